@@ -1,0 +1,30 @@
+import { readFileSync } from "node:fs";
+import { Command, CommanderError } from "commander";
+import { CommandFailed, type Io, processIo } from "./io.ts";
+
+const version = (JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as { version: string }).version;
+
+/**
+ * Runs the command line and returns the exit code: 0 done, 1 failed, 2 wrong usage.
+ * `argv` is without node and script.
+ */
+export async function main(argv: readonly string[], io: Io = processIo()): Promise<number> {
+  const program = new Command("wamid-relay")
+    .description("Relay and event-processing worker for a WhatsApp-style messaging service")
+    .version(version)
+    .showHelpAfterError("(add --help for the whole story)")
+    .exitOverride()
+    .configureOutput({ writeOut: (text) => io.out(text.trimEnd()), writeErr: (text) => io.err(text.trimEnd()) });
+  // Each command is a file of its own that loads what it needs when it runs, so that --help and serve start fast.
+  try {
+    await program.parseAsync(argv, { from: "user" });
+    return Number(process.exitCode ?? 0);
+  } catch (error) {
+    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
+    if (error instanceof CommandFailed) {
+      io.err(`wamid-relay: ${error.message}`);
+      return 1;
+    }
+    throw error;
+  }
+}

@@ -1,0 +1,110 @@
+import { z } from "zod";
+import { payloadSchema, urlDestinationSchema } from "../deliver/settings.ts";
+import { secretSchema } from "../event/secret.ts";
+import { signatureSettingsSchema } from "../event/signature-settings.ts";
+import { fieldsSchema } from "../event/subject.ts";
+import { durationSchema, sizeSchema } from "../event/units.ts";
+import { routingSchema, trackingSchema } from "../route/settings.ts";
+
+const name = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, "is not a name (letters, digits, . _ -, at most 64)");
+
+const serverSchema = z.strictObject({
+  host: z.string().min(1).default("0.0.0.0"),
+  port: z.coerce.number().int().min(0).max(65535).default(8080),
+  /** Proxies whose X-Forwarded-For is believed: addresses, CIDR ranges, or `loopback`, `linklocal`, `uniquelocal`. */
+  trustProxy: z.array(z.string()).default([]),
+  bodyLimit: sizeSchema.refine((bytes) => bytes >= 1024 && bytes <= 64 * 1024 ** 2, "must be from 1KiB to 64MiB").prefault("1MiB"),
+  /** A request must have arrived whole within this time. */
+  requestTimeout: durationSchema.refine((ms) => ms >= 1000, "must be at least 1s").prefault("10s"),
+  /** Requests in hand at once; more are answered 503. */
+  maxInFlight: z.number().int().min(1).default(4096),
+  /** Bad signatures a minute from one address before it gets 429. */
+  badSignatureLimit: z.number().int().min(1).default(20),
+  /** On SIGTERM: how long deliveries in flight may take to finish before they are handed back. */
+  shutdownTimeout: durationSchema.prefault("10s"),
+});
+
+const storageSchema = z.strictObject({
+  driver: z.literal("sqlite", { error: "must be sqlite (redis is not in this version)" }).default("sqlite"),
+  path: z.string().min(1).default("data/relay.db"),
+});
+
+export const scopes = ["read", "track", "send", "replay", "listen"] as const;
+export type Scope = (typeof scopes)[number];
+
+const controlSchema = z.strictObject({
+  tokens: z.array(z.strictObject({ name, token: secretSchema, scopes: z.array(z.enum(scopes)).min(1) })).default([]),
+});
+
+const accountSchema = z.strictObject({
+  baseUrl: z.url({ protocol: /^https?$/ }).optional(),
+  apiKey: secretSchema.optional(),
+  plan: z.enum(["escala", "enterprise"]).default("escala"),
+  /** Share of the account's per-minute caps that the relay may use. */
+  share: z.number().gt(0).max(1).default(0.5),
+});
+
+const sourceSignatureSchema = signatureSettingsSchema.extend({
+  /** Any of these may prove an event; several at once for rotation, the new one first. */
+  secrets: z.array(secretSchema).min(1),
+});
+
+const eventsSourceSchema = z.strictObject({
+  account: name,
+  kind: z.literal("events").default("events"),
+  signature: sourceSignatureSchema,
+  /** Where in `data` the tracked fields are. */
+  fields: fieldsSchema.prefault({}),
+});
+
+const automationSourceSchema = z.strictObject({
+  account: name,
+  kind: z.literal("automation-request"),
+  /** `ack`: stored, 200 at once, forwarded later; `proxy`: forwarded now, downstream's answer passed back. */
+  mode: z.enum(["ack", "proxy"]).default("ack"),
+  signature: sourceSignatureSchema,
+  /** With `mode: proxy`, where the request goes. Its timeout must leave room within the service's 10 s. */
+  to: urlDestinationSchema
+    .extend({ timeout: durationSchema.refine((ms) => ms >= 100 && ms <= 9500, "must be from 100ms to 9500ms").prefault("9s") })
+    .optional(),
+});
+
+export const sourceSchema = z.preprocess(
+  (value) => (typeof value === "object" && value !== null && !("kind" in value) ? { kind: "events", ...value } : value),
+  z.discriminatedUnion("kind", [eventsSourceSchema, automationSourceSchema]),
+);
+
+const routeSchema = routingSchema.extend({
+  payload: payloadSchema.default("original"),
+  to: urlDestinationSchema,
+});
+
+const retentionSchema = z.strictObject({
+  events: durationSchema.prefault("30d"),
+  /** Events of unknown messages, and the status kept of messages that nobody registered. */
+  ignored: durationSchema.prefault("1d"),
+  deliveries: durationSchema.prefault("30d"),
+  messages: durationSchema.prefault("180d"),
+});
+
+/** The settings file, before references between its parts are checked (see `check-references.ts`). */
+export const settingsSchema = z.strictObject({
+  server: serverSchema.prefault({}),
+  storage: storageSchema.prefault({}),
+  control: controlSchema.prefault({}),
+  accounts: z.record(name, accountSchema).default({}),
+  sources: z.record(name, sourceSchema).default({}),
+  tracking: z.strictObject({ unknown: trackingSchema.default("park"), parkFor: durationSchema.prefault("60s") }).prefault({}),
+  routes: z.array(routeSchema).default([]),
+  retention: retentionSchema.prefault({}),
+  log: z
+    .strictObject({
+      level: z.enum(["trace", "debug", "info", "warn", "error", "fatal", "silent"]).default("info"),
+      pii: z.enum(["masked", "clear"]).default("masked"),
+    })
+    .prefault({}),
+});
+
+export type Settings = z.infer<typeof settingsSchema>;
+export type SourceSettings = Settings["sources"][string];
+export type RouteSettings = Settings["routes"][number];

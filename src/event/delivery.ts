@@ -1,0 +1,37 @@
+/**
+ * The states of a delivery.
+ *
+ * | state | meaning | moves to |
+ * |---|---|---|
+ * | `waiting` | owed, goes out when `nextAt` has come | `delivered`, `dead`, `waiting` (after a failed attempt) |
+ * | `held` | owed, but an earlier delivery of the same message on the same route is still open | `waiting` |
+ * | `delivered` | the destination took it | `waiting` (replay) |
+ * | `dead` | out of attempts, or refused for good: the dead letter | `waiting` (retry, replay) |
+ */
+export const deliveryStates = ["waiting", "held", "delivered", "dead"] as const;
+export type DeliveryState = (typeof deliveryStates)[number];
+
+/** What came of one attempt to deliver, as data: what follows from it is decided by `decide` in deliver/. */
+export type AttemptResult =
+  | { readonly kind: "answered"; readonly status: number; readonly retryAfterMs: number | null }
+  | { readonly kind: "failed"; readonly error: AttemptError };
+
+/** Why no answer came. `blocked` is the guard against private addresses, before a byte was sent. */
+export const attemptErrors = ["timeout", "connect", "dns", "reset", "tls", "blocked", "protocol", "aborted"] as const;
+export type AttemptError = (typeof attemptErrors)[number];
+
+/** One attempt as it is kept. */
+export interface Attempt {
+  /** 1 for the first. */
+  readonly number: number;
+  /** Unix milliseconds at which it began. */
+  readonly at: number;
+  /** How long it took, in milliseconds. */
+  readonly tookMs: number;
+  readonly result: AttemptResult;
+  /** The first 4 KiB of the answer's body, or the text of the error. */
+  readonly response: Buffer | null;
+}
+
+/** Longest response kept with an attempt, in bytes (DESIGN.md, "deliver"). */
+export const keptResponseBytes = 4096;

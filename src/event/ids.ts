@@ -1,0 +1,73 @@
+import { createHash, randomBytes } from "node:crypto";
+
+/** Text with a mark of what it names, so that a wamid cannot be passed where an event id is meant. */
+export type Brand<T extends string> = string & { readonly __brand: T };
+
+export type AccountName = string;
+export type SourceName = string;
+export type RouteName = string;
+/** Id of an event, as the service gave it; unique within an account. Text that compares (FACTS.md, "The domain"). */
+export type EventId = Brand<"EventId">;
+/** Network id of a message: opaque, case-sensitive, and it contains the recipient's phone number. */
+export type Wamid = Brand<"Wamid">;
+export type RunId = Brand<"RunId">;
+export type DeliveryId = Brand<"DeliveryId">;
+
+/** Longest event id, event kind, wamid or run id taken, in UTF-16 units; four times the longest seen in the field. */
+export const maxIdLength = 256;
+
+const canonicalUuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+
+/** True for the one spelling of a UUID that survives a trip through its 16 bytes (lower case, with hyphens, any version). */
+export function isCanonicalUuid(text: string): boolean {
+  return canonicalUuid.test(text);
+}
+
+/**
+ * Id of the delivery that `eventId` owes to `route`: the same for ever, on every engine and after the
+ * store was lost, because downstream dedupes by it. Reversible: see {@link parseDeliveryId}.
+ * Shape: `dlv_<32 hex>_<12 hex>` for UUID event ids, `dlv_b<base64url>_<12 hex>` for other text.
+ */
+export function deliveryId(account: AccountName, eventId: EventId, route: RouteName): DeliveryId {
+  const event = isCanonicalUuid(eventId) ? eventId.replaceAll("-", "") : `b${Buffer.from(eventId, "utf8").toString("base64url")}`;
+  return `dlv_${event}_${routeTag(account, route)}` as DeliveryId;
+}
+
+const routeTags = new Map<string, string>();
+
+/** 12 hex digits that stand for (account, route) in a delivery id. */
+export function routeTag(account: AccountName, route: RouteName): string {
+  const key = `${account}\0${route}`;
+  let tag = routeTags.get(key);
+  if (tag === undefined) {
+    tag = createHash("sha256").update(key).digest("hex").slice(0, 12);
+    routeTags.set(key, tag);
+  }
+  return tag;
+}
+
+/** The event id and route tag inside a delivery id; null when the text is no delivery id. */
+export function parseDeliveryId(text: string): { eventId: EventId; routeTag: string } | null {
+  const match = /^dlv_(?:([0-9a-f]{32})|b([A-Za-z0-9_-]+))_([0-9a-f]{12})$/.exec(text);
+  if (match === null) return null;
+  const [, hex, encoded, tag] = match;
+  const eventId =
+    hex !== undefined
+      ? `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`
+      : Buffer.from(encoded as string, "base64url").toString("utf8");
+  return { eventId: eventId as EventId, routeTag: tag as string };
+}
+
+/**
+ * A UUID version 7 (RFC 9562): grows with time, as the service's own ids do.
+ * `random` gives 10 bytes; injected so that tests can repeat a run.
+ */
+export function uuidv7(now: number, random: (size: number) => Buffer = randomBytes): string {
+  const bytes = Buffer.alloc(16);
+  bytes.writeUIntBE(now, 0, 6);
+  random(10).copy(bytes, 6);
+  bytes[6] = ((bytes[6] as number) & 0x0f) | 0x70;
+  bytes[8] = ((bytes[8] as number) & 0x3f) | 0x80;
+  const hex = bytes.toString("hex");
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
+}

@@ -1,0 +1,32 @@
+import { z } from "zod";
+
+const durationUnits: Record<string, number> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+const sizeUnits: Record<string, number> = { B: 1, KiB: 1024, MiB: 1024 ** 2, GiB: 1024 ** 3 };
+const rateUnits: Record<string, number> = { s: 1, m: 60, h: 3600 };
+
+function inUnits(text: string, units: Record<string, number>): number {
+  const match = /^([0-9.]+)(.*)$/.exec(text) as RegExpExecArray;
+  return Number(match[1]) * (units[match[2] as string] as number);
+}
+
+/** A duration such as `250ms`, `5s`, `30m`, `72h`, `30d`; milliseconds after parsing. */
+export const durationSchema = z
+  .string()
+  .regex(/^\d+(\.\d+)?(ms|s|m|h|d)$/, "is not a duration (like 250ms, 5s, 30m, 72h, 30d)")
+  .transform((text) => Math.round(inUnits(text, durationUnits)));
+
+/** A size such as `512B`, `256KiB`, `1MiB`; bytes after parsing. */
+export const sizeSchema = z
+  .string()
+  .regex(/^\d+(\.\d+)?(B|KiB|MiB|GiB)$/, "is not a size (like 512B, 256KiB, 1MiB)")
+  .transform((text) => Math.round(inUnits(text, sizeUnits)));
+
+/** A rate such as `50/s`, `300/m`; per second after parsing. */
+export const rateSchema = z
+  .string()
+  .regex(/^\d+(\.\d+)?\/(s|m|h)$/, "is not a rate (like 50/s, 300/m, 1000/h)")
+  .refine((text) => Number.parseFloat(text) > 0, "must be more than zero")
+  .transform((text) => {
+    const [count, unit] = text.split("/") as [string, string];
+    return Number(count) / (rateUnits[unit] as number);
+  });

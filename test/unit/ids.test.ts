@@ -1,0 +1,29 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { deliveryId, type EventId, isCanonicalUuid, parseDeliveryId, routeTag, uuidv7 } from "../../src/event/ids.ts";
+
+test("a delivery id gives back its event id and route tag, for any text", () => {
+  fc.assert(
+    fc.property(fc.oneof(fc.uuid(), fc.string({ minLength: 1, unit: "grapheme" })), fc.string(), (event, route) => {
+      const id = deliveryId("main", event as EventId, route);
+      expect(id).toMatch(/^[\x21-\x7e]+$/);
+      expect(parseDeliveryId(id)).toEqual({ eventId: event, routeTag: routeTag("main", route) });
+    }),
+  );
+});
+
+test("the delivery id of one event and route is fixed for ever: downstream dedupes by it", () => {
+  const id = deliveryId("main", "01998d3e-7c1a-7000-8000-00000000002a" as EventId, "failures-to-crm");
+  expect(id).toBe("dlv_01998d3e7c1a7000800000000000002a_3c7a1014837c");
+});
+
+test("upper-case UUIDs stay different ids", () => {
+  const lower = "01998d3e-7c1a-7000-8000-00000000002a";
+  expect(deliveryId("main", lower as EventId, "r")).not.toBe(deliveryId("main", lower.toUpperCase() as EventId, "r"));
+});
+
+test("uuidv7 grows with time and is canonical", () => {
+  const ids = [1, 2, 1_000, 1_800_000_000_000].map((now) => uuidv7(now));
+  expect(ids).toEqual([...ids].sort());
+  for (const id of ids) expect(isCanonicalUuid(id)).toBe(true);
+});
