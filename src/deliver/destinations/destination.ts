@@ -1,0 +1,39 @@
+import type { AttemptResult } from "../../event/delivery.ts";
+import type { DeliveryId } from "../../event/ids.ts";
+import type { KeptHeaders } from "../../event/received.ts";
+
+/** A delivery as it leaves the relay. */
+export interface OutgoingDelivery {
+  /** The same over all attempts and replays: downstream dedupes by it. */
+  readonly id: DeliveryId;
+  /** Event kind. */
+  readonly event: string;
+  readonly eventId: string | null;
+  /** 1 for the first. */
+  readonly attempt: number;
+  /** True when somebody asked for it once more. */
+  readonly replay: boolean;
+  /** What to send, already original or enriched. */
+  readonly body: Buffer;
+  readonly contentType: string;
+  /** The original signature headers; `{}` unless the destination asks for them. */
+  readonly passHeaders: KeptHeaders;
+}
+
+/** What came of one attempt. */
+export interface AttemptOutcome {
+  readonly result: AttemptResult;
+  readonly tookMs: number;
+  /** The first 4 KiB of the answer's body, or the text of the error. */
+  readonly response: Buffer | null;
+  /** The answer's content type, when there was an answer that said it. */
+  readonly responseType?: string | null;
+}
+
+/** Where deliveries go. The port of the dispatcher. */
+export interface Destination {
+  /** One attempt. Never rejects: what happened is data. `signal` aborts it (shutdown). */
+  send(delivery: OutgoingDelivery, signal: AbortSignal): Promise<AttemptOutcome>;
+  /** Ends all connections. Attempts still under way end as `aborted`. */
+  close(): Promise<void>;
+}
