@@ -1,0 +1,124 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, rm } from "node:fs/promises";
+import { connect } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as wait } from "node:timers/promises";
+import { findRedisServer } from "./find-redis.ts";
+import { freePort } from "./free-port.ts";
+
+export { findRedisServer };
+
+export interface RedisOptions {
+  /** When the append-only file is synced to disk; `no` leaves it to the system. Not given: no append-only file. */
+  readonly appendonly?: "always" | "everysec" | "no";
+  /** Folder for the data. Not given: a temporary one, removed by `stop()`. */
+  readonly dir?: string;
+  /** Not given: a free one. Give the old one to start again where clients expect it. */
+  readonly port?: number;
+}
+
+export interface Redis {
+  readonly port: number;
+  readonly url: string;
+  readonly pid: number;
+  readonly dir: string;
+  /** Ends it in order (SIGTERM) and removes its folder, if it was a temporary one. Again, or after `kill()`: only the folder. */
+  stop(): Promise<void>;
+  /** Ends it at once (SIGKILL), as a crash would. Its folder stays until `stop()`. */
+  kill(): Promise<void>;
+}
+
+const readyWithinMs = 20_000;
+
+/** A Redis of one's own on loopback: `noeviction`, nothing saved but what `appendonly` asks for. Resolves once PING is answered. */
+export async function startRedis(options: RedisOptions = {}): Promise<Redis> {
+  const program = await findRedisServer();
+  const dir = options.dir ?? (await mkdtemp(join(tmpdir(), "wamid-relay-redis-")));
+  // Another process may take the free port in between; a port that was asked for is not replaced.
+  const tries = options.port === undefined ? 3 : 1;
+  for (let left = tries; ; left -= 1) {
+    const port = options.port ?? (await freePort());
+    try {
+      const child = await launch(program, dir, port, options.appendonly);
+      return handle(child, port, dir, options.dir === undefined);
+    } catch (error) {
+      if (left > 1) continue;
+      if (options.dir === undefined) await rm(dir, { recursive: true, force: true });
+      throw error;
+    }
+  }
+}
+
+async function launch(program: string, dir: string, port: number, appendonly: RedisOptions["appendonly"]): Promise<ChildProcess> {
+  const durability = appendonly === undefined ? ["--appendonly", "no"] : ["--appendonly", "yes", "--appendfsync", appendonly];
+  const args = [
+    "--bind",
+    "127.0.0.1",
+    "--port",
+    String(port),
+    "--dir",
+    dir,
+    "--save",
+    "",
+    "--maxmemory-policy",
+    "noeviction",
+    ...durability,
+  ];
+  const child = spawn(program, args, { stdio: ["ignore", "pipe", "ignore"] });
+  // It writes its log here: the end of it is the reason when it does not start.
+  let log = "";
+  child.stdout.setEncoding("utf8").on("data", (text: string) => {
+    log = (log + text).slice(-2000);
+  });
+  const gone = once(child, "exit").then(() => "gone" as const);
+  const deadline = Date.now() + readyWithinMs;
+  while (Date.now() < deadline) {
+    if (await answersPing(port)) {
+      // Whoever answered must be ours: with the port taken, ours has ended or is about to.
+      const state = await Promise.race([gone, wait(10, "running" as const)]);
+      if (state === "running") return child;
+    }
+    if ((await Promise.race([gone, wait(10, "running" as const)])) === "gone") break;
+  }
+  child.kill("SIGKILL");
+  throw new Error(`redis-server did not start on port ${port}: ${log.trim().split("\n").at(-1) ?? "no log"}`);
+}
+
+function handle(child: ChildProcess, port: number, dir: string, ownsDir: boolean): Redis {
+  const endWithUs = () => void child.kill("SIGKILL");
+  process.once("exit", endWithUs);
+  const end = async (signal: "SIGTERM" | "SIGKILL") => {
+    process.removeListener("exit", endWithUs);
+    if (child.exitCode !== null || child.signalCode !== null) return;
+    const exited = once(child, "exit");
+    child.kill(signal);
+    await exited;
+  };
+  return {
+    port,
+    url: `redis://127.0.0.1:${port}`,
+    pid: child.pid as number,
+    dir,
+    kill: () => end("SIGKILL"),
+    async stop() {
+      await end("SIGTERM");
+      if (ownsDir) await rm(dir, { recursive: true, force: true });
+    },
+  };
+}
+
+/** True when PING is answered with PONG; false while nothing listens or the append-only file is still being loaded. */
+function answersPing(port: number): Promise<boolean> {
+  const { promise, resolve } = Promise.withResolvers<boolean>();
+  const socket = connect(port, "127.0.0.1", () => socket.write("PING\r\n"));
+  socket.setTimeout(1000, () => socket.destroy());
+  socket.once("data", (data) => {
+    resolve(data.toString("latin1").startsWith("+PONG"));
+    socket.destroy();
+  });
+  socket.once("error", () => resolve(false));
+  socket.once("close", () => resolve(false));
+  return promise;
+}
