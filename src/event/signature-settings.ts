@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { findSchemeFaults } from "./signature-scheme.ts";
 import { durationSchema } from "./units.ts";
 
 export const signatureAlgorithms = ["sha1", "sha256", "sha384", "sha512"] as const;
@@ -12,12 +13,7 @@ const headerName = z
   .regex(/^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/, "is not a header name")
   .transform((name) => name.toLowerCase());
 
-/**
- * How a signature is made, as axes. A preset fills axes that are not given; with neither, the default
- * is: HMAC-SHA256 over the body, hex, bare or after `sha256=`. The service's document shows neither
- * algorithm nor encoding, so every part is a setting.
- */
-export const signatureSettingsSchema = z.strictObject({
+const axesSchema = z.strictObject({
   preset: z.enum(signaturePresets).optional(),
   /** Short name of the service: the header is then `x-<service>-signature`. */
   service: z
@@ -31,11 +27,17 @@ export const signatureSettingsSchema = z.strictObject({
   /** Text before each signature, such as `sha256=` or `v1,`. Not given: bare or `<algorithm>=`. */
   prefix: z.string().max(32).optional(),
   /** What stands between several signatures in one header, such as `,` or a space. Not given: one signature. */
-  separator: z.string().min(1).max(4).optional(),
+  separator: z
+    .string()
+    .max(4)
+    .regex(/^[^A-Za-z0-9+/=_-]+$/, "must have no character that a signature can have")
+    .optional(),
   /** Header with the timestamp, for `{timestamp}`. */
   timestampHeader: headerName.optional(),
   /** Key of the timestamp inside the signature header, as `t` in `t=…,v1=…`. Needs `separator`. */
   timestampField: z.string().min(1).max(32).optional(),
+  /** Unit of the timestamp: Unix seconds, or milliseconds. */
+  timestampUnit: z.enum(["s", "ms"]).optional(),
   /** Header with the message id, for `{id}`. */
   idHeader: headerName.optional(),
   /** What is signed, with `{body}` `{timestamp}` `{id}` `{method}` `{url}`. */
@@ -51,4 +53,13 @@ export const signatureSettingsSchema = z.strictObject({
   /** The relay's public URL up to the path, for `{url}` behind a proxy, such as `https://relay.example`. */
   publicUrl: z.url().optional(),
 });
-export type SignatureSettings = z.infer<typeof signatureSettingsSchema>;
+export type SignatureSettings = z.infer<typeof axesSchema>;
+
+/**
+ * How a signature is made, as axes. A preset fills axes that are not given; with neither, the default
+ * is: HMAC-SHA256 over the body, hex, bare or after `sha256=`. The service's document shows neither
+ * algorithm nor encoding, so every part is a setting.
+ */
+export const signatureSettingsSchema = axesSchema.superRefine((settings, context) => {
+  for (const { key, message } of findSchemeFaults(settings)) context.addIssue({ code: "custom", path: [key], message });
+});
