@@ -10,7 +10,8 @@ const name = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, "is not a nam
 
 const serverSchema = z.strictObject({
   host: z.string().min(1).default("0.0.0.0"),
-  port: z.coerce.number().int().min(0).max(65535).default(8080),
+  /** 0: any free port. A port from `${PORT}` becomes a number while loading (see `coerce.ts`). */
+  port: z.number().int().min(0).max(65535).default(8080),
   /** Proxies whose X-Forwarded-For is believed: addresses, CIDR ranges, or `loopback`, `linklocal`, `uniquelocal`. */
   trustProxy: z.array(z.string()).default([]),
   bodyLimit: sizeSchema.refine((bytes) => bytes >= 1024 && bytes <= 64 * 1024 ** 2, "must be from 1KiB to 64MiB").prefault("1MiB"),
@@ -32,9 +33,9 @@ const storageSchema = z.strictObject({
 export const scopes = ["read", "track", "send", "replay", "listen"] as const;
 export type Scope = (typeof scopes)[number];
 
-const controlSchema = z.strictObject({
-  tokens: z.array(z.strictObject({ name, token: secretSchema, scopes: z.array(z.enum(scopes)).min(1) })).default([]),
-});
+export const tokenSchema = z.strictObject({ name, token: secretSchema, scopes: z.array(z.enum(scopes)).min(1) });
+
+const controlSchema = z.strictObject({ tokens: z.array(tokenSchema).default([]) });
 
 const accountSchema = z.strictObject({
   baseUrl: z.url({ protocol: /^https?$/ }).optional(),
@@ -44,7 +45,7 @@ const accountSchema = z.strictObject({
   share: z.number().gt(0).max(1).default(0.5),
 });
 
-const sourceSignatureSchema = signatureSettingsSchema.extend({
+const sourceSignatureSchema = signatureSettingsSchema.safeExtend({
   /** Any of these may prove an event; several at once for rotation, the new one first. */
   secrets: z.array(secretSchema).min(1),
 });
@@ -74,7 +75,7 @@ export const sourceSchema = z.preprocess(
   z.discriminatedUnion("kind", [eventsSourceSchema, automationSourceSchema]),
 );
 
-const routeSchema = routingSchema.extend({
+export const routeSchema = routingSchema.extend({
   payload: payloadSchema.default("original"),
   to: urlDestinationSchema,
 });
@@ -108,3 +109,4 @@ export const settingsSchema = z.strictObject({
 export type Settings = z.infer<typeof settingsSchema>;
 export type SourceSettings = Settings["sources"][string];
 export type RouteSettings = Settings["routes"][number];
+export type TokenSettings = Settings["control"]["tokens"][number];

@@ -39,4 +39,6 @@ export class Secret {
 export const secretSchema = z
   .string()
   .min(1, "is empty (is the environment variable set?)")
+  // The title is how the JSON Schema, and what reads it, knows a secret.
+  .meta({ title: "secret" })
   .transform((text) => new Secret(text));

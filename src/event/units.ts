@@ -9,23 +9,36 @@ function inUnits(text: string, units: Record<string, number>): number {
   return Number(match[1]) * (units[match[2] as string] as number);
 }
 
+/**
+ * The `title` of each schema says which unit a number has after parsing, so that `config print` can write
+ * it as a person would. The largest values keep sums of them exact, and JSON free of exponents.
+ */
+export type UnitTitle = "duration" | "size" | "rate";
+const titled = (title: UnitTitle) => ({ title });
+
 /** A duration such as `250ms`, `5s`, `30m`, `72h`, `30d`; milliseconds after parsing. */
 export const durationSchema = z
-  .string()
+  .string("must be a duration (like 250ms, 5s, 30m, 72h, 30d)")
   .regex(/^\d+(\.\d+)?(ms|s|m|h|d)$/, "is not a duration (like 250ms, 5s, 30m, 72h, 30d)")
-  .transform((text) => Math.round(inUnits(text, durationUnits)));
+  .meta(titled("duration"))
+  .transform((text) => Math.round(inUnits(text, durationUnits)))
+  .refine((ms) => ms <= 36_500 * 86_400_000, "must be at most 36500d");
 
 /** A size such as `512B`, `256KiB`, `1MiB`; bytes after parsing. */
 export const sizeSchema = z
-  .string()
+  .string("must be a size (like 512B, 256KiB, 1MiB)")
   .regex(/^\d+(\.\d+)?(B|KiB|MiB|GiB)$/, "is not a size (like 512B, 256KiB, 1MiB)")
-  .transform((text) => Math.round(inUnits(text, sizeUnits)));
+  .meta(titled("size"))
+  .transform((text) => Math.round(inUnits(text, sizeUnits)))
+  .refine((bytes) => bytes <= 1024 ** 5, "must be at most 1048576GiB");
 
 /** A rate such as `50/s`, `300/m`; per second after parsing. */
 export const rateSchema = z
-  .string()
+  .string("must be a rate (like 50/s, 300/m, 1000/h)")
   .regex(/^\d+(\.\d+)?\/(s|m|h)$/, "is not a rate (like 50/s, 300/m, 1000/h)")
   .refine((text) => Number.parseFloat(text) > 0, "must be more than zero")
+  .refine((text) => Number.parseFloat(text) <= 1_000_000, "must be at most 1000000")
+  .meta(titled("rate"))
   .transform((text) => {
     const [count, unit] = text.split("/") as [string, string];
     return Number(count) / (rateUnits[unit] as number);
