@@ -1,12 +1,29 @@
 import type { AttemptResult } from "../event/delivery.ts";
 import type { UrlDestinationSettings } from "./settings.ts";
 
+/*
+ * | state | what happens | becomes |
+ * |---|---|---|
+ * | closed | `failures` failures, one after the other | open for `pause` |
+ * | closed | a success | closed, the count begins anew |
+ * | open | any record (an attempt that began before it opened) | open, unchanged |
+ * | open | its time is over | half-open |
+ * | half-open | the first `mayStart` | half-open, the probe is out: nothing else may start |
+ * | half-open | a success | closed, the pause is `pause` again |
+ * | half-open | a failure | open, for twice the last pause, at most `longest` |
+ * | half-open | neutral | half-open, another probe may start |
+ *
+ * Neutral changes nothing else. The passing of time is noticed when somebody asks: there is no timer.
+ */
 export type BreakerState = "closed" | "open" | "half-open";
 
 /** The circuit breaker of one destination. An open one spends no attempts. */
 export interface Breaker {
   state(): BreakerState;
-  /** True when an attempt may start now, and counts on it: in half-open only one (the probe) gets true until `record`. */
+  /**
+   * True when an attempt may start now. In half-open it lets one through (the probe) until `record`,
+   * so ask it last, and call `record` for every true it gave (`"neutral"` when nothing was sent after all).
+   */
   mayStart(): boolean;
   /** Unix milliseconds until which no attempt starts; null unless open. */
   openUntil(): number | null;
@@ -15,11 +32,66 @@ export interface Breaker {
 }
 
 /** A breaker, closed. `clock` gives unix milliseconds. */
-export function createBreaker(_settings: UrlDestinationSettings["breaker"], _clock: () => number): Breaker {
-  throw new Error("not written yet");
+export function createBreaker(settings: UrlDestinationSettings["breaker"], clock: () => number): Breaker {
+  let current: BreakerState = "closed";
+  let failures = 0;
+  let pause = settings.pause;
+  let until = 0;
+  let probeOut = false;
+
+  function move(to: BreakerState): void {
+    current = to;
+    failures = 0;
+    probeOut = false;
+    if (to === "open") until = clock() + pause;
+    if (to === "closed") pause = settings.pause;
+  }
+
+  function state(): BreakerState {
+    if (current === "open") {
+      const left = until - clock();
+      // More left than a whole pause: the clock was set back, and must not keep the destination shut.
+      if (left > pause) until -= left - pause;
+      if (left <= 0) move("half-open");
+    }
+    return current;
+  }
+
+  return {
+    state,
+    mayStart() {
+      if (state() === "closed") return true;
+      if (current === "open" || probeOut) return false;
+      probeOut = true;
+      return true;
+    },
+    openUntil: () => (state() === "open" ? until : null),
+    record(ok) {
+      const now = state();
+      if (now === "open") return;
+      if (ok === "neutral") {
+        probeOut = false;
+      } else if (ok) {
+        if (now === "half-open") move("closed");
+        failures = 0;
+      } else if (now === "half-open") {
+        pause = Math.max(settings.pause, Math.min(pause * 2, settings.longest));
+        move("open");
+      } else {
+        failures += 1;
+        if (failures >= settings.failures) move("open");
+      }
+    },
+  };
 }
 
-/** Whether an attempt speaks for the destination's health (true), against it (false) or neither ("neutral"). */
-export function breakerVerdict(_result: AttemptResult): boolean | "neutral" {
-  throw new Error("not written yet");
+/**
+ * Whether an attempt speaks for the destination's health (true), against it (false) or neither
+ * ("neutral"). A 4xx other than 408 and 429 is about the one delivery: somebody is at home.
+ */
+export function breakerVerdict(result: AttemptResult): boolean | "neutral" {
+  if (result.kind === "failed") return result.error === "aborted" ? "neutral" : false;
+  const { status } = result;
+  if (status >= 200 && status < 300) return true;
+  return status >= 400 && status < 500 && status !== 408 && status !== 429 ? "neutral" : false;
 }

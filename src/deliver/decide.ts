@@ -21,10 +21,33 @@ export type Decision =
   | { readonly kind: "stop"; readonly reason: string }
   | { readonly kind: "again" };
 
+const delivered: Decision = { kind: "delivered" };
+const again: Decision = { kind: "again" };
+
 /**
  * Decides what follows from attempt number `attempt` (1 for the first) that ended at `now` (unix
  * milliseconds). Pure; `random` gives [0, 1).
  */
-export function decide(_result: AttemptResult, _attempt: number, _retry: RetrySettings, _now: number, _random: () => number): Decision {
-  throw new Error("not written yet");
+export function decide(result: AttemptResult, attempt: number, retry: RetrySettings, now: number, random: () => number): Decision {
+  if (result.kind === "failed" && result.error === "aborted") return again;
+  if (result.kind === "answered" && result.status >= 200 && result.status < 300) return delivered;
+  // Standard Webhooks: 410 says that nobody wants these any more. The delivery is not to blame and stays.
+  if (result.kind === "answered" && result.status === 410) return { kind: "stop", reason: "the destination answered 410 (gone)" };
+
+  const wait = retry.schedule[attempt];
+  if (wait === undefined) return { kind: "dead", reason: `out of attempts (${attempt}): ${lastWord(result)}` };
+  const retryAfter = result.kind === "answered" ? (result.retryAfterMs ?? 0) : 0;
+  // The later of the two: a downstream that answers `Retry-After: 1` for ten minutes must not use up
+  // in ten seconds a schedule that is meant to last for days.
+  const at = now + Math.max(spread(wait, retry.jitter, random), retryAfter);
+  const pauses = result.kind === "answered" && result.status === 429 && retryAfter > 0;
+  return { kind: "retry", at, pauseUntil: pauses ? now + retryAfter : null };
+}
+
+function spread(wait: number, jitter: number, random: () => number): number {
+  return Math.round(wait * (1 + jitter * (2 * random() - 1)));
+}
+
+function lastWord(result: AttemptResult): string {
+  return result.kind === "answered" ? `the last was answered ${result.status}` : `the last failed (${result.error})`;
 }

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { secretSchema } from "../event/secret.ts";
+import { Secret, secretSchema } from "../event/secret.ts";
 import { durationSchema, rateSchema } from "../event/units.ts";
 
 /** `original`: the very bytes received; `enriched`: the same with a `relay` object added. */
@@ -14,20 +14,32 @@ export const retrySchema = z.strictObject({
 });
 export type RetrySettings = z.infer<typeof retrySchema>;
 
-const reservedHeader = /^(host|content-length|content-type|connection|transfer-encoding|upgrade|keep-alive|te|trailer|webhook-.*)$/i;
+const reservedHeader =
+  /^(host|content-length|content-type|connection|transfer-encoding|upgrade|keep-alive|te|trailer|expect|webhook-.*|x-wamid-relay-.*)$/i;
+/** Values are secrets, because `authorization` is what people put here: nothing of them is printed. */
 const headersSchema = z.record(
   z
     .string()
     .regex(/^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/, "is not a header name")
     .refine((name) => !reservedHeader.test(name), "is set by the relay itself"),
-  z.string().regex(/^[\t\x20-\x7e\x80-\xff]*$/, "is not a header value"),
+  z
+    .string()
+    .regex(/^[\t\x20-\x7e\x80-\xff]*$/, "is not a header value")
+    .transform((value) => new Secret(value)),
 );
+
+function hasCredentials(url: string): boolean {
+  const parsed = URL.parse(url);
+  return parsed !== null && (parsed.username !== "" || parsed.password !== "");
+}
 
 /** A destination that is a URL. */
 export const urlDestinationSchema = z.strictObject({
-  url: z.url({ protocol: /^https?$/, error: "is not an http or https URL" }),
+  url: z
+    .url({ protocol: /^https?$/, error: "is not an http or https URL" })
+    .refine((text) => !hasCredentials(text), "holds a user or password; put them into headers (authorization)"),
   /** Signs in the Standard Webhooks way; `whsec_…` (base64 after it) or plain text. */
-  secret: secretSchema.optional(),
+  secret: secretSchema.refine((secret) => secret.reveal() !== "whsec_", "has nothing after whsec_").optional(),
   headers: headersSchema.default({}),
   /** Pass the original signature headers through (bytes must be `payload: original` to verify). */
   passSignature: z.boolean().default(false),

@@ -5,7 +5,36 @@ export interface TokenBucket {
   nextAt(): number;
 }
 
-/** Lets `perSecond` attempts a second start. `clock` gives unix milliseconds. */
-export function createTokenBucket(_perSecond: number, _clock: () => number): TokenBucket {
-  throw new Error("not written yet");
+/**
+ * Share of a second whose tokens may be saved up. Small, because downstream counts in windows of its
+ * own and a full second saved up would let twice the rate through; not smaller, because timers tick in
+ * whole milliseconds and a high rate could not be kept.
+ */
+const savedSeconds = 0.1;
+
+/**
+ * Lets `perSecond` attempts a second start: within any w seconds at most `perSecond * w + max(1,
+ * perSecond / 10)`. `clock` gives unix milliseconds.
+ */
+export function createTokenBucket(perSecond: number, clock: () => number): TokenBucket {
+  const interval = 1000 / perSecond;
+  const saved = Math.max(1, perSecond * savedSeconds) * interval;
+  // The generic cell rate algorithm: one number, the time at which the bucket will be full again.
+  let fullAt = 0;
+
+  function nextAt(): number {
+    return Math.ceil(fullAt + interval - saved);
+  }
+
+  return {
+    take() {
+      const now = clock();
+      // Further ahead than an empty bucket can be: the clock was set back.
+      fullAt = Math.min(fullAt, now + saved);
+      if (nextAt() > now) return false;
+      fullAt = Math.max(fullAt, now) + interval;
+      return true;
+    },
+    nextAt,
+  };
 }
