@@ -1,7 +1,57 @@
+import { readFileSync } from "node:fs";
 import type { UrlDestinationSettings } from "../settings.ts";
-import type { Destination } from "./destination.ts";
+import { createConnections } from "./connections.ts";
+import { type ConnectorOptions, createConnector } from "./connector.ts";
+import { createDeliveryHeaders } from "./delivery-headers.ts";
+import type { AttemptOutcome, Destination } from "./destination.ts";
+import { Exchange } from "./exchange.ts";
 
-/** A destination that is a URL. `clock` gives unix milliseconds. */
-export function createUrlDestination(_settings: UrlDestinationSettings, _clock: () => number): Destination {
-  throw new Error("not written yet");
+/**
+ * A destination that is a URL: each delivery is one POST (docs/delivery.md says what is sent and what
+ * follows from the answer). `clock` gives unix milliseconds. `connector` is for tests.
+ */
+export function createUrlDestination(
+  settings: UrlDestinationSettings,
+  clock: () => number,
+  connector: ConnectorOptions = { allowPrivate: settings.allowPrivate },
+): Destination {
+  const url = new URL(settings.url);
+  const path = `${url.pathname}${url.search}`;
+  const headersOf = createDeliveryHeaders(settings, relayVersion());
+  const connections = createConnections(url.origin, settings.concurrency, createConnector(url, connector));
+  const place = { connections, timeout: settings.timeout, clock };
+  const underWay = new Set<Exchange>();
+  let isClosed = false;
+
+  return {
+    send(delivery, signal) {
+      if (isClosed || signal.aborted) return Promise.resolve(neverSent);
+      return new Promise((resolve) => {
+        const request = { method: "POST" as const, path, headers: headersOf(delivery, clock()), body: delivery.body };
+        const exchange = new Exchange(place, request, signal, (outcome) => {
+          underWay.delete(exchange);
+          resolve(outcome);
+        });
+        underWay.add(exchange);
+        exchange.start();
+      });
+    },
+    async close() {
+      isClosed = true;
+      const closed = connections.close();
+      for (const exchange of underWay) exchange.abort();
+      await closed;
+    },
+  };
+}
+
+const neverSent: AttemptOutcome = {
+  result: { kind: "failed", error: "aborted" },
+  tookMs: 0,
+  response: Buffer.from("the relay was shutting down"),
+};
+
+function relayVersion(): string {
+  const text = readFileSync(new URL("../../../package.json", import.meta.url), "utf8");
+  return (JSON.parse(text) as { version: string }).version;
 }

@@ -1,0 +1,47 @@
+import type { UrlDestinationSettings } from "../settings.ts";
+import type { OutgoingDelivery } from "./destination.ts";
+import { signingKey, signWebhook } from "./webhook-signature.ts";
+
+/** The headers of one attempt at `now` (unix milliseconds), as undici takes them: name, value, name, value. */
+export type DeliveryHeaders = (delivery: OutgoingDelivery, now: number) => string[];
+
+/** Headers of the original request that are never passed on: they belong to that request or to its connection. */
+const notPassed =
+  /^(host|content-type|content-length|connection|transfer-encoding|upgrade|keep-alive|te|trailer|expect|x-wamid-relay-.*|webhook-attempt|webhook-replay)$/;
+const ours = ["webhook-id", "webhook-timestamp", "webhook-signature"];
+
+/** Prepares what is the same for all attempts of a destination. `version` is the relay's. */
+export function createDeliveryHeaders(settings: UrlDestinationSettings, version: string): DeliveryHeaders {
+  const fixed = new Map(Object.entries(settings.headers).map(([name, value]) => [name.toLowerCase(), value.reveal()]));
+  if (!fixed.has("user-agent")) fixed.set("user-agent", `wamid-relay/${version}`);
+  const fixedList = [...fixed].flat();
+  const key = settings.secret === undefined ? null : signingKey(settings.secret);
+
+  return (delivery, now) => {
+    const timestamp = String(Math.floor(now / 1000));
+    const headers = [...fixedList, "content-type", delivery.contentType];
+    headers.push("webhook-attempt", String(delivery.attempt), "x-wamid-relay-event", eventHeader(delivery.event));
+    if (delivery.replay) headers.push("webhook-replay", "true");
+    let passed: Set<string> | null = null;
+    for (const name of Object.keys(delivery.passHeaders)) {
+      const value = delivery.passHeaders[name];
+      // What the settings name wins; so does our signature, which needs its own id and timestamp.
+      if (value === undefined || notPassed.test(name) || fixed.has(name) || (key !== null && ours.includes(name))) continue;
+      headers.push(name, value);
+      passed ??= new Set();
+      passed.add(name);
+    }
+    // Without a secret of ours, an original Standard Webhooks signature stays whole: it covers its id and timestamp.
+    if (passed === null || !passed.has("webhook-id")) headers.push("webhook-id", delivery.id);
+    if (passed === null || !passed.has("webhook-timestamp")) headers.push("webhook-timestamp", timestamp);
+    if (key !== null) headers.push("webhook-signature", signWebhook(key, delivery.id, timestamp, delivery.body));
+    return headers;
+  };
+}
+
+const plain = /^[\x21-\x24\x26-\x7e]+$/;
+
+/** An event kind as a header value: itself when it is visible ASCII without `%`, else percent-encoded UTF-8. */
+export function eventHeader(event: string): string {
+  return plain.test(event) ? event : encodeURIComponent(event.toWellFormed());
+}

@@ -1,0 +1,16 @@
+import { createHmac, createSecretKey, type KeyObject } from "node:crypto";
+import type { Secret } from "../../event/secret.ts";
+
+const prefix = "whsec_";
+
+/** The key of a Standard Webhooks secret: the base64 after `whsec_`, else the text's UTF-8 bytes. */
+export function signingKey(secret: Secret): KeyObject {
+  const text = secret.reveal();
+  const bytes = text.startsWith(prefix) ? Buffer.from(text.slice(prefix.length), "base64") : Buffer.from(text, "utf8");
+  return createSecretKey(bytes);
+}
+
+/** The value of `webhook-signature` (Standard Webhooks 1.0): `v1,` and the base64 HMAC-SHA256 over `{id}.{timestamp}.{body}`. */
+export function signWebhook(key: KeyObject, id: string, timestamp: string, body: Buffer): string {
+  return `v1,${createHmac("sha256", key).update(`${id}.${timestamp}.`).update(body).digest("base64")}`;
+}
