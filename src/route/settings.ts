@@ -1,58 +1,5 @@
 import { z } from "zod";
-
-/** Comparison operators of `where`, in the manner of MongoDB's query language. */
-export const whereOperators = ["$eq", "$ne", "$in", "$gt", "$gte", "$lt", "$lte", "$exists", "$startsWith", "$endsWith", "$regex"] as const;
-
-const scalar = z.union([z.string(), z.number(), z.boolean(), z.null()]);
-const ordered = z.union([z.string(), z.number()]);
-
-const regexText = z.string().superRefine((text, context) => {
-  try {
-    new RegExp(text, "u");
-  } catch (error) {
-    context.addIssue({ code: "custom", message: `is not a regular expression: ${(error as Error).message}` });
-  }
-});
-
-const comparisonSchema = z.strictObject({
-  $eq: scalar.optional(),
-  $ne: scalar.optional(),
-  $in: z.array(scalar).optional(),
-  $gt: ordered.optional(),
-  $gte: ordered.optional(),
-  $lt: ordered.optional(),
-  $lte: ordered.optional(),
-  $exists: z.boolean().optional(),
-  $startsWith: z.string().optional(),
-  $endsWith: z.string().optional(),
-  $regex: regexText.optional(),
-});
-export type Comparison = z.infer<typeof comparisonSchema>;
-
-/** A condition on `data`: dotted paths to a value or to operators, and `$or` `$and` `$not` around conditions. */
-export interface Where {
-  readonly $or?: readonly Where[] | undefined;
-  readonly $and?: readonly Where[] | undefined;
-  readonly $not?: Where | undefined;
-  readonly [path: string]: unknown;
-}
-
-export const whereSchema: z.ZodType<Where> = z.lazy(() =>
-  z
-    .object({
-      $or: z.array(whereSchema).min(1).optional(),
-      $and: z.array(whereSchema).min(1).optional(),
-      $not: whereSchema.optional(),
-    })
-    .catchall(z.union([scalar, comparisonSchema]))
-    .superRefine((where, context) => {
-      for (const key of Object.keys(where)) {
-        if (key.startsWith("$") && key !== "$or" && key !== "$and" && key !== "$not") {
-          context.addIssue({ code: "custom", path: [key], message: "unknown operator here; paths stand outside, operators inside" });
-        }
-      }
-    }),
-) as z.ZodType<Where>;
+import { whereSchema } from "./where-settings.ts";
 
 /** What a route takes. All that is given must hold. */
 export const matchSchema = z.strictObject({

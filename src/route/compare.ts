@@ -1,0 +1,56 @@
+import type { Comparison } from "./where-settings.ts";
+
+/** What each operator is given in the settings. */
+export type Operands = { readonly [O in keyof Comparison]-?: Exclude<Comparison[O], undefined> };
+type Operators = { readonly [O in keyof Operands]: (operand: Operands[O]) => ValueTest };
+export type Operator = keyof Operands;
+/** Judges the value at a path; `undefined` means that nothing is there. */
+export type ValueTest = (value: unknown) => boolean;
+
+/**
+ * `$regex` looks at this many UTF-16 units of a string and no more. JavaScript's engine backtracks: a careless
+ * pattern takes time that grows as a power of the text, or worse, and the event loop waits for it.
+ */
+export const testedRegexLength = 4096;
+
+/** Compiles one operator with its operand. How values, arrays and missing paths compare: docs/routing.md. */
+export function compileComparison<O extends Operator>(operator: O, operand: Operands[O]): ValueTest {
+  return operators[operator](operand);
+}
+
+const operators: Operators = {
+  $eq: (operand) => some((value) => value === operand),
+  $ne: (operand) => {
+    const equal = some((value) => value === operand);
+    return (value) => !equal(value);
+  },
+  $in: (operand) => {
+    const accepted = new Set<unknown>(operand);
+    return some((value) => accepted.has(value));
+  },
+  $gt: (operand) => ordered(operand, (value, bound) => value > bound),
+  $gte: (operand) => ordered(operand, (value, bound) => value >= bound),
+  $lt: (operand) => ordered(operand, (value, bound) => value < bound),
+  $lte: (operand) => ordered(operand, (value, bound) => value <= bound),
+  $exists: (operand) => (value) => (value !== undefined) === operand,
+  $startsWith: (operand) => text((value) => value.startsWith(operand)),
+  $endsWith: (operand) => text((value) => value.endsWith(operand)),
+  $regex: (operand) => {
+    const pattern = new RegExp(operand, "u");
+    return text((value) => pattern.test(value.length > testedRegexLength ? value.slice(0, testedRegexLength) : value));
+  },
+};
+
+/** Holds for a value that passes, or an array with an element that does. */
+function some(test: ValueTest): ValueTest {
+  return (value) => (Array.isArray(value) ? value.some(test) : value !== undefined && test(value));
+}
+
+function text(test: (value: string) => boolean): ValueTest {
+  return some((value) => typeof value === "string" && test(value));
+}
+
+/** Numbers compare with numbers and texts with texts; "10" and 9 do not, since JavaScript's guess would surprise. */
+function ordered(operand: string | number, holds: (value: string | number, bound: string | number) => boolean): ValueTest {
+  return some((value) => typeof value === typeof operand && holds(value as string | number, operand));
+}
