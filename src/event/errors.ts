@@ -1,0 +1,49 @@
+/**
+ * Every error the relay answers with over HTTP: `{error, code, details?}`. docs/errors.md lists the
+ * same, and a test fails when the two differ.
+ */
+export const errorCodes = {
+  bad_request: { status: 400, meaning: "The request's query or body is not what the endpoint takes; `details` says where." },
+  bad_signature: { status: 401, meaning: "The signature is missing, malformed, stale, or made with none of the source's secrets." },
+  unauthorized: { status: 401, meaning: "The bearer token is missing or unknown." },
+  forbidden: { status: 403, meaning: "The token does not have the scope that the endpoint needs." },
+  not_found: { status: 404, meaning: "No such path, source, event, delivery or message." },
+  method_not_allowed: { status: 405, meaning: "Webhooks are taken by POST only." },
+  conflict: { status: 409, meaning: "The facts given differ from those stored; `details` names both." },
+  too_large: { status: 413, meaning: "The body is larger than `server.bodyLimit`." },
+  too_many_bad_signatures: {
+    status: 429,
+    meaning: "This address keeps sending bad signatures; events that prove themselves are still taken.",
+  },
+  internal: { status: 500, meaning: "A fault of the relay; the log has it under the request's id." },
+  downstream_failed: { status: 502, meaning: "In proxy mode: the destination gave no answer." },
+  overloaded: { status: 503, meaning: "More requests are in hand than `server.maxInFlight`; send again after `Retry-After`." },
+  store_unavailable: { status: 503, meaning: "The event cannot be stored now (disk full, file locked …); send again after `Retry-After`." },
+  shutting_down: { status: 503, meaning: "The relay is stopping; send again after `Retry-After`." },
+  downstream_timeout: { status: 504, meaning: "In proxy mode: the destination did not answer in time." },
+} as const satisfies Record<string, { status: number; meaning: string }>;
+
+export type ErrorCode = keyof typeof errorCodes;
+
+/** An error that is answered as it is. `message` is for people, `code` for programs. */
+export class RelayError extends Error {
+  override readonly name = "RelayError";
+  readonly code: ErrorCode;
+  readonly details: unknown;
+
+  constructor(code: ErrorCode, message: string, details?: unknown, options?: ErrorOptions) {
+    super(message, options);
+    this.code = code;
+    this.details = details;
+  }
+
+  get status(): number {
+    return errorCodes[this.code].status;
+  }
+
+  toBody(): { error: string; code: ErrorCode; details?: unknown } {
+    return this.details === undefined
+      ? { error: this.message, code: this.code }
+      : { error: this.message, code: this.code, details: this.details };
+  }
+}

@@ -1,0 +1,19 @@
+import type { DeliveryPlan } from "../event/plan.ts";
+import type { RoutedEvent } from "../event/routed-event.ts";
+import type { RunStatus } from "../event/statuses.ts";
+import type { MessageState, RunState, Step, Tracking } from "../event/tracking.ts";
+
+/**
+ * What the store asks of tracking and routing inside its transaction: pure functions, so that
+ * accept + track + plan are one step that happens whole or not at all. `plan` and the two settings
+ * change when the settings are reloaded.
+ */
+export interface Rules {
+  stepMessage(state: MessageState, seen: { status: string | null; errorCode: string | null; at: number }): Step<MessageState>;
+  stepRun(state: RunState, seen: { status: RunStatus | null; error: string | null; at: number }): Step<RunState>;
+  plan(event: RoutedEvent, tracking: Tracking): DeliveryPlan;
+  /** True when the route's deliveries of one message go out one after the other. */
+  ordered(route: string): boolean;
+  /** How long an event may stay parked, in milliseconds. */
+  readonly parkFor: number;
+}

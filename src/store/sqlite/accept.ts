@@ -1,0 +1,132 @@
+import { isTruncated } from "../../event/envelope.ts";
+import type { DeliveryPlan } from "../../event/plan.ts";
+import type { QuarantinedBody, ReceivedEvent } from "../../event/received.ts";
+import type { AcceptOutcome } from "../planned.ts";
+import type { Rules } from "../rules.ts";
+import { dispositionCode, originCode, packEventId } from "./codes.ts";
+import type { Names } from "./names.ts";
+import type { Db } from "./open.ts";
+import type { PlanDeliveries } from "./plan-deliveries.ts";
+import type { Plans } from "./plans.ts";
+import type { createTrack } from "./track.ts";
+
+interface Parts {
+  names: Names;
+  plans: Plans;
+  rules: Rules;
+  track: ReturnType<typeof createTrack>;
+  planDeliveries: PlanDeliveries;
+}
+
+/**
+ * Accept + track + plan, as statements for inside one transaction. A known id changes nothing but its
+ * count of duplicates, so that a redelivery can neither move a status nor be planned again.
+ */
+export function createAccept(db: Db, { names, plans, rules, track, planDeliveries }: Parts) {
+  const known = db.prepare<[number, Buffer | string], { seq: number; body: Buffer }>(
+    "SELECT seq, body FROM events WHERE account = ? AND id = ?",
+  );
+  const countDuplicate = db.prepare<[number, number]>(
+    "UPDATE events SET duplicates = duplicates + 1, conflicts = conflicts + ? WHERE seq = ?",
+  );
+  const insert = db.prepare(`
+    INSERT INTO events (account, id, kind, source, origin, received_at, created_at, secret, subject, status, previous_status,
+      moved, error_code, disposition, plan, parked_until, headers, body)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`);
+  const insertQuarantined = db.prepare(`
+    INSERT INTO events (account, source, origin, received_at, secret, moved, disposition, fault, headers, body)
+    VALUES (?, ?, ?, ?, ?, 0, ${dispositionCode.quarantined}, ?, ?, ?)`);
+
+  /**
+   * `proxyRoute`: the exchange that a `mode: proxy` source makes at once, recorded as a delivery that
+   * no dispatcher picks up.
+   */
+  function accept(event: ReceivedEvent, proxyRoute: string | null): AcceptOutcome {
+    const account = names.idOf("account", event.account);
+    const id = packEventId(event.envelope.id);
+    const same = known.get(account, id);
+    if (same !== undefined) {
+      const conflict = !same.body.equals(event.body);
+      countDuplicate.run(conflict ? 1 : 0, same.seq);
+      return { result: "duplicate", seq: same.seq, conflict };
+    }
+    const createdAt = Date.parse(event.envelope.createdAt);
+    const at = Number.isNaN(createdAt) ? event.receivedAt : createdAt;
+    const { subject, tracking } = track(account, event, at);
+    const { status, errorCode } = routedWords(event);
+    const plan = withProxy(
+      rules.plan(
+        {
+          event: event.envelope.event,
+          account: event.account,
+          source: event.source,
+          status,
+          errorCode,
+          data: event.envelope.data,
+          truncated: isTruncated(event.envelope),
+        },
+        tracking,
+      ),
+      proxyRoute,
+    );
+    const parked = plan.verdicts.some((verdict) => verdict.verdict === "park");
+    const seq = Number(
+      insert.run(
+        account,
+        id,
+        names.idOf("kind", event.envelope.event),
+        names.idOf("source", event.source),
+        originCode[event.origin],
+        event.receivedAt,
+        at,
+        event.secret === null ? null : names.idOf("secret", event.secret),
+        subject,
+        status,
+        tracking.previousStatus,
+        tracking.transition === null ? 0 : 1,
+        errorCode,
+        dispositionCode[plan.disposition],
+        plans.idOf(plan),
+        parked ? event.receivedAt + rules.parkFor : null,
+        headersText(event.headers),
+        event.body,
+      ).lastInsertRowid,
+    );
+    const due = planDeliveries(seq, subject, plan, event.receivedAt, proxyRoute);
+    return { result: "accepted", seq, disposition: plan.disposition, due };
+  }
+
+  function quarantine(body: QuarantinedBody): number {
+    return Number(
+      insertQuarantined.run(
+        names.idOf("account", body.account),
+        names.idOf("source", body.source),
+        originCode[body.origin],
+        body.receivedAt,
+        body.secret === null ? null : names.idOf("secret", body.secret),
+        body.error,
+        headersText(body.headers),
+        body.body,
+      ).lastInsertRowid,
+    );
+  }
+
+  return { accept, quarantine };
+}
+
+function routedWords(event: ReceivedEvent): { status: string | null; errorCode: string | null } {
+  const { subject } = event;
+  if (subject.type === "message") return { status: subject.status, errorCode: subject.errorCode };
+  if (subject.type === "run") return { status: subject.status, errorCode: null };
+  return { status: null, errorCode: null };
+}
+
+function headersText(headers: Readonly<Record<string, string>>): string | null {
+  for (const _ in headers) return JSON.stringify(headers);
+  return null;
+}
+
+function withProxy(plan: DeliveryPlan, route: string | null): DeliveryPlan {
+  if (route === null) return plan;
+  return { disposition: "forwarded", verdicts: [{ route, verdict: "deliver" }, ...plan.verdicts] };
+}

@@ -1,0 +1,183 @@
+import type { EventId } from "../../event/ids.ts";
+import type { DeliverySubject, Settlement, StoredDelivery } from "../../event/stored-delivery.ts";
+import { originList, stateCode, unpackEventId } from "./codes.ts";
+import type { Names } from "./names.ts";
+import type { Db } from "./open.ts";
+
+interface DeliveryRow {
+  attempts: number;
+  spent: number;
+  replays: number;
+}
+
+interface EventRow {
+  account: number;
+  id: Buffer | string;
+  kind: number;
+  source: number;
+  origin: number;
+  received_at: number;
+  body: Buffer;
+  headers: string | null;
+  subject: number | null;
+  status: string | null;
+  previous_status: string | null;
+  moved: number;
+}
+
+interface SubjectRow {
+  key: string;
+  service_id: string | null;
+  reference: string | null;
+  metadata: string | null;
+  registered_at: number | null;
+}
+
+export type Deliveries = ReturnType<typeof createDeliveries>;
+
+/** What the dispatcher reads and writes. Writes are statements for inside a transaction. */
+export function createDeliveries(db: Db, names: Names) {
+  const due = db
+    .prepare<[number, number, number], number>(
+      `SELECT event FROM deliveries WHERE route = ? AND state = ${stateCode.waiting} AND next_at <= ? ORDER BY next_at, event LIMIT ?`,
+    )
+    .pluck();
+  const nextDue = db
+    .prepare<[number], number | null>(`SELECT min(next_at) FROM deliveries WHERE route = ? AND state = ${stateCode.waiting}`)
+    .pluck();
+  // Three look-ups by key: measured twice as fast as one statement with joins.
+  const waiting = db.prepare<[number, number], DeliveryRow>(
+    `SELECT attempts, spent, replays FROM deliveries WHERE event = ? AND route = ? AND state = ${stateCode.waiting}`,
+  );
+  const eventBySeq = db.prepare<[number], EventRow>(
+    `SELECT account, id, kind, source, origin, received_at, body, headers, subject, status, previous_status, moved FROM events WHERE seq = ?`,
+  );
+  const messageBySeq = db.prepare<[number], SubjectRow>(
+    "SELECT wamid AS key, service_id, reference, metadata, registered_at FROM messages WHERE seq = ?",
+  );
+  const runBySeq = db.prepare<[number], SubjectRow>(
+    "SELECT run_id AS key, NULL AS service_id, reference, metadata, registered_at FROM runs WHERE seq = ?",
+  );
+  const insertAttempt = db.prepare(
+    "INSERT INTO attempts (event, route, number, at, took_ms, status, error, response) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+  );
+  const wait = db.prepare<[number, number, number]>(
+    "UPDATE deliveries SET attempts = attempts + 1, spent = spent + 1, next_at = ? WHERE event = ? AND route = ?",
+  );
+  const end = db.prepare<[number, number, string | null, number, number], { subject: number | null }>(
+    `UPDATE deliveries SET state = ?, attempts = attempts + 1, spent = spent + 1, next_at = NULL, settled_at = ?, reason = ?
+     WHERE event = ? AND route = ? RETURNING subject`,
+  );
+  const nextOfSubject = db.prepare<[number, number], { event: number; state: number }>(
+    `SELECT event, state FROM deliveries WHERE subject = ? AND route = ? AND state <= 1 AND subject IS NOT NULL ORDER BY state, event LIMIT 1`,
+  );
+  const release = db.prepare<[number, number, number]>(
+    `UPDATE deliveries SET state = ${stateCode.waiting}, next_at = ? WHERE event = ? AND route = ?`,
+  );
+  const stop = db.prepare<[number, number, string]>(
+    "INSERT INTO stopped (route, stopped_at, reason) VALUES (?, ?, ?) ON CONFLICT (route) DO UPDATE SET stopped_at = excluded.stopped_at, reason = excluded.reason",
+  );
+  const unstop = db.prepare<[number]>("DELETE FROM stopped WHERE route = ?");
+  const stopReason = db.prepare<[number], string>("SELECT reason FROM stopped WHERE route = ?").pluck();
+  const abandon = db.prepare<[number, string, number]>(
+    `UPDATE deliveries SET state = ${stateCode.dead}, settled_at = ?, reason = ? WHERE route = ? AND state = ${stateCode.waiting}`,
+  );
+
+  /** The oldest delivery held back behind one that is now settled goes next, unless another is already under way. */
+  function releaseNext(subject: number, route: number, at: number): number | null {
+    const next = nextOfSubject.get(subject, route);
+    if (next === undefined || next.state !== stateCode.held) return null;
+    release.run(at, next.event, route);
+    return next.event;
+  }
+
+  function subjectOf(event: EventRow): DeliverySubject | null {
+    if (event.subject === null) return null;
+    const isMessage = event.subject % 2 === 0;
+    const row = (isMessage ? messageBySeq : runBySeq).get(Math.floor(event.subject / 2));
+    if (row === undefined) return null;
+    return {
+      type: isMessage ? "message" : "run",
+      key: row.key,
+      tracked: row.registered_at !== null,
+      id: row.service_id,
+      reference: row.reference,
+      metadata: row.metadata === null ? null : (JSON.parse(row.metadata) as Record<string, unknown>),
+      previousStatus: event.previous_status,
+      status: event.status,
+      moved: event.moved === 1,
+    };
+  }
+
+  return {
+    /** Events due on a route at `now`, soonest first. */
+    due(route: string, now: number, limit: number): number[] {
+      const id = names.find("route", route);
+      return id === null ? [] : due.all(id, now, limit);
+    },
+    /** Unix ms at which the next delivery of a route is due; null when none waits. */
+    nextDueAt(route: string): number | null {
+      const id = names.find("route", route);
+      return id === null ? null : (nextDue.get(id) ?? null);
+    },
+    /** The delivery, when it is still waiting. */
+    load(route: string, event: number): StoredDelivery | null {
+      const id = names.find("route", route);
+      const delivery = id === null ? undefined : waiting.get(event, id);
+      const row = delivery === undefined ? undefined : eventBySeq.get(event);
+      if (delivery === undefined || row === undefined) return null;
+      return {
+        route,
+        event,
+        account: names.nameOf(row.account),
+        source: names.nameOf(row.source),
+        eventId: unpackEventId(row.id) as EventId,
+        kind: names.nameOf(row.kind),
+        origin: originList[row.origin] ?? "webhook",
+        receivedAt: row.received_at,
+        body: row.body,
+        headers: row.headers === null ? {} : (JSON.parse(row.headers) as Record<string, string>),
+        attempts: delivery.attempts,
+        spent: delivery.spent,
+        replays: delivery.replays,
+        subject: subjectOf(row),
+      };
+    },
+    /** Records an attempt and what follows; gives the event of the delivery it released, if any. */
+    settle({ route, event, attempt, settled, at, stop: stopWhy }: Settlement): number | null {
+      const id = names.idOf("route", route);
+      const { result } = attempt;
+      insertAttempt.run(
+        event,
+        id,
+        attempt.number,
+        attempt.at,
+        Math.round(attempt.tookMs),
+        result.kind === "answered" ? result.status : null,
+        result.kind === "failed" ? result.error : null,
+        attempt.response,
+      );
+      if (stopWhy !== undefined) stop.run(id, at, stopWhy);
+      if (settled.to === "waiting") {
+        wait.run(settled.nextAt, event, id);
+        return null;
+      }
+      const row = end.get(stateCode[settled.to], at, settled.to === "dead" ? settled.reason : null, event, id);
+      return row === undefined || row.subject === null ? null : releaseNext(row.subject, id, at);
+    },
+    /** Why a route's destination is stopped; null when it is not. */
+    stopReason(route: string): string | null {
+      const id = names.find("route", route);
+      return id === null ? null : (stopReason.get(id) ?? null);
+    },
+    resume(route: string): boolean {
+      const id = names.find("route", route);
+      return id !== null && unstop.run(id).changes > 0;
+    },
+    /** Ends what a route left waiting, such as proxied exchanges that a crash cut short; gives how many. */
+    abandon(route: string, at: number, reason: string): number {
+      const id = names.find("route", route);
+      return id === null ? 0 : abandon.run(at, reason, id).changes;
+    },
+  };
+}

@@ -1,0 +1,39 @@
+import Database from "better-sqlite3";
+import { StoreRefused } from "../store-error.ts";
+
+/**
+ * Makes this process the only relay on the file, until it is released or the process ends in any way.
+ *
+ * The lock is SQLite's own exclusive lock on an empty database beside the store: the operating system
+ * drops it at a crash, so that no stale lock file ever needs deleting, and the store itself stays open
+ * for readers. `holder` is asked who has it, for the message.
+ */
+export function lockFile(storePath: string, holder: () => string | null): { release(): void } {
+  const path = `${storePath}.lock`;
+  let db: Database.Database;
+  try {
+    db = new Database(path, { timeout: 0 });
+  } catch (error) {
+    const why = (error as Error).message;
+    throw new StoreRefused(`${path} cannot be opened (${why}); check that its folder exists and that this user may write there`, {
+      cause: error,
+    });
+  }
+  try {
+    // Nothing is ever written in it, so no journal file comes and goes.
+    db.pragma("journal_mode = MEMORY");
+    db.exec("BEGIN EXCLUSIVE");
+    return { release: () => db.close() };
+  } catch (error) {
+    db.close();
+    const code = (error as { code?: string }).code ?? "";
+    if (code.startsWith("SQLITE_BUSY")) {
+      const who = holder();
+      throw new StoreRefused(
+        `${storePath} is in use by another wamid-relay process${who === null ? "" : ` (${who})`}; only one may write it`,
+        { cause: error },
+      );
+    }
+    throw new StoreRefused(`${path} cannot be locked: ${(error as Error).message}`, { cause: error });
+  }
+}

@@ -1,0 +1,80 @@
+import type { MessageStatus } from "../../event/statuses.ts";
+import type { MessageState } from "../../event/tracking.ts";
+import type { Db } from "./open.ts";
+
+export interface MessageRow {
+  seq: number;
+  account: number;
+  wamid: string;
+  service_id: string | null;
+  reference: string | null;
+  metadata: string | null;
+  registered_at: number | null;
+  status: MessageStatus | null;
+  error_code: string | null;
+  pending_at: number | null;
+  sent_at: number | null;
+  delivered_at: number | null;
+  read_at: number | null;
+  failed_at: number | null;
+  received_at: number | null;
+  updated_at: number;
+}
+
+/** What a user tells about a message of theirs. */
+export interface Registration {
+  readonly serviceId: string | null;
+  readonly reference: string | null;
+  readonly metadata: string | null;
+  readonly at: number;
+}
+
+export function stateOf(row: MessageRow): MessageState {
+  const times: Partial<Record<MessageStatus, number>> = {};
+  if (row.pending_at !== null) times.pending = row.pending_at;
+  if (row.sent_at !== null) times.sent = row.sent_at;
+  if (row.delivered_at !== null) times.delivered = row.delivered_at;
+  if (row.read_at !== null) times.read = row.read_at;
+  if (row.failed_at !== null) times.failed = row.failed_at;
+  if (row.received_at !== null) times.received = row.received_at;
+  return { status: row.status, errorCode: row.error_code, times };
+}
+
+export type Messages = ReturnType<typeof createMessages>;
+
+export function createMessages(db: Db) {
+  const byWamid = db.prepare<[number, string], MessageRow>("SELECT * FROM messages WHERE account = ? AND wamid = ?");
+  const bySeq = db.prepare<[number], MessageRow>("SELECT * FROM messages WHERE seq = ?");
+  const insert = db.prepare(`
+    INSERT INTO messages (account, wamid, service_id, reference, metadata, registered_at, status, error_code,
+      pending_at, sent_at, delivered_at, read_at, failed_at, received_at, updated_at)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`);
+  const update = db.prepare(`
+    UPDATE messages SET status = ?, error_code = ?, pending_at = ?, sent_at = ?, delivered_at = ?, read_at = ?,
+      failed_at = ?, received_at = ?, updated_at = ? WHERE seq = ?`);
+  const register = db.prepare(`
+    UPDATE messages SET registered_at = coalesce(registered_at, ?), service_id = coalesce(service_id, ?),
+      reference = coalesce(reference, ?), metadata = coalesce(?, metadata), updated_at = ? WHERE seq = ?`);
+
+  function times(state: MessageState): (number | null)[] {
+    const t = state.times;
+    return [t.pending ?? null, t.sent ?? null, t.delivered ?? null, t.read ?? null, t.failed ?? null, t.received ?? null];
+  }
+
+  return {
+    find: (account: number, wamid: string): MessageRow | undefined => byWamid.get(account, wamid),
+    get: (seq: number): MessageRow | undefined => bySeq.get(seq),
+    /** Adds a message that was seen, registered or both; gives its seq. */
+    add(account: number, wamid: string, state: MessageState, registration: Registration | null, at: number): number {
+      const r = registration;
+      const facts = [r?.serviceId ?? null, r?.reference ?? null, r?.metadata ?? null, r?.at ?? null];
+      return Number(insert.run(account, wamid, ...facts, state.status, state.errorCode, ...times(state), at).lastInsertRowid);
+    },
+    save(seq: number, state: MessageState, at: number): void {
+      update.run(state.status, state.errorCode, ...times(state), at, seq);
+    },
+    register(seq: number, facts: Registration): void {
+      register.run(facts.at, facts.serviceId, facts.reference, facts.metadata, facts.at, seq);
+    },
+  };
+}

@@ -1,0 +1,145 @@
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { dirname } from "node:path";
+import Database from "better-sqlite3";
+import { StoreRefused } from "../store-error.ts";
+
+export type Db = Database.Database;
+
+/** "wamd" in ASCII: marks the file as ours, so that another program's database is never migrated. */
+const applicationId = 0x77616d64;
+
+const migrationsDir = new URL("./migrations/", import.meta.url);
+
+interface Migration {
+  version: number;
+  file: string;
+}
+
+function listMigrations(): Migration[] {
+  return readdirSync(migrationsDir)
+    .filter((file) => file.endsWith(".sql"))
+    .sort()
+    .map((file) => ({ version: Number.parseInt(file, 10), file }));
+}
+
+/**
+ * Opens the file for the one process that writes it, creating or migrating it.
+ * Throws {@link StoreRefused} when it is newer, another program's, broken, or not writable.
+ */
+export function openForWriting(path: string): Db {
+  const fresh = !existsSync(path);
+  return guarded(path, () => {
+    mkdirSync(dirname(path), { recursive: true });
+    const db = new Database(path);
+    try {
+      // Bodies hold people's phone numbers: nobody else on the machine needs to read them.
+      if (fresh) chmodSync(path, 0o600);
+      // Short: a writer that waits here stops the whole event loop. The sender is told 503 instead.
+      db.pragma("busy_timeout = 250");
+      checkOwner(db, path);
+      db.pragma("journal_mode = WAL");
+      // An acknowledgement means durable; better-sqlite3's default in WAL is NORMAL, which is not (FACTS.md).
+      db.pragma("synchronous = FULL");
+      db.pragma("journal_size_limit = 67108864");
+      db.pragma("cache_size = -65536");
+      db.pragma("temp_store = MEMORY");
+      migrate(db, path);
+      return db;
+    } catch (error) {
+      db.close();
+      throw error;
+    }
+  });
+}
+
+/** Opens the file for looking only, beside the process that writes it. */
+export function openForReading(path: string): Db {
+  if (!existsSync(path)) throw new StoreRefused(`there is no store at ${path} yet; "wamid-relay serve" makes it`);
+  return guarded(path, () => {
+    const db = new Database(path, { readonly: true, fileMustExist: true });
+    try {
+      db.pragma("busy_timeout = 2000");
+      checkOwner(db, path);
+      const found = schemaVersion(db);
+      const known = newestVersion();
+      if (found < known)
+        throw new StoreRefused(
+          `${path} has an older schema (${found}, this version has ${known}); start "wamid-relay serve" once to migrate it`,
+        );
+      return db;
+    } catch (error) {
+      db.close();
+      throw error;
+    }
+  });
+}
+
+export function newestVersion(): number {
+  return listMigrations().at(-1)?.version ?? 0;
+}
+
+function schemaVersion(db: Db): number {
+  return db.pragma("user_version", { simple: true }) as number;
+}
+
+function checkOwner(db: Db, path: string): void {
+  const id = db.pragma("application_id", { simple: true }) as number;
+  const version = schemaVersion(db);
+  const empty = db.prepare("SELECT count(*) AS n FROM sqlite_schema").pluck().get() === 0;
+  if (id !== applicationId && !empty)
+    throw new StoreRefused(`${path} is a SQLite database of another program; give storage.path another file`);
+  const known = newestVersion();
+  if (version > known) {
+    throw new StoreRefused(
+      `${path} was written by a newer wamid-relay (schema ${version}, this version knows ${known}); upgrade, or use another file`,
+    );
+  }
+}
+
+function migrate(db: Db, path: string): void {
+  for (const { version, file } of listMigrations()) {
+    if (version <= schemaVersion(db)) continue;
+    const sql = readFileSync(new URL(file, migrationsDir), "utf8");
+    try {
+      db.transaction(() => {
+        db.exec(sql);
+        db.pragma(`application_id = ${applicationId}`);
+        db.pragma(`user_version = ${version}`);
+      }).immediate();
+    } catch (error) {
+      throw new StoreRefused(`${path} could not be migrated by ${file}: ${(error as Error).message}`, { cause: error });
+    }
+  }
+}
+
+const reasons: Record<string, string> = {
+  SQLITE_NOTADB: "is not a SQLite database; move it away or give storage.path another file",
+  SQLITE_CORRUPT: "is damaged; restore it from a copy, or recover it with sqlite3's .recover",
+  SQLITE_CANTOPEN: "cannot be opened; check that its folder exists and that this user may write there",
+  SQLITE_READONLY: "is read-only for this user; check its permissions and the file system",
+  SQLITE_FULL: "cannot grow: the disk is full",
+  SQLITE_BUSY: "is locked by another process",
+  SQLITE_IOERR: "cannot be read or written (input/output error); check the disk",
+};
+
+function guarded<T>(path: string, open: () => T): T {
+  try {
+    return open();
+  } catch (error) {
+    if (error instanceof StoreRefused) throw error;
+    const code = (error as { code?: string }).code ?? "";
+    const known = Object.keys(reasons).find((prefix) => code.startsWith(prefix));
+    const why = known !== undefined ? reasons[known] : `cannot be opened: ${(error as Error).message}`;
+    throw new StoreRefused(`${path} ${why}${known !== undefined ? ` (${code})` : ""}`, { cause: error });
+  }
+}
+
+/** Device and inode of the file, to notice when it is deleted or replaced under the running process. */
+export function fileIdentity(path: string): string | null {
+  try {
+    const { dev, ino } = statSync(path);
+    return `${dev}:${ino}`;
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,124 @@
+import type { DeliveryState } from "../../event/delivery.ts";
+import { type DeliveryId, deliveryId, parseDeliveryId, routeTag } from "../../event/ids.ts";
+import { stateCode, stateList, unpackEventId } from "./codes.ts";
+import type { Names } from "./names.ts";
+import type { Db } from "./open.ts";
+import type { createReadEvents } from "./read-events.ts";
+
+export interface DeliveryFilter {
+  readonly route?: string | undefined;
+  readonly state?: DeliveryState | undefined;
+  /** Seq of one event. */
+  readonly event?: number | undefined;
+  /** Only deliveries of events with a smaller seq. */
+  readonly before?: number | undefined;
+  readonly limit: number;
+}
+
+/** A delivery as the API and the CLI show it. Times are unix ms. */
+export interface DeliveryView {
+  readonly id: DeliveryId;
+  readonly event: number;
+  readonly eventId: string;
+  readonly route: string;
+  readonly state: DeliveryState;
+  readonly attempts: number;
+  readonly replays: number;
+  readonly nextAt: number | null;
+  readonly settledAt: number | null;
+  readonly reason: string | null;
+}
+
+export interface AttemptView {
+  readonly number: number;
+  readonly at: number;
+  readonly tookMs: number;
+  /** HTTP status of the answer; null when none came. */
+  readonly status: number | null;
+  readonly error: string | null;
+  readonly response: Buffer | null;
+}
+
+interface Row {
+  event: number;
+  route: number;
+  state: number;
+  attempts: number;
+  replays: number;
+  next_at: number | null;
+  settled_at: number | null;
+  reason: string | null;
+  account: number;
+  id: Buffer | string;
+}
+
+const select = `SELECT d.event, d.route, d.state, d.attempts, d.replays, d.next_at, d.settled_at, d.reason, e.account, e.id
+  FROM deliveries d JOIN events e ON e.seq = d.event`;
+
+export function createReadDeliveries(db: Db, names: Names, events: ReturnType<typeof createReadEvents>) {
+  const ofEvent = db.prepare<[number], Row>(`${select} WHERE d.event = ? ORDER BY d.route`);
+  const attemptsOf = db.prepare<
+    [number, number],
+    { number: number; at: number; took_ms: number; status: number | null; error: string | null; response: Buffer | null }
+  >("SELECT number, at, took_ms, status, error, response FROM attempts WHERE event = ? AND route = ? ORDER BY number");
+
+  function view(row: Row): DeliveryView {
+    const eventId = unpackEventId(row.id);
+    if (eventId === null) throw new Error(`delivery of event ${row.event} without an id`);
+    const route = names.nameOf(row.route);
+    return {
+      id: deliveryId(names.nameOf(row.account), eventId, route),
+      event: row.event,
+      eventId,
+      route,
+      state: stateList[row.state] ?? "dead",
+      attempts: row.attempts,
+      replays: row.replays,
+      nextAt: row.next_at,
+      settledAt: row.settled_at,
+      reason: row.reason,
+    };
+  }
+
+  return {
+    /** Newest events first. */
+    list(filter: DeliveryFilter): DeliveryView[] {
+      const sql: string[] = [];
+      const values: Record<string, number> = { limit: filter.limit };
+      if (filter.route !== undefined) {
+        const route = names.find("route", filter.route);
+        if (route === null) return [];
+        sql.push("d.route = @route");
+        values["route"] = route;
+      }
+      // Written out, so that SQLite can use the partial index of that state.
+      if (filter.state !== undefined) sql.push(`d.state = ${stateCode[filter.state]}`);
+      if (filter.event !== undefined) {
+        sql.push("d.event = @event");
+        values["event"] = filter.event;
+      }
+      if (filter.before !== undefined) {
+        sql.push("d.event < @before");
+        values["before"] = filter.before;
+      }
+      const where = sql.length === 0 ? "" : `WHERE ${sql.join(" AND ")}`;
+      return db.prepare<[typeof values], Row>(`${select} ${where} ORDER BY d.event DESC, d.route LIMIT @limit`).all(values).map(view);
+    },
+    attempts(delivery: { event: number; route: string }): AttemptView[] {
+      const route = names.find("route", delivery.route);
+      if (route === null) return [];
+      return attemptsOf.all(delivery.event, route).map(({ took_ms, ...attempt }) => ({ ...attempt, tookMs: took_ms }));
+    },
+    /** Finds a delivery by its id. */
+    find(id: string): DeliveryView | null {
+      const parsed = parseDeliveryId(id);
+      if (parsed === null) return null;
+      for (const seq of events.seqsOf(parsed.eventId)) {
+        for (const row of ofEvent.all(seq)) {
+          if (routeTag(names.nameOf(row.account), names.nameOf(row.route)) === parsed.routeTag) return view(row);
+        }
+      }
+      return null;
+    },
+  };
+}

@@ -1,0 +1,173 @@
+import { type EventId, maxIdLength } from "../../event/ids.ts";
+import type { Disposition } from "../../event/plan.ts";
+import { dispositionCode, dispositionList, originList, packEventId, unpackEventId } from "./codes.ts";
+import type { Names } from "./names.ts";
+import type { Db } from "./open.ts";
+import type { KeptVerdict, Plans } from "./plans.ts";
+
+export interface EventFilter {
+  readonly event?: string | undefined;
+  readonly source?: string | undefined;
+  readonly account?: string | undefined;
+  readonly status?: string | undefined;
+  readonly disposition?: Disposition | undefined;
+  readonly wamid?: string | undefined;
+  readonly from?: number | undefined;
+  readonly to?: number | undefined;
+  /** Only events with a smaller seq: the last one of the page before. */
+  readonly before?: number | undefined;
+  readonly limit: number;
+}
+
+/** An event as the API and the CLI show it. Times are unix ms. */
+export interface EventView {
+  readonly seq: number;
+  readonly id: EventId | null;
+  readonly event: string | null;
+  readonly account: string;
+  readonly source: string;
+  readonly origin: string;
+  readonly receivedAt: number;
+  readonly createdAt: number | null;
+  /** Fingerprint of the secret that proved it. */
+  readonly secret: string | null;
+  readonly subject: { readonly type: "message" | "run"; readonly key: string } | null;
+  readonly status: string | null;
+  readonly previousStatus: string | null;
+  readonly transition: boolean;
+  readonly errorCode: string | null;
+  readonly disposition: Disposition;
+  readonly parkedUntil: number | null;
+  readonly duplicates: number;
+  readonly conflicts: number;
+  readonly fault: string | null;
+  readonly size: number;
+}
+
+export interface EventDetail extends EventView {
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Buffer;
+  readonly verdicts: readonly KeptVerdict[];
+}
+
+interface Row {
+  seq: number;
+  account: number;
+  id: Buffer | string | null;
+  kind: number | null;
+  source: number;
+  origin: number;
+  received_at: number;
+  created_at: number | null;
+  secret: number | null;
+  wamid: string | null;
+  run_id: string | null;
+  status: string | null;
+  previous_status: string | null;
+  moved: number;
+  error_code: string | null;
+  disposition: number;
+  parked_until: number | null;
+  duplicates: number;
+  conflicts: number;
+  fault: string | null;
+  size: number;
+  plan: number | null;
+  headers: string | null;
+  body: Buffer;
+}
+
+const from = `FROM events e
+  LEFT JOIN messages m ON e.subject % 2 = 0 AND m.seq = e.subject / 2
+  LEFT JOIN runs r ON e.subject % 2 = 1 AND r.seq = e.subject / 2`;
+const columns = `e.seq, e.account, e.id, e.kind, e.source, e.origin, e.received_at, e.created_at, e.secret, m.wamid, r.run_id, e.status,
+  e.previous_status, e.moved, e.error_code, e.disposition, e.parked_until, e.duplicates, e.conflicts, e.fault, length(e.body) AS size, e.plan`;
+
+export function createReadEvents(db: Db, names: Names, plans: Plans) {
+  const bySeq = db.prepare<[number], Row>(`SELECT ${columns}, e.headers, e.body ${from} WHERE e.seq = ?`);
+  const seqsById = db
+    .prepare<[Buffer | string], number>("SELECT seq FROM events WHERE account IN (SELECT id FROM names WHERE kind = 'account') AND id = ?")
+    .pluck();
+
+  function view(row: Row): EventView {
+    const key = row.wamid ?? row.run_id;
+    return {
+      seq: row.seq,
+      id: unpackEventId(row.id),
+      event: row.kind === null ? null : names.nameOf(row.kind),
+      account: names.nameOf(row.account),
+      source: names.nameOf(row.source),
+      origin: originList[row.origin] ?? "webhook",
+      receivedAt: row.received_at,
+      createdAt: row.created_at,
+      secret: row.secret === null ? null : names.nameOf(row.secret),
+      subject: key === null ? null : { type: row.wamid !== null ? "message" : "run", key },
+      status: row.status,
+      previousStatus: row.previous_status,
+      transition: row.moved === 1,
+      errorCode: row.error_code,
+      disposition: dispositionList[row.disposition] ?? "filtered",
+      parkedUntil: row.parked_until,
+      duplicates: row.duplicates,
+      conflicts: row.conflicts,
+      fault: row.fault,
+      size: row.size,
+    };
+  }
+
+  function conditions(filter: EventFilter): { sql: string[]; values: Record<string, unknown> } | null {
+    const sql: string[] = [];
+    const values: Record<string, unknown> = { limit: filter.limit };
+    for (const [column, kind, name] of [
+      ["kind", "kind", filter.event],
+      ["source", "source", filter.source],
+      ["account", "account", filter.account],
+    ] as const) {
+      if (name === undefined) continue;
+      const id = names.find(kind, name);
+      if (id === null) return null;
+      sql.push(`e.${column} = @${column}`);
+      values[column] = id;
+    }
+    if (filter.status !== undefined) sql.push("e.status = @status");
+    if (filter.disposition !== undefined) sql.push(`e.disposition = ${dispositionCode[filter.disposition]}`);
+    if (filter.wamid !== undefined)
+      sql.push(
+        "e.subject IN (SELECT seq * 2 FROM messages WHERE account IN (SELECT id FROM names WHERE kind = 'account') AND wamid = @wamid)",
+      );
+    if (filter.from !== undefined) sql.push("e.received_at >= @from");
+    if (filter.to !== undefined) sql.push("e.received_at < @to");
+    if (filter.before !== undefined) sql.push("e.seq < @before");
+    for (const name of ["status", "wamid", "from", "to", "before"] as const) {
+      if (filter[name] !== undefined) values[name] = filter[name];
+    }
+    return { sql, values };
+  }
+
+  return {
+    /** Newest first. */
+    list(filter: EventFilter): EventView[] {
+      const condition = conditions(filter);
+      if (condition === null) return [];
+      const where = condition.sql.length === 0 ? "" : `WHERE ${condition.sql.join(" AND ")}`;
+      return db
+        .prepare<[Record<string, unknown>], Row>(`SELECT ${columns} ${from} ${where} ORDER BY e.seq DESC LIMIT @limit`)
+        .all(condition.values)
+        .map(view);
+    },
+    get(seq: number): EventDetail | null {
+      const row = bySeq.get(seq);
+      if (row === undefined) return null;
+      return {
+        ...view(row),
+        headers: row.headers === null ? {} : (JSON.parse(row.headers) as Record<string, string>),
+        body: row.body,
+        verdicts: row.plan === null ? [] : plans.verdictsOf(row.plan),
+      };
+    },
+    /** The seqs of an event id, one per account that has it. */
+    seqsOf(id: string): number[] {
+      return id.length > maxIdLength ? [] : seqsById.all(packEventId(id));
+    },
+  };
+}

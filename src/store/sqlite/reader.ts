@@ -1,0 +1,21 @@
+import { createNames } from "./names.ts";
+import { type Db, openForReading } from "./open.ts";
+import { createPlans } from "./plans.ts";
+import { createReadDeliveries } from "./read-deliveries.ts";
+import { createReadEvents } from "./read-events.ts";
+import { createReadStats } from "./read-stats.ts";
+
+/** Everything that looks and does not write. */
+export type StoreReader = ReturnType<typeof createReader>;
+
+export function createReader(db: Db) {
+  const names = createNames(db);
+  const events = createReadEvents(db, names, createPlans(db));
+  return { events, deliveries: createReadDeliveries(db, names, events), ...createReadStats(db, names) };
+}
+
+/** A reader on the file of a relay that may be running. */
+export function openReader(path: string): StoreReader & { close(): void } {
+  const db = openForReading(path);
+  return { ...createReader(db), close: () => db.close() };
+}

@@ -1,0 +1,129 @@
+import { dispositionCode, stateCode } from "./codes.ts";
+import type { Db } from "./open.ts";
+
+/** How long rows are kept, in milliseconds (DESIGN.md, `retention`). */
+export interface RetentionTimes {
+  readonly events: number;
+  readonly ignored: number;
+  readonly deliveries: number;
+  readonly messages: number;
+}
+
+export interface Swept {
+  readonly events: number;
+  readonly deliveries: number;
+  readonly messages: number;
+  /** True when a whole pass over everything old is done. */
+  readonly done: boolean;
+}
+
+type Phase = "ignored" | "events" | "messages" | "runs";
+
+/**
+ * Deletes what is past its time, a few rows per call, so that receiving is never held up for longer
+ * than one small transaction. Open deliveries, and the events and messages they need, stay whatever
+ * their age.
+ */
+export function createRetention(db: Db) {
+  const greatest = db.prepare<[], number | null>("SELECT max(seq) FROM events").pluck();
+  const ignored = db
+    .prepare<[number, number, number], number>(
+      `SELECT seq FROM events WHERE disposition = ${dispositionCode.ignored} AND received_at < ? AND seq < ? ORDER BY received_at LIMIT ?`,
+    )
+    .pluck();
+  const oldest = db.prepare<[number, number], { seq: number; received_at: number; disposition: number }>(
+    "SELECT seq, received_at, disposition FROM events WHERE seq > ? ORDER BY seq LIMIT ?",
+  );
+  const settledOf = db
+    .prepare<[number, number], number>(
+      `SELECT route FROM deliveries WHERE event = ? AND state >= ${stateCode.delivered} AND settled_at < ?`,
+    )
+    .pluck();
+  const hasDeliveries = db.prepare<[number], number>("SELECT 1 FROM deliveries WHERE event = ? LIMIT 1").pluck();
+  const deleteAttempts = db.prepare<[number, number]>("DELETE FROM attempts WHERE event = ? AND route = ?");
+  const deleteDelivery = db.prepare<[number, number]>("DELETE FROM deliveries WHERE event = ? AND route = ?");
+  const deleteEvent = db.prepare<[number]>("DELETE FROM events WHERE seq = ?");
+  const messagesAfter = db.prepare<[number, number], { seq: number; updated_at: number; registered_at: number | null }>(
+    "SELECT seq, updated_at, registered_at FROM messages WHERE seq > ? ORDER BY seq LIMIT ?",
+  );
+  const runsAfter = db.prepare<[number, number], { seq: number; updated_at: number; registered_at: number | null }>(
+    "SELECT seq, updated_at, registered_at FROM runs WHERE seq > ? ORDER BY seq LIMIT ?",
+  );
+  const lastMessage = db.prepare<[], number | null>("SELECT max(seq) FROM messages").pluck();
+  const lastRun = db.prepare<[], number | null>("SELECT max(seq) FROM runs").pluck();
+  const subjectOpen = db
+    .prepare<[number], number>("SELECT 1 FROM deliveries WHERE subject = ? AND state <= 1 AND subject IS NOT NULL LIMIT 1")
+    .pluck();
+  const deleteMessage = db.prepare<[number]>("DELETE FROM messages WHERE seq = ?");
+  const deleteRun = db.prepare<[number]>("DELETE FROM runs WHERE seq = ?");
+
+  let phase: Phase = "ignored";
+  let cursor = 0;
+
+  function next(to: Phase): void {
+    phase = to;
+    cursor = 0;
+  }
+
+  /** Deletes an event's settled deliveries of before `before`, and the event itself when nothing needs it and it is `old`. */
+  function sweepEvent(seq: number, before: number, old: boolean): { events: number; deliveries: number } {
+    const routes = settledOf.all(seq, before);
+    for (const route of routes) {
+      deleteAttempts.run(seq, route);
+      deleteDelivery.run(seq, route);
+    }
+    if (!old || hasDeliveries.get(seq) !== undefined) return { events: 0, deliveries: routes.length };
+    deleteEvent.run(seq);
+    return { events: 1, deliveries: routes.length };
+  }
+
+  function sweepEvents(now: number, keep: RetentionTimes, limit: number): Swept {
+    const last = greatest.get() ?? 0;
+    const rows = oldest.all(cursor, limit);
+    const horizon = now - Math.min(keep.events, keep.deliveries);
+    let events = 0;
+    let deliveries = 0;
+    for (const row of rows) {
+      if (row.received_at >= horizon) {
+        next("messages");
+        return { events, deliveries, messages: 0, done: false };
+      }
+      cursor = row.seq;
+      const swept = sweepEvent(row.seq, now - keep.deliveries, row.received_at < now - keep.events && row.seq < last);
+      events += swept.events;
+      deliveries += swept.deliveries;
+    }
+    if (rows.length < limit) next("messages");
+    return { events, deliveries, messages: 0, done: false };
+  }
+
+  /** Registered ones go after `messages`, those only seen after `ignored`; the greatest seq stays, so that none is given twice. */
+  function sweepSubjects(kind: "messages" | "runs", now: number, keep: RetentionTimes, limit: number): Swept {
+    const rows = (kind === "messages" ? messagesAfter : runsAfter).all(cursor, limit);
+    const last = (kind === "messages" ? lastMessage : lastRun).get() ?? 0;
+    let messages = 0;
+    for (const row of rows) {
+      cursor = row.seq;
+      const age = row.registered_at === null ? keep.ignored : keep.messages;
+      const subject = row.seq * 2 + (kind === "messages" ? 0 : 1);
+      if (row.updated_at >= now - age || row.seq === last || subjectOpen.get(subject) !== undefined) continue;
+      (kind === "messages" ? deleteMessage : deleteRun).run(row.seq);
+      messages += 1;
+    }
+    const done = kind === "runs" && rows.length < limit;
+    if (rows.length < limit) next(kind === "messages" ? "runs" : "ignored");
+    return { events: 0, deliveries: 0, messages, done };
+  }
+
+  /** One step; looks at up to `limit` rows. For inside a transaction. */
+  return function sweep(now: number, keep: RetentionTimes, limit: number): Swept {
+    if (phase === "ignored") {
+      const seqs = ignored.all(now - keep.ignored, greatest.get() ?? 0, limit);
+      for (const seq of seqs) deleteEvent.run(seq);
+      if (seqs.length < limit) next("events");
+      return { events: seqs.length, deliveries: 0, messages: 0, done: false };
+    }
+    if (phase === "events") return sweepEvents(now, keep, limit);
+    return sweepSubjects(phase, now, keep, limit);
+  };
+}

@@ -1,0 +1,136 @@
+import { hostname } from "node:os";
+import type { QuarantinedBody, ReceivedEvent } from "../../event/received.ts";
+import type { Settlement } from "../../event/stored-delivery.ts";
+import type { AcceptOutcome, DueDelivery } from "../planned.ts";
+import type { Rules } from "../rules.ts";
+import { StoreUnavailable } from "../store-error.ts";
+import { createAccept } from "./accept.ts";
+import { createDeliveries } from "./deliveries.ts";
+import { lockFile } from "./file-lock.ts";
+import { createGroupCommit } from "./group-commit.ts";
+import { createMessages } from "./messages.ts";
+import { createNames } from "./names.ts";
+import { fileIdentity, openForReading, openForWriting } from "./open.ts";
+import { createParking } from "./parking.ts";
+import { createPlanDeliveries } from "./plan-deliveries.ts";
+import { createPlans } from "./plans.ts";
+import { createReader } from "./reader.ts";
+import { createRegister, type MessageRegistration } from "./register.ts";
+import { createReplay, type ReplayFilter } from "./replay.ts";
+import { createRetention, type RetentionTimes } from "./retention.ts";
+import { createRuns } from "./runs.ts";
+import { createTrack } from "./track.ts";
+
+export interface SqliteStoreHooks {
+  committed(tookMs: number, writes: number): void;
+  failed(error: unknown): void;
+}
+
+export type SqliteStore = ReturnType<typeof openSqliteStore>;
+
+/**
+ * The embedded engine's store: one file, one writing process, one transaction per turn of the event
+ * loop. Throws `StoreRefused` when the file cannot be had; afterwards writes reject with
+ * `StoreUnavailable` while storing is not possible, and go on by themselves when it is again.
+ */
+export function openSqliteStore(path: string, rules: Rules, hooks: SqliteStoreHooks) {
+  const lock = lockFile(path, () => holderOf(path));
+  const db = (() => {
+    try {
+      return openForWriting(path);
+    } catch (error) {
+      lock.release();
+      throw error;
+    }
+  })();
+  db.prepare("INSERT INTO meta (key, value) VALUES ('holder', ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value").run(
+    `process ${process.pid} on ${hostname()}`,
+  );
+  const identity = fileIdentity(path);
+  /** Set when the file was deleted or replaced: what is written now would be lost with its last handle. */
+  let lost = false;
+
+  const names = createNames(db);
+  const plans = createPlans(db);
+  const messages = createMessages(db);
+  const planDeliveries = createPlanDeliveries(db, names, rules);
+  const parking = createParking(db, { names, plans, rules, planDeliveries });
+  const deliveries = createDeliveries(db, names);
+  const replay = createReplay(db, names);
+  const sweep = createRetention(db);
+  const register = createRegister(messages, names, parking);
+  const { accept, quarantine } = createAccept(db, {
+    names,
+    plans,
+    rules,
+    planDeliveries,
+    track: createTrack(messages, createRuns(db), rules),
+  });
+
+  const writes = createGroupCommit(db, {
+    committed: hooks.committed,
+    rolledBack(error) {
+      names.forget();
+      plans.forget();
+      hooks.failed(error);
+    },
+  });
+
+  return {
+    read: createReader(db),
+    accept: (event: ReceivedEvent, proxyRoute: string | null = null): Promise<AcceptOutcome> =>
+      lost ? Promise.reject(gone(path)) : writes.run(() => accept(event, proxyRoute)),
+    quarantine: (body: QuarantinedBody): Promise<number> => (lost ? Promise.reject(gone(path)) : writes.run(() => quarantine(body))),
+    register: (registrations: readonly MessageRegistration[], at: number): Promise<{ created: number; due: DueDelivery[] }> =>
+      writes.run(() => {
+        const results = registrations.map((registration) => register(registration, at));
+        return { created: results.filter((result) => result.created).length, due: results.flatMap((result) => result.due) };
+      }),
+    due: deliveries.due,
+    nextDueAt: deliveries.nextDueAt,
+    load: deliveries.load,
+    stopReason: deliveries.stopReason,
+    settle: (settlement: Settlement): Promise<number | null> => writes.run(() => deliveries.settle(settlement)),
+    resume: (route: string): Promise<boolean> => writes.run(() => deliveries.resume(route)),
+    abandon: (route: string, at: number, reason: string): Promise<number> => writes.run(() => deliveries.abandon(route, at, reason)),
+    retry: (event: number, route: string, at: number) => writes.run(() => replay.retry(event, route, at)),
+    countReplay: (filter: ReplayFilter): number => replay.count(filter),
+    replayStep: (filter: ReplayFilter, cursor: { event: number; route: number }, limit: number, at: number) =>
+      writes.run(() => replay.step(filter, cursor, limit, at)),
+    expireParked: (now: number, limit: number): Promise<number> => writes.run(() => parking.expire(now, limit)),
+    sweep: (now: number, keep: RetentionTimes, limit: number) => writes.run(() => sweep(now, keep, limit)),
+    /** Writes a mark and waits for it: proves that storing works now. */
+    probe: async (at: number): Promise<void> => {
+      lost = fileIdentity(path) !== identity;
+      if (lost) throw gone(path);
+      await writes.run(() =>
+        db
+          .prepare("INSERT INTO meta (key, value) VALUES ('probed', ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value")
+          .run(String(at)),
+      );
+    },
+    async close(): Promise<void> {
+      await writes.idle();
+      db.close();
+      lock.release();
+    },
+  };
+}
+
+function gone(path: string): StoreUnavailable {
+  return new StoreUnavailable(`${path} was deleted or replaced while in use; put it back, or restart the relay`);
+}
+
+/** Who wrote last into the file: for the message to a second process. */
+function holderOf(path: string): string | null {
+  try {
+    const db = openForReading(path);
+    try {
+      return db.prepare<[], string>("SELECT value FROM meta WHERE key = 'holder'").pluck().get() ?? null;
+    } finally {
+      db.close();
+    }
+  } catch {
+    return null;
+  }
+}
