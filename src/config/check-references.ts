@@ -1,0 +1,117 @@
+import type { UrlDestinationSettings } from "../deliver/settings.ts";
+import { decodeKey } from "../event/signature-bytes.ts";
+import { resolveScheme } from "../event/signature-scheme.ts";
+import type { SettingsPath } from "./fault.ts";
+import type { Parts } from "./parts.ts";
+import { isPrivateHost } from "./private-address.ts";
+import type { SourceSettings, TokenSettings } from "./schema.ts";
+import { nearest } from "./suggest.ts";
+import type { Finding } from "./tree.ts";
+
+/** Shortest control token: what stands between the internet and people's messages. 16 characters of hex are 64 bits. */
+const shortestToken = 16;
+
+/** What is wrong between the parts, each valid by itself. Never quotes a value: it may come from the environment. */
+export function checkReferences(parts: Parts): Finding[] {
+  return [
+    ...parts.sources.flatMap(([name, source]) => checkSource(name, source, parts)),
+    ...parts.routes.flatMap(([index, route]) => {
+      const path = ["routes", index];
+      const signature: Finding[] =
+        route.to.passSignature && route.payload === "enriched"
+          ? [{ path: [...path, "to", "passSignature"], message: "could never verify: payload enriched changes the bytes that were signed" }]
+          : [];
+      return [
+        ...checkNames(route.match.sources, parts.sourceNames, "source", [...path, "match", "sources"]),
+        ...checkNames(route.match.accounts, parts.accounts, "account", [...path, "match", "accounts"]),
+        ...signature,
+        ...checkAddress(route.to, [...path, "to", "url"]),
+      ];
+    }),
+    ...repeated(parts.routes.map(([index, route]) => [index, route.name])).map(([index, first]) => ({
+      path: ["routes", index, "name"],
+      message: `is the name of routes[${first}] too; names of routes are unique`,
+    })),
+    ...checkTokens(parts.tokens),
+  ];
+}
+
+function checkSource(name: string, source: SourceSettings, parts: Parts): Finding[] {
+  const path = ["sources", name];
+  const findings = checkNames([source.account], parts.accounts, "account", path, "account");
+  findings.push(...checkSecrets(source, [...path, "signature", "secrets"]));
+  if (source.kind !== "automation-request") return findings;
+  if (source.mode === "proxy" && source.to === undefined) {
+    findings.push({ path: [...path, "to"], message: "is missing: with mode proxy, it says where the request goes" });
+  }
+  if (source.mode === "ack" && source.to !== undefined) {
+    findings.push({ path: [...path, "to"], message: "is for mode proxy; with mode ack, routes say where events go" });
+  }
+  if (source.to !== undefined) findings.push(...checkAddress(source.to, [...path, "to", "url"]));
+  return findings;
+}
+
+function checkSecrets({ signature }: SourceSettings, path: SettingsPath): Finding[] {
+  const { secretEncoding } = resolveScheme(signature);
+  const findings: Finding[] = repeated(signature.secrets.map((secret, index) => [index, secret.reveal()])).map(([index, first]) => ({
+    path: [...path, index],
+    message: `is the same secret as secrets[${first}]`,
+  }));
+  for (const [index, secret] of signature.secrets.entries()) {
+    try {
+      decodeKey(secret.reveal(), secretEncoding);
+    } catch {
+      findings.push({ path: [...path, index], message: `is not in the encoding that secretEncoding says (${secretEncoding})` });
+    }
+  }
+  return findings;
+}
+
+function checkTokens(tokens: Parts["tokens"]): Finding[] {
+  const unique = (key: "name" | "token", text: (token: TokenSettings) => string): Finding[] =>
+    repeated(tokens.map(([index, token]) => [index, text(token)])).map(([index, first]) => ({
+      path: ["control", "tokens", index, key],
+      message: `is the ${key} of control.tokens[${first}] too`,
+    }));
+  const short = tokens.filter(([, { token }]) => token.reveal().length < shortestToken);
+  return [
+    ...unique("name", (token) => token.name),
+    ...unique("token", (token) => token.token.reveal()),
+    ...short.map(([index]) => ({
+      path: ["control", "tokens", index, "token"],
+      message: `is shorter than ${shortestToken} characters ("openssl rand -hex 32" makes a good one)`,
+    })),
+  ];
+}
+
+/** `key` is given when the name stands alone under it, and not in a list. */
+function checkNames(
+  names: readonly string[] | undefined,
+  known: readonly string[],
+  what: string,
+  path: SettingsPath,
+  key?: string,
+): Finding[] {
+  return (names ?? []).flatMap((name, index) => {
+    if (known.includes(name)) return [];
+    const meant = nearest(name, known);
+    const hint = meant !== undefined ? `did you mean ${meant}?` : known.length > 0 ? `there are: ${known.join(", ")}` : `${what}s is empty`;
+    return [{ path: [...path, key ?? index], message: `names no ${what} of this file (${hint})` }];
+  });
+}
+
+function checkAddress(to: UrlDestinationSettings, path: SettingsPath): Finding[] {
+  if (to.allowPrivate || !isPrivateHost(to.url)) return [];
+  return [{ path, message: "is a loopback, private or otherwise not public address; if it is meant, set allowPrivate: true beside it" }];
+}
+
+/** Those that repeat the text of an earlier one, each with the first that has it. */
+function repeated(items: readonly (readonly [number, string])[]): [number, number][] {
+  const seen = new Map<string, number>();
+  return items.flatMap(([index, text]): [number, number][] => {
+    const first = seen.get(text);
+    if (first !== undefined) return [[index, first]];
+    seen.set(text, index);
+    return [];
+  });
+}

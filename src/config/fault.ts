@@ -1,0 +1,41 @@
+/** Where in the settings, as keys and indices from the top. */
+export type SettingsPath = readonly PropertyKey[];
+
+/** One thing wrong with the settings. Never quotes a secret nor anything substituted from the environment. */
+export interface Fault {
+  /** Such as `routes[0].to.url`; empty when it is about the file as a whole. */
+  readonly path: string;
+  readonly message: string;
+  /** Such as `config/relay.yaml:31:10` (line and column from 1), `config/relay.yaml:31:10 from ${CRM_URL}`, or the file alone. */
+  readonly source: string;
+}
+
+/** The settings cannot be used. `faults` holds everything that is wrong, in the order of the file. */
+export class SettingsError extends Error {
+  override readonly name = "SettingsError";
+  readonly faults: readonly Fault[];
+
+  constructor(faults: readonly Fault[]) {
+    super(faults.map(faultLine).join("\n"));
+    this.faults = faults;
+  }
+}
+
+/** A fault as one line: `config/relay.yaml:31:10 routes[0].to.url: is not a URL (from ${CRM_URL})`. */
+export function faultLine(fault: Fault): string {
+  const cut = fault.source.search(/ from (?:the default of )?\$\{/);
+  const place = cut === -1 ? fault.source : fault.source.slice(0, cut);
+  const variables = cut === -1 ? "" : ` (${fault.source.slice(cut + 1)})`;
+  return `${place}${fault.path === "" ? "" : ` ${fault.path}`}: ${fault.message}${variables}`;
+}
+
+/** `["routes", 0, "to", "url"]` as `routes[0].to.url`; keys that would be unclear stand in brackets and quotes. */
+export function pathText(path: SettingsPath): string {
+  let text = "";
+  for (const key of path) {
+    if (typeof key === "number") text += `[${key}]`;
+    else if (/^[A-Za-z_$][\w$-]*$/.test(String(key))) text += text === "" ? String(key) : `.${String(key)}`;
+    else text += `[${JSON.stringify(String(key))}]`;
+  }
+  return text;
+}

@@ -1,0 +1,98 @@
+import { z } from "zod";
+import type { SettingsPath } from "./fault.ts";
+import { settingsSchema } from "./schema.ts";
+
+/** The parts of JSON Schema (2020-12) that zod writes for the settings. */
+export interface JsonSchema {
+  readonly $schema?: string;
+  readonly $ref?: string;
+  readonly $defs?: Readonly<Record<string, JsonSchema>>;
+  readonly title?: string;
+  readonly type?: string | readonly string[];
+  readonly const?: unknown;
+  readonly enum?: readonly unknown[];
+  readonly default?: unknown;
+  readonly properties?: Readonly<Record<string, JsonSchema>>;
+  readonly required?: readonly string[];
+  readonly propertyNames?: JsonSchema;
+  readonly additionalProperties?: JsonSchema | boolean;
+  readonly items?: JsonSchema;
+  readonly anyOf?: readonly JsonSchema[];
+  readonly oneOf?: readonly JsonSchema[];
+}
+
+let made: JsonSchema | undefined;
+
+/** What a settings file may hold, before `${…}` is filled in; made once, when first asked for. */
+export function inputSchema(): JsonSchema {
+  made ??= z.toJSONSchema(settingsSchema, { io: "input" }) as JsonSchema;
+  return made;
+}
+
+const variablePattern = "\\$\\{[A-Za-z_][A-Za-z0-9_]*(:-[^}]*)?\\}";
+
+/** The schema for editors: as {@link inputSchema}, and every text, number and true/false may hold a `${…}`. */
+export function editorSchema(): JsonSchema {
+  return { title: "wamid-relay settings", ...withVariables(inputSchema()) };
+}
+
+function withVariables(schema: JsonSchema): JsonSchema {
+  const { $defs, properties, additionalProperties, items, anyOf, oneOf, ...rest } = schema;
+  if (properties === undefined && items === undefined && anyOf === undefined && oneOf === undefined && isConstrainedScalar(schema)) {
+    const { default: fallback, title, ...constraints } = rest;
+    return {
+      ...(title === undefined ? {} : { title }),
+      ...(fallback === undefined ? {} : { default: fallback }),
+      anyOf: [constraints, { type: "string", pattern: variablePattern } as JsonSchema],
+    };
+  }
+  return {
+    ...rest,
+    ...(properties && { properties: mapValues(properties, withVariables) }),
+    ...(additionalProperties !== undefined && {
+      additionalProperties: typeof additionalProperties === "boolean" ? additionalProperties : withVariables(additionalProperties),
+    }),
+    ...(items && { items: withVariables(items) }),
+    ...(anyOf && { anyOf: anyOf.map(withVariables) }),
+    ...(oneOf && { oneOf: oneOf.map(withVariables) }),
+    ...($defs && { $defs: mapValues($defs, withVariables) }),
+  };
+}
+
+/** True for a scalar that would refuse `${…}`. Words that choose the shape (`kind`) stay words, or two shapes would fit at once. */
+function isConstrainedScalar(schema: JsonSchema): boolean {
+  if (schema.$ref !== undefined || schema.const !== undefined || schema.type === undefined) return false;
+  if (schema.type === "string") return Object.keys(schema).some((key) => !["type", "title", "default"].includes(key));
+  return schema.type === "number" || schema.type === "integer" || schema.type === "boolean";
+}
+
+function mapValues<A, B>(object: Readonly<Record<string, A>>, change: (value: A) => B): Record<string, B> {
+  return Object.fromEntries(Object.entries(object).map(([key, value]) => [key, change(value)]));
+}
+
+/** The shapes a schema stands for: references followed, alternatives side by side. */
+export function shapesOf(schema: JsonSchema): JsonSchema[] {
+  if (schema.$ref !== undefined) {
+    const target = inputSchema().$defs?.[schema.$ref.slice("#/$defs/".length)];
+    return target === undefined ? [] : shapesOf(target);
+  }
+  const alternatives = schema.anyOf ?? schema.oneOf;
+  return alternatives === undefined ? [schema] : alternatives.flatMap(shapesOf);
+}
+
+/** The shapes of what stands under `key` in any of `shapes`. */
+export function shapesUnder(shapes: readonly JsonSchema[], key: PropertyKey): JsonSchema[] {
+  return shapes.flatMap((shape) => {
+    if (typeof key === "number") return shape.items === undefined ? [] : shapesOf(shape.items);
+    const own = shape.properties?.[String(key)];
+    if (own !== undefined) return shapesOf(own);
+    return typeof shape.additionalProperties === "object" ? shapesOf(shape.additionalProperties) : [];
+  });
+}
+
+/** The keys that the settings know at a path, of all shapes together. */
+export function knownKeys(path: SettingsPath): Set<string> {
+  let shapes = shapesOf(inputSchema());
+  for (const key of path) shapes = shapesUnder(shapes, key);
+  return new Set(shapes.flatMap((shape) => Object.keys(shape.properties ?? {})));
+}

@@ -1,0 +1,101 @@
+import type { z } from "zod";
+import type { SettingsPath } from "./fault.ts";
+import { knownKeys } from "./json-schema.ts";
+import { nearest } from "./suggest.ts";
+import type { Finding } from "./tree.ts";
+
+const kinds: Readonly<Record<string, string>> = {
+  string: "text",
+  number: "a number",
+  int: "a whole number",
+  boolean: "true or false",
+  array: "a list",
+  object: "a mapping",
+  record: "a mapping",
+  null: "null",
+};
+
+/** zod's messages in our words. Never quotes the value: it may be a secret. Schemas' own messages go before these. */
+export function issueText(issue: z.core.$ZodRawIssue): string {
+  if (issue.input === undefined && issue.code === "invalid_type") return "is missing";
+  if (issue.input === null) return "is empty";
+  switch (issue.code) {
+    case "invalid_type":
+      return `must be ${kinds[issue.expected] ?? issue.expected}, not ${kindOf(issue.input)}${issue.expected === "string" ? " (put it in quotes)" : ""}`;
+    case "too_small":
+      return boundText(issue.origin, "at least", issue.minimum, issue.inclusive === false);
+    case "too_big":
+      return boundText(issue.origin, "at most", issue.maximum, issue.inclusive === false);
+    case "invalid_value": {
+      const meant = typeof issue.input === "string" ? nearest(issue.input, issue.values.map(String)) : undefined;
+      const choice = `must be ${issue.values.length > 1 ? "one of " : ""}${issue.values.map(String).join(", ")}`;
+      return meant === undefined ? choice : `${choice} (did you mean ${meant}?)`;
+    }
+    case "invalid_format":
+      return issue.format === "url" ? "is not a URL" : "does not have the right form";
+    default:
+      return "is not valid";
+  }
+}
+
+function boundText(origin: string, bound: string, limit: number | bigint, exclusive: boolean): string {
+  if (exclusive) return `must be ${bound === "at least" ? "more than" : "less than"} ${limit}`;
+  if (origin === "string") return limit === 1 && bound === "at least" ? "must not be empty" : `must have ${bound} ${limit} characters`;
+  if (origin === "array") return limit === 1 ? `must have ${bound} one entry` : `must have ${bound} ${limit} entries`;
+  return `must be ${bound} ${limit}`;
+}
+
+function kindOf(value: unknown): string {
+  if (Array.isArray(value)) return kinds["array"] as string;
+  if (typeof value === "number" && !Number.isInteger(value)) return Number.isFinite(value) ? "a fraction" : "infinity or no number";
+  return kinds[typeof value] ?? "this";
+}
+
+/** The findings that zod's issues stand for: one for each unknown key, and of a union the shape that was meant. */
+export function findingsOf(issues: readonly z.core.$ZodIssue[], base: SettingsPath = []): Finding[] {
+  return issues.flatMap((issue) => {
+    const path = [...base, ...issue.path];
+    switch (issue.code) {
+      case "unrecognized_keys":
+        return issue.keys.map((key) => ({ path: [...path, key], message: unknownKeyText(path, key) }));
+      case "invalid_key":
+        return findingsOf(issue.issues as z.core.$ZodIssue[], path);
+      case "invalid_union":
+        return unionFindings(issue, path);
+      default:
+        return [{ path, message: issue.message, mayQuote: issue.code === "custom" }];
+    }
+  });
+}
+
+function unknownKeyText(path: SettingsPath, key: string): string {
+  const known = knownKeys(path);
+  // A key of another shape, such as `mode` on a source of kind events.
+  if (known.has(key)) return `is no setting here (it belongs to another ${path[0] === "sources" ? "kind of source" : "shape"})`;
+  const meant = nearest(key, known);
+  if (meant !== undefined) return `is no setting (did you mean ${meant}?)`;
+  return `is no setting${known.size > 0 ? ` (there are: ${[...known].join(", ")})` : ""}`;
+}
+
+function unionFindings(issue: z.core.$ZodIssueInvalidUnion, path: SettingsPath): Finding[] {
+  const discriminator = issue as { options?: readonly unknown[] };
+  if (discriminator.options !== undefined) {
+    return [{ path, message: `must be ${discriminator.options.filter((option) => typeof option === "string").join(" or ")}` }];
+  }
+  const meant = issue.errors.filter((branch) => !branch.some((inner) => inner.path.length === 0 && isAboutKind(inner)));
+  if (meant.length === 1) return findingsOf(meant[0] as z.core.$ZodIssue[], path);
+  return [{ path, message: `must be ${[...expectedKinds(issue)].join(", ")}` }];
+}
+
+function isAboutKind(issue: z.core.$ZodIssue): boolean {
+  return issue.code === "invalid_type" || issue.code === "invalid_union";
+}
+
+function expectedKinds(issue: z.core.$ZodIssueInvalidUnion): Set<string> {
+  const found = new Set<string>();
+  for (const inner of issue.errors.flat()) {
+    if (inner.code === "invalid_union") for (const kind of expectedKinds(inner)) found.add(kind);
+    else if (inner.code === "invalid_type") found.add(kinds[inner.expected] ?? inner.expected);
+  }
+  return found;
+}
