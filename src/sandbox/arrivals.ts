@@ -1,0 +1,89 @@
+import type { SignatureVerdict } from "./standard-webhooks.ts";
+
+/** One attempt of a delivery as it reached the downstream. */
+export interface Arrival {
+  /** 1 for the first arrival at this downstream, of any delivery. */
+  readonly number: number;
+  /** Path of the URL: tells routes apart. */
+  readonly path: string;
+  /** The `webhook-id` header; empty when absent. */
+  readonly deliveryId: string;
+  /** How many times this delivery has arrived by now, this time included. */
+  readonly attempt: number;
+  /** `id` of the event and `data.wamid`, where the body has them. */
+  readonly eventId: string | null;
+  readonly wamid: string | null;
+  /** The status answered; null when none was (hang, reset). */
+  readonly answered: number | null;
+  readonly signature: SignatureVerdict | "unchecked";
+  /** Null with `keepBodies: false`. */
+  readonly body: Buffer | null;
+}
+
+/** Counts at the downstream, over all paths or one. */
+export interface ArrivalCounts {
+  arrivals: number;
+  /** Distinct deliveries answered 2xx. */
+  taken: number;
+  /** Arrivals of a delivery that had been answered 2xx before. */
+  duplicates: number;
+  /** Arrivals not answered 2xx. */
+  failed: number;
+  /** Signatures that were checked and not valid. */
+  badSignatures: number;
+  withoutId: number;
+}
+
+export interface ArrivalLog {
+  /** Tells which attempt this is, before the answer is known. */
+  begin(deliveryId: string): number;
+  note(arrival: Arrival): void;
+  readonly all: readonly Arrival[];
+  counts(path?: string): ArrivalCounts;
+}
+
+/** The downstream's record. With `keepArrivals: false` only counts are kept, and per delivery its id and two numbers. */
+export function createArrivalLog({ keepArrivals }: { keepArrivals: boolean }): ArrivalLog {
+  const all: Arrival[] = [];
+  const attempts = new Map<string, number>();
+  const taken = new Set<string>();
+  const byPath = new Map<string, ArrivalCounts>();
+  return {
+    all,
+    begin(deliveryId) {
+      const attempt = (attempts.get(deliveryId) ?? 0) + 1;
+      attempts.set(deliveryId, attempt);
+      return attempt;
+    },
+    note(arrival) {
+      if (keepArrivals) all.push(arrival);
+      let counts = byPath.get(arrival.path);
+      if (counts === undefined) {
+        counts = noCounts();
+        byPath.set(arrival.path, counts);
+      }
+      counts.arrivals += 1;
+      if (arrival.deliveryId === "") counts.withoutId += 1;
+      if (arrival.signature === "invalid" || arrival.signature === "absent") counts.badSignatures += 1;
+      const before = taken.has(arrival.deliveryId);
+      if (before) counts.duplicates += 1;
+      if (arrival.answered === null || arrival.answered < 200 || arrival.answered > 299) counts.failed += 1;
+      else if (!before) {
+        taken.add(arrival.deliveryId);
+        counts.taken += 1;
+      }
+    },
+    counts(path) {
+      if (path !== undefined) return { ...(byPath.get(path) ?? noCounts()) };
+      const sum = noCounts();
+      for (const counts of byPath.values()) {
+        for (const key of Object.keys(sum) as (keyof ArrivalCounts)[]) sum[key] += counts[key];
+      }
+      return sum;
+    },
+  };
+}
+
+function noCounts(): ArrivalCounts {
+  return { arrivals: 0, taken: 0, duplicates: 0, failed: 0, badSignatures: 0, withoutId: 0 };
+}

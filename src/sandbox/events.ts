@@ -1,0 +1,67 @@
+import { type EventId, type RunId, uuidv7, type Wamid } from "../event/ids.ts";
+import type { MessageStatus } from "../event/statuses.ts";
+import type { Random } from "./random.ts";
+
+/** An event envelope as the service sends it (messaging-service-api.md, "Event envelope"). */
+export interface SandboxEvent {
+  readonly id: EventId;
+  readonly event: string;
+  readonly createdAt: string;
+  readonly data: Readonly<Record<string, unknown>>;
+}
+
+export interface EventMaker {
+  /** `errorCode` is sent for `failed` only: a number or text, as providers mix them. */
+  messageStatus(wamid: Wamid, status: MessageStatus, errorCode?: string | number): SandboxEvent;
+  automationCompleted(runId: RunId): SandboxEvent;
+  automationFailed(runId: RunId, error: string): SandboxEvent;
+  /** What arrives in place of data over 256 KB ("Events", 3); `size` in bytes. */
+  truncated(event: string, size: number): SandboxEvent;
+  runId(): RunId;
+}
+
+/**
+ * Makes events whose ids grow and never repeat. `clock` gives unix milliseconds; a clock that stands
+ * still or steps back does not make ids do so.
+ *
+ * The document shows neither the payload of `message.status` nor that of `automation.completed`:
+ * `{wamid, status, errorCode?}` and `{runId}` are the sandbox's choice.
+ */
+export function createEventMaker({ clock, random }: { clock: () => number; random: Random }): EventMaker {
+  let lastTime = 0;
+  let inTime = 0;
+  /** A counter in the 12 bits after the time keeps ids of one millisecond growing (RFC 9562, 6.2, method 1). */
+  const growingId = (now: number): string => {
+    if (now > lastTime) {
+      lastTime = now;
+      inTime = 0;
+    } else if (inTime === 0xfff) {
+      lastTime += 1;
+      inTime = 0;
+    } else {
+      inTime += 1;
+    }
+    return uuidv7(lastTime, (size) => {
+      const bytes = random.bytes(size);
+      bytes.writeUInt16BE(inTime, 0);
+      return bytes;
+    });
+  };
+  const make = (event: string, data: SandboxEvent["data"]): SandboxEvent => {
+    const now = clock();
+    return { id: growingId(now) as EventId, event, createdAt: new Date(now).toISOString(), data };
+  };
+  return {
+    messageStatus: (wamid, status, errorCode) =>
+      make("message.status", errorCode === undefined ? { wamid, status } : { wamid, status, errorCode }),
+    automationCompleted: (runId) => make("automation.completed", { runId }),
+    automationFailed: (runId, error) => make("automation.failed", { runId, error }),
+    truncated: (event, size) => make(event, { truncated: true, id: null, size }),
+    runId: () => growingId(clock()) as RunId,
+  };
+}
+
+/** The bytes posted for an event. */
+export function bodyOf(event: SandboxEvent): Buffer {
+  return Buffer.from(JSON.stringify(event), "utf8");
+}

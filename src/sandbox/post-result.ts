@@ -1,0 +1,79 @@
+import { type Answer, type Post, postSorts } from "./post.ts";
+
+/** What came of one post, after its last try. */
+export type PostResult =
+  | {
+      readonly kind: "answered";
+      readonly status: number;
+      /** Null for an answer that the relay does not document for this case, and for 5xx after the last try. */
+      readonly answer: Answer | null;
+      readonly tries: number;
+      readonly tookMs: number;
+    }
+  | {
+      readonly kind: "unanswered";
+      readonly error: string;
+      readonly tries: number;
+      readonly tookMs: number;
+    };
+
+/** Reads the relay's answer. 429 is what an address gets that has sent too many bad signatures, and refuses like 401. */
+export function readAnswer(status: number, body: string): Answer | null {
+  if (status === 401 || status === 429) return "unauthorized";
+  if (status !== 200 && status !== 202) return null;
+  try {
+    const said = (JSON.parse(body) as { status?: unknown } | null)?.status;
+    if (status === 202) return said === "quarantined" ? said : null;
+    return said === "accepted" || said === "duplicate" ? said : null;
+  } catch {
+    return null;
+  }
+}
+
+export interface SenderSummary {
+  /** Posts that ended, and the HTTP requests it took. */
+  readonly posts: number;
+  readonly tries: number;
+  readonly accepted: number;
+  readonly duplicate: number;
+  readonly quarantined: number;
+  readonly unauthorized: number;
+  /** Other answers by HTTP status. */
+  readonly otherStatuses: Readonly<Record<number, number>>;
+  readonly unanswered: number;
+  readonly bySort: Readonly<Record<Post["sort"], number>>;
+  readonly tookMs: number;
+}
+
+export interface SenderCounts {
+  note(post: Post, result: PostResult): void;
+  summary(tookMs: number): SenderSummary;
+}
+
+export function createSenderCounts(): SenderCounts {
+  const byAnswer: Record<Answer, number> = { accepted: 0, duplicate: 0, quarantined: 0, unauthorized: 0 };
+  const otherStatuses: Record<number, number> = {};
+  const bySort = Object.fromEntries(postSorts.map((sort) => [sort, 0])) as Record<Post["sort"], number>;
+  let posts = 0;
+  let tries = 0;
+  let unanswered = 0;
+  return {
+    note(post, result) {
+      posts += 1;
+      tries += result.tries;
+      bySort[post.sort] += 1;
+      if (result.kind === "unanswered") unanswered += 1;
+      else if (result.answer === null) otherStatuses[result.status] = (otherStatuses[result.status] ?? 0) + 1;
+      else byAnswer[result.answer] += 1;
+    },
+    summary: (tookMs) => ({
+      posts,
+      tries,
+      ...byAnswer,
+      otherStatuses: { ...otherStatuses },
+      unanswered,
+      bySort: { ...bySort },
+      tookMs,
+    }),
+  };
+}

@@ -1,0 +1,29 @@
+/** How a sender repeats a post that found nobody home. The service's own schedule is not shown: this is the sandbox's choice. */
+export interface SenderRetry {
+  /** Tries in all, the first included. */
+  readonly tries: number;
+  /** Wait before the second try, in milliseconds; doubled each time. */
+  readonly firstMs: number;
+  /** No wait is longer, whatever Retry-After asks. */
+  readonly longestMs: number;
+}
+
+export const usualRetry: SenderRetry = { tries: 6, firstMs: 200, longestMs: 30_000 };
+
+/** True for answers worth another try: the relay's own trouble (5xx). A 4xx stays a 4xx. */
+export function isWorthRetry(status: number): boolean {
+  return status >= 500;
+}
+
+/** Milliseconds to wait after try number `tried` (1 for the first). `retryAfter` is the header, in seconds or as a date. */
+export function retryWait(retry: SenderRetry, tried: number, retryAfter: string | undefined, now: number): number {
+  const growing = retry.firstMs * 2 ** (tried - 1);
+  return Math.min(retry.longestMs, Math.max(growing, readRetryAfter(retryAfter, now)));
+}
+
+function readRetryAfter(header: string | undefined, now: number): number {
+  if (header === undefined) return 0;
+  if (/^\d+$/.test(header.trim())) return Number(header) * 1000;
+  const date = Date.parse(header);
+  return Number.isNaN(date) ? 0 : Math.max(0, date - now);
+}

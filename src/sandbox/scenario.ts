@@ -1,0 +1,112 @@
+import type { RunId, Wamid } from "../event/ids.ts";
+import { bodyOf, createEventMaker, type SandboxEvent } from "./events.ts";
+import { createHeldBack } from "./held-back.ts";
+import { malformations, malformedBody } from "./malformed.ts";
+import { type LifeShares, messageLife, pickLife, usualLives } from "./message-life.ts";
+import type { Post, PostSort, PostSubject } from "./post.ts";
+import { createRandom } from "./random.ts";
+import { type ScenarioMix, usualMix } from "./scenario-mix.ts";
+import { createPhones, createWamids } from "./wamids.ts";
+
+export interface ScenarioSettings {
+  readonly seed: number | string;
+  /** Unix milliseconds at which the first event happens. */
+  readonly start: number;
+  /** How many of our messages live their lives. */
+  readonly messages: number;
+  readonly mix?: Partial<ScenarioMix>;
+  readonly lives?: LifeShares;
+  /** Messages under way at once. */
+  readonly alive?: number;
+  /** How many posts may overtake one that is held back. */
+  readonly window?: number;
+  readonly campaignSize?: number;
+}
+
+/**
+ * The posts of a run, from a seed: the same settings give the same posts, byte for byte. Pure and
+ * lazy: holds no more than `alive` messages and the posts held back, however long the run.
+ */
+export function* scenario(settings: ScenarioSettings): Generator<Post, void, undefined> {
+  const { seed, start, messages, lives = usualLives, alive = 32, window = 64, campaignSize = 50 } = settings;
+  const mix = { ...usualMix, ...settings.mix };
+  const random = createRandom(seed);
+  let now = start;
+  const make = createEventMaker({ clock: () => now, random: random.fork("ids") });
+  const newWamid = createWamids(random.fork("wamids"));
+  const phone = createPhones(random.fork("phones"));
+  const held = createHeldBack();
+  let place = 0;
+
+  function* postEvent(event: SandboxEvent, sort: PostSort, ours: boolean): Generator<Post> {
+    const subject = subjectOf(event, ours);
+    const post: Post = { sort, body: bodyOf(event), signature: "right", subject, expected: { of: "event", id: event.id } };
+    place += 1;
+    if (random.chance(mix.outOfOrder)) held.add(place + 1 + random.below(window), post);
+    else yield post;
+    for (let copies = 1; copies <= 4 && random.chance(mix.duplicated); copies += 1) {
+      held.add(random.chance(0.5) ? place : place + random.below(window), { ...post, sort: "duplicate" });
+    }
+    if (random.chance(mix.altered)) {
+      const altered = bodyOf({ ...event, data: { ...event.data, resent: true } });
+      held.add(place + random.below(window), { ...post, sort: "altered-duplicate", body: altered });
+    }
+    yield* held.take(place);
+  }
+  function* postRefused(event: SandboxEvent, post: Pick<Post, "sort" | "body" | "signature">): Generator<Post> {
+    place += 1;
+    const answer = post.sort === "malformed" ? "quarantined" : "unauthorized";
+    yield { ...post, subject: subjectOf(event, false), expected: { of: "post", answer } };
+    yield* held.take(place);
+  }
+  function* postBeside(status: SandboxEvent): Generator<Post> {
+    if (random.chance(mix.automation)) {
+      const done = random.chance(0.8);
+      const event = done
+        ? make.automationCompleted(make.runId())
+        : make.automationFailed(make.runId(), "the template is no longer approved");
+      yield* postEvent(event, "automation", false);
+    }
+    if (random.chance(mix.truncated)) {
+      yield* postEvent(make.truncated("message.status", 256 * 1024 + 1 + random.below(10 ** 6)), "truncated", false);
+    }
+    if (random.chance(mix.malformed)) {
+      const event = make.messageStatus(newWamid(phone()), "sent");
+      yield* postRefused(event, { sort: "malformed", body: malformedBody(event, random.pick(malformations), random), signature: "right" });
+    }
+    if (random.chance(mix.wronglySigned)) {
+      // Half of them forge an event that is real: it must be taken all the same when it comes from the service.
+      const forged = random.chance(0.5) ? status : make.messageStatus(newWamid(phone()), "read");
+      yield* postRefused(forged, { sort: "wrongly-signed", body: bodyOf(forged), signature: random.chance(0.7) ? "wrong" : "absent" });
+    }
+    if (random.chance(mix.campaign)) {
+      for (let sent = 0; sent < campaignSize; sent += 1) {
+        const step = random.pick(["sent", "delivered", "read"]);
+        yield* postEvent(make.messageStatus(newWamid(phone()), step), "campaign", false);
+      }
+    }
+  }
+
+  const living: { wamid: Wamid; steps: ReturnType<typeof messageLife>; next: number }[] = [];
+  for (let born = 0; born < messages || living.length > 0; ) {
+    while (living.length < alive && born < messages) {
+      living.push({ wamid: newWamid(phone()), steps: messageLife(random, pickLife(random, lives)), next: 0 });
+      born += 1;
+    }
+    const at = random.below(living.length);
+    const message = living[at] as (typeof living)[number];
+    const step = message.steps[message.next] as (typeof message.steps)[number];
+    message.next += 1;
+    if (message.next === message.steps.length) living.splice(at, 1);
+    now += random.below(4);
+    const event = make.messageStatus(message.wamid, step.status, step.errorCode);
+    yield* postEvent(event, "status", true);
+    yield* postBeside(event);
+  }
+  yield* held.rest();
+}
+
+function subjectOf(event: SandboxEvent, ours: boolean): PostSubject {
+  const { wamid, runId } = event.data;
+  return { id: event.id, event: event.event, wamid: (wamid as Wamid) ?? null, runId: (runId as RunId) ?? null, ours };
+}

@@ -1,0 +1,47 @@
+import type { Wamid } from "../event/ids.ts";
+import type { Random } from "./random.ts";
+
+/** Phone numbers without the plus, 10 to 13 digits: a country's prefix and eight digits drawn at random. */
+export function createPhones(random: Random): () => string {
+  const prefixes = ["54911", "5411", "1305", "34", "521"] as const;
+  return () => `${random.pick(prefixes)}${String(random.below(10 ** 8)).padStart(8, "0")}`;
+}
+
+/**
+ * Makes wamids like those seen in the field (FACTS.md, "The domain"): `wamid.` and base64, 58 to 62
+ * characters, padded or not, the recipient's phone number readable once decoded. Every part of the
+ * shape beyond that is the sandbox's choice: to the relay a wamid is opaque. Unique within one maker,
+ * and the same again from the same seed. `phone` is 6 to 15 digits (E.164), without the plus.
+ */
+export function createWamids(random: Random): (phone: string) => Wamid {
+  let made = 0;
+  return (phone) => {
+    if (!/^\d{6,15}$/.test(phone)) throw new RangeError("a phone number is 6 to 15 digits");
+    // Framing takes 10 bytes; 39 to 42 bytes in all make 52 to 56 characters of base64.
+    const length = Math.min(32 - phone.length, Math.max(18, 29 - phone.length));
+    // The counter keeps them unique; the random half keeps neighbours from looking alike.
+    const drawn = random
+      .bytes(8)
+      .toString("hex")
+      .slice(0, length - 8);
+    const name = `${drawn}${made.toString(16).padStart(8, "0")}`;
+    made += 1;
+    const bytes = Buffer.concat([
+      Buffer.from([0x1c, 0x18, phone.length]),
+      Buffer.from(phone, "latin1"),
+      Buffer.from([0x15, 0x02, 0x00, 0x11, 0x18, name.length]),
+      Buffer.from(name.toUpperCase(), "latin1"),
+      Buffer.from([0x00]),
+    ]);
+    const encoded = bytes.toString("base64");
+    return `wamid.${random.chance(0.25) ? encoded.replace(/=+$/, "") : encoded}` as Wamid;
+  };
+}
+
+/** The phone number inside a wamid that the sandbox made; null for other text. */
+export function phoneInWamid(wamid: string): string | null {
+  const bytes = Buffer.from(wamid.slice("wamid.".length), "base64");
+  const length = bytes[2] ?? 0;
+  const phone = bytes.subarray(3, 3 + length).toString("latin1");
+  return bytes[0] === 0x1c && /^\d{6,15}$/.test(phone) ? phone : null;
+}

@@ -1,0 +1,65 @@
+import { expect, test } from "vitest";
+import { isTruncated, parseEnvelope } from "../../../src/event/envelope.ts";
+import { isCanonicalUuid, type Wamid } from "../../../src/event/ids.ts";
+import { fieldsSchema, subjectOf } from "../../../src/event/subject.ts";
+import { bodyOf, createEventMaker } from "../../../src/sandbox/events.ts";
+import { malformations, malformedBody } from "../../../src/sandbox/malformed.ts";
+import { lives, messageLife } from "../../../src/sandbox/message-life.ts";
+import { createRandom } from "../../../src/sandbox/random.ts";
+
+const wamid = "wamid.HBgN" as Wamid;
+const maker = (clock = () => 1_800_000_000_000) => createEventMaker({ clock, random: createRandom(1) });
+
+test("event ids grow and never repeat, though the clock stands still or steps back", () => {
+  let now = 1_800_000_000_000;
+  const make = maker(() => now);
+  const ids = Array.from({ length: 20_000 }, (_, made) => {
+    if (made === 10_000) now -= 60_000;
+    if (made === 15_000) now += 120_000;
+    return make.messageStatus(wamid, "sent").id;
+  });
+  expect(new Set(ids).size).toBe(ids.length);
+  expect([...ids].sort()).toEqual(ids);
+  expect(ids.every(isCanonicalUuid)).toBe(true);
+});
+
+test("the relay reads each kind of event as what it plays", () => {
+  const make = maker();
+  const fields = fieldsSchema.parse({});
+  const read = (event: ReturnType<typeof make.messageStatus>) => {
+    const parsed = parseEnvelope(bodyOf(event));
+    if (!parsed.ok) throw new Error(parsed.error);
+    return { subject: subjectOf(parsed.envelope, fields), truncated: isTruncated(parsed.envelope) };
+  };
+  expect(read(make.messageStatus(wamid, "failed", 131026)).subject).toEqual({
+    type: "message",
+    wamid,
+    status: "failed",
+    errorCode: "131026",
+  });
+  expect(read(make.automationCompleted(make.runId())).subject).toMatchObject({ type: "run", status: "completed" });
+  expect(read(make.automationFailed(make.runId(), "no account")).subject).toMatchObject({ status: "failed", error: "no account" });
+  expect(read(make.truncated("message.status", 300_000))).toEqual({ subject: { type: "none" }, truncated: true });
+});
+
+test.each(malformations)("a malformed body is no envelope, and is not empty: %s", (malformation) => {
+  const make = maker();
+  const random = createRandom(malformation);
+  const bodies = Array.from({ length: 200 }, () => malformedBody(make.messageStatus(wamid, "sent"), malformation, random));
+  for (const body of bodies) {
+    expect(parseEnvelope(body).ok).toBe(false);
+    expect(body.length).toBeGreaterThan(0);
+  }
+  expect(new Set(bodies.map((body) => body.toString("latin1"))).size).toBe(bodies.length);
+});
+
+test("every life ends as its name says, and a failure has a code", () => {
+  for (const life of lives) {
+    for (let seed = 0; seed < 20; seed += 1) {
+      const steps = messageLife(createRandom(seed), life);
+      expect(steps.at(-1)?.status).toBe(life === "failed-then-delivered" ? "delivered" : life);
+      for (const step of steps) expect(step.errorCode !== undefined).toBe(step.status === "failed");
+    }
+  }
+  expect(messageLife(createRandom(1), "failed-then-delivered").map((step) => step.status)).toEqual(["sent", "failed", "delivered"]);
+});
