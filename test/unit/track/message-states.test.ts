@@ -1,0 +1,199 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { isMessageStatus, messageStatuses } from "../../../src/event/statuses.ts";
+import type { MessageState } from "../../../src/event/tracking.ts";
+import { newMessage, stepMessage } from "../../../src/track/message-states.ts";
+
+interface Seen {
+  readonly status: string | null;
+  readonly errorCode: string | null;
+  readonly at: number;
+}
+
+const climb = [null, "pending", "sent", "failed", "delivered", "read"] as const;
+const height = (status: string | null) => climb.indexOf(status as (typeof climb)[number]);
+
+const at = fc.integer({ min: 0, max: 20 });
+const outgoing: fc.Arbitrary<string> = fc.constantFrom("pending", "sent", "failed", "delivered", "read");
+const word = fc.oneof(
+  { weight: 4, arbitrary: fc.constantFrom(...messageStatuses) },
+  fc.constantFrom("Sent", "toString", "__proto__", ""),
+  fc.string(),
+);
+const code = fc.option(fc.constantFrom("", "131026", "131047"));
+const anySeen: fc.Arbitrary<Seen> = fc.record({ status: fc.option(word), errorCode: code, at });
+/** Events of an outgoing message, with one error code at most. */
+const agreeing: fc.Arbitrary<Seen> = fc.record({ status: outgoing, errorCode: fc.option(fc.constant("131026")), at });
+
+function apply(events: readonly Seen[], from: MessageState = newMessage): MessageState {
+  return events.reduce((state, seen) => stepMessage(state, seen).state, from);
+}
+
+const shuffled = (events: fc.Arbitrary<Seen>) =>
+  fc.array(events, { maxLength: 12 }).chain((list) => fc.tuple(fc.constant(list), fc.shuffledSubarray(list, { minLength: list.length })));
+
+describe("examples", () => {
+  test("delivered on a second device after a failure on the first", () => {
+    const state = apply([
+      { status: "sent", errorCode: null, at: 1 },
+      { status: "failed", errorCode: "131026", at: 2 },
+      { status: "delivered", errorCode: null, at: 3 },
+    ]);
+    expect(state).toEqual({ status: "delivered", errorCode: "131026", times: { sent: 1, failed: 2, delivered: 3 } });
+  });
+
+  test("a late sent keeps its time and moves nothing", () => {
+    const delivered = apply([{ status: "delivered", errorCode: null, at: 5 }]);
+    const { state, transition } = stepMessage(delivered, { status: "sent", errorCode: null, at: 2 });
+    expect(transition).toBeNull();
+    expect(state).toEqual({ status: "delivered", errorCode: null, times: { sent: 2, delivered: 5 } });
+  });
+
+  test("a repeated bare failed keeps the code and the very object; one with another code replaces it, without a transition", () => {
+    const failed = apply([{ status: "failed", errorCode: "131026", at: 5 }]);
+    for (const bare of [null, ""]) {
+      const again = stepMessage(failed, { status: "failed", errorCode: bare, at: 6 });
+      expect(again).toEqual({ state: failed, transition: null });
+      expect(again.state).toBe(failed);
+    }
+    const other = stepMessage(failed, { status: "failed", errorCode: "131047", at: 6 });
+    expect(other.transition).toBeNull();
+    expect(other.state.errorCode).toBe("131047");
+  });
+
+  test("a code that comes with another status is not taken", () => {
+    expect(apply([{ status: "sent", errorCode: "131026", at: 1 }]).errorCode).toBeNull();
+  });
+
+  test("the earlier createdAt of two is kept, whichever came first", () => {
+    const early = { status: "read", errorCode: null, at: 3 };
+    const late = { status: "read", errorCode: null, at: 9 };
+    expect(apply([late, early]).times).toEqual({ read: 3 });
+    expect(apply([early, late]).times).toEqual({ read: 3 });
+  });
+
+  test("the first word decides whether a message is inbound", () => {
+    const received = { status: "received", errorCode: null, at: 1 };
+    const read = { status: "read", errorCode: null, at: 2 };
+    expect(apply([received, read])).toEqual({ status: "received", errorCode: null, times: { received: 1, read: 2 } });
+    expect(apply([read, received])).toEqual({ status: "read", errorCode: null, times: { received: 1, read: 2 } });
+  });
+});
+
+describe("for any events", () => {
+  test("a status never stands lower than before, and a transition says exactly what changed", () => {
+    fc.assert(
+      fc.property(fc.array(anySeen), (events) => {
+        let state: MessageState = newMessage;
+        for (const seen of events) {
+          const step = stepMessage(Object.freeze(state), seen);
+          if (state.status === "received" || step.state.status === "received") expect([null, "received"]).toContain(state.status);
+          else expect(height(step.state.status)).toBeGreaterThanOrEqual(height(state.status));
+          expect(step.transition).toEqual(state.status === step.state.status ? null : { from: state.status, to: step.state.status });
+          state = step.state;
+        }
+      }),
+    );
+  });
+
+  test("a second time changes nothing: the very same object", () => {
+    fc.assert(
+      fc.property(fc.array(anySeen), anySeen, (events, seen) => {
+        const once = stepMessage(apply(events), seen).state;
+        const twice = stepMessage(once, seen);
+        expect(twice.state).toBe(once);
+        expect(twice.transition).toBeNull();
+      }),
+    );
+  });
+
+  test("another object comes back only when something differs", () => {
+    fc.assert(
+      fc.property(fc.array(anySeen), anySeen, (events, seen) => {
+        const before = apply(events);
+        const { state } = stepMessage(before, seen);
+        if (state !== before) expect(state).not.toEqual(before);
+      }),
+    );
+  });
+
+  test("an error code is never erased: it is the last that a failed carried", () => {
+    fc.assert(
+      fc.property(fc.array(anySeen), (events) => {
+        const last = events.findLast((seen) => seen.status === "failed" && seen.errorCode !== null && seen.errorCode !== "");
+        expect(apply(events).errorCode).toBe(last?.errorCode ?? null);
+      }),
+    );
+  });
+
+  test("times are the smallest of each known status, in any order, and of nothing else", () => {
+    fc.assert(
+      fc.property(fc.array(anySeen), (events) => {
+        const smallest: Record<string, number> = {};
+        for (const { status, at } of events) {
+          if (status !== null && isMessageStatus(status)) smallest[status] = Math.min(at, smallest[status] ?? at);
+        }
+        expect(apply(events).times).toEqual(smallest);
+      }),
+    );
+  });
+
+  test("unknown words leave the very same object", () => {
+    fc.assert(
+      fc.property(fc.array(anySeen), fc.option(fc.string()), (events, unknown) => {
+        fc.pre(unknown === null || !isMessageStatus(unknown));
+        const before = apply(events);
+        expect(stepMessage(before, { status: unknown, errorCode: "131026", at: 0 }).state).toBe(before);
+      }),
+    );
+  });
+
+  test("the first known word decides for inbound or outgoing", () => {
+    fc.assert(
+      fc.property(fc.array(anySeen), (events) => {
+        const first = events.find((seen) => seen.status !== null && isMessageStatus(seen.status));
+        expect(apply(events).status === "received").toBe(first?.status === "received");
+      }),
+    );
+  });
+});
+
+describe("for an outgoing message with one error code at most", () => {
+  test("the order of arrival does not matter: the status is the highest", () => {
+    fc.assert(
+      fc.property(shuffled(agreeing), ([events, other]) => {
+        const state = apply(events);
+        expect(apply(other)).toEqual(state);
+        expect(height(state.status)).toBe(Math.max(0, ...events.map((seen) => height(seen.status))));
+      }),
+    );
+  });
+
+  test("two events commute from any state they can lead to, one that has the code included", () => {
+    fc.assert(
+      fc.property(fc.array(agreeing), agreeing, agreeing, (events, a, b) => {
+        const from = apply(events);
+        expect(apply([a, b], from)).toEqual(apply([b, a], from));
+      }),
+    );
+  });
+
+  test("its transitions are at most five, one after the other, and the last leads to the status", () => {
+    fc.assert(
+      fc.property(fc.array(agreeing), (events) => {
+        let state: MessageState = newMessage;
+        const path: (string | null)[] = [null];
+        for (const seen of events) {
+          const { state: next, transition } = stepMessage(state, seen);
+          if (transition !== null) {
+            expect(transition.from).toBe(path.at(-1));
+            path.push(transition.to);
+          }
+          state = next;
+        }
+        expect(path.length).toBeLessThanOrEqual(6);
+        expect(path.at(-1)).toBe(state.status);
+      }),
+    );
+  });
+});
