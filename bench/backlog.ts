@@ -1,0 +1,70 @@
+import { setTimeout as wait } from "node:timers/promises";
+import { freePort } from "../test/setup/free-port.ts";
+import { drain } from "./backlog/drain.ts";
+import { fill } from "./backlog/fill.ts";
+import { numberFlag, readFlags } from "./flags.ts";
+import { processorSeconds, residentMiB } from "./load/measure.ts";
+import { startChild } from "./process/start-child.ts";
+import { startRelay } from "./process/start-relay.ts";
+import { printResult, round } from "./report.ts";
+
+const usage = `A backlog of deliveries made by real ingest while the destination is down: node bench/backlog.ts
+  --deliveries <n>      waiting in the end (200000)
+  --connections <n>     (64)
+  --short               4000 deliveries, for CI`;
+
+const flags = readFlags(usage, { deliveries: { type: "string" }, connections: { type: "string" }, short: { type: "boolean" } });
+const deliveries = Math.ceil(numberFlag("deliveries", flags.deliveries, flags.short === true ? 4000 : 200_000));
+const connections = numberFlag("connections", flags.connections, 64);
+
+await using stack = new AsyncDisposableStack();
+const sinkPort = await freePort();
+const relay = await startRelay({ destination: `http://127.0.0.1:${sinkPort}/events`, concurrency: 64 });
+stack.defer(() => relay.stop());
+const load = await startChild("load.ts");
+stack.defer(() => load.stop());
+
+const emptyMiB = residentMiB(relay.pid()) ?? Number.NaN;
+const filled = await fill({ relay, load, deliveries, connections, say: console.log });
+
+const idleMiB = await atRest(relay.pid());
+await relay.kill();
+const readyMs = await relay.start();
+const afterRestartMiB = residentMiB(relay.pid()) ?? Number.NaN;
+console.log(`killed with ${deliveries} waiting: ready again after ${Math.round(readyMs)} ms, ${Math.round(afterRestartMiB)} MiB resident`);
+const kept = Object.values(await relay.dispositions()).reduce((sum, count) => sum + count, 0);
+if (kept !== deliveries) throw new Error(`${deliveries} events were acknowledged and after the kill the file holds ${kept}`);
+
+const drained = await drain({ relay, sinkPort, deliveries, stack, say: console.log });
+
+const figures = {
+  deliveries,
+  bodyBytes: filled.bodyBytes,
+  diskBytesPerEvent: round(filled.diskBytes / deliveries),
+  ingest: { start: round(filled.startPerSecond), end: round(filled.endPerSecond) },
+  residentMiB: {
+    empty: round(emptyMiB),
+    most: round(Math.max(...filled.residentMiB)),
+    full: round(idleMiB),
+    afterRestart: round(afterRestartMiB),
+    mostWhileDraining: round(Math.max(...drained.residentMiB)),
+  },
+  readyAfterKillMs: round(readyMs),
+  drain: { perSecond: round(drained.perSecond), firstAfterMs: round(drained.firstAfterMs), repeats: drained.repeats },
+};
+printResult("backlog", figures, {
+  "ingest end/start": round(filled.endPerSecond / filled.startPerSecond),
+  "disk/body": round(filled.diskBytes / deliveries / filled.bodyBytes),
+  "drain/ingest": round(drained.perSecond / filled.startPerSecond),
+});
+
+/** Resident memory in MiB once the process has had nothing much to do for a while, so that a last collection is over. */
+async function atRest(pid: number): Promise<number> {
+  for (let tries = 0; tries < 20; tries += 1) {
+    const before = processorSeconds(pid);
+    await wait(250);
+    const after = processorSeconds(pid);
+    if (before === null || after === null || after - before < 0.025) break;
+  }
+  return residentMiB(pid) ?? Number.NaN;
+}

@@ -1,0 +1,98 @@
+import type { RunResult } from "../load/run.ts";
+import { ratioOf, round, type Spread, spreadOf, table } from "../report.ts";
+import type { SideName } from "./sides.ts";
+
+export interface LoopFigures {
+  readonly perSecond: Spread;
+  /** Milliseconds. */
+  readonly p50: Spread;
+  readonly p99: Spread;
+  readonly max: Spread;
+  /** Cores used; null where the system does not tell. */
+  readonly serverCores: number | null;
+  readonly loadCores: number;
+}
+
+export interface SideFigures {
+  readonly closed: LoopFigures;
+  readonly open: LoopFigures;
+  /** Events acknowledged in all, warm-up included; a side that stores was found to hold exactly these. */
+  readonly acknowledged: number;
+}
+
+type Results = ReadonlyMap<SideName, { readonly closed: readonly RunResult[]; readonly open: readonly RunResult[] }>;
+
+export function summarise(results: Results): Partial<Record<SideName, SideFigures>> {
+  const figures: Partial<Record<SideName, SideFigures>> = {};
+  for (const [name, { closed, open }] of results) {
+    const acknowledged = [...closed, ...open].reduce((sum, result) => sum + result.sent, 0);
+    figures[name] = { closed: loopFigures(closed), open: loopFigures(open), acknowledged };
+  }
+  return figures;
+}
+
+/** The relay against each other side: events a second (more is better) and p99 (less is better). */
+export function ratiosOf(results: Results, rate: number): Record<string, Spread> {
+  const ratios: Record<string, Spread> = {};
+  for (const above of ["relay", "relay+delivery"] as const) {
+    for (const below of ["bare", "fastify", "fastify+bullmq"] as const) {
+      const [ours, theirs] = [results.get(above), results.get(below)];
+      if (ours === undefined || theirs === undefined) continue;
+      ratios[`${above}/${below}`] = ratioOf(ours.closed.map(perSecond), theirs.closed.map(perSecond));
+      ratios[`p99 ${above}/${below}`] = ratioOf(ours.closed.map(p99), theirs.closed.map(p99));
+      ratios[`p99 at ${rate}/s ${above}/${below}`] = ratioOf(ours.open.map(p99), theirs.open.map(p99));
+    }
+  }
+  return ratios;
+}
+
+export function describe(
+  figures: Partial<Record<SideName, SideFigures>>,
+  { connections, rate }: { connections: number; rate: number },
+): string[] {
+  const bare = figures.bare?.closed.perSecond.median;
+  const rows = Object.entries(figures).map(([name, { closed, open }]) => [
+    name,
+    `${closed.perSecond.median}`,
+    `${closed.perSecond.min}–${closed.perSecond.max}`,
+    bare === undefined ? "" : (closed.perSecond.median / bare).toFixed(2),
+    ms(closed.p50),
+    ms(closed.p99),
+    closed.serverCores === null ? "?" : closed.serverCores.toFixed(2),
+    closed.loadCores.toFixed(2),
+    ms(open.p50),
+    ms(open.p99),
+    ms(open.max),
+  ]);
+  const head = ["", "events/s", "spread", "of bare", "p50 ms", "p99 ms", "its cores", "load's cores", "p50 ms", "p99 ms", "max ms"];
+  return [
+    "",
+    `Closed loop, ${connections} connections, as fast as answered; last three columns: ${rate}/s offered`,
+    ...table(head, rows),
+    "",
+  ];
+}
+
+function loopFigures(results: readonly RunResult[]): LoopFigures {
+  const cores = results.map((result) => result.serverCores).filter((value) => value !== null);
+  return {
+    perSecond: spreadOf(results.map(perSecond)),
+    p50: spreadOf(results.map((result) => result.latency.p50)),
+    p99: spreadOf(results.map(p99)),
+    max: spreadOf(results.map((result) => result.latency.max)),
+    serverCores: cores.length === 0 ? null : spreadOf(cores).median,
+    loadCores: round(spreadOf(results.map((result) => result.loadCores)).median),
+  };
+}
+
+function perSecond(result: RunResult): number {
+  return result.perSecond;
+}
+
+function p99(result: RunResult): number {
+  return result.latency.p99;
+}
+
+function ms(spread: Spread): string {
+  return spread.median.toFixed(2);
+}

@@ -1,0 +1,157 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { mkdtemp, rm, stat, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as wait } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { freePort } from "../../test/setup/free-port.ts";
+import { account, secret, source } from "../events.ts";
+import { endProcess } from "./start-child.ts";
+
+export interface RelayOptions {
+  /** Where its one route, of all tracked messages, delivers to. */
+  readonly destination: string;
+  /** Deliveries in flight at once. */
+  readonly concurrency: number;
+}
+
+export interface Relay {
+  readonly port: number;
+  readonly file: string;
+  pid(): number;
+  /** Registers messages through `POST /v1/messages/track`, a thousand at a time. */
+  register(wamids: readonly string[]): Promise<void>;
+  /** Events in the file, by what became of them (`GET /v1/stats`). */
+  dispositions(): Promise<Record<string, number>>;
+  /** Bytes of the database file and the files beside it. */
+  diskBytes(): Promise<number>;
+  /** SIGKILL, as a crash would. */
+  kill(): Promise<void>;
+  /** Starts it again on the same file and port; resolves with the milliseconds from spawning to `/readyz` answering 200. */
+  start(): Promise<number>;
+  /** Ends it and removes its folder. */
+  stop(): Promise<void>;
+}
+
+const command = fileURLToPath(new URL("../../src/cli/wamid-relay.js", import.meta.url));
+const token = "bench-control-token";
+const readyWithinMs = 60_000;
+/** As many as one call takes. */
+const perCall = 1000;
+
+/** The relay as its users start it: the real `serve` command, a settings file, a new database file. */
+export async function startRelay(options: RelayOptions): Promise<Relay> {
+  const folder = await mkdtemp(join(tmpdir(), "wamid-relay-bench-"));
+  const port = await freePort();
+  const file = join(folder, "relay.db");
+  const settings = join(folder, "relay.yaml");
+  // JSON is YAML.
+  await writeFile(settings, JSON.stringify(settingsOf(options, port, file)));
+  let child: ChildProcess | null = null;
+  const endWithUs = () => void child?.kill("SIGKILL");
+  process.once("exit", endWithUs);
+
+  const start = async () => {
+    const startedAt = performance.now();
+    child = spawn(process.execPath, [command, "serve", "--config", settings], { stdio: ["ignore", "pipe", "pipe"] });
+    await untilReady(child, port);
+    return performance.now() - startedAt;
+  };
+  const end = async (signal: "SIGKILL" | "SIGTERM") => {
+    if (child !== null) await endProcess(child, signal);
+  };
+  const stop = async () => {
+    process.removeListener("exit", endWithUs);
+    await end("SIGKILL");
+    await rm(folder, { recursive: true, force: true });
+  };
+  try {
+    await start();
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  return {
+    port,
+    file,
+    pid: () => child?.pid ?? 0,
+    register: (wamids) => register(port, wamids),
+    dispositions: () => dispositions(port),
+    diskBytes: () => diskBytes(file),
+    kill: () => end("SIGKILL"),
+    start,
+    stop,
+  };
+}
+
+function settingsOf({ destination, concurrency }: RelayOptions, port: number, file: string): object {
+  return {
+    server: { host: "127.0.0.1", port },
+    storage: { driver: "sqlite", path: file },
+    control: { tokens: [{ name: "bench", token, scopes: ["read", "track"] }] },
+    accounts: { [account]: {} },
+    sources: { [source]: { account, kind: "events", signature: { service: "acme", secrets: [secret] } } },
+    routes: [
+      {
+        name: "tracked",
+        match: { events: ["message.*"], tracked: true },
+        to: {
+          url: destination,
+          concurrency,
+          allowPrivate: true,
+          // An open breaker looks again within a second, so that draining starts when the destination is back.
+          breaker: { pause: "1s", longest: "1s" },
+        },
+      },
+    ],
+    log: { level: "error" },
+  };
+}
+
+async function untilReady(child: ChildProcess, port: number): Promise<void> {
+  let said = "";
+  const listen = (text: string) => {
+    said = (said + text).slice(-2000);
+  };
+  child.stdout?.setEncoding("utf8").on("data", listen);
+  child.stderr?.setEncoding("utf8").on("data", listen);
+  const deadline = performance.now() + readyWithinMs;
+  while (performance.now() < deadline) {
+    if (child.exitCode !== null || child.signalCode !== null) break;
+    const answer = await fetch(`http://127.0.0.1:${port}/readyz`).catch(() => null);
+    await answer?.arrayBuffer();
+    if (answer?.status === 200) return;
+    await wait(5);
+  }
+  await endProcess(child, "SIGKILL");
+  throw new Error(`the relay did not get ready: ${said.trim() === "" ? "it said nothing" : said.trim()}`);
+}
+
+async function register(port: number, wamids: readonly string[]): Promise<void> {
+  for (let from = 0; from < wamids.length; from += perCall) {
+    const messages = wamids.slice(from, from + perCall).map((wamid) => ({ account, wamid, reference: `order-${wamid.slice(-12)}` }));
+    await ask(port, "/v1/messages/track", { method: "POST", body: JSON.stringify(messages) });
+  }
+}
+
+async function dispositions(port: number): Promise<Record<string, number>> {
+  const stats = (await ask(port, "/v1/stats", { method: "GET" })) as { dispositions: Record<string, number> };
+  return stats.dispositions;
+}
+
+async function ask(port: number, path: string, request: { method: string; body?: string }): Promise<unknown> {
+  const headers = { authorization: `Bearer ${token}`, ...(request.body === undefined ? {} : { "content-type": "application/json" }) };
+  const answer = await fetch(`http://127.0.0.1:${port}${path}`, { ...request, headers });
+  const text = await answer.text();
+  if (!answer.ok) throw new Error(`${request.method} ${path} answered ${answer.status}: ${text.slice(0, 500)}`);
+  return JSON.parse(text);
+}
+
+async function diskBytes(file: string): Promise<number> {
+  let bytes = 0;
+  for (const name of [file, `${file}-wal`, `${file}-shm`]) {
+    const found = await stat(name).catch(() => null);
+    bytes += found?.size ?? 0;
+  }
+  return bytes;
+}
