@@ -1,0 +1,186 @@
+import { createHmac } from "node:crypto";
+import type { ServerResponse } from "node:http";
+import { expect, test } from "vitest";
+import type { Clock } from "../../../src/event/clock.ts";
+import { parseEnvelope } from "../../../src/event/envelope.ts";
+import { unexpectedOfEvents, unexpectedOfPost } from "../../../src/sandbox/expected-answers.ts";
+import type { Post } from "../../../src/sandbox/post.ts";
+import { scenario } from "../../../src/sandbox/scenario.ts";
+import { plainMix } from "../../../src/sandbox/scenario-mix.ts";
+import { createSender, type SenderSettings } from "../../../src/sandbox/sender.ts";
+import { startTestServer } from "./test-server.ts";
+
+const secret = "a secret of the webhook";
+const waits: number[] = [];
+/** Runs what is due at once and notes how long it should have waited. */
+const instantClock: Clock = {
+  now: () => Date.now(),
+  after(ms, run) {
+    waits.push(ms);
+    const immediate = setImmediate(run);
+    return () => clearImmediate(immediate);
+  },
+};
+const json = (response: ServerResponse, status: number, body: unknown, headers: Record<string, string> = {}) =>
+  void response.writeHead(status, { "content-type": "application/json", ...headers }).end(JSON.stringify(body));
+const accepted = (response: ServerResponse) => json(response, 200, { status: "accepted" });
+
+const somePosts = (messages = 1, mix = plainMix): Post[] => [...scenario({ seed: 5, start: Date.UTC(2026, 10, 1), messages, mix })];
+const firstPost = () => somePosts()[0] as Post;
+
+function openSender(url: string, settings: Partial<SenderSettings> = {}) {
+  waits.length = 0;
+  const sender = createSender({
+    url: `${url}/webhooks/main`,
+    signature: { service: "acme" },
+    secret,
+    clock: instantClock,
+    concurrency: 4,
+    retry: { tries: 4, firstMs: 100, longestMs: 60_000 },
+    ...settings,
+  });
+  return Object.assign(sender, { [Symbol.asyncDispose]: () => sender.close() });
+}
+
+const hmac = (body: Buffer) => createHmac("sha256", secret).update(body).digest("hex");
+
+test("posts the very bytes, with the service's signature over them", async () => {
+  await using server = await startTestServer(accepted);
+  await using sender = openSender(server.url);
+  const post = firstPost();
+  expect(await sender.post(post)).toMatchObject({ kind: "answered", status: 200, answer: "accepted", tries: 1 });
+  const [seen] = server.seen;
+  expect(seen).toMatchObject({ method: "POST", url: "/webhooks/main", headers: { "content-type": "application/json" } });
+  expect(seen?.body.equals(post.body)).toBe(true);
+  expect(seen?.headers["x-acme-signature"]).toMatch(new RegExp(`^(sha256=)?${hmac(post.body)}$`));
+});
+
+test("503 with Retry-After is tried again after that wait, and the outcome is one accepted post", async () => {
+  await using server = await startTestServer((response, _request, count) =>
+    count === 1 ? json(response, 503, { error: "full" }, { "retry-after": "2" }) : accepted(response),
+  );
+  await using sender = openSender(server.url);
+  expect(await sender.post(firstPost())).toMatchObject({ answer: "accepted", tries: 2 });
+  expect(waits).toEqual([2_000]);
+});
+
+test("a connection cut is tried again with growing waits; signatures are made anew", async () => {
+  await using server = await startTestServer((response, _request, count) => {
+    if (count <= 2) response.socket?.resetAndDestroy();
+    else accepted(response);
+  });
+  await using sender = openSender(server.url);
+  expect(await sender.post(firstPost())).toMatchObject({ answer: "accepted", tries: 3 });
+  expect(waits).toEqual([100, 200]);
+});
+
+test("gives up after the last try and says why", async () => {
+  await using server = await startTestServer((response, { url }) =>
+    url.includes("reset") ? void response.socket?.resetAndDestroy() : json(response, 500, { error: "x" }),
+  );
+  await using sender = openSender(server.url);
+  expect(await sender.post(firstPost())).toMatchObject({ kind: "answered", status: 500, answer: null, tries: 4 });
+  await using other = openSender(server.url, { url: `${server.url}/reset` });
+  expect(await other.post(firstPost())).toMatchObject({ kind: "unanswered", tries: 4 });
+  expect(server.seen.length).toBe(8);
+});
+
+test.each([400, 401, 404, 413, 429])("%i is not tried again", async (status) => {
+  await using server = await startTestServer((response, _request, count) =>
+    count === 1 ? json(response, status, { error: "no" }, { "retry-after": "1" }) : accepted(response),
+  );
+  await using sender = openSender(server.url);
+  expect(await sender.post(firstPost())).toMatchObject({ kind: "answered", status, tries: 1 });
+  // The pipe is alive: the next post arrives.
+  expect(await sender.post(firstPost())).toMatchObject({ answer: "accepted" });
+  expect(server.seen.length).toBe(2);
+});
+
+test("a server that does not answer costs one timeout a try", async () => {
+  await using server = await startTestServer((response, _request, count) => {
+    if (count === 2) accepted(response);
+  });
+  await using sender = openSender(server.url, { timeoutMs: 200 });
+  expect(await sender.post(firstPost())).toMatchObject({ answer: "accepted", tries: 2 });
+});
+
+/** A relay in twenty lines: proves, reads and dedupes in memory. */
+function tinyRelay() {
+  const known = new Set<string>();
+  let inHand = 0;
+  let mostInHand = 0;
+  const server = startTestServer((response, { headers, body }) => {
+    inHand += 1;
+    mostInHand = Math.max(mostInHand, inHand);
+    setImmediate(() => {
+      inHand -= 1;
+      if (String(headers["x-acme-signature"]).replace("sha256=", "") !== hmac(body)) return json(response, 401, { error: "bad signature" });
+      const parsed = parseEnvelope(body);
+      if (!parsed.ok) return json(response, 202, { status: "quarantined", error: parsed.error });
+      const isNew = !known.has(parsed.envelope.id);
+      known.add(parsed.envelope.id);
+      return json(response, 200, { status: isNew ? "accepted" : "duplicate" });
+    });
+  });
+  return { server, known, mostInHand: () => mostInHand };
+}
+
+test("a whole scenario gets the answers it expects, and the summary adds up", async () => {
+  const relay = tinyRelay();
+  await using server = await relay.server;
+  await using sender = openSender(server.url, { concurrency: 8 });
+  const mix = {
+    ...plainMix,
+    outOfOrder: 0.2,
+    duplicated: 0.3,
+    altered: 0.1,
+    automation: 0.1,
+    truncated: 0.1,
+    malformed: 0.2,
+    wronglySigned: 0.2,
+  };
+  const posts = somePosts(100, { ...mix, campaign: 0.02 });
+  const faults: string[] = [];
+  const summary = await sender.run(posts, {
+    onResult(post, result) {
+      const fault = unexpectedOfPost(post, result);
+      if (fault !== null) faults.push(fault);
+    },
+  });
+  expect([...faults, ...unexpectedOfEvents(sender.acknowledged)]).toEqual([]);
+  const ids = new Set(posts.flatMap(({ expected }) => (expected.of === "event" ? [expected.id] : [])));
+  expect(new Set(sender.acknowledged.keys())).toEqual(ids);
+  expect(relay.known).toEqual(ids);
+  expect(summary).toMatchObject({
+    posts: posts.length,
+    tries: posts.length,
+    accepted: ids.size,
+    duplicate: posts.filter(({ expected }) => expected.of === "event").length - ids.size,
+    quarantined: posts.filter(({ sort }) => sort === "malformed").length,
+    unauthorized: posts.filter(({ sort }) => sort === "wrongly-signed").length,
+    unanswered: 0,
+    otherStatuses: {},
+  });
+  expect(relay.mostInHand()).toBeLessThanOrEqual(8);
+  expect(relay.mostInHand()).toBeGreaterThan(1);
+});
+
+test("the check of a scenario's answers can fail: a relay that dedupes nothing is found out", async () => {
+  await using server = await startTestServer(accepted);
+  await using sender = openSender(server.url);
+  await sender.run(somePosts(50, { ...plainMix, duplicated: 0.3 }));
+  expect(unexpectedOfEvents(sender.acknowledged).length).toBeGreaterThan(0);
+});
+
+test("an abort ends the run between posts, and what was answered is kept", async () => {
+  const abort = new AbortController();
+  await using server = await startTestServer((response, _request, count) => {
+    if (count === 10) abort.abort();
+    accepted(response);
+  });
+  await using sender = openSender(server.url, { concurrency: 2 });
+  const summary = await sender.run(somePosts(100), { signal: abort.signal });
+  expect(summary.posts).toBeGreaterThanOrEqual(10);
+  expect(summary.posts).toBeLessThan(15);
+  expect(sender.acknowledged.size).toBe(summary.posts);
+});
