@@ -1,0 +1,126 @@
+import { readFileSync, writeFileSync } from "node:fs";
+import type { Command } from "commander";
+import { type Fault, SettingsError } from "../config/fault.ts";
+import type { Settings } from "../config/schema.ts";
+import type { Warning } from "../config/warnings.ts";
+import { CommandFailed, type Io } from "./io.ts";
+import { readSettings, settingsFailureText, withConfigOption } from "./settings-option.ts";
+
+interface FileOptions {
+  readonly config: string;
+  readonly json?: boolean;
+}
+
+/** Adds `config check`, `config print` and `config schema`. */
+export function addConfigCommand(program: Command, io: Io): void {
+  const config = program.command("config").description("check and show the settings");
+
+  withConfigOption(config.command("check"))
+    .description("say whether the settings are valid, with every fault and its place")
+    .option("--json", "print the faults and warnings as JSON")
+    .addHelpText(
+      "after",
+      examples([
+        ["wamid-relay config check", "config/relay.yaml"],
+        ["wamid-relay config check --config /etc/wamid-relay.yaml", "another file; exit code 1 when it has faults"],
+        ["wamid-relay config check --json | jq '.faults[].path'", "for scripts"],
+      ]),
+    )
+    .action((options: FileOptions) => check(options, io));
+
+  withConfigOption(config.command("print"))
+    .description("print the settings in effect: defaults filled in, secrets as their fingerprints")
+    .option("--json", "as JSON")
+    .addHelpText(
+      "after",
+      examples([
+        ["wamid-relay config print", "as YAML"],
+        ["wamid-relay config print --json | jq .retention", "one part"],
+      ]),
+    )
+    .action((options: FileOptions) => print(options, io));
+
+  config
+    .command("schema")
+    .description("print the JSON Schema of the settings, for editors")
+    .option("--out <file>", "write it to a file")
+    .option("--check <file>", "fail when the file is not this schema")
+    .addHelpText(
+      "after",
+      examples([
+        ["wamid-relay config schema --out config/relay.schema.json", "then begin the settings file with"],
+        ["# yaml-language-server: $schema=./relay.schema.json", ""],
+      ]),
+    )
+    .action((options: SchemaOptions) => schema(options, io));
+}
+
+async function check({ config, json }: FileOptions, io: Io): Promise<void> {
+  const { warnings } = await import("../config/warnings.ts");
+  const { loadSettings } = await import("../config/load.ts");
+  const report = (faults: readonly Fault[], found: readonly Warning[]) => {
+    if (json === true) io.out(JSON.stringify({ ok: faults.length === 0, faults, warnings: found }, null, 2));
+  };
+  let settings: Settings;
+  try {
+    settings = loadSettings(config, io.env);
+  } catch (error) {
+    if (!(error instanceof SettingsError)) throw error;
+    report(error.faults, []);
+    throw new CommandFailed(settingsFailureText(config, error));
+  }
+  const found = warnings(settings);
+  report([], found);
+  if (json === true) return;
+  for (const { path, message } of found) io.err(`warning: ${path}: ${message}`);
+  const { accounts, sources, routes } = settings;
+  const counts = [count(accounts, "account"), count(sources, "source"), count(routes, "route")].join(", ");
+  io.out(`${config} is valid: ${counts}`);
+}
+
+function count(parts: object, what: string): string {
+  const { length } = Object.keys(parts);
+  return `${length} ${what}${length === 1 ? "" : "s"}`;
+}
+
+async function print({ config, json }: FileOptions, io: Io): Promise<void> {
+  const { printableSettings, printSettings } = await import("../config/print.ts");
+  const settings = readSettings(config, io);
+  io.out(json === true ? JSON.stringify(printableSettings(settings), null, 2) : printSettings(settings).trimEnd());
+}
+
+interface SchemaOptions {
+  readonly out?: string;
+  readonly check?: string;
+}
+
+async function schema({ out, check: checked }: SchemaOptions, io: Io): Promise<void> {
+  const { editorSchema } = await import("../config/json-schema.ts");
+  const text = `${JSON.stringify(editorSchema(), null, 2)}\n`;
+  if (out !== undefined) writeFile(out, text);
+  if (checked !== undefined && readFile(checked) !== text) {
+    throw new CommandFailed(`${checked} is not the schema of the settings; "npm run generate" (config schema --out) writes it anew`);
+  }
+  if (out === undefined && checked === undefined) io.out(text.trimEnd());
+}
+
+function writeFile(path: string, text: string): void {
+  try {
+    writeFileSync(path, text);
+  } catch (error) {
+    throw new CommandFailed(`cannot write ${path}: ${(error as NodeJS.ErrnoException).code}`);
+  }
+}
+
+function readFile(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch (error) {
+    throw new CommandFailed(`cannot read ${path}: ${(error as NodeJS.ErrnoException).code}`);
+  }
+}
+
+function examples(lines: readonly (readonly [string, string])[]): string {
+  const width = Math.max(...lines.map(([command]) => command.length)) + 2;
+  return `\nExamples:\n${lines.map(([command, meaning]) => `  ${command.padEnd(width)}${meaning}`.trimEnd()).join("\n")}`;
+}

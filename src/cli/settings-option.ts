@@ -1,0 +1,29 @@
+import type { Command } from "commander";
+import { faultLine, SettingsError } from "../config/fault.ts";
+import { loadSettings } from "../config/load.ts";
+import type { Settings } from "../config/schema.ts";
+import { CommandFailed, type Io } from "./io.ts";
+
+/** Where the settings are when `--config` does not say, from the working directory. */
+export const defaultSettingsPath = "config/relay.yaml";
+
+/** Adds `--config <path>`; its value is `options.config`. Returns the command. */
+export function withConfigOption(command: Command): Command {
+  return command.option("-c, --config <path>", "settings file", defaultSettingsPath);
+}
+
+/** The settings at `path`, with `${…}` from `io.env`. Throws {@link CommandFailed} that lists all faults, one a line. */
+export function readSettings(path: string, io: Io): Settings {
+  try {
+    return loadSettings(path, io.env);
+  } catch (error) {
+    if (!(error instanceof SettingsError)) throw error;
+    throw new CommandFailed(settingsFailureText(path, error));
+  }
+}
+
+/** What is said of settings that cannot be used: a heading, and one line a fault. */
+export function settingsFailureText(path: string, error: SettingsError): string {
+  const count = error.faults.length === 1 ? "a fault" : `${error.faults.length} faults`;
+  return [`the settings in ${path} have ${count}:`, ...error.faults.map(faultLine)].join("\n");
+}

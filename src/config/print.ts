@@ -1,0 +1,66 @@
+import { stringify } from "yaml";
+import { Secret } from "../event/secret.ts";
+import { durationText, rateText, sizeText } from "./human-units.ts";
+import { inputSchema, type JsonSchema, shapesOf, shapesUnder } from "./json-schema.ts";
+import type { Settings } from "./schema.ts";
+
+/** The settings in effect as YAML: defaults filled in, units as in a settings file, secrets as `[secret <fingerprint>]`. */
+export function printSettings(settings: Settings): string {
+  return stringify(printableSettings(settings), { lineWidth: 0, aliasDuplicateObjects: false });
+}
+
+/** The same as plain values, for JSON. */
+export function printableSettings(settings: Settings): Record<string, unknown> {
+  return printable(settings, shapesOf(inputSchema())) as Record<string, unknown>;
+}
+
+function printable(value: unknown, shapes: readonly JsonSchema[], key?: string): unknown {
+  if (value instanceof Secret) return `[secret ${value.fingerprint()}]`;
+  if (typeof value === "number") return numberText(value, shapes);
+  if (typeof value === "string") return escapeVariables(withoutCredentials(value, key));
+  if (Array.isArray(value)) return value.map((item) => printable(item, shapesUnder(shapes, 0)));
+  if (typeof value !== "object" || value === null) return value;
+  const given = Object.entries(value).filter(([, item]) => item !== undefined);
+  const chosen = fitting(shapes, value);
+  return Object.fromEntries(given.map(([name, item]) => [name, printable(item, shapesUnder(chosen, name), name)]));
+}
+
+/** Of the shapes that a `kind` chooses among, the one chosen. */
+function fitting(shapes: readonly JsonSchema[], value: object): readonly JsonSchema[] {
+  const kind = (value as { kind?: unknown }).kind;
+  return shapes.filter((shape) => shape.properties?.["kind"]?.const === undefined || shape.properties["kind"].const === kind);
+}
+
+/** A setting that is text in the file and a number after parsing is one with a unit; its title says which. */
+function numberText(value: number, shapes: readonly JsonSchema[]): number | string {
+  switch (shapes.find((shape) => shape.type === "string")?.title) {
+    case "duration":
+      return durationText(value);
+    case "size":
+      return sizeText(value);
+    case "rate":
+      return rateText(value);
+    default:
+      return value;
+  }
+}
+
+const urlKeys = new Set(["url", "baseUrl", "publicUrl"]);
+const secretParameter = /auth|token|secret|passw|signature|credential|^(?:api[-_]?)?key$/i;
+
+/** URLs are no secrets by type, but people put some there: `user:password@`, and what a query says after `token=` or the like. */
+function withoutCredentials(text: string, key: string | undefined): string {
+  const url = key !== undefined && urlKeys.has(key) ? URL.parse(text) : null;
+  if (url === null) return text;
+  const named = [...url.searchParams.keys()].filter((name) => secretParameter.test(name));
+  if (url.username === "" && url.password === "" && named.length === 0) return text;
+  if (url.username !== "") url.username = "***";
+  if (url.password !== "") url.password = "***";
+  for (const name of named) url.searchParams.set(name, "***");
+  return url.href;
+}
+
+/** So that what is printed loads again as the same text. */
+function escapeVariables(text: string): string {
+  return text.replaceAll("${", "$${");
+}
