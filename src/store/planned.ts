@@ -1,7 +1,8 @@
-/** A delivery that has become due: the dispatcher's wake-up. `event` is the event's seq. */
+/** A delivery that waits for its time: the dispatcher's wake-up. `event` is the event's seq, `at` unix ms. */
 export interface DueDelivery {
   readonly route: string;
   readonly event: number;
+  readonly at: number;
 }
 
 export type AcceptOutcome =

@@ -12,8 +12,8 @@ export interface Rules {
   stepMessage(state: MessageState, seen: { status: string | null; errorCode: string | null; at: number }): Step<MessageState>;
   stepRun(state: RunState, seen: { status: RunStatus | null; error: string | null; at: number }): Step<RunState>;
   plan(event: RoutedEvent, tracking: Tracking): DeliveryPlan;
-  /** True when the route's deliveries of one message go out one after the other. */
-  ordered(route: string): boolean;
+  /** Whether the route's deliveries of one message go out one after the other, and the wait before a first attempt in ms. */
+  timing(route: string): { readonly ordered: boolean; readonly firstWait: number };
   /** How long an event may stay parked, in milliseconds. */
   readonly parkFor: number;
 }

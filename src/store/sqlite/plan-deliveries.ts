@@ -37,12 +37,13 @@ export function createPlanDeliveries(db: Db, names: Names, rules: Rules): PlanDe
         insert.run(event, route, stateCode.waiting, null, null);
         continue;
       }
-      const order = rules.ordered(verdict.route) ? subject : null;
+      const { ordered, firstWait } = rules.timing(verdict.route);
+      const order = ordered ? subject : null;
       if (order !== null && open.get(order, route) !== undefined) {
         insert.run(event, route, stateCode.held, order, null);
       } else {
-        insert.run(event, route, stateCode.waiting, order, at);
-        due.push({ route: verdict.route, event });
+        insert.run(event, route, stateCode.waiting, order, at + firstWait);
+        due.push({ route: verdict.route, event, at: at + firstWait });
       }
     }
     return due;

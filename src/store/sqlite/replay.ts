@@ -37,7 +37,7 @@ export function createReplay(db: Db, names: Names) {
   function requeue(row: Row, at: number): DueDelivery | null {
     const held = row.subject !== null && open.get(row.subject, row.route) !== undefined;
     again.run(held ? stateCode.held : stateCode.waiting, held ? null : at, row.event, row.route);
-    return held ? null : { route: names.nameOf(row.route), event: row.event };
+    return held ? null : { route: names.nameOf(row.route), event: row.event, at };
   }
 
   function where(filter: ReplayFilter): { sql: string; values: Record<string, number | string> } | null {
@@ -100,7 +100,7 @@ export function createReplay(db: Db, names: Names) {
           row.event,
           row.route,
         );
-        return { state: "waiting", due: { route, event } };
+        return { state: "waiting", due: { route, event, at } };
       }
       const due = requeue(row, at);
       return { state: due === null ? "held" : "waiting", due };

@@ -1,0 +1,65 @@
+import { deliveryId } from "../event/ids.ts";
+import type { StoredDelivery } from "../event/stored-delivery.ts";
+import type { OutgoingDelivery } from "./destinations/destination.ts";
+import type { Payload } from "./settings.ts";
+
+/** What leaves the relay for a stored delivery. */
+export function compose(delivery: StoredDelivery, payload: Payload, passSignature: boolean): OutgoingDelivery {
+  const id = deliveryId(delivery.account, delivery.eventId, delivery.route);
+  const { "content-type": contentType = "application/json", ...signature } = delivery.headers;
+  return {
+    id,
+    event: delivery.kind,
+    eventId: delivery.eventId,
+    attempt: delivery.attempts + 1,
+    replay: delivery.replays > 0,
+    body: payload === "enriched" ? enrich(delivery.body, relayPart(delivery, id)) : delivery.body,
+    contentType,
+    passHeaders: passSignature ? signature : noHeaders,
+  };
+}
+
+const noHeaders = {};
+
+/** The `relay` object of `payload: enriched`. */
+function relayPart(delivery: StoredDelivery, id: string): Record<string, unknown> {
+  const { subject } = delivery;
+  const part: Record<string, unknown> = {
+    deliveryId: id,
+    route: delivery.route,
+    origin: delivery.origin,
+    source: delivery.source,
+    account: delivery.account,
+    receivedAt: new Date(delivery.receivedAt).toISOString(),
+  };
+  if (subject !== null) {
+    part[subject.type] = {
+      tracked: subject.tracked,
+      ...(subject.type === "message" ? { id: subject.id } : {}),
+      reference: subject.reference,
+      metadata: subject.metadata,
+      previousStatus: subject.previousStatus,
+      transition: subject.moved,
+    };
+  }
+  return part;
+}
+
+const space = new Set([0x20, 0x09, 0x0a, 0x0d]);
+
+/**
+ * Adds `"relay": …` as the last member of a JSON object, as bytes: re-serialising would change big
+ * numbers and escapes of the original. A body that is no JSON object (an automation may send any
+ * body) stays as it is.
+ */
+export function enrich(body: Buffer, relay: Readonly<Record<string, unknown>>): Buffer {
+  let end = body.length - 1;
+  while (end >= 0 && space.has(body[end] as number)) end -= 1;
+  let start = 0;
+  while (start < end && space.has(body[start] as number)) start += 1;
+  if (end < 1 || body[end] !== 0x7d || body[start] !== 0x7b) return body;
+  let last = end - 1;
+  while (last > start && space.has(body[last] as number)) last -= 1;
+  const separator = last === start ? "" : ",";
+  return Buffer.concat([body.subarray(0, end), Buffer.from(`${separator}"relay":${JSON.stringify(relay)}}`, "utf8")]);
+}

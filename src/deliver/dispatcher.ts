@@ -1,0 +1,60 @@
+import { Secret } from "../event/secret.ts";
+import { createLane, type Lane, type LaneParts, type LaneSettings, type LaneState } from "./lane.ts";
+
+export interface Dispatcher {
+  /** Deliveries that were planned or released; `at` is unix ms. */
+  offer(due: readonly { readonly route: string; readonly event: number; readonly at: number }[]): void;
+  /** Takes the routes of new settings: added ones start, removed ones finish what is under way and wait in the store. */
+  reload(routes: readonly LaneSettings[]): void;
+  wake(route: string): void;
+  states(): ReadonlyMap<string, LaneState>;
+  /** Starts nothing more; attempts under way may finish within `ms`, then they are handed back. */
+  close(ms: number): Promise<void>;
+}
+
+/** One lane per route, so that a slow destination holds up no other. */
+export function createDispatcher(routes: readonly LaneSettings[], parts: LaneParts): Dispatcher {
+  // A lane is never thrown away while the process lives: one made anew would not know what is under way.
+  const lanes = new Map<string, { lane: Lane; settings: string | null }>();
+
+  function reload(next: readonly LaneSettings[]): void {
+    for (const settings of next) {
+      const described = describe(settings);
+      const entry = lanes.get(settings.name);
+      if (entry === undefined) lanes.set(settings.name, { lane: createLane(settings, parts), settings: described });
+      else if (entry.settings !== described) {
+        entry.lane.reconfigure(settings);
+        entry.settings = described;
+      }
+    }
+    const names = new Set(next.map((settings) => settings.name));
+    for (const [name, entry] of lanes) {
+      if (names.has(name) || entry.settings === null) continue;
+      entry.lane.suspend();
+      entry.settings = null;
+    }
+  }
+
+  reload(routes);
+
+  return {
+    offer(due) {
+      for (const { route, event, at } of due) lanes.get(route)?.lane.offer(event, at);
+    },
+    reload,
+    wake: (route) => lanes.get(route)?.lane.wake(),
+    states: () => new Map([...lanes].filter(([, { settings }]) => settings !== null).map(([name, { lane }]) => [name, lane.state()])),
+    async close(ms) {
+      await Promise.all([...lanes.values()].map(({ lane }) => lane.close(ms)));
+    },
+  };
+}
+
+/** Settings as text, to see whether they changed; secrets count by their fingerprints. */
+function describe(settings: LaneSettings): string {
+  return JSON.stringify(settings, function (this: Record<string, unknown>, key, value: unknown) {
+    // `value` has gone through toJSON, which hides a secret; what stands in the object has not.
+    const raw = this[key];
+    return raw instanceof Secret ? raw.fingerprint() : value;
+  });
+}
