@@ -1,0 +1,83 @@
+import type { IncomingHttpHeaders } from "node:http";
+import { decodeStrictly, digestLengths, type SignatureAlgorithm, type SignatureEncoding } from "../event/signature-bytes.ts";
+import { signatureAlgorithms, signatureEncodings } from "../event/signature-settings.ts";
+
+/** A way to read one header as a signature. */
+export interface SignatureCandidate {
+  readonly header: string;
+  readonly algorithm: SignatureAlgorithm;
+  readonly encoding: SignatureEncoding;
+  readonly prefix: string;
+  readonly separator: string | null;
+  readonly bytes: Buffer;
+  /** Timestamps inside the same header, as `t=…`. */
+  readonly timestampFields: readonly NamedValue[];
+}
+
+export interface NamedValue {
+  readonly name: string;
+  readonly value: string;
+}
+
+/** More of a kind than any sender has; keeps the search short whatever was captured. */
+const mostOfAKind = 6;
+const separators = [",", " ", ";", "|"];
+/** Text before a signature: a word and what ends it, as in `sha256=`, `v1,` or `HMAC `. */
+const wordBefore = /^[A-Za-z][A-Za-z0-9_.-]{0,30}(?:=|,|:| )/;
+const fieldWithTime = /^([A-Za-z][A-Za-z0-9_-]{0,31})=([0-9]{9,15})$/;
+
+/** The headers as pairs, names in lower case; a header given twice is joined in Node's way. */
+export function listHeaders(headers: IncomingHttpHeaders): NamedValue[] {
+  return Object.entries(headers).flatMap(([name, value]) =>
+    value === undefined ? [] : [{ name: name.toLowerCase(), value: typeof value === "string" ? value : value.join(", ") }],
+  );
+}
+
+/** Every way to read a header's value as one of the known digests, the plainest first. */
+export function findCandidates({ name, value }: NamedValue): SignatureCandidate[] {
+  const whole = readEntry(value).map((read) => ({ ...read, header: name, separator: null, timestampFields: [] }));
+  if (whole.length > 0) return whole;
+  return separators.filter((separator) => value.includes(separator)).flatMap((separator) => findInEntries(name, value, separator));
+}
+
+function findInEntries(header: string, value: string, separator: string): SignatureCandidate[] {
+  const entries = value.split(separator).map((entry) => entry.trim());
+  // An entry that is neither a signature nor a word with a value says that this is not the separator.
+  if (entries.length > 32 || !entries.every((entry) => wordBefore.test(entry) || readEntry(entry).length > 0)) return [];
+  const timestampFields = entries.flatMap((entry) => {
+    const match = fieldWithTime.exec(entry);
+    return match === null ? [] : [{ name: match[1] as string, value: match[2] as string }];
+  });
+  return entries.flatMap(readEntry).map((read) => ({ ...read, header, separator, timestampFields }));
+}
+
+function readEntry(entry: string): Pick<SignatureCandidate, "algorithm" | "encoding" | "prefix" | "bytes">[] {
+  const prefixes = ["", wordBefore.exec(entry)?.[0] ?? ""].filter((prefix, index, all) => all.indexOf(prefix) === index);
+  // base64 is mostly padded and base64url mostly not; where a text could be both, that says which to name first.
+  const encodings: readonly SignatureEncoding[] = /=$/.test(entry) ? signatureEncodings : ["hex", "base64url", "base64"];
+  return prefixes.flatMap((prefix) =>
+    encodings.flatMap((encoding) => {
+      const bytes = decodeStrictly(entry.slice(prefix.length), encoding);
+      const algorithm = bytes === null ? undefined : algorithmOfLength(bytes.length);
+      return bytes === null || algorithm === undefined ? [] : [{ algorithm, encoding, prefix, bytes }];
+    }),
+  );
+}
+
+export function algorithmOfLength(bytes: number): SignatureAlgorithm | undefined {
+  return signatureAlgorithms.find((algorithm) => digestLengths[algorithm] === bytes);
+}
+
+/** Headers that may hold the time of signing. */
+export function findTimestampHeaders(headers: readonly NamedValue[]): NamedValue[] {
+  return headers
+    .filter(({ name, value }) => /^[0-9]{9,15}$/.test(value) || (/time|date/.test(name) && value !== "" && value.length <= 64))
+    .slice(0, mostOfAKind);
+}
+
+/** Headers that may hold an id of the message or the request. */
+export function findIdHeaders(headers: readonly NamedValue[]): NamedValue[] {
+  return headers
+    .filter(({ name, value }) => /(?:^|[-_])(?:u?u?id|nonce|delivery)(?:[-_]|$)/.test(name) && value !== "" && value.length <= 256)
+    .slice(0, mostOfAKind);
+}

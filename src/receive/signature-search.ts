@@ -1,0 +1,134 @@
+import { createSecretKey, type KeyObject } from "node:crypto";
+import type { IncomingHttpHeaders } from "node:http";
+import { Secret } from "../event/secret.ts";
+import { decodeKey, type SecretEncoding } from "../event/signature-bytes.ts";
+import { presetAxes } from "../event/signature-presets.ts";
+import { computeSignature, findSchemeFaults, resolveScheme } from "../event/signature-scheme.ts";
+import { type SignatureSettings, secretEncodings, signaturePresets } from "../event/signature-settings.ts";
+import { findCandidates, findIdHeaders, findTimestampHeaders, listHeaders, type SignatureCandidate } from "./signature-candidates.ts";
+import { listContents, type SignedContent } from "./signature-contents.ts";
+import { createVerifier } from "./verify-signature.ts";
+
+/** A request as it was captured; `url` is its target, or the whole URL it was sent to. */
+export interface CapturedRequest {
+  readonly method: string;
+  readonly url: string;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: Buffer;
+}
+
+/** The tolerance proposed where a timestamp is signed: what the schemes that document one ask for. */
+const proposedToleranceMs = 5 * 60_000;
+
+/**
+ * Every combination of axes that proves the request with this secret, as the fewest settings that say
+ * it, the simplest first. Each was proved by the verifier that the relay itself runs.
+ */
+export function searchSignatures(request: CapturedRequest, secret: string): SignatureSettings[] {
+  const headers = listHeaders(request.headers);
+  const candidates = headers.flatMap(findCandidates);
+  const keys = readKeys(secret);
+  const found: SignatureSettings[] = [];
+  const digests = new Map<string, Buffer>();
+  for (const candidate of candidates) {
+    const timestamps = [
+      ...candidate.timestampFields.map((field) => ({ ...field, in: "entry" as const })),
+      ...findTimestampHeaders(headers).map((header) => ({ ...header, in: "header" as const })),
+    ];
+    for (const content of listContents({ request, candidate, timestamps, ids: findIdHeaders(headers) })) {
+      for (const [secretEncoding, key] of keys) {
+        const settings = describe(candidate, content, secretEncoding);
+        const cacheKey = JSON.stringify([candidate.algorithm, secretEncoding, content]);
+        const digest = digests.get(cacheKey) ?? computeSignature(resolveScheme(settings), key, signedParts(request, content));
+        digests.set(cacheKey, digest);
+        if (digest.equals(candidate.bytes)) found.push(...simplify(request, secret, settings, content));
+      }
+    }
+  }
+  return rank(found);
+}
+
+function readKeys(secret: string): [SecretEncoding, KeyObject][] {
+  return secretEncodings.flatMap((encoding): [SecretEncoding, KeyObject][] => {
+    // Without its mark, whsec is base64 by another name.
+    if (encoding === "whsec" && !secret.startsWith("whsec_")) return [];
+    try {
+      return [[encoding, createSecretKey(decodeKey(secret, encoding))]];
+    } catch {
+      return [];
+    }
+  });
+}
+
+/** Every axis spelled out. */
+function describe(candidate: SignatureCandidate, content: SignedContent, secretEncoding: SecretEncoding): SignatureSettings {
+  const { header, algorithm, encoding, prefix, separator } = candidate;
+  const { timestamp, id, publicUrl } = content;
+  const isUnixTime = timestamp !== null && /^[0-9]{1,15}$/.test(timestamp.value);
+  return {
+    header,
+    algorithm,
+    encoding,
+    prefix,
+    ...(separator === null ? {} : { separator }),
+    content: content.template,
+    ...(timestamp?.in === "header" ? { timestampHeader: timestamp.name } : {}),
+    ...(timestamp?.in === "entry" ? { timestampField: timestamp.name } : {}),
+    ...(isUnixTime ? { timestampUnit: timestamp.value.length >= 12 ? "ms" : "s", tolerance: proposedToleranceMs } : {}),
+    ...(id === null ? {} : { idHeader: id.name }),
+    ...(publicUrl === null ? {} : { publicUrl }),
+    secretEncoding,
+  };
+}
+
+function signedParts(request: CapturedRequest, content: SignedContent) {
+  return { ...request, timestamp: content.timestamp?.value ?? "", id: content.id?.value ?? "" };
+}
+
+/** The fewest settings that still prove the request, starting from nothing and from each preset; none when even all do not. */
+function simplify(request: CapturedRequest, secret: string, settings: SignatureSettings, content: SignedContent): SignatureSettings[] {
+  const unit = settings.timestampUnit === "ms" ? 1 : 1000;
+  const nowMs = settings.timestampUnit === undefined ? 0 : Number(content.timestamp?.value) * unit;
+  const proves = (tried: SignatureSettings): boolean => {
+    if (findSchemeFaults(tried).length > 0) return false;
+    try {
+      return createVerifier({ ...tried, secrets: [new Secret(secret)] })({ ...request, nowMs }).ok;
+    } catch {
+      return false;
+    }
+  };
+  const options = [undefined, ...signaturePresets].flatMap((preset) => {
+    const start: SignatureSettings = preset === undefined ? settings : { preset, ...settings };
+    if (!proves(start)) return [];
+    const least = leaveOut(start, proves);
+    const service = /^x-([a-z0-9-]+)-signature$/.exec(least.header ?? "")?.[1];
+    if (service === undefined) return [least];
+    const { header: _, ...others } = least;
+    return [{ service, ...others }];
+  });
+  return options.sort((a, b) => weight(a) - weight(b)).slice(0, 1);
+}
+
+function leaveOut(start: SignatureSettings, proves: (settings: SignatureSettings) => boolean): SignatureSettings {
+  let least = start;
+  for (const key of Object.keys(start) as (keyof SignatureSettings)[]) {
+    if (key === "preset") continue;
+    const { [key]: _, ...fewer } = least;
+    // Without a tolerance everything still proves: it goes only when the preset brings its own.
+    if (key === "tolerance" && (fewer.preset === undefined || presetAxes[fewer.preset].tolerance === undefined)) continue;
+    if (proves(fewer)) least = fewer;
+  }
+  return least;
+}
+
+/** Fewer settings are simpler; among equals a preset with its own header tells most, one used for other axes least. */
+function weight(settings: SignatureSettings): number {
+  const { tolerance: _, ...told } = settings;
+  const named = settings.preset === undefined ? 0.1 : settings.header === undefined && settings.service === undefined ? 0 : 0.2;
+  return Object.keys(told).length + named;
+}
+
+function rank(found: readonly SignatureSettings[]): SignatureSettings[] {
+  const distinct = new Map(found.map((settings) => [JSON.stringify(settings), settings]));
+  return [...distinct.values()].sort((a, b) => weight(a) - weight(b));
+}
