@@ -27,13 +27,16 @@ export interface Relay {
   diskBytes(): Promise<number>;
   /** SIGKILL, as a crash would. */
   kill(): Promise<void>;
+  /** SIGTERM: it ends in order. */
+  end(): Promise<void>;
   /** Starts it again on the same file and port; resolves with the milliseconds from spawning to `/readyz` answering 200. */
   start(): Promise<number>;
   /** Ends it and removes its folder. */
   stop(): Promise<void>;
 }
 
-const command = fileURLToPath(new URL("../../src/cli/wamid-relay.js", import.meta.url));
+/** `BENCH_RELAY` names the `wamid-relay.js` of another checkout or of a build, to measure that one instead. */
+const command = process.env["BENCH_RELAY"] ?? fileURLToPath(new URL("../../src/cli/wamid-relay.js", import.meta.url));
 const token = "bench-control-token";
 const readyWithinMs = 60_000;
 /** As many as one call takes. */
@@ -79,6 +82,7 @@ export async function startRelay(options: RelayOptions): Promise<Relay> {
     dispositions: () => dispositions(port),
     diskBytes: () => diskBytes(file),
     kill: () => end("SIGKILL"),
+    end: () => end("SIGTERM"),
     start,
     stop,
   };
