@@ -46,6 +46,10 @@ describe("examples", () => {
     expect(state).toEqual({ status: "completed", error: "late", times: { completed: 5, failed: 6 } });
   });
 
+  test("an error that comes with another word is not taken", () => {
+    expect(apply([{ status: "completed", error: "none really", at: 1 }]).error).toBeNull();
+  });
+
   test("a repeated bare failed does not erase the error", () => {
     const failed = apply([{ status: "failed", error: "why", at: 5 }]);
     expect(stepRun(failed, { status: "failed", error: null, at: 6 }).state).toBe(failed);
