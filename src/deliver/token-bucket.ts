@@ -19,22 +19,24 @@ const savedSeconds = 0.1;
 export function createTokenBucket(perSecond: number, clock: () => number): TokenBucket {
   const interval = 1000 / perSecond;
   const saved = Math.max(1, perSecond * savedSeconds) * interval;
+  // Times within are relative: at the size of unix milliseconds, sums of fractions drift.
+  const origin = clock();
   // The generic cell rate algorithm: one number, the time at which the bucket will be full again.
   let fullAt = 0;
 
-  function nextAt(): number {
+  function next(): number {
     return Math.ceil(fullAt + interval - saved);
   }
 
   return {
     take() {
-      const now = clock();
+      const now = clock() - origin;
       // Further ahead than an empty bucket can be: the clock was set back.
       fullAt = Math.min(fullAt, now + saved);
-      if (nextAt() > now) return false;
+      if (next() > now) return false;
       fullAt = Math.max(fullAt, now) + interval;
       return true;
     },
-    nextAt,
+    nextAt: () => origin + next(),
   };
 }

@@ -14,7 +14,8 @@ const nat64 = ipaddr.IPv6.parseCIDR("64:ff9b::/96");
  * address inside an IPv6 one (mapped, NAT64) counts as itself; 6to4 and Teredo are refused.
  */
 export function isPublicAddress(text: string): boolean {
-  if (!ipaddr.isValid(text)) return false;
+  // The long deprecated `::8.8.8.8`, which ipaddr.js would read as `::ffff:8.8.8.8`: another address.
+  if (!ipaddr.isValid(text) || /^::\d+\./.test(text)) return false;
   const address = ipaddr.parse(text);
   if (address instanceof ipaddr.IPv4) return address.range() === "unicast";
   if (address.isIPv4MappedAddress()) return address.toIPv4Address().range() === "unicast";

@@ -1,0 +1,148 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { breakerVerdict, createBreaker } from "../../../src/deliver/breaker.ts";
+import { attemptErrors } from "../../../src/event/delivery.ts";
+
+const settings = { failures: 3, pause: 1000, longest: 5000 };
+
+function setUp(start = 0) {
+  const time = { now: start };
+  const breaker = createBreaker(settings, () => time.now);
+  const fail = (times: number) => {
+    for (let n = 0; n < times; n += 1) breaker.record(false);
+  };
+  return { time, breaker, fail };
+}
+
+describe("closed", () => {
+  test("opens on failures one after the other, and only then", () => {
+    const { breaker, fail } = setUp();
+    fail(2);
+    breaker.record(true);
+    fail(2);
+    expect(breaker.state()).toBe("closed");
+    expect(breaker.mayStart()).toBe(true);
+    expect(breaker.openUntil()).toBeNull();
+    fail(1);
+    expect(breaker.state()).toBe("open");
+    expect(breaker.mayStart()).toBe(false);
+    expect(breaker.openUntil()).toBe(1000);
+  });
+
+  test("neutral neither counts nor forgives", () => {
+    const { breaker, fail } = setUp();
+    fail(2);
+    for (let n = 0; n < 10; n += 1) breaker.record("neutral");
+    expect(breaker.state()).toBe("closed");
+    fail(1);
+    expect(breaker.state()).toBe("open");
+  });
+});
+
+describe("open", () => {
+  test("late news from attempts that began before change nothing", () => {
+    const { breaker, fail } = setUp();
+    fail(3);
+    fail(5);
+    breaker.record(true);
+    expect(breaker.openUntil()).toBe(1000);
+  });
+
+  test("a clock set back does not keep it open for longer than its pause", () => {
+    const { breaker, fail, time } = setUp(3_600_000);
+    fail(3);
+    time.now = 0;
+    expect(breaker.openUntil()).toBe(1000);
+    time.now = 1000;
+    expect(breaker.mayStart()).toBe(true);
+  });
+});
+
+describe("half-open", () => {
+  test("lets one probe through; its success closes", () => {
+    const { breaker, fail, time } = setUp();
+    fail(3);
+    time.now = 1000;
+    expect(breaker.state()).toBe("half-open");
+    expect(breaker.openUntil()).toBeNull();
+    expect([breaker.mayStart(), breaker.mayStart()]).toEqual([true, false]);
+    breaker.record(true);
+    expect(breaker.state()).toBe("closed");
+    expect([breaker.mayStart(), breaker.mayStart()]).toEqual([true, true]);
+  });
+
+  test("a failed probe opens it for twice as long, up to the longest, and a success forgets that", () => {
+    const { breaker, fail, time } = setUp();
+    fail(3);
+    const pauses = [];
+    for (let n = 0; n < 5; n += 1) {
+      const until = breaker.openUntil() ?? Number.NaN;
+      pauses.push(until - time.now);
+      time.now = until;
+      expect(breaker.mayStart()).toBe(true);
+      breaker.record(false);
+    }
+    expect(pauses).toEqual([1000, 2000, 4000, 5000, 5000]);
+    time.now = breaker.openUntil() ?? Number.NaN;
+    expect(breaker.mayStart()).toBe(true);
+    breaker.record(true);
+    fail(3);
+    expect((breaker.openUntil() ?? Number.NaN) - time.now).toBe(1000);
+  });
+
+  test("a neutral probe makes room for another", () => {
+    const { breaker, fail, time } = setUp();
+    fail(3);
+    time.now = 1000;
+    expect(breaker.mayStart()).toBe(true);
+    breaker.record("neutral");
+    expect(breaker.state()).toBe("half-open");
+    expect([breaker.mayStart(), breaker.mayStart()]).toEqual([true, false]);
+  });
+});
+
+test("agrees with a plain reading of its table, whatever happens", () => {
+  type Move = { ask: true } | { record: boolean | "neutral" } | { wait: number };
+  const move: fc.Arbitrary<Move> = fc.oneof(
+    fc.constant<Move>({ ask: true }),
+    fc.constantFrom(true, false, "neutral" as const).map((record): Move => ({ record })),
+    fc.integer({ min: 0, max: 3000 }).map((wait): Move => ({ wait })),
+  );
+  fc.assert(
+    fc.property(fc.array(move, { maxLength: 200 }), (moves) => {
+      const { breaker, time } = setUp();
+      let model = { state: "closed", failures: 0, pause: settings.pause, until: 0, probe: false };
+      for (const step of moves) {
+        if ("wait" in step) time.now += step.wait;
+        if (model.state === "open" && time.now >= model.until) model = { ...model, state: "half-open", probe: false };
+        if ("ask" in step) {
+          const expected = model.state === "closed" || (model.state === "half-open" && !model.probe);
+          if (model.state === "half-open") model = { ...model, probe: true };
+          expect(breaker.mayStart()).toBe(expected);
+        } else if ("record" in step) {
+          breaker.record(step.record);
+          if (model.state === "half-open") {
+            const pause = Math.min(model.pause * 2, settings.longest);
+            if (step.record === true) model = { ...model, state: "closed", failures: 0, pause: settings.pause };
+            else if (step.record === false) model = { ...model, state: "open", pause, until: time.now + pause };
+            else model = { ...model, probe: false };
+          } else if (model.state === "closed" && step.record !== "neutral") {
+            const failures = step.record ? 0 : model.failures + 1;
+            const opens = failures === settings.failures;
+            model = { ...model, failures, ...(opens ? { state: "open", until: time.now + model.pause } : {}) };
+          }
+        }
+        expect(breaker.state()).toBe(model.state);
+        expect(breaker.openUntil()).toBe(model.state === "open" ? model.until : null);
+      }
+    }),
+  );
+});
+
+test("what counts: 5xx, 3xx, 408, 429 and no answer against; 2xx for; other 4xx and our shutdown neither", () => {
+  const verdict = (status: number) => breakerVerdict({ kind: "answered", status, retryAfterMs: null });
+  expect([200, 204, 299].map(verdict)).toEqual([true, true, true]);
+  expect([301, 408, 429, 500, 503, 599].map(verdict)).toEqual([false, false, false, false, false, false]);
+  expect([400, 401, 404, 410, 422].map(verdict)).toEqual(["neutral", "neutral", "neutral", "neutral", "neutral"]);
+  for (const error of attemptErrors) expect(breakerVerdict({ kind: "failed", error })).toBe(error === "aborted" ? "neutral" : false);
+});

@@ -1,0 +1,49 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { longestRetryAfterMs, parseRetryAfter } from "../../../src/deliver/destinations/retry-after.ts";
+
+const now = Date.parse("2026-11-21T10:00:00Z");
+
+test("seconds", () => {
+  expect(parseRetryAfter("0", now)).toBe(0);
+  expect(parseRetryAfter(" 120 ", now)).toBe(120_000);
+  expect(parseRetryAfter(["7", "9"], now)).toBe(7000);
+});
+
+test("the three date forms of RFC 9110, whatever the time zone of the machine", () => {
+  expect(parseRetryAfter("Sat, 21 Nov 2026 10:01:00 GMT", now)).toBe(60_000);
+  expect(parseRetryAfter("Saturday, 21-Nov-26 10:01:00 GMT", now)).toBe(60_000);
+  expect(parseRetryAfter("Sat Nov 21 10:01:00 2026", now)).toBe(60_000);
+  expect(parseRetryAfter("Sun Nov  6 08:49:37 1994", now)).toBe(0);
+});
+
+test("the past is now, and more than 24 h is 24 h", () => {
+  expect(parseRetryAfter("Fri, 21 Nov 2025 10:00:00 GMT", now)).toBe(0);
+  expect(parseRetryAfter("Sun, 21 Nov 2027 10:00:00 GMT", now)).toBe(longestRetryAfterMs);
+  expect(parseRetryAfter("9".repeat(400), now)).toBe(longestRetryAfterMs);
+});
+
+test.each([undefined, "", "soon", "-1", "1.5", "1e3", "0x10", "2026-11-21T10:01:00Z", "21 Nov 2026", "Sat, 99 Xxx 2026 10:01:00 GMT"])(
+  "%s is none",
+  (text) => {
+    expect(parseRetryAfter(text, now)).toBeNull();
+  },
+);
+
+test("any text gives null or a whole number from 0 to 24 h; what is written is read back", () => {
+  fc.assert(
+    fc.property(fc.oneof(fc.string({ unit: "binary" }), fc.string({ unit: fc.constantFrom(..."0123456789 :,-GMTSunNov") })), (text) => {
+      const wait = parseRetryAfter(text, now);
+      if (wait === null) return;
+      expect(Number.isInteger(wait)).toBe(true);
+      expect(wait).toBeGreaterThanOrEqual(0);
+      expect(wait).toBeLessThanOrEqual(longestRetryAfterMs);
+    }),
+  );
+  fc.assert(
+    fc.property(fc.integer({ min: 0, max: 86_400 }), (seconds) => {
+      expect(parseRetryAfter(String(seconds), now)).toBe(seconds * 1000);
+      expect(parseRetryAfter(new Date(now + seconds * 1000).toUTCString(), now)).toBe(seconds * 1000);
+    }),
+  );
+});

@@ -1,0 +1,23 @@
+import { inspect } from "node:util";
+import { expect, test } from "vitest";
+import { urlDestinationSchema } from "../../../src/deliver/settings.ts";
+
+const parse = (settings: Record<string, unknown>) => urlDestinationSchema.safeParse({ url: "https://x.example/", ...settings });
+
+test("header values do not print, and reach the destination", () => {
+  const settings = urlDestinationSchema.parse({ url: "https://x.example/", headers: { authorization: "Bearer abc123" } });
+  expect(inspect(settings) + JSON.stringify(settings)).not.toContain("abc123");
+  expect(settings.headers["authorization"]?.reveal()).toBe("Bearer abc123");
+});
+
+test.each([
+  ["credentials in the URL", { url: "https://user:pass@x.example/" }],
+  ["another scheme", { url: "ftp://x.example/" }],
+  ["an empty whsec_ secret, which would sign with no key", { secret: "whsec_" }],
+  ["a header of the relay's", { headers: { "Webhook-Id": "1" } }],
+  ["a header of the connection's", { headers: { "Transfer-Encoding": "chunked" } }],
+  ["a header value with a line break", { headers: { "x-a": "1\r\nx-b: 2" } }],
+])("refuses %s", (_what, settings) => {
+  expect(parse({}).success).toBe(true);
+  expect(parse(settings).success).toBe(false);
+});

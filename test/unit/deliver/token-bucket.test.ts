@@ -1,0 +1,57 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { createTokenBucket } from "../../../src/deliver/token-bucket.ts";
+
+test("5/s: one at once, then one each 200 ms", () => {
+  let now = 1_000_000;
+  const bucket = createTokenBucket(5, () => now);
+  expect([bucket.take(), bucket.take()]).toEqual([true, false]);
+  expect(bucket.nextAt()).toBe(1_000_200);
+  now = 1_000_199;
+  expect(bucket.take()).toBe(false);
+  now = 1_000_200;
+  expect([bucket.take(), bucket.take()]).toEqual([true, false]);
+});
+
+test("a long rest saves up a tenth of a second, not more", () => {
+  let now = 0;
+  const bucket = createTokenBucket(50, () => now);
+  now = 3_600_000;
+  let taken = 0;
+  while (bucket.take()) taken += 1;
+  expect(taken).toBe(5);
+});
+
+test("a clock set back does not stop it", () => {
+  let now = 3_600_000;
+  const bucket = createTokenBucket(1, () => now);
+  expect(bucket.take()).toBe(true);
+  now = 0;
+  expect(bucket.take()).toBe(false);
+  now = bucket.nextAt();
+  expect(now).toBeLessThanOrEqual(1000);
+  expect(bucket.take()).toBe(true);
+});
+
+test("at any rate: nextAt keeps its word, the rate is reached and never passed", () => {
+  const rate = fc.oneof(fc.double({ min: 0.001, max: 2, noNaN: true }), fc.double({ min: 1, max: 20_000, noNaN: true }));
+  fc.assert(
+    fc.property(rate, fc.integer({ min: 0, max: 4e12 }), (perSecond, start) => {
+      let now = start;
+      const bucket = createTokenBucket(perSecond, () => now);
+      let taken = 0;
+      // Greedy: takes all it gets, and comes back when it is told to.
+      for (let round = 0; round < 200; round += 1) {
+        expect(bucket.take()).toBe(true);
+        taken += 1;
+        while (bucket.take()) taken += 1;
+        expect(bucket.nextAt()).toBeGreaterThan(now);
+        const seconds = (now - start) / 1000;
+        expect(taken).toBeLessThanOrEqual(perSecond * seconds + Math.max(1, perSecond / 10) + 1e-3);
+        now = bucket.nextAt();
+      }
+      // Waits are whole milliseconds: slow rates lose up to a hundredth.
+      expect(taken).toBeGreaterThanOrEqual(Math.floor(((now - start) / 1000) * perSecond * 0.99) - 1);
+    }),
+  );
+});
