@@ -1,0 +1,46 @@
+import { readFileSync } from "node:fs";
+import { describe, expect, test } from "vitest";
+import { parse } from "yaml";
+import { testedRegexLength } from "../../../src/route/compare.ts";
+import { createPlanner } from "../../../src/route/plan.ts";
+import { routingSchema } from "../../../src/route/settings.ts";
+import { whereOperators } from "../../../src/route/where-settings.ts";
+import { anEvent, anUnknown, aTracking } from "./an-event.ts";
+
+const page = readFileSync(new URL("../../../docs/routing.md", import.meta.url), "utf8");
+const examples = [...page.matchAll(/^```yaml\n(.*?)^```\n```jsonl\n(.*?)^```$/gms)].map(([, yaml = "", lines = ""]) => ({
+  route: routingSchema.parse(parse(yaml)),
+  lines: lines.trim().split("\n"),
+}));
+
+test("every YAML example has events beside it", () => {
+  expect(examples.length).toBe(page.match(/^```yaml$/gm)?.length);
+  expect(examples.length).toBeGreaterThan(5);
+});
+
+describe.each(examples)("$route.name", ({ route, lines }) => {
+  test("shows an event it takes", () => {
+    expect(lines.some((line) => line.includes('"verdict": "deliver"'))).toBe(true);
+  });
+
+  test.each(lines)("%s", (line) => {
+    const { verdict, disposition, unknown = "park", tracked, ...parts } = JSON.parse(line);
+    const { event, status, errorCode, data, ...known } = parts;
+    const ofEvent = Object.fromEntries(Object.entries({ event, status, errorCode, data }).filter(([, value]) => value !== undefined));
+    const tracking = tracked === false ? anUnknown(known) : aTracking(known);
+    const plan = createPlanner([route], unknown)(anEvent(ofEvent), tracking);
+    const [only] = plan.verdicts;
+    expect(only?.verdict === "skip" ? `skip: ${only.reason}` : only?.verdict).toBe(verdict);
+    if (disposition !== undefined) expect(plan.disposition).toBe(disposition);
+  });
+});
+
+test("the page's table has every operator, in the order in which reasons name them", () => {
+  const table = page.slice(page.indexOf("| operator |"), page.indexOf("**Paths.**"));
+  const rows = table.split("\n").flatMap((row) => (row.split("|")[1] ?? "").match(/\$\w+/g) ?? []);
+  expect(rows).toEqual([...whereOperators, "$or", "$and", "$not"]);
+});
+
+test("the page says the length that $regex looks at", () => {
+  expect(page).toContain(testedRegexLength.toLocaleString("en"));
+});
