@@ -106,7 +106,7 @@ export class Exchange implements Dispatcher.DispatchHandler, Borrower {
     if (this.#step === "over") return;
     const kept = this.#response?.length ?? 0;
     const isTooLong = kept + chunk.length > keptResponseBytes;
-    // A copy: undici's chunk is a view on a socket buffer of 64 KiB, which would be kept with it.
+    // A copy: undici's chunk is a view on all that was read from the socket, which would be kept with it.
     const part = Buffer.from(isTooLong ? chunk.subarray(0, keptResponseBytes - kept) : chunk);
     this.#response = this.#response === null ? part : Buffer.concat([this.#response, part]);
     // The rest may be 10 GB: closing costs less than reading on.

@@ -1,0 +1,93 @@
+import { expect, test } from "vitest";
+import { attempt, destinationTo, told } from "./attempt.ts";
+import { onRequest, startHttp, startRaw } from "./downstream.ts";
+
+test("a delivery is one POST with the body's very bytes; the answer's status, type and body are kept", async () => {
+  const downstream = await startHttp((_request, response) => response.writeHead(201, { "content-type": "text/plain" }).end("thanks"));
+  const body = Buffer.from([0x7b, 0x22, 0xff, 0x00, 0x22, 0x7d]);
+  const outcome = await attempt(destinationTo(`${downstream.url}?a=b%20c#part`), { body });
+  expect(outcome).toMatchObject({ result: { kind: "answered", status: 201, retryAfterMs: null }, responseType: "text/plain" });
+  expect(outcome.response?.toString()).toBe("thanks");
+  expect(outcome.tookMs).toBeGreaterThanOrEqual(0);
+  expect(downstream.seen).toHaveLength(1);
+  expect(downstream.seen[0]).toMatchObject({ method: "POST", path: "/hook?a=b%20c" });
+  expect(downstream.seen[0]?.body).toEqual(body);
+});
+
+test("an empty body is sent with its length", async () => {
+  const downstream = await startHttp((_request, response) => response.end());
+  expect(told(await attempt(destinationTo(downstream.url), { body: Buffer.alloc(0) }))).toBe("200");
+  expect(downstream.seen[0]?.headers["content-length"]).toBe("0");
+});
+
+test.each([400, 410, 500, 503])("%i is an answer", async (status) => {
+  const downstream = await startHttp((_request, response) => response.writeHead(status).end("no"));
+  expect(told(await attempt(destinationTo(downstream.url)))).toBe(String(status));
+});
+
+test.each([301, 302, 303, 307, 308])("%i is not followed", async (status) => {
+  const downstream = await startHttp((_request, response) => response.writeHead(status, { location: "/elsewhere" }).end());
+  expect(told(await attempt(destinationTo(downstream.url)))).toBe(String(status));
+  expect(downstream.seen.map(({ path }) => path)).toEqual(["/hook"]);
+});
+
+test("Retry-After in seconds and as a date, on 429 and 503", async () => {
+  const date = new Date(Date.now() + 90_000).toUTCString();
+  const answers = [
+    [429, "30"],
+    [503, date],
+    [429, "nonsense"],
+    [503, "999999999"],
+  ] as const;
+  let next = 0;
+  const downstream = await startHttp((_request, response) => {
+    const [status, retryAfter] = answers[next] as (typeof answers)[number];
+    next += 1;
+    response.writeHead(status, { "retry-after": retryAfter }).end();
+  });
+  const destination = destinationTo(downstream.url);
+  expect(told(await attempt(destination))).toBe("429 retry-after 30000");
+  const { result } = await attempt(destination);
+  if (result.kind !== "answered" || result.retryAfterMs === null) throw new Error("no Retry-After");
+  expect(result.retryAfterMs).toBeGreaterThan(80_000);
+  expect(result.retryAfterMs).toBeLessThanOrEqual(90_000);
+  expect(told(await attempt(destination))).toBe("429");
+  expect(told(await attempt(destination))).toBe("503 retry-after 86400000");
+});
+
+test("early hints and other 1xx are not the answer", async () => {
+  const downstream = await startRaw((socket) => {
+    onRequest(socket, () => {
+      socket.write("HTTP/1.1 103 Early Hints\r\nlink: </a>\r\nretry-after: 5\r\n\r\nHTTP/1.1 102 Processing\r\n\r\n");
+      socket.write("HTTP/1.1 202 Accepted\r\ncontent-length: 2\r\n\r\nok");
+    });
+  });
+  const outcome = await attempt(destinationTo(downstream.url));
+  expect(told(outcome)).toBe("202");
+  expect(outcome.response?.toString()).toBe("ok");
+});
+
+test("an answer without length ends with its connection", async () => {
+  const downstream = await startRaw((socket) => onRequest(socket, () => socket.end("HTTP/1.1 200 OK\r\n\r\nall of it")));
+  const outcome = await attempt(destinationTo(downstream.url));
+  expect(told(outcome)).toBe("200");
+  expect(outcome.response?.toString()).toBe("all of it");
+});
+
+test("an answer of 4 KiB is kept whole and its connection used again", async () => {
+  const downstream = await startHttp((_request, response) => {
+    response.write("a".repeat(1000));
+    setImmediate(() => response.end("b".repeat(3096)));
+  });
+  const destination = destinationTo(downstream.url);
+  const outcome = await attempt(destination);
+  expect(outcome.response?.toString()).toBe("a".repeat(1000) + "b".repeat(3096));
+  await attempt(destination);
+  expect(downstream.accepted).toBe(1);
+});
+
+test("an IPv6 literal", async () => {
+  const downstream = await startHttp((_request, response) => response.end(), "::1");
+  expect(downstream.url).toContain("[::1]");
+  expect(told(await attempt(destinationTo(downstream.url)))).toBe("200");
+});

@@ -1,0 +1,205 @@
+import { describe, expect, test, vi } from "vitest";
+import { attempt, destinationTo, told } from "./attempt.ts";
+import { allClosed, onRequest, startHttp, startRaw } from "./downstream.ts";
+
+const ok = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+
+/** Writes a byte each 10 ms for as long as somebody listens. */
+function drip(write: (byte: string) => void, onEnd: (stop: () => void) => void): void {
+  const timer = setInterval(() => write("x"), 10);
+  onEnd(() => clearInterval(timer));
+}
+
+describe("the deadline is over the whole exchange, and nothing stays behind", () => {
+  test("a downstream that never answers", async () => {
+    const downstream = await startRaw((socket) => void socket.resume());
+    const outcome = await attempt(destinationTo(downstream.url, { timeout: "150ms" }));
+    expect(told(outcome)).toBe("failed timeout: no answer within 150 ms");
+    expect(outcome.tookMs).toBeGreaterThanOrEqual(140);
+    await allClosed(downstream);
+  });
+
+  test("dripping headers", async () => {
+    const downstream = await startRaw((socket) => {
+      socket.write("HTTP/1.1 200 OK\r\nx-drip: ");
+      drip(
+        (byte) => socket.write(byte),
+        (stop) => socket.on("close", stop),
+      );
+    });
+    expect(told(await attempt(destinationTo(downstream.url, { timeout: "200ms" })))).toBe("failed timeout: no answer within 200 ms");
+    await allClosed(downstream);
+  });
+
+  test("a dripping body, though its 200 came at once", async () => {
+    const downstream = await startHttp((_request, response) => {
+      response.writeHead(200);
+      drip(
+        (byte) => response.write(byte),
+        (stop) => response.on("close", stop),
+      );
+    });
+    const outcome = await attempt(destinationTo(downstream.url, { timeout: "200ms" }));
+    expect(told(outcome)).toBe("failed timeout: answered 200, but the answer did not end within 200 ms");
+    await allClosed(downstream);
+  });
+
+  test("endless 1xx", async () => {
+    const downstream = await startRaw((socket) => {
+      drip(
+        () => socket.write("HTTP/1.1 102 Processing\r\n\r\n"),
+        (stop) => socket.on("close", stop),
+      );
+    });
+    expect(told(await attempt(destinationTo(downstream.url, { timeout: "200ms" })))).toBe("failed timeout: no answer within 200 ms");
+    await allClosed(downstream);
+  });
+
+  test("waiting for a free connection counts too, and the next in the queue gets the place", async () => {
+    let hang = true;
+    const downstream = await startHttp((_request, response) => {
+      if (!hang) response.end();
+    });
+    const destination = destinationTo(downstream.url, { timeout: "200ms", concurrency: 1 });
+    const outcomes = await Promise.all([attempt(destination), attempt(destination)]);
+    expect(told(outcomes[0])).toBe("failed timeout: no answer within 200 ms");
+    // The first one's place may come free a moment before the second one's own deadline.
+    expect(told(outcomes[1])).toMatch(/^failed timeout: no (free )?connection within 200 ms$/);
+    hang = false;
+    expect(told(await attempt(destination))).toBe("200");
+  });
+});
+
+describe("connections that break", () => {
+  test("reset in the middle of the answer's head", async () => {
+    const downstream = await startRaw((socket) =>
+      onRequest(socket, () => socket.write("HTTP/1.1 200 OK\r\ncon", () => socket.resetAndDestroy())),
+    );
+    expect(told(await attempt(destinationTo(downstream.url)))).toMatch(/^failed reset: /);
+  });
+
+  test("reset in the middle of the answer's body, though its 200 came", async () => {
+    const downstream = await startRaw((socket) =>
+      onRequest(socket, () => socket.write("HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhalf", () => socket.resetAndDestroy())),
+    );
+    expect(told(await attempt(destinationTo(downstream.url)))).toMatch(/^failed reset: /);
+  });
+
+  test("closed in the middle of the answer's body", async () => {
+    const downstream = await startRaw((socket) =>
+      onRequest(socket, () => socket.end("HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhalf")),
+    );
+    expect(told(await attempt(destinationTo(downstream.url)))).toMatch(/^failed reset: /);
+  });
+
+  test("closed in the middle of a chunked body", async () => {
+    const downstream = await startRaw((socket) =>
+      onRequest(socket, () => socket.end("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n64\r\nhalf")),
+    );
+    expect(told(await attempt(destinationTo(downstream.url)))).toMatch(/^failed reset: /);
+  });
+
+  test("two lengths, one of which must be wrong, count as cut off", async () => {
+    const text = "HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nok";
+    const downstream = await startRaw((socket) => onRequest(socket, () => socket.write(text)));
+    expect(told(await attempt(destinationTo(downstream.url)))).toMatch(/^failed reset: /);
+    await allClosed(downstream);
+  });
+
+  test("closed without an answer", async () => {
+    const downstream = await startRaw((socket) => onRequest(socket, () => socket.end()));
+    expect(told(await attempt(destinationTo(downstream.url)))).toMatch(/^failed reset: /);
+    expect(downstream.accepted).toBe(1);
+  });
+
+  test("closed at once, before the request was read", async () => {
+    const downstream = await startRaw((socket) => socket.destroy());
+    expect(told(await attempt(destinationTo(downstream.url)))).toMatch(/^failed reset: /);
+  });
+});
+
+describe("answers that are no HTTP", () => {
+  test.each([
+    ["a greeting of another protocol", "SSH-2.0-OpenSSH_9.9\r\n"],
+    ["garbage", "\0\x01\x02\xff garbage\r\n\r\n"],
+    ["a wrong chunk size", "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n"],
+    ["a switch of protocol", "HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n"],
+    ["100 unasked", "HTTP/1.1 100 Continue\r\n\r\n"],
+    ["headers without end", `HTTP/1.1 200 OK\r\n${"x-long: ".padEnd(1000, "y").concat("\r\n").repeat(100)}`],
+  ])("%s", async (_what, text) => {
+    const downstream = await startRaw((socket) => onRequest(socket, () => socket.write(text, "latin1")));
+    expect(told(await attempt(destinationTo(downstream.url)))).toMatch(/^failed protocol: /);
+    await allClosed(downstream);
+  });
+
+  test("bytes after the answer do not become the next one's answer", async () => {
+    let requests = 0;
+    const downstream = await startRaw((socket) =>
+      onRequest(socket, () => {
+        requests += 1;
+        socket.write(requests === 1 ? `${ok}HTTP/1.1 500 Oh\r\ncontent-length: 0\r\n\r\n` : ok);
+      }),
+    );
+    const destination = destinationTo(downstream.url);
+    expect(told(await attempt(destination))).toBe("200");
+    expect(told(await attempt(destination))).toBe("200");
+    expect(downstream.accepted).toBe(2);
+  });
+});
+
+describe("answers without end", () => {
+  test.each(["content-length: 10737418240", "transfer-encoding: chunked"])("10 GB cost nothing (%s)", async (framing) => {
+    let sent = 0;
+    const block = Buffer.alloc(64 * 1024, "x");
+    const chunk = framing.startsWith("content") ? block : Buffer.concat([Buffer.from("10000\r\n"), block, Buffer.from("\r\n")]);
+    const downstream = await startRaw((socket) => {
+      onRequest(socket, () => {
+        socket.write(`HTTP/1.1 200 OK\r\n${framing}\r\n\r\n`);
+        const pump = () => {
+          while (!socket.destroyed && socket.writable) if (!socket.write(chunk)) return;
+        };
+        socket.on("drain", pump);
+        socket.on("close", () => {
+          sent += socket.bytesWritten;
+        });
+        pump();
+      });
+    });
+    const destination = destinationTo(downstream.url);
+    const outcome = await attempt(destination);
+    expect(told(outcome)).toBe("200");
+    expect(outcome.response?.toString()).toBe("x".repeat(4096));
+    await allClosed(downstream);
+    await vi.waitFor(() => expect(sent).toBeGreaterThan(4096));
+    // What fits the two sockets' buffers, and no more.
+    expect(sent).toBeLessThan(32 * 1024 ** 2);
+    expect(told(await attempt(destination))).toBe("200");
+  });
+});
+
+test("one downstream at its worst does not disturb deliveries to it that go well", async () => {
+  const downstream = await startHttp((request, response) => {
+    const kind = request.headers["x-wamid-relay-event"];
+    if (kind === "hang") return;
+    if (kind === "reset") request.socket.resetAndDestroy();
+    else if (kind === "long") response.end("x".repeat(100_000));
+    else response.end(kind);
+  });
+  const destination = destinationTo(downstream.url, { timeout: "400ms", concurrency: 8 });
+  const kinds = Array.from({ length: 60 }, (_, index) => ["good", "hang", "good", "reset", "long", "good"][index % 6] as string);
+  // At most as many at a time as there are connections, as the dispatcher does.
+  const outcomes: [string, string][] = [];
+  const queue = [...kinds];
+  await Promise.all(
+    Array.from({ length: 8 }, async () => {
+      for (let kind = queue.shift(); kind !== undefined; kind = queue.shift()) {
+        outcomes.push([kind, told(await attempt(destination, { event: kind }))]);
+      }
+    }),
+  );
+  for (const [kind, outcome] of outcomes) {
+    const expected = { good: /^200$/, long: /^200$/, hang: /^failed timeout/, reset: /^failed reset/ }[kind];
+    expect(outcome).toMatch(expected as RegExp);
+  }
+  expect(outcomes).toHaveLength(60);
+});
