@@ -1,0 +1,70 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type Command, InvalidArgumentError } from "commander";
+import { CommandFailed, type Io } from "./io.ts";
+
+interface Options {
+  readonly seed: string;
+  readonly messages: number;
+  readonly rate: number;
+  readonly keep?: boolean;
+  readonly json?: boolean;
+}
+
+/** Adds `demo`: relay, sender of signed events and downstream in one go, with a summary in which the sums must match. */
+export function addDemoCommand(program: Command, io: Io): void {
+  program
+    .command("demo")
+    .description("show the relay at work on made-up events, with a downstream that fails and recovers (some 12 seconds)")
+    .option("--seed <text>", "another seed makes other messages", "demo")
+    .option("--messages <count>", "messages whose lives are played", count, 900)
+    .option("--rate <posts>", "posts per second", count, 600)
+    .option("--keep", "keep the folder with settings, database and log")
+    .option("--json", "print the counts and checks as JSON, and no progress")
+    .action((options: Options) => demo(options, io));
+}
+
+function count(text: string): number {
+  if (!/^[1-9]\d{0,6}$/.test(text)) throw new InvalidArgumentError("It must be a whole number from 1.");
+  return Number(text);
+}
+
+async function demo({ seed, messages, rate, keep = false, json = false }: Options, io: Io): Promise<void> {
+  const { runDemo } = await import("./demo/run-demo.ts");
+  const { createProgress } = await import("./demo/progress.ts");
+  const { summaryLines, whatNext } = await import("./demo/summary.ts");
+  const folder = mkdtempSync(join(tmpdir(), "wamid-relay-demo-"));
+  const interrupted = new AbortController();
+  const interrupt = (name: NodeJS.Signals) => interrupted.abort(new Interrupted(name));
+  for (const name of ["SIGINT", "SIGTERM"] as const) process.on(name, interrupt);
+  const progress = json ? { show: () => undefined, say: () => undefined } : createProgress(io);
+  let isGood = false;
+  try {
+    const result = await runDemo({ seed, messages, rate, folder, env: io.env, signal: interrupted.signal, progress });
+    isGood = result.checks.every((check) => check.ok);
+    if (json) io.out(JSON.stringify({ ok: isGood, ...result }, null, 2));
+    else for (const line of isGood ? [...summaryLines(result), ...whatNext] : summaryLines(result)) io.out(line);
+    if (!isGood) process.exitCode = 1;
+  } catch (error) {
+    if (!(interrupted.signal.reason instanceof Interrupted)) throw error;
+    isGood = true;
+    process.exitCode = interrupted.signal.reason.exitCode;
+  } finally {
+    for (const name of ["SIGINT", "SIGTERM"] as const) process.off(name, interrupt);
+    // What went wrong is looked for in the folder: it stays when the sums do not match.
+    if (isGood && !keep) rmSync(folder, { recursive: true, force: true });
+    else io.err(`kept: ${folder}`);
+  }
+}
+
+/** Somebody pressed Ctrl-C or ended the demo. */
+class Interrupted extends CommandFailed {
+  /** 128 and the signal's number, as shells have it. */
+  readonly exitCode: number;
+
+  constructor(name: NodeJS.Signals) {
+    super(`ended by ${name}`);
+    this.exitCode = name === "SIGINT" ? 130 : 143;
+  }
+}

@@ -1,0 +1,70 @@
+import type { Io } from "../io.ts";
+
+/** The numbers on show. */
+export interface DemoCounts {
+  readonly sent: number;
+  readonly accepted: number;
+  readonly duplicate: number;
+  readonly quarantined: number;
+  readonly refused: number;
+  readonly delivered: number;
+  readonly retried: number;
+  readonly waiting: number;
+}
+
+export interface Progress {
+  /** `seconds` since the demo began; `downstream` in a word or two. */
+  show(seconds: number, counts: DemoCounts, downstream: string): void;
+  /** A line that stays, above what is shown. */
+  say(line: string): void;
+}
+
+export const withCommas = (value: number) => value.toLocaleString("en-US");
+
+/** A table that is drawn over itself on a terminal; one plain line a second in a pipe. */
+export function createProgress(io: Io): Progress {
+  return io.isTerminal ? createTable(io) : createLines(io);
+}
+
+const rows: readonly (readonly [keyof DemoCounts, string])[] = [
+  ["sent", "posts the service has made"],
+  ["accepted", "events stored, each once"],
+  ["duplicate", "known event ids"],
+  ["quarantined", "rightly signed, but no envelope"],
+  ["refused", "wrongly signed"],
+  ["delivered", "deliveries the downstream took"],
+  ["retried", "attempts it refused; they come again"],
+  ["waiting", "deliveries still owed"],
+];
+
+function createTable(io: Io): Progress {
+  let height = 0;
+  // Up over what was drawn, and clear from there to the end of the screen.
+  const over = () => (height === 0 ? "" : `\x1b[${height}A\x1b[0J`);
+  return {
+    show(seconds, counts, downstream) {
+      const lines = [
+        `  ${`${seconds.toFixed(1)} s`.padStart(19)}  downstream ${downstream}`,
+        ...rows.map(([name, meaning]) => `  ${name.padEnd(11)} ${withCommas(counts[name]).padStart(7)}  ${meaning}`),
+      ];
+      io.out(over() + lines.join("\n"));
+      height = lines.length;
+    },
+    say(line) {
+      io.out(over() + line);
+      height = 0;
+    },
+  };
+}
+
+function createLines(io: Io): Progress {
+  let shown = -1;
+  return {
+    show(seconds, counts, downstream) {
+      if (Math.floor(seconds) === shown) return;
+      shown = Math.floor(seconds);
+      io.out(`${seconds.toFixed(1)}s ${rows.map(([name]) => `${name}=${counts[name]}`).join(" ")} downstream=${downstream}`);
+    },
+    say: (line) => io.out(line),
+  };
+}

@@ -1,0 +1,75 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Downstream } from "../../sandbox/downstream.ts";
+import type { Answer } from "../../sandbox/post.ts";
+import type { DemoCounts, Progress } from "./progress.ts";
+import type { RelayApi, RelayStats } from "./relay-api.ts";
+
+const everyMs = 200;
+
+export interface Watch {
+  setDownstream(state: string): void;
+  /** The relay's stats once nothing waits or is parked; after `withinMs`, as they then are. */
+  settled(withinMs: number): Promise<RelayStats>;
+  counts(stats: RelayStats): DemoCounts;
+  stop(): Promise<void>;
+}
+
+/** Asks the relay for its stats a few times a second and shows them beside what the sender counted. */
+export function startWatch(options: {
+  readonly api: RelayApi;
+  readonly downstream: Downstream;
+  readonly progress: Progress;
+  /** Unix milliseconds of the first post. */
+  readonly began: number;
+  /** The sender's counts so far. */
+  readonly counted: Readonly<Record<Answer | "sent", number>>;
+  readonly signal: AbortSignal;
+}): Watch {
+  const { api, downstream, progress, began, counted } = options;
+  const stopped = new AbortController();
+  const signal = AbortSignal.any([options.signal, stopped.signal]);
+  let state = "is well";
+  const counts = ({ deliveries }: RelayStats): DemoCounts => ({
+    sent: counted.sent,
+    accepted: counted.accepted,
+    duplicate: counted.duplicate,
+    quarantined: counted.quarantined,
+    refused: counted.unauthorized,
+    delivered: deliveries.delivered,
+    retried: downstream.counts().failed,
+    waiting: deliveries.waiting + deliveries.held,
+  });
+  const look = async (): Promise<RelayStats> => {
+    const stats = await api.stats(signal);
+    progress.show((Date.now() - began) / 1000, counts(stats), state);
+    return stats;
+  };
+  const watching = new AbortController();
+  const loop = async () => {
+    while (!watching.signal.aborted && !signal.aborted) {
+      await look();
+      await sleep(everyMs, undefined, { signal });
+    }
+  };
+  // A relay that does not answer is noticed by `settled` or by the end of its process; a look missed is none of either.
+  const looping = loop().catch(() => undefined);
+  return {
+    setDownstream(name) {
+      state = name;
+    },
+    counts,
+    async settled(withinMs) {
+      watching.abort();
+      await looping;
+      for (const end = Date.now() + withinMs; ; await sleep(everyMs, undefined, { signal })) {
+        const stats = await look();
+        const owed = stats.deliveries.waiting + stats.deliveries.held + stats.dispositions.parked;
+        if (owed === 0 || Date.now() > end) return stats;
+      }
+    },
+    async stop() {
+      stopped.abort();
+      await looping;
+    },
+  };
+}
