@@ -43,7 +43,7 @@ const operators: Operators = {
 
 /** Holds for a value that passes, or an array with an element that does. */
 function some(test: ValueTest): ValueTest {
-  return (value) => (Array.isArray(value) ? value.some(test) : value !== undefined && test(value));
+  return (value) => (Array.isArray(value) ? value.some(test) : test(value));
 }
 
 function text(test: (value: string) => boolean): ValueTest {
