@@ -61,7 +61,10 @@ export const whereSchema = z.preprocess((value, context) => {
 
 function reportFaults(value: unknown, at: readonly PropertyKey[], context: Context): void {
   const fault = (path: readonly PropertyKey[], message: string) => context.addIssue({ code: "custom", path: [...path], message });
-  if (!isMapping(value)) return fault(at, "is not a condition (paths with values or operators, $or, $and, $not)");
+  if (!isMapping(value)) {
+    fault(at, "is not a condition (paths with values or operators, $or, $and, $not)");
+    return;
+  }
   for (const [key, part] of Object.entries(value)) {
     const path = [...at, key];
     if (key === "$not") reportFaults(part, path, context);
@@ -78,12 +81,12 @@ function reportFaults(value: unknown, at: readonly PropertyKey[], context: Conte
 
 function reportValueFaults(value: unknown, at: readonly PropertyKey[], context: Context): void {
   const fault = (path: readonly PropertyKey[], message: string) => context.addIssue({ code: "custom", path: [...path], message });
-  if (Array.isArray(value)) return fault(at, "is a list; for one of several values use $in");
   if (!isMapping(value)) {
-    if (!scalar.safeParse(value).success) fault(at, "must be text, a number, true, false, null or operators");
+    if (Array.isArray(value)) fault(at, "is a list; for one of several values use $in");
+    else if (!scalar.safeParse(value).success) fault(at, "must be text, a number, true, false, null or operators");
     return;
   }
-  if (Object.keys(value).length === 0) return fault(at, `has no operator (${whereOperators.join(" ")})`);
+  if (Object.keys(value).length === 0) fault(at, `has no operator (${whereOperators.join(" ")})`);
   for (const issue of comparisonSchema.safeParse(value).error?.issues ?? []) {
     if (issue.code !== "unrecognized_keys") fault([...at, ...issue.path], issue.message);
     else
