@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { Command, CommanderError } from "commander";
 import { addConfigCommand } from "./config-command.ts";
 import { CommandFailed, type Io, processIo } from "./io.ts";
+import { addServeCommand } from "./serve-command.ts";
 import { addVerifyCommand } from "./verify-command.ts";
 
 const version = (JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as { version: string }).version;
@@ -18,6 +19,7 @@ export async function main(argv: readonly string[], io: Io = processIo()): Promi
     .exitOverride()
     .configureOutput({ writeOut: (text) => io.out(text.trimEnd()), writeErr: (text) => io.err(text.trimEnd()) });
   // Each command is a file of its own that loads what it needs when it runs, so that --help and serve start fast.
+  addServeCommand(program, io);
   addConfigCommand(program, io);
   addVerifyCommand(program, io);
   try {

@@ -1,5 +1,4 @@
 import type { Dispatcher } from "undici";
-import { keptResponseBytes } from "../../event/delivery.ts";
 import { attemptFailure } from "./attempt-failure.ts";
 import type { Borrower, Connection, Connections } from "./connections.ts";
 import type { AttemptOutcome } from "./destination.ts";
@@ -13,6 +12,8 @@ export interface ExchangePlace {
   readonly connections: Connections;
   /** Milliseconds for the whole exchange. */
   readonly timeout: number;
+  /** Bytes of the answer's body that are kept; a longer one is cut off. */
+  readonly keep: number;
   /** Unix milliseconds. */
   readonly clock: () => number;
 }
@@ -105,9 +106,10 @@ export class Exchange implements Dispatcher.DispatchHandler, Borrower {
   onResponseData(_controller: Controller, chunk: Buffer): void {
     if (this.#step === "over") return;
     const kept = this.#response?.length ?? 0;
-    const isTooLong = kept + chunk.length > keptResponseBytes;
+    const { keep } = this.#place;
+    const isTooLong = kept + chunk.length > keep;
     // A copy: undici's chunk is a view on all that was read from the socket, which would be kept with it.
-    const part = Buffer.from(isTooLong ? chunk.subarray(0, keptResponseBytes - kept) : chunk);
+    const part = Buffer.from(isTooLong ? chunk.subarray(0, keep - kept) : chunk);
     this.#response = this.#response === null ? part : Buffer.concat([this.#response, part]);
     // The rest may be 10 GB: closing costs less than reading on.
     if (isTooLong) this.#answered(false);

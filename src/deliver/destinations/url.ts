@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs";
+import { keptResponseBytes } from "../../event/delivery.ts";
 import type { UrlDestinationSettings } from "../settings.ts";
 import { createConnections } from "./connections.ts";
 import { type ConnectorOptions, createConnector } from "./connector.ts";
@@ -8,18 +9,19 @@ import { Exchange } from "./exchange.ts";
 
 /**
  * A destination that is a URL: each delivery is one POST (docs/delivery.md says what is sent and what
- * follows from the answer). `clock` gives unix milliseconds. `connector` is for tests.
+ * follows from the answer). `clock` gives unix milliseconds. `connector` is for tests; `keep` bytes of an answer are kept.
  */
 export function createUrlDestination(
   settings: UrlDestinationSettings,
   clock: () => number,
   connector: ConnectorOptions = { allowPrivate: settings.allowPrivate },
+  keep = keptResponseBytes,
 ): Destination {
   const url = new URL(settings.url);
   const path = `${url.pathname}${url.search}`;
   const headersOf = createDeliveryHeaders(settings, relayVersion());
   const connections = createConnections(url.origin, settings.concurrency, createConnector(url, connector));
-  const place = { connections, timeout: settings.timeout, clock };
+  const place = { connections, timeout: settings.timeout, keep, clock };
   const underWay = new Set<Exchange>();
   let isClosed = false;
 

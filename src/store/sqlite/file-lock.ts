@@ -1,3 +1,5 @@
+import { mkdirSync } from "node:fs";
+import { dirname } from "node:path";
 import Database from "better-sqlite3";
 import { StoreRefused } from "../store-error.ts";
 
@@ -12,6 +14,7 @@ export function lockFile(storePath: string, holder: () => string | null): { rele
   const path = `${storePath}.lock`;
   let db: Database.Database;
   try {
+    mkdirSync(dirname(path), { recursive: true });
     db = new Database(path, { timeout: 0 });
   } catch (error) {
     const why = (error as Error).message;

@@ -1,5 +1,4 @@
-import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync } from "node:fs";
-import { dirname } from "node:path";
+import { chmodSync, existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import Database from "better-sqlite3";
 import { StoreRefused } from "../store-error.ts";
 
@@ -23,13 +22,12 @@ function listMigrations(): Migration[] {
 }
 
 /**
- * Opens the file for the one process that writes it, creating or migrating it.
+ * Opens the file for the one process that writes it (it holds the lock), creating or migrating it.
  * Throws {@link StoreRefused} when it is newer, another program's, broken, or not writable.
  */
 export function openForWriting(path: string): Db {
   const fresh = !existsSync(path);
   return guarded(path, () => {
-    mkdirSync(dirname(path), { recursive: true });
     const db = new Database(path);
     try {
       // Bodies hold people's phone numbers: nobody else on the machine needs to read them.

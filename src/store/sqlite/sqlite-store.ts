@@ -68,7 +68,10 @@ export function openSqliteStore(path: string, rules: Rules, hooks: SqliteStoreHo
   });
 
   const writes = createGroupCommit(db, {
-    committed: hooks.committed,
+    committed(tookMs, count) {
+      // A file that is gone still takes writes, and they mean nothing.
+      if (!lost) hooks.committed(tookMs, count);
+    },
     rolledBack(error) {
       names.forget();
       plans.forget();
@@ -99,9 +102,14 @@ export function openSqliteStore(path: string, rules: Rules, hooks: SqliteStoreHo
       writes.run(() => replay.step(filter, cursor, limit, at)),
     expireParked: (now: number, limit: number): Promise<number> => writes.run(() => parking.expire(now, limit)),
     sweep: (now: number, keep: RetentionTimes, limit: number) => writes.run(() => sweep(now, keep, limit)),
+    /** False, and from then on nothing is accepted, while the file is deleted or replaced. */
+    fileInPlace: (): boolean => {
+      lost = fileIdentity(path) !== identity;
+      if (lost) hooks.failed(gone(path));
+      return !lost;
+    },
     /** Writes a mark and waits for it: proves that storing works now. */
     probe: async (at: number): Promise<void> => {
-      lost = fileIdentity(path) !== identity;
       if (lost) throw gone(path);
       await writes.run(() =>
         db

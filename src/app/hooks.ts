@@ -1,0 +1,62 @@
+import type { LaneHooks } from "../deliver/lane.ts";
+import type { Logger, Privacy } from "../observe/logger.ts";
+import type { Metrics } from "../observe/metrics.ts";
+import type { ReceiverHooks } from "../receive/receiver.ts";
+
+interface Watchers {
+  readonly log: Logger;
+  readonly privacy: Privacy;
+  /** A function, because metrics read the parts that report to them. */
+  readonly metrics: () => Metrics;
+}
+
+export function receiverHooks({ log, metrics }: Watchers): ReceiverHooks {
+  return {
+    received: (source, outcome) => metrics().requests.inc({ source, outcome }),
+    refused: (source, reason, address) => log.warn({ source, reason, address }, "bad signature"),
+    quarantined: ({ source, error, body }) => log.warn({ source, error, size: body.length }, "quarantined"),
+    failed: (source, error) => log.error({ err: error, source }, "a webhook request failed"),
+  };
+}
+
+const outcomes = { delivered: "delivered", retry: "retry", dead: "dead", stop: "stopped", again: "handed back" } as const;
+
+export function laneHooks({ log, privacy, now, metrics }: Watchers & { readonly now: () => number }): LaneHooks {
+  return {
+    attempted({ delivery, outgoing, outcome, decision }) {
+      const { route, kind, subject, receivedAt } = delivery;
+      const { result, tookMs, response } = outcome;
+      const lagMs = now() - receivedAt;
+      const m = metrics();
+      m.attempts.inc({ route, outcome: decision.kind });
+      m.attemptSeconds.observe({ route }, tookMs / 1000);
+      if (decision.kind === "delivered" && delivery.attempts === 0) m.lag.observe({ route }, lagMs / 1000);
+      const level = decision.kind === "delivered" || decision.kind === "again" ? "info" : decision.kind === "retry" ? "warn" : "error";
+      if (!log.isLevelEnabled(level)) return;
+      log[level](
+        {
+          route,
+          delivery: outgoing.id,
+          event: delivery.eventId,
+          kind,
+          ...(subject === null ? {} : subject.type === "message" ? { message: privacy.wamid(subject.key) } : { run: subject.key }),
+          attempt: outgoing.attempt,
+          outcome: outcomes[decision.kind],
+          ...(result.kind === "answered"
+            ? { status: result.status }
+            : { error: result.error, detail: privacy.text(response?.toString("utf8") ?? "") }),
+          tookMs,
+          lagMs,
+          ...(decision.kind === "retry" ? { nextAt: new Date(decision.at).toISOString() } : {}),
+          ...("reason" in decision ? { reason: decision.reason } : {}),
+          ...(outgoing.replay ? { replay: true } : {}),
+        },
+        "attempt",
+      );
+    },
+    breakerMoved: (route, state) => log.warn({ route, breaker: state }, `circuit breaker ${state}`),
+    stopped: (route, reason) =>
+      log.error({ route, reason }, `destination stopped; its deliveries wait. Start it again with: wamid-relay resume ${route}`),
+    storeFailed: (route, error) => log.error({ err: error, route }, "the store failed under a delivery; it will be tried again"),
+  };
+}

@@ -1,0 +1,245 @@
+import { randomInt } from "node:crypto";
+import { createServer, type IncomingMessage, type Server } from "node:http";
+import { type AddressInfo, isIP } from "node:net";
+import proxyAddr from "@fastify/proxy-addr";
+import type { FastifyInstance } from "fastify";
+import type { Settings } from "../config/schema.ts";
+import { type Authorize, createAuthorize } from "../control/auth.ts";
+import { createHttp } from "../control/http.ts";
+import { addOperateRoutes } from "../control/operate.ts";
+import { addControlRoutes } from "../control/routes.ts";
+import { createUrlDestination } from "../deliver/destinations/url.ts";
+import { createDispatcher, type Dispatcher } from "../deliver/dispatcher.ts";
+import type { Clock } from "../event/clock.ts";
+import { createHealth } from "../observe/health.ts";
+import { createLogger, createPrivacy, type LogStream } from "../observe/logger.ts";
+import { createMetrics } from "../observe/metrics.ts";
+import { createReceiver } from "../receive/receiver.ts";
+import { openSqliteStore } from "../store/sqlite/sqlite-store.ts";
+import { createControlPort } from "./control-port.ts";
+import { createGaugeReader } from "./gauges.ts";
+import { laneHooks, receiverHooks } from "./hooks.ts";
+import { answerLimit, createProxying, proxyRoute } from "./proxying.ts";
+import { createRules } from "./rules.ts";
+import { inboundSources } from "./sources.ts";
+import { systemClock } from "./system-clock.ts";
+import { startUpkeep } from "./upkeep.ts";
+
+export interface RelayOptions {
+  readonly settings: Settings;
+  readonly log: LogStream;
+  readonly clock?: Clock;
+  readonly random?: () => number;
+  /** False: nothing is sent; for a command that only writes into the store. */
+  readonly dispatch?: boolean;
+}
+
+export interface Relay {
+  /** Every page but the webhooks, without a socket: `inject` asks it. */
+  readonly http: FastifyInstance;
+  readonly server: Server;
+  listen(): Promise<AddressInfo>;
+  /** Takes other routes, sources, tokens and retention; gives the settings that only a restart changes. */
+  reload(settings: Settings): readonly string[];
+  /** Stops accepting, lets what is in flight finish within `server.shutdownTimeout`, closes the store. */
+  close(): Promise<void>;
+}
+
+/**
+ * The composition root of the embedded engine: the only place where the parts are made and joined.
+ * Throws `StoreRefused` when the file cannot be had. Nothing listens until `listen`.
+ */
+export function createRelay({
+  settings: initial,
+  log: stream,
+  clock = systemClock,
+  random = defaultRandom,
+  dispatch = true,
+}: RelayOptions): Relay {
+  let settings = initial;
+  const log = createLogger(settings.log, stream);
+  const privacy = createPrivacy(settings.log.pii);
+  const health = createHealth();
+  const rules = createRules(settings);
+
+  const store = openSqliteStore(settings.storage.path, rules, {
+    committed(tookMs, writes) {
+      if (!health.storing()) log.info("storing works again");
+      health.stored();
+      metrics.commitSeconds.observe(tookMs / 1000);
+      metrics.commitWrites.observe(writes);
+    },
+    failed(error) {
+      const reason = error instanceof Error ? error.message : String(error);
+      if (health.storing()) log.error({ err: error }, "events cannot be stored; answering 503 until they can");
+      health.storeFailed(reason);
+      metrics.storeFailures.inc();
+    },
+  });
+
+  const dispatcher: Dispatcher = createDispatcher(dispatch ? settings.routes : [], {
+    store,
+    clock,
+    random,
+    connect: (to) => createUrlDestination(to, clock.now),
+    hooks: laneHooks({ log, privacy, now: clock.now, metrics: () => metrics }),
+  });
+
+  const proxying = createProxying(settings.sources, {
+    connect: (to) => createUrlDestination(to, clock.now, { allowPrivate: to.allowPrivate }, answerLimit),
+    now: clock.now,
+    async accept(event, route) {
+      const outcome = await store.accept(event, route);
+      if (outcome.result === "accepted") dispatcher.offer(outcome.due);
+      return outcome.seq;
+    },
+    settle: store.settle,
+    failed: (error) => log.error({ err: error }, "a proxied exchange could not be recorded"),
+  });
+
+  const receiver = createReceiver({
+    sources: inboundSources(settings),
+    accepting: {
+      async event(event) {
+        const outcome = await store.accept(event);
+        if (outcome.result === "accepted") {
+          dispatcher.offer(outcome.due);
+          metrics.dispositions.inc({ source: event.source, disposition: outcome.disposition });
+          if (event.secret !== null) metrics.proofs.inc({ source: event.source, secret: event.secret });
+        } else if (outcome.conflict) {
+          log.warn({ event: event.envelope.id, source: event.source }, "a known event id came with other bytes; kept the first");
+        }
+        return outcome.result;
+      },
+      async quarantine(body) {
+        await store.quarantine(body);
+        metrics.dispositions.inc({ source: body.source, disposition: "quarantined" });
+      },
+      proxy: proxying.exchange,
+    },
+    now: clock.now,
+    address: clientAddress(settings.server.trustProxy),
+    limits: settings.server,
+    hooks: receiverHooks({ log, privacy, metrics: () => metrics }),
+  });
+
+  const metrics = createMetrics(
+    createGaugeReader({
+      now: clock.now,
+      backlog: store.read.backlog,
+      lanes: dispatcher.states,
+      inFlight: receiver.inFlight,
+      storing: health.storing,
+    }),
+  );
+
+  let authorize: Authorize = createAuthorize(settings.control.tokens);
+  const http = createHttp(
+    (handler) => {
+      const server = createServer(
+        {
+          requestTimeout: settings.server.requestTimeout,
+          headersTimeout: settings.server.requestTimeout,
+          connectionsCheckingInterval: 1_000,
+          keepAliveTimeout: 65_000,
+        },
+        (request, response) => {
+          if (!receiver.handle(request, response)) handler(request, response);
+        },
+      );
+      return server;
+    },
+    (error, requestId) => log.error({ err: error, requestId }, "a request failed"),
+  );
+  addOperateRoutes(http, { health: health.report, metrics });
+  addControlRoutes(http, {
+    authorize: () => authorize,
+    control: createControlPort({ store, now: clock.now, offer: dispatcher.offer, wake: dispatcher.wake }),
+  });
+
+  const endUpkeep = dispatch
+    ? startUpkeep({
+        clock,
+        expireParked: (limit) => store.expireParked(clock.now(), limit),
+        sweep: (limit) => store.sweep(clock.now(), settings.retention, limit),
+        probe: () => store.probe(clock.now()),
+        storing: health.storing,
+        fileInPlace: store.fileInPlace,
+        swept(swept) {
+          if (swept.events > 0) metrics.swept.inc({ what: "events" }, swept.events);
+          if (swept.deliveries > 0) metrics.swept.inc({ what: "deliveries" }, swept.deliveries);
+          if (swept.messages > 0) metrics.swept.inc({ what: "messages" }, swept.messages);
+        },
+        failed: (what, error) => log.error({ err: error }, `${what} failed; it will be tried again`),
+      })
+    : () => {};
+
+  return {
+    http,
+    server: http.server as Server,
+    async listen() {
+      // An exchange that a crash cut short was answered by nobody: the step has gone its error exit.
+      for (const name of Object.keys(settings.sources)) {
+        await store.abandon(proxyRoute(name), clock.now(), "proxied: the relay stopped during the exchange");
+      }
+      await http.listen({ host: settings.server.host, port: settings.server.port, backlog: 1024 });
+      const address = http.server.address() as AddressInfo;
+      log.info(
+        {
+          host: address.address,
+          port: address.port,
+          store: settings.storage.path,
+          sources: Object.keys(settings.sources),
+          routes: settings.routes.map(({ name }) => name),
+        },
+        "listening",
+      );
+      return address;
+    },
+    reload(next) {
+      const fixed = needRestart(settings, next);
+      settings = next;
+      rules.reload(next);
+      receiver.reload(inboundSources(next));
+      proxying.reload(next.sources);
+      dispatcher.reload(dispatch ? next.routes : []);
+      authorize = createAuthorize(next.control.tokens);
+      log.info(
+        { sources: Object.keys(next.sources), routes: next.routes.map(({ name }) => name), needRestart: fixed },
+        "settings reloaded",
+      );
+      return fixed;
+    },
+    async close() {
+      log.info("stopping");
+      health.drain();
+      receiver.drain();
+      endUpkeep();
+      const server = http.server as Server;
+      const closing = http.close();
+      server.closeIdleConnections();
+      const cancel = clock.after(settings.server.shutdownTimeout, () => server.closeAllConnections());
+      await Promise.all([closing, dispatcher.close(settings.server.shutdownTimeout)]);
+      cancel();
+      await proxying.close();
+      await store.close();
+      log.info("stopped");
+      await stream.end();
+    },
+  };
+}
+
+const defaultRandom = (): number => randomInt(2 ** 32) / 2 ** 32;
+
+/** The address of who sent a request, looking through trusted proxies; `-` when it cannot be told. */
+function clientAddress(trusted: readonly string[]): (request: IncomingMessage) => string {
+  const trust = proxyAddr.compile([...trusted]);
+  return (request) => {
+    const address = proxyAddr(request, trust);
+    return isIP(address) === 0 ? "-" : address;
+  };
+}
+
+function needRestart(before: Settings, after: Settings): string[] {
+  return (["server", "storage", "log"] as const).filter((part) => JSON.stringify(before[part]) !== JSON.stringify(after[part]));
+}

@@ -1,0 +1,39 @@
+import type { Settings } from "../config/schema.ts";
+import { createPlanner, type Planner } from "../route/plan.ts";
+import type { Rules } from "../store/rules.ts";
+import { stepMessage } from "../track/message-states.ts";
+import { stepRun } from "../track/run-states.ts";
+
+export interface ReloadableRules extends Rules {
+  reload(settings: Settings): void;
+}
+
+const unrouted = { ordered: true, firstWait: 0 };
+
+/** The pure rules that the store runs inside its transaction, from the settings in force. */
+export function createRules(settings: Settings): ReloadableRules {
+  let planner: Planner;
+  let timings: Map<string, { ordered: boolean; firstWait: number }>;
+  let parkFor: number;
+
+  function reload({ routes, tracking }: Settings): void {
+    planner = createPlanner(
+      routes.map(({ name, match, emit }) => ({ name, match, emit })),
+      tracking.unknown,
+    );
+    timings = new Map(routes.map(({ name, to }) => [name, { ordered: to.order === "message", firstWait: to.retry.schedule[0] ?? 0 }]));
+    parkFor = tracking.parkFor;
+  }
+
+  reload(settings);
+  return {
+    stepMessage,
+    stepRun,
+    plan: (event, tracking) => planner(event, tracking),
+    timing: (route) => timings.get(route) ?? unrouted,
+    get parkFor() {
+      return parkFor;
+    },
+    reload,
+  };
+}

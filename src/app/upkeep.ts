@@ -1,0 +1,70 @@
+import type { Clock } from "../event/clock.ts";
+import type { Swept } from "../store/sqlite/retention.ts";
+
+export interface UpkeepParts {
+  readonly clock: Clock;
+  readonly expireParked: (limit: number) => Promise<number>;
+  readonly sweep: (limit: number) => Promise<Swept>;
+  readonly probe: () => Promise<void>;
+  /** False while the last write failed: then a probe is due. */
+  readonly storing: () => boolean;
+  readonly fileInPlace: () => boolean;
+  readonly swept: (swept: Swept) => void;
+  readonly failed: (what: string, error: unknown) => void;
+}
+
+/** Rows looked at in one step: a few milliseconds of the writing thread. */
+const stepRows = 200;
+/** Pause between steps, so that upkeep takes a small share of the writer under load. */
+const stepPauseMs = 20;
+const passPauseMs = 60_000;
+const expireEveryMs = 500;
+const probeEveryMs = 1_000;
+
+/**
+ * The slow work beside receiving and delivering: parked events whose time is up, retention, and a look
+ * at the store's health. Each is a chain of small steps with pauses. Returns the end of it.
+ */
+export function startUpkeep(parts: UpkeepParts): () => void {
+  let ended = false;
+  const cancels = new Set<() => void>();
+
+  function later(ms: number, run: () => Promise<number>, what: string): void {
+    if (ended) return;
+    const cancel = parts.clock.after(ms, () => {
+      cancels.delete(cancel);
+      run().then(
+        (next) => later(next, run, what),
+        (error: unknown) => {
+          if (!ended) parts.failed(what, error);
+          later(passPauseMs / 6, run, what);
+        },
+      );
+    });
+    cancels.add(cancel);
+  }
+
+  async function expire(): Promise<number> {
+    return (await parts.expireParked(stepRows)) === stepRows ? stepPauseMs : expireEveryMs;
+  }
+
+  async function sweep(): Promise<number> {
+    const swept = await parts.sweep(stepRows);
+    parts.swept(swept);
+    return swept.done ? passPauseMs : stepPauseMs;
+  }
+
+  async function probe(): Promise<number> {
+    if (parts.fileInPlace() && !parts.storing()) await parts.probe().catch(() => {});
+    return probeEveryMs;
+  }
+
+  later(expireEveryMs, expire, "parking");
+  later(stepPauseMs, sweep, "retention");
+  later(probeEveryMs, probe, "store probe");
+
+  return () => {
+    ended = true;
+    for (const cancel of cancels) cancel();
+  };
+}

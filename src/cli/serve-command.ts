@@ -1,0 +1,76 @@
+import type { Command } from "commander";
+import { SettingsError } from "../config/fault.ts";
+import { loadSettings } from "../config/load.ts";
+import { warnings } from "../config/warnings.ts";
+import { CommandFailed, type Io } from "./io.ts";
+import { readSettings, settingsFailureText, withConfigOption } from "./settings-option.ts";
+
+export function addServeCommand(program: Command, io: Io): void {
+  withConfigOption(program.command("serve"))
+    .description("Receive, track and deliver until told to stop")
+    .addHelpText(
+      "after",
+      `
+Logs JSON lines to standard output. SIGTERM or SIGINT: stop accepting, finish or hand back what is in
+flight, close. SIGHUP: read the settings again; faulty ones are refused and the running ones stay.
+
+Examples:
+  wamid-relay serve --config /etc/wamid-relay/relay.yaml
+  kill -HUP <pid>`,
+    )
+    .action(async ({ config }: { config: string }) => {
+      const settings = readSettings(config, io);
+      for (const { path, message } of warnings(settings)) io.err(`warning: ${path} ${message}`);
+      // Loaded here, so that help and faulty settings do not wait for the whole relay.
+      const [{ createRelay }, { stdoutStream }, { StoreRefused }] = await Promise.all([
+        import("../app/relay.ts"),
+        import("../observe/logger.ts"),
+        import("../store/store-error.ts"),
+      ]);
+      const relay = (() => {
+        try {
+          return createRelay({ settings, log: stdoutStream() });
+        } catch (error) {
+          if (error instanceof StoreRefused) throw new CommandFailed(error.message);
+          throw error;
+        }
+      })();
+      try {
+        await relay.listen();
+      } catch (error) {
+        await relay.close();
+        throw new CommandFailed(listenFailure(error, settings.server));
+      }
+      process.on("SIGHUP", () => {
+        try {
+          const next = loadSettings(config, io.env);
+          for (const part of relay.reload(next)) io.err(`warning: ${part} changed; that takes a restart`);
+        } catch (error) {
+          const why = error instanceof SettingsError ? settingsFailureText(config, error) : String(error);
+          io.err(`settings not reloaded, the running ones stay: ${why}`);
+        }
+      });
+      await stopSignal();
+      // A second signal means now: what was not settled is sent again after the next start.
+      process.once("SIGTERM", () => process.exit(1)).once("SIGINT", () => process.exit(1));
+      await relay.close();
+    });
+}
+
+function stopSignal(): Promise<void> {
+  return new Promise((resolve) => {
+    const stop = (): void => {
+      process.off("SIGTERM", stop).off("SIGINT", stop);
+      resolve();
+    };
+    process.on("SIGTERM", stop).on("SIGINT", stop);
+  });
+}
+
+function listenFailure(error: unknown, { host, port }: { host: string; port: number }): string {
+  const { code, message } = error as { code?: string; message: string };
+  if (code === "EADDRINUSE") return `port ${port} on ${host} is taken by another process; give server.port another`;
+  if (code === "EACCES") return `this user may not listen on port ${port}; give server.port one above 1023`;
+  if (code === "EADDRNOTAVAIL") return `${host} is no address of this machine; see server.host`;
+  return `cannot listen on ${host}:${port}: ${message}`;
+}

@@ -1,0 +1,47 @@
+import type { Server } from "node:http";
+import Fastify, { type FastifyInstance, type FastifyServerFactory } from "fastify";
+import { errorCodes, RelayError } from "../event/errors.ts";
+
+/** Fastify as all pages but the webhooks use it: every error leaves as `{error, code, details?}`. */
+export function createHttp(
+  serverFactory: FastifyServerFactory<Server>,
+  failed: (error: unknown, requestId: string) => void,
+): FastifyInstance {
+  const app = Fastify({ serverFactory, bodyLimit: 8 * 1024 * 1024, routerOptions: { ignoreTrailingSlash: true } });
+
+  // A POST without a body is fine where nothing is needed of it, whatever its content type says.
+  app.removeContentTypeParser("application/json");
+  app.addContentTypeParser("application/json", { parseAs: "string" }, (_request, body, done) => {
+    if (body === "") {
+      done(null, undefined);
+      return;
+    }
+    try {
+      done(null, JSON.parse(body as string));
+    } catch {
+      done(new RelayError("bad_request", "the body is not valid JSON"));
+    }
+  });
+
+  app.setNotFoundHandler((_request, reply) => reply.code(404).send(new RelayError("not_found", "no such page").toBody()));
+
+  app.setErrorHandler((error, request, reply) => {
+    if (error instanceof RelayError) {
+      void reply.code(error.status).send(error.toBody());
+      return;
+    }
+    if (error instanceof Error && error.name === "StoreUnavailable") {
+      void reply.code(503).header("retry-after", "5").send({ error: error.message, code: "store_unavailable" });
+      return;
+    }
+    const { statusCode } = error as { statusCode?: number };
+    if (statusCode === 413) void reply.code(413).send({ error: errorCodes.too_large.meaning, code: "too_large" });
+    else if (statusCode !== undefined && statusCode < 500)
+      void reply.code(400).send({ error: (error as Error).message, code: "bad_request" });
+    else {
+      failed(error, request.id);
+      void reply.code(500).send({ error: `a fault of the relay; its log says more under request ${request.id}`, code: "internal" });
+    }
+  });
+  return app;
+}

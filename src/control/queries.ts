@@ -1,0 +1,68 @@
+import { z } from "zod";
+import { RelayError } from "../event/errors.ts";
+import { maxIdLength } from "../event/ids.ts";
+
+const time = z.iso.datetime({ offset: true }).transform((text) => Date.parse(text));
+const limit = z.coerce.number().int().min(1).max(1000).default(50);
+const before = z.coerce.number().int().min(1).optional();
+
+export const eventQuery = z.strictObject({
+  event: z.string().optional(),
+  source: z.string().optional(),
+  account: z.string().optional(),
+  status: z.string().optional(),
+  disposition: z.enum(["forwarded", "filtered", "ignored", "quarantined", "parked"]).optional(),
+  wamid: z.string().optional(),
+  from: time.optional(),
+  to: time.optional(),
+  before,
+  limit,
+});
+
+export const deliveryQuery = z.strictObject({
+  route: z.string().optional(),
+  state: z.enum(["waiting", "held", "delivered", "dead"]).optional(),
+  before,
+  limit,
+});
+
+export const replayBody = z.strictObject({
+  route: z.string().optional(),
+  /** `dead` alone by default: what was delivered goes out again only when asked for. */
+  states: z
+    .array(z.enum(["delivered", "dead"]))
+    .min(1)
+    .default(["dead"]),
+  errorCode: z.string().optional(),
+  from: time.optional(),
+  to: time.optional(),
+  /** Only count. */
+  dryRun: z.boolean().default(false),
+});
+
+const registration = z.strictObject({
+  account: z.string().min(1),
+  wamid: z
+    .string()
+    .min(1)
+    .max(maxIdLength)
+    .refine((text) => text.isWellFormed(), "is not well-formed text"),
+  id: z.string().min(1).max(maxIdLength).optional(),
+  reference: z.string().min(1).max(maxIdLength).optional(),
+  metadata: z.record(z.string(), z.unknown()).optional(),
+});
+
+/** One message, or up to 1,000. */
+export const trackBody = z.union([registration.transform((one) => [one]), z.array(registration).min(1).max(1000)]);
+
+/** Parses or throws `bad_request`, whose details say where and why. */
+export function parse<T extends z.ZodType>(schema: T, value: unknown): z.infer<T> {
+  const parsed = schema.safeParse(value);
+  if (parsed.success) return parsed.data;
+  const details = parsed.error.issues.map((issue) => ({ path: issue.path.map(String).join("."), message: issue.message }));
+  throw new RelayError(
+    "bad_request",
+    details.map(({ path, message }) => (path === "" ? message : `${path}: ${message}`)).join("; "),
+    details,
+  );
+}

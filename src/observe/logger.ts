@@ -1,0 +1,65 @@
+import { type DestinationStream, type Logger, pino } from "pino";
+import { maskText, maskWamid } from "../event/mask.ts";
+
+export type { Logger } from "pino";
+
+export interface LogSettings {
+  readonly level: string;
+  readonly pii: "masked" | "clear";
+}
+
+/** What a log line says about people, made safe by the setting `log.pii`. */
+export interface Privacy {
+  /** A wamid: its short stand-in, or itself. */
+  wamid(text: string): string;
+  /** Free text that may hold wamids or phones, such as an error. */
+  text(text: string): string;
+}
+
+export function createPrivacy(pii: LogSettings["pii"]): Privacy {
+  return pii === "clear" ? { wamid: (text) => text, text: (text) => text } : { wamid: maskWamid, text: maskText };
+}
+
+/** JSON lines to `stream`. Errors are logged by message and stack, their text masked by the caller's privacy. */
+export function createLogger(settings: LogSettings, stream: DestinationStream): Logger {
+  const privacy = createPrivacy(settings.pii);
+  return pino(
+    {
+      level: settings.level,
+      base: null,
+      timestamp: pino.stdTimeFunctions.isoTime,
+      formatters: { level: (label) => ({ level: label }) },
+      serializers: {
+        err(error: unknown) {
+          if (!(error instanceof Error)) return privacy.text(String(error));
+          const { code } = error as { code?: unknown };
+          return {
+            type: error.name,
+            message: privacy.text(error.message),
+            ...(typeof code === "string" ? { code } : {}),
+            stack: privacy.text(error.stack ?? ""),
+          };
+        },
+      },
+    },
+    stream,
+  );
+}
+
+export interface LogStream extends DestinationStream {
+  /** Writes out what is still in memory. */
+  end(): Promise<void>;
+}
+
+/** Standard output without waiting for it: a slow terminal must not slow receiving. */
+export function stdoutStream(): LogStream {
+  const stream = pino.destination({ fd: 1, sync: false });
+  return {
+    write: (line) => void stream.write(line),
+    end: () =>
+      new Promise((resolve) => {
+        stream.on("error", () => resolve());
+        stream.flush(() => resolve());
+      }),
+  };
+}

@@ -1,0 +1,128 @@
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "@prometheus-io/client";
+
+export interface RouteGauges {
+  readonly route: string;
+  readonly waiting: number;
+  readonly held: number;
+  readonly dead: number;
+  /** Unix ms; null when nothing waits. */
+  readonly oldestDueAt: number | null;
+  readonly stopped: boolean;
+  readonly breaker: "closed" | "open" | "half-open";
+  readonly inFlight: number;
+}
+
+/** What is read at each scrape. */
+export interface Gauges {
+  readonly routes: readonly RouteGauges[];
+  readonly requestsInFlight: number;
+  readonly storing: boolean;
+  readonly now: number;
+}
+
+export type Metrics = ReturnType<typeof createMetrics>;
+
+const seconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
+const breakerNumber = { closed: 0, "half-open": 1, open: 2 };
+
+/** The relay's metrics, in a registry of their own. Labels are few, and never hold a wamid or a phone. */
+export function createMetrics(read: () => Gauges) {
+  const registry = new Registry();
+  const registers = [registry];
+  collectDefaultMetrics({ register: registry });
+
+  const requests = new Counter({
+    name: "relay_webhook_requests_total",
+    help: "Webhook requests by outcome",
+    labelNames: ["source", "outcome"],
+    registers,
+  });
+  const dispositions = new Counter({
+    name: "relay_events_total",
+    help: "Events stored, by source and first disposition",
+    labelNames: ["source", "disposition"],
+    registers,
+  });
+  const attempts = new Counter({
+    name: "relay_delivery_attempts_total",
+    help: "Attempts to deliver by what followed",
+    labelNames: ["route", "outcome"],
+    registers,
+  });
+  const attemptSeconds = new Histogram({
+    name: "relay_delivery_attempt_seconds",
+    help: "Time an attempt took",
+    labelNames: ["route"],
+    buckets: seconds,
+    registers,
+  });
+  const lag = new Histogram({
+    name: "relay_delivery_lag_seconds",
+    help: "From accepting an event to its delivery",
+    labelNames: ["route"],
+    buckets: [...seconds, 60, 300, 3600, 86400],
+    registers,
+  });
+  const commitSeconds = new Histogram({ name: "relay_commit_seconds", help: "Time a transaction took", buckets: seconds, registers });
+  const commitWrites = new Histogram({
+    name: "relay_commit_writes",
+    help: "Writes in one transaction",
+    buckets: [1, 2, 5, 10, 25, 50, 100, 250, 500],
+    registers,
+  });
+  const storeFailures = new Counter({ name: "relay_store_failures_total", help: "Transactions that failed", registers });
+  const proofs = new Counter({
+    name: "relay_secret_proofs_total",
+    help: "Events proved, by the secret's fingerprint",
+    labelNames: ["source", "secret"],
+    registers,
+  });
+  const swept = new Counter({ name: "relay_retention_deleted_total", help: "Rows deleted by retention", labelNames: ["what"], registers });
+
+  const gauge = (name: string, help: string) => new Gauge({ name, help, labelNames: ["route"], registers });
+  const waiting = gauge("relay_deliveries_waiting", "Deliveries waiting, due or not");
+  const held = gauge("relay_deliveries_held", "Deliveries held behind another of their message");
+  const dead = gauge("relay_deliveries_dead", "Dead letters");
+  const oldest = gauge("relay_delivery_oldest_due_seconds", "How long the most overdue waiting delivery has been due");
+  const stopped = gauge("relay_destination_stopped", "1 when the destination is stopped (410 or by an operator)");
+  const breaker = gauge("relay_breaker_state", "0 closed, 1 half-open, 2 open");
+  const sending = gauge("relay_deliveries_in_flight", "Attempts under way");
+  const inFlight = new Gauge({ name: "relay_webhook_requests_in_flight", help: "Webhook requests in hand", registers });
+  const storing = new Gauge({ name: "relay_store_up", help: "1 when the last write was stored", registers });
+
+  function observeGauges(): void {
+    const { routes, requestsInFlight, storing: up, now } = read();
+    for (const metric of [waiting, held, dead, oldest, stopped, breaker, sending]) metric.reset();
+    for (const route of routes) {
+      const labels = { route: route.route };
+      waiting.set(labels, route.waiting);
+      held.set(labels, route.held);
+      dead.set(labels, route.dead);
+      oldest.set(labels, route.oldestDueAt === null ? 0 : Math.max(0, (now - route.oldestDueAt) / 1000));
+      stopped.set(labels, route.stopped ? 1 : 0);
+      breaker.set(labels, breakerNumber[route.breaker]);
+      sending.set(labels, route.inFlight);
+    }
+    inFlight.set(requestsInFlight);
+    storing.set(up ? 1 : 0);
+  }
+
+  return {
+    requests,
+    dispositions,
+    attempts,
+    attemptSeconds,
+    lag,
+    commitSeconds,
+    commitWrites,
+    storeFailures,
+    proofs,
+    swept,
+    contentType: registry.contentType,
+    /** The text that Prometheus scrapes. */
+    async text(): Promise<string> {
+      observeGauges();
+      return registry.metrics();
+    },
+  };
+}

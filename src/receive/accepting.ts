@@ -1,0 +1,19 @@
+import type { QuarantinedBody, ReceivedEvent } from "../event/received.ts";
+
+/** What receiving needs of the rest: to make an event durable. Both reject when it cannot be stored now. */
+export interface Accepting {
+  /** Resolves once the event is on the disk, with whether its id was new. */
+  event(event: ReceivedEvent): Promise<"accepted" | "duplicate">;
+  quarantine(body: QuarantinedBody): Promise<void>;
+  /**
+   * The exchange of a `mode: proxy` source: stores the request, sends it to the source's destination
+   * and resolves with the answer to pass back.
+   */
+  proxy(event: ReceivedEvent): Promise<ProxiedAnswer>;
+}
+
+export interface ProxiedAnswer {
+  readonly status: number;
+  readonly contentType: string | null;
+  readonly body: Buffer;
+}

@@ -1,0 +1,82 @@
+import type { IncomingHttpHeaders } from "node:http";
+import { parseEnvelope } from "../event/envelope.ts";
+import { type EventId, uuidv7 } from "../event/ids.ts";
+import type { QuarantinedBody, ReceivedEvent } from "../event/received.ts";
+import type { Secret } from "../event/secret.ts";
+import type { SignatureSettings } from "../event/signature-settings.ts";
+import { type FieldPaths, subjectOf } from "../event/subject.ts";
+import { createVerifier, type SignatureRefusal } from "./verify-signature.ts";
+
+/** One inbound endpoint, as the settings give it. */
+export interface InboundSource {
+  readonly name: string;
+  readonly account: string;
+  readonly kind: "events" | "automation-request";
+  /** Only of `automation-request`. */
+  readonly mode: "ack" | "proxy";
+  readonly signature: SignatureSettings & { readonly secrets: readonly Secret[] };
+  readonly fields: FieldPaths;
+}
+
+/** A request whose body is complete. */
+export interface RawRequest {
+  readonly method: string;
+  readonly url: string;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: Buffer;
+  /** Unix ms. */
+  readonly now: number;
+}
+
+export type Proved =
+  | { readonly kind: "event"; readonly event: ReceivedEvent }
+  | { readonly kind: "quarantined"; readonly body: QuarantinedBody }
+  | { readonly kind: "refused"; readonly reason: SignatureRefusal };
+
+/** Event kind of an automation's request: it has no envelope, so the relay makes one. */
+export const automationRequest = "automation.request";
+
+/** Raw request → proved event, for one source. Pure but for `makeId`, which names requests that have no id. */
+export function createProver(source: InboundSource, makeId: (now: number) => string = uuidv7): (request: RawRequest) => Proved {
+  const verify = createVerifier(source.signature);
+  return ({ method, url, headers, body, now }) => {
+    const verified = verify({ method, url, headers, body, nowMs: now });
+    if (!verified.ok) return { kind: "refused", reason: verified.reason };
+    const received = {
+      account: source.account,
+      source: source.name,
+      origin: "webhook",
+      receivedAt: now,
+      body,
+      // A valid envelope is JSON whatever its content type said; an automation's request may be anything.
+      headers: source.kind === "events" ? verified.headers : withContentType(verified.headers, headers["content-type"]),
+      secret: verified.secret,
+    } as const;
+    if (source.kind === "automation-request") {
+      const envelope = {
+        id: makeId(now) as EventId,
+        event: automationRequest,
+        createdAt: new Date(now).toISOString(),
+        data: jsonObject(body),
+      };
+      return { kind: "event", event: { ...received, envelope, subject: { type: "none" } } };
+    }
+    const parsed = parseEnvelope(body);
+    if (!parsed.ok) return { kind: "quarantined", body: { ...received, error: parsed.error } };
+    return { kind: "event", event: { ...received, envelope: parsed.envelope, subject: subjectOf(parsed.envelope, source.fields) } };
+  };
+}
+
+function withContentType(signature: Record<string, string>, contentType: string | undefined): Record<string, string> {
+  return contentType === undefined ? signature : { ...signature, "content-type": contentType };
+}
+
+/** The body as the `data` that routes look at; empty when it is no JSON object. */
+function jsonObject(body: Buffer): Record<string, unknown> {
+  try {
+    const value: unknown = JSON.parse(body.toString("utf8"));
+    return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : {};
+  } catch {
+    return {};
+  }
+}
