@@ -7,6 +7,9 @@ import type { SignatureScheme } from "../event/signature-scheme.ts";
  */
 export const maxSignatures = 16;
 
+/** Blanks as HTTP means them; `trim` would also take what looks like a blank, such as the byte A0. */
+const outerBlanks = /^[ \t]+|[ \t]+$/g;
+
 /** What a signature header holds. `timestamp` is that of an entry such as `t=…`; null when there is none. */
 export interface SignatureHeader {
   readonly signatures: readonly Buffer[];
@@ -29,7 +32,7 @@ export function readSignatureHeader(scheme: SignatureScheme, value: string): Sig
   let timestamp: string | null = null;
   // ", " separates as "," does: what stands around an entry does not count.
   for (const untrimmed of value.split(scheme.separator.trim() || scheme.separator)) {
-    const entry = untrimmed.trim();
+    const entry = untrimmed.replace(outerBlanks, "");
     if (timestampStart !== null && entry.startsWith(timestampStart)) {
       const text = entry.slice(timestampStart.length);
       if (timestamp !== null && timestamp !== text) return null;

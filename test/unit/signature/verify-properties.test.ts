@@ -1,0 +1,105 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { resolveScheme, signatureHeaders } from "../../../src/event/signature-scheme.ts";
+import { signatureSettingsSchema } from "../../../src/event/signature-settings.ts";
+import { receive, type Sent, secretOf, sent, settingsArbitrary, signedAtMs, verify } from "./schemes.ts";
+
+const requestArbitrary: fc.Arbitrary<Sent> = fc.record({
+  method: fc.constantFrom("POST", "PUT"),
+  url: fc.webPath().map((path) => `/${path.replace(/^\//, "")}`),
+  body: fc.uint8Array({ maxLength: 300 }).map((bytes) => Buffer.from(bytes)),
+  id: fc.stringMatching(/^[\x21-\x7e]{1,20}$/),
+  timestampMs: fc.integer({ min: 1_000_000_000_000, max: 4_000_000_000_000 }),
+});
+
+test("what a sender signs, the verifier proves: over all axes, presets and requests", () => {
+  fc.assert(
+    fc.property(settingsArbitrary, requestArbitrary, (settings, request) => {
+      const received = receive(settings, secretOf(settings), request);
+      const result = verify(settings, secretOf(settings), received);
+      expect(result).toMatchObject({ ok: true, headers: signatureHeaders(settings, secretOf(settings), request) });
+    }),
+    { numRuns: 500 },
+  );
+});
+
+test("the settings that the other properties draw are valid in a file", () => {
+  fc.assert(
+    fc.property(settingsArbitrary, (settings) => {
+      const written = settings.tolerance === undefined ? settings : { ...settings, tolerance: `${settings.tolerance}ms` };
+      expect(signatureSettingsSchema.parse(written)).toEqual(settings);
+    }),
+  );
+});
+
+test("one bit flipped in the body, and nothing proves", () => {
+  fc.assert(
+    fc.property(settingsArbitrary, fc.nat(), (settings, at) => {
+      const received = receive(settings, secretOf(settings));
+      const body = Buffer.from(received.body);
+      const bit = at % (body.length * 8);
+      body[bit >> 3] = (body[bit >> 3] as number) ^ (1 << (bit & 7));
+      expect(verify(settings, secretOf(settings), { ...received, body })).toEqual({ ok: false, reason: "no-match" });
+    }),
+    { numRuns: 300 },
+  );
+});
+
+test("one bit flipped in any character of any header it rests on, and nothing proves", () => {
+  fc.assert(
+    fc.property(settingsArbitrary, fc.nat(), fc.nat(), fc.integer({ min: 0, max: 7 }), (settings, which, at, bit) => {
+      const received = receive(settings, secretOf(settings));
+      const names = Object.keys(signatureHeaders(settings, secretOf(settings), sent));
+      const name = names[which % names.length] as string;
+      const value = String(received.headers[name]);
+      const index = at % value.length;
+      const flipped = value.slice(0, index) + String.fromCharCode(value.charCodeAt(index) ^ (1 << bit)) + value.slice(index + 1);
+      // A hex digit in the other case is the same signature.
+      fc.pre(!(resolveScheme(settings).encoding === "hex" && flipped.toLowerCase() === value.toLowerCase()));
+      expect(verify(settings, secretOf(settings), { ...received, headers: { ...received.headers, [name]: flipped } }).ok).toBe(false);
+    }),
+    { numRuns: 1000 },
+  );
+});
+
+const valid = String(receive({ service: "acme" }, "right").headers["x-acme-signature"]);
+const headerText = fc.oneof(
+  fc.string(),
+  fc.string({ unit: "binary", maxLength: 400 }),
+  fc.stringMatching(/^(sha256=)?[0-9a-fA-F]{60,68}$/),
+  fc
+    .tuple(fc.constantFrom("", "sha256=", "sha1=", " ", "SHA256="), fc.constantFrom("", ", ", "=", "\n", valid))
+    .map(([a, b]) => a + valid + b),
+  fc.tuple(fc.nat({ max: 64 }), fc.string({ maxLength: 3 })).map(([at, put]) => valid.slice(0, at) + put + valid.slice(at)),
+);
+
+test("the default scheme proves exactly one text, bare or after sha256=, in either case of hex", () => {
+  let proved = 0;
+  fc.assert(
+    fc.property(headerText, (text) => {
+      const result = verify({ service: "acme" }, "right", { ...sent, headers: { "x-acme-signature": text }, nowMs: signedAtMs });
+      const isRight = text.replace(/^sha256=/, "").toLowerCase() === valid;
+      expect(result.ok).toBe(isRight);
+      if (isRight) proved += 1;
+    }),
+    { numRuns: 2000 },
+  );
+  expect(proved).toBeGreaterThan(0);
+});
+
+test("no header text makes a verifier throw, or prove a request that nobody signed", () => {
+  fc.assert(
+    fc.property(
+      settingsArbitrary,
+      fc.array(headerText, { minLength: 3, maxLength: 3 }),
+      (settings, [signature = "", time = "", id = ""]) => {
+        const { header, timestamp, idHeader } = resolveScheme(settings);
+        const headers: Record<string, string> = { [header]: signature };
+        if (timestamp?.in === "header") headers[timestamp.name] = time;
+        if (idHeader !== null) headers[idHeader] = id;
+        expect(verify(settings, secretOf(settings), { ...sent, headers, nowMs: signedAtMs }).ok).toBe(false);
+      },
+    ),
+    { numRuns: 1000 },
+  );
+});
