@@ -101,6 +101,8 @@ function simplify(request: CapturedRequest, secret: string, settings: SignatureS
     const start: SignatureSettings = preset === undefined ? settings : { preset, ...settings };
     if (!proves(start)) return [];
     const least = leaveOut(start, proves);
+    // A preset is named for the family it stands for; one that signs something else would only mislead.
+    if (preset !== undefined && least.content !== undefined) return [];
     const service = /^x-([a-z0-9-]+)-signature$/.exec(least.header ?? "")?.[1];
     if (service === undefined) return [least];
     const { header: _, ...others } = least;
@@ -116,7 +118,8 @@ function leaveOut(start: SignatureSettings, proves: (settings: SignatureSettings
     const { [key]: _, ...fewer } = least;
     // Without a tolerance everything still proves: it goes only when the preset brings its own.
     if (key === "tolerance" && (fewer.preset === undefined || presetAxes[fewer.preset].tolerance === undefined)) continue;
-    if (proves(fewer)) least = fewer;
+    // This one signature may have no character that tells base64 from base64url; others will.
+    if (proves(fewer) && resolveScheme(fewer).encoding === start.encoding) least = fewer;
   }
   return least;
 }
