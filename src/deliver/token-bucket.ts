@@ -24,19 +24,19 @@ export function createTokenBucket(perSecond: number, clock: () => number): Token
   // The generic cell rate algorithm: one number, the time at which the bucket will be full again.
   let fullAt = 0;
 
-  function next(): number {
+  function next(now: number): number {
+    // Further ahead than an empty bucket can be: the clock was set back.
+    fullAt = Math.min(fullAt, now + saved);
     return Math.ceil(fullAt + interval - saved);
   }
 
   return {
     take() {
       const now = clock() - origin;
-      // Further ahead than an empty bucket can be: the clock was set back.
-      fullAt = Math.min(fullAt, now + saved);
-      if (next() > now) return false;
+      if (next(now) > now) return false;
       fullAt = Math.max(fullAt, now) + interval;
       return true;
     },
-    nextAt: () => origin + next(),
+    nextAt: () => origin + next(clock() - origin),
   };
 }

@@ -27,9 +27,9 @@ test("a clock set back does not stop it", () => {
   const bucket = createTokenBucket(1, () => now);
   expect(bucket.take()).toBe(true);
   now = 0;
+  expect(bucket.nextAt()).toBe(1000);
   expect(bucket.take()).toBe(false);
-  now = bucket.nextAt();
-  expect(now).toBeLessThanOrEqual(1000);
+  now = 1000;
   expect(bucket.take()).toBe(true);
 });
 
