@@ -1,0 +1,43 @@
+import type { Clock } from "../../src/event/clock.ts";
+
+/** A clock that stands still until told to go on. */
+export interface ManualClock extends Clock {
+  /** Moves time on by `ms`, calling what falls due on the way, in order. */
+  advance(ms: number): Promise<void>;
+  pending(): number;
+}
+
+export function createManualClock(start = 1_800_000_000_000): ManualClock {
+  let now = start;
+  let timers: { at: number; run: () => void }[] = [];
+  return {
+    now: () => now,
+    after(ms, run) {
+      const timer = { at: now + ms, run };
+      timers.push(timer);
+      return () => {
+        timers = timers.filter((other) => other !== timer);
+      };
+    },
+    async advance(ms) {
+      const until = now + ms;
+      await settled();
+      for (;;) {
+        const next = timers.filter(({ at }) => at <= until).sort((a, b) => a.at - b.at)[0];
+        if (next === undefined) break;
+        timers = timers.filter((timer) => timer !== next);
+        now = Math.max(now, next.at);
+        next.run();
+        await settled();
+      }
+      now = until;
+      await settled();
+    },
+    pending: () => timers.length,
+  };
+}
+
+/** Lets promises and immediates that are already queued run: a few turns of the event loop, no time. */
+export async function settled(turns = 6): Promise<void> {
+  for (let turn = 0; turn < turns; turn++) await new Promise((resolve) => setImmediate(resolve));
+}

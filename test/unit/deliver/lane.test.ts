@@ -1,0 +1,327 @@
+import { expect, test } from "vitest";
+import type { DeliveryStore } from "../../../src/deliver/delivery-store.ts";
+import type { AttemptOutcome, Destination, OutgoingDelivery } from "../../../src/deliver/destinations/destination.ts";
+import { createLane, type LaneHooks, type LaneSettings } from "../../../src/deliver/lane.ts";
+import { urlDestinationSchema } from "../../../src/deliver/settings.ts";
+import type { EventId } from "../../../src/event/ids.ts";
+import type { Settlement, StoredDelivery } from "../../../src/event/stored-delivery.ts";
+import { createManualClock, settled } from "../../harness/manual-clock.ts";
+
+const ok: AttemptOutcome = { result: { kind: "answered", status: 200, retryAfterMs: null }, tookMs: 1, response: null };
+const answered = (status: number, retryAfterMs: number | null = null): AttemptOutcome => ({
+  result: { kind: "answered", status, retryAfterMs },
+  tookMs: 1,
+  response: null,
+});
+const refused: AttemptOutcome = { result: { kind: "failed", error: "connect" }, tookMs: 1, response: null };
+
+function settings(to: Record<string, unknown> = {}): LaneSettings {
+  return { name: "r", payload: "original", to: urlDestinationSchema.parse({ url: "https://example.test/hook", ...to }) };
+}
+
+/** A store in memory: what waits, until when, and what was settled. */
+function memoryStore(count: number, at: number) {
+  const waiting = new Map<number, { nextAt: number; attempts: number }>();
+  for (let event = 1; event <= count; event++) waiting.set(event, { nextAt: at, attempts: 0 });
+  const settlements: Settlement[] = [];
+  const held = new Map<number, number>();
+  let failing = false;
+  let stop: string | null = null;
+  let largestLimit = 0;
+  const store: DeliveryStore = {
+    due(_route, now, limit) {
+      largestLimit = Math.max(largestLimit, limit);
+      const due = [...waiting].filter(([, { nextAt }]) => nextAt <= now).sort(([a, x], [b, y]) => x.nextAt - y.nextAt || a - b);
+      return due.slice(0, limit).map(([event]) => event);
+    },
+    nextDueAt(_route, now) {
+      const later = [...waiting.values()].map(({ nextAt }) => nextAt).filter((nextAt) => nextAt > now);
+      return later.length === 0 ? null : Math.min(...later);
+    },
+    load(route, event) {
+      const entry = waiting.get(event);
+      return entry === undefined ? null : stored(route, event, entry.attempts);
+    },
+    async settle(settlement) {
+      if (failing) throw new Error("disk full");
+      settlements.push(settlement);
+      const entry = waiting.get(settlement.event);
+      if (entry === undefined) throw new Error("settled twice");
+      if (settlement.stop !== undefined) stop = settlement.stop;
+      if (settlement.settled.to === "waiting") {
+        waiting.set(settlement.event, { nextAt: settlement.settled.nextAt, attempts: entry.attempts + 1 });
+        return null;
+      }
+      waiting.delete(settlement.event);
+      const released = held.get(settlement.event) ?? null;
+      if (released !== null) waiting.set(released, { nextAt: settlement.at, attempts: 0 });
+      return released;
+    },
+    stopReason: () => stop,
+  };
+  return {
+    store,
+    waiting,
+    settlements,
+    held,
+    fail: (value: boolean) => {
+      failing = value;
+    },
+    resume: () => {
+      stop = null;
+    },
+    largestLimit: () => largestLimit,
+  };
+}
+
+function stored(route: string, event: number, attempts: number): StoredDelivery {
+  return {
+    route,
+    event,
+    account: "main",
+    source: "main",
+    eventId: `e${event}` as EventId,
+    kind: "message.status",
+    origin: "webhook",
+    receivedAt: 0,
+    body: Buffer.from("{}"),
+    headers: {},
+    attempts,
+    spent: attempts,
+    replays: 0,
+    subject: null,
+  };
+}
+
+/** A destination that a test answers by hand, or by a rule. */
+function handDestination(rule: ((delivery: OutgoingDelivery) => AttemptOutcome) | null = null) {
+  const open: { delivery: OutgoingDelivery; answer: (outcome: AttemptOutcome) => void }[] = [];
+  const sent: string[] = [];
+  let most = 0;
+  let closed = false;
+  const destination: Destination = {
+    send(delivery, signal) {
+      sent.push(delivery.eventId ?? "");
+      if (rule !== null) return Promise.resolve(rule(delivery));
+      return new Promise((resolve) => {
+        const entry = {
+          delivery,
+          answer: (outcome: AttemptOutcome) => {
+            open.splice(open.indexOf(entry), 1);
+            resolve(outcome);
+          },
+        };
+        open.push(entry);
+        most = Math.max(most, open.length);
+        signal.addEventListener("abort", () => entry.answer({ result: { kind: "failed", error: "aborted" }, tookMs: 1, response: null }));
+      });
+    },
+    async close() {
+      closed = true;
+    },
+  };
+  return { destination, open, sent, most: () => most, closed: () => closed };
+}
+
+function quietHooks(): LaneHooks & { moves: string[]; stops: string[]; faults: unknown[] } {
+  const moves: string[] = [];
+  const stops: string[] = [];
+  const faults: unknown[] = [];
+  return {
+    moves,
+    stops,
+    faults,
+    attempted: () => {},
+    breakerMoved: (_route, state) => void moves.push(state),
+    stopped: (_route, reason) => void stops.push(reason),
+    storeFailed: (_route, error) => void faults.push(error),
+  };
+}
+
+function setUp(count: number, to: Record<string, unknown>, rule: ((delivery: OutgoingDelivery) => AttemptOutcome) | null = null) {
+  const clock = createManualClock();
+  const memory = memoryStore(count, clock.now());
+  const hand = handDestination(rule);
+  const hooks = quietHooks();
+  const destinations: ReturnType<typeof handDestination>[] = [];
+  const connect = (): Destination => {
+    const next = destinations.length === 0 ? hand : handDestination(rule);
+    destinations.push(next);
+    return next.destination;
+  };
+  const lane = createLane(settings(to), { store: memory.store, clock, random: () => 0.5, connect, hooks });
+  return { clock, memory, hand, hooks, lane, destinations };
+}
+
+test("never more attempts at once than concurrency, and all are made", async () => {
+  const { hand, memory } = setUp(50, { concurrency: 4 });
+  await settled();
+  expect(hand.open).toHaveLength(4);
+  while (hand.open.length > 0) {
+    hand.open[0]?.answer(ok);
+    await settled();
+    expect(hand.open.length).toBeLessThanOrEqual(4);
+  }
+  expect(hand.most()).toBe(4);
+  expect(memory.settlements).toHaveLength(50);
+  expect(memory.waiting.size).toBe(0);
+});
+
+test("a long backlog is read in windows: memory does not grow with it", async () => {
+  const { memory, clock } = setUp(5_000, { concurrency: 16 }, () => ok);
+  while (memory.waiting.size > 0) await clock.advance(1);
+  expect(memory.settlements).toHaveLength(5_000);
+  expect(new Set(memory.settlements.map(({ event }) => event)).size).toBe(5_000);
+  expect(memory.largestLimit()).toBeLessThan(1_200);
+});
+
+test("the schedule is kept over days, in a millisecond", async () => {
+  const { memory, hand, clock } = setUp(1, { retry: { jitter: 0 }, breaker: { failures: 100 } }, () => answered(500));
+  const start = clock.now();
+  await clock.advance(200 * 3_600_000);
+  expect(hand.sent).toHaveLength(10);
+  const waits = memory.settlements.map(({ at }, index) => at - (memory.settlements[index - 1]?.at ?? start));
+  const s = 1000;
+  const h = 3600 * s;
+  expect(waits).toEqual([0, 5 * s, 300 * s, 1800 * s, 2 * h, 5 * h, 10 * h, 14 * h, 20 * h, 24 * h]);
+  expect(memory.settlements.at(-1)?.settled).toMatchObject({ to: "dead" });
+});
+
+test("an open breaker spends no attempts; a probe that succeeds lets the rest go", async () => {
+  let up = false;
+  const { memory, hand, hooks, clock } = setUp(
+    100,
+    { concurrency: 1, breaker: { failures: 3, pause: "10s", longest: "10s" }, retry: { schedule: ["0s", "1h", "1h"], jitter: 0 } },
+    () => (up ? ok : refused),
+  );
+  await settled(40);
+  expect(hand.sent).toHaveLength(3);
+  await clock.advance(9_999);
+  expect(hand.sent).toHaveLength(3);
+  await clock.advance(1);
+  expect(hand.sent).toHaveLength(4);
+  up = true;
+  await clock.advance(10_000);
+  await settled(500);
+  expect(memory.settlements.filter(({ settled: { to } }) => to === "delivered")).toHaveLength(96);
+  expect(hooks.moves).toEqual(["open", "open", "closed"]);
+  expect([...memory.waiting.values()].every(({ attempts }) => attempts === 1)).toBe(true);
+});
+
+test("429 with Retry-After holds the whole destination", async () => {
+  let first = true;
+  const { hand, clock } = setUp(10, { concurrency: 1 }, () => {
+    if (!first) return ok;
+    first = false;
+    return answered(429, 30_000);
+  });
+  await clock.advance(29_999);
+  expect(hand.sent).toEqual(["e1"]);
+  await clock.advance(1);
+  await settled(100);
+  expect(new Set(hand.sent).size).toBe(10);
+});
+
+test("410 stops the destination, keeps the delivery, and resuming goes on", async () => {
+  let gone = true;
+  const { memory, hand, hooks, lane, clock } = setUp(3, { concurrency: 1 }, () => (gone ? answered(410) : ok));
+  await clock.advance(3_600_000);
+  expect(hand.sent).toEqual(["e1"]);
+  expect(hooks.stops).toHaveLength(1);
+  expect(lane.state().stopped).not.toBeNull();
+  expect(memory.waiting.size).toBe(3);
+  gone = false;
+  memory.resume();
+  lane.wake();
+  await clock.advance(10);
+  expect(memory.waiting.size).toBe(0);
+});
+
+test("rate holds back starts, and loses none", async () => {
+  const { hand, clock, memory } = setUp(30, { rate: "10/s", concurrency: 50 }, () => ok);
+  await settled(50);
+  const atOnce = hand.sent.length;
+  expect(atOnce).toBeLessThanOrEqual(10);
+  await clock.advance(1_000);
+  expect(hand.sent.length - atOnce).toBeLessThanOrEqual(11);
+  await clock.advance(3_000);
+  expect(memory.waiting.size).toBe(0);
+});
+
+test("a result that cannot be stored is kept and stored later; nothing is sent twice for it", async () => {
+  const { memory, hand, hooks, clock } = setUp(1, {}, () => ok);
+  memory.fail(true);
+  await clock.advance(5_000);
+  expect(hand.sent).toEqual(["e1"]);
+  expect(hooks.faults.length).toBeGreaterThan(3);
+  memory.fail(false);
+  await clock.advance(1_000);
+  expect(memory.waiting.size).toBe(0);
+  expect(hand.sent).toEqual(["e1"]);
+});
+
+test("closing lets attempts finish in time, and hands the rest back without spending an attempt", async () => {
+  const { memory, hand, lane, clock } = setUp(5, { concurrency: 2 });
+  await settled();
+  const closing = lane.close(1_000);
+  hand.open[0]?.answer(ok);
+  await settled();
+  expect(hand.open).toHaveLength(1);
+  await clock.advance(1_000);
+  await closing;
+  expect(hand.sent).toHaveLength(2);
+  expect(memory.settlements).toHaveLength(1);
+  expect(memory.waiting.size).toBe(4);
+  expect([...memory.waiting.values()].every(({ attempts }) => attempts === 0)).toBe(true);
+  expect(hand.closed()).toBe(true);
+});
+
+test("other settings take effect at once; the old destination ends with its last attempt", async () => {
+  const { hand, lane, destinations, memory } = setUp(4, { concurrency: 1 });
+  await settled();
+  lane.reconfigure(settings({ concurrency: 2, url: "https://other.test/" }));
+  await settled();
+  expect(hand.closed()).toBe(false);
+  expect(destinations).toHaveLength(2);
+  hand.open[0]?.answer(ok);
+  await settled();
+  expect(hand.closed()).toBe(true);
+  expect(hand.sent).toEqual(["e1"]);
+  const next = destinations[1];
+  expect(next?.open).toHaveLength(2);
+  while ((next?.open.length ?? 0) > 0) {
+    next?.open[0]?.answer(ok);
+    await settled();
+  }
+  expect(memory.waiting.size).toBe(0);
+  expect(memory.settlements).toHaveLength(4);
+});
+
+test("a suspended lane starts nothing, and goes on when its route is back", async () => {
+  const { hand, lane, memory } = setUp(3, { concurrency: 1 }, () => ok);
+  lane.suspend();
+  await settled(20);
+  expect(hand.sent).toHaveLength(0);
+  lane.reconfigure(settings());
+  await settled(50);
+  expect(memory.waiting.size).toBe(0);
+});
+
+test("what a settled delivery released goes out next", async () => {
+  const { memory, hand } = setUp(1, {}, () => ok);
+  memory.held.set(1, 7);
+  await settled(20);
+  expect(hand.sent).toEqual(["e1", "e7"]);
+  expect(memory.waiting.size).toBe(0);
+});
+
+test("deliveries offered for later wait for their time", async () => {
+  const { memory, hand, lane, clock } = setUp(0, {}, () => ok);
+  await settled();
+  memory.waiting.set(9, { nextAt: clock.now() + 5_000, attempts: 0 });
+  lane.offer(9, clock.now() + 5_000);
+  await clock.advance(4_999);
+  expect(hand.sent).toHaveLength(0);
+  await clock.advance(1);
+  expect(hand.sent).toEqual(["e9"]);
+});
