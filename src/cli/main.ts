@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { Command, CommanderError } from "commander";
 import { addConfigCommand } from "./config-command.ts";
+import { addDemoCommand } from "./demo-command.ts";
 import { CommandFailed, type Io, processIo } from "./io.ts";
 import { addServeCommand } from "./serve-command.ts";
 import { addVerifyCommand } from "./verify-command.ts";
@@ -22,6 +23,7 @@ export async function main(argv: readonly string[], io: Io = processIo()): Promi
   addServeCommand(program, io);
   addConfigCommand(program, io);
   addVerifyCommand(program, io);
+  addDemoCommand(program, io);
   try {
     await program.parseAsync(argv, { from: "user" });
     return Number(process.exitCode ?? 0);

@@ -13,8 +13,8 @@ export interface DemoCounts {
 }
 
 export interface Progress {
-  /** `seconds` since the demo began; `downstream` in a word or two. */
-  show(seconds: number, counts: DemoCounts, downstream: string): void;
+  /** `seconds` since the demo began; `downstream` in a word or two; `isLast` is shown in any case. */
+  show(seconds: number, counts: DemoCounts, downstream: string, isLast?: boolean): void;
   /** A line that stays, above what is shown. */
   say(line: string): void;
 }
@@ -60,8 +60,8 @@ function createTable(io: Io): Progress {
 function createLines(io: Io): Progress {
   let shown = -1;
   return {
-    show(seconds, counts, downstream) {
-      if (Math.floor(seconds) === shown) return;
+    show(seconds, counts, downstream, isLast = false) {
+      if (Math.floor(seconds) === shown && !isLast) return;
       shown = Math.floor(seconds);
       io.out(`${seconds.toFixed(1)}s ${rows.map(([name]) => `${name}=${counts[name]}`).join(" ")} downstream=${downstream}`);
     },

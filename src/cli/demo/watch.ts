@@ -39,15 +39,11 @@ export function startWatch(options: {
     retried: downstream.counts().failed,
     waiting: deliveries.waiting + deliveries.held,
   });
-  const look = async (): Promise<RelayStats> => {
-    const stats = await api.stats(signal);
-    progress.show((Date.now() - began) / 1000, counts(stats), state);
-    return stats;
-  };
+  const show = (stats: RelayStats, isLast = false) => progress.show((Date.now() - began) / 1000, counts(stats), state, isLast);
   const watching = new AbortController();
   const loop = async () => {
     while (!watching.signal.aborted && !signal.aborted) {
-      await look();
+      show(await api.stats(signal));
       await sleep(everyMs, undefined, { signal });
     }
   };
@@ -62,9 +58,10 @@ export function startWatch(options: {
       watching.abort();
       await looping;
       for (const end = Date.now() + withinMs; ; await sleep(everyMs, undefined, { signal })) {
-        const stats = await look();
-        const owed = stats.deliveries.waiting + stats.deliveries.held + stats.dispositions.parked;
-        if (owed === 0 || Date.now() > end) return stats;
+        const stats = await api.stats(signal);
+        const isLast = stats.deliveries.waiting + stats.deliveries.held + stats.dispositions.parked === 0 || Date.now() > end;
+        show(stats, isLast);
+        if (isLast) return stats;
       }
     },
     async stop() {

@@ -145,7 +145,8 @@ test("in a pipe the progress is one plain line a second", () => {
   const { io, lines } = recordingIo(false);
   const progress = createProgress(io);
   for (const seconds of [0.1, 0.4, 0.9, 1.1, 1.3, 2.0]) progress.show(seconds, { ...none, sent: 7 }, "is well");
-  expect(lines).toHaveLength(3);
+  progress.show(2.1, none, "is well", true);
+  expect(lines).toHaveLength(4);
   expect(lines[0]).toBe("0.1s sent=7 accepted=0 duplicate=0 quarantined=0 refused=0 delivered=0 retried=0 waiting=0 downstream=is well");
 });
 

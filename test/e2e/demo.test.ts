@@ -1,0 +1,56 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterEach, beforeEach, expect, test } from "vitest";
+
+const entry = fileURLToPath(new URL("../../src/cli/wamid-relay.js", import.meta.url));
+let temporary: string;
+beforeEach(() => {
+  temporary = mkdtempSync(join(tmpdir(), "demo-test-"));
+});
+afterEach(() => rmSync(temporary, { recursive: true, force: true }));
+
+function startDemo(...options: string[]) {
+  const child = spawn(process.execPath, [entry, "demo", ...options], { env: { ...process.env, TMPDIR: temporary } });
+  const printed = { out: "", err: "" };
+  child.stdout.on("data", (chunk: Buffer) => {
+    printed.out += chunk;
+  });
+  child.stderr.on("data", (chunk: Buffer) => {
+    printed.err += chunk;
+  });
+  return { child, printed, exited: once(child, "close") as Promise<[number | null, NodeJS.Signals | null]> };
+}
+const isListening = (url: string) =>
+  fetch(`${url}/healthz`, { signal: AbortSignal.timeout(1_000) }).then(
+    () => true,
+    () => false,
+  );
+
+test("the demo ends by itself within 30 s, its sums match, and it leaves nothing behind", async () => {
+  const began = Date.now();
+  const { printed, exited } = startDemo();
+  const [code] = await exited;
+  expect(printed.err).toBe("");
+  expect(printed.out).toContain("Every sum matches");
+  expect(printed.out).toContain("What to try next");
+  expect(printed.out).not.toContain("\x1b");
+  expect(code).toBe(0);
+  expect(Date.now() - began).toBeLessThan(30_000);
+  expect(readdirSync(temporary)).toEqual([]);
+}, 40_000);
+
+test("Ctrl-C ends the demo, its relay and its folder", async () => {
+  const { child, printed, exited } = startDemo();
+  while (!/sent=[1-9]/.test(printed.out)) await Promise.race([once(child.stdout, "data"), exited]);
+  const url = /relay (http:\S+),/.exec(printed.out)?.[1] as string;
+  expect(await isListening(url)).toBe(true);
+  child.kill("SIGINT");
+  const [code] = await exited;
+  expect([code, printed.err]).toEqual([130, ""]);
+  expect(await isListening(url)).toBe(false);
+  expect(readdirSync(temporary)).toEqual([]);
+}, 30_000);
