@@ -80,10 +80,11 @@ function toFaults(findings: readonly Finding[], tree: Tree, file: string): Fault
   return findings
     .map((finding) => {
       const place = placeOf(finding, tree.places);
-      const offset = finding.offset ?? place.offset;
+      const offset = finding.offset ?? (finding.isAboutKey === true ? place.keyOffset : place.offset);
       const { line, col } = tree.lines.linePos(offset);
       const origins = [...new Set(place.origins)];
-      const from = origins.length > 0 && finding.offset === undefined ? ` from ${origins.join(" and ")}` : "";
+      const from =
+        origins.length > 0 && finding.offset === undefined && finding.isAboutKey !== true ? ` from ${origins.join(" and ")}` : "";
       // Before the first line is counted (an empty file), the position is 0:0.
       const source = `${file}:${Math.max(line, 1)}:${Math.max(col, 1)}${from}`;
       return { offset, fault: { path: pathText(finding.path), message: finding.message, source } };
@@ -98,5 +99,5 @@ function placeOf(finding: Finding, places: ReadonlyMap<string, Place>): Place {
     const place = places.get(pathText(finding.path.slice(0, length)));
     if (place !== undefined) return place;
   }
-  return { offset: 0, origins: [], hidden: [], variable: "none" };
+  return { offset: 0, keyOffset: 0, origins: [], hidden: [], variable: "none" };
 }

@@ -1,3 +1,4 @@
+import proxyAddr from "@fastify/proxy-addr";
 import { z } from "zod";
 import { payloadSchema, urlDestinationSchema } from "../deliver/settings.ts";
 import { secretSchema } from "../event/secret.ts";
@@ -8,12 +9,24 @@ import { routingSchema, trackingSchema } from "../route/settings.ts";
 
 const name = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, "is not a name (letters, digits, . _ -, at most 64)");
 
+/** Asked of the library that will read it, so that what is valid here works there. */
+function isProxyRange(text: string): boolean {
+  try {
+    proxyAddr.compile([text]);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 const serverSchema = z.strictObject({
   host: z.string().min(1).default("0.0.0.0"),
   /** 0: any free port. A port from `${PORT}` becomes a number while loading (see `coerce.ts`). */
   port: z.number().int().min(0).max(65535).default(8080),
   /** Proxies whose X-Forwarded-For is believed: addresses, CIDR ranges, or `loopback`, `linklocal`, `uniquelocal`. */
-  trustProxy: z.array(z.string()).default([]),
+  trustProxy: z
+    .array(z.string().refine(isProxyRange, "is not an address, a range such as 10.0.0.0/8, loopback, linklocal or uniquelocal"))
+    .default([]),
   bodyLimit: sizeSchema.refine((bytes) => bytes >= 1024 && bytes <= 64 * 1024 ** 2, "must be from 1KiB to 64MiB").prefault("1MiB"),
   /** A request must have arrived whole within this time. */
   requestTimeout: durationSchema.refine((ms) => ms >= 1000, "must be at least 1s").prefault("10s"),

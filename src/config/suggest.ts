@@ -5,7 +5,10 @@ export function nearest(word: string, candidates: Iterable<string>): string | un
   // One slip in three characters is a typing mistake; more is another word.
   let least = Math.max(1, Math.floor(word.length / 3)) + 1;
   for (const candidate of candidates) {
-    const distance = slips(wanted, candidate.toLowerCase());
+    const known = candidate.toLowerCase();
+    // `warning` for `warn`, `max` for `maxInFlight`: as near as one slip.
+    const isPart = Math.min(known.length, wanted.length) >= 3 && (known.startsWith(wanted) || wanted.startsWith(known));
+    const distance = isPart ? Math.min(1, slips(wanted, known)) : slips(wanted, known);
     if (distance < least) {
       least = distance;
       best = candidate;

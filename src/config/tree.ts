@@ -7,6 +7,7 @@ import { yamlErrorText } from "./yaml-errors.ts";
 export interface Place {
   /** Offset into the file: of the value when it is a scalar, else of its key. */
   readonly offset: number;
+  readonly keyOffset: number;
   /** Parts filled in from the environment; empty for a value that is all in the file. */
   readonly origins: readonly string[];
   readonly hidden: readonly string[];
@@ -19,6 +20,8 @@ export interface Finding {
   readonly path: SettingsPath;
   readonly message: string;
   readonly offset?: number;
+  /** True when it is the key that is wrong, and not what stands under it. */
+  readonly isAboutKey?: boolean;
   /** True when the message comes from a schema, which may have quoted the value in it. */
   readonly mayQuote?: boolean;
 }
@@ -52,13 +55,15 @@ export function readTree(text: string, env: Environment): Tree {
   } catch (error) {
     return broken(error instanceof RangeError ? "is nested too deep" : "is not valid YAML");
   }
-  for (const error of [...document.errors, ...document.warnings]) {
-    const [offset] = error.pos;
-    const line = text.slice(text.lastIndexOf("\n", offset - 1) + 1).split("\n", 1)[0] as string;
-    findings.push({ path: [], message: yamlErrorText(error, line), offset });
-  }
   // One slip makes the parser complain many times; what follows the first only confuses.
-  if (findings.length > 0) return { value: null, places: new Map(), findings: findings.slice(0, 1), lines, readable: false };
+  const [error] = [...document.errors, ...document.warnings];
+  if (error !== undefined) {
+    const [offset] = error.pos;
+    const begin = text.lastIndexOf("\n", offset - 1) + 1;
+    const end = text.indexOf("\n", offset);
+    const message = yamlErrorText(error, text.slice(begin, end === -1 ? undefined : end));
+    return { value: null, places: new Map(), findings: [{ path: [], message, offset }], lines, readable: false };
+  }
   const reader = createReader(env, findings, lines);
   const value = reader.read(document.contents, [], undefined);
   return { value, places: reader.places, findings, lines, readable: !reader.refused() };
@@ -69,16 +74,18 @@ function createReader(env: Environment, findings: Finding[], lines: LineCounter)
   const anchors = new Map<string, Node>();
   // An alias means the anchor that stood before it, whatever its name means later on.
   const targets = new Map<Alias, Node | undefined>();
-  const expanding: Node[] = [];
+  // Nodes with an anchor that are being read: an alias of one of them would never end.
+  const open: unknown[] = [];
+  let expanding = 0;
   let aliased = 0;
   let refused = false;
 
   function read(node: unknown, path: SettingsPath, key: Node | undefined): unknown {
     const offset = (isScalar(node) ? node.range?.[0] : undefined) ?? key?.range?.[0] ?? (node as Node | null)?.range?.[0] ?? 0;
     const find = (message: string, at = offset) => void findings.push({ path, message, offset: at });
-    places.set(pathText(path), { offset, origins: [], hidden: [], variable: "none" });
+    places.set(pathText(path), { offset, keyOffset: key?.range?.[0] ?? offset, origins: [], hidden: [], variable: "none" });
     if (refused) return undefined;
-    if (path.length > deepest || (expanding.length > 0 && ++aliased > mostAliased)) {
+    if (path.length > deepest || (expanding > 0 && ++aliased > mostAliased)) {
       refused = true;
       return void find(
         path.length > deepest ? `is nested deeper than ${deepest} levels` : `aliases stand for more than ${mostAliased} values`,
@@ -88,14 +95,22 @@ function createReader(env: Environment, findings: Finding[], lines: LineCounter)
       if (!targets.has(node)) targets.set(node, anchors.get(node.source));
       const target = targets.get(node);
       if (target === undefined) return void find("is an alias of an anchor that does not stand before it");
-      if (expanding.includes(target)) return void find("is an alias that contains itself");
-      expanding.push(target);
+      if (open.includes(target)) return void find("is an alias that contains itself");
+      expanding++;
       const value = read(target, path, key);
-      expanding.pop();
+      expanding--;
       return value;
     }
     const anchor = (node as { anchor?: string } | null)?.anchor;
-    if (anchor !== undefined && expanding.length === 0) anchors.set(anchor, node as Node);
+    if (anchor === undefined) return readContent(node, path, offset);
+    if (expanding === 0) anchors.set(anchor, node as Node);
+    open.push(node);
+    const value = readContent(node, path, offset);
+    open.pop();
+    return value;
+  }
+
+  function readContent(node: unknown, path: SettingsPath, offset: number): unknown {
     if (isMap(node)) return readMapping(node.items as Pair<Node, Node>[], path);
     if (isSeq(node)) return node.items.map((item, index) => read(item, [...path, index], undefined));
     if (isScalar(node)) return typeof node.value === "string" ? readText(node.value, node.type !== "PLAIN", path, offset) : node.value;
@@ -124,7 +139,9 @@ function createReader(env: Environment, findings: Finding[], lines: LineCounter)
     const filled = substitute(text, env);
     for (const message of filled.problems) findings.push({ path, message, offset });
     const variable = filled.whole && filled.problems.length === 0 ? (quoted ? "quoted" : "plain") : "none";
-    places.set(pathText(path), { offset, origins: filled.origins, hidden: filled.hidden.filter((part) => part !== ""), variable });
+    const keyOffset = places.get(pathText(path))?.keyOffset ?? offset;
+    const hidden = filled.hidden.filter((part) => part !== "");
+    places.set(pathText(path), { offset, keyOffset, origins: filled.origins, hidden, variable });
     return filled.text;
   }
 

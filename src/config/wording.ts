@@ -57,9 +57,9 @@ export function findingsOf(issues: readonly z.core.$ZodIssue[], base: SettingsPa
     const path = [...base, ...issue.path];
     switch (issue.code) {
       case "unrecognized_keys":
-        return issue.keys.map((key) => ({ path: [...path, key], message: unknownKeyText(path, key) }));
+        return issue.keys.map((key) => ({ path: [...path, key], message: unknownKeyText(path, key), isAboutKey: true }));
       case "invalid_key":
-        return findingsOf(issue.issues as z.core.$ZodIssue[], path);
+        return findingsOf(issue.issues as z.core.$ZodIssue[], path).map((finding) => ({ ...finding, isAboutKey: true }));
       case "invalid_union":
         return unionFindings(issue, path);
       default:
@@ -84,7 +84,7 @@ function unionFindings(issue: z.core.$ZodIssueInvalidUnion, path: SettingsPath):
   }
   const meant = issue.errors.filter((branch) => !branch.some((inner) => inner.path.length === 0 && isAboutKind(inner)));
   if (meant.length === 1) return findingsOf(meant[0] as z.core.$ZodIssue[], path);
-  return [{ path, message: `must be ${[...expectedKinds(issue)].join(", ")}` }];
+  return [{ path, message: `must be ${[...expectedKinds(issue)].join(" or ")}` }];
 }
 
 function isAboutKind(issue: z.core.$ZodIssue): boolean {

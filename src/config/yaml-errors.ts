@@ -23,7 +23,10 @@ const words: Partial<Record<YAMLError["code"], string>> = {
 /** Says in one line what is wrong; `line` is the line of the file it is on, read for a hint and not quoted. */
 export function yamlErrorText(error: YAMLError, line: string): string {
   const text = error.code === "MISSING_CHAR" && /closing/.test(error.message) ? "has a quote that is not closed" : words[error.code];
-  // `{ port: ${PORT} }`: the brace of the variable ends what YAML takes for a value.
-  if (/[[{].*\$\{/.test(line)) return `is not valid YAML; inside { } and [ ] a variable must be in quotes: "\${NAME}"`;
+  // `{ port: ${PORT} }`: the brace of the variable ends what YAML takes for a value. Cut, because the pattern is
+  // quadratic in the length of a line.
+  if (/[[{]/.test(line) && /(?:: |[[,{] *)[^"',[\]{}]*\$\{/.test(line.slice(0, 500))) {
+    return `is not valid YAML; inside { } and [ ] a variable must be in quotes: "\${NAME}"`;
+  }
   return text ?? "is not valid YAML (a missing quote, comma, bracket or ': '?)";
 }
