@@ -83,9 +83,8 @@ function yamlLines(settings: SignatureSettings, variable: string): string[] {
   return ["  signature:", ...lines, `    secrets: ["\${${variable}}"]`];
 }
 
-/** A text that YAML reads back as the same text: JSON's way of quoting is also YAML's. */
+/** A text that YAML reads back as the same text: a word or a duration, or else quoted, for which JSON's way is also YAML's. */
 function yamlText(text: string): string {
-  return /^(?!(?:true|false|null|yes|no|on|off|y|n)$)[a-z0-9-]*[a-z][a-z0-9-]*$/.test(text) && !/^[0-9-]/.test(text)
-    ? text
-    : JSON.stringify(text);
+  const isWord = /^[a-z][a-z0-9-]*$/.test(text) && !/^(?:true|false|null|yes|no|on|off|y|n)$/.test(text);
+  return isWord || /^[0-9]+(?:ms|[smhd])$/.test(text) ? text : JSON.stringify(text);
 }

@@ -105,8 +105,8 @@ function simplify(request: CapturedRequest, secret: string, settings: SignatureS
     if (preset !== undefined && least.content !== undefined) return [];
     const service = /^x-([a-z0-9-]+)-signature$/.exec(least.header ?? "")?.[1];
     if (service === undefined) return [least];
-    const { header: _, ...others } = least;
-    return [{ service, ...others }];
+    const { header: _, preset: named, ...others } = least;
+    return [{ ...(named === undefined ? {} : { preset: named }), service, ...others }];
   });
   return options.sort((a, b) => weight(a) - weight(b)).slice(0, 1);
 }
@@ -124,11 +124,10 @@ function leaveOut(start: SignatureSettings, proves: (settings: SignatureSettings
   return least;
 }
 
-/** Fewer settings are simpler; among equals a preset with its own header tells most, one used for other axes least. */
-function weight(settings: SignatureSettings): number {
-  const { tolerance: _, ...told } = settings;
-  const named = settings.preset === undefined ? 0.1 : settings.header === undefined && settings.service === undefined ? 0 : 0.2;
-  return Object.keys(told).length + named;
+/** Fewer settings are simpler. A preset under its own header tells most; under another it must spare several settings to be worth its name. */
+function weight({ tolerance: _, ...settings }: SignatureSettings): number {
+  const isOwnHeader = settings.header === undefined && settings.service === undefined;
+  return Object.keys(settings).length + (settings.preset === undefined ? 0.5 : isOwnHeader ? 0 : 2);
 }
 
 function rank(found: readonly SignatureSettings[]): SignatureSettings[] {

@@ -1,0 +1,43 @@
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, readFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { parse } from "yaml";
+import { presetAxes } from "../../../src/event/signature-presets.ts";
+import { signaturePresets, signatureSettingsSchema } from "../../../src/event/signature-settings.ts";
+
+const page = readFileSync(new URL("../../../docs/signatures.md", import.meta.url), "utf8");
+const blocks = (language: string) =>
+  [...page.matchAll(new RegExp(`^\`\`\`${language}\n(.*?)^\`\`\``, "gms"))].map((match) => match[1] as string);
+const relay = new URL("../../../src/cli/wamid-relay.js", import.meta.url).pathname;
+
+test.each(blocks("yaml"))("the settings shown are valid: %s", (block) => {
+  const { secrets, ...settings } = (parse(block) as { signature: Record<string, unknown> }).signature;
+  expect(secrets).not.toEqual([]);
+  expect(signatureSettingsSchema.safeParse(settings)).toMatchObject({ success: true });
+});
+
+test("the verify command shown prints what the page says", () => {
+  const [command] = blocks("sh");
+  const script = `wamid-relay() { "$NODE" "$RELAY" "$@"; }\n${command}`;
+  const out = execFileSync("bash", ["-euc", script], {
+    cwd: mkdtempSync(join(tmpdir(), "docs-")),
+    env: { ...process.env, NODE: process.execPath, RELAY: relay },
+    encoding: "utf8",
+  });
+  // The capture grows older, so that the note on its age comes and goes with the day it is run.
+  const [shown] = blocks("text");
+  expect(out.replace(/^note: .*\n/m, "")).toBe(shown);
+  const block = /^ {2}signature:\n(?: {4}.*\n)+/m.exec(out)?.[0] ?? "";
+  const { secrets: _, ...settings } = (parse(block) as { signature: Record<string, unknown> }).signature;
+  expect(signatureSettingsSchema.safeParse(settings)).toMatchObject({ success: true });
+});
+
+test("the tables name every axis and every preset", () => {
+  const axes = Object.keys(signatureSettingsSchema.shape).filter((axis) => axis !== "preset");
+  for (const axis of [...axes, ...signaturePresets]) expect(page).toContain(`\n| \`${axis}\` |`);
+  for (const [preset, { header }] of Object.entries(presetAxes)) {
+    if (header !== undefined) expect(page).toContain(`| \`${preset}\` | \`${header}\``);
+  }
+});

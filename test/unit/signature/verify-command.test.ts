@@ -1,0 +1,134 @@
+import { mkdtempSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { parse } from "yaml";
+import type { Io } from "../../../src/cli/io.ts";
+import { main } from "../../../src/cli/main.ts";
+import { Secret } from "../../../src/event/secret.ts";
+import { signatureHeaders } from "../../../src/event/signature-scheme.ts";
+import { type SignatureSettings, signatureSettingsSchema } from "../../../src/event/signature-settings.ts";
+import { publicUrl, receive, secretOf, sent, verify } from "./schemes.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "verify-"));
+const bodyFile = file("body.json", sent.body);
+
+function file(name: string, content: Buffer | string): string {
+  const path = join(folder, name);
+  writeFileSync(path, content);
+  return path;
+}
+
+async function run(argv: readonly string[], { env = {}, stdin = Buffer.alloc(0) }: { env?: Record<string, string>; stdin?: Buffer } = {}) {
+  const out: string[] = [];
+  const err: string[] = [];
+  const io: Io = { out: (line) => out.push(line), err: (line) => err.push(line), isTerminal: false, env, readStdin: async () => stdin };
+  const code = await main(["verify", ...argv], io);
+  return { code, out: out.join("\n"), err: err.join("\n") };
+}
+
+const headerOptions = (settings: SignatureSettings) =>
+  Object.entries(signatureHeaders(settings, secretOf(settings), sent)).flatMap(([name, value]) => ["-H", `${name}: ${value}`]);
+
+/** The settings that the printed block stands for. */
+function pasted(out: string): SignatureSettings {
+  const block = /^ {2}signature:\n(?: {4}.*\n?)+/m.exec(out)?.[0] ?? "";
+  const { secrets, ...settings } = (parse(block) as { signature: Record<string, unknown> }).signature;
+  expect(secrets).toEqual([expect.stringMatching(/^\$\{[A-Z_]+\}$/)]);
+  return signatureSettingsSchema.parse(settings);
+}
+
+const schemes: SignatureSettings[] = [
+  { service: "acme" },
+  { service: "123" },
+  { preset: "stripe" },
+  { preset: "standard-webhooks" },
+  { preset: "hubspot", publicUrl },
+  { service: "acme", prefix: "v1, ", algorithm: "sha512", encoding: "base64url", secretEncoding: "hex" },
+  { header: "x-sum", content: "{timestamp}\n{body}", timestampHeader: "x-time", timestampUnit: "ms" },
+];
+
+test.each(schemes)("what is printed can be pasted, proves the request, and has no secret in it: %o", async (settings) => {
+  const secret = secretOf(settings);
+  const url = settings.publicUrl === undefined ? [] : ["--url", `${publicUrl}${sent.url}`];
+  const { code, out, err } = await run(["--secret-env", "MY_SECRET", "--body", bodyFile, ...url, ...headerOptions(settings)], {
+    env: { MY_SECRET: secret },
+  });
+  expect({ code, err }).toEqual({ code: 0, err: "" });
+  expect(out).toContain(`secrets: ["\${MY_SECRET}"]`);
+  expect(out).toContain(new Secret(secret).fingerprint());
+  expect(out).not.toContain(secret);
+  expect(verify(pasted(out), secret, receive(settings, secret)).ok).toBe(true);
+});
+
+test("a captured request, with CRLF or LF, from a file or standard input", async () => {
+  const settings: SignatureSettings = { preset: "slack" };
+  const { headers } = receive(settings, secretOf(settings));
+  for (const newline of ["\r\n", "\n"]) {
+    const head = [
+      "POST /webhooks/main HTTP/1.1",
+      ...Object.entries(headers).map(([name, value]) => `${name.toUpperCase()}: ${value}`),
+      "",
+      "",
+    ];
+    const stdin = Buffer.concat([Buffer.from(head.join(newline)), sent.body]);
+    const env = { WEBHOOK_SECRET: secretOf(settings) };
+    for (const source of ["-", file("captured.http", stdin)]) {
+      const { code, out } = await run(["--secret-env", "WEBHOOK_SECRET", "--request", source], { env, stdin });
+      expect(code).toBe(0);
+      expect(pasted(out)).toEqual({ preset: "slack" });
+    }
+  }
+});
+
+test("of several secrets it says which, wherever they come from", async () => {
+  const right = secretOf({});
+  const given = ["--body", bodyFile, ...headerOptions({ service: "acme" })];
+  const fromFile = await run([...given, "--secret-env", "OTHER", "--secret-file", file("secret", `${right}\n`)], { env: { OTHER: "x" } });
+  expect(fromFile).toMatchObject({ code: 0, err: "" });
+  expect(fromFile.out).toContain(`Proved by the secret in ${join(folder, "secret")}`);
+  const fromArgument = await run([...given, "--secret", "x", "--secret", right]);
+  expect(fromArgument.out).toContain("Proved by the secret no. 2 of --secret");
+  expect(fromArgument.err).toMatch(/^warning: --secret shows the secret/);
+});
+
+test("without a match: exit code 1, with hints on standard error and nothing on standard output", async () => {
+  const { code, out, err } = await run(["--secret-env", "S", "--body", bodyFile, ...headerOptions({ service: "acme" })], {
+    env: { S: `${secretOf({})} ` },
+  });
+  expect({ code, out }).toEqual({ code: 1, out: "" });
+  expect(err).toMatch(/hint: it matches once the secret loses the white space/);
+  expect(err).not.toContain(secretOf({}));
+});
+
+test("--json says the same for scripts", async () => {
+  const given = ["--secret-env", "S", "--body", bodyFile, "--json", ...headerOptions({ preset: "stripe" })];
+  const matched = await run(given, { env: { S: secretOf({}) } });
+  expect(matched.code).toBe(0);
+  expect(JSON.parse(matched.out)).toMatchObject({
+    ok: true,
+    secrets: [{ secret: "S", matches: [{ axes: { encoding: "hex" }, signature: { preset: "stripe", secrets: [`\${S}`] } }] }],
+  });
+  const not = await run(given, { env: { S: "x" } });
+  expect(not.code).toBe(1);
+  expect(JSON.parse(not.out)).toMatchObject({ ok: false, secrets: [{ matches: [], hints: [expect.stringContaining("32 bytes in hex")] }] });
+});
+
+test.each([
+  ["no secret", ["--body", bodyFile]],
+  ["an unset variable", ["--secret-env", "NOT_SET", "--body", bodyFile]],
+  ["neither request nor body", ["--secret", "s"]],
+  ["both request and body", ["--secret", "s", "--body", bodyFile, "--request", bodyFile]],
+  ["a header without a colon", ["--secret", "s", "--body", bodyFile, "-H", "x-signature"]],
+  ["an unknown option", ["--secret", "s", "--body", bodyFile, "--algorithm", "md5"]],
+])("%s is wrong usage: exit code 2", async (_what, argv) => {
+  expect(await run(argv)).toMatchObject({ code: 2, out: "", err: expect.stringContaining("error: ") });
+});
+
+test.each([
+  ["a file that is not there", ["--secret", "s", "--body", join(folder, "none")], /cannot read .*none: ENOENT/],
+  ["a file that is no request", ["--secret", "s", "--request", bodyFile], /no request line/],
+  ["an empty secret file", ["--secret-file", file("empty", "\n"), "--body", bodyFile], /is empty/],
+])("%s fails with one line", async (_what, argv, message) => {
+  expect(await run(argv)).toMatchObject({ code: 1, out: "", err: expect.stringMatching(message) });
+});
