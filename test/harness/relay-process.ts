@@ -1,0 +1,208 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { chmodSync, chownSync, closeSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as wait } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { onTestFinished } from "vitest";
+import { freePort } from "../setup/free-port.ts";
+import { relayToken, type SettingsParts, settingsOf } from "./relay-settings.ts";
+
+export const entry = fileURLToPath(new URL("../../src/cli/wamid-relay.js", import.meta.url));
+
+export interface RelayOptions {
+  /** What the settings file holds beside the harness's own (see `settingsOf`). */
+  readonly settings?: SettingsParts;
+  readonly env?: Readonly<Record<string, string>>;
+  /** Runs as this user and group; needs root. The folder is given to it. */
+  readonly uid?: number;
+  /** The store's path; not given: `relay.db` in the folder. */
+  readonly storePath?: string;
+  /** False: `stdout` and `stderr` are not kept in files but thrown away, for a limit on file sizes or a full disk. */
+  readonly keepOutput?: boolean;
+}
+
+export interface Ended {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+}
+
+/** A real `wamid-relay serve`, with a temporary folder and a port of its own. */
+export interface RelayProcess {
+  /** Holds `relay.yaml`, `relay.db` and the output; removed when the test succeeds, kept and named when it fails. */
+  readonly folder: string;
+  readonly storePath: string;
+  readonly port: number;
+  /** `http://127.0.0.1:<port>` */
+  readonly url: string;
+  /** Where the source `main` takes events. */
+  readonly webhookUrl: string;
+  pid(): number;
+  isRunning(): boolean;
+  /** Starts it (again, on the same file and port); resolves with the milliseconds until `/readyz` answered 200. Rejects with its last words. */
+  start(): Promise<number>;
+  /** Starts it and waits for its end instead: for settings or files it should refuse. */
+  startRefused(): Promise<Ended>;
+  /** SIGKILL, as a crash would; resolves when it is gone. */
+  kill9(): Promise<void>;
+  /** SIGTERM; resolves when it has ended by itself. SIGKILL, and an error, after `withinMs`. */
+  stop(withinMs?: number): Promise<Ended>;
+  signal(signal: NodeJS.Signals): void;
+  /** Resolves when the process that runs now has ended. */
+  ended(): Promise<Ended>;
+  /** Writes the settings file anew; `SIGHUP` or a start makes it count. */
+  writeSettings(parts: SettingsParts): void;
+  /** Standard error of all processes so far, and the log's lines that are JSON. */
+  stderr(): string;
+  log(): Record<string, unknown>[];
+  /** Asks the relay (a path such as `/readyz` or `/v1/stats`, the token along); gives status, headers and parsed body. */
+  ask(path: string, request?: { method?: string; body?: unknown }): Promise<{ status: number; headers: Headers; body: unknown }>;
+  /** Ends it and removes the folder; by itself at the test's end, but to be called where `makeRelay` was called in `beforeAll`. */
+  dispose(keep?: boolean): Promise<void>;
+}
+
+const readyWithinMs = 15_000;
+
+/** Makes folder and settings and starts the relay. */
+export async function startRelay(options: RelayOptions = {}): Promise<RelayProcess> {
+  const relay = await makeRelay(options);
+  await relay.start();
+  return relay;
+}
+
+/** The same without starting it. */
+export async function makeRelay(options: RelayOptions = {}): Promise<RelayProcess> {
+  const folder = mkdtempSync(join(tmpdir(), "wamid-relay-test-"));
+  const storePath = options.storePath ?? join(folder, "relay.db");
+  const settingsPath = join(folder, "relay.yaml");
+  const port = await freePort();
+  let child: ChildProcess | null = null;
+  let gone: Promise<Ended> = Promise.resolve({ code: null, signal: null });
+
+  const path = (name: string) => join(folder, name);
+  const killWithUs = () => void child?.kill("SIGKILL");
+  process.once("exit", killWithUs);
+
+  function writeSettings(parts: SettingsParts): void {
+    writeFileSync(settingsPath, JSON.stringify(settingsOf({ port, storePath }, parts), null, 2));
+  }
+
+  function launch(): ChildProcess {
+    if (isRunning()) throw new Error("the relay runs already");
+    const output = options.keepOutput === false ? [] : [openSync(path("stdout.log"), "a"), openSync(path("stderr.log"), "a")];
+    const [out = "ignore", err = "ignore"] = output;
+    const as = options.uid === undefined ? {} : { uid: options.uid, gid: options.uid };
+    const started = spawn(process.execPath, [entry, "serve", "--config", settingsPath], {
+      stdio: ["ignore", out, err],
+      env: { ...process.env, ...options.env },
+      ...as,
+    });
+    for (const file of output) closeSync(file);
+    child = started;
+    gone = once(started, "exit").then(([code, signal]) => ({ code, signal }) as Ended);
+    return started;
+  }
+
+  function isRunning(): boolean {
+    return child !== null && child.exitCode === null && child.signalCode === null;
+  }
+
+  function read(name: string): string {
+    try {
+      return readFileSync(path(name), "utf8");
+    } catch {
+      return "";
+    }
+  }
+
+  async function start(): Promise<number> {
+    const startedAt = performance.now();
+    launch();
+    while (performance.now() - startedAt < readyWithinMs && isRunning()) {
+      const answer = await fetch(`http://127.0.0.1:${port}/readyz`).catch(() => null);
+      await answer?.arrayBuffer();
+      // Whoever answered must be ours: with the port taken, ours has ended or is about to.
+      if (answer?.status === 200 && isRunning()) return performance.now() - startedAt;
+      await wait(5);
+    }
+    child?.kill("SIGKILL");
+    const { code, signal } = await gone;
+    throw new Error(`the relay did not get ready (${signal ?? `exit code ${code}`}): ${read("stderr.log").trim().slice(-2000)}`);
+  }
+
+  async function dispose(keep = false): Promise<void> {
+    process.off("exit", killWithUs);
+    if (isRunning()) {
+      child?.kill("SIGKILL");
+      await gone;
+    }
+    if (keep) console.error(`the relay's folder is kept for a look: ${folder}`);
+    else rmSync(folder, { recursive: true, force: true });
+  }
+
+  writeSettings(options.settings ?? {});
+  if (options.uid !== undefined) {
+    chmodSync(folder, 0o755);
+    for (const owned of [folder, settingsPath]) chownSync(owned, options.uid, options.uid);
+  }
+  try {
+    onTestFinished(({ task }) => dispose(task.result?.state === "fail"));
+  } catch {
+    // Called in a hook: whoever called disposes of it.
+  }
+
+  return {
+    folder,
+    storePath,
+    port,
+    url: `http://127.0.0.1:${port}`,
+    webhookUrl: `http://127.0.0.1:${port}/webhooks/main`,
+    pid: () => child?.pid ?? 0,
+    isRunning,
+    start,
+    async startRefused() {
+      launch();
+      const late = setTimeout(() => child?.kill("SIGKILL"), readyWithinMs);
+      const ended = await gone;
+      clearTimeout(late);
+      return ended;
+    },
+    async kill9() {
+      child?.kill("SIGKILL");
+      await gone;
+    },
+    async stop(withinMs = 15_000) {
+      child?.kill("SIGTERM");
+      const ended = await Promise.race([gone, wait(withinMs, null)]);
+      if (ended !== null) return ended;
+      child?.kill("SIGKILL");
+      await gone;
+      throw new Error(`the relay did not end within ${withinMs} ms of SIGTERM`);
+    },
+    signal: (signal) => void child?.kill(signal),
+    ended: () => gone,
+    writeSettings,
+    stderr: () => read("stderr.log"),
+    log: () => read("stdout.log").split("\n").flatMap(parseLine),
+    async ask(path, { method = "GET", body } = {}) {
+      const answer = await fetch(`http://127.0.0.1:${port}${path}`, {
+        method,
+        headers: { authorization: `Bearer ${relayToken}`, ...(body === undefined ? {} : { "content-type": "application/json" }) },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      });
+      const text = await answer.text();
+      return { status: answer.status, headers: answer.headers, body: text.startsWith("{") ? JSON.parse(text) : text };
+    },
+    dispose,
+  };
+}
+
+/** A crash may have cut the last line short. */
+function parseLine(line: string): Record<string, unknown>[] {
+  try {
+    return line === "" ? [] : [JSON.parse(line) as Record<string, unknown>];
+  } catch {
+    return [];
+  }
+}
