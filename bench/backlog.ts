@@ -4,6 +4,7 @@ import { drain } from "./backlog/drain.ts";
 import { fill } from "./backlog/fill.ts";
 import { numberFlag, readFlags } from "./flags.ts";
 import { processorSeconds, residentMiB } from "./load/measure.ts";
+import { describeMachine, lookAtMachine } from "./machine.ts";
 import { startChild } from "./process/start-child.ts";
 import { startRelay } from "./process/start-relay.ts";
 import { printResult, round } from "./report.ts";
@@ -16,6 +17,9 @@ const usage = `A backlog of deliveries made by real ingest while the destination
 const flags = readFlags(usage, { deliveries: { type: "string" }, connections: { type: "string" }, short: { type: "boolean" } });
 const deliveries = Math.ceil(numberFlag("deliveries", flags.deliveries, flags.short === true ? 4000 : 200_000));
 const connections = numberFlag("connections", flags.connections, 64);
+
+const machine = await lookAtMachine();
+console.log(describeMachine(machine));
 
 await using stack = new AsyncDisposableStack();
 const sinkPort = await freePort();
@@ -56,7 +60,7 @@ const figures = {
   readyAfterKillMs: round(readyMs),
   drain: { perSecond: round(drained.perSecond), firstAfterMs: round(drained.firstAfterMs), repeats: drained.repeats },
 };
-printResult("backlog", figures, {
+printResult("backlog", machine, figures, {
   "ingest end/start": round(filled.endPerSecond / filled.startPerSecond),
   "disk/body": round(restBytes / deliveries / filled.bodyBytes),
   "drain/ingest": round(drained.perSecond / filled.startPerSecond),

@@ -1,6 +1,7 @@
 import { type Delivered, measureDelivery } from "./delivery/measure-delivery.ts";
 import { type DeliverySide, type DeliverySideName, deliverySideNames, startDeliverySide } from "./delivery/sides.ts";
 import { numberFlag, readFlags } from "./flags.ts";
+import { describeMachine, lookAtMachine } from "./machine.ts";
 import { startChild } from "./process/start-child.ts";
 import { printResult, ratioOf, type Spread, spreadOf, table } from "./report.ts";
 
@@ -32,6 +33,9 @@ if (names.length === 0) {
   process.exit(2);
 }
 
+const machine = await lookAtMachine();
+console.log(describeMachine(machine));
+
 await using stack = new AsyncDisposableStack();
 const load = await startChild("load.ts");
 stack.defer(() => load.stop());
@@ -55,7 +59,7 @@ const rows = names.map((name) => {
 });
 const head = ["", "delivered/s", "spread", "p50 ms", "p99 ms", "repeats"];
 for (const line of ["", `Sustained; p50 and p99 from sent to delivered, at ${rate}/s`, ...table(head, rows), ""]) console.log(line);
-printResult("delivery", figures, ratios());
+printResult("delivery", machine, figures, ratios());
 
 interface SideFigures {
   readonly perSecond: Spread;

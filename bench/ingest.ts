@@ -3,6 +3,7 @@ import { measureSide, type Phase, poolSize, refusesForgery } from "./ingest/meas
 import { type Side, type SideName, sideNames, startSide } from "./ingest/sides.ts";
 import { describe, ratiosOf, summarise } from "./ingest/summary.ts";
 import type { RunResult } from "./load/run.ts";
+import { describeMachine, lookAtMachine } from "./machine.ts";
 import { startChild } from "./process/start-child.ts";
 import { printResult } from "./report.ts";
 
@@ -23,8 +24,8 @@ const flags = readFlags(usage, {
   short: { type: "boolean" },
 });
 const short = flags.short === true;
-const seconds = numberFlag("seconds", flags.seconds, short ? 1 : 5);
-const warmupSeconds = short ? 0.5 : 1;
+const seconds = numberFlag("seconds", flags.seconds, short ? 0.8 : 5);
+const warmupSeconds = short ? 0.4 : 1;
 const rounds = numberFlag("rounds", flags.rounds, short ? 1 : 3);
 const connections = numberFlag("connections", flags.connections, 64);
 const rate = numberFlag("rate", flags.rate, 5000);
@@ -36,6 +37,9 @@ if (names.length === 0) {
 
 const results = new Map<SideName, { closed: RunResult[]; open: RunResult[] }>(names.map((name) => [name, { closed: [], open: [] }]));
 const acknowledged = new Map<SideName, number>();
+
+const machine = await lookAtMachine();
+console.log(describeMachine(machine));
 
 await using stack = new AsyncDisposableStack();
 const load = await startChild("load.ts");
@@ -54,7 +58,7 @@ for (let round = 0; round < rounds; round += 1) {
 
 const figures = summarise(results);
 for (const line of describe(figures, { connections, rate })) console.log(line);
-printResult("ingest", figures, ratiosOf(results, rate));
+printResult("ingest", machine, figures, ratiosOf(results, rate));
 
 /** All sides once, with the same requests; who is first changes from round to round. */
 async function runRound(loop: "closed" | "open", round: number, phase: Phase): Promise<void> {

@@ -36,6 +36,6 @@ export function table(head: readonly string[], rows: readonly (readonly string[]
 }
 
 /** The last line of every bench, for programs to read. */
-export function printResult(bench: string, figures: object, ratios: object): void {
-  console.log(JSON.stringify({ bench, node: process.versions.node, figures, ratios }));
+export function printResult(bench: string, machine: object, figures: object, ratios: object): void {
+  console.log(JSON.stringify({ bench, machine, figures, ratios }));
 }

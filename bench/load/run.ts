@@ -58,6 +58,7 @@ export async function runLoad(spec: RunSpec, pool: RequestPool): Promise<RunResu
   let unanswered = 0;
   let measured = 0;
   let lost = 0;
+  let spinning = false;
   let startedAt = Number.POSITIVE_INFINITY;
   let measureFrom = Number.POSITIVE_INFINITY;
   let measureTo = Number.POSITIVE_INFINITY;
@@ -113,14 +114,24 @@ export async function runLoad(spec: RunSpec, pool: RequestPool): Promise<RunResu
     if (over(now)) settle();
     else if (spec.rate === null) send(connection, now);
     else if (dueAt(next) <= now) send(connection, dueAt(next));
-    else idle.push(connection);
+    else {
+      idle.push(connection);
+      spin();
+    }
   }
-  // Timers of Node are a millisecond coarse, which is as long as what is measured: the open loop spins instead.
+  // Timers of Node are a millisecond coarse, which is as long as what is measured: the open loop spins instead. But not while
+  // every connection waits for its answer: `go` sends what is due then, and spinning would take the core from a server that is behind.
   function offer(): void {
+    spinning = false;
     const now = performance.now();
     while (idle.length > 0 && !over(now) && dueAt(next) <= now) send(idle.pop() as Connection, dueAt(next));
     if (over(now)) settle();
-    else setImmediate(offer);
+    else if (idle.length > 0) spin();
+  }
+  function spin(): void {
+    if (spinning) return;
+    spinning = true;
+    setImmediate(offer);
   }
 
   startedAt = performance.now();
@@ -133,7 +144,6 @@ export async function runLoad(spec: RunSpec, pool: RequestPool): Promise<RunResu
     cpu.at = performance.now();
   }, spec.warmupMs);
   for (const connection of connections) go(connection, startedAt);
-  if (spec.rate !== null) offer();
   try {
     await finished;
   } finally {

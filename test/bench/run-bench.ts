@@ -3,6 +3,7 @@ import { fileURLToPath } from "node:url";
 
 export interface BenchResult {
   readonly bench: string;
+  readonly machine: { readonly cores: number; readonly syncMs: { readonly p50: number } };
   readonly figures: Readonly<Record<string, unknown>>;
   readonly ratios: Readonly<Record<string, unknown>>;
 }
