@@ -1,9 +1,11 @@
 import { defineConfig } from "vitest/config";
+import { ClosingLine } from "./setup/closing-line.ts";
 
 export default defineConfig({
   root: new URL("..", import.meta.url).pathname,
   test: {
     include: ["test/**/*.test.ts"],
+    reporters: ["default", new ClosingLine()],
     // The machines that run this have two cores, and many tests start processes of their own.
     maxWorkers: 2,
     testTimeout: 30_000,

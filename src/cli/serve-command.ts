@@ -5,6 +5,12 @@ import { warnings } from "../config/warnings.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { readSettings, settingsFailureText, withConfigOption } from "./settings-option.ts";
 
+/**
+ * A second signal means "now": what was not settled is sent again after the next start. One that comes
+ * this soon is the first again: Ctrl-C under `npm run` reaches the process from the terminal and from npm.
+ */
+const doubledSignalMs = 1_000;
+
 export function addServeCommand(program: Command, io: Io): void {
   withConfigOption(program.command("serve"))
     .description("Receive, track and deliver until told to stop")
@@ -51,8 +57,11 @@ Examples:
         }
       });
       await stopSignal();
-      // A second signal means now: what was not settled is sent again after the next start.
-      process.once("SIGTERM", () => process.exit(1)).once("SIGINT", () => process.exit(1));
+      const stoppedAt = performance.now();
+      const hurry = (): void => {
+        if (performance.now() - stoppedAt > doubledSignalMs) process.exit(1);
+      };
+      process.on("SIGTERM", hurry).on("SIGINT", hurry);
       await relay.close();
     });
 }
