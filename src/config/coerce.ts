@@ -1,7 +1,7 @@
 import type { z } from "zod";
-import { pathText, type SettingsPath } from "./fault.ts";
+import type { SettingsPath } from "./fault.ts";
 import { scalarOf } from "./substitute.ts";
-import type { Tree } from "./tree.ts";
+import { placeKey, type Tree } from "./tree.ts";
 
 /**
  * Gives the values that were one variable and nothing else the type they would have had, written in the
@@ -14,7 +14,7 @@ export function coerceVariables(tree: Tree, issues: readonly z.core.$ZodIssue[])
     if (tree.places.get(path)?.variable === "plain") change(tree.value, keys, (text) => scalarOf(text));
   }
   for (const issue of issues) {
-    if (issue.code !== "invalid_type" || (tree.places.get(pathText(issue.path))?.variable ?? "none") === "none") continue;
+    if (issue.code !== "invalid_type" || (tree.places.get(placeKey(issue.path))?.variable ?? "none") === "none") continue;
     const type = issue.expected === "boolean" ? "boolean" : issue.expected === "number" || issue.expected === "int" ? "number" : undefined;
     change(tree.value, issue.path, (text) => {
       const value = scalarOf(text);
@@ -33,7 +33,7 @@ function* conditionPaths(value: unknown): Generator<[string, SettingsPath]> {
 }
 
 function* leaves(value: unknown, path: SettingsPath): Generator<[string, SettingsPath]> {
-  if (typeof value !== "object" || value === null) yield [pathText(path), path];
+  if (typeof value !== "object" || value === null) yield [placeKey(path), path];
   else if (Array.isArray(value)) for (const [index, item] of value.entries()) yield* leaves(item, [...path, index]);
   else for (const [key, item] of Object.entries(value)) yield* leaves(item, [...path, key]);
 }

@@ -29,13 +29,16 @@ export function faultLine(fault: Fault): string {
   return `${place}${fault.path === "" ? "" : ` ${fault.path}`}: ${fault.message}${variables}`;
 }
 
-/** `["routes", 0, "to", "url"]` as `routes[0].to.url`; keys that would be unclear stand in brackets and quotes. */
+/**
+ * `["routes", 0, "to", "url"]` as `routes[0].to.url`. A key that looks like no key stands as `[…]`: where a `: `
+ * is missing, a secret may have become part of one.
+ */
 export function pathText(path: SettingsPath): string {
   let text = "";
-  for (const key of path) {
+  for (const key of path.map((part) => (typeof part === "symbol" ? "" : part))) {
     if (typeof key === "number") text += `[${key}]`;
-    else if (/^[A-Za-z_$][\w$-]*$/.test(String(key))) text += text === "" ? String(key) : `.${String(key)}`;
-    else text += `[${JSON.stringify(String(key))}]`;
+    else if (/^[A-Za-z_$][\w$-]{0,63}$/.test(key)) text += text === "" ? key : `.${key}`;
+    else text += /^[\w$.<-]{1,64}$/.test(key) ? `["${key}"]` : "[…]";
   }
   return text;
 }

@@ -27,14 +27,14 @@ export function sizeText(bytes: number): string {
   return bytes === 0 ? "0B" : inWholeUnits(bytes, size);
 }
 
-/** A rate per second as the settings write it, in the first unit that makes it whole: `50/s`, `5/m`; else a fraction an hour. */
+/** A rate per second as the settings write it, in the first unit that makes it whole: `50/s`, `5/m`; else as a fraction. */
 export function rateText(perSecond: number): string {
   for (const [unit, seconds] of rate) {
     const count = Math.round(perSecond * seconds);
     // 1/3600 × 3600 need not be 1 in floating point.
     if (count > 0 && Math.abs(count / seconds - perSecond) <= perSecond * 1e-12) return `${count}/${unit}`;
   }
-  return `${plainNumber(perSecond * 3600)}/h`;
+  return perSecond >= 1 ? `${plainNumber(perSecond)}/s` : `${plainNumber(perSecond * 3600)}/h`;
 }
 
 /** Without an exponent, which the settings do not take. */

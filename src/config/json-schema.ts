@@ -36,6 +36,7 @@ export function editorSchema(): JsonSchema {
   return { title: "wamid-relay settings", ...withVariables(inputSchema()) };
 }
 
+/** `kind` stays a word: it chooses the shape of a source, and a variable would fit every shape at once. */
 function withVariables(schema: JsonSchema): JsonSchema {
   const { $defs, properties, additionalProperties, items, anyOf, oneOf, ...rest } = schema;
   if (properties === undefined && items === undefined && anyOf === undefined && oneOf === undefined && isConstrainedScalar(schema)) {
@@ -48,7 +49,7 @@ function withVariables(schema: JsonSchema): JsonSchema {
   }
   return {
     ...rest,
-    ...(properties && { properties: mapValues(properties, withVariables) }),
+    ...(properties && { properties: mapValues(properties, (part, key) => (key === "kind" ? part : withVariables(part))) }),
     ...(additionalProperties !== undefined && {
       additionalProperties: typeof additionalProperties === "boolean" ? additionalProperties : withVariables(additionalProperties),
     }),
@@ -59,15 +60,15 @@ function withVariables(schema: JsonSchema): JsonSchema {
   };
 }
 
-/** True for a scalar that would refuse `${…}`. Words that choose the shape (`kind`) stay words, or two shapes would fit at once. */
+/** True for a scalar that would refuse `${…}`. */
 function isConstrainedScalar(schema: JsonSchema): boolean {
-  if (schema.$ref !== undefined || schema.const !== undefined || schema.type === undefined) return false;
+  if (schema.$ref !== undefined || schema.type === undefined) return false;
   if (schema.type === "string") return Object.keys(schema).some((key) => !["type", "title", "default"].includes(key));
   return schema.type === "number" || schema.type === "integer" || schema.type === "boolean";
 }
 
-function mapValues<A, B>(object: Readonly<Record<string, A>>, change: (value: A) => B): Record<string, B> {
-  return Object.fromEntries(Object.entries(object).map(([key, value]) => [key, change(value)]));
+function mapValues<A, B>(object: Readonly<Record<string, A>>, change: (value: A, key: string) => B): Record<string, B> {
+  return Object.fromEntries(Object.entries(object).map(([key, value]) => [key, change(value, key)]));
 }
 
 /** The shapes a schema stands for: references followed, alternatives side by side. */

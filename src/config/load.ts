@@ -6,7 +6,7 @@ import { type Fault, pathText, SettingsError } from "./fault.ts";
 import { goodParts } from "./parts.ts";
 import { type Settings, settingsSchema } from "./schema.ts";
 import type { Environment } from "./substitute.ts";
-import { type Finding, type Place, readTree, type Tree } from "./tree.ts";
+import { type Finding, type Place, placeKey, readTree, type Tree } from "./tree.ts";
 import { findingsOf, issueText } from "./wording.ts";
 
 /** Far more than any settings; a data file given by mistake must not be parsed for minutes. */
@@ -65,15 +65,15 @@ function dropEmptySections(top: Record<string, unknown>): void {
 
 /** A schema's own message may quote the value, as that of a regular expression does; one from the environment is not to be seen. */
 function withoutHidden(finding: Finding, places: ReadonlyMap<string, Place>): Finding {
-  const hidden = finding.mayQuote === true ? (places.get(pathText(finding.path))?.hidden ?? []) : [];
+  const hidden = finding.mayQuote === true ? (places.get(placeKey(finding.path))?.hidden ?? []) : [];
   if (!hidden.some((part) => finding.message.includes(part))) return finding;
   return { ...finding, message: "is not valid (the value comes from a variable and is not shown)" };
 }
 
 /** Leaves out what is wrong with a value only because reading it already failed, such as a URL whose variable is not set. */
 function withoutFollowing(findings: readonly Finding[], tree: Tree): Finding[] {
-  const failed = new Set(tree.findings.map((finding) => pathText(finding.path)));
-  return findings.filter((finding, index) => index < tree.findings.length || !failed.has(pathText(finding.path)));
+  const failed = new Set(tree.findings.map((finding) => placeKey(finding.path)));
+  return findings.filter((finding, index) => index < tree.findings.length || !failed.has(placeKey(finding.path)));
 }
 
 function toFaults(findings: readonly Finding[], tree: Tree, file: string): Fault[] {
@@ -96,7 +96,7 @@ function toFaults(findings: readonly Finding[], tree: Tree, file: string): Fault
 /** The place of a path or, when it is not in the file, of the nearest part above it that is. */
 function placeOf(finding: Finding, places: ReadonlyMap<string, Place>): Place {
   for (let length = finding.path.length; length >= 0; length--) {
-    const place = places.get(pathText(finding.path.slice(0, length)));
+    const place = places.get(placeKey(finding.path.slice(0, length)));
     if (place !== undefined) return place;
   }
   return { offset: 0, keyOffset: 0, origins: [], hidden: [], variable: "none" };

@@ -62,5 +62,5 @@ function withoutCredentials(text: string, key: string | undefined): string {
 
 /** So that what is printed loads again as the same text. */
 function escapeVariables(text: string): string {
-  return text.replaceAll("${", "$${");
+  return text.replaceAll("${", () => "$${");
 }

@@ -1,5 +1,5 @@
 import { type Alias, type Document, isAlias, isMap, isScalar, isSeq, LineCounter, type Node, type Pair, parseDocument } from "yaml";
-import { pathText, type SettingsPath } from "./fault.ts";
+import type { SettingsPath } from "./fault.ts";
 import { type Environment, substitute } from "./substitute.ts";
 import { yamlErrorText } from "./yaml-errors.ts";
 
@@ -29,12 +29,17 @@ export interface Finding {
 /** A settings file as plain values, with the place of each. */
 export interface Tree {
   readonly value: unknown;
-  /** By `pathText`. */
+  /** By {@link placeKey}. */
   readonly places: ReadonlyMap<string, Place>;
   readonly findings: readonly Finding[];
   readonly lines: LineCounter;
   /** False when the YAML itself is broken, or refused: the value is then of no use. */
   readonly readable: boolean;
+}
+
+/** The key of a path in `places`. */
+export function placeKey(path: SettingsPath): string {
+  return JSON.stringify(path);
 }
 
 /** Deepest nesting taken; the settings need some ten, and `where` conditions a few more. */
@@ -83,7 +88,7 @@ function createReader(env: Environment, findings: Finding[], lines: LineCounter)
   function read(node: unknown, path: SettingsPath, key: Node | undefined): unknown {
     const offset = (isScalar(node) ? node.range?.[0] : undefined) ?? key?.range?.[0] ?? (node as Node | null)?.range?.[0] ?? 0;
     const find = (message: string, at = offset) => void findings.push({ path, message, offset: at });
-    places.set(pathText(path), { offset, keyOffset: key?.range?.[0] ?? offset, origins: [], hidden: [], variable: "none" });
+    places.set(placeKey(path), { offset, keyOffset: key?.range?.[0] ?? offset, origins: [], hidden: [], variable: "none" });
     if (refused) return undefined;
     if (path.length > deepest || (expanding > 0 && ++aliased > mostAliased)) {
       refused = true;
@@ -132,16 +137,16 @@ function createReader(env: Environment, findings: Finding[], lines: LineCounter)
   }
 
   function firstLine(path: SettingsPath): string {
-    return `on line ${lines.linePos(places.get(pathText(path))?.offset ?? 0).line}`;
+    return `on line ${lines.linePos(places.get(placeKey(path))?.offset ?? 0).line}`;
   }
 
   function readText(text: string, quoted: boolean, path: SettingsPath, offset: number): string {
     const filled = substitute(text, env);
     for (const message of filled.problems) findings.push({ path, message, offset });
     const variable = filled.whole && filled.problems.length === 0 ? (quoted ? "quoted" : "plain") : "none";
-    const keyOffset = places.get(pathText(path))?.keyOffset ?? offset;
+    const keyOffset = places.get(placeKey(path))?.keyOffset ?? offset;
     const hidden = filled.hidden.filter((part) => part !== "");
-    places.set(pathText(path), { offset, keyOffset, origins: filled.origins, hidden, variable });
+    places.set(placeKey(path), { offset, keyOffset, origins: filled.origins, hidden, variable });
     return filled.text;
   }
 

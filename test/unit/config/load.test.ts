@@ -1,3 +1,4 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: variables of settings look like those of templates
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -56,10 +57,7 @@ describe("broken YAML", () => {
     ["log: {}\n---\nlog: {}", "relay.yaml:2:1: begins a second document (---); the settings are one"],
     ["server:\n  host: !secret x", "relay.yaml:2:9: has a tag (!…) that means nothing here"],
     ["? [a]\n: b", "relay.yaml:1:3: has a key that is not plain text"],
-    [
-      "server: { port: ${PORT} }",
-      'relay.yaml:1:18: is not valid YAML; inside { } and [ ] a variable must be in quotes: "${NAME}"',
-    ],
+    ["server: { port: ${PORT} }", 'relay.yaml:1:18: is not valid YAML; inside { } and [ ] a variable must be in quotes: "${NAME}"'],
   ])("%j", (text, line) => {
     expect(faultsOf(text)).toEqual([line]);
   });
@@ -154,7 +152,7 @@ routes:
       "relay.yaml:4:14 server.bodyLimit: must be a size (like 512B, 256KiB, 1MiB)",
       "relay.yaml:5:16 server.maxInFlight: must be a whole number, not a fraction",
       "relay.yaml:6:16 server.trustProxy[0]: is not an address, a range such as 10.0.0.0/8, loopback, linklocal or uniquelocal",
-      'relay.yaml:7:13 accounts["a b"]: is not a name (letters, digits, . _ -, at most 64)',
+      "relay.yaml:7:13 accounts[…]: is not a name (letters, digits, . _ -, at most 64)",
       "relay.yaml:8:21 control.tokens[0].token: is missing",
       "relay.yaml:8:32 control.tokens[0].scopes: must have at least one entry",
       "relay.yaml:9:15 log.level: must be one of trace, debug, info, warn, error, fatal, silent (did you mean warn?)",

@@ -1,0 +1,110 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: variables of settings look like those of templates
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Command } from "commander";
+import { afterAll, expect, test } from "vitest";
+import type { Io } from "../../../src/cli/io.ts";
+import { main } from "../../../src/cli/main.ts";
+import { defaultSettingsPath, readSettings, withConfigOption } from "../../../src/cli/settings-option.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "wamid-relay-cli-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+async function run(argv: readonly string[], env: Readonly<Record<string, string>> = {}) {
+  const out: string[] = [];
+  const err: string[] = [];
+  const io: Io = {
+    out: (line) => void out.push(line),
+    err: (line) => void err.push(line),
+    isTerminal: false,
+    env,
+    readStdin: () => Promise.resolve(Buffer.alloc(0)),
+  };
+  const code = await main(argv, io);
+  return { code, out: out.join("\n"), err: err.join("\n"), io };
+}
+
+function file(name: string, text: string): string {
+  const path = join(folder, name);
+  writeFileSync(path, text);
+  return path;
+}
+
+const good = file("good.yaml", 'log: { level: warn }\nstorage: { path: "${P:-x.db}" }\n');
+const bad = file("bad.yaml", "server:\n  port: ${PORT}\nlogs: {}\n");
+
+test("config check says what is there, with warnings apart, and exits 0", async () => {
+  const { code, out, err } = await run(["config", "check", "--config", good]);
+  expect({ code, out }).toEqual({ code: 0, out: `${good} is valid: 0 accounts, 0 sources, 0 routes` });
+  expect(err).toMatch(/^warning: sources: there are none/);
+});
+
+test("config check gives one line a fault, with its place, and exits 1", async () => {
+  const { code, out, err } = await run(["config", "check", "--config", bad], { PORT: "x" });
+  expect({ code, out }).toEqual({ code: 1, out: "" });
+  expect(err.split("\n")).toEqual([
+    `wamid-relay: the settings in ${bad} have 2 faults:`,
+    `${bad}:2:9 server.port: must be a number, not text (from \${PORT})`,
+    `${bad}:3:1 logs: is no setting (did you mean log?)`,
+  ]);
+});
+
+test("config check --json gives faults and warnings to programs", async () => {
+  const failed = await run(["config", "check", "--json", "--config", bad], { PORT: "x" });
+  expect(failed.code).toBe(1);
+  expect(JSON.parse(failed.out)).toEqual({
+    ok: false,
+    faults: [
+      { path: "server.port", message: "must be a number, not text", source: `${bad}:2:9 from \${PORT}` },
+      { path: "logs", message: "is no setting (did you mean log?)", source: `${bad}:3:1` },
+    ],
+    warnings: [],
+  });
+  const passed = await run(["config", "check", "--json", "--config", good]);
+  expect(JSON.parse(passed.out)).toMatchObject({ ok: true, faults: [], warnings: [{ path: "sources" }, { path: "control.tokens" }] });
+  expect(passed.err).toBe("");
+});
+
+test("config print shows the settings in effect, and the faults when there are any", async () => {
+  const yaml = await run(["config", "print", "--config", good], { P: "y.db" });
+  expect(yaml).toMatchObject({ code: 0, err: "" });
+  expect(yaml.out).toContain("path: y.db");
+  const json = await run(["config", "print", "--json", "--config", good]);
+  expect(JSON.parse(json.out)).toMatchObject({ log: { level: "warn", pii: "masked" }, retention: { events: "30d" } });
+  expect(await run(["config", "print", "--config", bad], { PORT: "1" })).toMatchObject({ code: 1, out: "" });
+});
+
+test("config schema writes, checks and prints the same text", async () => {
+  const path = join(folder, "schema.json");
+  expect((await run(["config", "schema", "--check", path])).err).toMatch(/cannot read .*: ENOENT$/);
+  expect(await run(["config", "schema", "--out", path])).toMatchObject({ code: 0, out: "" });
+  expect(await run(["config", "schema", "--check", path])).toMatchObject({ code: 0, err: "" });
+  expect(`${(await run(["config", "schema"])).out}\n`).toBe(readFileSync(path, "utf8"));
+  writeFileSync(path, readFileSync(path, "utf8").replace("8080", "8081"));
+  const stale = await run(["config", "schema", "--check", path]);
+  expect(stale.code).toBe(1);
+  expect(stale.err).toContain("npm run generate");
+});
+
+test("config/relay.schema.json is the schema of the settings", async () => {
+  const path = new URL("../../../config/relay.schema.json", import.meta.url).pathname;
+  expect(await run(["config", "schema", "--check", path])).toMatchObject({ code: 0, err: "" });
+});
+
+test("help has examples; a wrong option is exit code 2", async () => {
+  for (const command of ["check", "print", "schema"]) {
+    const { code, out } = await run(["config", command, "--help"]);
+    expect({ command, code }).toEqual({ command, code: 0 });
+    expect(out).toContain("Examples:");
+  }
+  expect((await run(["config", "check", "--colour"])).code).toBe(2);
+});
+
+test("other commands get --config with its default, and a CommandFailed with every fault", async () => {
+  const command = withConfigOption(new Command("x")).parse([], { from: "user" });
+  expect(command.opts()).toEqual({ config: defaultSettingsPath });
+  const { io } = await run(["--version"], { PORT: "x" });
+  expect(readSettings(good, io).log.level).toBe("warn");
+  expect(() => readSettings(bad, io)).toThrow(/^the settings in .* have 2 faults:\n.*server\.port: .*\n.*logs: is no setting/);
+});

@@ -1,0 +1,96 @@
+import { readFileSync } from "node:fs";
+import { expect, test } from "vitest";
+import { inputSchema, type JsonSchema, shapesOf } from "../../../src/config/json-schema.ts";
+import { parseSettings } from "../../../src/config/load.ts";
+import { whereOperators } from "../../../src/route/where-settings.ts";
+import { faultsOf } from "./faults-of.ts";
+
+const root = new URL("../../../", import.meta.url);
+const docs = readFileSync(new URL("docs/settings.md", root), "utf8");
+
+/** Settings by the name that the page gives them: what stands under a `to` is documented once, as `to.…`. */
+function* settingsOf(schema: JsonSchema, path: string): Generator<[string, JsonSchema]> {
+  // Conditions go on without end; their operators are looked at below.
+  if (/\.(where|metadata|headers)$/.test(path)) return;
+  for (const shape of shapesOf(schema)) {
+    for (const [key, value] of Object.entries(shape.properties ?? {})) {
+      const name = path === "" ? key : `${path}.${key}`;
+      yield [name, value];
+      yield* settingsOf(value, name.endsWith("].to") || name.endsWith(">.to") ? "to" : name);
+    }
+    if (typeof shape.additionalProperties === "object") yield* settingsOf(shape.additionalProperties, `${path}.<name>`);
+    if (shape.items !== undefined) yield* settingsOf(shape.items, `${path}[]`);
+  }
+}
+
+const settings = new Map(settingsOf(inputSchema(), ""));
+const rows = new Map(
+  [...docs.matchAll(/^\| `([^`]+)` \| (.+?) \| (.+?) \| (.+?) \|$/gm)].map(([, name, type, fallback, meaning]) => [
+    name,
+    { type, fallback, meaning },
+  ]),
+);
+
+test("the walk finds settings at every depth", () => {
+  for (const name of ["server.port", "sources.<name>.signature.secrets", "routes[].match.events", "to.retry.jitter", "to.url"]) {
+    expect([...settings.keys()]).toContain(name);
+  }
+  expect(rows.size).toBeGreaterThan(60);
+});
+
+test("every setting of the schema is in docs/settings.md", () => {
+  const sections = new Set(Object.keys(inputSchema().properties ?? {}));
+  for (const section of sections) expect(docs).toContain(`## \`${section}\``);
+  expect([...settings.keys()].filter((name) => !sections.has(name) && !rows.has(name))).toEqual([]);
+});
+
+test("docs/settings.md has no setting that the schema has not", () => {
+  expect([...rows.keys()].filter((name) => !settings.has(name as string))).toEqual([]);
+});
+
+test("the defaults and choices in docs/settings.md are those of the schema", () => {
+  for (const [name, { type, fallback }] of rows) {
+    const schema = settings.get(name as string);
+    const value = schema?.default;
+    if (value !== undefined && typeof value !== "object") expect(`${name} ${fallback}`).toBe(`${name} \`${value}\``);
+    const choices = schema?.enum ?? schema?.items?.enum ?? [];
+    for (const choice of choices) expect(`${name} ${type}`).toContain(`\`${choice}\``);
+  }
+});
+
+test("every operator of a condition is in docs/settings.md", () => {
+  for (const operator of [...whereOperators, "$or", "$and", "$not"]) expect(docs).toContain(`\`${operator}\``);
+});
+
+const variables = ["ORDERS_TOKEN", "SHOP_SECRET", "NEW_SECRET", "OLD_SECRET", "WEBHOOK_SECRET", "ATS_TOKEN", "CRM_SECRET"];
+const blocks = [...docs.matchAll(/^```yaml\n([\s\S]*?)^```$/gm)].map(([, text]) => text as string);
+
+test("every YAML block in docs/settings.md loads", () => {
+  expect(blocks.length).toBeGreaterThanOrEqual(3);
+  const env = Object.fromEntries(variables.map((name) => [name, `${name}-of-the-test`]));
+  for (const block of blocks) expect(faultsOf(block, env)).toEqual([]);
+});
+
+test("config/relay.yaml loads with its three variables, and asks for each of them when it is not set", () => {
+  const text = readFileSync(new URL("config/relay.yaml", root), "utf8");
+  const env = { WEBHOOK_SECRET: "w", RELAY_TOKEN: "0123456789abcdef", CRM_SECRET: "c" };
+  const loaded = parseSettings(text, "config/relay.yaml", env);
+  expect([Object.keys(loaded.sources), loaded.routes.map(({ name }) => name)]).toEqual([["main"], ["failures-to-crm"]]);
+  expect(parseSettings(text, "config/relay.yaml", { ...env, PORT: "9000" }).server.port).toBe(9000);
+  for (const name of Object.keys(env)) {
+    expect(faultsOf(text, { ...env, [name]: undefined })).toEqual([expect.stringContaining(`needs the environment variable ${name}`)]);
+  }
+  expect(text.split("\n", 1)[0]).toBe("# yaml-language-server: $schema=./relay.schema.json");
+});
+
+test("what is commented out in config/relay.yaml loads too, once it is not", () => {
+  const text = readFileSync(new URL("config/relay.yaml", root), "utf8");
+  const env = { WEBHOOK_SECRET: "w", RELAY_TOKEN: "0123456789abcdef", CRM_SECRET: "c", ATS_TOKEN: "a", MESSAGING_API_KEY: "k" };
+  // Lines that are settings, and not sentences: `# key: …` and `# - key: …`, at any depth.
+  const opened = text.replace(/^( *)# ( *(?:- )?[a-zA-Z]+:(?: [^ ].*)?)$/gm, "$1$2");
+  const loaded = parseSettings(opened, "opened", env);
+  expect(Object.keys(loaded.sources)).toEqual(["main", "flows"]);
+  expect(loaded.routes.map(({ name }) => name)).toEqual(["failures-to-crm", "everything-to-archive"]);
+  expect(loaded.accounts["main"]?.apiKey?.reveal()).toBe("k");
+  expect(loaded.server.trustProxy).toEqual(["loopback", "10.0.0.0/8"]);
+});

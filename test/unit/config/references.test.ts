@@ -1,0 +1,167 @@
+import { describe, expect, test } from "vitest";
+import { parseSettings } from "../../../src/config/load.ts";
+import { warnings } from "../../../src/config/warnings.ts";
+import { faultsOf } from "./faults-of.ts";
+
+/** The faults without their place, each as `path: message`. */
+const between = (text: string, env: Record<string, string> = {}) => faultsOf(text, env).map((line) => line.replace(/^\S+ /, ""));
+
+const signature = 'signature: { service: acme, secrets: ["one"] }';
+const to = 'to: { url: "https://a.example" }';
+
+describe("names", () => {
+  test("accounts and sources that routes and sources name must be there", () => {
+    const text = `
+accounts: { main: {} }
+sources:
+  main: { account: mian, ${signature} }
+  other: { account: elsewhere, ${signature} }
+routes:
+  - { name: r, ${to}, match: { sources: [main, othr], accounts: [xyz] } }`;
+    expect(between(text)).toEqual([
+      "sources.main.account: names no account of this file (did you mean main?)",
+      "sources.other.account: names no account of this file (there are: main)",
+      "routes[0].match.sources[1]: names no source of this file (did you mean other?)",
+      "routes[0].match.accounts[0]: names no account of this file (there are: main)",
+    ]);
+    expect(between(`sources: { s: { account: constructor, ${signature} } }`)).toEqual([
+      "sources.s.account: names no account of this file (accounts is empty)",
+    ]);
+  });
+
+  test("a part with faults of its own still has its name, and hides no fault between the others", () => {
+    const text = `
+accounts: { main: { plan: huge } }
+sources: { main: { account: main, ${signature}, fields: 3 } }
+routes:
+  - { name: r, ${to}, match: { sources: [main] } }
+  - { name: r, ${to}, match: { sources: [none] } }`;
+    expect(between(text)).toEqual([
+      "accounts.main.plan: must be one of escala, enterprise",
+      "sources.main.fields: must be a mapping, not a number",
+      "routes[1].name: is the name of routes[0] too; names of routes are unique",
+      "routes[1].match.sources[0]: names no source of this file (there are: main)",
+    ]);
+  });
+});
+
+describe("sources", () => {
+  const source = (rest: string) => between(`accounts: { m: {} }\nsources: { s: { account: m, ${rest} } }`);
+
+  test("proxy needs to, ack must not have it", () => {
+    const flow = `kind: automation-request, ${signature}`;
+    expect(source(`${flow}, mode: proxy`)).toEqual(["sources.s.to: is missing: with mode proxy, it says where the request goes"]);
+    expect(source(`${flow}, ${to}`)).toEqual(["sources.s.to: is for mode proxy; with mode ack, routes say where events go"]);
+    expect(source(`${flow}, mode: proxy, ${to}`)).toEqual([]);
+    expect(source(`${flow}, mode: proxy, to: { url: "http://10.1.2.3" }`)).toEqual([expect.stringContaining("allowPrivate: true")]);
+    expect(source(`${flow}, mode: proxy, to: { url: "https://a.example", timeout: 10s }`)).toEqual([expect.stringContaining("9500ms")]);
+  });
+
+  test("service, header, or a preset that brings a header", () => {
+    const signed = (axes: string) => source(`signature: { secrets: ["one"]${axes} }`);
+    const missing = [expect.stringMatching(/^sources\.s\.signature\.header: is needed \(or service/)];
+    expect(signed("")).toEqual(missing);
+    expect(signed(", preset: plain")).toEqual(missing);
+    for (const axes of [", service: a", ", header: x-b", ", preset: meta", ", preset: stripe"]) expect(signed(axes)).toEqual([]);
+  });
+
+  test("a tolerance needs a timestamp that is signed", () => {
+    const signed = (axes: string) => source(`signature: { service: a, secrets: ["one"], tolerance: 5m${axes} }`);
+    expect(signed("")).toEqual([expect.stringMatching(/^sources\.s\.signature\.tolerance: /)]);
+    expect(signed(', timestampHeader: x-t, content: "{timestamp}.{body}"')).toEqual([]);
+    expect(signed(", preset: slack")).toEqual([]);
+  });
+
+  test("the same secret twice, and one that is not in its encoding", () => {
+    expect(source('signature: { service: a, secrets: ["one", "two", "one"] }')).toEqual([
+      "sources.s.signature.secrets[2]: is the same secret as secrets[0]",
+    ]);
+    expect(source('signature: { service: a, secretEncoding: hex, secrets: ["abcd", "xyz"] }')).toEqual([
+      "sources.s.signature.secrets[1]: is not in the encoding that secretEncoding says (hex)",
+    ]);
+  });
+});
+
+describe("control tokens", () => {
+  test("short ones, and names and tokens that are there twice", () => {
+    const token = (name: string, text: string) => `{ name: ${name}, token: "${text}", scopes: [read] }`;
+    const long = "0123456789abcdef";
+    expect(between(`control: { tokens: [${token("a", long)}, ${token("b", long)}, ${token("a", "0123456789abcde")}] }`)).toEqual([
+      "control.tokens[1].token: is the token of control.tokens[0] too",
+      "control.tokens[2].name: is the name of control.tokens[0] too",
+      expect.stringMatching(/^control\.tokens\[2\]\.token: is shorter than 16 characters/),
+    ]);
+  });
+});
+
+describe("destinations", () => {
+  const route = (url: string, rest = "") => between(`routes: [{ name: r, to: { url: "${url}"${rest} } }]`);
+
+  test.each([
+    "http://localhost:3000",
+    "http://LOCALHOST.",
+    "http://a.localhost",
+    "http://127.0.0.1",
+    "http://127.1",
+    "http://0x7f000001",
+    "http://2130706433",
+    "http://10.0.0.1",
+    "http://172.16.0.1",
+    "http://192.168.1.1",
+    "http://169.254.169.254/latest",
+    "http://100.64.0.1",
+    "http://0.0.0.0",
+    "http://[::1]",
+    "http://[::]",
+    "http://[fd00::1]",
+    "http://[fe80::1]",
+    "http://[::ffff:10.0.0.1]",
+    "http://[64:ff9b::a00:1]",
+  ])("%s needs allowPrivate", (url) => {
+    expect(route(url)).toEqual([expect.stringMatching(/^routes\[0\]\.to\.url: .* allowPrivate: true/)]);
+    expect(route(url, ", allowPrivate: true")).toEqual([]);
+  });
+
+  test.each(["https://8.8.8.8", "https://[2606:4700::1111]", "https://localhost.example", "https://10.example"])("%s does not", (url) => {
+    expect(route(url)).toEqual([]);
+  });
+
+  test("a signature passed through cannot verify over an enriched payload", () => {
+    const text = (payload: string) => `routes: [{ name: r, payload: ${payload}, to: { url: "https://a.example", passSignature: true } }]`;
+    expect(between(text("original"))).toEqual([]);
+    expect(between(text("enriched"))).toEqual([expect.stringMatching(/^routes\[0\]\.to\.passSignature: could never verify/)]);
+  });
+});
+
+describe("warnings", () => {
+  const warned = (text: string) => warnings(parseSettings(text, "f", {})).map(({ path }) => path);
+  const complete = `
+accounts: { m: {} }
+sources: { s: { account: m, ${signature} } }
+control: { tokens: [{ name: a, token: 0123456789abcdef, scopes: [read] }] }
+routes: [{ name: r, to: { url: "https://a.example", secret: x } }]`;
+
+  test("none for complete settings", () => {
+    expect(warned(complete)).toEqual([]);
+  });
+
+  test("no sources, routes or tokens", () => {
+    expect(warned("log: { level: info }")).toEqual(["sources", "control.tokens"]);
+    expect(warned(complete.replace(/routes: .*/, ""))).toEqual(["routes"]);
+  });
+
+  test("events kept for less time than attempts go on, to the millisecond", () => {
+    const kept = (retention: string) =>
+      warned(`${complete.replace("secret: x", "secret: x, retry: { schedule: [0s, 10h], jitter: 0.1 }")}\nretention: { ${retention} }`);
+    expect(kept("events: 11h, deliveries: 11h")).toEqual([]);
+    expect(kept("events: 39599s, deliveries: 11h")).toEqual(["routes[0].to.retry.schedule"]);
+    expect(kept("events: 1h, deliveries: 1h")).toHaveLength(2);
+  });
+
+  test("plain http to the outside, nothing that proves the relay, an account without source, clear logs", () => {
+    expect(warned(complete.replace("https:", "http:"))).toEqual(["routes[0].to.url"]);
+    expect(warned(complete.replace(", secret: x", ""))).toEqual(["routes[0].to"]);
+    expect(warned(complete.replace("m: {}", "m: {}, n: {}"))).toEqual(["accounts.n"]);
+    expect(warned(`${complete}\nlog: { pii: clear }`)).toEqual(["log.pii"]);
+  });
+});
