@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { Secret, secretSchema } from "../event/secret.ts";
+import { decodeKey } from "../event/signature-bytes.ts";
 import { durationSchema, rateSchema } from "../event/units.ts";
 
 /** `original`: the very bytes received; `enriched`: the same with a `relay` object added. */
@@ -28,6 +29,15 @@ const headersSchema = z.record(
     .transform((value) => new Secret(value)),
 );
 
+function isSigningSecret(secret: Secret): boolean {
+  const text = secret.reveal();
+  try {
+    return !text.startsWith("whsec_") || decodeKey(text, "whsec").length > 0;
+  } catch {
+    return false;
+  }
+}
+
 function hasCredentials(url: string): boolean {
   const parsed = URL.parse(url);
   return parsed !== null && (parsed.username !== "" || parsed.password !== "");
@@ -39,7 +49,7 @@ export const urlDestinationSchema = z.strictObject({
     .url({ protocol: /^https?$/, error: "is not an http or https URL" })
     .refine((text) => !hasCredentials(text), "holds a user or password; put them into headers (authorization)"),
   /** Signs in the Standard Webhooks way; `whsec_…` (base64 after it) or plain text. */
-  secret: secretSchema.refine((secret) => secret.reveal() !== "whsec_", "has nothing after whsec_").optional(),
+  secret: secretSchema.refine((secret) => isSigningSecret(secret), "is not base64 after whsec_").optional(),
   headers: headersSchema.default({}),
   /** Pass the original signature headers through (bytes must be `payload: original` to verify). */
   passSignature: z.boolean().default(false),

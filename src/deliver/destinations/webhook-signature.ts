@@ -1,13 +1,13 @@
 import { createHmac, createSecretKey, type KeyObject } from "node:crypto";
 import type { Secret } from "../../event/secret.ts";
+import { decodeKey } from "../../event/signature-bytes.ts";
 
 const prefix = "whsec_";
 
-/** The key of a Standard Webhooks secret: the base64 after `whsec_`, else the text's UTF-8 bytes. */
+/** The key of a Standard Webhooks secret: the base64 after `whsec_`, else the text's UTF-8 bytes. Throws a RangeError on bad base64: a slip must not sign with another key. */
 export function signingKey(secret: Secret): KeyObject {
   const text = secret.reveal();
-  const bytes = text.startsWith(prefix) ? Buffer.from(text.slice(prefix.length), "base64") : Buffer.from(text, "utf8");
-  return createSecretKey(bytes);
+  return createSecretKey(decodeKey(text, text.startsWith(prefix) ? "whsec" : "utf8"));
 }
 
 /** The value of `webhook-signature` (Standard Webhooks 1.0): `v1,` and the base64 HMAC-SHA256 over `{id}.{timestamp}.{body}`. */
