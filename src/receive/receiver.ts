@@ -44,7 +44,7 @@ export interface Receiver {
   handle(request: IncomingMessage, response: ServerResponse): boolean;
   /** Other sources and secrets; requests under way finish under the old ones. */
   reload(sources: readonly InboundSource[]): void;
-  /** From now on every new request is answered 503. */
+  /** From now on every new request is answered 503, and connections are closed with the answer. */
   drain(): void;
   inFlight(): number;
 }
@@ -85,6 +85,11 @@ export function createReceiver(parts: ReceiverParts): Receiver {
     // Compared as it stands: no decoding and no dot segments, so a path can mean one source only.
     const name = query === -1 ? url.slice(prefix.length) : url.slice(prefix.length, query);
     const endpoint = endpoints.get(name);
+    if (isDraining) {
+      // Read to its end first: the connection is closed with the answer, and a reset would overtake it.
+      request.resume().once("end", () => send(response, draining, true));
+      return true;
+    }
     const early = refuseEarly(endpoint, request);
     if (early !== null || endpoint === undefined) {
       // Not closed: what is still coming in of the body is read and dropped (bounded by the request timeout), because a
@@ -114,7 +119,6 @@ export function createReceiver(parts: ReceiverParts): Receiver {
       return unknownSource;
     }
     if (request.method !== "POST") return postOnly;
-    if (isDraining) return draining;
     if (inFlight >= limits.maxInFlight) {
       hooks.received(endpoint.source.name, "overloaded");
       return overloaded;
@@ -138,7 +142,8 @@ export function createReceiver(parts: ReceiverParts): Receiver {
     else {
       accepting.event(proved.event).then((outcome) => {
         hooks.received(source.name, outcome);
-        send(response, outcome === "accepted" ? accepted : duplicate);
+        // Draining, the connection goes with its last answer: one kept alive would hold up the end.
+        send(response, outcome === "accepted" ? accepted : duplicate, isDraining);
       }, fail);
     }
   }
