@@ -1,0 +1,105 @@
+import { expect, test } from "vitest";
+import type { Arrival } from "../../src/sandbox/arrivals.ts";
+import { bodyOf, type SandboxEvent } from "../../src/sandbox/events.ts";
+import { unexpectedOfEvents } from "../../src/sandbox/expected-answers.ts";
+import type { Post } from "../../src/sandbox/post.ts";
+import { openDownstream } from "../harness/downstream.ts";
+import { createMessages, postOf } from "../harness/posts.ts";
+import { type RelayProcess, startRelay } from "../harness/relay-process.ts";
+import { routeTo } from "../harness/relay-settings.ts";
+import { openSender, untilItIsBack } from "../harness/sender.ts";
+import { rowsOf } from "../harness/store-rows.ts";
+import { until } from "../harness/until.ts";
+
+const connections = 50;
+const paths = ["/one", "/two"];
+
+async function startWithTwoRoutes() {
+  const downstream = await openDownstream({ keepBodies: false });
+  const routes = paths.map((path) => routeTo(`${downstream.url}${path}`, { name: path.slice(1) }));
+  return { downstream, relay: await startRelay({ settings: { routes, log: { level: "warn" } } }) };
+}
+
+/** Each event as many times as there are connections, one after the other: all copies are under way at once. */
+function* copies(events: readonly SandboxEvent[], bodyAt = (event: SandboxEvent, _copy: number) => bodyOf(event)): Generator<Post> {
+  for (const event of events) for (let copy = 0; copy < connections; copy += 1) yield postOf(event, bodyAt(event, copy));
+}
+
+const idsAt = (arrivals: readonly Arrival[], path: string) =>
+  arrivals.filter((arrival) => arrival.path === path).map(({ deliveryId }) => deliveryId);
+
+function storedOf(relay: RelayProcess) {
+  return {
+    events: rowsOf<{ n: number; ids: number }>(relay.storePath, "SELECT count(*) AS n, count(DISTINCT id) AS ids FROM events")[0],
+    deliveries: rowsOf<{ n: number }>(relay.storePath, "SELECT count(*) AS n FROM deliveries GROUP BY route ORDER BY route").map(
+      ({ n }) => n,
+    ),
+  };
+}
+
+test("an event posted 50 times at once, on 50 connections, is one event and one delivery per route", async () => {
+  const { downstream, relay } = await startWithTwoRoutes();
+  const messages = createMessages("duplicates");
+  const events = Array.from({ length: 80 }, messages.event);
+  const sender = openSender(relay, { concurrency: connections });
+  const summary = await sender.run(copies(events));
+  expect(summary).toMatchObject({ posts: 80 * connections, accepted: 80, duplicate: 80 * (connections - 1) });
+  expect(unexpectedOfEvents(sender.acknowledged)).toEqual([]);
+
+  await until("every delivery is made", () => downstream.counts().taken === 160);
+  expect(storedOf(relay)).toEqual({ events: { n: 80, ids: 80 }, deliveries: [80, 80] });
+  const counted = rowsOf<{ n: number; conflicts: number }>(
+    relay.storePath,
+    "SELECT sum(duplicates) AS n, sum(conflicts) AS conflicts FROM events",
+  );
+  expect(counted).toEqual([{ n: 80 * (connections - 1), conflicts: 0 }]);
+  for (const path of paths) {
+    const ids = idsAt(downstream.arrivals, path);
+    expect(new Set(ids).size).toBe(80);
+    // Nothing failed and nobody crashed, so at least once is exactly once.
+    expect(ids.length).toBe(80);
+  }
+
+  // The pipe is alive: something new still gets through.
+  expect(await sender.post(postOf(messages.event()))).toMatchObject({ answer: "accepted" });
+  await until("the new one is delivered", () => downstream.counts().taken === 162);
+});
+
+test("the same over a restart in the middle, in order and by kill -9", async () => {
+  const { downstream, relay } = await startWithTwoRoutes();
+  const events = Array.from({ length: 120 }, createMessages("duplicates over restarts").event);
+  const sender = openSender(relay, { concurrency: connections, retry: untilItIsBack });
+  let posted = 0;
+  const whenPosted = (count: number) => until(`${count} posts are answered`, () => posted >= count, 30_000);
+  const running = sender.run(copies(events), { onResult: () => (posted += 1) });
+  await whenPosted(1_200);
+  expect((await relay.stop()).code).toBe(0);
+  await relay.start();
+  await whenPosted(3_600);
+  await relay.kill9();
+  await relay.start();
+  const summary = await running;
+
+  expect(summary.accepted + summary.duplicate).toBe(120 * connections);
+  expect(unexpectedOfEvents(sender.acknowledged)).toEqual([]);
+  await until("every delivery is made", () => paths.every((path) => new Set(idsAt(downstream.arrivals, path)).size === 120));
+  expect(storedOf(relay)).toEqual({ events: { n: 120, ids: 120 }, deliveries: [120, 120] });
+  // A restarted relay still knows each id.
+  expect((await sender.run(copies(events.slice(0, 3)))).duplicate).toBe(3 * connections);
+});
+
+test("a known id with other bytes is a duplicate, is counted as a conflict, and the first bytes are what is delivered", async () => {
+  const { downstream, relay } = await startWithTwoRoutes();
+  const events = Array.from({ length: 20 }, createMessages("conflicts").event);
+  const variant = (event: SandboxEvent, copy: number) =>
+    copy % 2 === 0 ? bodyOf(event) : bodyOf({ ...event, data: { ...event.data, resent: true } });
+  const sender = openSender(relay, { concurrency: connections });
+  const summary = await sender.run(copies(events, variant));
+  expect(summary).toMatchObject({ accepted: 20, duplicate: 20 * (connections - 1) });
+  await until("every delivery is made", () => downstream.counts().taken === 40);
+  // Half of the copies have the bytes that came first, whichever these are.
+  expect(rowsOf(relay.storePath, "SELECT count(*) AS n FROM events WHERE duplicates = 49 AND conflicts = 25")).toEqual([{ n: 20 }]);
+  expect(storedOf(relay)).toEqual({ events: { n: 20, ids: 20 }, deliveries: [20, 20] });
+  const warned = relay.log().filter((line) => String(line["msg"]).includes("other bytes"));
+  expect(warned.length).toBe(20 * 25);
+});
