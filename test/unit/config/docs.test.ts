@@ -90,7 +90,7 @@ test("what is commented out in config/relay.yaml loads too, once it is not", () 
   const opened = text.replace(/^( *)# ( *(?:- )?[a-zA-Z]+:(?: [^ ].*)?)$/gm, "$1$2");
   const loaded = parseSettings(opened, "opened", env);
   expect(Object.keys(loaded.sources)).toEqual(["main", "flows"]);
-  expect(loaded.routes.map(({ name }) => name)).toEqual(["failures-to-crm", "everything-to-archive"]);
+  expect(loaded.routes.map(({ name }) => name)).toEqual(["everything-to-archive", "failures-to-crm"]);
   expect(loaded.accounts["main"]?.apiKey?.reveal()).toBe("k");
   expect(loaded.server.trustProxy).toEqual(["loopback", "10.0.0.0/8"]);
 });
