@@ -1,0 +1,111 @@
+import { expect } from "vitest";
+import type { RunStatus } from "../../src/event/statuses.ts";
+import type { MessageState, RunState } from "../../src/event/tracking.ts";
+import type { Arrival } from "../../src/sandbox/arrivals.ts";
+import { newMessage, stepMessage } from "../../src/track/message-states.ts";
+import { newRun, stepRun } from "../../src/track/run-states.ts";
+import { rowsOf } from "../harness/store-rows.ts";
+
+export interface StoredEvent {
+  readonly seq: number;
+  /** As the service wrote it; null for a quarantined body. */
+  readonly id: string | null;
+  readonly wamid: string | null;
+  readonly registered: boolean;
+}
+
+/** Every event in the file, by seq, with the message it is about. */
+export function storedEvents(storePath: string): StoredEvent[] {
+  const rows = rowsOf<{ seq: number; id: string | null; wamid: string | null; registered: number | null }>(
+    storePath,
+    `SELECT e.seq, CASE typeof(e.id) WHEN 'blob' THEN lower(hex(e.id)) ELSE e.id END AS id, m.wamid, m.registered_at AS registered
+     FROM events e LEFT JOIN messages m ON e.subject % 2 = 0 AND m.seq = e.subject / 2 ORDER BY e.seq`,
+  );
+  return rows.map(({ seq, id, wamid, registered }) => ({
+    seq,
+    id: id?.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, "$1-$2-$3-$4-$5") ?? null,
+    wamid,
+    registered: registered !== null,
+  }));
+}
+
+/**
+ * Where deliveries of one message came in another order than their events were accepted: each arrival
+ * after one of a later event, be it a first or a repeated one (D1 D1 D2 is fine, D1 D2 D1 is not).
+ */
+export function findSetbacks(arrivals: readonly Arrival[], path: string, seqOf: ReadonlyMap<string, number>): string[] {
+  const furthest = new Map<string, { seq: number; number: number }>();
+  const setbacks: string[] = [];
+  for (const { path: at, wamid, eventId, number, attempt } of arrivals) {
+    const seq = eventId === null ? undefined : seqOf.get(eventId);
+    if (at !== path || wamid === null || seq === undefined) continue;
+    const before = furthest.get(wamid);
+    if (before !== undefined && before.seq > seq) {
+      setbacks.push(
+        `${path}: arrival ${number} is event ${seq} (attempt ${attempt}), but ${before.seq} of the same message came as ${before.number}`,
+      );
+    } else furthest.set(wamid, { seq, number });
+  }
+  return setbacks;
+}
+
+/** Event ids that reached `path`; fails when one event came under two delivery ids or one id for two events. */
+export function arrivedAt(arrivals: readonly Arrival[], path: string): Set<string> {
+  const deliveryOf = new Map<string, string>();
+  const eventOf = new Map<string, string>();
+  for (const { path: at, eventId, deliveryId } of arrivals) {
+    if (at !== path || eventId === null) continue;
+    expect(deliveryOf.get(eventId) ?? deliveryId).toBe(deliveryId);
+    expect(eventOf.get(deliveryId) ?? eventId).toBe(eventId);
+    deliveryOf.set(eventId, deliveryId);
+    eventOf.set(deliveryId, eventId);
+  }
+  return new Set(deliveryOf.keys());
+}
+
+interface EventRow {
+  subject: number;
+  kind: string;
+  status: string | null;
+  error_code: string | null;
+  created_at: number;
+  error: string | null;
+}
+
+const timeColumns = ["pending", "sent", "delivered", "read", "failed", "received"] as const;
+
+/** Compares each row of messages and runs with the state machine applied to the stored events in the order of seq; gives what differs. */
+export function findWrongStates(storePath: string): string[] {
+  const messages = new Map<number, MessageState>();
+  const runs = new Map<number, RunState>();
+  const events = rowsOf<EventRow>(
+    storePath,
+    `SELECT e.subject, k.name AS kind, e.status, e.error_code, e.created_at, json_extract(e.body, '$.data.error') AS error
+     FROM events e JOIN names k ON k.id = e.kind WHERE e.subject IS NOT NULL ORDER BY e.seq`,
+  );
+  for (const { subject, status, error_code, created_at: at, error } of events) {
+    const seq = Math.floor(subject / 2);
+    if (subject % 2 === 0) messages.set(seq, stepMessage(messages.get(seq) ?? newMessage, { status, errorCode: error_code, at }).state);
+    else runs.set(seq, stepRun(runs.get(seq) ?? newRun, { status: status as RunStatus | null, error, at }).state);
+  }
+  const wrong: string[] = [];
+  const compare = (what: string, found: unknown, wanted: unknown) => {
+    if (JSON.stringify(found) !== JSON.stringify(wanted)) wrong.push(`${what} is ${JSON.stringify(found)}, not ${JSON.stringify(wanted)}`);
+  };
+  const stored = rowsOf<Record<string, unknown>>(storePath, "SELECT * FROM messages");
+  for (const row of stored) {
+    const { status, errorCode, times } = messages.get(row["seq"] as number) ?? newMessage;
+    const found = [row["status"], row["error_code"], ...timeColumns.map((word) => row[`${word}_at`])];
+    compare(`message ${row["seq"]}`, found, [status, errorCode, ...timeColumns.map((word) => times[word] ?? null)]);
+  }
+  expect(stored.length).toBeGreaterThanOrEqual(messages.size);
+  for (const row of rowsOf<Record<string, unknown>>(storePath, "SELECT * FROM runs")) {
+    const { status, error, times } = runs.get(row["seq"] as number) ?? newRun;
+    compare(
+      `run ${row["seq"]}`,
+      [row["status"], row["error"], row["completed_at"], row["failed_at"]],
+      [status, error, times.completed ?? null, times.failed ?? null],
+    );
+  }
+  return wrong;
+}

@@ -1,0 +1,139 @@
+import { setTimeout as wait } from "node:timers/promises";
+import { expect, test } from "vitest";
+import { createRandom } from "../../src/sandbox/random.ts";
+import { scenario } from "../../src/sandbox/scenario.ts";
+import { openDownstream } from "../harness/downstream.ts";
+import { createMessages, postOf } from "../harness/posts.ts";
+import { type RelayProcess, startRelay } from "../harness/relay-process.ts";
+import { routeTo } from "../harness/relay-settings.ts";
+import { openSender, untilItIsBack } from "../harness/sender.ts";
+import { integrityOf, rowsOf } from "../harness/store-rows.ts";
+import { until } from "../harness/until.ts";
+import { arrivedAt, findSetbacks, findWrongStates, storedEvents } from "./crash-checks.ts";
+
+const kills = 30;
+/** `CRASH_SEED=… npx vitest …` repeats the moments and events of a run, as far as a race can be repeated. */
+const seed = process.env["CRASH_SEED"] ?? String(Date.now());
+
+function settingsFor(downstreamUrl: string) {
+  return {
+    log: { level: "warn" },
+    // Nobody is ever too late to register: whatever was parked must come out.
+    tracking: { unknown: "park", parkFor: "1h" },
+    routes: [
+      routeTo(`${downstreamUrl}/ordered`, { name: "ordered", to: { concurrency: 32 } }),
+      routeTo(`${downstreamUrl}/any`, { name: "any", to: { concurrency: 32, order: "none" } }),
+      routeTo(`${downstreamUrl}/tracked`, { name: "tracked", match: { tracked: true } }),
+    ],
+  };
+}
+
+/** Registers messages a few at a time, whether the relay is up or not, until told to stop; gives those whose registration was acknowledged. */
+async function registerSome(relay: RelayProcess, wamids: readonly string[], over: AbortSignal): Promise<Set<string>> {
+  const acknowledged = new Set<string>();
+  for (let from = 0; ; ) {
+    const batch = wamids.slice(from, from + 50);
+    if (batch.length === 0 && over.aborted) return acknowledged;
+    const body = batch.map((wamid) => ({ account: "main", wamid, reference: `order of ${wamid}` }));
+    const answer = batch.length === 0 ? null : await relay.ask("/v1/messages/track", { method: "POST", body }).catch(() => null);
+    if (answer?.status === 200) {
+      for (const wamid of batch) acknowledged.add(wamid);
+      from += batch.length;
+    }
+    await wait(20);
+  }
+}
+
+const missing = (wanted: Iterable<string>, found: { has(id: string): boolean }) => [...wanted].filter((id) => !found.has(id));
+
+test(`kill -9 at ${kills} random moments under load loses nothing, plans nothing twice and keeps the order`, async () => {
+  console.log(`CRASH_SEED=${seed}`);
+  const random = createRandom(seed);
+  const downstream = await openDownstream({ keepBodies: false });
+  const relay = await startRelay({ settings: settingsFor(downstream.url) });
+  const sender = openSender(relay, { concurrency: 32, rate: 500, retry: untilItIsBack });
+
+  const over = new AbortController();
+  const ours: string[] = [];
+  const chosen = random.fork("registered");
+  const posts = scenario({ seed, start: Date.now(), messages: 1_000_000, alive: 64, mix: { wronglySigned: 0, altered: 0 } });
+  const sending = sender.run(posts, {
+    signal: over.signal,
+    onResult(post) {
+      const { wamid, ours: own } = post.subject;
+      if (own && wamid !== null && post.sort === "status" && chosen.chance(0.2) && !ours.includes(wamid)) ours.push(wamid);
+    },
+  });
+  const registering = registerSome(relay, ours, over.signal);
+
+  const moments = random.fork("moments");
+  for (let killed = 0; killed < kills; killed += 1) {
+    // Some while it is still starting: migrating, recovering the write-ahead log, or sending the first deliveries again.
+    if (moments.chance(0.2)) {
+      await relay.kill9();
+      const starting = relay.start().catch(() => null);
+      await wait(moments.below(600));
+      await relay.kill9();
+      await starting;
+      await relay.start();
+    }
+    await wait(moments.below(500));
+    await relay.kill9();
+    await relay.start();
+  }
+  await wait(500);
+  over.abort();
+  const summary = await sending;
+  const registered = await registering;
+
+  const open = () => rowsOf<{ n: number }>(relay.storePath, "SELECT count(*) AS n FROM deliveries WHERE state <= 1")[0]?.n;
+  await until("every delivery is made", () => open() === 0, 30_000);
+
+  // Every id that got a 2xx is in the file, exactly once, and was delivered.
+  const stored = storedEvents(relay.storePath);
+  const seqOf = new Map(stored.flatMap(({ id, seq }) => (id === null ? [] : [[id, seq] as const])));
+  expect(seqOf.size).toBe(stored.filter(({ id }) => id !== null).length);
+  const acknowledged = [...sender.acknowledged].filter(([, { accepted, duplicate }]) => accepted + duplicate > 0).map(([id]) => id);
+  const wanted = new Set(acknowledged as string[]);
+  expect(wanted.size).toBeGreaterThan(3_000);
+  expect(missing(wanted, seqOf)).toEqual([]);
+  expect([...sender.acknowledged.values()].filter(({ accepted }) => accepted > 1)).toEqual([]);
+  for (const path of ["/ordered", "/any"]) expect(missing(wanted, arrivedAt(downstream.arrivals, path))).toEqual([]);
+  expect(stored.length - seqOf.size).toBeGreaterThanOrEqual(summary.quarantined);
+
+  // Registrations that were acknowledged hold, and release every event of theirs.
+  expect(registered.size).toBeGreaterThan(200);
+  const known = new Set(stored.filter((event) => event.registered).map(({ wamid }) => wamid as string));
+  expect(missing(registered, known)).toEqual([]);
+  const ofRegistered = stored.filter((event) => event.registered).map(({ id }) => id as string);
+  expect(ofRegistered.length).toBeGreaterThan(registered.size);
+  const tracked = arrivedAt(downstream.arrivals, "/tracked");
+  expect(missing(ofRegistered, tracked)).toEqual([]);
+  expect(tracked.size).toBe(ofRegistered.length);
+
+  // In order per message, repetitions included.
+  for (const path of ["/ordered", "/tracked"]) expect(findSetbacks(downstream.arrivals, path, seqOf)).toEqual([]);
+
+  // Planned once: a delivery per route and event, and none besides.
+  const planned = rowsOf<{ route: string; n: number; events: number }>(
+    relay.storePath,
+    "SELECT r.name AS route, count(*) AS n, count(DISTINCT d.event) AS events FROM deliveries d JOIN names r ON r.id = d.route GROUP BY r.name ORDER BY r.name",
+  );
+  expect(planned).toEqual([
+    { route: "any", n: seqOf.size, events: seqOf.size },
+    { route: "ordered", n: seqOf.size, events: seqOf.size },
+    { route: "tracked", n: ofRegistered.length, events: ofRegistered.length },
+  ]);
+  expect(findWrongStates(relay.storePath)).toEqual([]);
+  expect(integrityOf(relay.storePath)).toBe("ok");
+
+  // The pipe is alive: what is posted now comes out at once, and it ends in order.
+  const event = createMessages(`${seed} after`).event();
+  expect(await sender.post(postOf(event))).toMatchObject({ answer: "accepted" });
+  await until("the new event is delivered", () => downstream.arrivals.filter(({ eventId }) => eventId === event.id).length === 2);
+  expect(await relay.stop()).toEqual({ code: 0, signal: null });
+  const { arrivals, duplicates } = downstream.counts();
+  console.log(
+    `${wanted.size} events acknowledged, ${summary.tries - summary.posts} posts tried again, ${arrivals} arrivals, ${duplicates} of them repeated`,
+  );
+}, 150_000);
