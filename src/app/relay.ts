@@ -154,7 +154,14 @@ export function createRelay({
   addOperateRoutes(http, { health: health.report, metrics });
   addControlRoutes(http, {
     authorize: () => authorize,
-    control: createControlPort({ store, now: clock.now, offer: dispatcher.offer, wake: dispatcher.wake }),
+    control: createControlPort({
+      store,
+      now: clock.now,
+      known: () => ({ routes: settings.routes.map(({ name }) => name), accounts: Object.keys(settings.accounts) }),
+      offer: dispatcher.offer,
+      wake: dispatcher.wake,
+      stopping: () => health.report().draining,
+    }),
   });
 
   const endUpkeep = dispatch

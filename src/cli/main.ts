@@ -1,18 +1,21 @@
 import { readFileSync } from "node:fs";
 import { Command, CommanderError } from "commander";
 import { addConfigCommand } from "./config-command.ts";
+import { addDeliveriesCommand } from "./deliveries-command.ts";
 import { addDemoCommand } from "./demo-command.ts";
+import { addEventsCommand } from "./events-command.ts";
 import { CommandFailed, type Io, processIo } from "./io.ts";
+import { addReplayCommand } from "./replay-command.ts";
+import { addResumeCommand } from "./resume-command.ts";
+import { addRetryCommand } from "./retry-command.ts";
 import { addServeCommand } from "./serve-command.ts";
+import { addTrackCommand } from "./track-command.ts";
 import { addVerifyCommand } from "./verify-command.ts";
 
 const version = (JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as { version: string }).version;
 
-/**
- * Runs the command line and returns the exit code: 0 done, 1 failed, 2 wrong usage.
- * `argv` is without node and script.
- */
-export async function main(argv: readonly string[], io: Io = processIo()): Promise<number> {
+/** The command line, with all its commands. */
+export function createProgram(io: Io): Command {
   const program = new Command("wamid-relay")
     .description("Relay and event-processing worker for a WhatsApp-style messaging service")
     .version(version)
@@ -24,6 +27,21 @@ export async function main(argv: readonly string[], io: Io = processIo()): Promi
   addConfigCommand(program, io);
   addVerifyCommand(program, io);
   addDemoCommand(program, io);
+  addEventsCommand(program, io);
+  addDeliveriesCommand(program, io);
+  addRetryCommand(program, io);
+  addReplayCommand(program, io);
+  addResumeCommand(program, io);
+  addTrackCommand(program, io);
+  return program;
+}
+
+/**
+ * Runs the command line and returns the exit code: 0 done, 1 failed, 2 wrong usage.
+ * `argv` is without node and script.
+ */
+export async function main(argv: readonly string[], io: Io = processIo()): Promise<number> {
+  const program = createProgram(io);
   try {
     await program.parseAsync(argv, { from: "user" });
     return Number(process.exitCode ?? 0);

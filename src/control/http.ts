@@ -1,13 +1,22 @@
 import type { Server } from "node:http";
 import Fastify, { type FastifyInstance, type FastifyServerFactory } from "fastify";
 import { errorCodes, RelayError } from "../event/errors.ts";
+import { maxIdLength } from "../event/ids.ts";
 
-/** Fastify as all pages but the webhooks use it: every error leaves as `{error, code, details?}`. */
+/**
+ * Fastify as all pages but the webhooks use it: every error leaves as `{error, code, details?}`.
+ * `serverFactory` is null where nothing will listen.
+ */
 export function createHttp(
-  serverFactory: FastifyServerFactory<Server>,
+  serverFactory: FastifyServerFactory<Server> | null,
   failed: (error: unknown, requestId: string) => void,
 ): FastifyInstance {
-  const app = Fastify({ serverFactory, bodyLimit: 8 * 1024 * 1024, routerOptions: { ignoreTrailingSlash: true } });
+  const app = Fastify({
+    ...(serverFactory === null ? {} : { serverFactory }),
+    bodyLimit: 8 * 1024 * 1024,
+    // Any event id must fit into a path, with its characters written as %XX.
+    routerOptions: { ignoreTrailingSlash: true, maxParamLength: 9 * maxIdLength },
+  });
 
   // A POST without a body is fine where nothing is needed of it, whatever its content type says.
   app.removeContentTypeParser("application/json");

@@ -2,18 +2,35 @@
  * What the control API asks of the relay. Views are plain data that go out as JSON; times in them are
  * unix ms and leave as ISO 8601 (see `present.ts`).
  */
-export interface Control {
-  listEvents(filter: EventQuery): EventView[];
-  /** By event id, or by `seq` as a number. */
+export interface Control extends Reading, Writing {}
+
+/** One page of a list; `next` asks for the one after it, null at the end. A page may be short and still have a next one. */
+export interface Page<T, Next> {
+  readonly data: readonly T[];
+  readonly next: Next | null;
+}
+
+/** What can be asked of a store without writing; also beside a relay that runs. */
+export interface Reading {
+  /** Newest first. */
+  listEvents(filter: EventQuery): Promise<Page<EventView, number>>;
+  /** By `seq` when `id` is digits and there is such a one, else by event id: one for each account that has it. */
   findEvents(id: string): EventDetail[];
-  listDeliveries(filter: DeliveryQuery): DeliveryView[];
-  deliveriesOf(event: number): (DeliveryView & { attempts: number; tries: AttemptView[] })[];
-  retry(deliveryId: string): Promise<{ id: string; state: string } | null>;
-  countReplay(filter: ReplayQuery): number;
-  replay(filter: ReplayQuery): Promise<number>;
-  register(registrations: readonly Registration[]): Promise<{ created: number }>;
-  resume(route: string): Promise<boolean>;
+  /** Newest events first. */
+  listDeliveries(filter: DeliveryQuery): Promise<Page<DeliveryView, string>>;
+  deliveriesOf(event: number): (DeliveryView & { tries: AttemptView[] })[];
   stats(): unknown;
+}
+
+export interface Writing {
+  /** Null when there is no such delivery. Throws `conflict` when its route is not in the settings. */
+  retry(deliveryId: string): Promise<Retried | null>;
+  countReplay(filter: ReplayQuery): Promise<ReplayCount>;
+  /** Sends again what `filter` means, from `cursor` (null: from the start) on, up to `limit` deliveries or some seconds. */
+  replay(filter: ReplayQuery, cursor: string | null, limit: number): Promise<{ replayed: number; next: string | null }>;
+  register(registrations: readonly Registration[]): Promise<{ created: number }>;
+  /** Null when no such route is in the settings; else whether it was stopped. */
+  resume(route: string): Promise<boolean | null>;
 }
 
 export interface EventQuery {
@@ -31,6 +48,7 @@ export interface EventQuery {
 
 export interface EventView {
   readonly seq: number;
+  readonly account: string;
   readonly receivedAt: number;
   readonly createdAt: number | null;
   readonly parkedUntil: number | null;
@@ -45,7 +63,8 @@ export interface EventDetail extends EventView {
 export interface DeliveryQuery {
   route?: string | undefined;
   state?: "waiting" | "held" | "delivered" | "dead" | undefined;
-  before?: number | undefined;
+  /** `next` of the page before. */
+  before?: string | undefined;
   limit: number;
 }
 
@@ -65,12 +84,30 @@ export interface AttemptView {
   readonly response: Buffer | null;
 }
 
+export interface Retried {
+  readonly id: string;
+  readonly route: string;
+  /** `waiting`: goes out now; `held`: after an earlier one of its message. */
+  readonly state: string;
+  /** Its state until now. */
+  readonly previousState: string;
+  /** Why the route's destination is stopped, and the delivery waits for it; null when it is not. */
+  readonly stopped: string | null;
+}
+
 export interface ReplayQuery {
   route?: string | undefined;
   states: readonly ("delivered" | "dead")[];
   errorCode?: string | undefined;
   from?: number | undefined;
   to?: number | undefined;
+}
+
+export interface ReplayCount {
+  readonly matching: number;
+  readonly routes: readonly { readonly route: string; readonly matching: number; readonly stopped: string | null }[];
+  /** Deliveries that match but cannot go: their route is not in the settings, or a proxied exchange is over. */
+  readonly notSent: readonly { readonly route: string; readonly matching: number }[];
 }
 
 export interface Registration {

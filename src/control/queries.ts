@@ -4,7 +4,6 @@ import { maxIdLength } from "../event/ids.ts";
 
 const time = z.iso.datetime({ offset: true }).transform((text) => Date.parse(text));
 const limit = z.coerce.number().int().min(1).max(1000).default(50);
-const before = z.coerce.number().int().min(1).optional();
 
 export const eventQuery = z.strictObject({
   event: z.string().optional(),
@@ -15,14 +14,19 @@ export const eventQuery = z.strictObject({
   wamid: z.string().optional(),
   from: time.optional(),
   to: time.optional(),
-  before,
+  before: z.coerce.number().int().min(1).optional(),
   limit,
 });
+
+export const eventIdQuery = z.strictObject({ account: z.string().optional() });
 
 export const deliveryQuery = z.strictObject({
   route: z.string().optional(),
   state: z.enum(["waiting", "held", "delivered", "dead"]).optional(),
-  before,
+  before: z
+    .string()
+    .regex(/^\d{1,15}\.\d{1,15}$/, "is not the next of a page before")
+    .optional(),
   limit,
 });
 
@@ -38,6 +42,14 @@ export const replayBody = z.strictObject({
   to: time.optional(),
   /** Only count. */
   dryRun: z.boolean().default(false),
+  /** `next` of the answer before, with the same filter. */
+  cursor: z
+    .string()
+    .regex(/^\d{1,15}\.\d{1,15}\.\d{1,15}$/, "is not the next of an answer before")
+    .nullable()
+    .default(null),
+  /** Most deliveries of one call. None by default: as many as go within its time. */
+  limit: z.number().int().min(1).default(Number.MAX_SAFE_INTEGER),
 });
 
 const registration = z.strictObject({

@@ -1,4 +1,4 @@
-import { mkdirSync } from "node:fs";
+import { existsSync, mkdirSync } from "node:fs";
 import { dirname } from "node:path";
 import Database from "better-sqlite3";
 import { StoreRefused } from "../store-error.ts";
@@ -38,5 +38,25 @@ export function lockFile(storePath: string, holder: () => string | null): { rele
       );
     }
     throw new StoreRefused(`${path} cannot be locked: ${(error as Error).message}`, { cause: error });
+  }
+}
+
+/**
+ * Whether a relay holds the store, without taking it: a reader's lock for a moment. Null when that cannot be
+ * told (the lock file may not be read).
+ */
+export function isLocked(storePath: string): boolean | null {
+  const path = `${storePath}.lock`;
+  if (!existsSync(path)) return false;
+  try {
+    const db = new Database(path, { readonly: true, timeout: 0 });
+    try {
+      db.prepare("SELECT count(*) FROM sqlite_schema").get();
+      return false;
+    } finally {
+      db.close();
+    }
+  } catch (error) {
+    return ((error as { code?: string }).code ?? "").startsWith("SQLITE_BUSY") ? true : null;
   }
 }

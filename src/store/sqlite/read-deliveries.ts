@@ -10,9 +10,17 @@ export interface DeliveryFilter {
   readonly state?: DeliveryState | undefined;
   /** Seq of one event. */
   readonly event?: number | undefined;
-  /** Only deliveries of events with a smaller seq. */
-  readonly before?: number | undefined;
+  /** Only what stands behind this place in the list: see `placeOf`. */
+  readonly before?: DeliveryPlace | undefined;
+  /** Only deliveries of events with a greater seq. */
+  readonly after?: number | undefined;
   readonly limit: number;
+}
+
+/** A place in the list of deliveries: an event's seq, and which of its routes (0: before them all). */
+export interface DeliveryPlace {
+  readonly event: number;
+  readonly route: number;
 }
 
 /** A delivery as the API and the CLI show it. Times are unix ms. */
@@ -91,19 +99,28 @@ export function createReadDeliveries(db: Db, names: Names, events: ReturnType<ty
         sql.push("d.route = @route");
         values["route"] = route;
       }
-      // Written out, so that SQLite can use the partial index of that state.
-      if (filter.state !== undefined) sql.push(`d.state = ${stateCode[filter.state]}`);
+      // One route's dead letters have an index in the list's order. Any other index would have to be sorted whole for
+      // one page, so the plus keeps it from being used.
+      const indexed = filter.state === "dead" && filter.route !== undefined;
+      if (filter.state !== undefined) sql.push(`${indexed ? "" : "+"}d.state = ${stateCode[filter.state]}`);
       if (filter.event !== undefined) {
         sql.push("d.event = @event");
         values["event"] = filter.event;
       }
       if (filter.before !== undefined) {
-        sql.push("d.event < @before");
-        values["before"] = filter.before;
+        sql.push("d.event <= @beforeEvent AND (d.event, d.route) < (@beforeEvent, @beforeRoute)");
+        values["beforeEvent"] = filter.before.event;
+        values["beforeRoute"] = filter.before.route;
+      }
+      if (filter.after !== undefined) {
+        sql.push("d.event > @after");
+        values["after"] = filter.after;
       }
       const where = sql.length === 0 ? "" : `WHERE ${sql.join(" AND ")}`;
-      return db.prepare<[typeof values], Row>(`${select} ${where} ORDER BY d.event DESC, d.route LIMIT @limit`).all(values).map(view);
+      return db.prepare<[typeof values], Row>(`${select} ${where} ORDER BY d.event DESC, d.route DESC LIMIT @limit`).all(values).map(view);
     },
+    /** Where a delivery stands in the list: the next page is what is before it. */
+    placeOf: ({ event, route }: { event: number; route: string }): DeliveryPlace => ({ event, route: names.find("route", route) ?? 0 }),
     attempts(delivery: { event: number; route: string }): AttemptView[] {
       const route = names.find("route", delivery.route);
       if (route === null) return [];

@@ -16,6 +16,8 @@ export interface EventFilter {
   readonly to?: number | undefined;
   /** Only events with a smaller seq: the last one of the page before. */
   readonly before?: number | undefined;
+  /** Only events with a greater seq. */
+  readonly after?: number | undefined;
   readonly limit: number;
 }
 
@@ -85,6 +87,10 @@ const columns = `e.seq, e.account, e.id, e.kind, e.source, e.origin, e.received_
 
 export function createReadEvents(db: Db, names: Names, plans: Plans) {
   const bySeq = db.prepare<[number], Row>(`SELECT ${columns}, e.headers, e.body ${from} WHERE e.seq = ?`);
+  const bounds = db.prepare<[], { oldest: number | null; newest: number | null }>(
+    "SELECT (SELECT min(seq) FROM events) AS oldest, (SELECT max(seq) FROM events) AS newest",
+  );
+  const latest = db.prepare<[number, number], number | null>("SELECT max(received_at) FROM events WHERE seq > ? AND seq < ?").pluck();
   const seqsById = db
     .prepare<[Buffer | string], number>("SELECT seq FROM events WHERE account IN (SELECT id FROM names WHERE kind = 'account') AND id = ?")
     .pluck();
@@ -130,7 +136,8 @@ export function createReadEvents(db: Db, names: Names, plans: Plans) {
       values[column] = id;
     }
     if (filter.status !== undefined) sql.push("e.status = @status");
-    if (filter.disposition !== undefined) sql.push(`e.disposition = ${dispositionCode[filter.disposition]}`);
+    // The plus keeps SQLite from the index of that disposition: it would sort all of it for one page.
+    if (filter.disposition !== undefined) sql.push(`+e.disposition = ${dispositionCode[filter.disposition]}`);
     if (filter.wamid !== undefined)
       sql.push(
         "e.subject IN (SELECT seq * 2 FROM messages WHERE account IN (SELECT id FROM names WHERE kind = 'account') AND wamid = @wamid)",
@@ -138,7 +145,8 @@ export function createReadEvents(db: Db, names: Names, plans: Plans) {
     if (filter.from !== undefined) sql.push("e.received_at >= @from");
     if (filter.to !== undefined) sql.push("e.received_at < @to");
     if (filter.before !== undefined) sql.push("e.seq < @before");
-    for (const name of ["status", "wamid", "from", "to", "before"] as const) {
+    if (filter.after !== undefined) sql.push("e.seq > @after");
+    for (const name of ["status", "wamid", "from", "to", "before", "after"] as const) {
       if (filter[name] !== undefined) values[name] = filter[name];
     }
     return { sql, values };
@@ -165,6 +173,13 @@ export function createReadEvents(db: Db, names: Names, plans: Plans) {
         verdicts: row.plan === null ? [] : plans.verdictsOf(row.plan),
       };
     },
+    /** The smallest and greatest seq; null when there are no events. */
+    bounds(): { oldest: number; newest: number } | null {
+      const { oldest, newest } = bounds.get() ?? { oldest: null, newest: null };
+      return oldest === null || newest === null ? null : { oldest, newest };
+    },
+    /** Unix ms at which the last of the events between two seqs was received; null when there are none. */
+    latestReceived: (after: number, before: number): number | null => latest.get(after, before) ?? null,
     /** The seqs of an event id, one per account that has it. */
     seqsOf(id: string): number[] {
       return id.length > maxIdLength ? [] : seqsById.all(packEventId(id));

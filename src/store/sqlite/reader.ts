@@ -3,6 +3,7 @@ import { type Db, openForReading } from "./open.ts";
 import { createPlans } from "./plans.ts";
 import { createReadDeliveries } from "./read-deliveries.ts";
 import { createReadEvents } from "./read-events.ts";
+import { createReadFile } from "./read-file.ts";
 import { createReadStats } from "./read-stats.ts";
 
 /** Everything that looks and does not write. */
@@ -11,7 +12,7 @@ export type StoreReader = ReturnType<typeof createReader>;
 export function createReader(db: Db) {
   const names = createNames(db);
   const events = createReadEvents(db, names, createPlans(db));
-  return { events, deliveries: createReadDeliveries(db, names, events), ...createReadStats(db, names) };
+  return { events, deliveries: createReadDeliveries(db, names, events), file: createReadFile(db, names), ...createReadStats(db, names) };
 }
 
 /** A reader on the file of a relay that may be running. */

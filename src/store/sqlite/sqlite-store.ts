@@ -16,7 +16,8 @@ import { createPlanDeliveries } from "./plan-deliveries.ts";
 import { createPlans } from "./plans.ts";
 import { createReader } from "./reader.ts";
 import { createRegister, type MessageRegistration } from "./register.ts";
-import { createReplay, type ReplayFilter } from "./replay.ts";
+import { createReplay } from "./replay.ts";
+import type { ReplayCursor, ReplayFilter } from "./replay-walk.ts";
 import { createRetention, type RetentionTimes } from "./retention.ts";
 import { createRuns } from "./runs.ts";
 import { createTrack } from "./track.ts";
@@ -97,9 +98,10 @@ export function openSqliteStore(path: string, rules: Rules, hooks: SqliteStoreHo
     resume: (route: string): Promise<boolean> => writes.run(() => deliveries.resume(route)),
     abandon: (route: string, at: number, reason: string): Promise<number> => writes.run(() => deliveries.abandon(route, at, reason)),
     retry: (event: number, route: string, at: number) => writes.run(() => replay.retry(event, route, at)),
-    countReplay: (filter: ReplayFilter): number => replay.count(filter),
-    replayStep: (filter: ReplayFilter, cursor: { event: number; route: number }, limit: number, at: number) =>
-      writes.run(() => replay.step(filter, cursor, limit, at)),
+    /** The next settled deliveries that a replay means, and how far it has come; writes nothing. */
+    findReplay: (filter: ReplayFilter, cursor: ReplayCursor, now: number, limit: number) => replay.look(filter, cursor, now, limit),
+    replay: (found: readonly { event: number; route: string }[], states: ReplayFilter["states"], at: number) =>
+      writes.run(() => replay.replay(found, states, at)),
     expireParked: (now: number, limit: number): Promise<number> => writes.run(() => parking.expire(now, limit)),
     sweep: (now: number, keep: RetentionTimes, limit: number) => writes.run(() => sweep(now, keep, limit)),
     /** False, and from then on nothing is accepted, while the file is deleted or replaced. */

@@ -1,0 +1,26 @@
+import type { FastifyInstance } from "fastify";
+import { createHttp } from "../control/http.ts";
+import { addReadingRoutes } from "../control/reading-routes.ts";
+import { openReader } from "../store/sqlite/reader.ts";
+import { createReadingPort } from "./reading-port.ts";
+
+/**
+ * The looking half of the control API straight from a store's file, for commands on the same machine: no
+ * socket, no token, beside a relay that runs or without one. Throws `StoreRefused` when the file cannot be
+ * had; `failed` is told what lies behind an answer 500.
+ */
+export function createReadingApi(
+  storePath: string,
+  failed: (error: unknown) => void,
+): { readonly http: FastifyInstance; close(): Promise<void> } {
+  const reader = openReader(storePath);
+  const http = createHttp(null, failed);
+  addReadingRoutes(http, createReadingPort(reader), async () => {});
+  return {
+    http,
+    async close() {
+      await http.close();
+      reader.close();
+    },
+  };
+}

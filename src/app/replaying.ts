@@ -1,0 +1,68 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
+import type { ReplayCount, ReplayQuery } from "../control/port.ts";
+import type { DueDelivery } from "../store/planned.ts";
+import type { ReplayCursor } from "../store/sqlite/replay-walk.ts";
+import type { SqliteStore } from "../store/sqlite/sqlite-store.ts";
+
+export interface ReplayingParts {
+  readonly store: Pick<SqliteStore, "findReplay" | "replay" | "stopReason">;
+  readonly now: () => number;
+  readonly isRouted: (route: string) => boolean;
+  readonly offer: (due: readonly DueDelivery[]) => void;
+  /** True once the relay is stopping: what is left is for the next call. */
+  readonly stopping: () => boolean;
+}
+
+/** Deliveries looked at, and at most replayed, between two turns of the event loop. */
+const stepRows = 500;
+/** One call ends after this and says where to go on, so that a relay can stop and a client see how far it is. */
+const longestMs = 5_000;
+
+/** Replay in small steps over the whole of what a filter means, whatever its size; memory holds one step. */
+export function createReplaying({ store, now, isRouted, offer, stopping }: ReplayingParts) {
+  return {
+    async count(filter: ReplayQuery): Promise<ReplayCount> {
+      const counts = new Map<string, number>();
+      let cursor: ReplayCursor | null = start(now());
+      while (cursor !== null && !stopping()) {
+        const step: ReturnType<typeof store.findReplay> = store.findReplay(filter, cursor, now(), stepRows);
+        for (const { route } of step.found) counts.set(route, (counts.get(route) ?? 0) + 1);
+        cursor = step.cursor;
+        await nextTurn();
+      }
+      const all = [...counts].map(([route, matching]) => ({ route, matching }));
+      const routes = all.filter(({ route }) => isRouted(route)).map((entry) => ({ ...entry, stopped: store.stopReason(entry.route) }));
+      return {
+        matching: routes.reduce((sum, { matching }) => sum + matching, 0),
+        routes,
+        notSent: all.filter(({ route }) => !isRouted(route)),
+      };
+    },
+    async replay(filter: ReplayQuery, from: string | null, limit: number): Promise<{ replayed: number; next: string | null }> {
+      const startedAt = performance.now();
+      let replayed = 0;
+      let cursor: ReplayCursor | null = from === null ? start(now()) : parseCursor(from);
+      while (cursor !== null && replayed < limit && performance.now() - startedAt < longestMs && !stopping()) {
+        const step: ReturnType<typeof store.findReplay> = store.findReplay(filter, cursor, now(), Math.min(stepRows, limit - replayed));
+        const found = step.found.filter(({ route }) => isRouted(route));
+        if (found.length === 0) await nextTurn();
+        else {
+          const done = await store.replay(found, filter.states, now());
+          replayed += done.replayed;
+          offer(done.due);
+        }
+        cursor = step.cursor;
+      }
+      return { replayed, next: cursor === null ? null : `${cursor.since}.${cursor.event}.${cursor.route}` };
+    },
+  };
+}
+
+function start(since: number): ReplayCursor {
+  return { since, event: 0, route: 0 };
+}
+
+function parseCursor(text: string): ReplayCursor {
+  const [since = 0, event = 0, route = 0] = text.split(".").map(Number);
+  return { since, event, route };
+}

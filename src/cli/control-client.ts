@@ -1,0 +1,156 @@
+import type { FastifyInstance } from "fastify";
+import type { Scope, Settings } from "../config/schema.ts";
+import { CommandFailed } from "./io.ts";
+
+export interface ControlAnswer {
+  readonly status: number;
+  /** The parsed body. */
+  readonly json: unknown;
+}
+
+/** A way to the control API, over a socket or straight into the store: the same paths and answers. */
+export interface ControlClient {
+  /** Throws {@link CommandFailed} when no answer of a relay can be had; what it answers is data, whatever its status. */
+  request(method: "GET" | "POST", path: string, body?: unknown): Promise<ControlAnswer>;
+  close(): Promise<void>;
+}
+
+/** Longest wait for one answer. A replay answers after some seconds at most. */
+const answerWithinMs = 60_000;
+
+/** A relay at a URL, asked over HTTP. */
+export function connectRelay(url: string, token: string | null): ControlClient {
+  return {
+    async request(method, path, body) {
+      const answer = await exchange(`${url}${path}`, {
+        method,
+        headers: {
+          ...(token === null ? {} : { authorization: `Bearer ${token}` }),
+          ...(body === undefined ? {} : { "content-type": "application/json" }),
+        },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      });
+      if (typeof answer.json !== "object" || answer.json === null) {
+        throw new CommandFailed(`what answers at ${url} is no wamid-relay (status ${answer.status} to ${method} ${path.split("?")[0]})`);
+      }
+      return answer;
+    },
+    close: async () => {},
+  };
+}
+
+/** Whether a relay listens at `url`: asked without a token, so that a stranger on its port is not told one. */
+export async function whoListens(url: string): Promise<"relay" | "nobody" | "stranger"> {
+  try {
+    const { json } = await exchange(`${url}/readyz`, { method: "GET" });
+    return typeof json === "object" && json !== null && "ready" in json && "draining" in json ? "relay" : "stranger";
+  } catch (error) {
+    if (error instanceof Unreachable && error.refused) return "nobody";
+    throw error;
+  }
+}
+
+/** The address at which the relay of these settings can be reached from this machine; null when its port is any free one. */
+export function ownAddress({ host, port }: Settings["server"]): string | null {
+  if (port === 0) return null;
+  const name = host === "0.0.0.0" ? "127.0.0.1" : host === "::" || host === "[::]" ? "::1" : host;
+  return `http://${name.includes(":") && !name.startsWith("[") ? `[${name}]` : name}:${port}`;
+}
+
+/** The store of a settings file that no relay holds just now: opened for this command, and nothing is sent. */
+export async function openStore(settings: Settings, scope: Scope): Promise<ControlClient> {
+  const { existsSync } = await import("node:fs");
+  const { path } = settings.storage;
+  // Made here, it would belong to whoever ran the command.
+  if (!existsSync(path)) throw new CommandFailed(`there is no store at ${path} yet; "wamid-relay serve" makes it`);
+  const [{ randomBytes }, { createRelay }, { Secret }] = await Promise.all([
+    import("node:crypto"),
+    import("../app/relay.ts"),
+    import("../event/secret.ts"),
+  ]);
+  const token = randomBytes(24).toString("hex");
+  const relay = await opened(() =>
+    createRelay({
+      settings: { ...settings, control: { tokens: [{ name: "cli", token: new Secret(token), scopes: [scope] }] } },
+      log: { write: () => {}, end: async () => {} },
+      dispatch: false,
+    }),
+  );
+  return { request: injector(relay.http, token), close: relay.close };
+}
+
+/** The file of a store, looked into beside the relay that may hold it. */
+export async function openForLooking(storePath: string): Promise<ControlClient> {
+  const { createReadingApi } = await import("../app/reading-api.ts");
+  let fault: unknown = null;
+  const api = await opened(() =>
+    createReadingApi(storePath, (error) => {
+      fault = error;
+    }),
+  );
+  const request = injector(api.http, null);
+  return {
+    async request(method, path, body) {
+      const answer = await request(method, path, body);
+      if (fault !== null) throw new CommandFailed(`${storePath} cannot be read: ${(fault as Error).message}`);
+      return answer;
+    },
+    close: api.close,
+  };
+}
+
+function injector(http: FastifyInstance, token: string | null): ControlClient["request"] {
+  return async (method, path, body) => {
+    const answer = await http.inject({
+      method,
+      url: path,
+      headers: token === null ? {} : { authorization: `Bearer ${token}` },
+      ...(body === undefined ? {} : { payload: body as object }),
+    });
+    return { status: answer.statusCode, json: JSON.parse(answer.body) as unknown };
+  };
+}
+
+async function opened<T>(open: () => T): Promise<T> {
+  const { StoreRefused } = await import("../store/store-error.ts");
+  try {
+    return open();
+  } catch (error) {
+    if (error instanceof StoreRefused) throw new CommandFailed(error.message, { cause: error });
+    throw error;
+  }
+}
+
+class Unreachable extends CommandFailed {
+  /** True when nothing listens there. */
+  readonly refused: boolean;
+
+  constructor(url: string, code: string) {
+    super(`no answer from ${new URL(url).origin} (${code})`);
+    this.refused = code === "ECONNREFUSED";
+  }
+}
+
+/** `json` is undefined when the answer is none. */
+async function exchange(url: string, init: RequestInit): Promise<ControlAnswer> {
+  let answer: Response;
+  let text: string;
+  try {
+    answer = await fetch(url, { ...init, redirect: "manual", signal: AbortSignal.timeout(answerWithinMs) });
+    text = await answer.text();
+  } catch (error) {
+    throw new Unreachable(url, faultCode(error));
+  }
+  try {
+    return { status: answer.status, json: JSON.parse(text) as unknown };
+  } catch {
+    return { status: answer.status, json: undefined };
+  }
+}
+
+function faultCode(error: unknown): string {
+  const { name, cause } = error as { name?: string; cause?: unknown };
+  // A name with several addresses fails with one error for each.
+  const first = (cause as { errors?: unknown[] } | undefined)?.errors?.[0] ?? cause;
+  return (first as { code?: string } | undefined)?.code ?? (name === "TimeoutError" ? "timeout" : (name ?? "error"));
+}

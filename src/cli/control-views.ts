@@ -1,0 +1,93 @@
+import { z } from "zod";
+import { CommandFailed } from "./io.ts";
+
+/** What the commands read of the control API's answers. Fields they do not know are kept for `--json`. */
+export const eventSchema = z.looseObject({
+  seq: z.number(),
+  id: z.string().nullable(),
+  event: z.string().nullable(),
+  account: z.string(),
+  source: z.string(),
+  origin: z.string(),
+  receivedAt: z.string(),
+  createdAt: z.string().nullable(),
+  secret: z.string().nullable(),
+  subject: z.looseObject({ type: z.string(), key: z.string() }).nullable(),
+  status: z.string().nullable(),
+  previousStatus: z.string().nullable(),
+  transition: z.boolean(),
+  errorCode: z.string().nullable(),
+  disposition: z.string(),
+  parkedUntil: z.string().nullable(),
+  duplicates: z.number(),
+  conflicts: z.number(),
+  fault: z.string().nullable(),
+  size: z.number(),
+});
+export type ShownEvent = z.infer<typeof eventSchema>;
+
+export const deliverySchema = z.looseObject({
+  id: z.string(),
+  event: z.number(),
+  eventId: z.string(),
+  route: z.string(),
+  state: z.string(),
+  attempts: z.number(),
+  replays: z.number(),
+  nextAt: z.string().nullable(),
+  settledAt: z.string().nullable(),
+  reason: z.string().nullable(),
+});
+export type ShownDelivery = z.infer<typeof deliverySchema>;
+
+const attemptSchema = z.looseObject({
+  number: z.number(),
+  at: z.string(),
+  tookMs: z.number(),
+  status: z.number().nullable(),
+  error: z.string().nullable(),
+  response: z.string().nullable(),
+});
+
+export const eventDetailSchema = eventSchema.extend({
+  headers: z.record(z.string(), z.string()),
+  /** Base64. */
+  body: z.string(),
+  /** Null when the body is no UTF-8. */
+  text: z.string().nullable(),
+  routes: z.array(z.looseObject({ route: z.string(), verdict: z.string(), reason: z.string().optional() })),
+  deliveries: z.array(deliverySchema.extend({ tries: z.array(attemptSchema) })),
+});
+export type ShownEventDetail = z.infer<typeof eventDetailSchema>;
+
+export const replayCountSchema = z.looseObject({
+  matching: z.number(),
+  routes: z.array(z.looseObject({ route: z.string(), matching: z.number(), stopped: z.string().nullable() })),
+  notSent: z.array(z.looseObject({ route: z.string(), matching: z.number() })),
+});
+export type ReplayCount = z.infer<typeof replayCountSchema>;
+
+export const replayedSchema = z.looseObject({ replayed: z.number(), next: z.string().nullable() });
+
+export const retriedSchema = z.looseObject({
+  id: z.string(),
+  route: z.string(),
+  state: z.string(),
+  previousState: z.string(),
+  stopped: z.string().nullable(),
+});
+
+export const createdSchema = z.looseObject({ created: z.number() });
+export const resumedSchema = z.looseObject({ resumed: z.boolean() });
+
+export function pageOf<T extends z.ZodType, N extends z.ZodType>(item: T, next: N) {
+  return z.looseObject({ data: z.array(item), next: next.nullable() });
+}
+
+/** An answer as one of these. Throws {@link CommandFailed} when it is none: a relay of another version, or no relay. */
+export function readAnswer<T extends z.ZodType>(schema: T, json: unknown): z.infer<T> {
+  const parsed = schema.safeParse(json);
+  if (parsed.success) return parsed.data;
+  const [issue] = parsed.error.issues;
+  throw new CommandFailed(`the answer is not that of this version's relay (${issue?.path.map(String).join(".")}: ${issue?.message})`);
+}

@@ -1,0 +1,57 @@
+import type { Command } from "commander";
+import type { z } from "zod";
+import { readAnswer, retriedSchema } from "./control-views.ts";
+import { CommandFailed, type Io } from "./io.ts";
+import { printable, printableJson } from "./printable.ts";
+import { expectDone, type RelayOptions, withRelayOptions, withWriting } from "./reach-relay.ts";
+
+type Retried = z.infer<typeof retriedSchema>;
+type Outcome = { readonly id: string; readonly done: Retried } | { readonly id: string; readonly error: string };
+
+/** Adds `retry`: dead letters, or any other deliveries, by id. Exit code 1 when one of them could not be. */
+export function addRetryCommand(program: Command, io: Io): void {
+  const retry = withRelayOptions(program.command("retry").argument("<delivery...>", "delivery ids, as deliveries list shows them"));
+  retry
+    .description("send deliveries again: dead letters, delivered ones, or waiting ones at once")
+    .option("--json", "print what came of each as JSON")
+    .addHelpText(
+      "after",
+      `
+When the relay of the settings does not run, the deliveries wait in its file for the next start. The id of
+a delivery stays the same, so that downstream can tell that it has seen it. "replay" takes many, by filter.
+
+Examples:
+  wamid-relay retry dlv_01998d3e7c1a7000800000000000002a_3c7a1014837c
+  wamid-relay deliveries list --state dead --json | jq -r '.data[].id' | xargs wamid-relay retry`,
+    )
+    .action((ids: string[], options: RelayOptions & { readonly json?: boolean }) => retryDeliveries(retry, ids, options, io));
+}
+
+async function retryDeliveries(command: Command, ids: readonly string[], options: RelayOptions & { readonly json?: boolean }, io: Io) {
+  const outcomes = await withWriting(command, options, io, "replay", async (client) => {
+    const each: Outcome[] = [];
+    for (const id of ids) {
+      const answer = await client.request("POST", `/v1/deliveries/${encodeURIComponent(id)}/retry`);
+      // A delivery that cannot be retried is no reason to leave the others; a token without the scope is.
+      const { error } = answer.json as { error?: unknown };
+      if ((answer.status === 404 || answer.status === 409) && typeof error === "string") each.push({ id, error });
+      else each.push({ id, done: readAnswer(retriedSchema, expectDone(answer)) });
+    }
+    return each;
+  });
+  if (options.json === true) io.out(printableJson({ data: outcomes.map((each) => ("done" in each ? each.done : each)) }));
+  else for (const each of outcomes) if ("done" in each) io.out(said(each.done));
+  const failed = outcomes.flatMap((each) => ("error" in each ? [`${printable(each.id)}: ${printable(each.error)}`] : []));
+  if (failed.length > 0) throw new CommandFailed(failed.join("\n"));
+}
+
+function said({ id, route, state, previousState, stopped }: Retried): string {
+  const what = previousState === state ? `${state}` : `${previousState} → ${state}`;
+  const wait =
+    stopped !== null
+      ? `; the destination is stopped (${stopped}), start it with: wamid-relay resume ${route}`
+      : state === "held"
+        ? "; goes after an earlier one of its message"
+        : "";
+  return printable(`${id}  ${what}${wait}`);
+}

@@ -1,0 +1,47 @@
+import type { FastifyInstance, FastifyRequest } from "fastify";
+import { RelayError } from "../event/errors.ts";
+import type { EventDetail, Reading } from "./port.ts";
+import { presentAttempt, presentDelivery, presentEvent, presentEventDetail } from "./present.ts";
+import { deliveryQuery, eventIdQuery, eventQuery, parse } from "./queries.ts";
+
+/** Checks who asks, before a handler runs: throws `unauthorized` or `forbidden`. */
+export type PreHandler = (request: FastifyRequest) => Promise<void>;
+
+/** The part of `/v1` that only looks. */
+export function addReadingRoutes(app: FastifyInstance, reading: Reading, preHandler: PreHandler): void {
+  const read = { preHandler };
+
+  app.get("/v1/events", read, async (request) => {
+    const { data, next } = await reading.listEvents(parse(eventQuery, request.query));
+    return { data: data.map(presentEvent), next };
+  });
+
+  app.get<{ Params: { id: string } }>("/v1/events/:id", read, async (request) => {
+    const { account } = parse(eventIdQuery, request.query);
+    const event = onlyOne(reading.findEvents(request.params.id).filter((found) => account === undefined || found.account === account));
+    const deliveries = reading
+      .deliveriesOf(event.seq)
+      .map(({ tries, ...delivery }) => ({ ...presentDelivery(delivery), tries: tries.map(presentAttempt) }));
+    return { ...presentEventDetail(event), deliveries };
+  });
+
+  app.get("/v1/deliveries", read, async (request) => {
+    const { data, next } = await reading.listDeliveries(parse(deliveryQuery, request.query));
+    return { data: data.map(presentDelivery), next };
+  });
+
+  app.get("/v1/stats", read, async () => reading.stats());
+}
+
+function onlyOne(events: readonly EventDetail[]): EventDetail {
+  const [event, ...others] = events;
+  if (event === undefined) throw new RelayError("not_found", "no such event");
+  if (others.length > 0) {
+    throw new RelayError(
+      "bad_request",
+      "events of several accounts have this id; ask with account=, or by seq",
+      events.map(({ seq, account }) => ({ seq, account })),
+    );
+  }
+  return event;
+}

@@ -1,0 +1,51 @@
+import { dispositionCode } from "./codes.ts";
+import type { Names } from "./names.ts";
+import type { Db } from "./open.ts";
+
+/** How often a secret proved events of a source, among the events looked at. */
+export interface Proof {
+  readonly source: string;
+  /** The secret's fingerprint. */
+  readonly secret: string;
+  readonly count: number;
+  /** Unix ms. */
+  readonly lastAt: number;
+}
+
+/** What `doctor` asks of the file itself. */
+export function createReadFile(db: Db, names: Names) {
+  const proofs = db.prepare<[number, number], { source: number; secret: number; n: number; last: number }>(
+    "SELECT source, secret, count(*) AS n, max(received_at) AS last FROM events WHERE seq > ? AND seq < ? AND secret IS NOT NULL GROUP BY source, secret",
+  );
+  const receivedAt = db.prepare<[number], number>("SELECT received_at FROM events WHERE seq <= ? ORDER BY seq DESC LIMIT 1").pluck();
+  const quarantined = db.prepare<[], number>(`SELECT count(*) FROM events WHERE disposition = ${dispositionCode.quarantined}`).pluck();
+
+  const holder = db.prepare<[], string>("SELECT value FROM meta WHERE key = 'holder'").pluck();
+
+  return {
+    /** The process that wrote last, such as `process 123 on host`. */
+    holder: (): string | null => holder.get() ?? null,
+    schemaVersion: (): number => db.pragma("user_version", { simple: true }) as number,
+    /** Bytes of the file that hold rows, without pages that are free for use again. */
+    usedBytes(): number {
+      const pages = (name: string) => db.pragma(name, { simple: true }) as number;
+      return (pages("page_count") - pages("freelist_count")) * pages("page_size");
+    },
+    /** SQLite's own look at the whole file, up to the first fault; null when there is none. Reads everything. */
+    findDamage(): string | null {
+      const found = db.pragma("quick_check(1)", { simple: true }) as string;
+      return found === "ok" ? null : found;
+    },
+    quarantined: (): number => quarantined.get() ?? 0,
+    /** Of the events between two seqs. */
+    proofs: (after: number, before: number): Proof[] =>
+      proofs.all(after, before).map(({ source, secret, n, last }) => ({
+        source: names.nameOf(source),
+        secret: names.nameOf(secret),
+        count: n,
+        lastAt: last,
+      })),
+    /** Unix ms at which the event with this seq, or the one before it, was received. */
+    receivedAt: (seq: number): number | null => receivedAt.get(seq) ?? null,
+  };
+}
