@@ -2,6 +2,7 @@ import { type DestinationStream, type Logger, pino } from "pino";
 import { maskText, maskWamid } from "../event/mask.ts";
 
 export type { Logger } from "pino";
+export { type LogStream, stdoutStream } from "./log-stream.ts";
 
 export interface LogSettings {
   readonly level: string;
@@ -44,22 +45,4 @@ export function createLogger(settings: LogSettings, stream: DestinationStream): 
     },
     stream,
   );
-}
-
-export interface LogStream extends DestinationStream {
-  /** Writes out what is still in memory. */
-  end(): Promise<void>;
-}
-
-/** Standard output without waiting for it: a slow terminal must not slow receiving. */
-export function stdoutStream(): LogStream {
-  const stream = pino.destination({ fd: 1, sync: false });
-  return {
-    write: (line) => void stream.write(line),
-    end: () =>
-      new Promise((resolve) => {
-        stream.on("error", () => resolve());
-        stream.flush(() => resolve());
-      }),
-  };
 }

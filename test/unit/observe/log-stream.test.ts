@@ -1,0 +1,37 @@
+import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { logStream } from "../../../src/observe/log-stream.ts";
+
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "log-stream-"));
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+test("every line, in order, and all of them out at the end", async () => {
+  const path = join(folder, "log");
+  const fd = openSync(path, "a");
+  const stream = logStream(fd);
+  const lines = Array.from({ length: 5_000 }, (_, n) => `line ${n} ünd ${"x".repeat(n % 300)}\n`);
+  for (const [n, line] of lines.entries()) {
+    stream.write(line);
+    if (n % 1_000 === 0) await new Promise((resolve) => setImmediate(resolve));
+  }
+  await stream.end();
+  closeSync(fd);
+  expect(readFileSync(path, "utf8")).toBe(lines.join(""));
+});
+
+test("a full disk loses lines, throws nothing, keeps no memory of them and does not hold up the end", async () => {
+  // Every write to it fails with ENOSPC.
+  const fd = openSync("/dev/full", "w");
+  const stream = logStream(fd);
+  for (let n = 0; n < 100; n += 1) {
+    for (let line = 0; line < 100; line += 1) stream.write(`${"x".repeat(1_000)}\n`);
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  await stream.end();
+  closeSync(fd);
+});
