@@ -13,7 +13,7 @@ export interface GroupCommit {
 }
 
 export interface GroupCommitHooks {
-  /** After each transaction: how long it took and how many writes it held. */
+  /** After each transaction that changed a row: how long it took and how many writes it held. */
   committed(tookMs: number, writes: number): void;
   /** A transaction failed as a whole; in-memory copies of rows it wrote must be forgotten. */
   rolledBack(error: unknown): void;
@@ -33,6 +33,7 @@ export function createGroupCommit(db: Db, hooks: GroupCommitHooks): GroupCommit 
   const begin = db.prepare("BEGIN IMMEDIATE");
   const commit = db.prepare("COMMIT");
   const rollback = db.prepare("ROLLBACK");
+  const changes = db.prepare<[], number>("SELECT total_changes()").pluck();
   let queue: Pending[] = [];
   let scheduled = false;
   let waiters: (() => void)[] = [];
@@ -46,21 +47,25 @@ export function createGroupCommit(db: Db, hooks: GroupCommitHooks): GroupCommit 
   /** One transaction; the results, or the error and which write threw it (null: begin or commit). */
   function attempt(batch: readonly Pending[]): { ok: true; results: unknown[] } | { ok: false; error: unknown; culprit: Pending | null } {
     const startedAt = performance.now();
+    let changed = 0;
     const results: unknown[] = new Array(batch.length);
     let culprit: Pending | null = null;
     try {
       begin.run();
+      changed = changes.get() ?? 0;
       for (let i = 0; i < batch.length; i++) {
         culprit = batch[i] as Pending;
         results[i] = culprit.write();
       }
       culprit = null;
+      changed = (changes.get() ?? 0) - changed;
       commit.run();
     } catch (error) {
       undo(error);
       return { ok: false, error, culprit };
     }
-    hooks.committed(performance.now() - startedAt, batch.length);
+    // One that found nothing to change wrote nothing, and does not prove that storing works (disk full).
+    if (changed > 0) hooks.committed(performance.now() - startedAt, batch.length);
     return { ok: true, results };
   }
 
