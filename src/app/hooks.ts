@@ -19,9 +19,25 @@ export function receiverHooks({ log, metrics }: Watchers): ReceiverHooks {
   };
 }
 
+/** How long the same fault of the store under the same route stays unsaid, in milliseconds. */
+const quietMs = 60_000;
+
 const outcomes = { delivered: "delivered", retry: "retry", dead: "dead", stop: "stopped", again: "handed back" } as const;
 
 export function laneHooks({ log, privacy, now, metrics }: Watchers & { readonly now: () => number }): LaneHooks {
+  const saidAt = new Map<string, number>();
+
+  /** A lane tries again twice a second, each of its deliveries for itself: said once, and again each minute. */
+  function isNews(route: string, error: unknown): boolean {
+    // That nothing can be stored is said by the store itself, for all.
+    if (error instanceof Error && error.name === "StoreUnavailable") return false;
+    const key = `${route} ${String(error)}`;
+    const last = saidAt.get(key);
+    if (last !== undefined && now() - last < quietMs) return false;
+    saidAt.set(key, now());
+    return true;
+  }
+
   return {
     attempted({ delivery, outgoing, outcome, decision }) {
       const { route, kind, subject, receivedAt } = delivery;
@@ -57,6 +73,8 @@ export function laneHooks({ log, privacy, now, metrics }: Watchers & { readonly 
     breakerMoved: (route, state) => log.warn({ route, breaker: state }, `circuit breaker ${state}`),
     stopped: (route, reason) =>
       log.error({ route, reason }, `destination stopped; its deliveries wait. Start it again with: wamid-relay resume ${route}`),
-    storeFailed: (route, error) => log.error({ err: error, route }, "the store failed under a delivery; it will be tried again"),
+    storeFailed(route, error) {
+      if (isNews(route, error)) log.error({ err: error, route }, "the store failed under a delivery; it will be tried again");
+    },
   };
 }
