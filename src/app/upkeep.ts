@@ -36,7 +36,9 @@ export function startUpkeep(parts: UpkeepParts): () => void {
       run().then(
         (next) => later(next, run, what),
         (error: unknown) => {
-          if (!ended) parts.failed(what, error);
+          // That nothing can be stored is said by the store itself, once.
+          const isSaid = error instanceof Error && error.name === "StoreUnavailable";
+          if (!ended && !isSaid) parts.failed(what, error);
           later(passPauseMs / 6, run, what);
         },
       );

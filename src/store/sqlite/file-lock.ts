@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync } from "node:fs";
+import { existsSync, mkdirSync, realpathSync } from "node:fs";
 import { dirname } from "node:path";
 import Database from "better-sqlite3";
 import { StoreRefused } from "../store-error.ts";
@@ -11,10 +11,11 @@ import { StoreRefused } from "../store-error.ts";
  * for readers. `holder` is asked who has it, for the message.
  */
 export function lockFile(storePath: string, holder: () => string | null): { release(): void } {
-  const path = `${storePath}.lock`;
+  let path = `${storePath}.lock`;
   let db: Database.Database;
   try {
-    mkdirSync(dirname(path), { recursive: true });
+    makeFolder(dirname(path));
+    path = lockPath(storePath);
     db = new Database(path, { timeout: 0 });
   } catch (error) {
     const why = (error as Error).message;
@@ -46,9 +47,10 @@ export function lockFile(storePath: string, holder: () => string | null): { rele
  * told (the lock file may not be read).
  */
 export function isLocked(storePath: string): boolean | null {
-  const path = `${storePath}.lock`;
-  if (!existsSync(path)) return false;
+  if (!existsSync(storePath)) return false;
   try {
+    const path = lockPath(storePath);
+    if (!existsSync(path)) return false;
     const db = new Database(path, { readonly: true, timeout: 0 });
     try {
       db.prepare("SELECT count(*) FROM sqlite_schema").get();
@@ -59,4 +61,16 @@ export function isLocked(storePath: string): boolean | null {
   } catch (error) {
     return ((error as { code?: string }).code ?? "").startsWith("SQLITE_BUSY") ? true : null;
   }
+}
+
+/** Beside the file itself: two links to one file are one store. */
+function lockPath(storePath: string): string {
+  return `${existsSync(storePath) ? realpathSync(storePath) : storePath}.lock`;
+}
+
+/** Not `mkdirSync` with `recursive`: that one never returns where a folder cannot be made under an existing one (/proc). */
+function makeFolder(path: string): void {
+  if (existsSync(path)) return;
+  makeFolder(dirname(path));
+  mkdirSync(path);
 }

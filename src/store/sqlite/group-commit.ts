@@ -13,6 +13,8 @@ export interface GroupCommit {
 }
 
 export interface GroupCommitHooks {
+  /** Asked before each transaction: why nothing may be written now, null when it may. */
+  refusal(): StoreUnavailable | null;
   /** After each transaction that changed a row: how long it took and how many writes it held. */
   committed(tookMs: number, writes: number): void;
   /** A transaction failed as a whole; in-memory copies of rows it wrote must be forgotten. */
@@ -70,6 +72,11 @@ export function createGroupCommit(db: Db, hooks: GroupCommitHooks): GroupCommit 
   }
 
   function settle(batch: readonly Pending[]): void {
+    const refusal = hooks.refusal();
+    if (refusal !== null) {
+      for (const pending of batch) pending.reject(refusal);
+      return;
+    }
     const outcome = attempt(batch);
     if (outcome.ok) {
       for (let i = 0; i < batch.length; i++) (batch[i] as Pending).resolve(outcome.results[i]);

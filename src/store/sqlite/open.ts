@@ -1,4 +1,4 @@
-import { chmodSync, existsSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { chmodSync, existsSync, readdirSync, readFileSync } from "node:fs";
 import Database from "better-sqlite3";
 import { StoreRefused } from "../store-error.ts";
 
@@ -23,9 +23,10 @@ function listMigrations(): Migration[] {
 
 /**
  * Opens the file for the one process that writes it (it holds the lock), creating or migrating it.
- * Throws {@link StoreRefused} when it is newer, another program's, broken, or not writable.
+ * Throws {@link StoreRefused} when it is newer, another program's, broken, or not writable. `holder` names
+ * the process, for the message to a second one.
  */
-export function openForWriting(path: string): Db {
+export function openForWriting(path: string, holder: string): Db {
   const fresh = !existsSync(path);
   return guarded(path, () => {
     const db = new Database(path);
@@ -42,6 +43,8 @@ export function openForWriting(path: string): Db {
       db.pragma("cache_size = -65536");
       db.pragma("temp_store = MEMORY");
       migrate(db, path);
+      // SQLite opens a read-only file too: only a write shows that it can be written.
+      db.prepare("INSERT INTO meta (key, value) VALUES ('holder', ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value").run(holder);
       return db;
     } catch (error) {
       db.close();
@@ -114,7 +117,7 @@ const reasons: Record<string, string> = {
   SQLITE_NOTADB: "is not a SQLite database; move it away or give storage.path another file",
   SQLITE_CORRUPT: "is damaged; restore it from a copy, or recover it with sqlite3's .recover",
   SQLITE_CANTOPEN: "cannot be opened; check that its folder exists and that this user may write there",
-  SQLITE_READONLY: "is read-only for this user; check its permissions and the file system",
+  SQLITE_READONLY: "is read-only for this user, or its -wal or -shm beside it is; check their permissions and the file system",
   SQLITE_FULL: "cannot grow: the disk is full",
   SQLITE_BUSY: "is locked by another process",
   SQLITE_IOERR: "cannot be read or written (input/output error); check the disk",
@@ -129,15 +132,5 @@ function guarded<T>(path: string, open: () => T): T {
     const known = Object.keys(reasons).find((prefix) => code.startsWith(prefix));
     const why = known !== undefined ? reasons[known] : `cannot be opened: ${(error as Error).message}`;
     throw new StoreRefused(`${path} ${why}${known !== undefined ? ` (${code})` : ""}`, { cause: error });
-  }
-}
-
-/** Device and inode of the file, to notice when it is deleted or replaced under the running process. */
-export function fileIdentity(path: string): string | null {
-  try {
-    const { dev, ino } = statSync(path);
-    return `${dev}:${ino}`;
-  } catch {
-    return null;
   }
 }

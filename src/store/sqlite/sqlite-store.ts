@@ -7,10 +7,11 @@ import { StoreUnavailable } from "../store-error.ts";
 import { createAccept } from "./accept.ts";
 import { createDeliveries } from "./deliveries.ts";
 import { lockFile } from "./file-lock.ts";
-import { createGroupCommit } from "./group-commit.ts";
+import { watchPlace } from "./file-place.ts";
+import { createGroupCommit, isStorageFault } from "./group-commit.ts";
 import { createMessages } from "./messages.ts";
 import { createNames } from "./names.ts";
-import { fileIdentity, openForReading, openForWriting } from "./open.ts";
+import { openForReading, openForWriting } from "./open.ts";
 import { createParking } from "./parking.ts";
 import { createPlanDeliveries } from "./plan-deliveries.ts";
 import { createPlans } from "./plans.ts";
@@ -38,18 +39,13 @@ export function openSqliteStore(path: string, rules: Rules, hooks: SqliteStoreHo
   const lock = lockFile(path, () => holderOf(path));
   const db = (() => {
     try {
-      return openForWriting(path);
+      return openForWriting(path, `process ${process.pid} on ${hostname()}`);
     } catch (error) {
       lock.release();
       throw error;
     }
   })();
-  db.prepare("INSERT INTO meta (key, value) VALUES ('holder', ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value").run(
-    `process ${process.pid} on ${hostname()}`,
-  );
-  const identity = fileIdentity(path);
-  /** Set when the file was deleted or replaced: what is written now would be lost with its last handle. */
-  let lost = false;
+  const inPlace = watchPlace(path);
 
   const names = createNames(db);
   const plans = createPlans(db);
@@ -68,23 +64,29 @@ export function openSqliteStore(path: string, rules: Rules, hooks: SqliteStoreHo
     track: createTrack(messages, createRuns(db), rules),
   });
 
+  /** Null while the file is in place. */
+  function refusal(): StoreUnavailable | null {
+    if (inPlace()) return null;
+    const gone = new StoreUnavailable(`${path} or its -wal was deleted or replaced while in use; put it back, or restart the relay`);
+    hooks.failed(gone);
+    return gone;
+  }
+
   const writes = createGroupCommit(db, {
-    committed(tookMs, count) {
-      // A file that is gone still takes writes, and they mean nothing.
-      if (!lost) hooks.committed(tookMs, count);
-    },
+    refusal,
+    committed: hooks.committed,
     rolledBack(error) {
       names.forget();
       plans.forget();
-      hooks.failed(error);
+      // Any other fault is of one write (a conflict), which hears of it; storing works.
+      if (isStorageFault(error)) hooks.failed(error);
     },
   });
 
   return {
     read: createReader(db),
-    accept: (event: ReceivedEvent, proxyRoute: string | null = null): Promise<AcceptOutcome> =>
-      lost ? Promise.reject(gone(path)) : writes.run(() => accept(event, proxyRoute)),
-    quarantine: (body: QuarantinedBody): Promise<number> => (lost ? Promise.reject(gone(path)) : writes.run(() => quarantine(body))),
+    accept: (event: ReceivedEvent, proxyRoute: string | null = null): Promise<AcceptOutcome> => writes.run(() => accept(event, proxyRoute)),
+    quarantine: (body: QuarantinedBody): Promise<number> => writes.run(() => quarantine(body)),
     register: (registrations: readonly MessageRegistration[], at: number): Promise<{ created: number; due: DueDelivery[] }> =>
       writes.run(() => {
         const results = registrations.map((registration) => register(registration, at));
@@ -104,15 +106,10 @@ export function openSqliteStore(path: string, rules: Rules, hooks: SqliteStoreHo
       writes.run(() => replay.replay(found, states, at)),
     expireParked: (now: number, limit: number): Promise<number> => writes.run(() => parking.expire(now, limit)),
     sweep: (now: number, keep: RetentionTimes, limit: number) => writes.run(() => sweep(now, keep, limit)),
-    /** False, and from then on nothing is accepted, while the file is deleted or replaced. */
-    fileInPlace: (): boolean => {
-      lost = fileIdentity(path) !== identity;
-      if (lost) hooks.failed(gone(path));
-      return !lost;
-    },
+    /** False, and nothing is written, while the file is deleted or replaced. */
+    fileInPlace: (): boolean => refusal() === null,
     /** Writes a mark and waits for it: proves that storing works now. */
     probe: async (at: number): Promise<void> => {
-      if (lost) throw gone(path);
       await writes.run(() =>
         db
           .prepare("INSERT INTO meta (key, value) VALUES ('probed', ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value")
@@ -125,10 +122,6 @@ export function openSqliteStore(path: string, rules: Rules, hooks: SqliteStoreHo
       lock.release();
     },
   };
-}
-
-function gone(path: string): StoreUnavailable {
-  return new StoreUnavailable(`${path} was deleted or replaced while in use; put it back, or restart the relay`);
 }
 
 /** Who wrote last into the file: for the message to a second process. */
