@@ -14,7 +14,7 @@ export interface ReplayingParts {
 }
 
 /** Deliveries looked at, and at most replayed, between two turns of the event loop. */
-const stepRows = 500;
+const stepRows = 250;
 /** One call ends after this and says where to go on, so that a relay can stop and a client see how far it is. */
 const longestMs = 5_000;
 

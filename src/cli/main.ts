@@ -3,6 +3,7 @@ import { Command, CommanderError } from "commander";
 import { addConfigCommand } from "./config-command.ts";
 import { addDeliveriesCommand } from "./deliveries-command.ts";
 import { addDemoCommand } from "./demo-command.ts";
+import { addDoctorCommand } from "./doctor-command.ts";
 import { addEventsCommand } from "./events-command.ts";
 import { CommandFailed, type Io, processIo } from "./io.ts";
 import { addReplayCommand } from "./replay-command.ts";
@@ -33,6 +34,7 @@ export function createProgram(io: Io): Command {
   addReplayCommand(program, io);
   addResumeCommand(program, io);
   addTrackCommand(program, io);
+  addDoctorCommand(program, io);
   return program;
 }
 

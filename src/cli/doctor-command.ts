@@ -1,0 +1,42 @@
+import type { Command } from "commander";
+import { CommandFailed, type Io } from "./io.ts";
+import { printable, printableJson } from "./printable.ts";
+import { withConfigOption } from "./settings-option.ts";
+
+interface Options {
+  readonly config: string;
+  readonly deep?: boolean;
+  readonly json?: boolean;
+}
+
+/** Adds `doctor`. Exit code 1 when a check fails; warnings alone leave it 0. */
+export function addDoctorCommand(program: Command, io: Io): void {
+  withConfigOption(program.command("doctor"))
+    .description("look at settings, files, disk, clock, destinations and backlog, and say what to do")
+    .option("--deep", "read the whole store for damage; takes a while")
+    .option("--json", "print {ok, checks} as JSON")
+    .addHelpText(
+      "after",
+      `
+Changes nothing, sends no event, and may run beside the relay. Each line is ok, warn or fail; the exit
+code is 1 when anything fails.
+
+Examples:
+  wamid-relay doctor
+  wamid-relay doctor --json | jq '.checks[] | select(.level != "ok")'`,
+    )
+    .action((options: Options) => doctor(options, io));
+}
+
+async function doctor({ config, deep = false, json = false }: Options, io: Io): Promise<void> {
+  const { runChecks } = await import("./doctor/run-checks.ts");
+  const checks = await runChecks({ config, env: io.env, deep });
+  const failed = checks.filter(({ level }) => level === "fail").length;
+  if (json) io.out(printableJson({ ok: failed === 0, checks }));
+  else {
+    for (const { check, level, message, todo } of checks) {
+      io.out(`${level.padEnd(4)}  ${check.padEnd(17)}  ${printable(message)}${todo === undefined ? "" : ` → ${printable(todo)}`}`);
+    }
+  }
+  if (failed > 0) throw new CommandFailed(`${failed} of ${checks.length} checks failed`);
+}

@@ -1,0 +1,42 @@
+/** One line of `doctor`. */
+export interface Finding {
+  /** What was looked at, in a word or two. */
+  readonly check: string;
+  readonly level: "ok" | "warn" | "fail";
+  readonly message: string;
+  /** What to do about it, where the message does not say. */
+  readonly todo?: string;
+}
+
+export function ok(check: string, message: string): Finding {
+  return { check, level: "ok", message };
+}
+
+export function warn(check: string, message: string, todo: string): Finding {
+  return { check, level: "warn", message, todo };
+}
+
+export function fail(check: string, message: string, todo: string): Finding {
+  return { check, level: "fail", message, todo };
+}
+
+/** Bytes for a person: `1.4 GiB`. */
+export function bytesText(bytes: number): string {
+  const units = ["bytes", "KiB", "MiB", "GiB", "TiB"];
+  let value = bytes;
+  let unit = 0;
+  while (value >= 1024 && unit < units.length - 1) {
+    value /= 1024;
+    unit += 1;
+  }
+  return `${unit === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${units[unit]}`;
+}
+
+/** A span of time for a person: `45 s`, `12 min`, `3.5 h`, `8 days`. */
+export function spanText(ms: number): string {
+  const seconds = Math.abs(ms) / 1000;
+  if (seconds < 120) return `${Math.round(seconds)} s`;
+  if (seconds < 7200) return `${Math.round(seconds / 60)} min`;
+  if (seconds < 172_800) return `${(seconds / 3600).toFixed(1)} h`;
+  return `${Math.round(seconds / 86_400)} days`;
+}

@@ -1,0 +1,65 @@
+import { existsSync } from "node:fs";
+import type { Settings } from "../../config/schema.ts";
+import { ownAddress } from "../control-client.ts";
+import { changedAt, judgeClock } from "./clock-check.ts";
+import { checkDestinations } from "./destination-checks.ts";
+import { checkStoreFiles } from "./file-checks.ts";
+import type { Finding } from "./finding.ts";
+import { checkRelay } from "./relay-check.ts";
+import { countProofs, judgeSecrets } from "./secret-checks.ts";
+import { checkSettings } from "./settings-checks.ts";
+import { checkSpace } from "./space-check.ts";
+import { checkHolder, checkIntegrity, checkQuarantine, judgeBacklog, openStoreToCheck } from "./store-checks.ts";
+
+export interface DoctorOptions {
+  readonly config: string;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** Read the whole file for damage. */
+  readonly deep: boolean;
+}
+
+/** Everything doctor looks at, in the order shown. Changes nothing. */
+export async function runChecks({ config, env, deep }: DoctorOptions): Promise<Finding[]> {
+  const began = { wall: Date.now(), steady: performance.now() };
+  const { settings, findings } = checkSettings(config, env);
+  if (settings === null) return findings;
+  const store = checkStore(settings, deep);
+  const [relay, destinations] = await Promise.all([checkRelay(ownAddress(settings.server), store.isHeld), checkDestinations(settings)]);
+  const now = Date.now();
+  const clock = judgeClock({
+    now,
+    jumpedMs: now - began.wall - (performance.now() - began.steady),
+    newestEventAt: store.newestEventAt,
+    fileChangedAt: changedAt(settings.storage.path),
+    skews: destinations.skews,
+  });
+  return [...findings, ...store.files, relay, ...store.rows, ...destinations.findings, ...clock];
+}
+
+interface StoreFindings {
+  readonly files: readonly Finding[];
+  readonly rows: readonly Finding[];
+  readonly isHeld: boolean;
+  readonly newestEventAt: number | null;
+}
+
+function checkStore({ storage, retention, routes, sources }: Settings, deep: boolean): StoreFindings {
+  const { path } = storage;
+  const files = checkStoreFiles(path, process.getuid?.());
+  if (!existsSync(path)) return { files, rows: [], isHeld: false, newestEventAt: null };
+  const { reader, findings } = openStoreToCheck(path);
+  if (reader === null) return { files: [...files, ...findings], rows: [], isHeld: false, newestEventAt: null };
+  try {
+    const now = Date.now();
+    const bounds = reader.events.bounds();
+    const holder = checkHolder(path, reader);
+    return {
+      files: [...files, ...findings, holder.finding, checkSpace(path, reader, now, retention.events), checkIntegrity(reader, deep)],
+      rows: [...judgeBacklog(reader.backlog(), routes, now), checkQuarantine(reader), ...judgeSecrets(sources, countProofs(reader))],
+      isHeld: holder.isHeld,
+      newestEventAt: bounds === null ? null : reader.file.receivedAt(bounds.newest),
+    };
+  } finally {
+    reader.close();
+  }
+}
