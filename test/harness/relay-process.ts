@@ -19,8 +19,8 @@ export interface RelayOptions {
   readonly uid?: number;
   /** The store's path; not given: `relay.db` in the folder. */
   readonly storePath?: string;
-  /** False: `stdout` and `stderr` are not kept in files but thrown away, for a limit on file sizes or a full disk. */
-  readonly keepOutput?: boolean;
+  /** Where its temporary folder is made; not given: the system's. */
+  readonly parent?: string;
 }
 
 export interface Ended {
@@ -51,6 +51,7 @@ export interface RelayProcess {
   signal(signal: NodeJS.Signals): void;
   /** Resolves when the process that runs now has ended. */
   ended(): Promise<Ended>;
+  readonly settingsPath: string;
   /** Writes the settings file anew; `SIGHUP` or a start makes it count. */
   writeSettings(parts: SettingsParts): void;
   /** Standard error of all processes so far, and the log's lines that are JSON. */
@@ -73,7 +74,7 @@ export async function startRelay(options: RelayOptions = {}): Promise<RelayProce
 
 /** The same without starting it. */
 export async function makeRelay(options: RelayOptions = {}): Promise<RelayProcess> {
-  const folder = mkdtempSync(join(tmpdir(), "wamid-relay-test-"));
+  const folder = mkdtempSync(join(options.parent ?? tmpdir(), "wamid-relay-test-"));
   const storePath = options.storePath ?? join(folder, "relay.db");
   const settingsPath = join(folder, "relay.yaml");
   const port = await freePort();
@@ -90,15 +91,16 @@ export async function makeRelay(options: RelayOptions = {}): Promise<RelayProces
 
   function launch(): ChildProcess {
     if (isRunning()) throw new Error("the relay runs already");
-    const output = options.keepOutput === false ? [] : [openSync(path("stdout.log"), "a"), openSync(path("stderr.log"), "a")];
-    const [out = "ignore", err = "ignore"] = output;
+    const out = openSync(path("stdout.log"), "a");
+    const err = openSync(path("stderr.log"), "a");
     const as = options.uid === undefined ? {} : { uid: options.uid, gid: options.uid };
     const started = spawn(process.execPath, [entry, "serve", "--config", settingsPath], {
       stdio: ["ignore", out, err],
       env: { ...process.env, ...options.env },
       ...as,
     });
-    for (const file of output) closeSync(file);
+    closeSync(out);
+    closeSync(err);
     child = started;
     gone = once(started, "exit").then(([code, signal]) => ({ code, signal }) as Ended);
     return started;
@@ -154,6 +156,7 @@ export async function makeRelay(options: RelayOptions = {}): Promise<RelayProces
 
   return {
     folder,
+    settingsPath,
     storePath,
     port,
     url: `http://127.0.0.1:${port}`,

@@ -1,0 +1,159 @@
+import { closeSync, openSync, rmSync, statSync, writeSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import type { SandboxEvent } from "../../src/sandbox/events.ts";
+import { openDownstream } from "../harness/downstream.ts";
+import { limitFileSize } from "../harness/file-size-limit.ts";
+import { postEvent } from "../harness/post-event.ts";
+import { createMessages } from "../harness/posts.ts";
+import { makeRelay, type RelayProcess, startRelay } from "../harness/relay-process.ts";
+import { routeTo } from "../harness/relay-settings.ts";
+import { integrityOf, rowsOf } from "../harness/store-rows.ts";
+import { mayMount, mountSmallDisk } from "../harness/tmpfs.ts";
+import { until } from "../harness/until.ts";
+
+const failures = async (relay: RelayProcess) =>
+  Number(/^relay_store_failures_total (\d+)/m.exec(String((await relay.ask("/metrics")).body))?.[1]);
+const errorsOf = (relay: RelayProcess) => relay.log().filter(({ level, msg }) => level === "error" && msg !== "attempt");
+const answeredIds = (downstream: { arrivals: readonly { answered: number | null; eventId: string | null }[] }) =>
+  new Set(downstream.arrivals.filter(({ answered }) => answered === 200).map(({ eventId }) => eventId));
+
+/** Posts and says whether it was stored; anything but 200 or a fast 503 that says when to come again fails the test. */
+async function postOrFast503(relay: RelayProcess, event: SandboxEvent): Promise<boolean> {
+  const posted = await postEvent(relay.webhookUrl, event);
+  expect(posted.tookMs).toBeLessThan(1_000);
+  if (posted.status === 200) return true;
+  expect(posted).toMatchObject({ status: 503, word: "store_unavailable" });
+  expect(Number(posted.headers.get("retry-after"))).toBeGreaterThan(0);
+  return false;
+}
+
+test("files that cannot grow: a fast 503, one line in the log, and recovery without a restart", async () => {
+  const downstream = await openDownstream();
+  downstream.fail({ status: 500 });
+  const relay = await startRelay({ settings: { routes: [routeTo(downstream.url)] } });
+  const messages = createMessages("disk full");
+  const kept = Array.from({ length: 20 }, messages.event);
+  for (const event of kept) expect(await postOrFast503(relay, event)).toBe(true);
+
+  limitFileSize(relay.pid(), statSync(`${relay.storePath}-wal`).size);
+  const refused = Array.from({ length: 40 }, messages.event);
+  expect(await Promise.all(refused.map((event) => postOrFast503(relay, event)))).toEqual(refused.map(() => false));
+  expect(await postEvent(relay.webhookUrl, Buffer.from("signed, and no envelope"))).toMatchObject({
+    status: 503,
+    word: "store_unavailable",
+  });
+  const registration = { account: "main", wamid: messages.wamid() };
+  expect(await relay.ask("/v1/messages/track", { method: "POST", body: registration })).toMatchObject({
+    status: 503,
+    body: { code: "store_unavailable" },
+  });
+  expect(await relay.ask("/readyz")).toMatchObject({ status: 503, body: { ready: false, store: "failing", reason: "disk I/O error" } });
+  expect((await relay.ask("/healthz")).status).toBe(200);
+  expect((await relay.ask("/v1/events")).body).toMatchObject({ data: { length: 20 } });
+
+  // What waits goes on; that it was delivered cannot be written down yet.
+  downstream.recover();
+  await until("the waiting ones go out", () => answeredIds(downstream).size === kept.length);
+  const before = await failures(relay);
+  await until("probes and settlements fail a while", async () => (await failures(relay)) > before + 8);
+  expect((await relay.ask("/readyz")).status).toBe(503);
+  expect(errorsOf(relay).map(({ msg }) => msg)).toEqual(["events cannot be stored; answering 503 until they can"]);
+
+  limitFileSize(relay.pid(), null);
+  await until("it is ready by itself", async () => (await relay.ask("/readyz")).status === 200, 5_000);
+  await until(
+    "what was delivered is written down",
+    () => rowsOf(relay.storePath, "SELECT 1 FROM deliveries WHERE state = 2").length === kept.length,
+  );
+  // Each went out once: the results were kept in memory.
+  expect(downstream.counts()).toMatchObject({ taken: kept.length, duplicates: 0 });
+  // Nothing of the refused ones is left behind: they are new when they come again.
+  for (const event of refused) expect(await postEvent(relay.webhookUrl, event)).toMatchObject({ status: 200, word: "accepted" });
+  await until("those are delivered too", () => answeredIds(downstream).size === kept.length + refused.length);
+  expect(relay.log().filter(({ msg }) => msg === "storing works again").length).toBe(1);
+  expect(integrityOf(relay.storePath)).toBe("ok");
+  expect(await relay.stop()).toEqual({ code: 0, signal: null });
+});
+
+/** Writes until the disk takes no more. */
+function fillDisk(path: string): void {
+  const file = openSync(path, "a");
+  try {
+    for (let size = 1024 * 1024; size >= 1; ) {
+      try {
+        writeSync(file, Buffer.alloc(size));
+      } catch (error) {
+        if ((error as { code?: string }).code !== "ENOSPC") throw error;
+        size = Math.floor(size / 2);
+      }
+    }
+  } finally {
+    closeSync(file);
+  }
+}
+
+const canMount = mayMount();
+
+test.skipIf(!canMount)(
+  "a disk that is full, logs included: 503 while it lasts, recovery without a restart, nothing lost",
+  async () => {
+    const disk = mountSmallDisk(16 * 1024 * 1024);
+    const ballast = join(disk, "ballast");
+    const downstream = await openDownstream();
+    const relay = await startRelay({ parent: disk, settings: { routes: [routeTo(downstream.url)] } });
+    const messages = createMessages("tmpfs full");
+    const acknowledged = new Set<string>();
+    for (let round = 0; round < 2; round += 1) {
+      const late = messages.event();
+      for (const event of [messages.event(), late]) {
+        expect(await postOrFast503(relay, event)).toBe(true);
+        acknowledged.add(event.id);
+      }
+      await until("it is delivered", () => answeredIds(downstream).has(late.id));
+      fillDisk(ballast);
+      // The write-ahead log may have room left from before; it runs out.
+      let refusals = 0;
+      for (let posted = 0; refusals < 25 && posted < 5_000; posted += 1) {
+        const event = messages.event();
+        if (await postOrFast503(relay, event)) acknowledged.add(event.id);
+        else refusals += 1;
+      }
+      expect(refusals).toBe(25);
+      expect(await relay.ask("/readyz")).toMatchObject({ status: 503, body: { store: "failing" } });
+      expect(relay.isRunning()).toBe(true);
+
+      rmSync(ballast);
+      await until("it is ready by itself", async () => (await relay.ask("/readyz")).status === 200, 5_000);
+    }
+    await until("everything acknowledged is delivered", () => answeredIds(downstream).size >= acknowledged.size);
+    expect([...acknowledged].filter((id) => !answeredIds(downstream).has(id))).toEqual([]);
+    await relay.kill9();
+    await relay.start();
+    expect(rowsOf<{ n: number }>(relay.storePath, "SELECT count(*) AS n FROM events")[0]?.n).toBeGreaterThanOrEqual(acknowledged.size);
+    expect(integrityOf(relay.storePath)).toBe("ok");
+  },
+  60_000,
+);
+
+test.skipIf(!canMount)("started on a full disk: one line and exit code 1, for a new file and for an old one", async () => {
+  const disk = mountSmallDisk(4 * 1024 * 1024);
+  const relay = await makeRelay({ storePath: join(disk, "relay.db"), settings: { routes: [routeTo("http://127.0.0.1:9/")] } });
+  const ballast = join(disk, "ballast");
+  fillDisk(ballast);
+  expect(await relay.startRefused()).toEqual({ code: 1, signal: null });
+  expect(relay.stderr()).toMatch(/^wamid-relay: [^\n]*relay\.db[^\n]*full[^\n]*\n$/);
+
+  rmSync(ballast);
+  await relay.start();
+  expect(await postEvent(relay.webhookUrl, createMessages("old file").event())).toMatchObject({ status: 200 });
+  await relay.kill9();
+  fillDisk(ballast);
+  const before = relay.stderr().length;
+  expect(await relay.startRefused()).toEqual({ code: 1, signal: null });
+  expect(relay.stderr().slice(before)).toMatch(/^wamid-relay: [^\n]*relay\.db[^\n]*\n$/);
+
+  rmSync(ballast);
+  await relay.start();
+  expect(rowsOf(relay.storePath, "SELECT 1 FROM events").length).toBe(1);
+});
