@@ -150,7 +150,9 @@ async function exchange(url: string, init: RequestInit): Promise<ControlAnswer> 
 
 function faultCode(error: unknown): string {
   const { name, cause } = error as { name?: string; cause?: unknown };
+  if (name === "TimeoutError") return `none within ${answerWithinMs / 1000} s`;
   // A name with several addresses fails with one error for each.
   const first = (cause as { errors?: unknown[] } | undefined)?.errors?.[0] ?? cause;
-  return (first as { code?: string } | undefined)?.code ?? (name === "TimeoutError" ? "timeout" : (name ?? "error"));
+  const { code, message } = (first ?? error) as { code?: string; message?: string };
+  return code ?? message ?? "unknown fault";
 }

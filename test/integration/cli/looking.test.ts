@@ -1,0 +1,204 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { maskWamid } from "../../../src/event/mask.ts";
+import { type Downstream, startDownstream } from "../../../src/sandbox/downstream.ts";
+import { bodyOf, type SandboxEvent } from "../../../src/sandbox/events.ts";
+import { postEvent } from "../../harness/post-event.ts";
+import { createMessages } from "../../harness/posts.ts";
+import { makeRelay, type RelayProcess } from "../../harness/relay-process.ts";
+import { routeTo } from "../../harness/relay-settings.ts";
+import { until } from "../../harness/until.ts";
+import { freePort } from "../../setup/free-port.ts";
+import { jsonOf, runCli, runOn, runRemote } from "./run-cli.ts";
+
+interface Listed {
+  data: { seq: number; id: string | null; status: string | null; subject: { key: string } | null; disposition: string }[];
+  next: number | null;
+}
+
+let relay: RelayProcess;
+let downstream: Downstream;
+const messages = createMessages("looking");
+const phone = "+5491123456789";
+const wamid = messages.wamid();
+const sent = messages.status(wamid, "sent");
+const failed: SandboxEvent = {
+  ...messages.status(wamid, "failed"),
+  data: { wamid, status: "failed", errorCode: 131026, to: phone, note: "\u001b[2Jcleared\u202e" },
+};
+
+beforeAll(async () => {
+  downstream = await startDownstream();
+  relay = await makeRelay({
+    settings: {
+      routes: [
+        routeTo(`${downstream.url}/all`),
+        routeTo(`${downstream.url}/refused`, { name: "refused", match: { statuses: ["failed"] }, to: { retry: { schedule: ["0s"] } } }),
+      ],
+    },
+  });
+  downstream.fail({ status: 422 }, "/refused");
+  await relay.start();
+  for (const event of [sent, failed]) await postEvent(relay.webhookUrl, event);
+  await postEvent(relay.webhookUrl, sent);
+  await postEvent(relay.webhookUrl, Buffer.from('{"no":"envelope"}'));
+  await until("all is settled", async () => {
+    const { body } = await relay.ask("/v1/stats");
+    const { delivered, dead } = (body as { deliveries: { delivered: number; dead: number } }).deliveries;
+    return delivered === 2 && dead === 1;
+  });
+});
+afterAll(async () => {
+  await relay.dispose();
+  await downstream.close();
+});
+
+describe("events list", () => {
+  test("lists beside the relay that runs, newest first, wamids masked", async () => {
+    const { code, out, err } = await runOn(relay, "events", "list");
+    expect([code, err]).toEqual([0, ""]);
+    const lines = out.trimEnd().split("\n");
+    expect(lines.map((line) => line.split(/ {2,}/)[1])).toEqual(["SEQ", "3", "2", "1"]);
+    expect(lines[2]).toContain(maskWamid(wamid));
+    expect(out).not.toContain(wamid);
+  });
+
+  test("--show-pii shows them", async () => {
+    expect((await runOn(relay, "events", "list", "--show-pii")).out).toContain(wamid);
+  });
+
+  test("prints the same JSON from the file and over HTTP", async () => {
+    const fromFile = await runOn(relay, "events", "list", "--json");
+    const remote = await runRemote(relay, "events", "list", "--json");
+    expect(remote).toEqual(fromFile);
+    expect(jsonOf<Listed>(fromFile).data.map(({ seq, subject }) => [seq, subject?.key ?? null])).toEqual([
+      [3, null],
+      [2, maskWamid(wamid)],
+      [1, maskWamid(wamid)],
+    ]);
+  });
+
+  test.each([
+    [["--status", "failed"], [2]],
+    [["--disposition", "quarantined"], [3]],
+    [
+      ["--wamid", wamid],
+      [2, 1],
+    ],
+    [
+      ["--event", "message.status", "--source", "main", "--account", "main"],
+      [2, 1],
+    ],
+    [["--event", "message.nothing"], []],
+    [
+      ["--since", "1h"],
+      [3, 2, 1],
+    ],
+    [["--to", "2026-01-01"], []],
+    [
+      ["--before", "3"],
+      [2, 1],
+    ],
+  ])("filters by %j", async (filter, seqs) => {
+    expect(jsonOf<Listed>(await runOn(relay, "events", "list", "--json", ...filter)).data.map(({ seq }) => seq)).toEqual(seqs);
+  });
+
+  test("pages: next goes into --before until it is null", async () => {
+    const seqs: number[] = [];
+    let page = jsonOf<Listed>(await runOn(relay, "events", "list", "--json", "--limit", "2"));
+    for (;;) {
+      seqs.push(...page.data.map(({ seq }) => seq));
+      if (page.next === null) break;
+      page = jsonOf<Listed>(await runOn(relay, "events", "list", "--json", "--limit", "2", "--before", String(page.next)));
+    }
+    expect(seqs).toEqual([3, 2, 1]);
+  });
+});
+
+describe("events show", () => {
+  test("tells the whole story, nothing of people and nothing that a terminal acts upon", async () => {
+    const { code, out } = await runOn(relay, "events", "show", failed.id);
+    expect(code).toBe(0);
+    for (const told of [
+      "proved by    secret ",
+      "sent → failed (a transition)",
+      "error code   131026",
+      "everything: delivers",
+      "refused: dead",
+      "1. ",
+      "answered 422",
+      "| failing on request",
+      maskWamid(wamid),
+      "[phone]",
+    ]) {
+      expect(out).toContain(told);
+    }
+    expect(out).not.toContain(wamid);
+    expect(out).not.toContain(phone.slice(1));
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: that there are none is the point
+    expect(out).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202e]/);
+    expect((await runOn(relay, "events", "show", "2", "--show-pii")).out).toContain(phone);
+  });
+
+  test("duplicates and a route that does not match, with its reason", async () => {
+    const { out } = await runOn(relay, "events", "show", "1");
+    expect(out).toMatch(/duplicates +1\n/);
+    expect(out).toMatch(/refused: does not match: status/);
+  });
+
+  test("a quarantined one says why", async () => {
+    const { out } = await runOn(relay, "events", "show", "3");
+    expect(out).toContain("quarantined");
+    expect(out).toMatch(/why +id: /);
+  });
+
+  test("--body gives the very bytes, --json parses and holds no phone unless asked", async () => {
+    expect((await runOn(relay, "events", "show", "2", "--body")).out).toBe(bodyOf(failed).toString("utf8"));
+    const masked = await runOn(relay, "events", "show", "2", "--json");
+    expect(jsonOf<{ body: string | null }>(masked).body).toBeNull();
+    expect(masked.out).not.toContain(phone.slice(1));
+    expect(masked.out).not.toContain("\u202e");
+    const clear = jsonOf<{ body: string; text: string }>(await runRemote(relay, "events", "show", "2", "--json", "--show-pii"));
+    expect(Buffer.from(clear.body, "base64")).toEqual(bodyOf(failed));
+    expect(clear.text).toBe(bodyOf(failed).toString("utf8"));
+  });
+
+  test("an unknown one is one line on stderr", async () => {
+    expect(await runOn(relay, "events", "show", "no-such-event")).toEqual({ code: 1, out: "", err: "wamid-relay: no such event\n" });
+  });
+});
+
+describe("deliveries list", () => {
+  test("by state and route", async () => {
+    const { data } = jsonOf<{ data: { route: string; state: string; reason: string }[] }>(
+      await runOn(relay, "deliveries", "list", "--state", "dead", "--json"),
+    );
+    expect(data).toMatchObject([{ route: "refused", state: "dead", reason: expect.stringContaining("422") }]);
+    const { out } = await runRemote(relay, "deliveries", "list", "--route", "everything");
+    expect(out.trimEnd().split("\n")).toHaveLength(3);
+  });
+
+  test("a page that ends within an event goes on within it", async () => {
+    const first = jsonOf<{ data: { id: string }[]; next: string }>(await runOn(relay, "deliveries", "list", "--json", "--limit", "1"));
+    const rest = jsonOf<{ data: { id: string }[]; next: null }>(await runOn(relay, "deliveries", "list", "--json", "--before", first.next));
+    expect(new Set([...first.data, ...rest.data].map(({ id }) => id)).size).toBe(3);
+    expect(rest.next).toBeNull();
+  });
+});
+
+test("without a store there is one clear line", async () => {
+  const empty = await makeRelay();
+  const { code, out, err } = await runOn(empty, "events", "list");
+  expect([code, out]).toEqual([1, ""]);
+  expect(err).toBe(`wamid-relay: there is no store at ${empty.storePath} yet; "wamid-relay serve" makes it\n`);
+});
+
+test("a token that the relay does not know, a relay that is none, nobody at all: one line each", async () => {
+  const wrong = await runCli(["events", "list", "--relay", relay.url], { RELAY_TOKEN: "some-other-token-000" });
+  expect(wrong).toEqual({ code: 1, out: "", err: "wamid-relay: the relay does not know the token: unknown token\n" });
+  const stranger = await runCli(["events", "list", "--relay", downstream.url], { RELAY_TOKEN: "some-other-token-000" });
+  expect([stranger.code, stranger.out]).toEqual([1, ""]);
+  expect(stranger.err).toMatch(/^wamid-relay: what answers at \S+ is no wamid-relay \(status 200 to GET \/v1\/events\)\n$/);
+  const free = `http://127.0.0.1:${await freePort()}`;
+  const nobody = await runCli(["events", "list", "--relay", free], { RELAY_TOKEN: "some-other-token-000" });
+  expect(nobody).toEqual({ code: 1, out: "", err: `wamid-relay: no answer from ${free} (ECONNREFUSED)\n` });
+});

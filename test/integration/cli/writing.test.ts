@@ -1,0 +1,196 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { openDownstream } from "../../harness/downstream.ts";
+import { postEvent } from "../../harness/post-event.ts";
+import { createMessages } from "../../harness/posts.ts";
+import { makeRelay, type RelayProcess, startRelay } from "../../harness/relay-process.ts";
+import { relayToken, routeTo, settingsOf } from "../../harness/relay-settings.ts";
+import { rowsOf } from "../../harness/store-rows.ts";
+import { until } from "../../harness/until.ts";
+import { freePort } from "../../setup/free-port.ts";
+import { jsonOf, runCli, runOn, runRemote } from "./run-cli.ts";
+
+const once = { to: { retry: { schedule: ["0s"] } } };
+
+async function counts(relay: RelayProcess) {
+  const { body } = await relay.ask("/v1/stats");
+  return (body as { deliveries: Record<"waiting" | "held" | "delivered" | "dead", number> }).deliveries;
+}
+
+async function deadIds(relay: RelayProcess): Promise<string[]> {
+  const listed = await runOn(relay, "deliveries", "list", "--state", "dead", "--json");
+  return jsonOf<{ data: { id: string }[] }>(listed).data.map(({ id }) => id);
+}
+
+/** A relay whose downstream has refused `events` for good. */
+async function withDeadLetters(events: number) {
+  const downstream = await openDownstream();
+  downstream.fail({ status: 422 });
+  const relay = await startRelay({ settings: { routes: [routeTo(downstream.url, once)] } });
+  const messages = createMessages("dead letters");
+  for (let each = 0; each < events; each++) await postEvent(relay.webhookUrl, messages.event());
+  await until("all are dead", async () => (await counts(relay)).dead === events);
+  return { downstream, relay };
+}
+
+test("a retried dead letter reaches the downstream that has recovered, under its old id", async () => {
+  const { downstream, relay } = await withDeadLetters(1);
+  const [id = ""] = await deadIds(relay);
+  downstream.recover();
+  const { code, out } = await runOn(relay, "retry", id);
+  expect([code, out]).toEqual([0, `${id}  dead → waiting\n`]);
+  await until("delivered", async () => (await counts(relay)).delivered === 1);
+  expect(downstream.arrivals.map(({ deliveryId, answered }) => [deliveryId, answered])).toEqual([
+    [id, 422],
+    [id, 200],
+  ]);
+});
+
+test("one of several that is unknown: the others go, exit code 1, the unknown one named", async () => {
+  const { downstream, relay } = await withDeadLetters(1);
+  const [id = ""] = await deadIds(relay);
+  downstream.recover();
+  const { code, out, err } = await runOn(relay, "retry", "dlv_nothing", id);
+  expect([code, out, err]).toEqual([1, `${id}  dead → waiting\n`, "wamid-relay: dlv_nothing: no such delivery\n"]);
+  await until("delivered", async () => (await counts(relay)).delivered === 1);
+});
+
+test("with the relay stopped, retry and replay write into its file, and it sends at the next start", async () => {
+  const { downstream, relay } = await withDeadLetters(3);
+  const [id = ""] = await deadIds(relay);
+  await relay.stop();
+  downstream.recover();
+  expect((await runOn(relay, "retry", id)).code).toBe(0);
+  const replayed = jsonOf<{ matching: number; replayed: number }>(await runOn(relay, "replay", "--json"));
+  expect(replayed).toMatchObject({ matching: 2, replayed: 2 });
+  expect(downstream.counts().taken).toBe(0);
+  await relay.start();
+  await until("all delivered", async () => (await counts(relay)).delivered === 3);
+});
+
+test("replay counts first, takes what matches, and delivered ones only when told", async () => {
+  const { downstream, relay } = await withDeadLetters(3);
+  expect((await runOn(relay, "replay", "--dry-run")).out).toBe("3 deliveries match:\n  everything: 3\n");
+  expect((await runOn(relay, "replay", "--dry-run", "--error-code", "1")).out).toBe("0 deliveries match\n");
+  expect((await runOn(relay, "replay", "--to", "2026-01-01")).out).toBe("0 deliveries match\n");
+  expect((await counts(relay)).dead).toBe(3);
+  downstream.recover();
+  expect((await runRemote(relay, "replay")).out).toBe("3 of 3 deliveries go out again\n");
+  await until("all delivered", async () => (await counts(relay)).delivered === 3);
+
+  const refused = await runOn(relay, "replay", "--state", "delivered");
+  expect([refused.code, refused.out]).toEqual([1, ""]);
+  expect(refused.err).toBe("wamid-relay: 3 deliveries, delivered ones among them, would go out again; add --yes to do it\n");
+  expect((await runOn(relay, "replay", "--state", "delivered", "--yes", "--json")).code).toBe(0);
+  await until("delivered once more", () => downstream.counts().duplicates === 3);
+});
+
+test("a route that is not in the settings: replay and retry refuse, what is dead stays dead", async () => {
+  const { relay } = await withDeadLetters(1);
+  const [id = ""] = await deadIds(relay);
+  await relay.stop();
+  relay.writeSettings({ routes: [] });
+  await relay.start();
+  const unknown = await runOn(relay, "replay", "--route", "everything");
+  expect(unknown).toEqual({ code: 1, out: "", err: 'wamid-relay: no route "everything" in the settings\n' });
+  const all = await runOn(relay, "replay");
+  expect(all.out).toBe("0 deliveries match\n");
+  expect(all.err).toBe("warning: 1 deliveries of everything match too, but it is not in the settings: they stay\n");
+  expect((await runOn(relay, "retry", id)).err).toContain('its route "everything" is not in the settings');
+  expect((await counts(relay)).dead).toBe(1);
+});
+
+test("a destination stopped by 410 goes on after resume", async () => {
+  const downstream = await openDownstream();
+  downstream.fail({ status: 410 });
+  const relay = await startRelay({ settings: { routes: [routeTo(downstream.url)] } });
+  const messages = createMessages("gone");
+  for (let each = 0; each < 3; each++) await postEvent(relay.webhookUrl, messages.event());
+  await until("it is stopped", () => rowsOf(relay.storePath, "SELECT * FROM stopped").length === 1);
+  downstream.recover();
+  expect(downstream.counts().taken).toBe(0);
+
+  const retried = jsonOf<{ data: { id: string }[] }>(await runOn(relay, "deliveries", "list", "--limit", "1", "--json")).data;
+  expect((await runOn(relay, "retry", retried[0]?.id ?? "")).out).toContain("start it with: wamid-relay resume everything");
+  expect(await runOn(relay, "resume", "everything")).toEqual({ code: 0, out: "everything: started again\n", err: "" });
+  await until("all delivered", async () => (await counts(relay)).delivered === 3);
+  expect((await runOn(relay, "resume", "everything")).out).toBe("everything: was not stopped\n");
+  const unknown = await runOn(relay, "resume", "nothing");
+  expect(unknown).toEqual({ code: 1, out: "", err: "wamid-relay: no such route in the settings\n" });
+});
+
+test("track registers a message and releases what was parked for it", async () => {
+  const downstream = await openDownstream();
+  const relay = await startRelay({ settings: { routes: [routeTo(downstream.url, { match: { tracked: true }, payload: "enriched" })] } });
+  const messages = createMessages("track");
+  const wamid = messages.wamid();
+  await postEvent(relay.webhookUrl, messages.status(wamid, "sent"));
+  const args = [
+    "track",
+    "--account",
+    "main",
+    "--wamid",
+    wamid,
+    "--reference",
+    "order-1",
+    "--metadata",
+    "team=support",
+    "--metadata",
+    "a=b=c",
+  ];
+  expect(await runOn(relay, ...args)).toEqual({ code: 0, out: "registered\n", err: "" });
+  const arrived = await until("it arrives", () => downstream.arrivals[0]);
+  const body = JSON.parse((arrived.body ?? Buffer.alloc(0)).toString("utf8")) as { relay: { message: unknown } };
+  expect(body.relay.message).toMatchObject({ reference: "order-1", metadata: { team: "support", a: "b=c" } });
+  expect(jsonOf(await runOn(relay, ...args, "--json"))).toEqual({ created: 0 });
+  const other = await runOn(relay, "track", "--account", "main", "--wamid", wamid, "--reference", "order-2");
+  expect(other).toEqual({ code: 1, out: "", err: "wamid-relay: this wamid is registered with another reference\n" });
+  const nobody = await runOn(relay, "track", "--account", "nobody", "--wamid", wamid);
+  expect(nobody).toEqual({ code: 1, out: "", err: 'wamid-relay: no account "nobody" in the settings\n' });
+});
+
+test("no token of the settings may replay; the relay's own tokens are others: one line each", async () => {
+  const { relay } = await withDeadLetters(1);
+  const settings = (token: string, scopes: string[]) => ({
+    routes: [routeTo("http://127.0.0.1:1/")],
+    control: { tokens: [{ name: "harness", token, scopes }] },
+  });
+  relay.writeSettings(settings(relayToken, ["read"]));
+  const without = await runOn(relay, "replay", "--dry-run");
+  expect([without.code, without.out]).toEqual([1, ""]);
+  expect(without.err).toMatch(
+    /^wamid-relay: no token in \S+ has the scope replay \(control\.tokens\); add one, or use --relay with --token-env\n$/,
+  );
+  relay.writeSettings(settings("another-token-of-others", ["replay"]));
+  const other = await runOn(relay, "replay", "--dry-run");
+  expect(other).toEqual({ code: 1, out: "", err: "wamid-relay: the relay does not know the token: unknown token\n" });
+});
+
+test("the file is held by a relay that cannot be reached: said so, and nothing is written", async () => {
+  const { relay } = await withDeadLetters(1);
+  const elsewhere = join(relay.folder, "elsewhere.yaml");
+  const places = { port: await freePort(), storePath: relay.storePath };
+  writeFileSync(elsewhere, JSON.stringify(settingsOf(places, { routes: [routeTo("http://127.0.0.1:1/")] })));
+  const { code, out, err } = await runCli(["replay", "--config", elsewhere]);
+  expect([code, out]).toEqual([1, ""]);
+  expect(err).toMatch(/is in use by another wamid-relay process \(process \d+ on .*nothing answers at \S+: give it with --relay\n$/);
+  expect((await counts(relay)).dead).toBe(1);
+});
+
+test("something else on the relay's port: said so, and it is not sent the token", async () => {
+  const downstream = await openDownstream();
+  const relay = await makeRelay();
+  relay.writeSettings({ server: { port: Number(new URL(downstream.url).port) } });
+  const { code, out, err } = await runOn(relay, "replay");
+  expect([code, out]).toEqual([1, ""]);
+  expect(err).toMatch(/^wamid-relay: what listens at \S+ is no wamid-relay; give the relay's address with --relay\n$/);
+  expect(downstream.arrivals.map(({ path }) => path)).toEqual(["/readyz"]);
+});
+
+test("without a store, nothing is made by a command that would write", async () => {
+  const relay = await makeRelay();
+  const { code, out, err } = await runOn(relay, "track", "--account", "main", "--wamid", "wamid.x");
+  expect([code, out]).toEqual([1, ""]);
+  expect(err).toMatch(/^wamid-relay: there is no store at \S+ yet; "wamid-relay serve" makes it\n$/);
+});
