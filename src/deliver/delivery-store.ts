@@ -2,6 +2,8 @@ import type { Settlement, StoredDelivery } from "../event/stored-delivery.ts";
 
 /** What the dispatcher needs of the store. Deliveries are named by route and the event's seq. */
 export interface DeliveryStore {
+  /** Runs several reads as one, which costs the locks of one. `run` must not wait for anything. */
+  reading<T>(run: () => T): T;
   /** Events of waiting deliveries due at `now` (unix ms), soonest first. */
   due(route: string, now: number, limit: number): number[];
   /** Unix ms at which the next waiting delivery becomes due after `now`; null when none will. */

@@ -114,7 +114,7 @@ export function createLane(initial: LaneSettings, parts: LaneParts): Lane {
     setImmediate(() => {
       pumpScheduled = false;
       try {
-        pump();
+        store.reading(pump);
       } catch (error) {
         hooks.storeFailed(route, error);
         wakeAt(clock.now() + storeRetryMs);

@@ -28,6 +28,8 @@ export interface AttemptOutcome {
   readonly response: Buffer | null;
   /** The answer's content type, when there was an answer that said it. */
   readonly responseType?: string | null;
+  /** Its content encoding: `response` is as it came, compressed or not. */
+  readonly responseEncoding?: string | null;
 }
 
 /** Where deliveries go. The port of the dispatcher. */

@@ -39,6 +39,7 @@ export class Exchange implements Dispatcher.DispatchHandler, Borrower {
   #status = 0;
   #retryAfterMs: number | null = null;
   #responseType: string | null = null;
+  #responseEncoding: string | null = null;
   #response: Buffer | null = null;
 
   constructor(place: ExchangePlace, request: Dispatcher.DispatchOptions, signal: AbortSignal, resolve: (outcome: AttemptOutcome) => void) {
@@ -99,8 +100,8 @@ export class Exchange implements Dispatcher.DispatchHandler, Borrower {
     this.#status = status;
     const retryAfter = headers["retry-after"];
     if (retryAfter !== undefined) this.#retryAfterMs = parseRetryAfter(retryAfter, this.#place.clock());
-    const type = headers["content-type"];
-    this.#responseType = (typeof type === "string" ? type : type?.[0])?.slice(0, 256) ?? null;
+    this.#responseType = firstOf(headers["content-type"]);
+    this.#responseEncoding = firstOf(headers["content-encoding"]);
   }
 
   onResponseData(_controller: Controller, chunk: Buffer): void {
@@ -140,6 +141,7 @@ export class Exchange implements Dispatcher.DispatchHandler, Borrower {
         tookMs: this.#tookMs(),
         response: this.#response,
         responseType: this.#responseType,
+        responseEncoding: this.#responseEncoding,
       },
       isWhole,
     );
@@ -168,6 +170,10 @@ export class Exchange implements Dispatcher.DispatchHandler, Borrower {
   #tookMs(): number {
     return Math.round(performance.now() - this.#startedAt);
   }
+}
+
+function firstOf(header: string | string[] | undefined): string | null {
+  return (typeof header === "string" ? header : header?.[0])?.slice(0, 256) ?? null;
 }
 
 function onDeadline(exchange: Exchange): void {

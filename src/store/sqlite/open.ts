@@ -43,6 +43,7 @@ export function openForWriting(path: string, holder: string): Db {
       db.pragma("cache_size = -65536");
       db.pragma("temp_store = MEMORY");
       migrate(db, path);
+      glance(db, path);
       // SQLite opens a read-only file too: only a write shows that it can be written.
       db.prepare("INSERT INTO meta (key, value) VALUES ('holder', ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value").run(holder);
       return db;
@@ -110,6 +111,23 @@ function migrate(db: Db, path: string): void {
     } catch (error) {
       throw new StoreRefused(`${path} could not be migrated by ${file}: ${(error as Error).message}`, { cause: error });
     }
+  }
+}
+
+/** Tables that are read while starting, and small: looked through whole. */
+const small = ["meta", "names", "plans", "stopped"];
+
+/**
+ * Finds damage in the small tables, and at the beginning of the others, while it can still be said in one
+ * line: to look through everything would take minutes. What is damaged elsewhere fails when it is needed.
+ */
+function glance(db: Db, path: string): void {
+  for (const table of db.prepare<[], string>("SELECT name FROM sqlite_schema WHERE type = 'table'").pluck().all()) {
+    db.prepare(`SELECT * FROM "${table}" LIMIT 1`).get();
+  }
+  for (const table of small) {
+    const found = db.pragma(`integrity_check('${table}')`, { simple: true });
+    if (found !== "ok") throw new StoreRefused(`${path} ${reasons["SQLITE_CORRUPT"]} (${String(found).split("\n")[0]})`);
   }
 }
 

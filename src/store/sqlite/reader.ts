@@ -15,6 +15,23 @@ export function createReader(db: Db) {
   return { events, deliveries: createReadDeliveries(db, names, events), file: createReadFile(db, names), ...createReadStats(db, names) };
 }
 
+/**
+ * Runs reads in one transaction. Outside of one each statement takes and gives back the file's locks,
+ * six system calls that cost more than the look-up itself.
+ */
+export function createReading(db: Db): <T>(run: () => T) => T {
+  const begin = db.prepare("BEGIN");
+  const commit = db.prepare("COMMIT");
+  return (run) => {
+    begin.run();
+    try {
+      return run();
+    } finally {
+      commit.run();
+    }
+  };
+}
+
 /** A reader on the file of a relay that may be running. */
 export function openReader(path: string): StoreReader & { close(): void } {
   const db = openForReading(path);

@@ -15,7 +15,7 @@ import { openForReading, openForWriting } from "./open.ts";
 import { createParking } from "./parking.ts";
 import { createPlanDeliveries } from "./plan-deliveries.ts";
 import { createPlans } from "./plans.ts";
-import { createReader } from "./reader.ts";
+import { createReader, createReading } from "./reader.ts";
 import { createRegister, type MessageRegistration } from "./register.ts";
 import { createReplay } from "./replay.ts";
 import type { ReplayCursor, ReplayFilter } from "./replay-walk.ts";
@@ -92,6 +92,7 @@ export function openSqliteStore(path: string, rules: Rules, hooks: SqliteStoreHo
         const results = registrations.map((registration) => register(registration, at));
         return { created: results.filter((result) => result.created).length, due: results.flatMap((result) => result.due) };
       }),
+    reading: createReading(db),
     due: deliveries.due,
     nextDueAt: deliveries.nextDueAt,
     load: deliveries.load,

@@ -29,6 +29,7 @@ function memoryStore(count: number, at: number) {
   let stop: string | null = null;
   let largestLimit = 0;
   const store: DeliveryStore = {
+    reading: (run) => run(),
     due(_route, now, limit) {
       largestLimit = Math.max(largestLimit, limit);
       const due = [...waiting].filter(([, { nextAt }]) => nextAt <= now).sort(([a, x], [b, y]) => x.nextAt - y.nextAt || a - b);
