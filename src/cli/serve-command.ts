@@ -77,7 +77,8 @@ function stopSignal(): Promise<void> {
 }
 
 function listenFailure(error: unknown, { host, port }: { host: string; port: number }): string {
-  const { code, message } = error as { code?: string; message: string };
+  const { name, code, message } = error as { name?: string; code?: string; message: string };
+  if (name === "StoreUnavailable") return message;
   if (code === "EADDRINUSE") return `port ${port} on ${host} is taken by another process; give server.port another`;
   if (code === "EACCES") return `this user may not listen on port ${port}; give server.port one above 1023`;
   if (code === "EADDRNOTAVAIL") return `${host} is no address of this machine; see server.host`;
