@@ -1,0 +1,179 @@
+import { chmodSync, closeSync, mkdirSync, openSync, readdirSync, statSync, symlinkSync, writeFileSync, writeSync } from "node:fs";
+import { join } from "node:path";
+import Database from "better-sqlite3";
+import { expect, test } from "vitest";
+import { openDownstream } from "../harness/downstream.ts";
+import { postEvent } from "../harness/post-event.ts";
+import { createMessages } from "../harness/posts.ts";
+import { makeRelay, type RelayOptions, type RelayProcess, startRelay } from "../harness/relay-process.ts";
+import { routeTo } from "../harness/relay-settings.ts";
+import { runCli } from "../harness/run-cli.ts";
+import { rowsOf } from "../harness/store-rows.ts";
+import { until } from "../harness/until.ts";
+
+const isRoot = process.getuid?.() === 0;
+const nobody = 65_534;
+const settings = { routes: [routeTo("http://127.0.0.1:9/")] };
+
+/** A relay that has stored some events and ended. */
+async function afterSome(events: number, options: RelayOptions = {}): Promise<RelayProcess> {
+  const relay = await startRelay({ settings, ...options });
+  const messages = createMessages("files");
+  await Promise.all(Array.from({ length: events }, () => postEvent(relay.webhookUrl, messages.event())));
+  await relay.stop();
+  return relay;
+}
+
+/** Starts it, expects exit code 1 and gives the one line it says. */
+async function refusalOf(relay: RelayProcess): Promise<string> {
+  const before = relay.stderr().length;
+  expect(await relay.startRefused()).toEqual({ code: 1, signal: null });
+  const said = relay.stderr().slice(before);
+  expect(said).toMatch(/^wamid-relay: [^\n]+\n$/);
+  return said;
+}
+
+function overwrite(path: string, bytes: Buffer, at: number): void {
+  const file = openSync(path, "r+");
+  writeSync(file, bytes, 0, bytes.length, at);
+  closeSync(file);
+}
+
+test("a second process on the same file is refused and told who has it, by another path too; reading goes on", async () => {
+  const relay = await startRelay({ settings });
+  const event = createMessages("second process").event();
+  await postEvent(relay.webhookUrl, event);
+  const link = join(relay.folder, "link.db");
+  symlinkSync(relay.storePath, link);
+  for (const storePath of [relay.storePath, link]) {
+    const second = await makeRelay({ storePath, settings });
+    expect(await refusalOf(second)).toContain(`is in use by another wamid-relay process (process ${relay.pid()} on `);
+  }
+  const listed = await runCli("events", "list", "--json", "--config", relay.settingsPath);
+  expect(listed).toMatchObject({ code: 0, stderr: "" });
+  expect(JSON.parse(listed.stdout)).toMatchObject({ data: [{ id: event.id }] });
+  expect(await postEvent(relay.webhookUrl, event)).toMatchObject({ word: "duplicate" });
+
+  // A lock that a crash left behind holds nobody up.
+  await relay.kill9();
+  const second = await makeRelay({ storePath: relay.storePath, settings });
+  await second.start();
+  expect(await postEvent(second.webhookUrl, event)).toMatchObject({ word: "duplicate" });
+  expect(await refusalOf(relay)).toContain(`process ${second.pid()} on`);
+});
+
+test.skipIf(!isRoot)("a file or folder that may not be written is refused, and taken once it may", async () => {
+  const relay = await afterSome(3, { uid: nobody });
+  chmodSync(relay.folder, 0o555);
+  chmodSync(relay.storePath, 0o444);
+  expect(await refusalOf(relay)).toMatch(/relay\.db is read-only for this user.*permissions/);
+  chmodSync(relay.storePath, 0o000);
+  expect(await refusalOf(relay)).toMatch(/relay\.db cannot be opened; check .*SQLITE_CANTOPEN/);
+  chmodSync(relay.storePath, 0o600);
+  expect(await refusalOf(relay)).toMatch(/relay\.db.*folder|relay\.db is read-only for this user/);
+  chmodSync(relay.folder, 0o755);
+  await relay.start();
+  expect(rowsOf(relay.storePath, "SELECT 1 FROM events").length).toBe(3);
+  expect((await relay.ask("/readyz")).status).toBe(200);
+});
+
+test.skipIf(!isRoot)("a new file is refused where it cannot be made, and private where it can", async () => {
+  const relay = await makeRelay({ uid: nobody, settings });
+  chmodSync(relay.folder, 0o555);
+  expect(await refusalOf(relay)).toMatch(
+    /relay\.db\.lock cannot be opened .*check that its folder exists and that this user may write there/,
+  );
+  chmodSync(relay.folder, 0o755);
+  await relay.start();
+  for (const name of readdirSync(relay.folder).filter((name) => /^relay\.db(-wal|-shm)?$/.test(name))) {
+    expect([name, (statSync(join(relay.folder, name)).mode & 0o777).toString(8)]).toEqual([name, "600"]);
+  }
+});
+
+test("folders are made on the way; one that cannot be made is refused", async () => {
+  const relay = await makeRelay({ settings });
+  const deep = await makeRelay({ settings, storePath: join(relay.folder, "some", "where", "relay.db") });
+  await deep.start();
+  expect(statSync(deep.storePath).isFile()).toBe(true);
+  writeFileSync(join(relay.folder, "file"), "");
+  for (const storePath of [join(relay.folder, "file", "relay.db"), "/proc/nowhere/relay.db"]) {
+    const refused = await makeRelay({ settings, storePath });
+    expect(await refusalOf(refused)).toContain(`${storePath}.lock cannot be opened`);
+  }
+  mkdirSync(relay.storePath);
+  expect(await refusalOf(relay)).toContain("relay.db cannot be opened");
+});
+
+test("a file of something else is refused and left as it is", async () => {
+  const relay = await makeRelay({ settings });
+  const text = "This is no database, and long enough to be taken for one.\n".repeat(100);
+  writeFileSync(relay.storePath, text);
+  expect(await refusalOf(relay)).toContain("relay.db is not a SQLite database");
+  expect(statSync(relay.storePath).size).toBe(text.length);
+
+  const foreign = await makeRelay({ settings });
+  const db = new Database(foreign.storePath);
+  db.exec("CREATE TABLE orders (id INTEGER PRIMARY KEY); INSERT INTO orders VALUES (7)");
+  db.close();
+  expect(await refusalOf(foreign)).toContain("is a SQLite database of another program");
+  expect(rowsOf(foreign.storePath, "SELECT name FROM sqlite_schema")).toEqual([{ name: "orders" }]);
+  expect(rowsOf(foreign.storePath, "PRAGMA journal_mode")).toEqual([{ journal_mode: "delete" }]);
+
+  // An empty file is nobody's.
+  const empty = await makeRelay({ settings });
+  writeFileSync(empty.storePath, "");
+  await empty.start();
+});
+
+test("a file of a newer version is refused and left as it is", async () => {
+  const relay = await afterSome(2);
+  const db = new Database(relay.storePath);
+  db.pragma("user_version = 99");
+  db.close();
+  expect(await refusalOf(relay)).toMatch(/relay\.db was written by a newer wamid-relay \(schema 99, this version knows \d+\)/);
+  const listed = await runCli("events", "list", "--config", relay.settingsPath);
+  expect(listed).toMatchObject({ code: 1, stdout: "" });
+  expect(listed.stderr).toContain("newer wamid-relay");
+  expect(rowsOf(relay.storePath, "PRAGMA user_version")).toEqual([{ user_version: 99 }]);
+});
+
+test("a destroyed header is refused in one line", async () => {
+  const relay = await afterSome(3);
+  overwrite(relay.storePath, Buffer.alloc(100, 0xab), 0);
+  expect(await refusalOf(relay)).toContain("relay.db is not a SQLite database");
+});
+
+test("pages destroyed in the middle: what needs them is answered 503, and nothing crashes", async () => {
+  const relay = await afterSome(400);
+  const size = statSync(relay.storePath).size;
+  const downstream = await openDownstream();
+  relay.writeSettings({ routes: [routeTo(downstream.url)] });
+  overwrite(relay.storePath, Buffer.alloc(Math.floor(size / 4096 / 2) * 4096, 0xab), Math.floor(size / 4096 / 4) * 4096);
+  const ended = await Promise.race([relay.start().then(() => "ready" as const), relay.ended()]).catch(() => relay.ended());
+  if (ended !== "ready") {
+    // The damage is where a start looks.
+    expect(ended).toEqual({ code: 1, signal: null });
+    expect(relay.stderr()).toMatch(/^wamid-relay: [^\n]+\n$/);
+    return;
+  }
+  const messages = createMessages("damaged");
+  const answers = await Promise.all(Array.from({ length: 50 }, () => postEvent(relay.webhookUrl, messages.event())));
+  for (const { status, word } of answers)
+    expect([`${status} ${word}`]).toEqual([status === 200 ? "200 accepted" : "503 store_unavailable"]);
+  expect(relay.isRunning()).toBe(true);
+  expect((await relay.ask("/healthz")).status).toBe(200);
+});
+
+test("what a crash left in the write-ahead log is there after the next start", async () => {
+  const relay = await startRelay({ settings });
+  const messages = createMessages("left in the log");
+  const events = Array.from({ length: 30 }, messages.event);
+  for (const event of events) expect(await postEvent(relay.webhookUrl, event)).toMatchObject({ word: "accepted" });
+  await relay.kill9();
+  expect(statSync(`${relay.storePath}-wal`).size).toBeGreaterThan(0);
+  // A half-written transaction at its end is none.
+  overwrite(`${relay.storePath}-wal`, Buffer.alloc(3000, 0xcd), statSync(`${relay.storePath}-wal`).size);
+  await relay.start();
+  for (const event of events) expect(await postEvent(relay.webhookUrl, event)).toMatchObject({ word: "duplicate" });
+  await until("none more is needed", () => rowsOf(relay.storePath, "SELECT 1 FROM events").length === 30);
+});

@@ -1,0 +1,97 @@
+import { closeSync, copyFileSync, openSync, renameSync, rmSync, statSync, writeSync } from "node:fs";
+import { expect, test } from "vitest";
+import { openDownstream } from "../harness/downstream.ts";
+import { postEvent } from "../harness/post-event.ts";
+import { createMessages } from "../harness/posts.ts";
+import { type RelayProcess, startRelay } from "../harness/relay-process.ts";
+import { routeTo } from "../harness/relay-settings.ts";
+import { rowsOf } from "../harness/store-rows.ts";
+import { until } from "../harness/until.ts";
+
+const isReady = async (relay: RelayProcess) => (await relay.ask("/readyz")).status === 200;
+const storingErrors = (relay: RelayProcess) => relay.log().filter(({ msg }) => String(msg).startsWith("events cannot be stored"));
+const gone = /relay\.db or its -wal was deleted or replaced while in use; put it back, or restart the relay/;
+
+test.each(["", "-wal"])("relay.db%s moved away: 503 at once, and all is well once it is put back", async (suffix) => {
+  const downstream = await openDownstream();
+  const relay = await startRelay({ settings: { routes: [routeTo(downstream.url)] } });
+  const messages = createMessages("moved");
+  const before = messages.event();
+  await postEvent(relay.webhookUrl, before);
+  await until("the first is delivered", () => downstream.counts().taken === 1);
+  downstream.fail({ status: 500 });
+  await postEvent(relay.webhookUrl, messages.event());
+  await until("the second waits", () => downstream.counts().failed > 0);
+
+  const path = `${relay.storePath}${suffix}`;
+  renameSync(path, `${path}.away`);
+  const refused = Array.from({ length: 10 }, messages.event);
+  for (const event of refused) {
+    const posted = await postEvent(relay.webhookUrl, event);
+    expect(posted).toMatchObject({ status: 503, word: "store_unavailable" });
+    expect(posted.tookMs).toBeLessThan(1_000);
+  }
+  const registration = { account: "main", wamid: messages.wamid() };
+  expect((await relay.ask("/v1/messages/track", { method: "POST", body: registration })).status).toBe(503);
+  expect(await relay.ask("/readyz")).toMatchObject({ status: 503, body: { reason: expect.stringMatching(gone) } });
+  downstream.recover();
+
+  renameSync(`${path}.away`, path);
+  await until("it is ready by itself", () => isReady(relay), 5_000);
+  expect(await postEvent(relay.webhookUrl, before)).toMatchObject({ word: "duplicate" });
+  for (const event of refused) expect(await postEvent(relay.webhookUrl, event)).toMatchObject({ word: "accepted" });
+  await until("everything is delivered", () => downstream.counts().taken === 12);
+  await until("and written down", () => rowsOf(relay.storePath, "SELECT 1 FROM deliveries WHERE state = 2").length === 12);
+  expect(storingErrors(relay).length).toBe(1);
+});
+
+test("the file replaced by a copy: 503 until a restart, which goes on with the copy", async () => {
+  const relay = await startRelay({ settings: { routes: [routeTo("http://127.0.0.1:9/")] } });
+  const messages = createMessages("replaced");
+  const kept = messages.event();
+  await postEvent(relay.webhookUrl, kept);
+  await relay.stop();
+  await relay.start();
+  copyFileSync(relay.storePath, `${relay.storePath}.copy`);
+  renameSync(`${relay.storePath}.copy`, relay.storePath);
+  const event = messages.event();
+  expect(await postEvent(relay.webhookUrl, event)).toMatchObject({ status: 503 });
+  expect(await isReady(relay)).toBe(false);
+  await relay.stop();
+  await relay.start();
+  expect(await postEvent(relay.webhookUrl, kept)).toMatchObject({ word: "duplicate" });
+  expect(await postEvent(relay.webhookUrl, event)).toMatchObject({ word: "accepted" });
+});
+
+test("the file deleted: nothing is acknowledged any more, and a restart begins a new one", async () => {
+  const relay = await startRelay({ settings: { routes: [routeTo("http://127.0.0.1:9/")] } });
+  const messages = createMessages("deleted");
+  await postEvent(relay.webhookUrl, messages.event());
+  for (const suffix of ["", "-wal", "-shm"]) rmSync(`${relay.storePath}${suffix}`);
+  const event = messages.event();
+  expect(await postEvent(relay.webhookUrl, event)).toMatchObject({ status: 503, word: "store_unavailable" });
+  expect(relay.isRunning()).toBe(true);
+  expect(await relay.stop()).toEqual({ code: 0, signal: null });
+  await relay.start();
+  expect(await postEvent(relay.webhookUrl, event)).toMatchObject({ word: "accepted" });
+  expect(rowsOf(relay.storePath, "SELECT 1 FROM events").length).toBe(1);
+});
+
+test("the file destroyed under the running relay: answers stay 200 or 503, and it keeps running", async () => {
+  const relay = await startRelay({ settings: { routes: [routeTo("http://127.0.0.1:9/")] } });
+  const messages = createMessages("destroyed");
+  await Promise.all(Array.from({ length: 300 }, () => postEvent(relay.webhookUrl, messages.event())));
+  await relay.stop();
+  await relay.start();
+  const file = openSync(relay.storePath, "r+");
+  const { size } = statSync(relay.storePath);
+  writeSync(file, Buffer.alloc(size - 4096, 0xab), 0, size - 4096, 4096);
+  closeSync(file);
+  const answers = await Promise.all(Array.from({ length: 100 }, () => postEvent(relay.webhookUrl, messages.event())));
+  const words = new Set(answers.map(({ status, word }) => `${status} ${word}`));
+  expect([...words].filter((word) => word !== "200 accepted" && word !== "503 store_unavailable")).toEqual([]);
+  expect(words).toContain("503 store_unavailable");
+  expect(storingErrors(relay)[0]).toMatchObject({ err: { code: "SQLITE_CORRUPT" } });
+  expect((await relay.ask("/healthz")).status).toBe(200);
+  expect(relay.isRunning()).toBe(true);
+});
