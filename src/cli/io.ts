@@ -17,6 +17,12 @@ export class CommandFailed extends Error {
 }
 
 export function processIo(): Io {
+  process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+    // Whoever read it has seen enough, as in `events list | head`.
+    if (error.code === "EPIPE") return;
+    process.exitCode = 1;
+    process.stderr.write(`wamid-relay: cannot write to standard output: ${error.message}\n`);
+  });
   return {
     out: (line) => void process.stdout.write(`${line}\n`),
     err: (line) => void process.stderr.write(`${line}\n`),

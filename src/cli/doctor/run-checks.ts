@@ -1,10 +1,11 @@
 import { existsSync } from "node:fs";
 import type { Settings } from "../../config/schema.ts";
+import { isLocked } from "../../store/sqlite/file-lock.ts";
 import { ownAddress } from "../control-client.ts";
 import { changedAt, judgeClock } from "./clock-check.ts";
 import { checkDestinations } from "./destination-checks.ts";
 import { checkStoreFiles } from "./file-checks.ts";
-import type { Finding } from "./finding.ts";
+import { type Finding, fail } from "./finding.ts";
 import { checkRelay } from "./relay-check.ts";
 import { countProofs, judgeSecrets } from "./secret-checks.ts";
 import { checkSettings } from "./settings-checks.ts";
@@ -59,6 +60,11 @@ function checkStore({ storage, retention, routes, sources }: Settings, deep: boo
       isHeld: holder.isHeld,
       newestEventAt: bounds === null ? null : reader.file.receivedAt(bounds.newest),
     };
+  } catch (error) {
+    const { code, message } = error as { code?: string; message: string };
+    if (code?.startsWith("SQLITE_") !== true) throw error;
+    const finding = fail("integrity", `the store cannot be read: ${message} (${code})`, "restore a copy, or use sqlite3's .recover");
+    return { files: [...files, ...findings, finding], rows: [], isHeld: isLocked(path) === true, newestEventAt: null };
   } finally {
     reader.close();
   }

@@ -1,0 +1,69 @@
+import { expect, test } from "vitest";
+import { judgeClock } from "../../../src/cli/doctor/clock-check.ts";
+import { bytesText, spanText } from "../../../src/cli/doctor/finding.ts";
+import { probeDestination } from "../../../src/cli/doctor/probe-destination.ts";
+import { judgeSpace } from "../../../src/cli/doctor/space-check.ts";
+import { judgeBacklog } from "../../../src/cli/doctor/store-checks.ts";
+import type { Settings } from "../../../src/config/schema.ts";
+import { openDownstream } from "../../harness/downstream.ts";
+
+const MiB = 1024 ** 2;
+const GiB = 1024 ** 3;
+const month = 30 * 86_400_000;
+
+test.each([
+  ["plenty", { freeBytes: 100 * GiB, usedBytes: GiB, perDayBytes: GiB }, "ok"],
+  ["full before retention takes away what comes in", { freeBytes: 20 * GiB, usedBytes: GiB, perDayBytes: GiB }, "warn"],
+  ["the same, but as large as it will get", { freeBytes: 20 * GiB, usedBytes: 30 * GiB, perDayBytes: GiB }, "ok"],
+  ["full by tomorrow", { freeBytes: GiB, usedBytes: GiB, perDayBytes: GiB }, "fail"],
+  ["little, growth unknown", { freeBytes: 400 * MiB, usedBytes: MiB, perDayBytes: null }, "warn"],
+  ["little, no growth", { freeBytes: 400 * MiB, usedBytes: MiB, perDayBytes: 0 }, "warn"],
+  ["next to nothing", { freeBytes: 10 * MiB, usedBytes: MiB, perDayBytes: 0 }, "fail"],
+])("disk space: %s", (_, space, level) => {
+  expect(judgeSpace({ ...space, keptMs: month }).level).toBe(level);
+});
+
+const steady = { now: 1_800_000_000_000, jumpedMs: 3, newestEventAt: null, fileChangedAt: null, skews: [] };
+
+test.each([
+  ["steady", {}, "ok"],
+  ["set while doctor ran", { jumpedMs: -5_000 }, "warn"],
+  ["an event of the future", { newestEventAt: steady.now + 60_000 }, "warn"],
+  ["a file of the future", { fileChangedAt: steady.now + 60_000 }, "warn"],
+  ["a destination 29 s off", { skews: [{ name: "a", skewMs: -29_000 }] }, "ok"],
+  ["a destination 31 s off", { skews: [{ name: "a", skewMs: -31_000 }] }, "warn"],
+])("clock: %s", (_, signs, level) => {
+  expect(judgeClock({ ...steady, ...signs }).map((found) => found.level)).toEqual([level]);
+});
+
+test("backlog: what has long been due, but not what is stopped, proxied or merely in a queue", () => {
+  const now = 1_800_000_000_000;
+  const routes = ["a", "b", "c"].map((name) => ({ name })) as unknown as Settings["routes"];
+  const entry = { waiting: 1, held: 1, dead: 0, oldestDueAt: now - 3_600_000, stopped: null };
+  const found = judgeBacklog(
+    [
+      { route: "a", ...entry },
+      { route: "b", ...entry, oldestDueAt: now - 60_000 },
+      { route: "c", ...entry, stopped: "410" },
+      { route: "proxy:flows", ...entry },
+    ],
+    routes,
+    now,
+  );
+  expect(found.map(({ check, level, message }) => [check, level, message])).toEqual([
+    ["backlog", "ok", "8 deliveries wait"],
+    ["backlog", "warn", "2 deliveries of a wait, one has been due for 60 min"],
+    ["destination", "fail", "c is stopped (410); 2 deliveries wait"],
+  ]);
+});
+
+test("the guard against private addresses holds for a probe, and with allowPrivate it gets through", async () => {
+  const { url } = await openDownstream();
+  expect(await probeDestination(url, false, 3_000)).toEqual({ reached: false, error: expect.stringContaining("is not a public address") });
+  expect(await probeDestination(url, true, 3_000)).toMatchObject({ reached: true });
+});
+
+test("numbers for people", () => {
+  expect([0, 1023, 1024, 1.5 * MiB, 100 * GiB].map(bytesText)).toEqual(["0 bytes", "1023 bytes", "1.0 KiB", "1.5 MiB", "100 GiB"]);
+  expect([0, -45_000, 300_000, 9_000_000, 8 * 86_400_000].map(spanText)).toEqual(["0 s", "45 s", "5 min", "2.5 h", "8 days"]);
+});

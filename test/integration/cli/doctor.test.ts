@@ -1,0 +1,191 @@
+import { chmodSync, closeSync, openSync, writeFileSync, writeSync } from "node:fs";
+import { createServer } from "node:http";
+import { type AddressInfo, createServer as createTcpServer } from "node:net";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { openDownstream } from "../../harness/downstream.ts";
+import { postEvent } from "../../harness/post-event.ts";
+import { createMessages } from "../../harness/posts.ts";
+import { makeRelay, type RelayProcess, startRelay } from "../../harness/relay-process.ts";
+import { routeTo, settingsOf, webhookSecret } from "../../harness/relay-settings.ts";
+import { rowsOf } from "../../harness/store-rows.ts";
+import { until } from "../../harness/until.ts";
+import { freePort } from "../../setup/free-port.ts";
+import { runCli, runOn } from "./run-cli.ts";
+
+interface Check {
+  readonly check: string;
+  readonly level: "ok" | "warn" | "fail";
+  readonly message: string;
+  readonly todo?: string;
+}
+
+async function examine(relay: RelayProcess, ...more: string[]): Promise<{ code: number | null; err: string; checks: Check[] }> {
+  const { code, out, err } = await runOn(relay, "doctor", "--json", ...more);
+  const { ok, checks } = JSON.parse(out) as { ok: boolean; checks: Check[] };
+  expect(ok).toBe(code === 0);
+  return { code, err, checks };
+}
+
+function find(checks: readonly Check[], check: string, level?: string): Check[] {
+  return checks.filter((found) => found.check === check && (level === undefined || found.level === level));
+}
+
+async function listening(server: {
+  listen: (port: number, host: string, done: () => void) => unknown;
+  address(): unknown;
+  close(): unknown;
+}) {
+  await new Promise<void>((done) => server.listen(0, "127.0.0.1", done));
+  onTestFinished(() => void server.close());
+  return (server.address() as AddressInfo).port;
+}
+
+test("a relay in good health: every line ok, exit code 0", async () => {
+  const downstream = await openDownstream();
+  const relay = await startRelay({ settings: { routes: [routeTo(downstream.url)] } });
+  chmodSync(join(relay.folder, "relay.yaml"), 0o640);
+  await postEvent(relay.webhookUrl, createMessages("healthy").event());
+  await until("delivered", () => downstream.counts().taken === 1);
+  const { code, out, err } = await runOn(relay, "doctor", "--deep");
+  expect([code, err]).toEqual([0, ""]);
+  expect(out.match(/^(warn|fail).*$/gm)).toBeNull();
+  for (const told of [
+    `ready at ${relay.url}`,
+    `held by process ${relay.pid()} on`,
+    "the whole file is in order",
+    "connected in",
+    "agrees with 1 of the destinations",
+    "proved 1 events",
+  ]) {
+    expect(out).toContain(told);
+  }
+  // It only looked.
+  expect(downstream.arrivals.filter(({ path }) => path !== "/")).toHaveLength(0);
+});
+
+test("settings with faults: each one a line, nothing else is looked at", async () => {
+  const relay = await makeRelay();
+  writeFileSync(join(relay.folder, "relay.yaml"), "server: { port: many }\nnothing: 1\n");
+  const { code, err, checks } = await examine(relay);
+  expect([code, err]).toEqual([1, "wamid-relay: 2 of 2 checks failed\n"]);
+  expect(checks.map(({ check, level }) => [check, level])).toEqual([
+    ["settings", "fail"],
+    ["settings", "fail"],
+  ]);
+});
+
+test("what went wrong on the way: stopped, dead, quarantined, unreachable, each with what to do", async () => {
+  const downstream = await openDownstream();
+  downstream.fail({ status: 410 }, "/gone");
+  downstream.fail({ status: 422 }, "/refused");
+  const relay = await startRelay({
+    settings: {
+      routes: [
+        routeTo(`${downstream.url}/gone`, { name: "gone" }),
+        routeTo(`${downstream.url}/refused`, { name: "refused", to: { retry: { schedule: ["0s"] } } }),
+        routeTo("http://127.0.0.1:1/", { name: "away", match: { events: ["nothing"] } }),
+      ],
+    },
+  });
+  await postEvent(relay.webhookUrl, createMessages("ill").event());
+  await postEvent(relay.webhookUrl, Buffer.from("{}"));
+  await until("stopped and dead", () => {
+    const [stopped] = rowsOf<{ n: number }>(relay.storePath, "SELECT count(*) AS n FROM stopped");
+    const [dead] = rowsOf<{ n: number }>(relay.storePath, "SELECT count(*) AS n FROM deliveries WHERE state = 3");
+    return stopped?.n === 1 && dead?.n === 1;
+  });
+  const { code, checks } = await examine(relay);
+  expect(code).toBe(1);
+  expect(find(checks, "destination", "fail").map(({ message }) => message)).toEqual([
+    expect.stringMatching(/^gone is stopped \(.*410.*\); 1 deliveries wait$/),
+    expect.stringMatching(/^away: http:\/\/127\.0\.0\.1:1: no connection \(ECONNREFUSED\)/),
+  ]);
+  expect(find(checks, "destination", "fail")[0]?.todo).toContain("wamid-relay resume gone");
+  expect(find(checks, "dead letters")).toMatchObject([{ level: "warn", message: "1 of refused" }]);
+  expect(find(checks, "quarantine")).toMatchObject([{ level: "warn", message: expect.stringMatching(/^1 requests/) }]);
+
+  relay.writeSettings({ routes: [] });
+  const gone = find((await examine(relay)).checks, "backlog", "warn");
+  expect(gone).toMatchObject([{ message: "1 deliveries wait for the route gone, which is not in the settings" }]);
+});
+
+test("of two secrets, the one that proves nothing any more is safe to drop", async () => {
+  const secrets = [webhookSecret, "the-secret-of-last-year"];
+  const relay = await startRelay({ settings: { sources: { main: { account: "main", signature: { service: "acme", secrets } } } } });
+  await postEvent(relay.webhookUrl, createMessages("rotated").event());
+  const proved = find((await examine(relay)).checks, "secrets");
+  expect(proved).toMatchObject([
+    { message: expect.stringContaining("proved 1 events") },
+    { message: expect.stringContaining("safe to drop") },
+  ]);
+  relay.writeSettings({ sources: { main: { account: "main", signature: { service: "acme", secrets: secrets.toReversed() } } } });
+  const notYet = find((await examine(relay)).checks, "secrets");
+  expect(notYet).toMatchObject([{ level: "warn", message: expect.stringContaining("does not sign with it yet") }, { level: "ok" }]);
+});
+
+test("files that others may read are warned of; a relay that does not run is no failure", async () => {
+  const relay = await startRelay();
+  await relay.stop();
+  chmodSync(relay.storePath, 0o644);
+  chmodSync(join(relay.folder, "relay.yaml"), 0o644);
+  const { code, checks } = await examine(relay);
+  expect(code).toBe(0);
+  expect(find(checks, "store permissions")).toMatchObject([{ level: "warn", todo: `chmod 600 ${relay.storePath}` }]);
+  expect(find(checks, "settings file")).toMatchObject([{ level: "warn", message: expect.stringContaining("holds 2 secrets in clear") }]);
+  expect(find(checks, "relay")).toMatchObject([{ level: "warn", todo: "wamid-relay serve" }]);
+  expect(find(checks, "holder")[0]?.message).toMatch(/^held by nobody; last by process \d+/);
+});
+
+test("a relay that holds the file and does not answer, and a stranger on its port, fail", async () => {
+  const relay = await startRelay();
+  const elsewhere = join(relay.folder, "elsewhere.yaml");
+  const downstream = await openDownstream();
+  for (const [port, told] of [
+    [await freePort(), "a process holds the store, and nothing answers at"],
+    [Number(new URL(downstream.url).port), "is no wamid-relay"],
+  ] as const) {
+    writeFileSync(elsewhere, JSON.stringify(settingsOf({ port, storePath: relay.storePath })));
+    const { code, out } = await runCli(["doctor", "--config", elsewhere, "--json"]);
+    expect(code).toBe(1);
+    expect(find((JSON.parse(out) as { checks: Check[] }).checks, "relay", "fail")[0]?.message).toContain(told);
+  }
+});
+
+test("a damaged file is found, at a look and by --deep", async () => {
+  const relay = await startRelay();
+  const messages = createMessages("damaged");
+  for (let each = 0; each < 40; each++) await postEvent(relay.webhookUrl, messages.event());
+  await relay.stop();
+  const [root] = rowsOf<{ rootpage: number }>(relay.storePath, "SELECT rootpage FROM sqlite_schema WHERE name = 'messages'");
+  const file = openSync(relay.storePath, "r+");
+  writeSync(file, Buffer.alloc(4096, 0xff), 0, 4096, ((root?.rootpage ?? 0) - 1) * 4096);
+  closeSync(file);
+  const found = find((await examine(relay, "--deep")).checks, "integrity");
+  expect(found).toMatchObject([{ level: "fail", message: expect.stringContaining("the file is damaged") }]);
+  const listed = await runOn(relay, "events", "list");
+  expect([listed.code, listed.out]).toEqual([1, ""]);
+  expect(listed.err).toMatch(/^wamid-relay: \S+ cannot be read: .*malformed.*\n$/);
+});
+
+test("a destination whose clock differs is told; one that accepts and says nothing is reached all the same", async () => {
+  const skewed = createServer((_request, response) => {
+    response.setHeader("date", new Date(Date.now() + 300_000).toUTCString());
+    response.end();
+  });
+  const silent = createTcpServer(() => {});
+  const relay = await makeRelay({
+    settings: {
+      routes: [
+        routeTo(`http://127.0.0.1:${await listening(skewed)}/a/secret/path`, { name: "skewed" }),
+        routeTo(`http://127.0.0.1:${await listening(silent)}/`, { name: "silent" }),
+      ],
+    },
+  });
+  const { code, checks } = await examine(relay);
+  expect(code).toBe(0);
+  expect(find(checks, "destination").map(({ level }) => level)).toEqual(["ok", "ok"]);
+  expect(find(checks, "clock")).toMatchObject([
+    { level: "warn", message: expect.stringMatching(/^the clock of skewed is 5 min ahead of/) },
+  ]);
+}, 20_000);

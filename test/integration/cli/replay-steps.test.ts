@@ -1,0 +1,159 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import Database from "better-sqlite3";
+import { expect, onTestFinished, test } from "vitest";
+import { createReplaying } from "../../../src/app/replaying.ts";
+import type { ReplayQuery } from "../../../src/control/port.ts";
+import { openSqliteStore, type SqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
+import { rowsOf } from "../../harness/store-rows.ts";
+
+const start = 1_800_000_000_000;
+const rules = {
+  stepMessage: () => {
+    throw new Error("not used");
+  },
+  stepRun: () => {
+    throw new Error("not used");
+  },
+  plan: () => ({ disposition: "filtered" as const, verdicts: [] }),
+  timing: () => ({ ordered: true, firstWait: 0 }),
+  parkFor: 0,
+};
+
+/** A store with `events` events on two routes, of three to a message; those of route 5 delivered, of route 4 dead. */
+async function storeWith(events: number): Promise<{ store: SqliteStore; path: string }> {
+  const folder = mkdtempSync(join(tmpdir(), "replay-test-"));
+  const path = join(folder, "relay.db");
+  const hooks = { committed: () => {}, failed: () => {} };
+  await openSqliteStore(path, rules, hooks).close();
+  const db = new Database(path);
+  db.exec(
+    "INSERT INTO names (id, kind, name) VALUES (1, 'account', 'main'), (2, 'source', 'main'), (3, 'kind', 'message.status'), (4, 'route', 'a'), (5, 'route', 'b')",
+  );
+  const event = db.prepare(
+    "INSERT INTO events (account, id, kind, source, origin, received_at, subject, moved, error_code, disposition, body) VALUES (1, ?, 3, 2, 0, ?, ?, 0, ?, 0, x'7b7d')",
+  );
+  const delivery = db.prepare(
+    "INSERT INTO deliveries (event, route, state, subject, attempts, spent, replays, settled_at) VALUES (?, ?, ?, ?, 1, 1, 0, ?)",
+  );
+  db.transaction(() => {
+    for (let each = 1; each <= events; each++) {
+      const subject = 2 * Math.ceil(each / 3);
+      event.run(`event ${each}`, start + each, subject, each % 10 === 0 ? "131026" : null);
+      delivery.run(each, 4, 3, subject, start);
+      delivery.run(each, 5, 2, subject, start);
+    }
+  })();
+  db.close();
+  const store = openSqliteStore(path, rules, hooks);
+  onTestFinished(async () => {
+    await store.close();
+    rmSync(folder, { recursive: true });
+  });
+  return { store, path };
+}
+
+function settleDead(store: SqliteStore, event: number, route: string, number: number, at: number) {
+  const attempt = { number, at, tookMs: 1, result: { kind: "failed", error: "reset" } as const, response: null };
+  return store.settle({ route, event, attempt, settled: { to: "dead", reason: "again" }, at });
+}
+
+test("deliveries that die again while it runs are not taken up again, nor are those that die for the first time", async () => {
+  const { store, path } = await storeWith(3_000);
+  let now = start + 10_000;
+  const settling: Promise<unknown>[] = [];
+  const replaying = createReplaying({
+    store,
+    now: () => now,
+    isRouted: () => true,
+    stopping: () => false,
+    offer(due) {
+      now += 1;
+      for (const { route, event } of due) settling.push(settleDead(store, event, route, 2, now));
+    },
+  });
+  // The last event's has been waiting, and dies as soon as the replay has begun.
+  await store.retry(3_000, "a", now);
+  now += 1;
+  const cursor = `${now}.0.0`;
+  now += 1;
+  await settleDead(store, 3_000, "a", 2, now);
+  const filter: ReplayQuery = { route: "a", states: ["dead"] };
+  expect(await replaying.replay(filter, cursor, Number.MAX_SAFE_INTEGER)).toEqual({ replayed: 2_999, next: null });
+  await Promise.all(settling);
+  const replays = rowsOf(path, "SELECT replays, count(*) AS n FROM deliveries WHERE route = 4 GROUP BY replays");
+  expect(replays).toEqual([{ replays: 1, n: 3_000 }]);
+});
+
+test("in order: of one message only the first goes out, the others are held behind it", async () => {
+  const { store, path } = await storeWith(600);
+  const offered: number[] = [];
+  const replaying = createReplaying({
+    store,
+    now: () => start + 10_000,
+    isRouted: (route) => route === "b",
+    stopping: () => false,
+    offer: (due) => void offered.push(...due.map(({ event }) => event)),
+  });
+  const filter: ReplayQuery = { states: ["dead", "delivered"] };
+  expect(await replaying.count(filter)).toEqual({
+    matching: 600,
+    routes: [{ route: "b", matching: 600, stopped: null }],
+    notSent: [{ route: "a", matching: 600 }],
+  });
+  let next: string | null = null;
+  let replayed = 0;
+  let calls = 0;
+  do {
+    const step: { replayed: number; next: string | null } = await replaying.replay(filter, next, 70);
+    expect(step.replayed).toBeLessThanOrEqual(70);
+    replayed += step.replayed;
+    next = step.next;
+    calls += 1;
+  } while (next !== null);
+  expect([replayed, calls > 8]).toEqual([600, true]);
+  expect(offered).toEqual(Array.from({ length: 200 }, (_, message) => 3 * message + 1));
+  expect(rowsOf(path, "SELECT route, state, count(*) AS n FROM deliveries GROUP BY route, state")).toEqual([
+    { route: 4, state: 3, n: 600 },
+    { route: 5, state: 0, n: 200 },
+    { route: 5, state: 1, n: 400 },
+  ]);
+});
+
+test("by error code and time of the event", async () => {
+  const { store } = await storeWith(1_000);
+  const replaying = createReplaying({ store, now: () => start + 10_000, isRouted: () => true, stopping: () => false, offer: () => {} });
+  const matching = async (filter: Partial<ReplayQuery>) => (await replaying.count({ states: ["dead"], ...filter })).matching;
+  expect(await matching({})).toBe(1_000);
+  expect(await matching({ states: ["dead", "delivered"] })).toBe(2_000);
+  expect(await matching({ errorCode: "131026" })).toBe(100);
+  expect(await matching({ from: start + 11, to: start + 21 })).toBe(10);
+  expect(await matching({ errorCode: "131026", from: start + 991 })).toBe(1);
+  expect(await matching({ route: "never seen" })).toBe(0);
+});
+
+test("a relay that stops ends it between two steps, and says where to go on", async () => {
+  const { store } = await storeWith(1_000);
+  let stopping = false;
+  const replaying = createReplaying({
+    store,
+    now: () => start + 10_000,
+    isRouted: () => true,
+    stopping: () => stopping,
+    offer: () => {
+      stopping = true;
+    },
+  });
+  const first = await replaying.replay({ route: "a", states: ["dead"] }, null, 10_000);
+  expect(first.replayed).toBeLessThan(1_000);
+  stopping = false;
+  let { next, replayed } = first;
+  while (next !== null) {
+    stopping = false;
+    const step = await replaying.replay({ route: "a", states: ["dead"] }, next, 10_000);
+    next = step.next;
+    replayed += step.replayed;
+  }
+  expect(replayed).toBe(1_000);
+});

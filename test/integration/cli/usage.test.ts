@@ -1,0 +1,47 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { expect, test } from "vitest";
+import { entry } from "../../harness/relay-process.ts";
+import { runCli } from "./run-cli.ts";
+
+test.each([
+  [["events", "list", "--limit", "0"], "must be a whole number from 1"],
+  [["events", "list", "--disposition", "lost"], "Allowed choices are forwarded"],
+  [["events", "list", "--since", "soon"], "must be a duration"],
+  [["events", "list", "--from", "2026-11-20T08:00:00"], "must be a date (2026-11-20) or a time with its zone"],
+  [["events", "list", "--since", "1h", "--from", "2026-11-20"], "cannot be used with option '--from <time>'"],
+  [["events", "show"], "missing required argument 'event'"],
+  [["deliveries", "list", "--state", "lost"], "Allowed choices are waiting, held"],
+  [["retry"], "missing required argument 'delivery'"],
+  [["replay", "--state", "waiting"], "Allowed choices are dead"],
+  [["resume"], "missing required argument 'route'"],
+  [["track", "--account", "main"], "required option '--wamid <wamid>' not specified"],
+  [["track", "--account", "main", "--wamid", "w", "--metadata", "none"], "must be key=value"],
+  [["replay", "--relay", "relay.example"], "--relay takes an http or https URL"],
+  [["replay", "--relay", "https://me:pass@relay.example"], "without user and password"],
+  [["replay", "--relay", "https://relay.example", "--token-env", "NOT_SET_HERE"], "the environment variable NOT_SET_HERE is not set"],
+  [["doctor", "--shallow"], "unknown option '--shallow'"],
+])("wrong usage is exit code 2, said on stderr: %j", async (args, told) => {
+  const { code, out, err } = await runCli(args);
+  expect([code, out]).toEqual([2, ""]);
+  expect(err).toContain(told);
+});
+
+test("settings that cannot be used are exit code 1, every fault on stderr", async () => {
+  for (const args of [["events", "list"], ["replay"], ["retry", "dlv_x"], ["resume", "x"]]) {
+    const { code, out, err } = await runCli([...args, "--config", "/nowhere/relay.yaml"]);
+    expect([code, out]).toEqual([1, ""]);
+    expect(err).toContain("there is no such settings file");
+  }
+});
+
+test("a reader that goes away early is no crash", async () => {
+  const child = spawn(process.execPath, [entry, "replay", "--help"], { stdio: ["ignore", "pipe", "pipe"] });
+  child.stdout.destroy();
+  let err = "";
+  child.stderr.on("data", (chunk: Buffer) => {
+    err += chunk;
+  });
+  const [code] = await once(child, "close");
+  expect([code, err]).toEqual([0, ""]);
+});
