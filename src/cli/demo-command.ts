@@ -22,6 +22,13 @@ export function addDemoCommand(program: Command, io: Io): void {
     .option("--rate <posts>", "posts per second", count, 600)
     .option("--keep", "keep the folder with settings, database and log")
     .option("--json", "print the counts and checks as JSON, and no progress")
+    .addHelpText(
+      "after",
+      `
+Examples:
+  wamid-relay demo
+  wamid-relay demo --seed another --json`,
+    )
     .action((options: Options) => demo(options, io));
 }
 

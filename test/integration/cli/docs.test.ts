@@ -1,0 +1,79 @@
+import { readFileSync } from "node:fs";
+import type { Command } from "commander";
+import { describe, expect, test } from "vitest";
+import type { Io } from "../../../src/cli/io.ts";
+import { createProgram, main } from "../../../src/cli/main.ts";
+
+function recorder(): Io & { readonly printed: { out: string; err: string } } {
+  const printed = { out: "", err: "" };
+  return {
+    printed,
+    out: (line) => {
+      printed.out += `${line}\n`;
+    },
+    err: (line) => {
+      printed.err += `${line}\n`;
+    },
+    isTerminal: false,
+    env: {},
+    readStdin: async () => Buffer.alloc(0),
+  };
+}
+
+interface Leaf {
+  readonly path: readonly string[];
+  readonly command: Command;
+}
+
+function leaves(command: Command, path: readonly string[] = []): Leaf[] {
+  return command.commands.length === 0 ? [{ path, command }] : command.commands.flatMap((sub) => leaves(sub, [...path, sub.name()]));
+}
+
+const commands = leaves(createProgram(recorder()));
+const docs = readFileSync(new URL("../../../docs/cli.md", import.meta.url), "utf8");
+/** Section text by command, such as `events list`; arguments in the heading left out. */
+const sections = new Map(
+  [...docs.matchAll(/^## `([^`]+)`\n([\s\S]*?)(?=^## |$(?![\s\S]))/gm)].map(([, heading = "", text = ""]) => [
+    heading.replace(/ <.*$/, ""),
+    text,
+  ]),
+);
+
+test("docs/cli.md has a section for each command, and for nothing else", () => {
+  expect([...sections.keys()].sort()).toEqual(commands.map(({ path }) => path.join(" ")).sort());
+});
+
+describe.each(commands.map(({ path, command }) => ({ name: path.join(" "), path, command })))("$name", ({ name, path, command }) => {
+  test("docs/cli.md names its options, and no others", () => {
+    const table = [...(sections.get(name) ?? "").matchAll(/^\| `(-[^`]+)` \|/gm)].map((row) => row[1]);
+    expect(table).toEqual(command.options.map(({ flags }) => flags));
+  });
+
+  test("its examples in docs/cli.md use options that it has", () => {
+    const examples = [...(sections.get(name) ?? "").matchAll(/```sh\n([\s\S]*?)```/g)].flatMap(([, text = ""]) => text.trim().split("\n"));
+    const own = examples.flatMap((line) => line.split("|")).filter((part) => part.includes(`wamid-relay ${name}`));
+    expect(own.length).toBeGreaterThan(0);
+    const flags = command.options.flatMap(({ long, short }) => [long, short]);
+    for (const part of own) for (const [flag] of part.matchAll(/(?<= )--?[a-zA-Z][\w-]*/g)) expect(flags).toContain(flag);
+  });
+
+  test("--help works and shows an example", async () => {
+    const io = recorder();
+    expect(await main([...path, "--help"], io)).toBe(0);
+    expect(io.printed.err).toBe("");
+    expect(io.printed.out).toMatch(/^Usage: wamid-relay /);
+    expect(io.printed.out).toMatch(/\nExamples?:\n/);
+  });
+
+  test("each option says what it does", () => {
+    for (const option of command.options) expect(option.description, option.flags).not.toBe("");
+    expect(command.description()).not.toBe("");
+  });
+});
+
+test("every command that docs/cli.md speaks of exists", () => {
+  const names = new Set(commands.flatMap(({ path }) => [path.join(" "), path[0] ?? ""]));
+  const spoken = [...docs.matchAll(/wamid-relay ([a-z]+)(?: ([a-z]+))?/g)].map(([, first = "", second]) => ({ first, second }));
+  expect(spoken.length).toBeGreaterThan(20);
+  for (const { first } of spoken) expect(names).toContain(first);
+});
