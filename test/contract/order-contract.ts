@@ -1,0 +1,81 @@
+import { describe, expect, test } from "vitest";
+import { accept, dead, delivered, later, openWith, settle, stateOf } from "./contract-tools.ts";
+import { start } from "./store-events.ts";
+import type { OpenSubject } from "./store-port.ts";
+
+const routes = [{ name: "ordered" }, { name: "other" }, { name: "loose", order: "none" }] as const;
+
+export function orderContract(open: OpenSubject): void {
+  describe("order", () => {
+    test("a later delivery of a message waits for the earlier one's end, delivered or dead, and not for its attempts", async () => {
+      const subject = await openWith(open, routes);
+      const seqs: number[] = [];
+      for (const status of ["sent", "delivered", "read"]) seqs.push(await accept(subject.store, { wamid: "w", status }));
+      const [one, two, three] = seqs as [number, number, number];
+      expect(await subject.store.due("ordered", start, 10)).toEqual([one]);
+      expect(await stateOf(subject.store, two, "ordered")).toBe("held");
+      expect(await subject.store.load("ordered", two)).toBeNull();
+
+      expect(await settle(subject.store, "ordered", one, later(start + 50))).toBeNull();
+      expect(await subject.store.due("ordered", start + 49, 10)).toEqual([]);
+      expect(await stateOf(subject.store, two, "ordered")).toBe("held");
+
+      const store = await subject.reopen();
+      expect(await settle(store, "ordered", one, dead, { at: start + 60 })).toBe(two);
+      expect(await store.due("ordered", start + 60, 10)).toEqual([two]);
+      expect(await settle(store, "ordered", two, delivered, { at: start + 70 })).toBe(three);
+      expect(await settle(store, "ordered", three, delivered, { at: start + 80 })).toBeNull();
+      expect(await store.due("ordered", start + 1_000, 10)).toEqual([]);
+      // Once all are settled, a new one goes out at once.
+      const four = await accept(store, { wamid: "w", status: "read" });
+      expect(await stateOf(store, four, "ordered")).toBe("waiting");
+    });
+
+    test("only its own message on its own route is held back", async () => {
+      const { store } = await openWith(open, routes);
+      const first = await accept(store, { wamid: "w" });
+      const others = [
+        await accept(store, { wamid: "v" }),
+        await accept(store, { wamid: "w", account: "other" }),
+        await accept(store, { runId: "w" }),
+        await accept(store, { event: "contact.created" }),
+        await accept(store, { event: "contact.created" }),
+      ];
+      const second = await accept(store, { wamid: "w", status: "read" });
+      const secondRun = await accept(store, { runId: "w", event: "automation.failed" });
+      expect(await store.due("ordered", start, 10)).toEqual([first, ...others]);
+      expect(await store.due("loose", start, 20)).toEqual([first, ...others, second, secondRun]);
+      expect(await settle(store, "other", first, delivered)).toBe(second);
+      expect(await stateOf(store, second, "ordered")).toBe("held");
+      expect(await settle(store, "loose", first, delivered)).toBeNull();
+    });
+
+    test("what is replayed waits its turn, and goes before what was accepted after it", async () => {
+      const { store } = await openWith(open, routes);
+      const one = await accept(store, { wamid: "w" });
+      await settle(store, "ordered", one, dead);
+      const two = await accept(store, { wamid: "w" });
+      const three = await accept(store, { wamid: "w" });
+      expect(await store.retry(one, "ordered", start)).toEqual({ state: "held", due: null });
+      expect(await settle(store, "ordered", two, delivered)).toBe(one);
+      expect(await stateOf(store, three, "ordered")).toBe("held");
+      expect(await settle(store, "ordered", one, delivered)).toBe(three);
+    });
+
+    test("due ones come soonest first, as many as asked, and the next time is known", async () => {
+      const { store } = await openWith(open, routes);
+      const seqs: number[] = [];
+      for (let n = 0; n < 6; n += 1) seqs.push(await accept(store, { wamid: `w${n}`, receivedAt: start + n }));
+      const [a, b, c, d, e, f] = seqs as [number, number, number, number, number, number];
+      await settle(store, "ordered", a, later(start + 100));
+      await settle(store, "ordered", c, later(start + 50));
+      expect(await store.due("ordered", start + 5, 10)).toEqual([b, d, e, f]);
+      expect(await store.due("ordered", start + 5, 2)).toEqual([b, d]);
+      expect(await store.nextDueAt("ordered", start + 5)).toBe(start + 50);
+      expect(await store.due("ordered", start + 100, 10)).toEqual([b, d, e, f, c, a]);
+      expect(await store.nextDueAt("ordered", start + 100)).toBeNull();
+      expect(await store.due("nowhere", start + 100, 10)).toEqual([]);
+      expect(await store.nextDueAt("nowhere", start)).toBeNull();
+    });
+  });
+}

@@ -1,0 +1,126 @@
+import { describe, expect, test } from "vitest";
+import { accept, delivered, openWith, settle, stateOf } from "./contract-tools.ts";
+import { anEvent, start } from "./store-events.ts";
+import type { OpenSubject } from "./store-port.ts";
+
+const tracked = { name: "ours", match: { tracked: true } };
+const routes = [tracked, { name: "all" }];
+const registration = { account: "main", wamid: "w", reference: "order 1" };
+
+export function parkingContract(open: OpenSubject): void {
+  describe("parking", () => {
+    test("only the routes that ask for tracked messages are held back", async () => {
+      const { store } = await openWith(open, routes, { parkFor: 60_000 });
+      const outcome = await store.accept(anEvent({ wamid: "w" }));
+      expect(outcome).toMatchObject({ result: "accepted", disposition: "forwarded", due: [{ route: "all" }] });
+      expect(await store.event(outcome.seq)).toMatchObject({
+        parkedUntil: start + 60_000,
+        verdicts: [
+          ["ours", "park"],
+          ["all", "deliver"],
+        ],
+      });
+      expect(await stateOf(store, outcome.seq, "ours")).toBeNull();
+      expect(await stateOf(store, outcome.seq, "all")).toBe("waiting");
+    });
+
+    test("registered before: nothing is held back", async () => {
+      const { store } = await openWith(open, routes);
+      expect(await store.register([registration], start)).toEqual({ created: 1, due: [] });
+      const seq = await accept(store, { wamid: "w" });
+      expect(await store.event(seq)).toMatchObject({ disposition: "forwarded", parkedUntil: null });
+      expect(await stateOf(store, seq, "ours")).toBe("waiting");
+    });
+
+    test("registered after: everything comes out in the order it was accepted, before what comes later, over a restart", async () => {
+      const subject = await openWith(open, [tracked]);
+      const seqs = [];
+      for (const status of ["sent", "delivered", "read"]) seqs.push(await accept(subject.store, { wamid: "w", status }));
+      const stranger = await accept(subject.store, { wamid: "v" });
+      expect(await subject.store.event(seqs[0] as number)).toMatchObject({ disposition: "parked" });
+      const store = await subject.reopen();
+      const at = start + 30_000;
+      const { created, due } = await store.register([registration], at);
+      expect([created, due]).toEqual([1, [{ route: "ours", event: seqs[0], at }]]);
+      for (const seq of seqs)
+        expect(await store.event(seq)).toMatchObject({ disposition: "forwarded", parkedUntil: null, verdicts: [["ours", "deliver"]] });
+      seqs.push(await accept(store, { wamid: "w", status: "read", receivedAt: at }));
+      const order = [];
+      for (let next: number | null = seqs[0] as number; next !== null; next = await settle(store, "ours", next, delivered, { at }))
+        order.push(next);
+      expect(order).toEqual(seqs);
+      expect(await store.event(stranger)).toMatchObject({ disposition: "parked" });
+      expect(await stateOf(store, stranger, "ours")).toBeNull();
+    });
+
+    test("too late: ignored, and registration then counts for what comes from then on", async () => {
+      const { store } = await openWith(open, [tracked], { parkFor: 60_000 });
+      const early = await accept(store, { wamid: "w" });
+      const later = await accept(store, { wamid: "w", receivedAt: start + 1 });
+      expect(await store.expireParked(start + 59_999, 10)).toBe(0);
+      expect(await store.expireParked(start + 60_000, 10)).toBe(1);
+      expect(await store.event(early)).toMatchObject({
+        disposition: "ignored",
+        parkedUntil: null,
+        verdicts: [["ours", "skip", "untracked"]],
+      });
+      expect(await store.register([registration], start + 60_000)).toMatchObject({ created: 1, due: [{ event: later }] });
+      expect(await stateOf(store, early, "ours")).toBeNull();
+      expect(await stateOf(store, later, "ours")).toBe("waiting");
+      expect(await store.expireParked(start + 90_000, 10)).toBe(0);
+      const after = await accept(store, { wamid: "w", receivedAt: start + 90_000 });
+      expect(await stateOf(store, after, "ours")).toBe("held");
+    });
+
+    test("one that other routes took stays forwarded when its time is up", async () => {
+      const { store } = await openWith(open, routes);
+      const seq = await accept(store, { wamid: "w" });
+      for (let n = 0; n < 4; n += 1) await accept(store, { wamid: `v${n}` });
+      expect(await store.expireParked(start + 60_000, 3)).toBe(3);
+      expect(await store.expireParked(start + 60_000, 3)).toBe(2);
+      expect(await store.event(seq)).toMatchObject({
+        disposition: "forwarded",
+        verdicts: [
+          ["ours", "skip", "untracked"],
+          ["all", "deliver"],
+        ],
+      });
+    });
+
+    test("on release the route judges by what registration told, and by whether the event was a transition", async () => {
+      const { store } = await openWith(open, [
+        { name: "vip", match: { tracked: true, references: ["vip-*"] } },
+        { name: "moves", match: { tracked: true }, emit: "transitions" },
+      ]);
+      const read = await accept(store, { wamid: "w", status: "read" });
+      const sent = await accept(store, { wamid: "w", status: "sent" });
+      expect(await store.event(sent)).toMatchObject({
+        verdicts: [
+          ["vip", "park"],
+          ["moves", "skip", "no transition"],
+        ],
+      });
+      await store.register([registration], start);
+      expect(await store.event(read)).toMatchObject({
+        disposition: "forwarded",
+        verdicts: [
+          ["vip", "skip", "reference"],
+          ["moves", "deliver"],
+        ],
+      });
+      expect(await store.event(sent)).toMatchObject({ disposition: "filtered", parkedUntil: null });
+      await accept(store, { wamid: "v", status: "sent" });
+      const { due } = await store.register([{ account: "main", wamid: "v", reference: "vip-7" }], start);
+      expect(due.map(({ route }) => route)).toEqual(["vip", "moves"]);
+    });
+
+    test("registering again changes nothing but adds what was not known; what contradicts is refused", async () => {
+      const { store } = await openWith(open, routes);
+      await accept(store, { wamid: "w", status: "read" });
+      expect(await store.register([{ account: "main", wamid: "w" }], start)).toMatchObject({ created: 1 });
+      expect(await store.register([registration, registration], start + 5)).toEqual({ created: 0, due: [] });
+      await expect(store.register([{ ...registration, reference: "order 2" }], start + 6)).rejects.toMatchObject({ code: "conflict" });
+      expect(await store.message("main", "w")).toMatchObject({ status: "read", registeredAt: start, reference: "order 1" });
+    });
+  });
+}

@@ -1,0 +1,200 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import type { DeliveryState } from "../../src/event/delivery.ts";
+import { settle } from "./contract-tools.ts";
+import { anEvent, rulesFor, start } from "./store-events.ts";
+import type { ContractStore, ContractSubject, OpenSubject } from "./store-port.ts";
+
+const routes = [{ name: "ordered" }, { name: "loose", order: "none" }] as const;
+type Route = (typeof routes)[number]["name"];
+
+interface ModelDelivery {
+  readonly route: Route;
+  readonly event: number;
+  readonly message: number;
+  state: DeliveryState;
+  nextAt: number;
+  attempts: number;
+  spent: number;
+  replays: number;
+}
+
+/** The delivery queue as a list that anybody can check by eye. */
+interface Model {
+  now: number;
+  readonly deliveries: ModelDelivery[];
+}
+
+interface Real {
+  readonly subject: ContractSubject;
+  store: ContractStore;
+}
+
+const isOpen = ({ state }: ModelDelivery) => state === "waiting" || state === "held";
+const openBeside = (model: Model, of: Pick<ModelDelivery, "route" | "message" | "event">) =>
+  of.route === "ordered" &&
+  model.deliveries.some((other) => other.route === of.route && other.message === of.message && other.event !== of.event && isOpen(other));
+const dueOn = (model: Model, route: Route) =>
+  model.deliveries
+    .filter((delivery) => delivery.route === route && delivery.state === "waiting" && delivery.nextAt <= model.now)
+    .sort((a, b) => a.nextAt - b.nextAt || a.event - b.event);
+/** One of them by a number that was drawn without knowing how many there are. */
+const pick = <T>(list: readonly T[], drawn: number): T => list[drawn % list.length] as T;
+
+/** Settled ones wait again: at once, or behind what is open of the same message. */
+function requeue(model: Model, delivery: ModelDelivery): void {
+  const held = openBeside(model, delivery);
+  Object.assign(delivery, { state: held ? "held" : "waiting", nextAt: model.now, spent: 0, replays: delivery.replays + 1 });
+}
+
+async function check(model: Model, { store }: Real): Promise<void> {
+  for (const { name } of routes) {
+    expect(await store.due(name, model.now, 1_000)).toEqual(dueOn(model, name).map(({ event }) => event));
+    const ahead = model.deliveries
+      .filter(({ route, state, nextAt }) => route === name && state === "waiting" && nextAt > model.now)
+      .map(({ nextAt }) => nextAt);
+    expect(await store.nextDueAt(name, model.now)).toBe(ahead.length === 0 ? null : Math.min(...ahead));
+  }
+  for (const { route, event, state, attempts, spent, replays } of model.deliveries) {
+    const loaded = await store.load(route, event);
+    if (state === "waiting") expect(loaded).toMatchObject({ attempts, spent, replays });
+    else expect(loaded).toBeNull();
+    expect(await store.delivery(event, route)).toMatchObject({ state, attempts, replays });
+  }
+}
+
+type Command = fc.AsyncCommand<Model, Real>;
+
+function command(name: string, possible: (model: Model) => boolean, run: (model: Model, real: Real) => Promise<void>): Command {
+  return {
+    check: possible,
+    async run(model, real) {
+      await run(model, real);
+      await check(model, real);
+    },
+    toString: () => name,
+  };
+}
+
+const accepted = fc.nat(3).map((message) =>
+  command(
+    `accept(${message})`,
+    () => true,
+    async (model, { store }) => {
+      const outcome = await store.accept(anEvent({ wamid: `w${message}`, receivedAt: model.now }));
+      for (const { name: route } of routes) {
+        const planned = { route, event: outcome.seq, message };
+        const held = openBeside(model, planned);
+        expect(outcome).toMatchObject({ result: "accepted" });
+        expect("due" in outcome && outcome.due.some((due) => due.route === route)).toBe(!held);
+        model.deliveries.push({ ...planned, state: held ? "held" : "waiting", nextAt: model.now, attempts: 0, spent: 0, replays: 0 });
+      }
+    },
+  ),
+);
+
+const attempted = fc
+  .record({
+    drawn: fc.nat(),
+    route: fc.constantFrom<Route>("ordered", "loose"),
+    to: fc.constantFrom("delivered", "dead", "waiting"),
+    wait: fc.nat(3),
+  })
+  .map(({ drawn, route, to, wait }) =>
+    command(
+      `attempt(${route}, ${drawn}) → ${to}${to === "waiting" ? ` in ${wait}` : ""}`,
+      (model) => dueOn(model, route).length > 0,
+      async (model, { store }) => {
+        const delivery = pick(dueOn(model, route), drawn);
+        const settled =
+          to === "delivered"
+            ? ({ to } as const)
+            : to === "dead"
+              ? ({ to, reason: "enough" } as const)
+              : ({ to: "waiting", nextAt: model.now + wait } as const);
+        const released = await settle(store, route, delivery.event, settled, { at: model.now });
+        delivery.attempts += 1;
+        delivery.spent += 1;
+        delivery.state = settled.to;
+        delivery.nextAt = model.now + wait;
+        const isFree =
+          settled.to !== "waiting" &&
+          route === "ordered" &&
+          !model.deliveries.some((other) => other.route === route && other.message === delivery.message && other.state === "waiting");
+        const next = isFree
+          ? model.deliveries
+              .filter((other) => other.route === route && other.message === delivery.message && other.state === "held")
+              .sort((a, b) => a.event - b.event)[0]
+          : undefined;
+        expect(released).toBe(next?.event ?? null);
+        if (next !== undefined) Object.assign(next, { state: "waiting", nextAt: model.now });
+      },
+    ),
+  );
+
+const retried = fc.nat().map((drawn) =>
+  command(
+    `retry(${drawn})`,
+    (model) => model.deliveries.length > 0,
+    async (model, { store }) => {
+      const delivery = pick(model.deliveries, drawn);
+      const answer = await store.retry(delivery.event, delivery.route, model.now);
+      if (delivery.state === "waiting") delivery.nextAt = model.now;
+      else if (delivery.state !== "held") requeue(model, delivery);
+      expect(answer?.state).toBe(delivery.state);
+      expect(answer?.due?.event).toBe(delivery.state === "waiting" ? delivery.event : undefined);
+    },
+  ),
+);
+
+const replayed = fc.constantFrom<("delivered" | "dead")[]>(["dead"], ["delivered"], ["dead", "delivered"]).map((states) =>
+  command(
+    `replay(${states})`,
+    () => true,
+    async (model, { store }) => {
+      const meant = model.deliveries.filter(({ state }) => (states as string[]).includes(state)).sort((a, b) => a.event - b.event || 0);
+      const { replayed: count } = await store.replay({ states }, model.now);
+      expect(count).toBe(meant.length);
+      for (const delivery of meant) requeue(model, delivery);
+    },
+  ),
+);
+
+const passed = fc.integer({ min: 1, max: 4 }).map((ms) =>
+  command(
+    `wait(${ms})`,
+    () => true,
+    async (model) => {
+      model.now += ms;
+    },
+  ),
+);
+
+const reopened = fc.constant(
+  command(
+    "reopen",
+    () => true,
+    async (_model, real) => {
+      real.store = await real.subject.reopen();
+    },
+  ),
+);
+
+export function queueModelContract(open: OpenSubject): void {
+  test("the delivery queue does what a plain list would, whatever happens to it", async () => {
+    const commands = fc.commands([accepted, accepted, attempted, attempted, attempted, retried, replayed, passed, reopened], {
+      maxCommands: 40,
+    });
+    await fc.assert(
+      fc.asyncProperty(commands, async (sequence) => {
+        const subject = await open(rulesFor(routes));
+        try {
+          await fc.asyncModelRun(() => ({ model: { now: start, deliveries: [] }, real: { subject, store: subject.store } }), sequence);
+        } finally {
+          await subject.end();
+        }
+      }),
+      { numRuns: 60 },
+    );
+  }, 60_000);
+}

@@ -1,0 +1,131 @@
+import { describe, expect, test } from "vitest";
+import { accept, dead, delivered, later, openWith, settle } from "./contract-tools.ts";
+import { anEvent, start } from "./store-events.ts";
+import type { ContractStore, Keep, OpenSubject } from "./store-port.ts";
+
+const day = 86_400_000;
+const keep: Keep = { events: 30 * day, ignored: day, deliveries: 30 * day, messages: 180 * day };
+
+/** A whole pass in steps of `limit`; gives what was deleted, and the most that one step deleted. */
+async function sweepAll(store: ContractStore, now: number, kept: Keep = keep, limit = 3) {
+  const sum = { events: 0, deliveries: 0, messages: 0, most: 0 };
+  for (let steps = 0; steps < 1_000; steps += 1) {
+    const swept = await store.sweep(now, kept, limit);
+    sum.events += swept.events;
+    sum.deliveries += swept.deliveries;
+    sum.messages += swept.messages;
+    sum.most = Math.max(sum.most, swept.events, swept.messages);
+    if (swept.done) return sum;
+  }
+  throw new Error("retention never came to an end");
+}
+
+export function retentionContract(open: OpenSubject): void {
+  describe("retention", () => {
+    test("nothing young is lost, and nothing old with an open delivery", async () => {
+      const { store } = await openWith(open, [{ name: "a" }, { name: "b" }]);
+      const done = await accept(store, { wamid: "done" });
+      await settle(store, "a", done, delivered);
+      await settle(store, "b", done, dead);
+      const half = await accept(store, { wamid: "half" });
+      await settle(store, "a", half, delivered);
+      await settle(store, "b", half, later(start + 365 * day));
+      const held = await accept(store, { wamid: "half" });
+      const young = await accept(store, { wamid: "young", receivedAt: start + 31 * day });
+      await settle(store, "a", young, delivered, { at: start + 31 * day });
+      const now = start + 32 * day;
+      expect(await sweepAll(store, now)).toMatchObject({ events: 1, deliveries: 3 });
+      expect(await store.event(done)).toBeNull();
+      expect(await store.delivery(done, "a")).toBeNull();
+      expect(await store.event(half)).toMatchObject({ disposition: "forwarded" });
+      expect(await store.delivery(half, "a")).toBeNull();
+      expect(await store.delivery(half, "b")).toMatchObject({ state: "waiting", tries: { length: 1 } });
+      expect(await store.delivery(held, "b")).toMatchObject({ state: "held" });
+      expect(await store.delivery(young, "a")).toMatchObject({ state: "delivered", tries: { length: 1 } });
+      expect(await store.message("main", "half")).not.toBeNull();
+      // It still goes out, whole.
+      expect(await store.load("b", half)).toMatchObject({ subject: { key: "half" } });
+      expect(await settle(store, "b", half, delivered, { at: now })).toBe(held);
+      expect(await sweepAll(store, now)).toMatchObject({ events: 0, deliveries: 0 });
+    });
+
+    test("settled deliveries count from when they were settled, and their event waits for them", async () => {
+      const { store } = await openWith(open, [{ name: "a" }]);
+      const seq = await accept(store, { wamid: "w" });
+      await accept(store, { wamid: "last" });
+      await settle(store, "a", seq, delivered, { at: start + 20 * day });
+      expect(await sweepAll(store, start + 40 * day)).toMatchObject({ events: 0, deliveries: 0 });
+      expect(await sweepAll(store, start + 50 * day + 1)).toMatchObject({ events: 1, deliveries: 1 });
+    });
+
+    test("deliveries may go before their events, which still know their ids", async () => {
+      const { store } = await openWith(open, [{ name: "a" }]);
+      const event = anEvent({ wamid: "w" });
+      const { seq } = await store.accept(event);
+      await settle(store, "a", seq, delivered);
+      expect(await sweepAll(store, start + 8 * day, { ...keep, deliveries: 7 * day })).toMatchObject({ events: 0, deliveries: 1 });
+      expect(await store.event(seq)).toMatchObject({ disposition: "forwarded" });
+      expect(await store.accept(event)).toMatchObject({ result: "duplicate", seq });
+      expect(await store.due("a", start + 8 * day, 10)).toEqual([]);
+    });
+
+    test("the greatest seq stays, so that none is given twice", async () => {
+      const subject = await openWith(open, [{ name: "a", match: { statuses: ["none"] } }]);
+      const seqs = [];
+      for (let n = 0; n < 10; n += 1) seqs.push(await accept(subject.store, { wamid: `w${n}` }));
+      expect(await sweepAll(subject.store, start + 400 * day)).toMatchObject({ events: 9, most: 3 });
+      const store = await subject.reopen();
+      expect(await store.event(seqs[9] as number)).not.toBeNull();
+      expect(await accept(store, { receivedAt: start + 400 * day })).toBeGreaterThan(seqs[9] as number);
+      expect(await sweepAll(store, start + 400 * day)).toMatchObject({ events: 1 });
+    });
+
+    test("what was ignored goes after its own, shorter time", async () => {
+      const { store } = await openWith(open, [{ name: "ours", match: { events: ["message.*"], tracked: true } }], { unknown: "ignore" });
+      const ignored = [];
+      for (let n = 0; n < 8; n += 1) ignored.push(await accept(store, { wamid: `w${n}`, receivedAt: start + n }));
+      const filtered = await accept(store, { event: "contact.created" });
+      const last = await accept(store, { wamid: "last" });
+      expect(await sweepAll(store, start + day)).toMatchObject({ events: 0 });
+      expect(await sweepAll(store, start + day + 5)).toMatchObject({ events: 5, most: 3 });
+      expect(await store.event(ignored[5] as number)).not.toBeNull();
+      expect(await sweepAll(store, start + 2 * day)).toMatchObject({ events: 3 });
+      expect(await store.event(filtered)).not.toBeNull();
+      expect(await store.event(last)).not.toBeNull();
+    });
+
+    test("quarantined bodies stay as long as events do", async () => {
+      const { store } = await openWith(open, []);
+      const { envelope: _, subject: __, ...received } = anEvent();
+      const seq = await store.quarantine({ ...received, error: "no" });
+      await accept(store, {});
+      await sweepAll(store, start + 29 * day);
+      expect(await store.event(seq)).not.toBeNull();
+      await sweepAll(store, start + 31 * day);
+      expect(await store.event(seq)).toBeNull();
+    });
+
+    test("registered messages stay long, those only seen as long as what is ignored; runs alike", async () => {
+      const { store } = await openWith(open, [{ name: "a", match: { statuses: ["none"] } }]);
+      await store.register(
+        Array.from({ length: 5 }, (_, n) => ({ account: "main", wamid: `ours${n}` })),
+        start,
+      );
+      for (let n = 0; n < 5; n += 1) await accept(store, { wamid: `seen${n}` });
+      await accept(store, { runId: "run0" });
+      await accept(store, { runId: "run1" });
+      await accept(store, { wamid: "last", receivedAt: start + 200 * day });
+      expect(await sweepAll(store, start + day)).toMatchObject({ messages: 0 });
+      // The greatest of the runs stays.
+      expect(await sweepAll(store, start + 2 * day)).toMatchObject({ messages: 6, most: 3 });
+      expect(await store.message("main", "ours0")).not.toBeNull();
+      expect(await store.message("main", "seen0")).toBeNull();
+      expect(await store.run("main", "run0")).toBeNull();
+      await accept(store, { wamid: "ours1", status: "read", receivedAt: start + 100 * day });
+      expect(await sweepAll(store, start + 181 * day)).toMatchObject({ messages: 4 });
+      expect(await store.message("main", "ours0")).toBeNull();
+      expect(await store.message("main", "ours1")).toMatchObject({ status: "read", registeredAt: start });
+      expect(await store.message("main", "last")).not.toBeNull();
+    });
+  });
+}

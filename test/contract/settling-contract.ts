@@ -1,0 +1,103 @@
+import { describe, expect, test } from "vitest";
+import { accept, dead, delivered, later, openWith, settle, stateOf } from "./contract-tools.ts";
+import { start } from "./store-events.ts";
+import type { OpenSubject } from "./store-port.ts";
+
+export function settlingContract(open: OpenSubject): void {
+  describe("settling, retry and replay", () => {
+    test("each attempt is kept with its answer or the reason why none came", async () => {
+      const subject = await openWith(open, [{ name: "all" }]);
+      const seq = await accept(subject.store, { wamid: "w" });
+      await settle(subject.store, "all", seq, later(start + 10), { status: 503 });
+      await subject.store.settle({
+        route: "all",
+        event: seq,
+        attempt: { number: 2, at: start + 10, tookMs: 15_000.4, result: { kind: "failed", error: "timeout" }, response: null },
+        settled: later(start + 20),
+        at: start + 15_010,
+      });
+      const store = await subject.reopen();
+      expect(await store.load("all", seq)).toMatchObject({ attempts: 2, spent: 2, replays: 0 });
+      await settle(store, "all", seq, delivered, { at: start + 20_000 });
+      const delivery = await store.delivery(seq, "all");
+      expect(delivery).toMatchObject({ state: "delivered", attempts: 3, nextAt: null, settledAt: start + 20_000, reason: null });
+      expect(delivery?.tries).toMatchObject([
+        { number: 1, status: 503, error: null, response: Buffer.from("answer 503") },
+        { number: 2, status: null, error: "timeout", response: null, tookMs: 15_000 },
+        { number: 3, status: 200, error: null },
+      ]);
+      expect(await store.load("all", seq)).toBeNull();
+    });
+
+    test("a dead letter says why, and a retry of it begins its schedule anew under the same id", async () => {
+      const { store } = await openWith(open, [{ name: "all" }]);
+      const seq = await accept(store, { wamid: "w" });
+      await settle(store, "all", seq, later(start));
+      await settle(store, "all", seq, dead);
+      const died = await store.delivery(seq, "all");
+      expect(died).toMatchObject({ state: "dead", reason: "out of attempts", attempts: 2 });
+      expect(await store.retry(seq, "all", start + 9)).toEqual({ state: "waiting", due: { route: "all", event: seq, at: start + 9 } });
+      expect(await store.load("all", seq)).toMatchObject({ attempts: 2, spent: 0, replays: 1 });
+      expect(await store.delivery(seq, "all")).toMatchObject({ id: died?.id, state: "waiting", reason: null, settledAt: null });
+      await settle(store, "all", seq, delivered);
+      expect((await store.delivery(seq, "all"))?.tries.map(({ number }) => number)).toEqual([1, 2, 3]);
+    });
+
+    test("a retry of a waiting one brings it forward, of a held one changes nothing, of none says so", async () => {
+      const { store } = await openWith(open, [{ name: "all" }]);
+      const one = await accept(store, { wamid: "w" });
+      const two = await accept(store, { wamid: "w" });
+      await settle(store, "all", one, later(start + 3_600_000));
+      expect(await store.retry(one, "all", start + 5)).toMatchObject({ state: "waiting", due: { at: start + 5 } });
+      expect(await store.due("all", start + 5, 10)).toEqual([one]);
+      expect(await store.load("all", one)).toMatchObject({ attempts: 1, spent: 1, replays: 0 });
+      expect(await store.retry(two, "all", start + 5)).toEqual({ state: "held", due: null });
+      expect(await store.retry(two + 1, "all", start)).toBeNull();
+      expect(await store.retry(one, "nowhere", start)).toBeNull();
+    });
+
+    test("a replay takes what its filter means, each once, in order per message", async () => {
+      const { store } = await openWith(open, [{ name: "a" }, { name: "b" }]);
+      const seqs: number[] = [];
+      for (let n = 0; n < 8; n += 1)
+        seqs.push(await accept(store, { wamid: `w${n % 2}`, status: "failed", errorCode: n % 4 < 2 ? "131026" : "x" }));
+      for (const seq of seqs) {
+        await settle(store, "a", seq, dead);
+        await settle(store, "b", seq, delivered);
+      }
+      const at = start + 100;
+      expect(await store.replay({ states: ["dead"], route: "b" }, at)).toEqual({ replayed: 0, due: [] });
+      const coded = await store.replay({ states: ["dead"], errorCode: "x" }, at);
+      expect(coded.replayed).toBe(4);
+      expect(coded.due).toEqual([2, 3].map((n) => ({ route: "a", event: seqs[n], at })));
+      expect(await Promise.all(seqs.map((seq) => stateOf(store, seq, "a")))).toEqual([
+        "dead",
+        "dead",
+        "waiting",
+        "waiting",
+        "dead",
+        "dead",
+        "held",
+        "held",
+      ]);
+      const rest = await store.replay({ states: ["dead", "delivered"] }, at);
+      expect(rest.replayed).toBe(4 + 8);
+      expect(await store.replay({ states: ["dead", "delivered"] }, at)).toEqual({ replayed: 0, due: [] });
+      expect(await store.due("b", at, 20)).toEqual([seqs[0], seqs[1]]);
+    });
+
+    test("a stopped destination keeps its reason and its deliveries until it is resumed", async () => {
+      const subject = await openWith(open, [{ name: "all" }, { name: "other" }]);
+      const seq = await accept(subject.store, { wamid: "w" });
+      await settle(subject.store, "all", seq, later(start), { status: 410, stop: "the destination answered 410 (gone)" });
+      const store = await subject.reopen();
+      expect(await store.stopReason("all")).toBe("the destination answered 410 (gone)");
+      expect(await store.stopReason("other")).toBeNull();
+      expect(await store.due("all", start, 10)).toEqual([seq]);
+      expect(await store.resume("all")).toBe(true);
+      expect(await store.resume("all")).toBe(false);
+      expect(await store.resume("nowhere")).toBe(false);
+      expect(await store.stopReason("all")).toBeNull();
+    });
+  });
+}

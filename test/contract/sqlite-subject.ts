@@ -1,0 +1,89 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Rules } from "../../src/store/rules.ts";
+import { openSqliteStore, type SqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import { rowsOf } from "../harness/store-rows.ts";
+import type { ContractStore, ContractSubject } from "./store-port.ts";
+
+const quiet = { committed: () => {}, failed: () => {} };
+
+/** The embedded engine's store on a file in a temporary folder. */
+export async function openSqliteSubject(rules: Rules): Promise<ContractSubject & { readonly path: string }> {
+  const folder = mkdtempSync(join(tmpdir(), "store-contract-"));
+  const path = join(folder, "relay.db");
+  let store = openSqliteStore(path, rules, quiet);
+  return {
+    path,
+    store: contractOf(store, path),
+    async reopen(other = rules) {
+      await store.close();
+      store = openSqliteStore(path, other, quiet);
+      return contractOf(store, path);
+    },
+    async end() {
+      await store.close();
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+function contractOf(store: SqliteStore, path: string): ContractStore {
+  return {
+    accept: store.accept,
+    quarantine: store.quarantine,
+    register: store.register,
+    due: store.due,
+    nextDueAt: store.nextDueAt,
+    load: store.load,
+    settle: store.settle,
+    stopReason: store.stopReason,
+    resume: store.resume,
+    retry: store.retry,
+    async replay(filter, at) {
+      const all = { replayed: 0, due: [] as Awaited<ReturnType<typeof store.replay>>["due"] };
+      let cursor: ReturnType<typeof store.findReplay>["cursor"] = { since: at, event: 0, route: 0 };
+      while (cursor !== null) {
+        const step: ReturnType<typeof store.findReplay> = store.findReplay(filter, cursor, at, 3);
+        const done = await store.replay(step.found, filter.states, at);
+        all.replayed += done.replayed;
+        all.due.push(...done.due);
+        cursor = step.cursor;
+      }
+      return all;
+    },
+    expireParked: store.expireParked,
+    sweep: store.sweep,
+    event: (seq) => store.read.events.get(seq),
+    delivery(event, route) {
+      const found = store.read.deliveries.list({ event, route, limit: 1 })[0];
+      return found === undefined ? null : { ...found, tries: store.read.deliveries.attempts(found) };
+    },
+    message(account, wamid) {
+      const [row] = rowsOf<Record<string, string | number | null>>(
+        path,
+        "SELECT m.* FROM messages m JOIN names a ON a.id = m.account WHERE a.kind = 'account' AND a.name = ? AND m.wamid = ?",
+        account,
+        wamid,
+      );
+      if (row === undefined) return null;
+      const times = ["pending", "sent", "delivered", "read", "failed", "received"].flatMap((word) =>
+        row[`${word}_at`] === null ? [] : [[word, row[`${word}_at`] as number] as const],
+      );
+      return {
+        status: row["status"] as string | null,
+        errorCode: row["error_code"] as string | null,
+        registeredAt: row["registered_at"] as number | null,
+        reference: row["reference"] as string | null,
+        times: Object.fromEntries(times),
+      };
+    },
+    run: (account, runId) =>
+      rowsOf<{ status: string | null }>(
+        path,
+        "SELECT r.status FROM runs r JOIN names a ON a.id = r.account WHERE a.kind = 'account' AND a.name = ? AND r.run_id = ?",
+        account,
+        runId,
+      )[0] ?? null,
+  };
+}

@@ -1,0 +1,24 @@
+import { describe } from "vitest";
+import { acceptingContract } from "./accepting-contract.ts";
+import { groupContract } from "./group-contract.ts";
+import { orderContract } from "./order-contract.ts";
+import { parkingContract } from "./parking-contract.ts";
+import { queueModelContract } from "./queue-model-contract.ts";
+import { retentionContract } from "./retention-contract.ts";
+import { settlingContract } from "./settling-contract.ts";
+import type { OpenSubject } from "./store-port.ts";
+import { trackingContract } from "./tracking-contract.ts";
+
+/** What every store keeps to, whichever engine it is. `open` gives a new and empty one. */
+export function storeContract(engine: string, open: OpenSubject): void {
+  describe(`${engine}: the store's contract`, () => {
+    acceptingContract(open);
+    groupContract(open);
+    trackingContract(open);
+    orderContract(open);
+    settlingContract(open);
+    parkingContract(open);
+    retentionContract(open);
+    queueModelContract(open);
+  });
+}

@@ -1,0 +1,95 @@
+import type { DeliveryState } from "../../src/event/delivery.ts";
+import type { Disposition } from "../../src/event/plan.ts";
+import type { QuarantinedBody, ReceivedEvent } from "../../src/event/received.ts";
+import type { Settlement, StoredDelivery } from "../../src/event/stored-delivery.ts";
+import type { AcceptOutcome, DueDelivery } from "../../src/store/planned.ts";
+import type { Rules } from "../../src/store/rules.ts";
+
+type Soon<T> = T | Promise<T>;
+
+/** What the contract asks of a store, whichever engine it is. Deliveries are named by route and the event's seq; times are unix ms. */
+export interface ContractStore {
+  accept(event: ReceivedEvent): Promise<AcceptOutcome>;
+  quarantine(body: QuarantinedBody): Promise<number>;
+  /** Rejects, with nothing written, when one of them contradicts what is stored. */
+  register(
+    registrations: readonly { account: string; wamid: string; id?: string; reference?: string; metadata?: Record<string, unknown> }[],
+    at: number,
+  ): Promise<{ created: number; due: DueDelivery[] }>;
+  due(route: string, now: number, limit: number): Soon<number[]>;
+  nextDueAt(route: string, now: number): Soon<number | null>;
+  load(route: string, event: number): Soon<StoredDelivery | null>;
+  settle(settlement: Settlement): Promise<number | null>;
+  stopReason(route: string): Soon<string | null>;
+  resume(route: string): Promise<boolean>;
+  retry(event: number, route: string, at: number): Promise<{ state: DeliveryState; due: DueDelivery | null } | null>;
+  /** All that the filter means, however many steps it takes. */
+  replay(
+    filter: { route?: string; states: ("delivered" | "dead")[]; errorCode?: string },
+    at: number,
+  ): Promise<{ replayed: number; due: DueDelivery[] }>;
+  expireParked(now: number, limit: number): Promise<number>;
+  /** One small step of retention, looking at `limit` rows at most. */
+  sweep(now: number, keep: Keep, limit: number): Promise<{ events: number; deliveries: number; messages: number; done: boolean }>;
+
+  /** By seq, null when it is gone. */
+  event(seq: number): Soon<ContractEvent | null>;
+  delivery(event: number, route: string): Soon<ContractDelivery | null>;
+  /** The whole state of a message or run as it is stored; null when there is none. */
+  message(account: string, wamid: string): Soon<ContractMessage | null>;
+  run(account: string, runId: string): Soon<{ status: string | null } | null>;
+}
+
+/** How long rows are kept, in milliseconds. */
+export interface Keep {
+  readonly events: number;
+  readonly ignored: number;
+  readonly deliveries: number;
+  readonly messages: number;
+}
+
+export interface ContractEvent {
+  readonly id: string | null;
+  readonly event: string | null;
+  readonly account: string;
+  readonly source: string;
+  readonly secret: string | null;
+  readonly disposition: Disposition;
+  readonly previousStatus: string | null;
+  readonly transition: boolean;
+  readonly parkedUntil: number | null;
+  readonly duplicates: number;
+  readonly conflicts: number;
+  readonly fault: string | null;
+  readonly body: Buffer;
+  readonly verdicts: readonly (readonly [route: string, verdict: string, reason?: string])[];
+}
+
+export interface ContractDelivery {
+  readonly id: string;
+  readonly state: DeliveryState;
+  readonly attempts: number;
+  readonly replays: number;
+  readonly nextAt: number | null;
+  readonly settledAt: number | null;
+  readonly reason: string | null;
+  readonly tries: readonly { number: number; status: number | null; error: string | null; response: Buffer | null }[];
+}
+
+export interface ContractMessage {
+  readonly status: string | null;
+  readonly errorCode: string | null;
+  readonly registeredAt: number | null;
+  readonly reference: string | null;
+  readonly times: Readonly<Record<string, number>>;
+}
+
+/** A store of its own, empty at first. */
+export interface ContractSubject {
+  readonly store: ContractStore;
+  /** Ends the store and opens it again on what it has kept, with other rules when they are given. */
+  reopen(rules?: Rules): Promise<ContractStore>;
+  end(): Promise<void>;
+}
+
+export type OpenSubject = (rules: Rules) => Promise<ContractSubject>;
