@@ -1,3 +1,4 @@
+import { setFlagsFromString } from "node:v8";
 import type { Command } from "commander";
 import { SettingsError } from "../config/fault.ts";
 import { loadSettings } from "../config/load.ts";
@@ -25,6 +26,8 @@ Examples:
   kill -HUP <pid>`,
     )
     .action(async ({ config }: { config: string }) => {
+      // On a large machine V8 lets new objects take 100 MB before it looks at them; a third less memory costs no speed (bench/backlog).
+      setFlagsFromString("--max-semi-space-size=8");
       const settings = readSettings(config, io);
       for (const { path, message } of warnings(settings)) io.err(`warning: ${path} ${message}`);
       // Loaded here, so that help and faulty settings do not wait for the whole relay.
