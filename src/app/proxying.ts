@@ -1,35 +1,59 @@
 import type { SourceSettings } from "../config/schema.ts";
-import type { Destination } from "../deliver/destinations/destination.ts";
+import { compose } from "../deliver/compose.ts";
+import type { AttemptOutcome, Destination } from "../deliver/destinations/destination.ts";
+import type { LaneHooks } from "../deliver/lane.ts";
 import type { UrlDestinationSettings } from "../deliver/settings.ts";
+import type { Clock } from "../event/clock.ts";
+import { keptResponseBytes } from "../event/delivery.ts";
 import { RelayError } from "../event/errors.ts";
-import { deliveryId } from "../event/ids.ts";
 import type { ReceivedEvent } from "../event/received.ts";
-import type { Settlement } from "../event/stored-delivery.ts";
+import type { Settlement, StoredDelivery } from "../event/stored-delivery.ts";
 import type { ProxiedAnswer } from "../receive/accepting.ts";
 
 export interface ProxyingParts {
-  /** A destination that keeps whole answers, up to `answerLimit`. */
-  readonly connect: (to: UrlDestinationSettings) => Destination;
-  readonly now: () => number;
+  /** A destination that keeps answers up to `keep` bytes, and cuts longer ones off there. */
+  readonly connect: (to: UrlDestinationSettings, keep: number) => Destination;
+  readonly clock: Clock;
   /** Makes the event durable, with a delivery on `route` that no dispatcher picks up; gives its seq. */
   readonly accept: (event: ReceivedEvent, route: string) => Promise<number>;
   readonly settle: (settlement: Settlement) => Promise<unknown>;
-  readonly failed: (error: unknown) => void;
+  readonly attempted: LaneHooks["attempted"];
+  readonly storeFailed: LaneHooks["storeFailed"];
 }
 
 export interface Proxying {
+  /** Rejects with `downstream_failed` or `downstream_timeout`, or as `accept` does: then nothing was sent. */
   exchange(event: ReceivedEvent): Promise<ProxiedAnswer>;
   reload(sources: Readonly<Record<string, SourceSettings>>): void;
   close(): Promise<void>;
 }
 
+const routePrefix = "proxy:";
+
 /** The name under which a proxied exchange stands among the deliveries. No route can be called so. */
 export function proxyRoute(source: string): string {
-  return `proxy:${source}`;
+  return `${routePrefix}${source}`;
 }
 
-/** Most bytes of a downstream's answer that are passed back. */
+export function isProxyRoute(route: string): boolean {
+  return route.startsWith(routePrefix);
+}
+
+/** Most bytes of a downstream's answer that are passed back. One of more is no answer: a part of it could be taken for the whole. */
 export const answerLimit = 1024 * 1024;
+
+/** How long after a failed write what came of an exchange is written again. */
+const storeRetryMs = 500;
+
+/** A destination with what is under way on it; ended with the last of that once other settings have taken its place. */
+interface Line {
+  readonly to: UrlDestinationSettings;
+  readonly destination: Destination;
+  underWay: number;
+  retired: boolean;
+}
+
+type Verdict = { readonly kind: "delivered" } | { readonly kind: "dead"; readonly reason: string };
 
 /**
  * `mode: proxy`: the automation step waits for the downstream's answer. The request is stored first and
@@ -37,16 +61,52 @@ export const answerLimit = 1024 * 1024;
  * told of the failure and goes on by its error exit.
  */
 export function createProxying(sources: Readonly<Record<string, SourceSettings>>, parts: ProxyingParts): Proxying {
+  const { clock } = parts;
   let lines = open(sources);
+  let closed = false;
   const abort = new AbortController();
 
-  function open(from: Readonly<Record<string, SourceSettings>>): Map<string, { to: UrlDestinationSettings; destination: Destination }> {
-    const entries = Object.entries(from).flatMap(([name, source]) =>
-      source.kind === "automation-request" && source.mode === "proxy" && source.to !== undefined
-        ? [[name, { to: source.to, destination: parts.connect(source.to) }] as const]
-        : [],
-    );
-    return new Map(entries);
+  function open(from: Readonly<Record<string, SourceSettings>>): Map<string, Line> {
+    const opened = new Map<string, Line>();
+    for (const [name, source] of Object.entries(from)) {
+      if (source.kind !== "automation-request" || source.mode !== "proxy" || source.to === undefined) continue;
+      // One byte over the limit tells an answer that is too large from one that just fits.
+      const destination = parts.connect(source.to, answerLimit + 1);
+      opened.set(name, { to: source.to, destination, underWay: 0, retired: false });
+    }
+    return opened;
+  }
+
+  async function send(line: Line, delivery: StoredDelivery): Promise<AttemptOutcome> {
+    const outgoing = compose(delivery, "original", line.to.passSignature);
+    const at = clock.now();
+    line.underWay += 1;
+    const outcome = await line.destination.send(outgoing, abort.signal);
+    line.underWay -= 1;
+    if (line.retired && line.underWay === 0) void line.destination.close();
+    const decision = judge(outcome);
+    parts.attempted({ delivery, outgoing, outcome, decision });
+    const { result, tookMs } = outcome;
+    const response = outcome.response === null ? null : Buffer.from(outcome.response.subarray(0, keptResponseBytes));
+    const settled = decision.kind === "dead" ? { to: "dead" as const, reason: decision.reason } : { to: "delivered" as const };
+    const { route, event } = delivery;
+    // Not waited for: the step's time runs. Lost in a crash, it is found open at the next start and ended then.
+    void settle({ route, event, attempt: { number: 1, at, tookMs, result, response }, settled, at: clock.now() });
+    return outcome;
+  }
+
+  /** Writes down what came of it; while the store cannot take it, keeps it and tries again. */
+  async function settle(settlement: Settlement): Promise<void> {
+    for (;;) {
+      try {
+        await parts.settle(settlement);
+        return;
+      } catch (error) {
+        parts.storeFailed(settlement.route, error);
+        if (closed) return;
+        await new Promise<void>((resolve) => clock.after(storeRetryMs, resolve));
+      }
+    }
   }
 
   return {
@@ -55,48 +115,59 @@ export function createProxying(sources: Readonly<Record<string, SourceSettings>>
       if (line === undefined) throw new RelayError("not_found", "no such source");
       const route = proxyRoute(event.source);
       const seq = await parts.accept(event, route);
-      const at = parts.now();
-      const { "content-type": contentType = "application/json", ...signature } = event.headers;
-      const outcome = await line.destination.send(
-        {
-          id: deliveryId(event.account, event.envelope.id, route),
-          event: event.envelope.event,
-          eventId: event.envelope.id,
-          attempt: 1,
-          replay: false,
-          body: event.body,
-          contentType,
-          passHeaders: line.to.passSignature ? signature : {},
-        },
-        abort.signal,
-      );
-      const { result } = outcome;
-      const delivered = result.kind === "answered" && result.status < 300;
-      const response = outcome.response?.subarray(0, 4096) ?? null;
-      parts
-        .settle({
-          route,
-          event: seq,
-          attempt: { number: 1, at, tookMs: outcome.tookMs, result, response },
-          settled: delivered ? { to: "delivered" } : { to: "dead", reason: "proxied: the step was told of the failure" },
-          at: parts.now(),
-        })
-        .catch(parts.failed);
-      if (result.kind === "answered") {
-        return { status: result.status, contentType: outcome.responseType ?? null, body: outcome.response ?? Buffer.alloc(0) };
+      const outcome = await send(line, firstDelivery(event, route, seq));
+      const { result, response } = outcome;
+      if (result.kind === "answered" && !isTooLarge(outcome)) {
+        return {
+          status: result.status,
+          contentType: outcome.responseType ?? null,
+          contentEncoding: outcome.responseEncoding ?? null,
+          body: response ?? Buffer.alloc(0),
+        };
       }
+      if (result.kind === "answered") throw new RelayError("downstream_failed", "the destination's answer is larger than 1 MiB");
       if (result.error === "timeout") throw new RelayError("downstream_timeout", "the destination did not answer in time");
       throw new RelayError("downstream_failed", `the destination gave no answer (${result.error})`);
     },
     reload(next) {
       const old = lines;
       lines = open(next);
-      // An exchange takes at most its timeout; until then the old connections stay.
-      for (const { to, destination } of old.values()) setTimeout(() => void destination.close(), to.timeout + 1_000).unref();
+      for (const line of old.values()) {
+        line.retired = true;
+        if (line.underWay === 0) void line.destination.close();
+      }
     },
     async close() {
+      closed = true;
       abort.abort();
       await Promise.all([...lines.values()].map(({ destination }) => destination.close()));
     },
   };
+}
+
+/** The delivery as it stands in the store, just planned. */
+function firstDelivery({ envelope, ...event }: ReceivedEvent, route: string, seq: number): StoredDelivery {
+  return {
+    ...event,
+    route,
+    event: seq,
+    eventId: envelope.id,
+    kind: envelope.event,
+    attempts: 0,
+    spent: 0,
+    replays: 0,
+    subject: null,
+  };
+}
+
+function isTooLarge({ response }: AttemptOutcome): boolean {
+  return response !== null && response.length > answerLimit;
+}
+
+function judge(outcome: AttemptOutcome): Verdict {
+  const { result } = outcome;
+  if (result.kind === "failed") return { kind: "dead", reason: `proxied: no answer (${result.error}); the step was told` };
+  if (isTooLarge(outcome)) return { kind: "dead", reason: "proxied: the answer was larger than 1 MiB; the step was told of a failure" };
+  if (result.status < 300) return { kind: "delivered" };
+  return { kind: "dead", reason: `proxied: answered ${result.status}, which the step was given` };
 }

@@ -11,15 +11,17 @@ import { addControlRoutes } from "../control/routes.ts";
 import { createUrlDestination } from "../deliver/destinations/url.ts";
 import { createDispatcher, type Dispatcher } from "../deliver/dispatcher.ts";
 import type { Clock } from "../event/clock.ts";
+import type { ReceivedEvent } from "../event/received.ts";
 import { createHealth } from "../observe/health.ts";
 import { createLogger, createPrivacy, type LogStream } from "../observe/logger.ts";
 import { createMetrics } from "../observe/metrics.ts";
 import { createReceiver } from "../receive/receiver.ts";
+import type { AcceptOutcome } from "../store/planned.ts";
 import { openSqliteStore } from "../store/sqlite/sqlite-store.ts";
 import { createControlPort } from "./control-port.ts";
 import { createGaugeReader } from "./gauges.ts";
 import { laneHooks, receiverHooks } from "./hooks.ts";
-import { answerLimit, createProxying, proxyRoute } from "./proxying.ts";
+import { createProxying, isProxyRoute } from "./proxying.ts";
 import { createRules } from "./rules.ts";
 import { inboundSources } from "./sources.ts";
 import { systemClock } from "./system-clock.ts";
@@ -77,40 +79,40 @@ export function createRelay({
     },
   });
 
+  const attemptHooks = laneHooks({ log, privacy, now: clock.now, metrics: () => metrics });
   const dispatcher: Dispatcher = createDispatcher(dispatch ? settings.routes : [], {
     store,
     clock,
     random,
     connect: (to) => createUrlDestination(to, clock.now),
-    hooks: laneHooks({ log, privacy, now: clock.now, metrics: () => metrics }),
+    hooks: attemptHooks,
   });
 
+  async function accept(event: ReceivedEvent, proxied: string | null = null): Promise<AcceptOutcome> {
+    const outcome = await store.accept(event, proxied);
+    if (outcome.result === "accepted") {
+      dispatcher.offer(outcome.due);
+      metrics.dispositions.inc({ source: event.source, disposition: outcome.disposition });
+      if (event.secret !== null) metrics.proofs.inc({ source: event.source, secret: event.secret });
+    } else if (outcome.conflict) {
+      log.warn({ event: event.envelope.id, source: event.source }, "a known event id came with other bytes; kept the first");
+    }
+    return outcome;
+  }
+
   const proxying = createProxying(settings.sources, {
-    connect: (to) => createUrlDestination(to, clock.now, { allowPrivate: to.allowPrivate }, answerLimit),
-    now: clock.now,
-    async accept(event, route) {
-      const outcome = await store.accept(event, route);
-      if (outcome.result === "accepted") dispatcher.offer(outcome.due);
-      return outcome.seq;
-    },
+    connect: (to, keep) => createUrlDestination(to, clock.now, { allowPrivate: to.allowPrivate }, keep),
+    clock,
+    accept: async (event, route) => (await accept(event, route)).seq,
     settle: store.settle,
-    failed: (error) => log.error({ err: error }, "a proxied exchange could not be recorded"),
+    attempted: attemptHooks.attempted,
+    storeFailed: attemptHooks.storeFailed,
   });
 
   const receiver = createReceiver({
     sources: inboundSources(settings),
     accepting: {
-      async event(event) {
-        const outcome = await store.accept(event);
-        if (outcome.result === "accepted") {
-          dispatcher.offer(outcome.due);
-          metrics.dispositions.inc({ source: event.source, disposition: outcome.disposition });
-          if (event.secret !== null) metrics.proofs.inc({ source: event.source, secret: event.secret });
-        } else if (outcome.conflict) {
-          log.warn({ event: event.envelope.id, source: event.source }, "a known event id came with other bytes; kept the first");
-        }
-        return outcome.result;
-      },
+      event: async (event) => (await accept(event)).result,
       async quarantine(body) {
         await store.quarantine(body);
         metrics.dispositions.inc({ source: body.source, disposition: "quarantined" });
@@ -186,8 +188,9 @@ export function createRelay({
     server: http.server as Server,
     async listen() {
       // An exchange that a crash cut short was answered by nobody: the step has gone its error exit.
-      for (const name of Object.keys(settings.sources)) {
-        await store.abandon(proxyRoute(name), clock.now(), "proxied: the relay stopped during the exchange");
+      // Asked of the store, because its source may be gone from the settings since.
+      for (const { route } of store.read.backlog()) {
+        if (isProxyRoute(route)) await store.abandon(route, clock.now(), "proxied: the relay stopped during the exchange");
       }
       await http.listen({ host: settings.server.host, port: settings.server.port, backlog: 1024 });
       const address = http.server.address() as AddressInfo;

@@ -2,6 +2,7 @@ import type { Server } from "node:http";
 import Fastify, { type FastifyInstance, type FastifyServerFactory } from "fastify";
 import { errorCodes, RelayError } from "../event/errors.ts";
 import { maxIdLength } from "../event/ids.ts";
+import { answerClientError } from "./client-error.ts";
 
 /**
  * Fastify as all pages but the webhooks use it: every error leaves as `{error, code, details?}`.
@@ -14,6 +15,15 @@ export function createHttp(
   const app = Fastify({
     ...(serverFactory === null ? {} : { serverFactory }),
     bodyLimit: 8 * 1024 * 1024,
+    clientErrorHandler: answerClientError,
+    // Faults found before there is a route, such as %zz in a path, do not reach the error handler.
+    frameworkErrors: (_error, _request, reply) => {
+      const fault = new RelayError("bad_request", "the path is no valid text in percent-encoding, or is too long");
+      const body = JSON.stringify(fault.toBody());
+      reply.raw.writeHead(fault.status, { "content-type": "application/json", "content-length": body.length }).end(body);
+    },
+    // While stopping, /readyz says so itself; Fastify's own 503 has another shape than our errors.
+    return503OnClosing: false,
     // Any event id must fit into a path, with its characters written as %XX.
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 9 * maxIdLength },
   });

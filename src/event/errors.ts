@@ -3,20 +3,25 @@
  * same, and a test fails when the two differ.
  */
 export const errorCodes = {
-  bad_request: { status: 400, meaning: "The request's query or body is not what the endpoint takes; `details` says where." },
+  bad_request: {
+    status: 400,
+    meaning: "The request is no valid HTTP, or its query or body is not what the endpoint takes; then `details` says where.",
+  },
   bad_signature: { status: 401, meaning: "The signature is missing, malformed, stale, or made with none of the source's secrets." },
   unauthorized: { status: 401, meaning: "The bearer token is missing or unknown." },
   forbidden: { status: 403, meaning: "The token does not have the scope that the endpoint needs." },
   not_found: { status: 404, meaning: "No such path, source, event, delivery or message." },
   method_not_allowed: { status: 405, meaning: "Webhooks are taken by POST only." },
+  request_timeout: { status: 408, meaning: "The request did not arrive whole within `server.requestTimeout`; the connection is closed." },
   conflict: { status: 409, meaning: "The facts given differ from those stored; `details` names both." },
-  too_large: { status: 413, meaning: "The body is larger than `server.bodyLimit`." },
+  too_large: { status: 413, meaning: "The body is larger than `server.bodyLimit`; under `/v1`, than 8 MiB." },
+  headers_too_large: { status: 431, meaning: "Request line and headers are larger than 16 KiB; the connection is closed." },
   too_many_bad_signatures: {
     status: 429,
     meaning: "This address keeps sending bad signatures; events that prove themselves are still taken.",
   },
   internal: { status: 500, meaning: "A fault of the relay; the log has it under the request's id." },
-  downstream_failed: { status: 502, meaning: "In proxy mode: the destination gave no answer." },
+  downstream_failed: { status: 502, meaning: "In proxy mode: the destination gave no answer, or one of more than 1 MiB." },
   overloaded: { status: 503, meaning: "More requests are in hand than `server.maxInFlight`; send again after `Retry-After`." },
   store_unavailable: { status: 503, meaning: "The event cannot be stored now (disk full, file locked …); send again after `Retry-After`." },
   shutting_down: { status: 503, meaning: "The relay is stopping; send again after `Retry-After`." },

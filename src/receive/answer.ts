@@ -1,4 +1,4 @@
-import type { ServerResponse } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { type ErrorCode, errorCodes } from "../event/errors.ts";
 
 /** A whole answer, made once and sent many times. */
@@ -17,9 +17,26 @@ export function errorAnswer(code: ErrorCode, error: string, extra: readonly stri
   return jsonAnswer(errorCodes[code].status, { error, code }, extra);
 }
 
-/** `end` closes the connection after it: for answers given before the whole request has arrived. */
+/** To a request that has arrived whole. `end` closes the connection after it. */
 export function send(response: ServerResponse, answer: Answer, end = false): void {
   if (response.headersSent || response.destroyed) return;
   response.writeHead(answer.status, (end ? [...answer.headers, "connection", "close"] : answer.headers) as string[]);
   response.end(answer.body);
+}
+
+/**
+ * To a request whose body may still be coming in. The sender can read the answer at once, and what is left of the body is
+ * read and dropped until it ends or `server.requestTimeout` cuts it off: a connection closed with unread bytes is reset,
+ * and a reset overtakes the answer.
+ */
+export function sendEarly(request: IncomingMessage, response: ServerResponse, answer: Answer): void {
+  if (request.complete) {
+    send(response, answer);
+    return;
+  }
+  if (response.headersSent || response.destroyed) return;
+  response.writeHead(answer.status, answer.headers as string[]);
+  response.write(answer.body);
+  request.once("end", () => response.end());
+  request.resume();
 }

@@ -1,3 +1,4 @@
+import { isUtf8 } from "node:buffer";
 import type { IncomingHttpHeaders } from "node:http";
 import { parseEnvelope } from "../event/envelope.ts";
 import { type EventId, uuidv7 } from "../event/ids.ts";
@@ -48,18 +49,23 @@ export function createProver(source: InboundSource, makeId: (now: number) => str
       origin: "webhook",
       receivedAt: now,
       body,
-      // A valid envelope is JSON whatever its content type said; an automation's request may be anything.
-      headers: source.kind === "events" ? verified.headers : withContentType(verified.headers, headers["content-type"]),
+      // A valid envelope is JSON whatever its content type said.
+      headers: verified.headers,
       secret: verified.secret,
     } as const;
     if (source.kind === "automation-request") {
+      const json = readJson(body);
       const envelope = {
         id: makeId(now) as EventId,
         event: automationRequest,
         createdAt: new Date(now).toISOString(),
-        data: jsonObject(body),
+        data: isObject(json) ? json : {},
       };
-      return { kind: "event", event: { ...received, envelope, subject: { type: "none" } } };
+      const contentType = headers["content-type"] || (json === undefined ? "application/octet-stream" : "application/json");
+      return {
+        kind: "event",
+        event: { ...received, headers: { ...verified.headers, "content-type": contentType }, envelope, subject: { type: "none" } },
+      };
     }
     const parsed = parseEnvelope(body);
     if (!parsed.ok) return { kind: "quarantined", body: { ...received, error: parsed.error } };
@@ -67,16 +73,17 @@ export function createProver(source: InboundSource, makeId: (now: number) => str
   };
 }
 
-function withContentType(signature: Record<string, string>, contentType: string | undefined): Record<string, string> {
-  return contentType === undefined ? signature : { ...signature, "content-type": contentType };
+/** The parsed body; undefined when it is not JSON, as the request of an automation need not be. */
+function readJson(body: Buffer): unknown {
+  if (!isUtf8(body)) return undefined;
+  try {
+    return JSON.parse(body.toString("utf8"));
+  } catch {
+    return undefined;
+  }
 }
 
-/** The body as the `data` that routes look at; empty when it is no JSON object. */
-function jsonObject(body: Buffer): Record<string, unknown> {
-  try {
-    const value: unknown = JSON.parse(body.toString("utf8"));
-    return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : {};
-  } catch {
-    return {};
-  }
+/** A body that is an object is the `data` that routes look at. */
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -1,40 +1,71 @@
 import type { IncomingMessage } from "node:http";
 
-export type BodyResult = { readonly kind: "body"; readonly body: Buffer } | { readonly kind: "too-large" } | { readonly kind: "gone" };
+export type BodyResult =
+  | { readonly kind: "body"; readonly body: Buffer }
+  | { readonly kind: "too-large" }
+  /** Too much is held in memory for bodies that are not complete yet. */
+  | { readonly kind: "overloaded" }
+  /** The sender went away. */
+  | { readonly kind: "gone" };
+
+export interface BodyLimits {
+  /** Largest body, in bytes. */
+  readonly bodyLimit: number;
+  /** Bytes held for all incomplete bodies together. */
+  readonly mostHeld: number;
+}
+
+/** Reads a request's body as raw bytes. `done` is called once; a plain callback, because this is on the path of every request. */
+export type ReadBody = (request: IncomingMessage, done: (result: BodyResult) => void) => void;
+
+/** What one piece of a body costs beside its bytes: without it, a megabyte sent in chunks of one byte would count as one megabyte. */
+const pieceBytes = 128;
+/** A body below this is read on however much others hold, so that a few who send large ones slowly cannot shut out events. */
+const alwaysHeld = 64 * 1024;
 
 /**
- * Reads a request's body as raw bytes, at most `limit` of them; `done` is called once. A plain
- * callback, because this is on the path of every request.
+ * Nobody has proved anything while a body comes in, so what all of them hold together is bounded: thousands
+ * of connections that each send a megabyte and stop would otherwise fill the memory.
  */
-export function readBody(request: IncomingMessage, limit: number, done: (result: BodyResult) => void): void {
-  const declared = request.headers["content-length"];
-  if (declared !== undefined && Number(declared) > limit) {
-    done({ kind: "too-large" });
-    return;
-  }
-  let first: Buffer | null = null;
-  let chunks: Buffer[] | null = null;
-  let size = 0;
-  let over = false;
-  const finish = (result: BodyResult): void => {
-    if (over) return;
-    over = true;
-    done(result);
-  };
-  request.on("data", (chunk: Buffer) => {
-    if (over) return;
-    size += chunk.length;
-    if (size > limit) {
-      finish({ kind: "too-large" });
+export function createBodyReader({ bodyLimit, mostHeld }: BodyLimits): ReadBody {
+  let heldByAll = 0;
+
+  return (request, done) => {
+    const declared = request.headers["content-length"];
+    if (declared !== undefined && Number(declared) > bodyLimit) {
+      done({ kind: "too-large" });
       return;
     }
-    if (first === null) first = chunk;
-    else if (chunks === null) chunks = [first, chunk];
-    else chunks.push(chunk);
-  });
-  request.on("end", () => finish({ kind: "body", body: chunks === null ? (first ?? empty) : Buffer.concat(chunks, size) }));
-  request.on("error", () => finish({ kind: "gone" }));
-  request.on("close", () => finish({ kind: "gone" }));
+    let first: Buffer | null = null;
+    let pieces: Buffer[] | null = null;
+    let size = 0;
+    let held = 0;
+    let over = false;
+    const finish = (result: BodyResult): void => {
+      if (over) return;
+      over = true;
+      heldByAll -= held;
+      first = null;
+      pieces = null;
+      done(result);
+    };
+    request.on("data", (piece: Buffer) => {
+      // What comes after a refusal is read and dropped: see `sendEarly`.
+      if (over) return;
+      size += piece.length;
+      const cost = piece.length + pieceBytes;
+      held += cost;
+      heldByAll += cost;
+      if (size > bodyLimit) finish({ kind: "too-large" });
+      else if (heldByAll > mostHeld && held > alwaysHeld) finish({ kind: "overloaded" });
+      else if (first === null) first = piece;
+      else if (pieces === null) pieces = [first, piece];
+      else pieces.push(piece);
+    });
+    request.on("end", () => finish({ kind: "body", body: pieces === null ? (first ?? empty) : Buffer.concat(pieces, size) }));
+    request.on("error", () => finish({ kind: "gone" }));
+    request.on("close", () => finish({ kind: "gone" }));
+  };
 }
 
 const empty = Buffer.alloc(0);

@@ -1,11 +1,11 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { RelayError } from "../event/errors.ts";
 import type { QuarantinedBody, ReceivedEvent } from "../event/received.ts";
-import type { Accepting } from "./accepting.ts";
-import { type Answer, errorAnswer, jsonAnswer, send } from "./answer.ts";
+import type { Accepting, ProxiedAnswer } from "./accepting.ts";
+import { type Answer, errorAnswer, jsonAnswer, send, sendEarly } from "./answer.ts";
 import { createBadSignatures } from "./bad-signatures.ts";
 import { createProver, type InboundSource, type Proved, type RawRequest } from "./prove.ts";
-import { readBody } from "./read-body.ts";
+import { createBodyReader } from "./read-body.ts";
 import type { SignatureRefusal } from "./verify-signature.ts";
 
 /** What became of a webhook request. */
@@ -16,10 +16,14 @@ export type ReceiveOutcome =
   | "refused"
   | "too-large"
   | "unknown-source"
+  | "not-post"
   | "overloaded"
   | "unavailable"
+  | "stopping"
   | "gone"
-  | "proxied";
+  | "proxied"
+  | "proxy-failed"
+  | "failed";
 
 export interface ReceiverParts {
   readonly sources: readonly InboundSource[];
@@ -27,8 +31,16 @@ export interface ReceiverParts {
   readonly now: () => number;
   /** The client's address, through proxies that are trusted. */
   readonly address: (request: IncomingMessage) => string;
-  readonly limits: { readonly bodyLimit: number; readonly maxInFlight: number; readonly badSignatureLimit: number };
+  readonly limits: ReceiverLimits;
   readonly hooks: ReceiverHooks;
+}
+
+export interface ReceiverLimits {
+  readonly bodyLimit: number;
+  readonly maxInFlight: number;
+  readonly badSignatureLimit: number;
+  /** Milliseconds. Here: how long a sender may take to read a proxied answer; Node's server holds requests to it. */
+  readonly requestTimeout: number;
 }
 
 export interface ReceiverHooks {
@@ -62,6 +74,9 @@ const unavailable = errorAnswer("store_unavailable", "the event cannot be stored
 const draining = errorAnswer("shutting_down", "the relay is stopping", retrySoon);
 const internal = errorAnswer("internal", "a fault of the relay; its log says more");
 
+/** Bytes of bodies not yet complete that are held at once; 200,000 events of the usual size, or 64 of the largest by default. */
+const roomForBodies = 64 * 1024 ** 2;
+
 interface Endpoint {
   readonly source: InboundSource;
   readonly prove: (request: RawRequest) => Proved;
@@ -74,6 +89,7 @@ interface Endpoint {
 export function createReceiver(parts: ReceiverParts): Receiver {
   const { accepting, now, limits, hooks } = parts;
   const badSignatures = createBadSignatures(limits.badSignatureLimit);
+  const readBody = createBodyReader({ bodyLimit: limits.bodyLimit, mostHeld: Math.max(roomForBodies, 4 * limits.bodyLimit) });
   let endpoints = byName(parts.sources);
   let inFlight = 0;
   let isDraining = false;
@@ -86,44 +102,41 @@ export function createReceiver(parts: ReceiverParts): Receiver {
     const name = query === -1 ? url.slice(prefix.length) : url.slice(prefix.length, query);
     const endpoint = endpoints.get(name);
     if (isDraining) {
+      hooks.received(endpoint === undefined ? "-" : name, "stopping");
       // Read to its end first: the connection is closed with the answer, and a reset would overtake it.
       request.resume().once("end", () => send(response, draining, true));
       return true;
     }
-    const early = refuseEarly(endpoint, request);
-    if (early !== null || endpoint === undefined) {
-      // Not closed: what is still coming in of the body is read and dropped (bounded by the request timeout), because a
-      // reset would reach the sender before the answer does.
-      send(response, early ?? unknownSource);
+    if (endpoint === undefined) {
+      hooks.received("-", "unknown-source");
+      sendEarly(request, response, unknownSource);
+      return true;
+    }
+    const { source } = endpoint;
+    if (request.method !== "POST") {
+      hooks.received(source.name, "not-post");
+      sendEarly(request, response, postOnly);
+      return true;
+    }
+    if (inFlight >= limits.maxInFlight) {
+      hooks.received(source.name, "overloaded");
+      sendEarly(request, response, overloaded);
       return true;
     }
     inFlight += 1;
     response.once("close", () => {
       inFlight -= 1;
     });
-    readBody(request, limits.bodyLimit, (result) => {
+    readBody(request, (result) => {
       if (result.kind === "body") {
         respond(endpoint, request, response, result.body);
         return;
       }
-      hooks.received(endpoint.source.name, result.kind);
-      if (result.kind === "too-large") send(response, tooLarge);
-      else response.destroy();
+      hooks.received(source.name, result.kind);
+      if (result.kind === "gone") response.destroy();
+      else sendEarly(request, response, result.kind === "too-large" ? tooLarge : overloaded);
     });
     return true;
-  }
-
-  function refuseEarly(endpoint: Endpoint | undefined, request: IncomingMessage): Answer | null {
-    if (endpoint === undefined) {
-      hooks.received("-", "unknown-source");
-      return unknownSource;
-    }
-    if (request.method !== "POST") return postOnly;
-    if (inFlight >= limits.maxInFlight) {
-      hooks.received(endpoint.source.name, "overloaded");
-      return overloaded;
-    }
-    return null;
   }
 
   function respond({ source, prove }: Endpoint, request: IncomingMessage, response: ServerResponse, body: Buffer): void {
@@ -173,11 +186,16 @@ export function createReceiver(parts: ReceiverParts): Receiver {
   }
 
   function proxy(source: InboundSource, event: ReceivedEvent, response: ServerResponse, fail: (error: unknown) => void): void {
-    accepting.proxy(event).then((answer) => {
-      hooks.received(source.name, "proxied");
-      const type = answer.contentType === null ? [] : ["content-type", answer.contentType];
-      send(response, { status: answer.status, headers: [...type, "content-length", String(answer.body.length)], body: answer.body });
-    }, fail);
+    accepting
+      .proxy(event)
+      .then((answer) => {
+        // A sender that stops reading would hold its place in hand, and up to a megabyte, for ever.
+        response.setTimeout(limits.requestTimeout);
+        send(response, proxiedAnswer(answer));
+        hooks.received(source.name, "proxied");
+      })
+      // Also for an answer of the downstream that cannot be passed on as it is.
+      .catch(fail);
   }
 
   function answerFailure(source: string, response: ServerResponse, error: unknown): void {
@@ -187,10 +205,11 @@ export function createReceiver(parts: ReceiverParts): Receiver {
       return;
     }
     if (error instanceof RelayError) {
-      hooks.received(source, "proxied");
+      hooks.received(source, "proxy-failed");
       send(response, errorAnswer(error.code, error.message));
       return;
     }
+    hooks.received(source, "failed");
     hooks.failed(source, error);
     send(response, internal);
   }
@@ -205,6 +224,14 @@ export function createReceiver(parts: ReceiverParts): Receiver {
     },
     inFlight: () => inFlight,
   };
+}
+
+/** The downstream's answer as the sender gets it. 204 and 304 have no body, and so no length of one. */
+function proxiedAnswer({ status, contentType, contentEncoding, body }: ProxiedAnswer): Answer {
+  const headers = status === 204 || status === 304 ? [] : ["content-length", String(body.length)];
+  if (contentType !== null) headers.push("content-type", contentType);
+  if (contentEncoding !== null) headers.push("content-encoding", contentEncoding);
+  return { status, headers, body };
 }
 
 function byName(sources: readonly InboundSource[]): Map<string, Endpoint> {

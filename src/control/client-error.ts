@@ -1,0 +1,29 @@
+import type { ServerResponse } from "node:http";
+import type { Socket } from "node:net";
+import { type ErrorCode, errorCodes } from "../event/errors.ts";
+
+const answers: Readonly<Record<string, readonly [code: ErrorCode, error: string]>> = {
+  ERR_HTTP_REQUEST_TIMEOUT: ["request_timeout", "the request did not arrive whole in time"],
+  HPE_HEADER_OVERFLOW: ["headers_too_large", "request line and headers are too large"],
+};
+const malformed = ["bad_request", "this is no valid HTTP request"] as const;
+const reasons: Readonly<Record<number, string>> = { 400: "Bad Request", 408: "Request Timeout", 431: "Request Header Fields Too Large" };
+
+/**
+ * What Node's parser refuses never becomes a request, so it is answered on the socket itself, in the
+ * shape of all errors, and the connection is closed.
+ */
+export function answerClientError(error: NodeJS.ErrnoException, socket: Socket): void {
+  if (error.code === "ECONNRESET" || socket.destroyed) return;
+  // Node's own name for the answer that is being written; its default handler asks the same (_http_server.js, socketOnError).
+  const underWay = (socket as Socket & { _httpMessage?: ServerResponse | null })._httpMessage;
+  if (socket.writable && underWay?.headersSent !== true) {
+    const [code, text] = answers[error.code ?? ""] ?? malformed;
+    const { status } = errorCodes[code];
+    const body = JSON.stringify({ error: text, code });
+    socket.write(
+      `HTTP/1.1 ${status} ${reasons[status]}\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
+    );
+  }
+  socket.destroy(error);
+}

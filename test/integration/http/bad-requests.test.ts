@@ -1,0 +1,376 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { makeRelay, type RelayProcess } from "../../harness/relay-process.ts";
+import { expectAlive, expectCleanLog, expectError, freshEvent, nothingInFlight } from "./alive.ts";
+import { ask, connect, type RequestParts, requestBytes, signature } from "./raw-client.ts";
+
+let relay: RelayProcess;
+
+beforeAll(async () => {
+  relay = await makeRelay({ settings: { server: { badSignatureLimit: 100_000, bodyLimit: "4KiB" } } });
+  await relay.start();
+});
+
+afterAll(async () => {
+  expectCleanLog(relay);
+  await nothingInFlight(relay);
+  await relay.dispose();
+});
+
+const envelope = () => JSON.stringify(freshEvent());
+/** An envelope of exactly so many bytes. */
+const sized = (bytes: number) => {
+  const empty = freshEvent({ text: "" });
+  return JSON.stringify({ ...empty, data: { text: "x".repeat(bytes - JSON.stringify(empty).length) } });
+};
+const chunked = (body: string, size: number) =>
+  (body.match(new RegExp(`[^]{1,${size}}`, "g")) ?? []).map((part) => `${part.length.toString(16)}\r\n${part}\r\n`).join("");
+const chunkedHead = (body: string, more: readonly string[] = []) =>
+  requestBytes({ lines: ["host: relay.test", "transfer-encoding: chunked", `x-acme-signature: ${signature(body)}`, ...more] });
+
+describe("the size of a body", () => {
+  test("at the limit: taken", async () => {
+    expect(await ask(relay.port, { body: sized(4096) })).toMatchObject({ status: 200, json: { status: "accepted" } });
+    const body = sized(4096);
+    const parts = Buffer.concat([chunkedHead(body), Buffer.from(`${chunked(body, 1000)}0\r\n\r\n`)]);
+    expect(await ask(relay.port, parts)).toMatchObject({ status: 200, json: { status: "accepted" } });
+  });
+
+  test("one byte over: 413, declared or not", async () => {
+    const body = sized(4097);
+    expectError(await ask(relay.port, { body }), "too_large");
+    expectError(await ask(relay.port, Buffer.concat([chunkedHead(body), Buffer.from(`${chunked(body, 1000)}0\r\n\r\n`)])), "too_large");
+    await expectAlive(relay);
+  });
+
+  test("in chunks of one byte: taken", async () => {
+    const body = sized(2000);
+    const parts = Buffer.concat([chunkedHead(body), Buffer.from(`${chunked(body, 1)}0\r\n\r\n`)]);
+    expect(await ask(relay.port, parts)).toMatchObject({ status: 200, json: { status: "accepted" } });
+  });
+
+  test.each([
+    ["kept alive", []],
+    ["to be closed after", ["connection: close"]],
+  ])("10 MB declared, %s: the sender reads 413 while it still writes, and may write all of it", async (_name, more) => {
+    const connection = await connect(relay.port);
+    const size = 10_000_000;
+    const head = requestBytes({ lines: ["host: relay.test", `content-length: ${size}`, ...more] });
+    await connection.write(head);
+    expectError(await connection.answer(), "too_large");
+    for (let sent = 0; sent < size; sent += 1_000_000) expect(await connection.write(Buffer.alloc(1_000_000, 120))).toBe(true);
+    if (more.length > 0) expect(await connection.closed()).toBe("");
+    else {
+      await connection.write(requestBytes({ body: envelope() }));
+      expect(await connection.answer()).toMatchObject({ status: 200, json: { status: "accepted" } });
+    }
+    connection.socket.destroy();
+    await expectAlive(relay);
+  });
+
+  test.each([
+    ["kept alive", []],
+    ["to be closed after", ["connection: close"]],
+  ])("10 MB in chunks, %s: 413 in the middle, and the connection stays good", async (_name, more) => {
+    const connection = await connect(relay.port);
+    const piece = Buffer.from(`${(100_000).toString(16)}\r\n${"x".repeat(100_000)}\r\n`);
+    await connection.write(chunkedHead("", more));
+    await connection.write(piece);
+    expectError(await connection.answer(), "too_large");
+    for (let sent = 0; sent < 99; sent += 1) expect(await connection.write(piece)).toBe(true);
+    await connection.write("0\r\n\r\n");
+    if (more.length > 0) expect(await connection.closed()).toBe("");
+    else {
+      await connection.write(requestBytes({ body: envelope() }));
+      expect(await connection.answer()).toMatchObject({ status: 200, json: { status: "accepted" } });
+    }
+    connection.socket.destroy();
+    await expectAlive(relay);
+  });
+
+  test.each([
+    ["an unknown source", { target: "/webhooks/nobody" }, "not_found"],
+    ["another method", { method: "PUT" }, "method_not_allowed"],
+  ] as const)("10 MB to %s, to be closed after: the answer arrives all the same", async (_name, parts, code) => {
+    const connection = await connect(relay.port);
+    await connection.write(requestBytes({ ...parts, lines: ["host: relay.test", "content-length: 10000000", "connection: close"] }));
+    expectError(await connection.answer(), code);
+    for (let sent = 0; sent < 10; sent += 1) expect(await connection.write(Buffer.alloc(1_000_000, 120))).toBe(true);
+    expect(await connection.closed()).toBe("");
+    await expectAlive(relay);
+  });
+});
+
+describe("the signature header", () => {
+  const body = envelope();
+  const right = `x-acme-signature: ${signature(body)}`;
+  const lines = ["host: relay.test", `content-length: ${body.length}`];
+  const refused: readonly (readonly [name: string, more: readonly string[]])[] = [
+    ["none", []],
+    ["empty", ["x-acme-signature:"]],
+    ["twice, both right", [right, right]],
+    ["twice, one right", [right, `x-acme-signature: ${signature("other")}`]],
+    ["a hundred times", Array.from({ length: 100 }, () => right)],
+    ["under another name", [right.replace("acme", "other")]],
+    ["of another body", [`x-acme-signature: ${signature("other")}`]],
+    ["cut short", [right.slice(0, -2)]],
+    ["one digit too many", [`${right}0`]],
+    ["with a NUL character's escape", [`${right}%00`]],
+    ["in base64", [`x-acme-signature: ${Buffer.from(signature(body).slice(7), "hex").toString("base64")}`]],
+    ["a prefix alone", ["x-acme-signature: sha256="]],
+    ["another algorithm's name", [right.replace("sha256=", "sha1=")]],
+    ["10 KB of it", [`x-acme-signature: ${"a".repeat(10_000)}`]],
+  ];
+  test.each(refused)("%s: 401", async (_name, more) => {
+    expectError(await ask(relay.port, { body, lines: [...lines, ...more] }), "bad_signature");
+  });
+
+  test("100 KB of headers: 431 and the end of the connection", async () => {
+    expectError(await ask(relay.port, { body, lines: [...lines, right], more: [`x-filler: ${"a".repeat(100_000)}`] }), "headers_too_large");
+    const connection = await connect(relay.port);
+    await connection.write(requestBytes({ body, lines: [...lines, right], more: [`x-filler: ${"a".repeat(100_000)}`] }));
+    await connection.closed();
+    await expectAlive(relay);
+  });
+
+  test("then, rightly signed: taken", async () => {
+    expect(await ask(relay.port, { body, lines: [...lines, right] })).toMatchObject({ status: 200, json: { status: "accepted" } });
+    expect(await ask(relay.port, { body, lines: [...lines, right.toUpperCase().replace("SHA256=", "sha256=")] })).toMatchObject({
+      status: 200,
+      json: { status: "duplicate" },
+    });
+  });
+});
+
+describe("the path", () => {
+  const taken = ["/webhooks/main", "/webhooks/main?x", "/webhooks/main?a=/../b&c=%zz"];
+  test.each(taken)("%s: taken", async (target) => {
+    expect(await ask(relay.port, { target, body: envelope() })).toMatchObject({ status: 200, json: { status: "accepted" } });
+  });
+
+  const missing = [
+    "/",
+    "*",
+    "/webhooks",
+    "/webhooks/",
+    "/webhooks/main/",
+    "/webhooks/main/more",
+    "/webhooks/Main",
+    "/WEBHOOKS/main",
+    "/webhooks/%6dain",
+    "/webhooks/main%00",
+    "/webhooks/main%2f",
+    "/webhooks/main%3Fx",
+    "/webhooks/main;x",
+    "/webhooks/../webhooks/main",
+    "/webhooks/./main",
+    "/webhooks//main",
+    "//webhooks/main",
+    "//relay.test/webhooks/main",
+    "http://relay.test/webhooks/main",
+    "/webhooks/__proto__",
+    "/webhooks/constructor",
+    "/webhooks/hasOwnProperty",
+    "/v1",
+    "/v1/nothing",
+    "/v2/events",
+  ];
+  test.each(missing)("%s: 404", async (target) => {
+    expectError(await ask(relay.port, { target, body: envelope() }), "not_found");
+  });
+
+  test("10 KB of it: 404", async () => {
+    expectError(await ask(relay.port, { target: `/webhooks/${"a".repeat(10_000)}` }), "not_found");
+  });
+
+  test.each([
+    ["no percent-encoding", "/v1/events/%zz"],
+    ["a percent sign alone", "/v1/%"],
+    ["an id of 5,000 characters", `/v1/events/${"a".repeat(5_000)}`],
+  ])("%s: 400", async (_name, target) => {
+    expectError(await ask(relay.port, { target, method: "GET", lines: ["host: relay.test"] }), "bad_request");
+  });
+
+  test("20 KB of it: 431", async () => {
+    expectError(await ask(relay.port, { target: `/webhooks/main?${"a".repeat(20_000)}` }), "headers_too_large");
+    await expectAlive(relay);
+  });
+});
+
+describe("the method", () => {
+  test.each(["GET", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "PROPFIND"])("%s: 405, with the one that is taken", async (method) => {
+    const answer = await ask(relay.port, { method, body: method === "GET" ? "" : envelope() });
+    expectError(answer, "method_not_allowed");
+    expect(answer.headers["allow"]).toBe("POST");
+  });
+
+  test("HEAD: the same without a body", async () => {
+    const connection = await connect(relay.port);
+    await connection.write(requestBytes({ method: "HEAD", lines: ["host: relay.test", "connection: close"] }));
+    expect(await connection.closed()).toMatch(/^HTTP\/1\.1 405 /);
+  });
+
+  test.each(["CONNECT", "BREW", "post", "PO ST", ""])("%j: no answer but 400, and the relay lives", async (method) => {
+    const connection = await connect(relay.port);
+    await connection.write(requestBytes({ method, body: envelope() }));
+    expect(await connection.closed()).toMatch(/^(HTTP\/1\.1 400 |$)/);
+    await expectAlive(relay);
+  });
+});
+
+describe("the shape of a request", () => {
+  const head = (body: string, ...lines: string[]): RequestParts => ({
+    body,
+    lines: ["host: relay.test", `x-acme-signature: ${signature(body)}`, ...lines],
+  });
+  const body = "{}";
+
+  const malformed: readonly (readonly [name: string, request: Buffer])[] = [
+    ["length and chunks at once", requestBytes(head(body, "content-length: 2", "transfer-encoding: chunked"))],
+    ["chunks and length at once", requestBytes(head(body, "transfer-encoding: chunked", "content-length: 2"))],
+    ["two lengths", requestBytes(head(body, "content-length: 2", "content-length: 2"))],
+    ["two lengths that differ", requestBytes(head(body, "content-length: 2", "content-length: 40"))],
+    ["lengths in a list", requestBytes(head(body, "content-length: 2, 2"))],
+    ["a negative length", requestBytes(head(body, "content-length: -1"))],
+    ["a length with a sign", requestBytes(head(body, "content-length: +2"))],
+    ["a length in hex", requestBytes(head(body, "content-length: 0x2"))],
+    ["a length too large for a number", requestBytes(head(body, `content-length: ${"9".repeat(40)}`))],
+    ["a blank before the colon", requestBytes(head(body, "content-length : 2"))],
+    ["a folded header", requestBytes(head(body, "content-length: 2", "x-a: 1\r\n  2"))],
+    ["a bare line feed", requestBytes(head(body, "content-length: 2\nx-a: 1"))],
+    ["chunks that are named otherwise", requestBytes(head(body, "transfer-encoding: xchunked"))],
+    ["chunks that are not the last coding", requestBytes(head(body, "transfer-encoding: chunked, identity"))],
+    [
+      "a chunk's size that is none",
+      Buffer.concat([requestBytes(head("", "transfer-encoding: chunked")), Buffer.from("zz\r\n{}\r\n0\r\n\r\n")]),
+    ],
+    [
+      "a chunk longer than it says",
+      Buffer.concat([requestBytes(head("", "transfer-encoding: chunked")), Buffer.from("1\r\n{}\r\n0\r\n\r\n")]),
+    ],
+    ["a NUL in a header", requestBytes(head(body, "content-length: 2", "x-a: \0"))],
+    ["no host", requestBytes({ body, lines: ["content-length: 2"] })],
+    ["HTTP/3.7", requestBytes({ version: "3.7", body })],
+    ["HTTP/2 in clear", Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")],
+    ["TLS", Buffer.from("16030100a5010000a10303", "hex")],
+    ["noise", Buffer.from(Array.from({ length: 600 }, (_, n) => (n * 7919) % 256))],
+    ["SSH", Buffer.from("SSH-2.0-OpenSSH_9.2\r\n")],
+  ];
+  test.each(malformed)("%s: 400 and the end of the connection", async (_name, request) => {
+    const connection = await connect(relay.port);
+    await connection.write(request);
+    const text = await connection.closed();
+    expect(text).toMatch(/^HTTP\/1\.1 400 Bad Request\r\n/);
+    // Node answers a missing host itself, without a body; all others have the shape of errors.
+    if (!/content-length: 0|transfer-encoding/i.test(text))
+      expect(JSON.parse(text.slice(text.indexOf("\r\n\r\n") + 4))).toEqual({ error: expect.any(String), code: "bad_request" });
+    // No second answer: nothing behind the first was taken for a request of its own.
+    expect(text.match(/HTTP\/1\.1 /g)?.length).toBe(1);
+    await expectAlive(relay);
+  });
+
+  test("a request hidden behind a length is body, not a request", async () => {
+    const hidden = requestBytes({ body: envelope() }).toString("latin1");
+    const connection = await connect(relay.port);
+    await connection.write(requestBytes({ body: hidden, secret: "wrong", more: ["connection: close"] }));
+    const text = await connection.closed();
+    expect(text.match(/HTTP\/1\.1 (\d+)/g)).toEqual(["HTTP/1.1 401"]);
+  });
+
+  test("chunks with extensions and trailers: taken, and a trailer proves nothing", async () => {
+    const good = envelope();
+    const chunks = `${good.length.toString(16)};a=b;c="d"\r\n${good}\r\n0\r\n`;
+    expect(
+      await ask(relay.port, Buffer.concat([chunkedHead(good, ["trailer: x-sum"]), Buffer.from(`${chunks}x-sum: 1\r\n\r\n`)])),
+    ).toMatchObject({
+      status: 200,
+      json: { status: "accepted" },
+    });
+    const unsigned = requestBytes({ lines: ["host: relay.test", "transfer-encoding: chunked", "trailer: x-acme-signature"] });
+    expectError(
+      await ask(relay.port, Buffer.concat([unsigned, Buffer.from(`${chunks}x-acme-signature: ${signature(good)}\r\n\r\n`)])),
+      "bad_signature",
+    );
+  });
+
+  test("Expect: 100-continue: told to go on, then answered", async () => {
+    const connection = await connect(relay.port);
+    const good = envelope();
+    const whole = requestBytes({ body: good, more: ["expect: 100-continue"] });
+    await connection.write(whole.subarray(0, whole.length - good.length));
+    expect((await connection.answer()).status).toBe(100);
+    await connection.write(good);
+    expect(await connection.answer()).toMatchObject({ status: 200, json: { status: "accepted" } });
+    connection.socket.destroy();
+  });
+
+  test("Expect: something else: 417", async () => {
+    expect((await ask(relay.port, { body: envelope(), more: ["expect: the-unexpected"] })).status).toBe(417);
+    await expectAlive(relay);
+  });
+
+  test("HTTP/1.0: answered and closed", async () => {
+    const connection = await connect(relay.port);
+    const good = envelope();
+    await connection.write(
+      requestBytes({ version: "1.0", body: good, lines: [`content-length: ${good.length}`, `x-acme-signature: ${signature(good)}`] }),
+    );
+    expect(await connection.answer()).toMatchObject({ status: 200, json: { status: "accepted" } });
+    expect(await connection.closed()).toBe("");
+  });
+
+  test("a request to upgrade: answered as any other", async () => {
+    const more = ["connection: upgrade", "upgrade: websocket"];
+    expect(await ask(relay.port, { body: envelope(), more })).toMatchObject({ status: 200 });
+    await expectAlive(relay);
+  });
+
+  test("requests in one packet: answered in order, good and bad", async () => {
+    const connection = await connect(relay.port);
+    const bodies = Array.from({ length: 20 }, envelope);
+    const requests = bodies.flatMap((one) => [
+      requestBytes({ body: one }),
+      requestBytes({ body: one, secret: "wrong" }),
+      requestBytes({ body: one }),
+      requestBytes({ target: "/webhooks/nobody", body: one }),
+      requestBytes({ body: "not json" }),
+      requestBytes({ target: "/healthz", method: "GET", lines: ["host: relay.test"] }),
+    ]);
+    await connection.write(Buffer.concat(requests));
+    for (const _ of bodies) {
+      expect((await connection.answer()).json).toEqual({ status: "accepted" });
+      expectError(await connection.answer(), "bad_signature");
+      expect((await connection.answer()).json).toEqual({ status: "duplicate" });
+      expectError(await connection.answer(), "not_found");
+      expect((await connection.answer()).json?.status).toBe("quarantined");
+      expect((await connection.answer()).json).toEqual({ status: "ok" });
+    }
+    connection.socket.destroy();
+  });
+
+  test("a request after one that is refused whole: its own answer", async () => {
+    const connection = await connect(relay.port);
+    await connection.write(Buffer.concat([requestBytes({ body: sized(9000) }), requestBytes({ body: envelope() })]));
+    expectError(await connection.answer(), "too_large");
+    expect(await connection.answer()).toMatchObject({ status: 200, json: { status: "accepted" } });
+    connection.socket.destroy();
+  });
+});
+
+describe("the other pages", () => {
+  const lines = ["host: relay.test", "authorization: Bearer harness-control-token", "content-type: application/json"];
+  test("10 MB: 413", async () => {
+    expectError(await ask(relay.port, { target: "/v1/replay", lines: [...lines, "content-length: 10000000"] }), "too_large");
+    await expectAlive(relay);
+  });
+
+  test("a body that is not JSON, or of an unknown type: 400", async () => {
+    for (const body of ["{", "[".repeat(100_000), "\ufeff{}"]) {
+      expectError(
+        await ask(relay.port, { target: "/v1/replay", body, lines: [...lines, `content-length: ${Buffer.byteLength(body)}`] }),
+        "bad_request",
+      );
+    }
+    const xml = ["host: relay.test", "authorization: Bearer harness-control-token", "content-type: text/xml", "content-length: 3"];
+    expectError(await ask(relay.port, { target: "/v1/replay", body: "<a>", lines: xml }), "bad_request");
+  });
+});

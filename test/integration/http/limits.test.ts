@@ -1,0 +1,104 @@
+import { expect, test } from "vitest";
+import { openDownstream } from "../../harness/downstream.ts";
+import { postEvent } from "../../harness/post-event.ts";
+import { startRelay } from "../../harness/relay-process.ts";
+import { routeTo } from "../../harness/relay-settings.ts";
+import { until } from "../../harness/until.ts";
+import { expectAlive, expectCleanLog, expectError, freshEvent, metric, nothingInFlight } from "./alive.ts";
+import { ask, connect, requestBytes } from "./raw-client.ts";
+
+const forged = (from?: string) =>
+  requestBytes({ body: "{}", secret: "wrong", more: from === undefined ? [] : [`x-forwarded-for: ${from}`] });
+
+test("bad signatures from one address: 401 up to the limit, then 429, while good events are taken", async () => {
+  const relay = await startRelay({ settings: { server: { badSignatureLimit: 5 } } });
+  for (let n = 0; n < 5; n++) expectError(await ask(relay.port, forged()), "bad_signature");
+  // Not believed, so that nobody escapes by it: this relay trusts no proxy.
+  for (let n = 0; n < 5; n++) {
+    const answer = await ask(relay.port, forged(`198.51.100.${n}`));
+    expectError(answer, "too_many_bad_signatures");
+    expect(Number(answer.headers["retry-after"])).toBeGreaterThan(0);
+    expect(Number(answer.headers["retry-after"])).toBeLessThanOrEqual(60);
+  }
+  await expectAlive(relay);
+  expectError(await ask(relay.port, forged()), "too_many_bad_signatures");
+  await expectAlive(relay);
+  // The log names each refusal up to the limit and not those beyond, which could be millions.
+  expect(relay.log().filter(({ msg }) => msg === "bad signature").length).toBe(5);
+  expect(await metric(relay, "relay_webhook_requests_total", { outcome: "refused" })).toBe(11);
+});
+
+test("behind a trusted proxy each client is counted by the address that the proxy gives", async () => {
+  const relay = await startRelay({ settings: { server: { badSignatureLimit: 2, trustProxy: ["loopback", "10.0.0.0/8"] } } });
+  for (const client of ["198.51.100.1", "198.51.100.2", "2001:db8::1"]) {
+    expectError(await ask(relay.port, forged(client)), "bad_signature");
+    // Through a second proxy of ours; what a client wrote before that itself counts for nothing.
+    expectError(await ask(relay.port, forged(`203.0.113.9, ${client}, 10.1.2.3`)), "bad_signature");
+    expectError(await ask(relay.port, forged(client)), "too_many_bad_signatures");
+  }
+  for (const nonsense of ["", "unknown", "' OR 1=1", "1.2.3.4.5, ,,", "a".repeat(5_000)]) {
+    expect([401, 429]).toContain((await ask(relay.port, forged(nonsense))).status);
+  }
+  await expectAlive(relay);
+  expectCleanLog(relay);
+});
+
+test("more requests in hand than maxInFlight: 503 with Retry-After, and taken again once there is room", async () => {
+  const relay = await startRelay({ settings: { server: { maxInFlight: 3 } } });
+  const whole = requestBytes({ body: JSON.stringify(freshEvent()) });
+  const held = await Promise.all([1, 2, 3].map(() => connect(relay.port)));
+  for (const { write } of held) await write(whole.subarray(0, whole.length - 1));
+  await until("three in hand", async () => (await metric(relay, "relay_webhook_requests_in_flight")) === 3);
+
+  const answer = await ask(relay.port, { body: JSON.stringify(freshEvent()) });
+  expectError(answer, "overloaded");
+  expect(answer.headers["retry-after"]).toBe("1");
+  // Not counted among them, so that what is refused makes nothing worse.
+  expect(await metric(relay, "relay_webhook_requests_in_flight")).toBe(3);
+  // Operators are not shut out.
+  expect((await relay.ask("/readyz")).status).toBe(200);
+
+  const [first, ...others] = held;
+  await first?.write(whole.subarray(whole.length - 1));
+  expect(await first?.answer()).toMatchObject({ json: { status: "accepted" } });
+  await expectAlive(relay);
+  for (const { socket } of others) socket.destroy();
+  await nothingInFlight(relay);
+  await expectAlive(relay);
+});
+
+test("while stopping: what had come is answered, what comes is told 503 and to close, and /readyz says why", async () => {
+  const downstream = await openDownstream();
+  downstream.fail("hang");
+  const relay = await startRelay({ settings: { routes: [routeTo(downstream.url)], server: { shutdownTimeout: "20s" } } });
+  const event = freshEvent();
+  expect(await postEvent(relay.webhookUrl, event)).toMatchObject({ word: "accepted" });
+  await until("a delivery that hangs", () => downstream.counts().arrivals === 1);
+
+  const late = requestBytes({ body: JSON.stringify(freshEvent()) });
+  const [half, next, probe] = await Promise.all([connect(relay.port), connect(relay.port), connect(relay.port)]);
+  await half.write(late.subarray(0, late.length - 5));
+  // On these the head is under way when the stop comes, so that they are not closed as idle.
+  const nextBytes = requestBytes({ body: JSON.stringify(freshEvent()) });
+  await next.write(nextBytes.subarray(0, 20));
+  const probeBytes = requestBytes({ target: "/readyz", method: "GET", lines: ["host: relay.test"] });
+  await probe.write(probeBytes.subarray(0, 20));
+  await until("half a body in hand", async () => (await metric(relay, "relay_webhook_requests_in_flight")) === 1);
+
+  relay.signal("SIGTERM");
+  await until("stopping", () => relay.log().some(({ msg }) => msg === "stopping"));
+  await half.write(late.subarray(late.length - 5));
+  expect(await half.answer()).toMatchObject({ status: 200, json: { status: "accepted" }, headers: { connection: "close" } });
+  await next.write(nextBytes.subarray(20));
+  const refused = await next.answer();
+  expectError(refused, "shutting_down");
+  expect(refused.headers).toMatchObject({ "retry-after": "1", connection: "close" });
+  await probe.write(probeBytes.subarray(20));
+  const ready = await probe.answer();
+  expect(ready.status).toBe(503);
+  expect(JSON.parse(ready.body)).toMatchObject({ ready: false, draining: true });
+
+  downstream.recover();
+  expect(await relay.ended()).toEqual({ code: 0, signal: null });
+  expectCleanLog(relay);
+});

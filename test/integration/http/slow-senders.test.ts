@@ -1,0 +1,90 @@
+import { setTimeout as wait } from "node:timers/promises";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { postEvent } from "../../harness/post-event.ts";
+import { makeRelay, type RelayProcess } from "../../harness/relay-process.ts";
+import { expectAlive, expectCleanLog, expectError, freshEvent, nothingInFlight } from "./alive.ts";
+import { connect, type RawConnection, requestBytes, signature } from "./raw-client.ts";
+
+let relay: RelayProcess;
+
+beforeAll(async () => {
+  relay = await makeRelay({ settings: { server: { requestTimeout: "1s" } } });
+  await relay.start();
+});
+
+afterAll(async () => {
+  await nothingInFlight(relay);
+  expectCleanLog(relay);
+  await relay.dispose();
+});
+
+/** Writes a byte now and then until the relay has had enough. Not a sleep that the test waits for: it ends with the connection. */
+async function drip(connection: RawConnection, bytes: Buffer): Promise<void> {
+  for (const byte of bytes) {
+    if (!(await connection.write(Buffer.from([byte])))) return;
+    await wait(50);
+  }
+}
+
+const body = JSON.stringify(freshEvent({ text: "x".repeat(5_000) }));
+const whole = requestBytes({ body });
+const headLength = whole.length - body.length;
+
+/** What a sender writes at once, and what it then drips. */
+const slow: readonly (readonly [name: string, atOnce: Buffer, dripped: Buffer])[] = [
+  ["nothing at all", Buffer.alloc(0), Buffer.alloc(0)],
+  [
+    "headers that drip",
+    Buffer.alloc(0),
+    Buffer.from(whole.toString("latin1").replace("host:", `x-filler: ${"a".repeat(2_000)}\r\nhost:`), "latin1"),
+  ],
+  ["headers that stop", whole.subarray(0, 40), Buffer.alloc(0)],
+  ["a body that drips", whole.subarray(0, headLength), whole.subarray(headLength)],
+  ["a body that stops before its end", whole.subarray(0, whole.length - 1), Buffer.alloc(0)],
+  [
+    "chunks that drip",
+    requestBytes({ lines: ["host: relay.test", "transfer-encoding: chunked", `x-acme-signature: ${signature(body)}`] }),
+    Buffer.from("1\r\nx\r\n".repeat(500)),
+  ],
+];
+
+test.each(slow)("%s: 408 or the end of the connection in time, and others are served at once", async (_name, atOnce, dripped) => {
+  const startedAt = performance.now();
+  const connections = await Promise.all(Array.from({ length: 20 }, () => connect(relay.port)));
+  const dripping = connections.map(async (connection) => {
+    await connection.write(atOnce);
+    await drip(connection, dripped);
+  });
+  let served = 0;
+  const closed = Promise.all(connections.map((connection) => connection.closed(15_000)));
+  let open = true;
+  void closed.finally(() => (open = false));
+  while (open) {
+    expect(await postEvent(relay.webhookUrl, freshEvent(), { timeoutMs: 2_000 })).toMatchObject({ word: "accepted" });
+    served += 1;
+    await wait(20);
+  }
+  const answers = await closed;
+  expect(answers.some((text) => text !== "")).toBe(true);
+  for (const text of answers) {
+    expect(text).toMatch(/^(HTTP\/1\.1 408 Request Timeout\r\n|$)/);
+    if (text !== "")
+      expect(JSON.parse(text.slice(text.indexOf("\r\n\r\n") + 4))).toEqual({ error: expect.any(String), code: "request_timeout" });
+  }
+  // The limit of 1 s, looked after once a second, and a busy machine.
+  expect(performance.now() - startedAt).toBeLessThan(6_000);
+  expect(served).toBeGreaterThan(5);
+  for (const { socket } of connections) socket.destroy();
+  await Promise.all(dripping);
+});
+
+test("a sender that is told 413 and goes on writing slowly is cut off in time", async () => {
+  const connection = await connect(relay.port);
+  await connection.write(requestBytes({ lines: ["host: relay.test", "content-length: 100000000"] }));
+  expectError(await connection.answer(), "too_large");
+  void drip(connection, Buffer.alloc(1_000));
+  // No second answer after the first.
+  expect(await connection.closed()).toBe("");
+  connection.socket.destroy();
+  await expectAlive(relay);
+});
