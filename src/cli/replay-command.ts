@@ -19,8 +19,9 @@ type Filter = Readonly<Record<string, unknown>>;
 
 /** More than this many are not sent again without `--yes`. */
 const askFrom = 1_000;
-/** Deliveries of one call: progress is shown after each. */
+/** Deliveries of one call: progress can be shown after each. */
 const callLimit = 5_000;
+const progressEveryMs = 2_000;
 
 /** Adds `replay`: everything a filter means, once more. */
 export function addReplayCommand(program: Command, io: Io): void {
@@ -75,6 +76,7 @@ async function replayMatching(command: Command, options: Options, io: Io): Promi
 async function replayAll(client: ControlClient, filter: Filter, matching: number, io: Io): Promise<number> {
   let replayed = 0;
   let cursor: string | null = null;
+  let shownAt = performance.now();
   for (;;) {
     const body: Filter = { ...filter, cursor, limit: callLimit };
     const step = readAnswer(replayedSchema, expectDone(await client.request("POST", "/v1/replay", body)));
@@ -84,7 +86,9 @@ async function replayAll(client: ControlClient, filter: Filter, matching: number
       throw new CommandFailed(`the relay is stopping; ${replayed} of ${matching} deliveries go out again`);
     cursor = step.next;
     if (cursor === null) return replayed;
+    if (performance.now() - shownAt < progressEveryMs) continue;
     io.err(`${replayed} of ${matching}`);
+    shownAt = performance.now();
   }
 }
 

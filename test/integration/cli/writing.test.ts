@@ -1,6 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import type { EventId } from "../../../src/event/ids.ts";
 import { openDownstream } from "../../harness/downstream.ts";
 import { postEvent } from "../../harness/post-event.ts";
 import { createMessages } from "../../harness/posts.ts";
@@ -45,6 +46,19 @@ test("a retried dead letter reaches the downstream that has recovered, under its
     [id, 422],
     [id, 200],
   ]);
+});
+
+test("the longest of ids fit into the paths of the API", async () => {
+  const downstream = await openDownstream();
+  downstream.fail({ status: 422 });
+  const relay = await startRelay({ settings: { routes: [routeTo(downstream.url, once)] } });
+  const event = { ...createMessages("long").event(), id: "ñ/?".repeat(85) as EventId };
+  await postEvent(relay.webhookUrl, event);
+  await until("it is dead", async () => (await counts(relay)).dead === 1);
+  const shown = jsonOf<{ id: string; deliveries: { id: string }[] }>(await runRemote(relay, "events", "show", event.id, "--json"));
+  expect(shown.id).toBe(event.id);
+  const id = shown.deliveries[0]?.id ?? "";
+  expect(await runRemote(relay, "retry", id)).toEqual({ code: 0, out: `${id}  dead → waiting\n`, err: "" });
 });
 
 test("one of several that is unknown: the others go, exit code 1, the unknown one named", async () => {
