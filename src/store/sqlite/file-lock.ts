@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, realpathSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, realpathSync } from "node:fs";
 import { dirname } from "node:path";
 import Database from "better-sqlite3";
 import { StoreRefused } from "../store-error.ts";
@@ -17,6 +17,8 @@ export function lockFile(storePath: string, holder: () => string | null): { rele
     makeFolder(dirname(path));
     path = lockPath(storePath);
     db = new Database(path, { timeout: 0 });
+    // Whoever may read it could lock it too, and keep the relay from starting.
+    chmodSync(path, 0o600);
   } catch (error) {
     const why = (error as Error).message;
     throw new StoreRefused(`${path} cannot be opened (${why}); check that its folder exists and that this user may write there`, {
