@@ -50,7 +50,7 @@ export function groupContract(open: OpenSubject): void {
           "registered with another reference",
         );
       }
-      const seqs = [];
+      const seqs: (readonly [account: string, seq: number])[] = [];
       for (const account of ["real-1", "phantom-2", "real-2", "phantom-1"]) {
         seqs.push([
           account,

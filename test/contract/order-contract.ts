@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { accept, dead, delivered, later, openWith, settle, stateOf } from "./contract-tools.ts";
-import { start } from "./store-events.ts";
+import { rulesFor, start } from "./store-events.ts";
 import type { OpenSubject } from "./store-port.ts";
 
 const routes = [{ name: "ordered" }, { name: "other" }, { name: "loose", order: "none" }] as const;
@@ -60,6 +60,18 @@ export function orderContract(open: OpenSubject): void {
       expect(await settle(store, "ordered", two, delivered)).toBe(one);
       expect(await stateOf(store, three, "ordered")).toBe("held");
       expect(await settle(store, "ordered", one, delivered)).toBe(three);
+    });
+
+    test("a route that gives up its order lets new ones go at once, and still releases what it held back", async () => {
+      const subject = await openWith(open, [{ name: "all" }]);
+      const one = await accept(subject.store, { wamid: "w" });
+      const two = await accept(subject.store, { wamid: "w" });
+      const store = await subject.reopen(rulesFor([{ name: "all", order: "none" }]));
+      const three = await accept(store, { wamid: "w" });
+      expect(await store.due("all", start, 10)).toEqual([one, three]);
+      expect(await settle(store, "all", one, delivered)).toBe(two);
+      expect(await settle(store, "all", three, delivered)).toBeNull();
+      expect(await store.due("all", start, 10)).toEqual([two]);
     });
 
     test("due ones come soonest first, as many as asked, and the next time is known", async () => {
