@@ -5,12 +5,13 @@ import { type ErrorCode, errorCodes } from "../event/errors.ts";
 export interface Answer {
   readonly status: number;
   readonly headers: readonly string[];
-  readonly body: Buffer;
+  /** Text where it is text: Node writes it together with the headers, in one system call. */
+  readonly body: string | Buffer;
 }
 
 export function jsonAnswer(status: number, value: unknown, extra: readonly string[] = []): Answer {
-  const body = Buffer.from(JSON.stringify(value));
-  return { status, headers: ["content-type", "application/json", "content-length", String(body.length), ...extra], body };
+  const body = JSON.stringify(value);
+  return { status, headers: ["content-type", "application/json", "content-length", String(Buffer.byteLength(body)), ...extra], body };
 }
 
 export function errorAnswer(code: ErrorCode, error: string, extra: readonly string[] = []): Answer {
