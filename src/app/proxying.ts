@@ -25,6 +25,7 @@ export interface Proxying {
   /** Rejects with `downstream_failed` or `downstream_timeout`, or as `accept` does: then nothing was sent. */
   exchange(event: ReceivedEvent): Promise<ProxiedAnswer>;
   reload(sources: Readonly<Record<string, SourceSettings>>): void;
+  /** Ends what is under way: steps that wait are told at once. May be called again. */
   close(): Promise<void>;
 }
 
@@ -38,6 +39,9 @@ export function proxyRoute(source: string): string {
 export function isProxyRoute(route: string): boolean {
   return route.startsWith(routePrefix);
 }
+
+/** Why a delivery is dead whose exchange the relay's own end cut short. */
+export const stoppedDuring = "proxied: the relay stopped during the exchange";
 
 /** Most bytes of a downstream's answer that are passed back. One of more is no answer: a part of it could be taken for the whole. */
 export const answerLimit = 1024 * 1024;
@@ -166,6 +170,7 @@ function isTooLarge({ response }: AttemptOutcome): boolean {
 
 function judge(outcome: AttemptOutcome): Verdict {
   const { result } = outcome;
+  if (result.kind === "failed" && result.error === "aborted") return { kind: "dead", reason: stoppedDuring };
   if (result.kind === "failed") return { kind: "dead", reason: `proxied: no answer (${result.error}); the step was told` };
   if (isTooLarge(outcome)) return { kind: "dead", reason: "proxied: the answer was larger than 1 MiB; the step was told of a failure" };
   if (result.status < 300) return { kind: "delivered" };

@@ -21,7 +21,7 @@ import { openSqliteStore } from "../store/sqlite/sqlite-store.ts";
 import { createControlPort } from "./control-port.ts";
 import { createGaugeReader } from "./gauges.ts";
 import { laneHooks, receiverHooks } from "./hooks.ts";
-import { createProxying, isProxyRoute } from "./proxying.ts";
+import { createProxying, isProxyRoute, stoppedDuring } from "./proxying.ts";
 import { createRules } from "./rules.ts";
 import { inboundSources } from "./sources.ts";
 import { systemClock } from "./system-clock.ts";
@@ -190,7 +190,7 @@ export function createRelay({
       // An exchange that a crash cut short was answered by nobody: the step has gone its error exit.
       // Asked of the store, because its source may be gone from the settings since.
       for (const { route } of store.read.backlog()) {
-        if (isProxyRoute(route)) await store.abandon(route, clock.now(), "proxied: the relay stopped during the exchange");
+        if (isProxyRoute(route)) await store.abandon(route, clock.now(), stoppedDuring);
       }
       await http.listen({ host: settings.server.host, port: settings.server.port, backlog: 1024 });
       const address = http.server.address() as AddressInfo;
@@ -228,7 +228,10 @@ export function createRelay({
       const server = http.server as Server;
       const closing = http.close();
       const closingIdle = setInterval(() => server.closeIdleConnections(), closeIdleEveryMs);
-      const cancel = clock.after(settings.server.shutdownTimeout, () => server.closeAllConnections());
+      const cancel = clock.after(settings.server.shutdownTimeout, () => {
+        // Steps that still wait for an answer are told, before their connections go.
+        void proxying.close().finally(() => setImmediate(() => server.closeAllConnections()));
+      });
       await Promise.all([closing, dispatcher.close(settings.server.shutdownTimeout)]);
       clearInterval(closingIdle);
       cancel();

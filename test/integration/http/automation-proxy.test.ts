@@ -1,0 +1,370 @@
+import { gzipSync } from "node:zlib";
+import { describe, expect, test } from "vitest";
+import { openDownstream } from "../../harness/downstream.ts";
+import { type RelayProcess, startRelay } from "../../harness/relay-process.ts";
+import { routeTo, webhookSecret } from "../../harness/relay-settings.ts";
+import { until } from "../../harness/until.ts";
+import { freePort, startHttp, startRaw } from "../url-destination/downstream.ts";
+import { expectError, metric, nothingInFlight } from "./alive.ts";
+import { ask, connect, requestBytes, signature } from "./raw-client.ts";
+
+const signatureOf = { service: "acme", secrets: [webhookSecret] };
+const mebibyte = 1024 * 1024;
+
+function settings(url: string, more: object = {}, routes: readonly unknown[] = []) {
+  return {
+    sources: {
+      flows: {
+        account: "main",
+        kind: "automation-request",
+        mode: "proxy",
+        signature: signatureOf,
+        to: { url, allowPrivate: true, ...more },
+      },
+    },
+    routes,
+  };
+}
+
+const start = (url: string, more: object = {}, routes: readonly unknown[] = []): Promise<RelayProcess> =>
+  startRelay({ settings: settings(url, more, routes) });
+const send = (relay: RelayProcess, body: string | Buffer = '{"step":1}') => ask(relay.port, { target: "/webhooks/flows", body });
+
+interface Delivery {
+  readonly id: string;
+  readonly route: string;
+  readonly state: string;
+  readonly attempts: number;
+  readonly reason: string | null;
+  readonly tries: readonly { readonly status: number | null; readonly error: string | null; readonly response: string | null }[];
+}
+
+/** The newest event of the source with its deliveries, once its exchange is written down. */
+async function recorded(relay: RelayProcess): Promise<{ event: Record<string, unknown>; proxied: Delivery; others: Delivery[] }> {
+  return until("the exchange is written down", async () => {
+    const [newest] = ((await relay.ask("/v1/events?source=flows&limit=1")).body as { data: { seq: number }[] }).data;
+    if (newest === undefined) return null;
+    const event = (await relay.ask(`/v1/events/${newest.seq}`)).body as Record<string, unknown> & { deliveries: Delivery[] };
+    const proxied = event.deliveries.find(({ route }) => route === "proxy:flows");
+    return proxied === undefined || proxied.state === "waiting"
+      ? null
+      : { event, proxied, others: event.deliveries.filter((one) => one !== proxied) };
+  });
+}
+
+describe("the downstream's answer is passed back: status, content type and body", () => {
+  const answers: readonly (readonly [name: string, status: number, type: string | null, body: Buffer, state: string])[] = [
+    ["200", 200, "application/json", Buffer.from('{"next":"greet"}'), "delivered"],
+    ["201 without a content type", 201, null, Buffer.from([0, 255]), "delivered"],
+    ["204", 204, null, Buffer.alloc(0), "delivered"],
+    ["302", 302, "text/html", Buffer.from("<a>"), "dead"],
+    ["304", 304, null, Buffer.alloc(0), "dead"],
+    ["401", 401, "text/plain", Buffer.from("who?"), "dead"],
+    ["410", 410, "text/plain", Buffer.from("gone"), "dead"],
+    ["429", 429, "text/plain", Buffer.from("slowly"), "dead"],
+    ["500", 500, "text/plain; charset=latin1", Buffer.from([0xe9]), "dead"],
+    ["a status nobody knows", 799, "x-any/thing", Buffer.from("?"), "dead"],
+    ["a megabyte", 200, "application/octet-stream", Buffer.alloc(mebibyte, 7), "delivered"],
+  ];
+
+  test("for every kind of answer", async () => {
+    let answer = answers[0];
+    const downstream = await startHttp((_request, response) => {
+      const [, status = 500, type = null, body] = answer ?? [];
+      response
+        .writeHead(status, { ...(type === null ? {} : { "content-type": type }), "x-private": "not passed", location: "/elsewhere" })
+        .end(body);
+    });
+    const relay = await start(downstream.url);
+    for (answer of answers) {
+      const [name, status, type, body, state] = answer;
+      const given = await send(relay);
+      expect([name, given.status, given.headers["content-type"] ?? null]).toEqual([name, status, type]);
+      expect(Buffer.from(given.body, "utf8").length).toBe(Buffer.from(body.toString("utf8")).length);
+      expect(given.headers).not.toHaveProperty("x-private");
+      expect(given.headers).not.toHaveProperty("location");
+      const { event, proxied } = await recorded(relay);
+      expect(event).toMatchObject({
+        event: "automation.request",
+        disposition: "forwarded",
+        body: Buffer.from('{"step":1}').toString("base64"),
+      });
+      expect(proxied).toMatchObject({ state, attempts: 1, tries: [{ status }] });
+      if (state === "dead") expect(proxied.reason).toContain(String(status));
+    }
+    // One exchange for each: nothing was sent again, also not after a failure.
+    expect(downstream.seen.length).toBe(answers.length);
+    expect(await metric(relay, "relay_events_total", { source: "flows", disposition: "forwarded" })).toBe(answers.length);
+    expect(await metric(relay, "relay_delivery_attempts_total", { route: "proxy:flows" })).toBe(answers.length);
+    await nothingInFlight(relay);
+  });
+
+  test("a compressed answer stays what it is, and says so", async () => {
+    const body = gzipSync('{"next":"greet"}');
+    const downstream = await startHttp((_request, response) =>
+      response.writeHead(200, { "content-encoding": "gzip", "content-type": "application/json" }).end(body),
+    );
+    const relay = await start(downstream.url);
+    const answer = await fetch(`${relay.url}/webhooks/flows`, {
+      method: "POST",
+      body: '{"a":1}',
+      headers: { "x-acme-signature": signature('{"a":1}') },
+    });
+    expect(await answer.json()).toEqual({ next: "greet" });
+  });
+
+  test("what the downstream gets: the bytes, their type, our id, the original signature when asked for", async () => {
+    const downstream = await startHttp((_request, response) => response.end());
+    const relay = await start(downstream.url, { passSignature: true, headers: { "x-team": "flows" } });
+    const body = Buffer.from([1, 2, 255]);
+    const lines = requestBytes({ body })
+      .toString("latin1")
+      .split("\r\n")
+      .slice(1, 5)
+      .filter((line) => !line.startsWith("content-type"));
+    expect((await ask(relay.port, { target: "/webhooks/flows", body, lines: [...lines, "content-type: x-any/thing"] })).status).toBe(200);
+    const { event, proxied } = await recorded(relay);
+    expect(downstream.seen[0]?.body.equals(body)).toBe(true);
+    expect(downstream.seen[0]?.headers).toMatchObject({
+      "content-type": "x-any/thing",
+      "webhook-id": proxied.id,
+      "webhook-attempt": "1",
+      "x-wamid-relay-event": "automation.request",
+      "x-acme-signature": (event as { headers: Record<string, string> }).headers["x-acme-signature"],
+      "x-team": "flows",
+    });
+  });
+});
+
+describe("without an answer to pass back, the step is told and the delivery is dead", () => {
+  test("larger than 1 MiB, declared, chunked or without end: 502, never a part of it", async () => {
+    const sent = { kind: "declared" };
+    const downstream = await startHttp((_request, response) => {
+      if (sent.kind === "declared") response.end(Buffer.alloc(mebibyte + 1, 97));
+      else if (sent.kind === "chunked") {
+        response.write(Buffer.alloc(mebibyte, 97));
+        response.end("b");
+      } else {
+        const more = () => {
+          while (response.write(Buffer.alloc(65_536, 97))) if (response.destroyed) return;
+        };
+        response.on("drain", more);
+        more();
+      }
+    });
+    const relay = await start(downstream.url);
+    for (sent.kind of ["declared", "chunked", "endless"]) {
+      const answer = await send(relay);
+      expectError(answer, "downstream_failed");
+      expect(answer.json?.error).toContain("larger than 1 MiB");
+      const { proxied } = await recorded(relay);
+      expect(proxied).toMatchObject({
+        state: "dead",
+        reason: expect.stringContaining("larger than 1 MiB"),
+        attempts: 1,
+        tries: [{ status: 200 }],
+      });
+      expect(proxied.tries[0]?.response?.length).toBe(4096);
+    }
+    sent.kind = "declared";
+    await until("the endless one is cut", () => downstream.open.size <= 1);
+    await nothingInFlight(relay);
+  });
+
+  test("down, reset, no HTTP, no such name: 502", async () => {
+    const reset = await startRaw((socket) => socket.on("data", () => socket.resetAndDestroy()));
+    const noise = await startRaw((socket) => socket.on("data", () => socket.end("220 mail.test ESMTP\r\n")));
+    const cut = await startRaw((socket) => socket.on("data", () => socket.end("HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhalf")));
+    const relay = await start(`http://127.0.0.1:${await freePort()}/`);
+    const cases: readonly (readonly [url: string, error: string, more: object])[] = [
+      [`http://127.0.0.1:${await freePort()}/`, "connect", {}],
+      [reset.url, "reset", {}],
+      [noise.url, "protocol", {}],
+      [cut.url, "reset", {}],
+      ["http://downstream.invalid/", "dns", {}],
+    ];
+    for (const [n, [url, error, more]] of cases.entries()) {
+      relay.writeSettings(settings(url, more));
+      relay.signal("SIGHUP");
+      await until("reloaded", () => relay.log().filter(({ msg }) => msg === "settings reloaded").length === n + 1);
+      const answer = await send(relay);
+      expectError(answer, "downstream_failed");
+      expect(answer.json?.error).toContain(`(${error})`);
+      const { proxied } = await recorded(relay);
+      expect(proxied).toMatchObject({
+        state: "dead",
+        attempts: 1,
+        reason: expect.stringContaining(error),
+        tries: [{ status: null, error }],
+      });
+    }
+  });
+
+  test("hanging, or dripping past its time: 504 in time, other steps not held up", async () => {
+    const hanging = new Set<string>();
+    const downstream = await startHttp((request, response) => {
+      const path = request.headers["x-acme-signature"];
+      hanging.add(String(path));
+      if (hanging.size === 1) return;
+      response.writeHead(200);
+      const timer = setInterval(() => response.write("."), 20);
+      response.on("close", () => clearInterval(timer));
+    });
+    const relay = await start(downstream.url, { timeout: "700ms", passSignature: true });
+    for (const body of ["hangs", "drips"]) {
+      const startedAt = performance.now();
+      expectError(await send(relay, body), "downstream_timeout");
+      const tookMs = performance.now() - startedAt;
+      expect(tookMs).toBeGreaterThan(650);
+      expect(tookMs).toBeLessThan(5_000);
+      expect((await recorded(relay)).proxied).toMatchObject({ state: "dead", attempts: 1, tries: [{ error: "timeout" }] });
+    }
+    await nothingInFlight(relay);
+  });
+
+  test("the longest time that can be set is within the service's 10 s", async () => {
+    const relay = await startRelay({ settings: settings("http://127.0.0.1:9/", { timeout: "9500ms" }) });
+    relay.writeSettings(settings("http://127.0.0.1:9/", { timeout: "9501ms" }));
+    relay.signal("SIGHUP");
+    await until("refused", () => relay.stderr().includes("must be from 100ms to 9500ms"));
+    expect(relay.isRunning()).toBe(true);
+  });
+});
+
+test("stored before it is forwarded, and other routes still get their copy", async () => {
+  const others = await openDownstream();
+  let seenInStore: unknown = null;
+  let relay: RelayProcess | null = null;
+  const downstream = await startHttp((_request, response) => {
+    void (async () => {
+      seenInStore = (await relay?.ask("/v1/events?source=flows&limit=1"))?.body;
+      response.writeHead(503).end("no");
+    })();
+  });
+  relay = await start(downstream.url, {}, [
+    routeTo(`${others.url}/copy`, { name: "copy", match: { events: ["automation.request"], where: { step: 1 } } }),
+    routeTo(`${others.url}/not`, { name: "not", match: { where: { step: 2 } } }),
+  ]);
+  expect((await send(relay)).status).toBe(503);
+  expect(seenInStore).toMatchObject({ data: [{ event: "automation.request", disposition: "forwarded" }] });
+  await until("the copy arrives", () => others.counts("/copy").taken === 1);
+  const { proxied, others: deliveries } = await recorded(relay);
+  expect(proxied.state).toBe("dead");
+  expect(deliveries).toMatchObject([{ route: "copy", state: "delivered" }]);
+  expect(others.counts("/not").arrivals).toBe(0);
+});
+
+test("a failed exchange is over: neither retry nor replay sends it again", async () => {
+  const downstream = await startHttp((_request, response) => response.writeHead(500).end("no"));
+  const relay = await start(downstream.url);
+  await send(relay);
+  const { proxied } = await recorded(relay);
+  const retried = await relay.ask(`/v1/deliveries/${proxied.id}/retry`, { method: "POST" });
+  expect(retried).toMatchObject({ status: 409, body: { code: "conflict", error: expect.stringContaining("proxy:flows") } });
+  const replayed = await relay.ask("/v1/replay", { method: "POST", body: {} });
+  expect(replayed).toMatchObject({ status: 200, body: { replayed: 0 } });
+  expect(await relay.ask("/v1/replay", { method: "POST", body: { route: "proxy:flows" } })).toMatchObject({ status: 404 });
+  // The next one goes out as ever: the refusals above were no accident of a relay that is stuck.
+  await send(relay);
+  expect(downstream.seen.length).toBe(2);
+  expect((await recorded(relay)).proxied).toMatchObject({ attempts: 1, state: "dead" });
+  await relay.kill9();
+  await relay.start();
+  await send(relay);
+  expect(downstream.seen.length).toBe(3);
+});
+
+test("killed in the middle: after the next start the delivery is dead, with the reason, and is not sent again", async () => {
+  const downstream = await openDownstream();
+  downstream.fail("hang");
+  const relay = await start(downstream.url);
+  const connection = await connect(relay.port);
+  await connection.write(requestBytes({ target: "/webhooks/flows", body: '{"step":1}' }));
+  await until("it is at the downstream", () => downstream.counts().arrivals === 1);
+  await relay.kill9();
+  downstream.recover();
+  // Also when the source has gone from the settings since.
+  relay.writeSettings({});
+  await relay.start();
+  const { event, proxied } = await recorded(relay);
+  expect(event).toMatchObject({ disposition: "forwarded" });
+  expect(proxied).toMatchObject({
+    state: "dead",
+    reason: expect.stringContaining("the relay stopped during the exchange"),
+    attempts: 0,
+    tries: [],
+  });
+  expect(downstream.counts().arrivals).toBe(1);
+  expect((await relay.ask("/v1/stats")).body).toMatchObject({ deliveries: { waiting: 0, held: 0, dead: 1 } });
+  relay.writeSettings(settings(downstream.url));
+  await relay.stop();
+  await relay.start();
+  expect((await send(relay)).status).toBe(200);
+  expect(downstream.counts().arrivals).toBe(2);
+  connection.socket.destroy();
+});
+
+test("other settings while an exchange is under way: it ends under the old ones, the next goes by the new", async () => {
+  const old = await openDownstream();
+  old.fail("hang");
+  const next = await openDownstream();
+  const relay = await start(old.url);
+  const connection = await connect(relay.port);
+  await connection.write(requestBytes({ target: "/webhooks/flows", body: '{"step":1}' }));
+  await until("it is at the old downstream", () => old.counts().arrivals === 1);
+  relay.writeSettings(settings(next.url));
+  relay.signal("SIGHUP");
+  await until("reloaded", () => relay.log().some(({ msg }) => msg === "settings reloaded"));
+  expect((await send(relay)).status).toBe(200);
+  expect([old.counts().arrivals, next.counts().taken]).toEqual([1, 1]);
+  // Cut by its downstream, not by the reload.
+  old.recover();
+  expectError(await connection.answer(), "downstream_failed");
+  connection.socket.destroy();
+  await nothingInFlight(relay);
+});
+
+test("a step that goes away while it waits: the exchange ends all the same, nothing stays in hand", async () => {
+  const downstream = await openDownstream();
+  downstream.fail("hang");
+  const relay = await start(downstream.url, { timeout: "1s" });
+  const connection = await connect(relay.port);
+  await connection.write(requestBytes({ target: "/webhooks/flows", body: '{"step":1}' }));
+  await until("it is at the downstream", () => downstream.counts().arrivals === 1);
+  connection.socket.resetAndDestroy();
+  await nothingInFlight(relay);
+  expect((await recorded(relay)).proxied).toMatchObject({ state: "dead", tries: [{ error: "timeout" }] });
+  downstream.recover();
+  expect((await send(relay)).status).toBe(200);
+});
+
+test("a step that does not read its answer is cut off, and nothing stays in hand", async () => {
+  const downstream = await startHttp((_request, response) => response.end(Buffer.alloc(mebibyte, 97)));
+  const relay = await startRelay({ settings: { ...settings(downstream.url), server: { requestTimeout: "1s" } } });
+  const connections = await Promise.all(Array.from({ length: 4 }, () => connect(relay.port)));
+  for (const { socket, write } of connections) {
+    socket.pause();
+    // Many answers: one alone could vanish in the buffers of the system.
+    await write(Buffer.concat(Array.from({ length: 8 }, () => requestBytes({ target: "/webhooks/flows", body: "{}" }))));
+  }
+  await until("the exchanges are over", () => downstream.seen.length === 32);
+  await nothingInFlight(relay);
+  for (const { socket } of connections) socket.destroy();
+  expect((await send(relay)).body.length).toBe(mebibyte);
+});
+
+test("stopped in the middle: the step is told within the time to stop", async () => {
+  const downstream = await openDownstream();
+  downstream.fail("hang");
+  const relay = await startRelay({ settings: { ...settings(downstream.url, { timeout: "9s" }), server: { shutdownTimeout: "500ms" } } });
+  const connection = await connect(relay.port);
+  await connection.write(requestBytes({ target: "/webhooks/flows", body: '{"step":1}' }));
+  await until("it is at the downstream", () => downstream.counts().arrivals === 1);
+  expect(await relay.stop()).toEqual({ code: 0, signal: null });
+  expectError(await connection.answer(), "downstream_failed");
+  connection.socket.destroy();
+  await relay.start();
+  const { proxied } = await recorded(relay);
+  expect(proxied).toMatchObject({ state: "dead", attempts: 1, reason: expect.stringContaining("the relay stopped during the exchange") });
+  expect(downstream.counts().arrivals).toBe(1);
+});
