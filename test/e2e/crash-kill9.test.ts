@@ -55,11 +55,13 @@ test(`kill -9 at ${kills} random moments under load loses nothing, plans nothing
 
   const over = new AbortController();
   const ours: string[] = [];
+  let answered = 0;
   const chosen = random.fork("registered");
-  const posts = scenario({ seed, start: Date.now(), messages: 1_000_000, alive: 64, mix: { wronglySigned: 0, altered: 0 } });
+  const posts = scenario({ seed, start: Date.now(), messages: 1_000_000, alive: 12, mix: { wronglySigned: 0, altered: 0 } });
   const sending = sender.run(posts, {
     signal: over.signal,
     onResult(post) {
+      answered += 1;
       const { wamid, ours: own } = post.subject;
       if (own && wamid !== null && post.sort === "status" && chosen.chance(0.2) && !ours.includes(wamid)) ours.push(wamid);
     },
@@ -77,11 +79,15 @@ test(`kill -9 at ${kills} random moments under load loses nothing, plans nothing
       await starting;
       await relay.start();
     }
-    await wait(moments.below(500));
+    // By events as well as by time, so that there is load on a slow machine too.
+    const moment = answered + 10 + moments.below(150);
+    await until("the load is on", () => answered >= moment, 30_000);
+    await wait(moments.below(30));
     await relay.kill9();
     await relay.start();
   }
-  await wait(500);
+  const last = answered + 200;
+  await until("the load is on again", () => answered >= last, 30_000);
   over.abort();
   const summary = await sending;
   const registered = await registering;
@@ -95,14 +101,14 @@ test(`kill -9 at ${kills} random moments under load loses nothing, plans nothing
   expect(seqOf.size).toBe(stored.filter(({ id }) => id !== null).length);
   const acknowledged = [...sender.acknowledged].filter(([, { accepted, duplicate }]) => accepted + duplicate > 0).map(([id]) => id);
   const wanted = new Set(acknowledged as string[]);
-  expect(wanted.size).toBeGreaterThan(3_000);
+  expect(wanted.size).toBeGreaterThan(1_500);
   expect(missing(wanted, seqOf)).toEqual([]);
   expect([...sender.acknowledged.values()].filter(({ accepted }) => accepted > 1)).toEqual([]);
   for (const path of ["/ordered", "/any"]) expect(missing(wanted, arrivedAt(downstream.arrivals, path))).toEqual([]);
   expect(stored.length - seqOf.size).toBeGreaterThanOrEqual(summary.quarantined);
 
   // Registrations that were acknowledged hold, and release every event of theirs.
-  expect(registered.size).toBeGreaterThan(200);
+  expect(registered.size).toBeGreaterThan(100);
   const known = new Set(stored.filter((event) => event.registered).map(({ wamid }) => wamid as string));
   expect(missing(registered, known)).toEqual([]);
   const ofRegistered = stored.filter((event) => event.registered).map(({ id }) => id as string);

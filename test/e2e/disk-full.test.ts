@@ -52,9 +52,8 @@ test("files that cannot grow: a fast 503, one line in the log, and recovery with
   expect((await relay.ask("/healthz")).status).toBe(200);
   expect((await relay.ask("/v1/events")).body).toMatchObject({ data: { length: 20 } });
 
-  // What waits goes on; that it was delivered cannot be written down yet.
+  // What waits goes out or waits on: a result that cannot be written down yet is kept.
   downstream.recover();
-  await until("the waiting ones go out", () => answeredIds(downstream).size === kept.length);
   const before = await failures(relay);
   await until("probes and settlements fail a while", async () => (await failures(relay)) > before + 8);
   expect((await relay.ask("/readyz")).status).toBe(503);
@@ -66,7 +65,7 @@ test("files that cannot grow: a fast 503, one line in the log, and recovery with
     "what was delivered is written down",
     () => rowsOf(relay.storePath, "SELECT 1 FROM deliveries WHERE state = 2").length === kept.length,
   );
-  // Each went out once: the results were kept in memory.
+  // Each was taken once: results were kept in memory.
   expect(downstream.counts()).toMatchObject({ taken: kept.length, duplicates: 0 });
   // Nothing of the refused ones is left behind: they are new when they come again.
   for (const event of refused) expect(await postEvent(relay.webhookUrl, event)).toMatchObject({ status: 200, word: "accepted" });
