@@ -1,0 +1,29 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
+import { anEvent, rulesFor, start } from "../../contract/store-events.ts";
+
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "store-hooks-"));
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+test("regression: a registration's conflict is told to who asked, and does not count as a failing store", async () => {
+  const failures: unknown[] = [];
+  const committed: number[] = [];
+  const hooks = {
+    committed: (_ms: number, writes: number) => void committed.push(writes),
+    failed: (error: unknown) => void failures.push(error),
+  };
+  const store = openSqliteStore(join(folder, "relay.db"), rulesFor([{ name: "all" }]), hooks);
+  await store.register([{ account: "main", wamid: "w", reference: "one" }], start);
+  await expect(store.register([{ account: "main", wamid: "w", reference: "two" }], start)).rejects.toMatchObject({ code: "conflict" });
+  expect(failures).toEqual([]);
+  expect(committed).toEqual([1]);
+  await store.accept(anEvent({ wamid: "w" }));
+  expect(committed).toEqual([1, 1]);
+  await store.close();
+});
