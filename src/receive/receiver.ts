@@ -8,22 +8,24 @@ import { createProver, type InboundSource, type Proved, type RawRequest } from "
 import { createBodyReader } from "./read-body.ts";
 import type { SignatureRefusal } from "./verify-signature.ts";
 
-/** What became of a webhook request. */
-export type ReceiveOutcome =
-  | "accepted"
-  | "duplicate"
-  | "quarantined"
-  | "refused"
-  | "too-large"
-  | "unknown-source"
-  | "not-post"
-  | "overloaded"
-  | "unavailable"
-  | "stopping"
-  | "gone"
-  | "proxied"
-  | "proxy-failed"
-  | "failed";
+/** What became of a webhook request; docs/metrics.md says when which. */
+export const receiveOutcomes = [
+  "accepted",
+  "duplicate",
+  "quarantined",
+  "proxied",
+  "proxy-failed",
+  "refused",
+  "too-large",
+  "unknown-source",
+  "not-post",
+  "overloaded",
+  "unavailable",
+  "stopping",
+  "gone",
+  "failed",
+] as const;
+export type ReceiveOutcome = (typeof receiveOutcomes)[number];
 
 export interface ReceiverParts {
   readonly sources: readonly InboundSource[];

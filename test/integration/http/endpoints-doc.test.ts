@@ -1,0 +1,185 @@
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { createRelay } from "../../../src/app/relay.ts";
+import { parseSettings } from "../../../src/config/load.ts";
+import { openDownstream } from "../../harness/downstream.ts";
+import { type RelayProcess, startRelay } from "../../harness/relay-process.ts";
+import { routeTo, settingsOf, webhookSecret } from "../../harness/relay-settings.ts";
+import { until } from "../../harness/until.ts";
+import { freshEvent } from "./alive.ts";
+import { ask } from "./raw-client.ts";
+
+const page = readFileSync(new URL("../../../docs/endpoints.md", import.meta.url), "utf8");
+const sections = new Map(
+  page
+    .split(/^### /m)
+    .slice(1)
+    .map((text) => [/^`(.+?)`\n/.exec(text)?.[1] ?? "", text] as const),
+);
+const jsonBlocks = (endpoint: string): unknown[] =>
+  [...(sections.get(endpoint) ?? "").matchAll(/^```json\n(.*?)^```/gms)].map((match) => JSON.parse(match[1] ?? "") as unknown);
+
+/** What a relay has registered, as `METHOD /path/{name}`, without the HEAD that comes with each GET. */
+async function registered(): Promise<string[]> {
+  const folder = mkdtempSync(join(tmpdir(), "wamid-relay-doc-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const settings = parseSettings(JSON.stringify(settingsOf({ port: 0, storePath: join(folder, "relay.db") })), "relay.yaml", {});
+  const relay = createRelay({ settings, log: { write: () => {}, end: async () => {} } });
+  await relay.http.ready();
+  const found: string[] = [];
+  const above: string[] = [];
+  // ├── /v1/events (GET, HEAD)
+  // │   └── /:id (GET, HEAD)
+  for (const line of relay.http.printRoutes({ commonPrefix: false }).split("\n")) {
+    const [, indent = "", path = "", methods] = /^([│ ]*)[├└]── (\S+)(?: \((.+)\))?$/.exec(line) ?? [];
+    if (path === "") continue;
+    above.length = indent.length / 4;
+    above.push(path);
+    for (const method of methods?.split(", ") ?? []) {
+      if (method !== "HEAD")
+        found.push(
+          `${method} ${above
+            .join("")
+            .replace(/:(\w+)/g, "{$1}")
+            .replace(/(?<=.)\/$/, "")}`,
+        );
+    }
+  }
+  await relay.close();
+  // Not Fastify's: its path carries all the traffic.
+  return [...new Set(found), "POST /webhooks/{source}"];
+}
+
+test("every endpoint is in the page, in its table and in a section, and the page has no other", async () => {
+  const endpoints = (await registered()).toSorted();
+  expect(endpoints).toContain("POST /v1/deliveries/{id}/retry");
+  expect([...sections.keys()].toSorted()).toEqual(endpoints);
+  const table = [...page.matchAll(/^\| `([A-Z]+ \S+)` \|/gm)].map((match) => match[1]);
+  expect(table.toSorted()).toEqual(endpoints);
+});
+
+/** Keys and types. Where an example or an answer has null, or an empty list, the other may have anything. */
+function fits(example: unknown, real: unknown, at = ""): string[] {
+  if (example === null || real === null) return [];
+  if (Array.isArray(example) && Array.isArray(real)) {
+    return example.length === 0 || real.length === 0
+      ? []
+      : example.flatMap((one) => fits(one, real.find((other) => fits(one, other).length === 0) ?? real[0], `${at}[]`));
+  }
+  if (typeof example === "object" && typeof real === "object" && !Array.isArray(example) && !Array.isArray(real)) {
+    const [a, b] = [example as Record<string, unknown>, real as Record<string, unknown>];
+    if (at.endsWith(".headers")) return [];
+    const keys = new Set([...Object.keys(a), ...Object.keys(b)]);
+    return [...keys].flatMap((key) =>
+      key in a && key in b ? fits(a[key], b[key], `${at}.${key}`) : [`${at}.${key} is only in the ${key in a ? "page" : "answer"}`],
+    );
+  }
+  return typeof example === typeof real ? [] : [`${at} is a ${typeof example} in the page and a ${typeof real} in the answer`];
+}
+
+test("the comparison of shapes can fail", () => {
+  expect(fits({ a: [{ b: 1 }] }, { a: [{ b: "1" }] })).toEqual([".a[].b is a number in the page and a string in the answer"]);
+  expect(fits({ a: 1 }, { a: 1, c: null })).toEqual([".c is only in the answer"]);
+  expect(fits({ a: 1, c: null }, { a: 1 })).toEqual([".c is only in the page"]);
+});
+
+test("the answers shown have the shape of real ones", async () => {
+  const downstream = await openDownstream();
+  const relay: RelayProcess = await startRelay({
+    settings: {
+      routes: [
+        routeTo(downstream.url, { name: "runs", match: { events: ["automation.*"], sources: ["main"] } }),
+        routeTo(downstream.url, { name: "statuses", match: { events: ["message.*"] } }),
+      ],
+      sources: {
+        main: { account: "main", signature: { service: "acme", secrets: [webhookSecret] } },
+        flows: {
+          account: "main",
+          kind: "automation-request",
+          mode: "proxy",
+          signature: { service: "acme", secrets: [webhookSecret] },
+          to: { url: `${downstream.url}/flows`, allowPrivate: true },
+        },
+      },
+    },
+  });
+  const get = async (path: string) => (await relay.ask(path)).body;
+  const post = async (path: string, body?: unknown) => (await relay.ask(path, { method: "POST", body })).body;
+  const [registration, created] = jsonBlocks("POST /v1/messages/track");
+  const answers: [endpoint: string, real: unknown[]][] = [
+    ["POST /v1/messages/track", [registration, await post("/v1/messages/track", registration)]],
+  ];
+  expect(created).toEqual({ created: 1 });
+
+  const { wamid } = registration as { wamid: string };
+  for (const status of ["sent", "delivered"])
+    await ask(relay.port, { body: JSON.stringify(freshEvent({ wamid, status }, "message.status")) });
+  await until("both are delivered", () => downstream.counts().taken === 2);
+  const good = JSON.stringify(freshEvent());
+  answers.push([
+    "POST /webhooks/{source}",
+    [await ask(relay.port, { body: good }), await ask(relay.port, { body: good }), await ask(relay.port, { body: "{}" })].map(
+      ({ json }) => json,
+    ),
+  ]);
+  downstream.fail({ status: 500 }, "/flows");
+  expect((await ask(relay.port, { target: "/webhooks/flows", body: "{}" })).status).toBe(500);
+  await until("the exchange is over", async () => ((await get("/v1/deliveries?state=dead")) as { data: unknown[] }).data.length === 1);
+
+  const events = (await get("/v1/events?status=delivered")) as { data: { id: string }[] };
+  const deliveries = (await get("/v1/deliveries?route=statuses")) as { data: { id: string }[] };
+  answers.push(
+    ["GET /healthz", [await get("/healthz")]],
+    ["GET /readyz", [await get("/readyz")]],
+    ["GET /v1/events", [events]],
+    ["GET /v1/events/{id}", [await get(`/v1/events/${events.data[0]?.id}`)]],
+    ["GET /v1/deliveries", [deliveries]],
+    ["GET /v1/stats", [await get("/v1/stats/")]],
+    [
+      "POST /v1/replay",
+      [
+        await post("/v1/replay", { states: ["delivered"], limit: 1 }),
+        await post("/v1/replay", { dryRun: true, states: ["delivered", "dead"] }),
+      ],
+    ],
+    ["POST /v1/deliveries/{id}/retry", [await post(`/v1/deliveries/${deliveries.data[0]?.id}/retry`)]],
+    ["POST /v1/routes/{route}/resume", [await post("/v1/routes/statuses/resume")]],
+  );
+  for (const [endpoint, real] of answers) {
+    const examples = jsonBlocks(endpoint);
+    expect([endpoint, examples.length]).toEqual([endpoint, real.length]);
+    for (const [n, example] of examples.entries()) expect([endpoint, fits(example, real[n])]).toEqual([endpoint, []]);
+  }
+  const shown = [...sections.keys()].filter((endpoint) => jsonBlocks(endpoint).length > 0);
+  expect(shown.toSorted()).toEqual(answers.map(([endpoint]) => endpoint).toSorted());
+});
+
+test("tokens: without one 401, with one that lacks the scope 403, for every endpoint that the page says needs one", async () => {
+  const relay = await startRelay({
+    settings: {
+      control: {
+        tokens: [
+          { name: "reader", token: "token-that-may-read", scopes: ["read"] },
+          { name: "other", token: "token-that-may-others", scopes: ["replay", "track"] },
+        ],
+      },
+    },
+  });
+  const rows = [...page.matchAll(/^\| `([A-Z]+) (\S+)` \|[^|]*\| scope `(\w+)` \|$/gm)];
+  expect(rows.length).toBe(8);
+  for (const [, method = "", path = "", scope] of rows) {
+    const url = relay.url + path.replace(/\{\w+\}/g, "some");
+    const codeWith = async (authorization: string) => {
+      const answer = await fetch(url, { method, headers: authorization === "" ? {} : { authorization } });
+      return [answer.status, ((await answer.json()) as { code?: string }).code];
+    };
+    for (const wrong of ["", "Bearer", "Bearer ", "Bearer unknown", "Basic token-that-may-read", "token-that-may-read"])
+      expect([path, ...(await codeWith(wrong))]).toEqual([path, 401, "unauthorized"]);
+    const [lacking, having] =
+      scope === "read" ? ["token-that-may-others", "token-that-may-read"] : ["token-that-may-read", "token-that-may-others"];
+    expect([path, ...(await codeWith(`Bearer ${lacking}`))]).toEqual([path, 403, "forbidden"]);
+    expect([401, 403]).not.toContain((await codeWith(`Bearer ${having}`))[0]);
+  }
+});

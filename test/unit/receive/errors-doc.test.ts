@@ -1,0 +1,25 @@
+import { readFileSync } from "node:fs";
+import { expect, test } from "vitest";
+import { errorCodes, RelayError } from "../../../src/event/errors.ts";
+
+const page = readFileSync(new URL("../../../docs/errors.md", import.meta.url), "utf8");
+
+test("docs/errors.md has the registry's codes, statuses and meanings, in its order", () => {
+  const rows = [...page.matchAll(/^\| `([a-z_]+)` \| (\d{3}) \| (.+) \|$/gm)].map(([, code, status, meaning]) => ({
+    code,
+    status: Number(status),
+    meaning,
+  }));
+  expect(rows).toEqual(Object.entries(errorCodes).map(([code, { status, meaning }]) => ({ code, status, meaning })));
+});
+
+test("the registry goes by status", () => {
+  const statuses = Object.values(errorCodes).map(({ status }) => status);
+  expect(statuses).toEqual(statuses.toSorted((a, b) => a - b));
+});
+
+test("the example has the shape of an error", () => {
+  const example = JSON.parse(/```json\n(.*?)```/s.exec(page)?.[1] ?? "null") as { code: keyof typeof errorCodes; error: string };
+  expect(new RelayError(example.code, example.error).toBody()).toEqual(example);
+  expect(errorCodes).toHaveProperty(example.code);
+});

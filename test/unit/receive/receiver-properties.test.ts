@@ -1,0 +1,189 @@
+import { createHmac } from "node:crypto";
+import { Agent, createServer, request as httpRequest } from "node:http";
+import type { AddressInfo } from "node:net";
+import fc from "fast-check";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { errorCodes } from "../../../src/event/errors.ts";
+import type { QuarantinedBody, ReceivedEvent } from "../../../src/event/received.ts";
+import { Secret } from "../../../src/event/secret.ts";
+import { fieldsSchema } from "../../../src/event/subject.ts";
+import type { InboundSource } from "../../../src/receive/prove.ts";
+import { createReceiver, type Receiver } from "../../../src/receive/receiver.ts";
+
+const secret = "property-secret";
+const source = (name: string, kind: InboundSource["kind"]): InboundSource => ({
+  name,
+  account: "main",
+  kind,
+  mode: "ack",
+  signature: { service: "acme", secrets: [new Secret(secret)] },
+  fields: fieldsSchema.parse({}),
+});
+
+const events: ReceivedEvent[] = [];
+const bodies: QuarantinedBody[] = [];
+const failures: unknown[] = [];
+const outcomes: string[] = [];
+let receiver: Receiver;
+const agent = new Agent({ keepAlive: true });
+const server = createServer((request, response) => {
+  if (!receiver.handle(request, response)) response.writeHead(404, { "content-length": 0 }).end();
+});
+
+beforeAll(async () => {
+  receiver = createReceiver({
+    sources: [source("main", "events"), source("flows", "automation-request")],
+    accepting: {
+      async event(event) {
+        const known = events.some(({ envelope }) => envelope.id === event.envelope.id);
+        events.push(event);
+        return known ? "duplicate" : "accepted";
+      },
+      async quarantine(body) {
+        bodies.push(body);
+      },
+      proxy: () => Promise.reject(new Error("no source proxies")),
+    },
+    now: () => 1_800_000_000_000,
+    address: () => "192.0.2.1",
+    limits: { bodyLimit: 4096, maxInFlight: 10, badSignatureLimit: 1_000_000, requestTimeout: 10_000 },
+    hooks: {
+      received: (_source, outcome) => outcomes.push(outcome),
+      refused() {},
+      quarantined() {},
+      failed: (_source, error) => failures.push(error),
+    },
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+});
+
+afterAll(() => {
+  agent.destroy();
+  server.close();
+});
+
+interface Given {
+  readonly status: number;
+  readonly body: { status?: string; error?: string; code?: string };
+}
+
+function post(path: string, method: string, body: Buffer, headers: Record<string, string>): Promise<Given> {
+  return new Promise((resolve, reject) => {
+    const { port } = server.address() as AddressInfo;
+    const request = httpRequest(
+      { port, host: "127.0.0.1", path, method, headers: { ...headers, "content-length": body.length }, agent },
+      (response) => {
+        const chunks: Buffer[] = [];
+        response.on("data", (chunk: Buffer) => chunks.push(chunk));
+        response.on("end", () =>
+          resolve({ status: response.statusCode ?? 0, body: JSON.parse(Buffer.concat(chunks).toString() || "{}") as Given["body"] }),
+        );
+      },
+    );
+    request.on("error", reject);
+    request.end(body);
+  });
+}
+
+const sign = (body: Buffer) => `sha256=${createHmac("sha256", secret).update(body).digest("hex")}`;
+
+const anyBytes = fc.uint8Array({ maxLength: 5_000 }).map((bytes) => Buffer.from(bytes));
+/** Like an envelope, with a field or two spoilt or missing. */
+const mostly = <T, U>(usual: fc.Arbitrary<T>, other: fc.Arbitrary<U>) =>
+  fc.oneof({ weight: 6, arbitrary: usual }, { weight: 1, arbitrary: other });
+const dataKey = fc.oneof(fc.constantFrom("wamid", "status", "errorCode", "runId", "error", "__proto__", "truncated"), fc.string());
+const nearlyEnvelope = fc
+  .record({
+    id: mostly(fc.uuid(), fc.oneof(fc.string({ unit: "binary", maxLength: 300 }), fc.jsonValue())),
+    event: mostly(fc.constantFrom("message.status", "automation.completed", "x.y"), fc.jsonValue()),
+    createdAt: mostly(fc.constant("2026-11-21T12:00:00.000Z"), fc.oneof(fc.string(), fc.jsonValue())),
+    data: mostly(fc.dictionary(dataKey, fc.jsonValue()), fc.jsonValue()),
+  })
+  .map((value) => Buffer.from(JSON.stringify(value)));
+const anyBody = fc.oneof(
+  anyBytes,
+  nearlyEnvelope,
+  fc.json().map((text) => Buffer.from(text)),
+  fc.string({ unit: "binary" }).map((text) => Buffer.from(text)),
+);
+
+test("any signed bytes are stored, as an event or in quarantine, and the answer says which", async () => {
+  await fc.assert(
+    fc.asyncProperty(anyBody, async (body) => {
+      const [eventsBefore, bodiesBefore] = [events.length, bodies.length];
+      const { status, body: said } = await post("/webhooks/main", "POST", body, { "x-acme-signature": sign(body) });
+      if (body.length > 4096) {
+        expect([status, said.code]).toEqual([413, "too_large"]);
+        expect([events.length, bodies.length]).toEqual([eventsBefore, bodiesBefore]);
+        return;
+      }
+      if (status === 202) {
+        expect(bodies.length).toBe(bodiesBefore + 1);
+        expect(bodies.at(-1)?.body.equals(body)).toBe(true);
+        expect(said).toEqual({ status: "quarantined", error: bodies.at(-1)?.error });
+      } else {
+        expect([status, said.status]).toEqual([200, expect.stringMatching(/^(accepted|duplicate)$/)]);
+        expect(events.length).toBe(eventsBefore + 1);
+        expect(events.at(-1)?.body.equals(body)).toBe(true);
+      }
+      expect(events.length + bodies.length).toBe(eventsBefore + bodiesBefore + 1);
+    }),
+    { numRuns: 400 },
+  );
+  // Both ways were gone; otherwise the generator is at fault.
+  expect(events.length).toBeGreaterThan(10);
+  expect(bodies.length).toBeGreaterThan(10);
+});
+
+test("an automation takes any signed bytes", async () => {
+  await fc.assert(
+    fc.asyncProperty(anyBody, async (body) => {
+      if (body.length > 4096) return;
+      const before = events.length;
+      expect(await post("/webhooks/flows", "POST", body, { "x-acme-signature": sign(body) })).toEqual({
+        status: 200,
+        body: { status: "accepted" },
+      });
+      expect(events.length).toBe(before + 1);
+      expect(events.at(-1)).toMatchObject({ envelope: { event: "automation.request" }, subject: { type: "none" } });
+      expect(events.at(-1)?.body.equals(body)).toBe(true);
+    }),
+    { numRuns: 150 },
+  );
+});
+
+test("nothing that is not signed is stored, and every answer is a documented one", async () => {
+  const codes: Record<string, { readonly status: number }> = errorCodes;
+  const headerValue = fc
+    .string({ unit: fc.constantFrom(..."abcdef0123456789=, sha256ABCDEF_-+/\t\u00e9"), maxLength: 200 })
+    .map((text) => text.trim());
+  await fc.assert(
+    fc.asyncProperty(
+      anyBody,
+      fc.oneof(fc.constant(""), headerValue, fc.constant(sign(Buffer.from("another body")))),
+      fc.constantFrom("/webhooks/main", "/webhooks/flows", "/webhooks/main?a=b", "/webhooks/", "/webhooks/none", "/webhooks/toString"),
+      fc.constantFrom("POST", "POST", "POST", "PUT", "GET", "DELETE"),
+      async (body, signature, path, method) => {
+        const before = events.length + bodies.length;
+        const { status, body: said } = await post(path, method, method === "GET" ? Buffer.alloc(0) : body, {
+          "x-acme-signature": signature,
+        });
+        expect(codes[said.code ?? ""]?.status).toBe(status);
+        expect(["bad_signature", "not_found", "method_not_allowed", "too_large"]).toContain(said.code);
+        expect(events.length + bodies.length).toBe(before);
+      },
+    ),
+    { numRuns: 300 },
+  );
+});
+
+test("afterwards nothing is in hand, nothing failed, and a good event is taken", async () => {
+  const body = Buffer.from(JSON.stringify({ id: "last", event: "a.b", createdAt: "2026-11-21T12:00:00Z", data: {} }));
+  expect(await post("/webhooks/main", "POST", body, { "x-acme-signature": sign(body) })).toEqual({
+    status: 200,
+    body: { status: "accepted" },
+  });
+  await expect.poll(() => receiver.inFlight()).toBe(0);
+  expect(failures).toEqual([]);
+  expect(outcomes).not.toContain("failed");
+});
