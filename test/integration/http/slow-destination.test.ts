@@ -1,0 +1,137 @@
+import { describe, expect, test } from "vitest";
+import { openDownstream } from "../../harness/downstream.ts";
+import { startRelay } from "../../harness/relay-process.ts";
+import { routeTo } from "../../harness/relay-settings.ts";
+import { until } from "../../harness/until.ts";
+import { startHttp, startRaw } from "../url-destination/downstream.ts";
+import { freshEvent, metric } from "./alive.ts";
+import { ask, connect, type RawConnection, requestBytes } from "./raw-client.ts";
+
+/** What a bad destination does to every delivery; gives its URL. */
+const bad: readonly (readonly [name: string, open: () => Promise<string>, outcome: RegExp])[] = [
+  ["hangs", async () => (await startHttp(() => {})).url, /timeout/],
+  ["never accepts a byte", async () => (await startRaw((socket) => socket.pause())).url, /timeout/],
+  [
+    "drips its answer",
+    async () =>
+      (
+        await startHttp((_request, response) => {
+          response.writeHead(200);
+          const timer = setInterval(() => response.write("."), 30);
+          response.on("close", () => clearInterval(timer));
+        })
+      ).url,
+    /timeout/,
+  ],
+  ["resets", async () => (await startRaw((socket) => socket.on("data", () => socket.resetAndDestroy()))).url, /reset/],
+  [
+    "redirects",
+    async () => {
+      const self = await startHttp((_request, response) => response.writeHead(302, { location: "/again" }).end());
+      return self.url;
+    },
+    /302/,
+  ],
+  [
+    "answers without end",
+    async () =>
+      (
+        await startHttp((_request, response) => {
+          response.writeHead(500);
+          const more = () => {
+            while (!response.destroyed && response.write(Buffer.alloc(65_536)));
+          };
+          response.on("drain", more);
+          more();
+        })
+      ).url,
+    /500/,
+  ],
+  [
+    "asks to wait an hour",
+    async () => (await startHttp((_request, response) => response.writeHead(429, { "retry-after": "3600" }).end())).url,
+    /429/,
+  ],
+  ["has no address", async () => "http://downstream.invalid/hook", /dns/],
+  ["fails at once", async () => (await startHttp((_request, response) => response.writeHead(503).end())).url, /503/],
+];
+
+const events = 400;
+
+/** Posts events on one kept-alive connection and resolves when the last is answered; gives the events a second. */
+async function pour(connection: RawConnection, bodies: readonly string[], arrived: () => number): Promise<number> {
+  const startedAt = performance.now();
+  const before = arrived();
+  void connection.write(Buffer.concat(bodies.map((body) => requestBytes({ body }))));
+  for (const _ of bodies) expect((await connection.answer()).json).toEqual({ status: "accepted" });
+  await until("all are delivered to the good destination", () => arrived() === before + bodies.length, 20_000);
+  return (bodies.length * 1000) / (performance.now() - startedAt);
+}
+
+const bodies = (event: string) =>
+  Array.from({ length: events }, (_, n) => JSON.stringify(freshEvent({ wamid: `wamid.${n}`, status: "sent" }, event)));
+
+describe("a bad destination does not slow the others", () => {
+  test.each(bad)("one that %s", async (_name, open, outcome) => {
+    const good = await openDownstream({ keepBodies: false });
+    const url = await open();
+    const relay = await startRelay({
+      settings: {
+        tracking: { unknown: "forward" },
+        routes: [
+          // With a breaker that never opens, and attempts as fast as may be: the worst for its neighbours.
+          routeTo(url, {
+            name: "bad",
+            match: { events: ["message.*"] },
+            to: {
+              timeout: "2s",
+              concurrency: 16,
+              order: "none",
+              retry: { schedule: ["0s", "50ms", "50ms", "1h"], jitter: 0 },
+              breaker: { failures: 1_000_000, pause: "200ms", longest: "200ms" },
+            },
+          }),
+          routeTo(good.url, { name: "good" }),
+        ],
+        log: { level: "error" },
+      },
+    });
+    const connection = await connect(relay.port);
+    const arrived = () => good.counts().taken;
+    await pour(connection, bodies("contact.updated"), arrived);
+    // Goes to the good one alone, then to both.
+    const alone = await pour(connection, bodies("contact.updated"), arrived);
+    await pour(connection, bodies("message.status"), arrived);
+    await until(
+      "the bad one is at its worst",
+      async () =>
+        (await metric(relay, "relay_delivery_attempts_total", { route: "bad" })) +
+          (await metric(relay, "relay_deliveries_in_flight", { route: "bad" })) >
+        0,
+    );
+    const beside = await pour(connection, bodies("message.status"), arrived);
+
+    // The good route does half the relay's work instead of all of it, on a machine that others share; a route held up by the
+    // other's timeouts would be at some 8 a second (16 connections, 2 s each).
+    expect(beside).toBeGreaterThan(alone / 8);
+    expect(beside).toBeGreaterThan(60);
+    expect(good.counts()).toMatchObject({ arrivals: 4 * events, taken: 4 * events, failed: 0, duplicates: 0 });
+    expect(await metric(relay, "relay_delivery_attempts_total", { route: "bad", outcome: "delivered" })).toBe(0);
+    expect(await metric(relay, "relay_delivery_attempts_total", { route: "good", outcome: "delivered" })).toBe(4 * events);
+
+    // What the bad one owes is still there, and each attempt has its reason.
+    const tries = await until("an attempt at the bad one is written down", async () => {
+      const { data } = (await relay.ask("/v1/deliveries?route=bad&limit=1000")).body as { data: { event: number; attempts: number }[] };
+      const tried = data.find(({ attempts }) => attempts > 0);
+      if (tried === undefined) return null;
+      const event = (await relay.ask(`/v1/events/${tried.event}`)).body as {
+        deliveries: { route: string; tries: { status: number | null; error: string | null }[] }[];
+      };
+      return event.deliveries.find(({ route }) => route === "bad")?.tries ?? null;
+    });
+    expect(`${tries[0]?.status} ${tries[0]?.error}`).toMatch(outcome);
+    connection.socket.destroy();
+    // Receiving is as it was.
+    expect(await ask(relay.port, { body: JSON.stringify(freshEvent()) })).toMatchObject({ status: 200 });
+  });
+});
