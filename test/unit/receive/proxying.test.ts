@@ -1,0 +1,165 @@
+import { describe, expect, test } from "vitest";
+import { answerLimit, createProxying, isProxyRoute, type ProxyingParts, proxyRoute } from "../../../src/app/proxying.ts";
+import { parseSettings } from "../../../src/config/load.ts";
+import type { AttemptOutcome } from "../../../src/deliver/destinations/destination.ts";
+import type { EventId } from "../../../src/event/ids.ts";
+import type { ReceivedEvent } from "../../../src/event/received.ts";
+import type { Settlement } from "../../../src/event/stored-delivery.ts";
+import { StoreUnavailable } from "../../../src/store/store-error.ts";
+import { createManualClock, settled } from "../../harness/manual-clock.ts";
+import { settingsOf } from "../../harness/relay-settings.ts";
+
+const sourcesWith = (url: string) =>
+  parseSettings(
+    JSON.stringify(
+      settingsOf(
+        { port: 0, storePath: "none.db" },
+        {
+          sources: {
+            flows: {
+              account: "main",
+              kind: "automation-request",
+              mode: "proxy",
+              signature: { service: "acme", secrets: ["some-secret-of-a-test"] },
+              to: { url },
+            },
+          },
+        },
+      ),
+    ),
+    "relay.yaml",
+    {},
+  ).sources;
+
+const event: ReceivedEvent = {
+  account: "main",
+  source: "flows",
+  origin: "webhook",
+  receivedAt: 1,
+  body: Buffer.from("{}"),
+  headers: { "content-type": "application/json" },
+  secret: null,
+  envelope: { id: "e1" as EventId, event: "automation.request", createdAt: "2026-11-21T12:00:00Z", data: {} },
+  subject: { type: "none" },
+};
+
+const answered = (status: number, response: Buffer | null = null): AttemptOutcome => ({
+  result: { kind: "answered", status, retryAfterMs: null },
+  tookMs: 5,
+  response,
+});
+
+/** Proxying over a destination that answers when told to, and a store that keeps what it is given. */
+function open(parts: Partial<ProxyingParts> = {}) {
+  const clock = createManualClock();
+  const settlements: Settlement[] = [];
+  const waiting: ((outcome: AttemptOutcome) => void)[] = [];
+  const destinations: { url: string; closed: boolean }[] = [];
+  let storeFailures = 0;
+  const proxying = createProxying(sourcesWith("https://one.example/"), {
+    clock,
+    connect: (to) => {
+      const destination = { url: to.url, closed: false };
+      destinations.push(destination);
+      return {
+        send: (_delivery, signal) =>
+          new Promise((resolve) => {
+            waiting.push(resolve);
+            signal.addEventListener("abort", () => resolve({ result: { kind: "failed", error: "aborted" }, tookMs: 1, response: null }));
+          }),
+        close: async () => {
+          destination.closed = true;
+        },
+      };
+    },
+    accept: async () => 7,
+    settle: async (settlement) => void settlements.push(settlement),
+    attempted: () => {},
+    storeFailed: () => {
+      storeFailures += 1;
+    },
+    ...parts,
+  });
+  return { clock, proxying, settlements, waiting, destinations, storeFailures: () => storeFailures };
+}
+
+test("what cannot be stored is not sent", async () => {
+  const { proxying, waiting } = open({ accept: () => Promise.reject(new StoreUnavailable("full")) });
+  await expect(proxying.exchange(event)).rejects.toThrow(StoreUnavailable);
+  expect(waiting).toEqual([]);
+});
+
+test("what came of it is written down although the store fails for a while, and the step does not wait for that", async () => {
+  let failing = 3;
+  const settlements: Settlement[] = [];
+  const { clock, proxying, waiting, storeFailures } = open({
+    settle: async (settlement) => {
+      if (failing-- > 0) throw new StoreUnavailable("full");
+      settlements.push(settlement);
+    },
+  });
+  const exchange = proxying.exchange(event);
+  await settled();
+  waiting[0]?.(answered(200));
+  expect((await exchange).status).toBe(200);
+  await settled();
+  expect([settlements.length, storeFailures()]).toEqual([0, 1]);
+  await clock.advance(5_000);
+  expect(storeFailures()).toBe(3);
+  expect(settlements).toMatchObject([{ route: "proxy:flows", event: 7, attempt: { number: 1 }, settled: { to: "delivered" } }]);
+});
+
+describe("the verdict", () => {
+  const failed = (error: "timeout" | "reset"): AttemptOutcome => ({ result: { kind: "failed", error }, tookMs: 1, response: null });
+  test.each([
+    ["200", answered(200), "delivered"],
+    ["299", answered(299), "delivered"],
+    ["300", answered(300), "dead"],
+    ["an answer of the longest length", answered(200, Buffer.alloc(answerLimit)), "delivered"],
+    ["a byte more", answered(200, Buffer.alloc(answerLimit + 1)), "dead"],
+    ["a timeout", failed("timeout"), "dead"],
+    ["a reset", failed("reset"), "dead"],
+  ])("%s", async (_name, outcome, to) => {
+    const { proxying, settlements, waiting } = open();
+    const exchange = proxying.exchange(event).catch(() => null);
+    await settled();
+    waiting[0]?.(outcome);
+    await exchange;
+    await settled();
+    expect(settlements).toMatchObject([{ settled: to === "dead" ? { to, reason: expect.stringMatching(/^proxied: /) } : { to } }]);
+    expect(settlements[0]?.attempt.response?.length ?? 0).toBeLessThanOrEqual(4096);
+  });
+});
+
+test("after a reload the old destination is closed with its last exchange, an idle one at once", async () => {
+  const { proxying, waiting, destinations } = open();
+  const exchange = proxying.exchange(event);
+  await settled();
+  proxying.reload(sourcesWith("https://two.example/"));
+  proxying.reload(sourcesWith("https://three.example/"));
+  expect(destinations.map(({ closed }) => closed)).toEqual([false, true, false]);
+  waiting[0]?.(answered(204));
+  await exchange;
+  expect(destinations[0]?.closed).toBe(true);
+});
+
+test("closing tells the steps that wait, those of an older configuration too", async () => {
+  const { proxying, settlements } = open();
+  const first = proxying.exchange(event);
+  await settled();
+  proxying.reload(sourcesWith("https://two.example/"));
+  const second = proxying.exchange(event);
+  await settled();
+  const told = Promise.allSettled([first, second]);
+  await proxying.close();
+  await proxying.close();
+  expect(await told).toMatchObject([{ reason: { code: "downstream_failed" } }, { reason: { code: "downstream_failed" } }]);
+  expect(settlements.map(({ settled: { to } }) => to)).toEqual(["dead", "dead"]);
+});
+
+test("a source that is gone", async () => {
+  const { proxying } = open();
+  proxying.reload({});
+  await expect(proxying.exchange(event)).rejects.toMatchObject({ code: "not_found" });
+  expect([isProxyRoute(proxyRoute("flows")), isProxyRoute("flows")]).toEqual([true, false]);
+});
