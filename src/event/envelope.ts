@@ -1,6 +1,6 @@
 import { isUtf8 } from "node:buffer";
 import { z } from "zod";
-import { type EventId, maxIdLength } from "./ids.ts";
+import { type EventId, isCanonicalUuid, maxIdLength } from "./ids.ts";
 
 /** ISO 8601 date and time with a zone; fractions optional. `z.iso.datetime()` would refuse `+00:00` without its option. */
 const createdAt = z.iso.datetime({ offset: true });
@@ -46,6 +46,7 @@ export function parseEnvelope(body: Buffer): EnvelopeResult {
   } catch {
     return { ok: false, error: "the body is not valid JSON" };
   }
+  if (isUsualEnvelope(value)) return { ok: true, envelope: value };
   const parsed = envelopeSchema.safeParse(value);
   if (!parsed.success) {
     const problems = parsed.error.issues.slice(0, 4).map((issue) => {
@@ -55,6 +56,30 @@ export function parseEnvelope(body: Buffer): EnvelopeResult {
     return { ok: false, error: problems.join("; ") };
   }
   return { ok: true, envelope: parsed.data as unknown as Envelope };
+}
+
+const usualEvent = /^[a-z._-]{1,64}$/;
+const usualTime = /^20\d\d-(0[1-9]|1[0-2])-(0[1-9]|1\d|2[0-8])T([01]\d|2[0-3]):[0-5]\d:[0-5]\d\.\d{3}Z$/;
+
+/**
+ * True for envelopes as the service's document shows them: all of these are valid by the schema, and
+ * finding that out so takes a tenth of its time, on every request. Whatever looks otherwise is the
+ * schema's to judge.
+ */
+export function isUsualEnvelope(value: unknown): value is Envelope {
+  if (typeof value !== "object" || value === null) return false;
+  const { id, event, createdAt: at, data } = value as Record<string, unknown>;
+  return (
+    typeof id === "string" &&
+    isCanonicalUuid(id) &&
+    typeof event === "string" &&
+    usualEvent.test(event) &&
+    typeof at === "string" &&
+    usualTime.test(at) &&
+    typeof data === "object" &&
+    data !== null &&
+    !Array.isArray(data)
+  );
 }
 
 /** True for the envelope that the service sends in place of data over 256 KB (messaging-service-api.md, "Events", 3). */
