@@ -1,8 +1,7 @@
-import type { RetrySettings } from "../deliver/settings.ts";
+import isSafePattern from "safe-regex2";
 import { pathText } from "./fault.ts";
-import { durationText } from "./human-units.ts";
 import { isPrivateHost } from "./private-address.ts";
-import type { RouteSettings, Settings } from "./schema.ts";
+import type { Settings } from "./schema.ts";
 
 /** Something allowed that is probably not meant. */
 export interface Warning {
@@ -22,10 +21,15 @@ export function warnings(settings: Settings): Warning[] {
   for (const name of Object.keys(settings.accounts)) {
     if (!sources.some(([, source]) => source.account === name)) warn(["accounts", name], "no source belongs to it");
   }
+  for (const kept of ["events", "ignored"] as const) {
+    if (settings.tracking.parkFor > settings.retention[kept]) {
+      warn(["tracking", "parkFor"], `is longer than retention.${kept}: what is parked may be deleted before its time is up`);
+    }
+  }
   if (settings.log.pii === "clear") warn(["log", "pii"], "logs will show people's phone numbers");
   for (const [index, route] of settings.routes.entries()) {
     const path = ["routes", index, "to"];
-    warnAboutRetention(settings, route, (message) => warn([...path, "retry", "schedule"], message));
+    warnAboutPatterns(route.match, ["routes", index, "match"], warn);
     if (route.to.url.startsWith("http:") && !isPrivateHost(route.to.url)) {
       warn([...path, "url"], "is http: people's data goes over the network unencrypted");
     }
@@ -37,16 +41,19 @@ export function warnings(settings: Settings): Warning[] {
   return found;
 }
 
-/** How long a delivery may wait before it is dead, in milliseconds: every wait at its longest. */
-function longestLife(retry: RetrySettings): number {
-  return retry.schedule.reduce((sum, wait) => sum + wait, 0) * (1 + retry.jitter);
-}
-
-function warnAboutRetention({ retention }: Settings, { to }: RouteSettings, warn: (message: string) => void): void {
-  const life = Math.ceil(longestLife(to.retry));
-  for (const kept of ["events", "deliveries"] as const) {
-    if (retention[kept] >= life) continue;
-    const hours = durationText(Math.ceil(life / 3_600_000) * 3_600_000);
-    warn(`may go on for ${hours}, but retention.${kept} is ${durationText(retention[kept])}: what is not delivered by then is lost`);
+/** Patterns that can take exponential time, by where they stand. The text they are tried on comes from other people. */
+function warnAboutPatterns(
+  condition: unknown,
+  path: readonly (string | number)[],
+  warn: (path: readonly (string | number)[], message: string) => void,
+): void {
+  if (typeof condition !== "object" || condition === null) return;
+  for (const [key, value] of Object.entries(condition)) {
+    if (key === "$regex" && typeof value === "string" && !isSafePattern(value)) {
+      warn(
+        [...path, key],
+        "may take exponential time on a hostile text, and nothing else goes on meanwhile: avoid repetition inside repetition",
+      );
+    } else warnAboutPatterns(value, [...path, key], warn);
   }
 }

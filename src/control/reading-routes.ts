@@ -4,12 +4,12 @@ import type { EventDetail, Reading } from "./port.ts";
 import { presentAttempt, presentDelivery, presentEvent, presentEventDetail } from "./present.ts";
 import { deliveryQuery, eventIdQuery, eventQuery, parse } from "./queries.ts";
 
-/** Checks who asks, before a handler runs: throws `unauthorized` or `forbidden`. */
-export type PreHandler = (request: FastifyRequest) => Promise<void>;
+/** Checks who asks, before the body is read: throws `unauthorized` or `forbidden`. */
+export type OnRequest = (request: FastifyRequest) => Promise<void>;
 
 /** The part of `/v1` that only looks. */
-export function addReadingRoutes(app: FastifyInstance, reading: Reading, preHandler: PreHandler): void {
-  const read = { preHandler };
+export function addReadingRoutes(app: FastifyInstance, reading: Reading, onRequest: OnRequest): void {
+  const read = { onRequest };
 
   app.get("/v1/events", read, async (request) => {
     const { data, next } = await reading.listEvents(parse(eventQuery, request.query));

@@ -2,12 +2,12 @@ import type { FastifyInstance } from "fastify";
 import { RelayError } from "../event/errors.ts";
 import type { Writing } from "./port.ts";
 import { parse, replayBody, trackBody } from "./queries.ts";
-import type { PreHandler } from "./reading-routes.ts";
+import type { OnRequest } from "./reading-routes.ts";
 
 /** The part of `/v1` that changes something. */
-export function addWritingRoutes(app: FastifyInstance, writing: Writing, allow: { replay: PreHandler; track: PreHandler }): void {
-  const replay = { preHandler: allow.replay };
-  const track = { preHandler: allow.track };
+export function addWritingRoutes(app: FastifyInstance, writing: Writing, allow: { replay: OnRequest; track: OnRequest }): void {
+  const replay = { onRequest: allow.replay };
+  const track = { onRequest: allow.track };
 
   app.post<{ Params: { id: string } }>("/v1/deliveries/:id/retry", replay, async (request) => {
     const retried = await writing.retry(request.params.id);
