@@ -105,27 +105,43 @@ export function retentionContract(open: OpenSubject): void {
       expect(await store.event(seq)).toBeNull();
     });
 
-    test("registered messages stay long, those only seen as long as what is ignored; runs alike", async () => {
-      const { store } = await openWith(open, [{ name: "a", match: { statuses: ["none"] } }]);
+    test("registered messages stay long, those only seen as long as what is ignored", async () => {
+      const { store } = await openWith(open, [{ name: "a", match: { events: ["message.*"], tracked: true } }], { unknown: "ignore" });
       await store.register(
         Array.from({ length: 5 }, (_, n) => ({ account: "main", wamid: `ours${n}` })),
         start,
       );
       for (let n = 0; n < 5; n += 1) await accept(store, { wamid: `seen${n}` });
-      await accept(store, { runId: "run0" });
-      await accept(store, { runId: "run1" });
       await accept(store, { wamid: "last", receivedAt: start + 200 * day });
       expect(await sweepAll(store, start + day)).toMatchObject({ messages: 0 });
-      // The greatest of the runs stays.
-      expect(await sweepAll(store, start + 2 * day)).toMatchObject({ messages: 6, most: 3 });
+      expect(await sweepAll(store, start + 2 * day)).toMatchObject({ events: 5, messages: 5, most: 3 });
       expect(await store.message("main", "ours0")).not.toBeNull();
       expect(await store.message("main", "seen0")).toBeNull();
-      expect(await store.run("main", "run0")).toBeNull();
       await accept(store, { wamid: "ours1", status: "read", receivedAt: start + 100 * day });
       expect(await sweepAll(store, start + 181 * day)).toMatchObject({ messages: 4 });
       expect(await store.message("main", "ours0")).toBeNull();
       expect(await store.message("main", "ours1")).toMatchObject({ status: "read", registeredAt: start });
       expect(await store.message("main", "last")).not.toBeNull();
+    });
+
+    test("a message or run only seen stays as long as an event of it: its status does not go backwards meanwhile", async () => {
+      const { store } = await openWith(open, [{ name: "a", emit: "transitions" }]);
+      const read = await accept(store, { wamid: "w", status: "read" });
+      await settle(store, "a", read, delivered);
+      const completed = await accept(store, { event: "automation.completed", runId: "run0" });
+      await settle(store, "a", completed, delivered);
+      await accept(store, { runId: "run1" });
+      await accept(store, { wamid: "last" });
+      expect(await sweepAll(store, start + 29 * day)).toMatchObject({ messages: 0 });
+      const late = await accept(store, { wamid: "w", status: "sent", receivedAt: start + 29 * day });
+      expect(await store.event(late)).toMatchObject({ disposition: "filtered" });
+      expect(await store.message("main", "w")).toMatchObject({ status: "read" });
+      await sweepAll(store, start + 31 * day);
+      expect(await store.run("main", "run0")).toBeNull();
+      expect(await store.message("main", "w")).toMatchObject({ status: "read" });
+      await accept(store, { wamid: "after", receivedAt: start + 60 * day });
+      await sweepAll(store, start + 60 * day);
+      expect(await store.message("main", "w")).toBeNull();
     });
   });
 }

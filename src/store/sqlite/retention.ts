@@ -54,6 +54,7 @@ export function createRetention(db: Db) {
   const subjectOpen = db
     .prepare<[number], number>("SELECT 1 FROM deliveries WHERE subject = ? AND state <= 1 AND subject IS NOT NULL LIMIT 1")
     .pluck();
+  const hasEvents = db.prepare<[number], number>("SELECT 1 FROM events WHERE subject = ? AND subject IS NOT NULL LIMIT 1").pluck();
   const deleteMessage = db.prepare<[number]>("DELETE FROM messages WHERE seq = ?");
   const deleteRun = db.prepare<[number]>("DELETE FROM runs WHERE seq = ?");
 
@@ -97,7 +98,10 @@ export function createRetention(db: Db) {
     return { events, deliveries, messages: 0, done: false };
   }
 
-  /** Registered ones go after `messages`, those only seen after `ignored`; the greatest seq stays, so that none is given twice. */
+  /**
+   * Registered ones go after `messages`, those only seen after `ignored`, but none before its last event: a status
+   * forgotten while late events of it may come could go backwards. The greatest seq stays, so that none is given twice.
+   */
   function sweepSubjects(kind: "messages" | "runs", now: number, keep: RetentionTimes, limit: number): Swept {
     const rows = (kind === "messages" ? messagesAfter : runsAfter).all(cursor, limit);
     const last = (kind === "messages" ? lastMessage : lastRun).get() ?? 0;
@@ -106,7 +110,8 @@ export function createRetention(db: Db) {
       cursor = row.seq;
       const age = row.registered_at === null ? keep.ignored : keep.messages;
       const subject = row.seq * 2 + (kind === "messages" ? 0 : 1);
-      if (row.updated_at >= now - age || row.seq === last || subjectOpen.get(subject) !== undefined) continue;
+      if (row.updated_at >= now - age || row.seq === last) continue;
+      if (subjectOpen.get(subject) !== undefined || hasEvents.get(subject) !== undefined) continue;
       (kind === "messages" ? deleteMessage : deleteRun).run(row.seq);
       messages += 1;
     }
