@@ -69,17 +69,16 @@ async function launch(program: string, dir: string, port: number, appendonly: Re
   const child = spawn(program, args, { stdio: ["ignore", "pipe", "ignore"] });
   // It writes its log here: the end of it is the reason when it does not start.
   let log = "";
+  let listens = false;
   child.stdout.setEncoding("utf8").on("data", (text: string) => {
     log = (log + text).slice(-2000);
+    listens ||= log.includes("Ready to accept connections");
   });
   const gone = once(child, "exit").then(() => "gone" as const);
   const deadline = Date.now() + readyWithinMs;
   while (Date.now() < deadline) {
-    if (await answersPing(port)) {
-      // Whoever answered must be ours: with the port taken, ours has ended or is about to.
-      const state = await Promise.race([gone, wait(10, "running" as const)]);
-      if (state === "running") return child;
-    }
+    // With the port taken somebody else answers: ours must have said so itself.
+    if (listens && (await answersPing(port))) return child;
     if ((await Promise.race([gone, wait(10, "running" as const)])) === "gone") break;
   }
   child.kill("SIGKILL");
