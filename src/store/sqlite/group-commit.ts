@@ -46,25 +46,22 @@ export function createGroupCommit(db: Db, hooks: GroupCommitHooks): GroupCommit 
     hooks.rolledBack(error);
   }
 
-  /** One transaction; the results, or the error and which write threw it (null: begin or commit). */
-  function attempt(batch: readonly Pending[]): { ok: true; results: unknown[] } | { ok: false; error: unknown; culprit: Pending | null } {
+  /** One transaction; the results of its writes, or what made it fail as a whole. */
+  function attempt(batch: readonly Pending[]): { ok: true; results: unknown[] } | { ok: false; error: unknown } {
     const startedAt = performance.now();
     let changed = 0;
     const results: unknown[] = new Array(batch.length);
-    let culprit: Pending | null = null;
     try {
       begin.run();
       changed = changes.get() ?? 0;
       for (let i = 0; i < batch.length; i++) {
-        culprit = batch[i] as Pending;
-        results[i] = culprit.write();
+        results[i] = (batch[i] as Pending).write();
       }
-      culprit = null;
       changed = (changes.get() ?? 0) - changed;
       commit.run();
     } catch (error) {
       undo(error);
-      return { ok: false, error, culprit };
+      return { ok: false, error };
     }
     // One that found nothing to change wrote nothing, and does not prove that storing works (disk full).
     if (changed > 0) hooks.committed(performance.now() - startedAt, batch.length);

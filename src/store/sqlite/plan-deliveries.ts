@@ -2,6 +2,7 @@ import type { DeliveryPlan } from "../../event/plan.ts";
 import type { DueDelivery } from "../planned.ts";
 import type { Rules } from "../rules.ts";
 import { type SubjectKey, stateCode } from "./codes.ts";
+import { createHasOpen } from "./has-open.ts";
 import type { Names } from "./names.ts";
 import type { Db } from "./open.ts";
 
@@ -19,11 +20,7 @@ export type PlanDeliveries = (
  * that one is settled, so that order survives crashes and costs no memory (promise 3).
  */
 export function createPlanDeliveries(db: Db, names: Names, rules: Rules): PlanDeliveries {
-  const open = db
-    .prepare<[number, number], number>(
-      "SELECT 1 FROM deliveries WHERE subject = ? AND route = ? AND state <= 1 AND subject IS NOT NULL LIMIT 1",
-    )
-    .pluck();
+  const hasOpen = createHasOpen(db);
   const insert = db.prepare<[number, number, number, number | null, number | null]>(
     "INSERT INTO deliveries (event, route, state, subject, next_at, attempts, spent, replays) VALUES (?, ?, ?, ?, ?, 0, 0, 0)",
   );
@@ -39,7 +36,7 @@ export function createPlanDeliveries(db: Db, names: Names, rules: Rules): PlanDe
       }
       const { ordered, firstWait } = rules.timing(verdict.route);
       const order = ordered ? subject : null;
-      if (order !== null && open.get(order, route) !== undefined) {
+      if (order !== null && hasOpen(order, route)) {
         insert.run(event, route, stateCode.held, order, null);
       } else {
         insert.run(event, route, stateCode.waiting, order, at + firstWait);

@@ -1,6 +1,7 @@
 import type { DeliveryState } from "../../event/delivery.ts";
 import type { DueDelivery } from "../planned.ts";
 import { stateCode } from "./codes.ts";
+import { createHasOpen } from "./has-open.ts";
 import type { Names } from "./names.ts";
 import type { Db } from "./open.ts";
 import { createReplayWalk, type ReplayFilter } from "./replay-walk.ts";
@@ -14,11 +15,7 @@ interface Row {
 
 /** Settled deliveries made to wait again, under their old ids, in order. */
 export function createReplay(db: Db, names: Names) {
-  const open = db
-    .prepare<[number, number], number>(
-      "SELECT 1 FROM deliveries WHERE subject = ? AND route = ? AND state <= 1 AND subject IS NOT NULL LIMIT 1",
-    )
-    .pluck();
+  const hasOpen = createHasOpen(db);
   const one = db.prepare<[number, number], Row>("SELECT event, route, subject, state FROM deliveries WHERE event = ? AND route = ?");
   const again = db.prepare<[number, number | null, number, number]>(
     "UPDATE deliveries SET state = ?, next_at = ?, spent = 0, replays = replays + 1, settled_at = NULL, reason = NULL WHERE event = ? AND route = ?",
@@ -26,7 +23,7 @@ export function createReplay(db: Db, names: Names) {
   const sooner = db.prepare<[number, number, number]>("UPDATE deliveries SET next_at = ? WHERE event = ? AND route = ?");
 
   function requeue(row: Row, at: number): DueDelivery | null {
-    const held = row.subject !== null && open.get(row.subject, row.route) !== undefined;
+    const held = row.subject !== null && hasOpen(row.subject, row.route);
     again.run(held ? stateCode.held : stateCode.waiting, held ? null : at, row.event, row.route);
     return held ? null : { route: names.nameOf(row.route), event: row.event, at };
   }
