@@ -1,8 +1,8 @@
 import type { RouteName } from "./ids.ts";
 
 /**
- * The one final word on an event. `parked` alone is not final: it becomes `forwarded` when the wamid
- * is registered in time, and `ignored` when it is not.
+ * The one final word on an event. `parked` alone is not final: when the wamid is registered in time it
+ * becomes `forwarded`, or `filtered` if the reference or metadata then do not match; else `ignored`.
  */
 export const dispositions = ["forwarded", "filtered", "ignored", "quarantined", "parked"] as const;
 export type Disposition = (typeof dispositions)[number];
