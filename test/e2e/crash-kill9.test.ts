@@ -1,7 +1,7 @@
 import { setTimeout as wait } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { createRandom } from "../../src/sandbox/random.ts";
-import { scenario } from "../../src/sandbox/scenario.ts";
+import { scenario } from "../../src/sandbox/traffic/scenario.ts";
 import { openDownstream } from "../harness/downstream.ts";
 import { createMessages, postOf } from "../harness/posts.ts";
 import { type RelayProcess, startRelay } from "../harness/relay-process.ts";

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
-import type { Arrival } from "../../src/sandbox/arrivals.ts";
+import type { Arrival } from "../../src/sandbox/downstream/arrivals.ts";
 import { bodyOf, type SandboxEvent } from "../../src/sandbox/events.ts";
-import { unexpectedOfEvents } from "../../src/sandbox/expected-answers.ts";
-import type { Post } from "../../src/sandbox/post.ts";
+import { unexpectedOfEvents } from "../../src/sandbox/traffic/expected-answers.ts";
+import type { Post } from "../../src/sandbox/traffic/post.ts";
 import { openDownstream } from "../harness/downstream.ts";
 import { createMessages, postOf } from "../harness/posts.ts";
 import { type RelayProcess, startRelay } from "../harness/relay-process.ts";

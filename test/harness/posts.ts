@@ -1,8 +1,8 @@
 import type { Wamid } from "../../src/event/ids.ts";
 import type { MessageStatus } from "../../src/event/statuses.ts";
 import { bodyOf, createEventMaker, type SandboxEvent } from "../../src/sandbox/events.ts";
-import type { Post } from "../../src/sandbox/post.ts";
 import { createRandom } from "../../src/sandbox/random.ts";
+import type { Post } from "../../src/sandbox/traffic/post.ts";
 import { createPhones, createWamids } from "../../src/sandbox/wamids.ts";
 
 /** Distinct messages and their events, the same again from the same seed but for the ids' time. */

@@ -1,5 +1,5 @@
 import { onTestFinished } from "vitest";
-import { createSender, type Sender, type SenderSettings } from "../../src/sandbox/sender.ts";
+import { createSender, type Sender, type SenderSettings } from "../../src/sandbox/traffic/sender.ts";
 import type { RelayProcess } from "./relay-process.ts";
 import { webhookSecret } from "./relay-settings.ts";
 

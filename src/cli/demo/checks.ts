@@ -1,10 +1,10 @@
 import type { EventId } from "../../event/ids.ts";
-import type { Acknowledgement } from "../../sandbox/acknowledgements.ts";
-import type { Downstream } from "../../sandbox/downstream.ts";
-import { unexpectedOfEvents } from "../../sandbox/expected-answers.ts";
-import { findOrderViolations } from "../../sandbox/order.ts";
-import type { Post } from "../../sandbox/post.ts";
-import type { SenderSummary } from "../../sandbox/post-result.ts";
+import type { Downstream } from "../../sandbox/downstream/downstream.ts";
+import { findOrderViolations } from "../../sandbox/downstream/order.ts";
+import type { Acknowledgement } from "../../sandbox/traffic/acknowledgements.ts";
+import { unexpectedOfEvents } from "../../sandbox/traffic/expected-answers.ts";
+import type { Post } from "../../sandbox/traffic/post.ts";
+import type { SenderSummary } from "../../sandbox/traffic/post-result.ts";
 import { type Expected, expectedOf } from "./expected.ts";
 import type { RelayStats } from "./relay-api.ts";
 import { answeredPath, everythingPath, failuresPath } from "./relay-settings.ts";

@@ -1,4 +1,4 @@
-import type { Post } from "../../sandbox/post.ts";
+import type { Post } from "../../sandbox/traffic/post.ts";
 import { answeredStatuses } from "./relay-settings.ts";
 
 /** What the posts of a run must come to, from the posts alone. */

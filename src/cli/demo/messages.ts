@@ -1,4 +1,4 @@
-import type { Post } from "../../sandbox/post.ts";
+import type { Post } from "../../sandbox/traffic/post.ts";
 import type { TrackedMessage } from "./relay-api.ts";
 
 /** One in so many of our messages is registered only after its first event was posted: its failures are parked until then. */

@@ -1,4 +1,4 @@
-import type { Downstream, Failure } from "../../sandbox/downstream.ts";
+import type { Downstream, Failure } from "../../sandbox/downstream/downstream.ts";
 
 /** A change in how the downstream fares, `at` milliseconds after the first post; no `failure`: it recovers. */
 interface Trouble {

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Downstream } from "../../sandbox/downstream.ts";
-import type { Answer } from "../../sandbox/post.ts";
+import type { Downstream } from "../../sandbox/downstream/downstream.ts";
+import type { Answer } from "../../sandbox/traffic/post.ts";
 import type { DemoCounts, Progress } from "./progress.ts";
 import type { RelayApi, RelayStats } from "./relay-api.ts";
 

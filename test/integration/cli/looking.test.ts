@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { maskWamid } from "../../../src/event/mask.ts";
-import { type Downstream, startDownstream } from "../../../src/sandbox/downstream.ts";
+import { type Downstream, startDownstream } from "../../../src/sandbox/downstream/downstream.ts";
 import { bodyOf, type SandboxEvent } from "../../../src/sandbox/events.ts";
 import { postEvent } from "../../harness/post-event.ts";
 import { createMessages } from "../../harness/posts.ts";

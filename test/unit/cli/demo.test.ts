@@ -10,11 +10,11 @@ import { summaryLines } from "../../../src/cli/demo/summary.ts";
 import { troubles } from "../../../src/cli/demo/troubles.ts";
 import type { Io } from "../../../src/cli/io.ts";
 import { settingsSchema } from "../../../src/config/schema.ts";
-import { createAcknowledgements } from "../../../src/sandbox/acknowledgements.ts";
-import { type Arrival, createArrivalLog } from "../../../src/sandbox/arrivals.ts";
-import type { Post } from "../../../src/sandbox/post.ts";
-import { createSenderCounts, type PostResult } from "../../../src/sandbox/post-result.ts";
-import { scenario } from "../../../src/sandbox/scenario.ts";
+import { type Arrival, createArrivalLog } from "../../../src/sandbox/downstream/arrivals.ts";
+import { createAcknowledgements } from "../../../src/sandbox/traffic/acknowledgements.ts";
+import type { Post } from "../../../src/sandbox/traffic/post.ts";
+import { createSenderCounts, type PostResult } from "../../../src/sandbox/traffic/post-result.ts";
+import { scenario } from "../../../src/sandbox/traffic/scenario.ts";
 
 const posts: readonly Post[] = [
   ...scenario({ seed: 3, start: Date.UTC(2026, 10, 1), messages: 60, mix: { malformed: 0.1, wronglySigned: 0.1, duplicated: 0.2 } }),

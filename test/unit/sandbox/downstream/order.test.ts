@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import type { Arrival } from "../../../src/sandbox/arrivals.ts";
-import { type AcceptedAt, findOrderViolations } from "../../../src/sandbox/order.ts";
+import type { Arrival } from "../../../../src/sandbox/downstream/arrivals.ts";
+import { type AcceptedAt, findOrderViolations } from "../../../../src/sandbox/downstream/order.ts";
 
 interface Arrives {
   id: string;

@@ -1,14 +1,14 @@
 import { createHmac } from "node:crypto";
 import type { ServerResponse } from "node:http";
 import { expect, test } from "vitest";
-import type { Clock } from "../../../src/event/clock.ts";
-import { parseEnvelope } from "../../../src/event/envelope.ts";
-import { unexpectedOfEvents, unexpectedOfPost } from "../../../src/sandbox/expected-answers.ts";
-import type { Post } from "../../../src/sandbox/post.ts";
-import { scenario } from "../../../src/sandbox/scenario.ts";
-import { plainMix } from "../../../src/sandbox/scenario-mix.ts";
-import { createSender, type SenderSettings } from "../../../src/sandbox/sender.ts";
-import { startTestServer } from "./test-server.ts";
+import type { Clock } from "../../../../src/event/clock.ts";
+import { parseEnvelope } from "../../../../src/event/envelope.ts";
+import { unexpectedOfEvents, unexpectedOfPost } from "../../../../src/sandbox/traffic/expected-answers.ts";
+import type { Post } from "../../../../src/sandbox/traffic/post.ts";
+import { scenario } from "../../../../src/sandbox/traffic/scenario.ts";
+import { plainMix } from "../../../../src/sandbox/traffic/scenario-mix.ts";
+import { createSender, type SenderSettings } from "../../../../src/sandbox/traffic/sender.ts";
+import { startTestServer } from "../test-server.ts";
 
 const secret = "a secret of the webhook";
 const waits: number[] = [];

@@ -1,12 +1,12 @@
-import type { RunId, Wamid } from "../event/ids.ts";
-import { bodyOf, createEventMaker, type SandboxEvent } from "./events.ts";
+import type { RunId, Wamid } from "../../event/ids.ts";
+import { bodyOf, createEventMaker, type SandboxEvent } from "../events.ts";
+import { type LifeShares, messageLife, pickLife, usualLives } from "../message-life.ts";
+import { createRandom } from "../random.ts";
+import { createPhones, createWamids } from "../wamids.ts";
 import { createHeldBack } from "./held-back.ts";
 import { malformations, malformedBody } from "./malformed.ts";
-import { type LifeShares, messageLife, pickLife, usualLives } from "./message-life.ts";
 import type { Post, PostSort, PostSubject } from "./post.ts";
-import { createRandom } from "./random.ts";
 import { type ScenarioMix, usualMix } from "./scenario-mix.ts";
-import { createPhones, createWamids } from "./wamids.ts";
 
 export interface ScenarioSettings {
   readonly seed: number | string;
