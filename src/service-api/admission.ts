@@ -1,0 +1,45 @@
+/**
+ * Which per-minute cap a call counts against (messaging-service-api.md, "Per-minute caps"): `requests` is
+ * every call, `messages` is `POST /messages`, which counts against both.
+ */
+export type CallCap = "requests" | "messages";
+
+/** Who goes first when the caps leave no room for all: a send, then what somebody waits for, then polling. */
+export const callPriorities = ["send", "ask", "poll"] as const;
+export type CallPriority = (typeof callPriorities)[number];
+
+export interface CallRequest {
+  readonly cap: CallCap;
+  readonly priority: CallPriority;
+  /** Gives up waiting; the promise then rejects with the signal's reason. */
+  readonly signal?: AbortSignal;
+}
+
+/** What came of a call that was let through, as far as the limits are concerned. */
+export type CallOutcome =
+  | { readonly type: "answered" }
+  /** 429 of a per-minute cap; `cap` is null when the answer does not tell which. `retryAfterMs` as the header says, null without one. */
+  | { readonly type: "rate-limited"; readonly cap: CallCap | null; readonly retryAfterMs: number | null; readonly limit: number | null }
+  /** 429 of a monthly quota: useless until renewal or a change of plan. */
+  | { readonly type: "quota-used-up" }
+  /** 401: the key is missing, misspelled or revoked. */
+  | { readonly type: "unauthenticated" }
+  /** 429 with neither: the address is blocked for a minute because of bad keys. */
+  | { readonly type: "blocked" }
+  /** No answer, or none that can be read: the service may have counted it. */
+  | { readonly type: "unknown" };
+
+/** The right to make one call. */
+export interface Permit {
+  /** Must be called exactly once, when the call has ended. */
+  settle(outcome: CallOutcome): void;
+}
+
+/** What the client asks before each call. */
+export interface Admission {
+  /**
+   * Waits until the call fits under the caps. Rejects at once with a `ServiceError` of kind `quota`,
+   * `unauthenticated` or `blocked` (and `local: true`) while calling would be useless or harmful.
+   */
+  enter(request: CallRequest): Promise<Permit>;
+}
