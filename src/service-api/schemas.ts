@@ -1,0 +1,112 @@
+import { z } from "zod";
+
+/**
+ * The shapes of messaging-service-api.md ("Resources and their fields", "Endpoints"). All are loose: fields
+ * that nobody has told us about, and those the document calls "not shown", pass through untouched. Ids are
+ * text that is compared and never taken apart (`z.uuid()` would refuse versions it does not know).
+ */
+const id = z.string().min(1);
+
+const sendTemplateSchema = z.looseObject({
+  /** Of a template from `GET /templates`. */
+  id,
+  /** Those not given are filled from the contact. */
+  variables: z.record(z.string(), z.string()).optional(),
+});
+
+/** Body of `POST /messages`. The client sends it as it is; this is for those who take one from somebody else. */
+export const sendBodySchema = z
+  .looseObject({
+    /** International format, `+` first. */
+    to: z.string().min(6).max(32).startsWith("+", "is not in international format (+ first)"),
+    /** Network id of the sending number; the first connected one by default. */
+    phoneNumberId: z.string().min(1).optional(),
+    /** Only within 24 hours of the contact's last message. */
+    text: z.string().min(1).max(4096).optional(),
+    template: sendTemplateSchema.optional(),
+  })
+  .refine(({ text, template }) => (text === undefined) !== (template === undefined), "needs exactly one of text and template");
+export type SendBody = z.infer<typeof sendBodySchema>;
+
+/** Answer to `POST /messages`: the provider accepted it, which is not yet delivery. */
+export const receiptSchema = z.looseObject({ id, wamid: z.string().min(1), status: z.string(), conversationId: id });
+export type Receipt = z.infer<typeof receiptSchema>;
+
+export const messageSchema = z.looseObject({
+  id,
+  wamid: z.string().min(1),
+  /** One of the document's words, or a new one. */
+  status: z.string(),
+  conversationId: id,
+  /** When `failed`. The same code may come as a number or as text. */
+  errorCode: z.union([z.string(), z.number()]).nullish(),
+});
+export type Message = z.infer<typeof messageSchema>;
+
+export const templateSchema = z.looseObject({
+  id,
+  name: z.string(),
+  metaName: z.string(),
+  language: z.string(),
+  category: z.string(),
+  wabaId: z.string(),
+  variables: z.array(z.looseObject({ name: z.string(), label: z.string() })),
+});
+export type Template = z.infer<typeof templateSchema>;
+
+export const templateListSchema = z.looseObject({ data: z.array(templateSchema) });
+
+/** The document names no field but `id`: how phone, first name and attributes are called is not shown. */
+export const contactSchema = z.looseObject({ id });
+export type Contact = z.infer<typeof contactSchema>;
+
+export const contactPageSchema = z.looseObject({ data: z.array(contactSchema), next: id.nullable() });
+export type ContactPage = z.infer<typeof contactPageSchema>;
+
+/** The answer to a look-up by phone: a list of one or none. */
+export const contactLookupSchema = z.looseObject({ data: z.array(contactSchema) });
+
+/** Body of `POST /contacts`; fields other than `phone` are not shown. */
+export const contactBodySchema = z.looseObject({ phone: z.string().min(1) });
+export type ContactBody = z.infer<typeof contactBodySchema>;
+
+/** Fields not shown. */
+export const campaignSchema = z.looseObject({});
+export type Campaign = z.infer<typeof campaignSchema>;
+
+/** Whether the list comes bare or inside `data`, as the other lists do, is not shown: both are taken. */
+export const campaignListSchema = z
+  .union([z.array(campaignSchema), z.looseObject({ data: z.array(campaignSchema) })])
+  .transform((answer) => (Array.isArray(answer) ? answer : answer.data));
+
+/** `GET /me`; fields not shown. */
+export const accountSchema = z.looseObject({});
+export type Account = z.infer<typeof accountSchema>;
+
+/** Body of `POST /automations/{id}/runs`; which fields are required is not shown. */
+export const runBodySchema = z.looseObject({
+  phone: z.string().optional(),
+  name: z.string().optional(),
+  data: z.record(z.string(), z.string()).optional(),
+});
+export type RunBody = z.infer<typeof runBodySchema>;
+
+export const runSchema = z.looseObject({ runId: id });
+export type Run = z.infer<typeof runSchema>;
+
+// To know that calling is useless matters more than the detail: a field of another type than seen is null.
+const detail = z.string().nullish().catch(null);
+const amount = z.number().nullish().catch(null);
+
+/** `cause` of a plan error (402) and of a used-up monthly quota (429). */
+export const planCauseSchema = z.looseObject({
+  type: z.literal("upgrade"),
+  reason: detail,
+  resource: detail,
+  plan: detail,
+  limit: amount,
+  used: amount,
+  /** The plan that would fix it. */
+  suggested: detail,
+});
+export type PlanCause = z.infer<typeof planCauseSchema>;

@@ -1,0 +1,139 @@
+import { inspect } from "node:util";
+import { maskText } from "../event/mask.ts";
+import type { CallCap } from "./admission.ts";
+import type { PlanCause } from "./schemas.ts";
+
+/** One fault of a request's body or parameters: which field, and why. */
+export interface ValidationProblem {
+  /** Field names and indexes joined by dots; empty for the whole body. */
+  readonly path: string;
+  readonly message: string;
+}
+
+/** What went wrong, by the codes of the document ("Errors", "Limits"); switch on `kind`. */
+export type ServiceFailure =
+  /** 400. Empty `problems` where the service gave its reason as text only. */
+  | { readonly kind: "validation"; readonly problems: readonly ValidationProblem[] }
+  /** 401: the key is missing, misspelled or revoked. */
+  | { readonly kind: "unauthenticated" }
+  /** 402: the plan does not permit it; `cause.suggested` would. */
+  | { readonly kind: "plan"; readonly cause: PlanCause }
+  /** 404 */
+  | { readonly kind: "not-found" }
+  /** 409: cannot be done as things stand (24-hour window closed, template not approved, run in progress …). */
+  | { readonly kind: "conflict" }
+  /** 429 of a per-minute cap. `cap` is null when the answer does not tell which one. */
+  | { readonly kind: "rate-limited"; readonly retryAfterMs: number | null; readonly limit: number | null; readonly cap: CallCap | null }
+  /** 429 of a monthly quota. `until`: unix milliseconds of its renewal. `cause` is null only when raised without asking. */
+  | { readonly kind: "quota"; readonly cause: PlanCause | null; readonly until: number }
+  /** 429: this address has sent too many bad keys, and is blocked for a minute. */
+  | { readonly kind: "blocked" }
+  /** 500 */
+  | { readonly kind: "unexpected"; readonly retryAfterMs: number | null }
+  /** 502: the network provider did not accept the send; `text` has its reason. */
+  | { readonly kind: "rejected" }
+  /** No whole answer. `code` is that of the system or of undici (ECONNREFUSED, UND_ERR_SOCKET …), or `closed`: the client is closed. */
+  | { readonly kind: "network"; readonly code: string }
+  /** No whole answer within `timeoutMs`. */
+  | { readonly kind: "timeout"; readonly timeoutMs: number }
+  /** The answer's body is not what the document says; `problem` says in which way, without what was in it. */
+  | { readonly kind: "malformed"; readonly problem: string }
+  /** A status that the document does not have, or a 502 in another shape than it shows (a proxy's, perhaps). */
+  | { readonly kind: "undocumented" };
+
+export type ServiceErrorKind = ServiceFailure["kind"];
+
+/** `not-done`: the service surely did nothing, so that trying again cannot do it twice; `unknown`: it may have. */
+export type CallEffect = "not-done" | "unknown";
+
+export interface ServiceErrorFields {
+  /** Method and path as the document writes them: `GET /messages/{id}`. */
+  readonly endpoint: string;
+  /** Null without an answer. */
+  readonly status: number | null;
+  /** The service's Spanish text as it is, meant to be shown; null where it gave none. */
+  readonly text: string | null;
+  readonly outcome: CallEffect;
+  /** Raised without asking the service, by the admission. */
+  readonly local: boolean;
+  readonly failure: ServiceFailure;
+}
+
+const meanings: Record<ServiceErrorKind, string> = {
+  validation: "the service finds the request invalid",
+  unauthenticated: "the API key is missing, misspelled or revoked",
+  plan: "the account's plan does not permit it",
+  "not-found": "no such thing in the account",
+  conflict: "cannot be done as things stand",
+  "rate-limited": "a per-minute cap is reached",
+  quota: "the monthly quota is used up",
+  blocked: "this address is blocked for a minute because of bad keys",
+  unexpected: "the service failed",
+  rejected: "the network provider rejected it",
+  network: "no answer",
+  timeout: "no answer in time",
+  malformed: "the answer is not what the service's document says",
+  undocumented: "an answer that the service's document does not have",
+};
+
+function describe({ endpoint, status, local, failure }: ServiceErrorFields): string {
+  const detail =
+    failure.kind === "malformed"
+      ? `: ${failure.problem}`
+      : failure.kind === "network"
+        ? ` (${failure.code})`
+        : failure.kind === "timeout"
+          ? ` (${failure.timeoutMs} ms)`
+          : "";
+  return `${endpoint}: ${local ? "not asked, " : status === null ? "" : `${status}, `}${meanings[failure.kind]}${detail}`;
+}
+
+/**
+ * Every call to the service that did not succeed. `message` is for logs and holds no key, phone, wamid or
+ * text of the service; those are in `text` and `failure`, which are getters so that a logger that copies
+ * an error's own fields does not print people's data, and which `inspect` shows masked.
+ */
+export class ServiceError extends Error {
+  override readonly name = "ServiceError";
+  readonly kind: ServiceErrorKind;
+  readonly endpoint: string;
+  readonly status: number | null;
+  readonly outcome: CallEffect;
+  readonly local: boolean;
+  readonly #text: string | null;
+  readonly #failure: ServiceFailure;
+
+  constructor(fields: ServiceErrorFields) {
+    super(describe(fields));
+    this.kind = fields.failure.kind;
+    this.endpoint = fields.endpoint;
+    this.status = fields.status;
+    this.outcome = fields.outcome;
+    this.local = fields.local;
+    this.#text = fields.text;
+    this.#failure = fields.failure;
+  }
+
+  get text(): string | null {
+    return this.#text;
+  }
+
+  get failure(): ServiceFailure {
+    return this.#failure;
+  }
+
+  /** The same error, raised for `endpoint`: the admission does not know for which call it is asked. */
+  at(endpoint: string): ServiceError {
+    const { status, text, outcome, local, failure } = this;
+    return new ServiceError({ endpoint, status, text, outcome, local, failure });
+  }
+
+  [inspect.custom](): string {
+    return `${this.stack ?? this.message}${this.text === null ? "" : `\n  text: ${JSON.stringify(maskText(this.text))}`}`;
+  }
+}
+
+/** The refusal of an admission that knows, without asking, that calling would be useless or harmful. The client fills in the endpoint. */
+export function refusedUnasked(failure: Extract<ServiceFailure, { kind: "quota" | "unauthenticated" | "blocked" }>): ServiceError {
+  return new ServiceError({ endpoint: "any call", status: null, text: null, outcome: "not-done", local: true, failure });
+}
