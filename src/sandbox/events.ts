@@ -1,5 +1,6 @@
-import { type EventId, type RunId, uuidv7, type Wamid } from "../event/ids.ts";
+import type { EventId, RunId, Wamid } from "../event/ids.ts";
 import type { MessageStatus } from "../event/statuses.ts";
+import { createGrowingIds } from "./growing-ids.ts";
 import type { Random } from "./random.ts";
 
 /** An event envelope as the service sends it (messaging-service-api.md, "Event envelope"). */
@@ -28,28 +29,10 @@ export interface EventMaker {
  * `{wamid, status, errorCode?}` and `{runId}` are the sandbox's choice.
  */
 export function createEventMaker({ clock, random }: { clock: () => number; random: Random }): EventMaker {
-  let lastTime = 0;
-  let inTime = 0;
-  /** A counter in the 12 bits after the time keeps ids of one millisecond growing (RFC 9562, 6.2, method 1). */
-  const growingId = (now: number): string => {
-    if (now > lastTime) {
-      lastTime = now;
-      inTime = 0;
-    } else if (inTime === 0xfff) {
-      lastTime += 1;
-      inTime = 0;
-    } else {
-      inTime += 1;
-    }
-    return uuidv7(lastTime, (size) => {
-      const bytes = random.bytes(size);
-      bytes.writeUInt16BE(inTime, 0);
-      return bytes;
-    });
-  };
+  const growingId = createGrowingIds({ now: clock, random });
   const make = (event: string, data: SandboxEvent["data"]): SandboxEvent => {
     const now = clock();
-    return { id: growingId(now) as EventId, event, createdAt: new Date(now).toISOString(), data };
+    return { id: growingId() as EventId, event, createdAt: new Date(now).toISOString(), data };
   };
   return {
     messageStatus: (wamid, status, errorCode) =>
@@ -57,7 +40,7 @@ export function createEventMaker({ clock, random }: { clock: () => number; rando
     automationCompleted: (runId) => make("automation.completed", { runId }),
     automationFailed: (runId, error) => make("automation.failed", { runId, error }),
     truncated: (event, size) => make(event, { truncated: true, id: null, size }),
-    runId: () => growingId(clock()) as RunId,
+    runId: () => growingId() as RunId,
   };
 }
 

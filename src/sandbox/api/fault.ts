@@ -1,0 +1,68 @@
+import { type PlanLimits, plans, suggestedPlan } from "../world/plans.ts";
+import type { Plan } from "../world/records.ts";
+
+/** An answer that is no success, in the shapes of messaging-service-api.md, "Errors". */
+export class ApiFault extends Error {
+  override readonly name = "ApiFault";
+  readonly status: number;
+  readonly body: Readonly<Record<string, unknown>>;
+  readonly headers: Readonly<Record<string, string>>;
+
+  constructor(status: number, body: Readonly<Record<string, unknown>>, headers: Readonly<Record<string, string>> = {}) {
+    super(`${status} ${JSON.stringify(body)}`);
+    this.status = status;
+    this.body = body;
+    this.headers = headers;
+  }
+}
+
+/** One problem of a body or a parameter: which field, and why. */
+export interface Problem {
+  readonly path: readonly (string | number)[];
+  readonly message: string;
+}
+
+/** 400 for missing or wrongly typed fields and parameters: `error.message` is a JSON text with the list. */
+export function invalid(problems: readonly Problem[]): ApiFault {
+  return new ApiFault(400, { error: { message: JSON.stringify(problems) } });
+}
+
+/** Any other error: text to be shown as is, and `cause: null`. */
+export function refused(status: 400 | 401 | 404 | 409 | 500 | 502, error: string): ApiFault {
+  return new ApiFault(status, { error, cause: null });
+}
+
+/** 429 of a per-minute cap: body `{error}` only. */
+export function tooManyPerMinute(error: string, limit: number, retryAfterSeconds: number): ApiFault {
+  return new ApiFault(429, { error }, { "retry-after": String(retryAfterSeconds), "x-ratelimit-limit": String(limit) });
+}
+
+/** 429 of an address that keeps using bad keys: body `{error}`, no headers. */
+export function blockedAddress(error: string): ApiFault {
+  return new ApiFault(429, { error });
+}
+
+/** What a plan's limit says to code. `resource` such as `apiCalls`, `contacts`, `apiKeys`, `webhookUrls`. */
+export interface LimitCause {
+  readonly plan: Plan;
+  readonly resource: string;
+  readonly limit: number;
+  readonly used: number;
+}
+
+/** 402 when a maximum of the plan is reached, 429 when a monthly quota is used up; both with `cause`. */
+export function limitReached(status: 402 | 429, error: string, cause: LimitCause): ApiFault {
+  return new ApiFault(status, { error, cause: { type: "upgrade", reason: "limit", ...cause, suggested: suggestedPlan[cause.plan] } });
+}
+
+/** 402 when the plan does not have the feature at all. The word for `reason` is the sandbox's choice. */
+export function notInPlan(error: string, plan: Plan, resource: string): ApiFault {
+  return new ApiFault(402, {
+    error,
+    cause: { type: "upgrade", reason: "feature", resource, plan, limit: 0, used: 0, suggested: suggestedPlan[plan] },
+  });
+}
+
+export function limitsOf(plan: Plan): PlanLimits {
+  return plans[plan];
+}

@@ -1,0 +1,44 @@
+import { z } from "zod";
+
+const share = z.number().min(0).max(1);
+const ms = z.number().int().min(0);
+
+/** Faults of the events' way to webhook URLs: each a share of all posts, from 0 to 1. */
+export const eventFaultsSchema = z.strictObject({
+  /** Posted a second time soon after. */
+  duplicate: share.default(0),
+  /** Held back so that events after it overtake it. */
+  reorder: share.default(0),
+  /** Held back by `delayMs`. */
+  delay: share.default(0),
+  delayMs: ms.default(5_000),
+  /** Never posted. */
+  drop: share.default(0),
+  /** Posted with its data truncated, whatever its size. */
+  truncate: share.default(0),
+  /** Posted once with a wrong signature, before the right one. */
+  wrongSignature: share.default(0),
+  /** Posted once as a body that is no envelope, rightly signed, beside the right one. */
+  malformed: share.default(0),
+});
+export type EventFaults = z.infer<typeof eventFaultsSchema>;
+
+/** What a call to the API meets instead of its answer. */
+export const apiFaultSchema = z.strictObject({
+  answer: z.union([z.literal(500), z.literal(502), z.literal(429), z.literal("hang"), z.literal("reset"), z.literal("malformed")]),
+  /** Only this endpoint, as `POST /messages` or `GET /messages/{id}`; not given: all. */
+  endpoint: z.string().optional(),
+  /** Whether the work is done before the answer is spoilt: a sender cannot tell. 429 is always before. */
+  when: z.enum(["before", "after"]).default("before"),
+  /** The next so many calls; not given: `share` of all. */
+  times: z.number().int().min(1).optional(),
+  share: share.default(1),
+  /** For 429: the Retry-After header in seconds. */
+  retryAfter: z.number().int().min(0).default(60),
+  /** For 500 and 502: the text of the error. */
+  error: z.string().optional(),
+});
+export type ApiFaultSettings = z.infer<typeof apiFaultSchema>;
+
+export const faultsSchema = z.strictObject({ events: eventFaultsSchema.prefault({}), api: z.array(apiFaultSchema).default([]) });
+export type FaultSettings = z.infer<typeof faultsSchema>;

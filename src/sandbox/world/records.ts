@@ -1,0 +1,208 @@
+import type { Wamid } from "../../event/ids.ts";
+import type { SignatureSettings } from "../../event/signature-settings.ts";
+import type { MessageStatus } from "../../event/statuses.ts";
+import type { plans } from "./plans.ts";
+
+/**
+ * What the sandbox remembers. Every record is plain JSON, so that a state file can hold it. Times are unix
+ * milliseconds of the sandbox's clock. Records may be changed in place; `put` them afterwards.
+ */
+interface Owned {
+  readonly id: string;
+  /** Name of the account that owns it. */
+  readonly account: string;
+  readonly createdAt: number;
+}
+
+export type Plan = keyof typeof plans;
+
+/** Counted since day 1 of `month` (Argentina time), as `2026-11`. */
+export interface Usage {
+  month: string;
+  apiCalls: number;
+  webhookDeliveries: number;
+  automationSteps: number;
+  automationRequests: number;
+}
+
+export interface SendingNumber {
+  readonly phoneNumberId: string;
+  readonly phone: string;
+  isConnected: boolean;
+}
+
+/** `id` and `account` are both its name. */
+export interface AccountRecord extends Owned {
+  plan: Plan;
+  /** Null: unlimited. The document shows no contact limit per plan. */
+  contactLimit: number | null;
+  /** The account's connection to the network as a whole. */
+  isConnected: boolean;
+  /** In the order in which they were connected. */
+  numbers: SendingNumber[];
+  usage: Usage;
+}
+
+export interface KeyRecord extends Owned {
+  readonly key: string;
+  readonly label: string;
+  revokedAt: number | null;
+}
+
+/** A webhook URL as set up in the account settings. */
+export interface WebhookRecord extends Owned {
+  url: string;
+  /** Event kinds; `*` for all, `message.*` for a family. */
+  events: string[];
+  /** The secret that signs. */
+  secret: string;
+  signature: SignatureSettings;
+  isEnabled: boolean;
+}
+
+/** An AI app connected over MCP. */
+export interface AppRecord extends Owned {
+  readonly name: string;
+  readonly token: string;
+}
+
+export interface ContactRecord extends Owned {
+  readonly phone: string;
+  name: string | null;
+  attributes: Record<string, string>;
+  readonly conversationId: string;
+}
+
+/** One per contact. */
+export interface ConversationRecord extends Owned {
+  readonly contactId: string;
+  /** When the customer last wrote: free text may be sent for 24 hours from then. */
+  customerWroteAt: number | null;
+  /** When a human colleague last replied: automations keep still for 24 hours from then. */
+  humanRepliedAt: number | null;
+  /** The automation run in progress. */
+  runId: string | null;
+}
+
+export interface TemplateVariable {
+  readonly name: string;
+  readonly label: string;
+  readonly example: string;
+  /** Text used when neither the call nor the contact has a value; without one, the example is. */
+  readonly fallback?: string;
+}
+
+export interface TemplateRecord extends Owned {
+  readonly name: string;
+  readonly metaName: string;
+  readonly language: string;
+  readonly category: string;
+  readonly wabaId: string;
+  /** With `{{name}}` where a variable goes. */
+  readonly body: string;
+  readonly variables: TemplateVariable[];
+  status: "approved" | "pending" | "rejected";
+}
+
+/** A status that a message will take. */
+export interface FutureStep {
+  /** Unix milliseconds. */
+  at: number;
+  readonly status: MessageStatus;
+  readonly errorCode?: string | number;
+}
+
+export type MessageOrigin = "api" | "chat" | "campaign" | "automation" | "customer";
+
+export interface MessageRecord extends Owned {
+  readonly wamid: Wamid;
+  readonly origin: MessageOrigin;
+  readonly contactId: string;
+  readonly conversationId: string;
+  readonly phone: string;
+  readonly phoneNumberId: string;
+  /** The text as the customer sees it, variables filled in. */
+  readonly text: string;
+  readonly templateId: string | null;
+  readonly campaignId: string | null;
+  status: MessageStatus;
+  errorCode?: string | number;
+  statusAt: number;
+  /** What is still to come, soonest first. */
+  future: FutureStep[];
+}
+
+export interface CampaignRecord extends Owned {
+  readonly name: string;
+  readonly templateId: string;
+  /** Recipients. */
+  readonly total: number;
+  /** Recipients not sent to yet; phones are made from `firstPhone` on when `phones` is null. */
+  phones: string[] | null;
+  sent: number;
+  deliveries: number;
+  reads: number;
+  replies: number;
+  failed: number;
+}
+
+/** One thing an automation does. `requestFailed` steps run when the request's receiver did not answer 2xx within 10 s. */
+export type AutomationStep =
+  | { readonly type: "send"; readonly text: string }
+  | { readonly type: "send"; readonly templateId: string; readonly variables?: Record<string, string> }
+  | { readonly type: "wait"; readonly ms: number }
+  | {
+      readonly type: "request";
+      readonly url: string;
+      readonly body: unknown;
+      readonly onSuccess?: AutomationStep[];
+      readonly onError?: AutomationStep[];
+    }
+  | { readonly type: "fail"; readonly error: string };
+
+export interface AutomationRecord extends Owned {
+  readonly name: string;
+  status: "draft" | "published" | "paused";
+  readonly trigger: "manual" | "incoming-webhook" | "customer-message";
+  /** `ats_…`: signs the automation's outgoing requests. */
+  token: string;
+  /** The last part of the path of its incoming webhook. */
+  readonly hookId: string;
+  /** How outgoing requests are signed. */
+  signature: SignatureSettings;
+  steps: AutomationStep[];
+}
+
+export interface RunRecord extends Owned {
+  readonly automationId: string;
+  readonly contactId: string;
+  readonly conversationId: string;
+  readonly data: Record<string, string>;
+  status: "running" | "completed" | "failed";
+  error: string | null;
+  /** Steps not done yet. */
+  left: AutomationStep[];
+  /** When the next step is due. */
+  nextAt: number;
+}
+
+/** An event that the service emitted. `body` is the envelope as sent, before faults. */
+export interface EventRecord extends Owned {
+  readonly event: string;
+  readonly wamid: string | null;
+  readonly runId: string | null;
+  readonly body: string;
+}
+
+/** One event owed to one webhook URL. */
+export interface DeliveryRecord extends Owned {
+  readonly eventId: string;
+  readonly webhookId: string;
+  /** `dropped`: never sent (quota or fault); `failed`: given up after the last try. */
+  status: "waiting" | "delivered" | "failed" | "dropped";
+  reason: string | null;
+  tries: number;
+  /** Of the last try; null while there was none, and when nobody answered. */
+  answered: number | null;
+  nextAt: number;
+}

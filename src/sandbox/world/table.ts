@@ -1,0 +1,86 @@
+/** What happens to a record that changed: a state file writes it down. */
+export interface Journal {
+  changed(kind: string, id: string, record: object | null): void;
+}
+
+interface Stored {
+  readonly id: string;
+  readonly account: string;
+}
+
+/** Records of one kind, in order of their ids. */
+export interface Table<T extends Stored> {
+  get(id: string): T | undefined;
+  /** The record when this account owns it: ids are scoped to the account. */
+  of(account: string, id: string): T | undefined;
+  /** By the table's second key, within an account. */
+  find(account: string, key: string): T | undefined;
+  /** Adds or replaces; call it again after changing a record in place. */
+  put(record: T): void;
+  delete(id: string): void;
+  /** Of one account, oldest first. Not to be kept over changes. */
+  list(account: string): readonly T[];
+  /** Of all accounts. */
+  all(): IterableIterator<T>;
+  readonly size: number;
+}
+
+/**
+ * A table in memory. `keyOf` gives the second key (unique within an account), null for none.
+ * `most`: the oldest are forgotten beyond so many.
+ */
+export function createTable<T extends Stored>(
+  kind: string,
+  journal: Journal,
+  { keyOf, most = Number.POSITIVE_INFINITY }: { keyOf?: (record: T) => string | null; most?: number } = {},
+): Table<T> {
+  const byId = new Map<string, T>();
+  const byKey = new Map<string, T>();
+  const byAccount = new Map<string, T[]>();
+  const secondKey = (record: T): string | null => {
+    const key = keyOf?.(record) ?? null;
+    return key === null ? null : `${record.account}\0${key}`;
+  };
+  const remove = (id: string): void => {
+    const record = byId.get(id);
+    if (record === undefined) return;
+    byId.delete(id);
+    const key = secondKey(record);
+    if (key !== null) byKey.delete(key);
+    const list = byAccount.get(record.account) ?? [];
+    // The oldest go first, so this is nearly always the first place.
+    const at = list[0] === record ? 0 : list.indexOf(record);
+    if (at === 0) list.shift();
+    else if (at > 0) list.splice(at, 1);
+    journal.changed(kind, id, null);
+  };
+  return {
+    get: (id) => byId.get(id),
+    of(account, id) {
+      const record = byId.get(id);
+      return record?.account === account ? record : undefined;
+    },
+    find: (account, key) => byKey.get(`${account}\0${key}`),
+    put(record) {
+      const before = byId.get(record.id);
+      byId.set(record.id, record);
+      const key = secondKey(record);
+      if (key !== null) byKey.set(key, record);
+      let list = byAccount.get(record.account);
+      if (list === undefined) {
+        list = [];
+        byAccount.set(record.account, list);
+      }
+      if (before === undefined) list.push(record);
+      else if (before !== record) list[list.indexOf(before)] = record;
+      journal.changed(kind, record.id, record);
+      if (byId.size > most) remove(byId.keys().next().value as string);
+    },
+    delete: remove,
+    list: (account) => byAccount.get(account) ?? [],
+    all: () => byId.values(),
+    get size() {
+      return byId.size;
+    },
+  };
+}

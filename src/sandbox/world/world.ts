@@ -1,0 +1,45 @@
+import type {
+  AccountRecord,
+  AppRecord,
+  AutomationRecord,
+  CampaignRecord,
+  ContactRecord,
+  ConversationRecord,
+  DeliveryRecord,
+  EventRecord,
+  KeyRecord,
+  MessageRecord,
+  RunRecord,
+  TemplateRecord,
+  WebhookRecord,
+} from "./records.ts";
+import { createTable, type Journal } from "./table.ts";
+
+/** Events and their deliveries that are kept to be looked at; older ones are forgotten. */
+const mostEvents = 200_000;
+
+export type World = ReturnType<typeof createWorld>;
+
+/** Everything the sandbox remembers. */
+export function createWorld(journal: Journal) {
+  return {
+    accounts: createTable<AccountRecord>("account", journal),
+    /** Second key: the key's text. */
+    keys: createTable<KeyRecord>("key", journal, { keyOf: ({ key }) => key }),
+    webhooks: createTable<WebhookRecord>("webhook", journal),
+    /** Second key: the token. */
+    apps: createTable<AppRecord>("app", journal, { keyOf: ({ token }) => token }),
+    /** Second key: the phone, with its plus. */
+    contacts: createTable<ContactRecord>("contact", journal, { keyOf: ({ phone }) => phone }),
+    conversations: createTable<ConversationRecord>("conversation", journal),
+    templates: createTable<TemplateRecord>("template", journal),
+    /** Second key: the wamid. */
+    messages: createTable<MessageRecord>("message", journal, { keyOf: ({ wamid }) => wamid }),
+    campaigns: createTable<CampaignRecord>("campaign", journal),
+    /** Second key: the id in the path of its incoming webhook. */
+    automations: createTable<AutomationRecord>("automation", journal, { keyOf: ({ hookId }) => hookId }),
+    runs: createTable<RunRecord>("run", journal),
+    events: createTable<EventRecord>("event", journal, { most: mostEvents }),
+    deliveries: createTable<DeliveryRecord>("delivery", journal, { most: mostEvents }),
+  };
+}
