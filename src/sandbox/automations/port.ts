@@ -9,6 +9,11 @@ export interface Automations {
   ): RunRecord;
   /** A customer wrote: starts what has the trigger `customer-message`, unless a human replied within 24 hours or a run is in progress. */
   customerWrote(account: string, conversation: ConversationRecord, message: MessageRecord): void;
+  /**
+   * A message's status changed. A run goes on once its message has left, and fails when one of its messages does, so
+   * whoever composes the sandbox calls this with all that `Publisher.messageStatus` is called with.
+   */
+  messageChanged(message: MessageRecord): void;
   /** Takes up the runs that a state file remembers. */
   resume(): void;
   /** Ends requests under way. */

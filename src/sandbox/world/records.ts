@@ -184,6 +184,8 @@ export interface RunRecord extends Owned {
   left: AutomationStep[];
   /** When the next step is due. */
   nextAt: number;
+  /** The message just sent, while the run waits to see whether it leaves; null otherwise. */
+  messageId: string | null;
 }
 
 /** An event that the service emitted. `body` is the envelope as sent, before faults. */
