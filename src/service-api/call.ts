@@ -1,0 +1,157 @@
+import type { Dispatcher } from "undici";
+import type { Clock } from "../event/clock.ts";
+import type { Secret } from "../event/secret.ts";
+import type { Admission, CallOutcome, CallPriority } from "./admission.ts";
+import type { Endpoint } from "./endpoints.ts";
+import { type Exchanged, exchange } from "./exchange.ts";
+import { pause } from "./pause.ts";
+import { type Answer, malformed, type Read, readAnswer } from "./read-answer.ts";
+import { type RetrySettings, retryWait } from "./retry.ts";
+import { ServiceError, type ServiceErrorKind, type ServiceFailure } from "./service-error.ts";
+import { settlementOf } from "./settlement.ts";
+
+export interface CallOptions {
+  readonly priority?: CallPriority;
+  /** Ends the call wherever it is; the call then rejects with the signal's reason, and may have been carried out. */
+  readonly signal?: AbortSignal;
+  /** For each attempt, in milliseconds; not counting the wait for room under the caps. */
+  readonly timeoutMs?: number;
+}
+
+/** One attempt, for metrics. */
+export interface CallReport {
+  readonly endpoint: string;
+  readonly ms: number;
+  readonly outcome: ServiceErrorKind | "ok" | "aborted";
+}
+
+/** What every call of a client shares. */
+export interface Calling {
+  readonly dispatcher: Dispatcher;
+  /** Path of the API root. */
+  readonly root: string;
+  readonly apiKey: Secret;
+  readonly admission: Admission;
+  readonly clock: Clock;
+  readonly random: () => number;
+  readonly retry: RetrySettings;
+  readonly timeoutMs: number;
+  readonly maxBodyBytes: number;
+  readonly onCall: (report: CallReport) => void;
+  /** One for each call that is under way; to abort it ends the call's waits, not the request on its way. */
+  readonly waits: Set<AbortController>;
+  isClosed(): boolean;
+}
+
+/** A request to an endpoint: its path below the API root, with the ids and the query in it. */
+export interface ServiceRequest {
+  readonly path: string;
+  readonly body?: unknown;
+}
+
+/** Calls an endpoint, and again where that is safe and useful. Rejects with a {@link ServiceError} or with the signal's reason. */
+export async function call<T>(calling: Calling, endpoint: Endpoint<T>, request: ServiceRequest, options: CallOptions = {}): Promise<T> {
+  const { signal } = options;
+  signal?.throwIfAborted();
+  if (calling.isClosed()) throw closedError(endpoint);
+  const sending = dispatchOptions(calling, endpoint, request);
+  const wait = new AbortController();
+  const giveUp = () => wait.abort(signal?.reason);
+  signal?.addEventListener("abort", giveUp, { once: true });
+  calling.waits.add(wait);
+  let last: ServiceError | null = null;
+  try {
+    for (let attempt = 1; ; attempt++) {
+      const read = await attemptOnce(calling, endpoint, sending, options, wait.signal);
+      if (read.ok) return read.value;
+      last = read.error;
+      const ms = retryWait(last, attempt, endpoint.idempotent, calling.retry, calling.random());
+      if (ms === null) throw last;
+      await pause(calling.clock, ms, wait.signal);
+    }
+  } catch (error) {
+    // Closed while waiting: what the last attempt brought says more than that.
+    throw error === closed ? (last ?? closedError(endpoint)) : error;
+  } finally {
+    calling.waits.delete(wait);
+    signal?.removeEventListener("abort", giveUp);
+  }
+}
+
+/** The reason of a wait that ended because the client was closed. */
+const closed = new Error("the client is closed");
+
+/** Ends all waits: calls that wait for room or for their next attempt fail, those on their way to the service go on. */
+export function endWaits({ waits }: Calling): void {
+  for (const wait of waits) wait.abort(closed);
+}
+
+async function attemptOnce<T>(
+  calling: Calling,
+  endpoint: Endpoint<T>,
+  sending: Dispatcher.DispatchOptions,
+  options: CallOptions,
+  wait: AbortSignal,
+): Promise<Read<T>> {
+  const { admission, clock } = calling;
+  const priority = options.priority ?? endpoint.priority;
+  const permit = await admission.enter({ cap: endpoint.cap, priority, signal: wait }).catch((error: unknown) => {
+    throw error instanceof ServiceError ? error.at(endpoint.name) : error;
+  });
+  const startedAt = clock.now();
+  let settlement: CallOutcome = { type: "unknown" };
+  let outcome: CallReport["outcome"] = "aborted";
+  try {
+    const exchanged = await exchange(calling.dispatcher, sending, {
+      clock,
+      timeoutMs: options.timeoutMs ?? calling.timeoutMs,
+      maxBodyBytes: calling.maxBodyBytes,
+      signal: options.signal,
+    });
+    const read = readExchanged(calling, endpoint, exchanged, options);
+    settlement = read.ok ? { type: "answered" } : settlementOf(read.error, answerOf(exchanged));
+    outcome = read.ok ? "ok" : read.error.kind;
+    return read;
+  } finally {
+    permit.settle(settlement);
+    calling.onCall({ endpoint: endpoint.name, ms: clock.now() - startedAt, outcome });
+  }
+}
+
+function dispatchOptions(calling: Calling, { method }: Endpoint<unknown>, { path, body }: ServiceRequest): Dispatcher.DispatchOptions {
+  const headers = {
+    authorization: `Bearer ${calling.apiKey.reveal()}`,
+    accept: "application/json",
+    "user-agent": "wamid-relay",
+  };
+  const options = { method, path: `${calling.root}${path}` };
+  if (body === undefined) return { ...options, headers };
+  return { ...options, headers: { ...headers, "content-type": "application/json" }, body: JSON.stringify(body) };
+}
+
+function readExchanged<T>(calling: Calling, endpoint: Endpoint<T>, exchanged: Exchanged, options: CallOptions): Read<T> {
+  switch (exchanged.type) {
+    case "answered":
+      return readAnswer(endpoint, exchanged.answer, calling.clock.now());
+    case "too-large":
+      return { ok: false, error: malformed(endpoint, exchanged.answer.status, `the body is longer than ${calling.maxBodyBytes} bytes`) };
+    case "timeout":
+      return unanswered(endpoint, exchanged.sent, { kind: "timeout", timeoutMs: options.timeoutMs ?? calling.timeoutMs });
+    case "failed":
+      return unanswered(endpoint, exchanged.sent, { kind: "network", code: exchanged.code });
+  }
+}
+
+function answerOf(exchanged: Exchanged): Answer | null {
+  return "answer" in exchanged ? exchanged.answer : null;
+}
+
+/** Without an answer all depends on whether the request may have left. */
+function unanswered(endpoint: Endpoint<unknown>, sent: boolean, failure: ServiceFailure): { ok: false; error: ServiceError } {
+  const outcome = sent ? "unknown" : "not-done";
+  return { ok: false, error: new ServiceError({ endpoint: endpoint.name, status: null, text: null, outcome, local: false, failure }) };
+}
+
+function closedError(endpoint: Endpoint<unknown>): ServiceError {
+  return unanswered(endpoint, false, { kind: "network", code: "closed" }).error;
+}

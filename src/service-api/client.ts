@@ -1,0 +1,138 @@
+import { Pool } from "undici";
+import type { Clock } from "../event/clock.ts";
+import type { Secret } from "../event/secret.ts";
+import type { Admission } from "./admission.ts";
+import { type Calling, type CallOptions, type CallReport, call, endWaits } from "./call.ts";
+import { type ContactWalk, walkContacts } from "./contact-walk.ts";
+import { endpoints } from "./endpoints.ts";
+import { defaultRetry, type RetrySettings } from "./retry.ts";
+import type {
+  Account,
+  Campaign,
+  Contact,
+  ContactBody,
+  ContactPage,
+  Message,
+  Receipt,
+  Run,
+  RunBody,
+  SendBody,
+  Template,
+} from "./schemas.ts";
+import { pathPart, queryOf, readServiceUrl } from "./service-url.ts";
+
+export interface ServiceClientSettings {
+  /** May have a path and a slash at its end; the API root is `{baseUrl}/api/v1`. */
+  readonly baseUrl: string;
+  readonly apiKey: Secret;
+  /** Asked before every attempt. */
+  readonly admission: Admission;
+  readonly clock: Clock;
+  /** From 0 up to 1. */
+  readonly random?: () => number;
+  readonly retry?: Partial<RetrySettings>;
+  /** For each attempt, from waiting for a connection to the last byte; 10 s. */
+  readonly timeoutMs?: number;
+  /** Of an answer; 8 MiB, for templates and campaigns come on one page. */
+  readonly maxBodyBytes?: number;
+  /** At most this many at once; 8. */
+  readonly connections?: number;
+  /** Told of every attempt that was let through. */
+  readonly onCall?: (report: CallReport) => void;
+}
+
+export interface ContactQuery {
+  /** 1 to 200. */
+  readonly limit?: number;
+  /** The `next` of an earlier page. */
+  readonly after?: string | null;
+}
+
+/**
+ * The messaging service, endpoint by endpoint (messaging-service-api.md). Every call rejects with a
+ * `ServiceError`, or with the reason of the signal it was given. What the service answers beyond the
+ * documented fields is passed on untouched.
+ */
+export interface ServiceClient {
+  /** Not idempotent: tried again by itself only when the service surely did nothing. */
+  sendMessage(body: SendBody, options?: CallOptions): Promise<Receipt>;
+  /** @param id the service's, not a wamid */
+  getMessage(id: string, options?: CallOptions): Promise<Message>;
+  /** All approved templates, newest first. */
+  listTemplates(options?: CallOptions): Promise<Template[]>;
+  /** One page; 50 contacts unless `limit` says otherwise. */
+  listContacts(query?: ContactQuery, options?: CallOptions): Promise<ContactPage>;
+  /** All contacts after `after`; `limit` is the size of the pages, 200 unless given. */
+  contacts(query?: ContactQuery, options?: CallOptions): ContactWalk;
+  /** Null when there is no contact with this phone. */
+  findContact(phone: string, options?: CallOptions): Promise<Contact | null>;
+  /** Creates or updates. What it answers is not shown in the document: any JSON, null for an empty body. */
+  createContact(body: ContactBody, options?: CallOptions): Promise<unknown>;
+  /** The latest 100. */
+  listCampaigns(options?: CallOptions): Promise<Campaign[]>;
+  me(options?: CallOptions): Promise<Account>;
+  /** Not idempotent, and the service does not dedupe: keep `runId`. Tried again only when the service surely did nothing. */
+  startRun(automationId: string, body?: RunBody, options?: CallOptions): Promise<Run>;
+  /**
+   * Refuses further calls, ends those that wait for room or for their next attempt, and resolves when the
+   * requests on their way have ended: each within its `timeoutMs`.
+   */
+  close(): Promise<void>;
+}
+
+/** Throws a TypeError for a base URL or key that cannot be one. */
+export function createServiceClient(settings: ServiceClientSettings): ServiceClient {
+  const { origin, root } = readServiceUrl(settings.baseUrl);
+  if (!/^[\x21-\x7e]+$/.test(settings.apiKey.reveal())) throw new TypeError("apiKey is empty or holds characters that no header carries");
+  const { timeoutMs = 10_000 } = settings;
+  let isClosed = false;
+  const dispatcher = new Pool(origin, {
+    connections: settings.connections ?? 8,
+    pipelining: 1,
+    // One request per connection: what a reset connection leaves unknown is one call, not all of them.
+    allowH2: false,
+    connectTimeout: timeoutMs,
+    // The exchange has a deadline of its own; these would not stop a dripping answer.
+    headersTimeout: 0,
+    bodyTimeout: 0,
+  });
+  const calling: Calling = {
+    dispatcher,
+    root,
+    apiKey: settings.apiKey,
+    admission: settings.admission,
+    clock: settings.clock,
+    random: settings.random ?? Math.random,
+    retry: { ...defaultRetry, ...settings.retry },
+    timeoutMs,
+    maxBodyBytes: settings.maxBodyBytes ?? 8 * 1024 ** 2,
+    onCall: settings.onCall ?? (() => {}),
+    waits: new Set(),
+    isClosed: () => isClosed,
+  };
+
+  const listContacts: ServiceClient["listContacts"] = ({ limit, after } = {}, options) =>
+    call(calling, endpoints.listContacts, { path: `/contacts${queryOf({ limit, after })}` }, options);
+
+  return {
+    sendMessage: (body, options) => call(calling, endpoints.sendMessage, { path: "/messages", body }, options),
+    getMessage: async (id, options) => call(calling, endpoints.getMessage, { path: `/messages/${pathPart(id)}` }, options),
+    listTemplates: async (options) => (await call(calling, endpoints.listTemplates, { path: "/templates" }, options)).data,
+    listContacts,
+    contacts: ({ limit = 200, after = null } = {}, options) =>
+      walkContacts((cursor) => listContacts({ limit, after: cursor }, options), after),
+    findContact: async (phone, options) =>
+      (await call(calling, endpoints.findContact, { path: `/contacts${queryOf({ phone })}` }, options)).data[0] ?? null,
+    createContact: (body, options) => call(calling, endpoints.createContact, { path: "/contacts", body }, options),
+    listCampaigns: (options) => call(calling, endpoints.listCampaigns, { path: "/campaigns" }, options),
+    me: (options) => call(calling, endpoints.me, { path: "/me" }, options),
+    startRun: async (automationId, body = {}, options) =>
+      call(calling, endpoints.startRun, { path: `/automations/${pathPart(automationId)}/runs`, body }, options),
+    async close() {
+      if (isClosed) return;
+      isClosed = true;
+      endWaits(calling);
+      await dispatcher.close();
+    },
+  };
+}

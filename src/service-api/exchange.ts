@@ -1,0 +1,129 @@
+import type { Dispatcher } from "undici";
+import type { Clock } from "../event/clock.ts";
+import type { Answer } from "./read-answer.ts";
+
+type Controller = Dispatcher.DispatchController;
+
+/** What came of one request. `sent`: a byte of it may have reached the service. */
+export type Exchanged =
+  | { readonly type: "answered"; readonly answer: Answer }
+  /** The body is longer than allowed; the rest was not read, and `answer` has none of it. */
+  | { readonly type: "too-large"; readonly answer: Answer }
+  | { readonly type: "timeout"; readonly sent: boolean }
+  | { readonly type: "failed"; readonly code: string; readonly sent: boolean };
+
+export interface ExchangeLimits {
+  readonly clock: Clock;
+  /** For all of it: waiting for a connection, connecting, the answer to its last byte. */
+  readonly timeoutMs: number;
+  readonly maxBodyBytes: number;
+  readonly signal: AbortSignal | undefined;
+}
+
+/** Makes one request and reads its answer, whole, within the limits. Rejects only with the signal's reason. */
+export function exchange(dispatcher: Dispatcher, request: Dispatcher.DispatchOptions, limits: ExchangeLimits): Promise<Exchanged> {
+  return new Promise((resolve, reject) => {
+    if (limits.signal?.aborted) return reject(limits.signal.reason);
+    const running = new Exchange(limits, resolve, reject);
+    try {
+      dispatcher.dispatch(request, running);
+    } catch (error) {
+      running.onResponseError(null, error as Error);
+    }
+  });
+}
+
+/**
+ * One request under one deadline. undici's own timeouts count from chunk to chunk, so that a dripping answer
+ * never trips them, and its `request()` does not let go of a request that still waits for its connection, nor
+ * say whether it was sent. Hence undici's handler interface: it calls `onRequestStart` right before it writes
+ * the first byte, and writes none when that aborts.
+ */
+class Exchange implements Dispatcher.DispatchHandler {
+  readonly #limits: ExchangeLimits;
+  readonly #resolve: (exchanged: Exchanged) => void;
+  readonly #reject: (reason: unknown) => void;
+  readonly #cancelDeadline: () => void;
+  #controller: Controller | null = null;
+  #over = false;
+  #status = 0;
+  #headers: Answer["headers"] = {};
+  #chunks: Buffer[] = [];
+  #length = 0;
+
+  constructor(limits: ExchangeLimits, resolve: (exchanged: Exchanged) => void, reject: (reason: unknown) => void) {
+    this.#limits = limits;
+    this.#resolve = resolve;
+    this.#reject = reject;
+    this.#cancelDeadline = limits.clock.after(limits.timeoutMs, () => this.#cutOff({ type: "timeout", sent: this.#sent }));
+    limits.signal?.addEventListener("abort", this);
+  }
+
+  /** The signal was aborted. */
+  handleEvent(): void {
+    if (!this.#end()) return;
+    this.#reject(this.#limits.signal?.reason);
+    this.#controller?.abort(new Error("given up"));
+  }
+
+  onRequestStart(controller: Controller): void {
+    // Over before it began: it must not be sent any more. Begun before: undici puts a request back into its
+    // queue when a socket ends in certain ways, and a second copy of a send is what must never happen.
+    if (this.#sent) this.#cutOff({ type: "failed", code: "sent twice", sent: true });
+    if (this.#over) controller.abort(new Error("given up"));
+    else this.#controller = controller;
+  }
+
+  onResponseStart(_controller: Controller, status: number, headers: Answer["headers"]): void {
+    // 100 to 199 announce the answer and are none.
+    if (status < 200) return;
+    this.#status = status;
+    this.#headers = headers;
+  }
+
+  onResponseData(_controller: Controller, chunk: Buffer): void {
+    this.#length += chunk.length;
+    if (this.#length > this.#limits.maxBodyBytes) this.#cutOff({ type: "too-large", answer: this.#answer([]) });
+    // A copy: the chunk is a view on what undici read from the socket.
+    else this.#chunks.push(Buffer.from(chunk));
+  }
+
+  onResponseEnd(): void {
+    if (this.#end()) this.#resolve({ type: "answered", answer: this.#answer(this.#chunks) });
+  }
+
+  onResponseError(_controller: Controller | null, error: Error): void {
+    if (this.#end()) this.#resolve({ type: "failed", code: codeOf(error), sent: this.#sent });
+  }
+
+  get #sent(): boolean {
+    return this.#controller !== null;
+  }
+
+  #answer(chunks: Buffer[]): Answer {
+    return { status: this.#status, headers: this.#headers, bytes: Buffer.concat(chunks) };
+  }
+
+  #cutOff(exchanged: Exchanged): void {
+    if (!this.#end()) return;
+    this.#resolve(exchanged);
+    this.#controller?.abort(new Error("given up"));
+  }
+
+  /** True the first time. */
+  #end(): boolean {
+    if (this.#over) return false;
+    this.#over = true;
+    this.#cancelDeadline();
+    this.#limits.signal?.removeEventListener("abort", this);
+    return true;
+  }
+}
+
+/** The code of an error of the system or of undici; its message is left behind, for it can quote what was sent. */
+function codeOf(error: unknown): string {
+  // A name with several addresses fails with one error for each.
+  const [first = error] = error instanceof AggregateError ? error.errors : [];
+  const { code, name } = first as { code?: unknown; name?: unknown };
+  return typeof code === "string" ? code : typeof name === "string" ? name : "unknown";
+}

@@ -1,0 +1,77 @@
+import type { ServiceError } from "./service-error.ts";
+
+export interface RetrySettings {
+  /** Attempts in all, the first one included. */
+  readonly attempts: number;
+  /** Longest first wait, doubled each time, in milliseconds. */
+  readonly firstMs: number;
+  readonly longestMs: number;
+  /**
+   * Whether a 502 with this text of the provider's is worth another attempt. The document says that some
+   * reasons are temporary and some are not, and shows neither; by default all are.
+   */
+  readonly isTemporary: (text: string) => boolean;
+}
+
+export const defaultRetry: RetrySettings = { attempts: 4, firstMs: 1000, longestMs: 60_000, isTemporary: () => true };
+
+/** Caps are counted in one-minute windows: that long without a `Retry-After`. */
+const windowMs = 60_000;
+/** A cap is "released by itself" within its window. Who is asked to wait longer than this gets the error and the time instead. */
+const longestRetryAfterMs = 10 * 60_000;
+
+/**
+ * How long to wait before the next attempt, in milliseconds; null: not again. By the document's "Safe
+ * retries" and "Client guidance": only 500, a temporary 502, network errors, and a per-minute 429, which did
+ * nothing; and never where something may have been done that a second call would do twice.
+ *
+ * @param attempt how many have been made, from 1
+ * @param idempotent whether a second call does no more than the first
+ * @param random from 0 up to 1
+ */
+export function retryWait(
+  error: ServiceError,
+  attempt: number,
+  idempotent: boolean,
+  settings: RetrySettings,
+  random: number,
+): number | null {
+  if (error.local || attempt >= settings.attempts) return null;
+  const { failure } = error;
+  if (failure.kind === "rate-limited") return afterCap(failure.retryAfterMs ?? windowMs, attempt, settings, random);
+  if (!mayPass(error, settings) || !(idempotent || error.outcome === "not-done")) return null;
+  const wait = growing(attempt, settings, random);
+  const asked = failure.kind === "unexpected" ? (failure.retryAfterMs ?? 0) : 0;
+  return asked > longestRetryAfterMs ? null : Math.max(wait, asked);
+}
+
+/** Whether the trouble may be over by itself. */
+function mayPass({ failure, status, text }: ServiceError, { isTemporary }: RetrySettings): boolean {
+  switch (failure.kind) {
+    case "unexpected":
+    case "timeout":
+      return true;
+    case "network":
+      return failure.code !== "closed";
+    case "rejected":
+      return isTemporary(text ?? "");
+    case "undocumented":
+      // A proxy's own 502: the service could not be reached, or its answer was lost.
+      return status === 502;
+    default:
+      return false;
+  }
+}
+
+/** Between half of the full wait and all of it, so that those who failed together do not come back together. */
+function growing(attempt: number, { firstMs, longestMs }: RetrySettings, random: number): number {
+  const full = Math.min(longestMs, firstMs * 2 ** (attempt - 1));
+  return Math.round(full * (0.5 + random / 2));
+}
+
+/** At least what was asked for, always; doubled with each further attempt, by at most `longestMs` more; spread upwards only. */
+function afterCap(retryAfterMs: number, attempt: number, { firstMs, longestMs }: RetrySettings, random: number): number | null {
+  if (retryAfterMs > longestRetryAfterMs) return null;
+  const grown = Math.min(longestMs, retryAfterMs * (2 ** (attempt - 1) - 1));
+  return Math.round(retryAfterMs + grown + random * firstMs);
+}

@@ -1,0 +1,33 @@
+import type { CallOutcome } from "./admission.ts";
+import { type Answer, rateLimit } from "./read-answer.ts";
+import type { ServiceError } from "./service-error.ts";
+
+/** What the admission is told of a call that failed; `answer` is null when there was none. */
+export function settlementOf(error: ServiceError, answer: Answer | null): CallOutcome {
+  const { failure } = error;
+  switch (failure.kind) {
+    case "rate-limited":
+      return { type: "rate-limited", cap: failure.cap, retryAfterMs: failure.retryAfterMs, limit: failure.limit };
+    case "quota":
+      return { type: "quota-used-up" };
+    case "unauthenticated":
+    case "blocked":
+      return { type: failure.kind };
+    case "network":
+    case "timeout":
+      return { type: "unknown" };
+    case "malformed":
+      return unread(answer);
+    default:
+      return { type: "answered" };
+  }
+}
+
+/** The limits care about the status even where the body is not as documented: going on could get the address blocked. */
+function unread(answer: Answer | null): CallOutcome {
+  if (answer?.status === 401) return { type: "unauthenticated" };
+  if (answer?.status === 429) {
+    return { type: "rate-limited", cap: null, ...(rateLimit(answer.headers) ?? { retryAfterMs: null, limit: null }) };
+  }
+  return { type: "unknown" };
+}
