@@ -140,22 +140,35 @@ function signedUrl(scheme: SignatureScheme, url: string): string {
   return scheme.publicUrl + (target.startsWith("/") ? target : `/${target}`);
 }
 
+/** What a sender signs. `url` may be a whole URL or a request target. */
+export interface RequestToSign {
+  readonly method: string;
+  readonly url: string;
+  readonly body: Buffer;
+  readonly id: string;
+  readonly timestampMs: number;
+}
+
 /**
- * The headers that a sender adds to prove `request`, with names in lower case.
- * Throws like {@link resolveScheme} and {@link signatureKey}.
+ * What makes the headers that a sender adds to prove a request, with names in lower case. Settings and
+ * secret are read once: for who signs many. Throws like {@link resolveScheme} and {@link signatureKey}.
  */
-export function signatureHeaders(
-  settings: SignatureSettings,
-  secret: string,
-  request: { method: string; url: string; body: Buffer; id: string; timestampMs: number },
-): Record<string, string> {
+export function createSigner(settings: SignatureSettings, secret: string): (request: RequestToSign) => Record<string, string> {
   const scheme = resolveScheme(settings);
-  const timestamp = String(scheme.timestampUnit === "ms" ? request.timestampMs : Math.floor(request.timestampMs / 1000));
-  const signature = computeSignature(scheme, signatureKey(scheme, secret), { ...request, timestamp });
-  const entry = scheme.prefixes[0] + signature.toString(scheme.encoding);
-  const headers: Record<string, string> = {};
-  if (scheme.idHeader !== null) headers[scheme.idHeader] = request.id;
-  if (scheme.timestamp?.in === "header") headers[scheme.timestamp.name] = timestamp;
-  headers[scheme.header] = scheme.timestamp?.in === "entry" ? `${scheme.timestamp.key}=${timestamp}${scheme.separator}${entry}` : entry;
-  return headers;
+  const key = signatureKey(scheme, secret);
+  return (request) => {
+    const timestamp = String(scheme.timestampUnit === "ms" ? request.timestampMs : Math.floor(request.timestampMs / 1000));
+    const signature = computeSignature(scheme, key, { ...request, timestamp });
+    const entry = scheme.prefixes[0] + signature.toString(scheme.encoding);
+    const headers: Record<string, string> = {};
+    if (scheme.idHeader !== null) headers[scheme.idHeader] = request.id;
+    if (scheme.timestamp?.in === "header") headers[scheme.timestamp.name] = timestamp;
+    headers[scheme.header] = scheme.timestamp?.in === "entry" ? `${scheme.timestamp.key}=${timestamp}${scheme.separator}${entry}` : entry;
+    return headers;
+  };
+}
+
+/** The headers for one request: see {@link createSigner}. */
+export function signatureHeaders(settings: SignatureSettings, secret: string, request: RequestToSign): Record<string, string> {
+  return createSigner(settings, secret)(request);
 }

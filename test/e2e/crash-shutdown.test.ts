@@ -3,7 +3,7 @@ import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { connect } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
-import { bodyOf } from "../../src/sandbox/events.ts";
+import { bodyOf } from "../../src/sandbox/events/event-maker.ts";
 import { openDownstream } from "../harness/downstream.ts";
 import { postEvent } from "../harness/post-event.ts";
 import { createMessages, postOf } from "../harness/posts.ts";

@@ -1,7 +1,7 @@
 import { closeSync, openSync, rmSync, statSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import type { SandboxEvent } from "../../src/sandbox/events.ts";
+import type { SandboxEvent } from "../../src/sandbox/events/event-maker.ts";
 import { openDownstream } from "../harness/downstream.ts";
 import { limitFileSize } from "../harness/file-size-limit.ts";
 import { postEvent } from "../harness/post-event.ts";

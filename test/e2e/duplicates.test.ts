@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Arrival } from "../../src/sandbox/downstream/arrivals.ts";
-import { bodyOf, type SandboxEvent } from "../../src/sandbox/events.ts";
+import { bodyOf, type SandboxEvent } from "../../src/sandbox/events/event-maker.ts";
 import { unexpectedOfEvents } from "../../src/sandbox/traffic/expected-answers.ts";
 import type { Post } from "../../src/sandbox/traffic/post.ts";
 import { openDownstream } from "../harness/downstream.ts";

@@ -1,6 +1,6 @@
 import type { Wamid } from "../../src/event/ids.ts";
 import type { MessageStatus } from "../../src/event/statuses.ts";
-import { bodyOf, createEventMaker, type SandboxEvent } from "../../src/sandbox/events.ts";
+import { bodyOf, createEventMaker, type SandboxEvent } from "../../src/sandbox/events/event-maker.ts";
 import { createRandom } from "../../src/sandbox/random.ts";
 import type { Post } from "../../src/sandbox/traffic/post.ts";
 import { createPhones, createWamids } from "../../src/sandbox/wamids.ts";

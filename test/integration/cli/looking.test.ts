@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { maskWamid } from "../../../src/event/mask.ts";
 import { type Downstream, startDownstream } from "../../../src/sandbox/downstream/downstream.ts";
-import { bodyOf, type SandboxEvent } from "../../../src/sandbox/events.ts";
+import { bodyOf, type SandboxEvent } from "../../../src/sandbox/events/event-maker.ts";
 import { postEvent } from "../../harness/post-event.ts";
 import { createMessages } from "../../harness/posts.ts";
 import { makeRelay, type RelayProcess } from "../../harness/relay-process.ts";

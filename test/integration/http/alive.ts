@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { expect } from "vitest";
 import { errorCodes } from "../../../src/event/errors.ts";
 import type { EventId } from "../../../src/event/ids.ts";
-import { bodyOf, type SandboxEvent } from "../../../src/sandbox/events.ts";
+import { bodyOf, type SandboxEvent } from "../../../src/sandbox/events/event-maker.ts";
 import { postEvent } from "../../harness/post-event.ts";
 import type { RelayProcess } from "../../harness/relay-process.ts";
 import { until } from "../../harness/until.ts";

@@ -1,11 +1,11 @@
 import { expect, test } from "vitest";
-import { isTruncated, parseEnvelope } from "../../../src/event/envelope.ts";
-import { isCanonicalUuid, type Wamid } from "../../../src/event/ids.ts";
-import { fieldsSchema, subjectOf } from "../../../src/event/subject.ts";
-import { bodyOf, createEventMaker } from "../../../src/sandbox/events.ts";
-import { lives, messageLife } from "../../../src/sandbox/message-life.ts";
-import { createRandom } from "../../../src/sandbox/random.ts";
-import { malformations, malformedBody } from "../../../src/sandbox/traffic/malformed.ts";
+import { isTruncated, parseEnvelope } from "../../../../src/event/envelope.ts";
+import { isCanonicalUuid, type Wamid } from "../../../../src/event/ids.ts";
+import { fieldsSchema, subjectOf } from "../../../../src/event/subject.ts";
+import { bodyOf, createEventMaker } from "../../../../src/sandbox/events/event-maker.ts";
+import { malformations, malformedBody } from "../../../../src/sandbox/events/malformed.ts";
+import { lives, messageLife } from "../../../../src/sandbox/message-life.ts";
+import { createRandom } from "../../../../src/sandbox/random.ts";
 
 const wamid = "wamid.HBgN" as Wamid;
 const maker = (clock = () => 1_800_000_000_000) => createEventMaker({ clock, random: createRandom(1) });

@@ -1,7 +1,7 @@
-import type { EventId, RunId, Wamid } from "../event/ids.ts";
-import type { MessageStatus } from "../event/statuses.ts";
-import { createGrowingIds } from "./growing-ids.ts";
-import type { Random } from "./random.ts";
+import type { EventId, RunId, Wamid } from "../../event/ids.ts";
+import type { MessageStatus } from "../../event/statuses.ts";
+import { createGrowingIds } from "../growing-ids.ts";
+import type { Random } from "../random.ts";
 
 /** An event envelope as the service sends it (messaging-service-api.md, "Event envelope"). */
 export interface SandboxEvent {

@@ -1,5 +1,5 @@
-import { bodyOf, type SandboxEvent } from "../events.ts";
 import type { Random } from "../random.ts";
+import { bodyOf, type SandboxEvent } from "./event-maker.ts";
 
 /** Ways in which a signed body is no envelope. */
 export const malformations = [
