@@ -1,0 +1,65 @@
+import type { Clock } from "../../event/clock.ts";
+import { refused } from "../api/fault.ts";
+import type { AutomationRecord, ConversationRecord, RunRecord } from "../world/records.ts";
+import { isWithHuman } from "./human-reply.ts";
+import type { Automations } from "./port.ts";
+import { createRunner, type RunnerParts } from "./runner.ts";
+import { createSignedRequests } from "./signed-requests.ts";
+
+export interface AutomationsParts extends Omit<RunnerParts, "requests"> {
+  /** The machine's: for the 10 s that a receiver has. */
+  readonly baseClock: Clock;
+}
+
+/** Automations: who may start a run, and one run at a time per conversation (messaging-service-api.md, "Conversation rules"). */
+export function createAutomations(parts: AutomationsParts): Automations {
+  const { world, clock, ids, messaging, baseClock } = parts;
+  const requests = createSignedRequests(baseClock);
+  const runner = createRunner({ ...parts, requests });
+
+  const begin = (automation: AutomationRecord, conversation: ConversationRecord, data: Readonly<Record<string, string>>): RunRecord => {
+    const now = clock.now();
+    const run: RunRecord = {
+      id: ids(),
+      account: automation.account,
+      createdAt: now,
+      automationId: automation.id,
+      contactId: conversation.contactId,
+      conversationId: conversation.id,
+      data: { ...data },
+      status: "running",
+      error: null,
+      // A run keeps the steps it began with, whatever the editor does meanwhile.
+      left: structuredClone(automation.steps),
+      nextAt: now,
+      messageId: null,
+    };
+    conversation.runId = run.id;
+    world.conversations.put(conversation);
+    runner.begin(run);
+    return run;
+  };
+  return {
+    start(account, automation, { phone, name, data }) {
+      if (automation.status === "draft") throw refused(409, "La automatización no está publicada.");
+      if (automation.status === "paused") throw refused(409, "La automatización está pausada.");
+      const { conversation } = messaging.contactFor(account, phone, name === undefined ? {} : { name });
+      if (conversation.runId !== null) throw refused(409, "La conversación ya tiene una automatización en curso.");
+      // While a human answers, it starts all the same, as the document names no refusal, and fails at its first message: the sandbox's choice.
+      return begin(automation, conversation, data);
+    },
+    customerWrote(account, conversation, message) {
+      if (conversation.runId !== null || isWithHuman(conversation, clock.now())) return;
+      // Of several, the oldest: the sandbox's choice.
+      const automation = world.automations
+        .list(account)
+        .find(({ trigger, status }) => trigger === "customer-message" && status === "published");
+      if (automation !== undefined) begin(automation, conversation, { text: message.text });
+    },
+    messageChanged: runner.messageChanged,
+    resume() {
+      for (const run of world.runs.all()) if (run.status === "running") runner.resume(run);
+    },
+    close: requests.close,
+  };
+}

@@ -1,0 +1,24 @@
+import type { RunRecord } from "../world/records.ts";
+
+type RunData = RunRecord["data"];
+
+const variable = /\{\{\s*([^{}]+?)\s*\}\}/g;
+
+/** `text` with each `{{name}}` filled in from a run's data. A name that the data does not have leaves nothing: the sandbox's choice. */
+export function fillText(text: string, data: RunData): string {
+  return text.replace(variable, (_, name: string) => (Object.hasOwn(data, name) ? (data[name] as string) : ""));
+}
+
+/** Fills in every text inside a JSON value; keys stay as they are. */
+export function fillJson(value: unknown, data: RunData): unknown {
+  if (typeof value === "string") return fillText(value, data);
+  if (Array.isArray(value)) return value.map((item) => fillJson(item, data));
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, fillJson(item, data)]));
+}
+
+/** A template's variables, filled in. Those that come out empty are left out, so that the contact's data or the fallback takes their place. */
+export function fillVariables(variables: Readonly<Record<string, string>>, data: RunData): Record<string, string> {
+  const filled = Object.entries(variables).map(([name, text]) => [name, fillText(text, data)] as const);
+  return Object.fromEntries(filled.filter(([, text]) => text !== ""));
+}

@@ -1,0 +1,26 @@
+import type { MessageRecord } from "../world/records.ts";
+
+/**
+ * What a run that sent `message` does now: goes on once it left, fails if it failed, else waits.
+ * A message that has left may be bound to fail all the same, as one to a number without an account, and a run whose
+ * last message that is must not end as completed: so a failure that is to come is waited for. One that
+ * stays pending for ever holds up nothing. All of it is the sandbox's choice.
+ */
+export function fateOf({ status, future }: MessageRecord): "left" | "failed" | "open" {
+  switch (status) {
+    case "failed":
+      return "failed";
+    case "pending":
+      return future.length > 0 ? "open" : "left";
+    case "sent":
+      return future.some((step) => step.status === "failed") ? "open" : "left";
+    default:
+      return "left";
+  }
+}
+
+/** The text with which a run ends whose message failed. */
+export function failureText({ errorCode }: MessageRecord): string {
+  if (String(errorCode) === "131026") return "El teléfono no tiene una cuenta en la red (código 131026).";
+  return `El mensaje no se pudo entregar${errorCode === undefined ? "" : ` (código ${errorCode})`}.`;
+}
