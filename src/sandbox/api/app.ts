@@ -1,0 +1,66 @@
+import Fastify, { type FastifyInstance } from "fastify";
+import type { ApiFaultSettings } from "../faults.ts";
+import type { Limits } from "../limits/port.ts";
+import type { Random } from "../random.ts";
+import { addApiFaults } from "./api-faults.ts";
+import { answerTo, noSuchPath } from "./error-answers.ts";
+import { addGate, apiRoot, letIn } from "./gate.ts";
+import { addJsonBodies } from "./json-bodies.ts";
+
+export interface ApiParts {
+  readonly limits: Limits;
+  readonly random: Random;
+  /** What is set now; the same objects for as long as nothing is set anew, since `times` is counted by them. */
+  readonly faults: () => readonly ApiFaultSettings[];
+  /** Told of every fault of the sandbox's own, which the caller sees as a 500. */
+  readonly failed: (error: unknown) => void;
+  /** Adds the endpoints, with paths relative to the API root: `addMessagesRoutes(api, …)` and so on. */
+  readonly routes: (api: FastifyInstance) => void;
+}
+
+/**
+ * The service over HTTP: what `routes` adds lies under `/api/v1`, behind the gate. The app itself has only the service's
+ * error shapes and JSON bodies: `/sandbox`, MCP and incoming webhooks are added to it, outside the gate.
+ */
+export function createApiApp({ limits, random, faults, failed, routes }: ApiParts): FastifyInstance {
+  const app = Fastify({
+    routerOptions: { ignoreTrailingSlash: true },
+    return503OnClosing: false,
+    // What Fastify refuses before there is a route, such as %zz in a path: a path that does not exist, and still a call.
+    frameworkErrors: (_error, request, reply) => {
+      const { status, body, headers } = answerTo(framed(), failed);
+      const text = JSON.stringify(body);
+      reply.raw.writeHead(status, { ...headers, "content-type": "application/json; charset=utf-8" }).end(text);
+      function framed(): unknown {
+        try {
+          if (request.url.startsWith(`${apiRoot}/`)) letIn(limits, request);
+          return noSuchPath();
+        } catch (error) {
+          return error;
+        }
+      }
+    },
+  });
+  addJsonBodies(app);
+  app.setErrorHandler((error, _request, reply) => {
+    const { status, body, headers } = answerTo(error, failed);
+    void reply.code(status).headers(headers).send(body);
+  });
+  app.setNotFoundHandler(() => {
+    throw noSuchPath();
+  });
+  app.register(
+    (api, _options, done) => {
+      addGate(api, limits);
+      addApiFaults(api, { faults, random });
+      // Of its own, so that the gate stands before unknown paths too.
+      api.setNotFoundHandler(() => {
+        throw noSuchPath();
+      });
+      routes(api);
+      done();
+    },
+    { prefix: apiRoot },
+  );
+  return app;
+}
