@@ -1,0 +1,53 @@
+import { type CallCap, type CallPriority, callPriorities } from "../admission.ts";
+import type { CapHold } from "./cap-hold.ts";
+import type { Caps } from "./caps.ts";
+import type { Slots } from "./slots.ts";
+import type { SteadyTime } from "./steady-time.ts";
+import type { StopState } from "./stops.ts";
+
+export interface CapState {
+  /** Calls a minute that the plan has. */
+  readonly planned: number;
+  /** Calls a minute that the service grants: as planned, or fewer when one of its answers said so. */
+  readonly granted: number;
+  /** Of those, our share: slots there are. */
+  readonly limit: number;
+  /** Slots held, by calls under way and those of the last minute. */
+  readonly used: number;
+  /** Calls that wait for their turn. */
+  readonly waiting: Readonly<Record<CallPriority, number>>;
+  /** Unix ms until which nothing of this cap goes because of a 429; null: it is not held. */
+  readonly heldUntil: number | null;
+}
+
+export interface LimiterState {
+  readonly caps: Readonly<Record<CallCap, CapState>>;
+  readonly stops: StopState;
+}
+
+export interface LimiterParts {
+  readonly planned: Caps;
+  readonly granted: Caps;
+  readonly slots: Slots;
+  readonly holds: Readonly<Record<CallCap, CapHold>>;
+  readonly waiting: (cap: CallCap, priority: CallPriority) => number;
+  readonly time: SteadyTime;
+  readonly stops: StopState;
+}
+
+/** What the limiter's parts are at, for metrics and people. */
+export function limiterState({ planned, granted, slots, holds, waiting, time, stops }: LimiterParts): LimiterState {
+  const now = time.now();
+  const capState = (cap: CallCap): CapState => {
+    const until = holds[cap].until();
+    return {
+      planned: planned[cap],
+      granted: granted[cap],
+      limit: slots.limit(cap),
+      used: slots.used(cap, now),
+      waiting: Object.fromEntries(callPriorities.map((priority) => [priority, waiting(cap, priority)])) as Record<CallPriority, number>,
+      heldUntil: until > now ? time.toUnix(until) : null,
+    };
+  };
+  return { caps: { requests: capState("requests"), messages: capState("messages") }, stops };
+}

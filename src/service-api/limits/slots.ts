@@ -1,0 +1,94 @@
+import { type CallCap, type CallPriority, callPriorities } from "../admission.ts";
+import { type Caps, quotasOf } from "./caps.ts";
+import { createPace } from "./pace.ts";
+import { createSlotWindow } from "./slot-window.ts";
+
+/** Calls that are treated alike. */
+export interface CallKind {
+  readonly cap: CallCap;
+  readonly priority: CallPriority;
+}
+
+/** All kinds of calls, those of higher priority first. */
+export const callKinds: readonly CallKind[] = callPriorities.flatMap((priority) => [
+  { cap: "messages", priority },
+  { cap: "requests", priority },
+]);
+
+/**
+ * Whether there is a slot. All that other processes of the same account must agree on is behind this port; who goes
+ * first among those that wait here is not. Times are steady ms.
+ */
+export interface Slots {
+  /** Now or earlier: a call of this kind may go. Later: worth another look then. Infinity: not before one under way ends. */
+  readyAt(kind: CallKind, now: number): number;
+  /** The call goes. Only when `readyAt` allows it. */
+  take(kind: CallKind, now: number): void;
+  /** The call ended; `isLost` when nobody knows whether and when the service counted it. */
+  end(kind: CallKind, now: number, isLost: boolean): void;
+  setCaps(caps: Caps): void;
+  used(cap: CallCap, now: number): number;
+  limit(cap: CallCap): number;
+}
+
+/** The service counts in windows of this length. */
+const windowMs = 60_000;
+
+/**
+ * Slots of one process. Sends by `messages` and polls go at an even pace too; what somebody waits for, and sends that
+ * count as requests only (automation runs), go as soon as there is a slot. `graceMs`: how long a call of unknown
+ * outcome may still be on its way to the service.
+ */
+export function createSlots(initial: Caps, graceMs: number): Slots {
+  const quotas = quotasOf(initial);
+  const requests = createSlotWindow(initial.requests);
+  const messages = createSlotWindow(initial.messages);
+  /** Held by asks and polls, and by polls alone. */
+  const others = createSlotWindow(quotas.ask);
+  const polls = createSlotWindow(quotas.poll);
+  let messagePace = createPace(initial.messages);
+  let pollPace = createPace(quotas.poll);
+
+  const windowsOf = byKind(({ cap, priority }) => [
+    requests,
+    ...(cap === "messages" ? [messages] : []),
+    ...(priority === "send" ? [] : [others]),
+    ...(priority === "poll" ? [polls] : []),
+  ]);
+
+  return {
+    readyAt(kind, now) {
+      let at = now;
+      for (const window of windowsOf(kind)) at = Math.max(at, window.freeAt(now));
+      if (kind.cap === "messages") at = Math.max(at, messagePace.readyAt());
+      if (kind.priority === "poll") at = Math.max(at, pollPace.readyAt());
+      return at;
+    },
+    take(kind, now) {
+      for (const window of windowsOf(kind)) window.take();
+      if (kind.cap === "messages") messagePace.take(now);
+      if (kind.priority === "poll") pollPace.take(now);
+    },
+    end(kind, now, isLost) {
+      const at = now + windowMs + (isLost ? graceMs : 0);
+      for (const window of windowsOf(kind)) window.giveBack(at, isLost);
+    },
+    setCaps(caps) {
+      const { ask, poll } = quotasOf(caps);
+      if (caps.messages !== messages.limit()) messagePace = createPace(caps.messages);
+      if (poll !== polls.limit()) pollPace = createPace(poll);
+      requests.setLimit(caps.requests);
+      messages.setLimit(caps.messages);
+      others.setLimit(ask);
+      polls.setLimit(poll);
+    },
+    used: (cap, now) => (cap === "messages" ? messages : requests).used(now),
+    limit: (cap) => (cap === "messages" ? messages : requests).limit(),
+  };
+}
+
+/** What `make` gives for each kind, made once. */
+function byKind<T>(make: (kind: CallKind) => T): (kind: CallKind) => T {
+  const made = new Map(callKinds.map((kind) => [`${kind.cap} ${kind.priority}`, make(kind)]));
+  return ({ cap, priority }) => made.get(`${cap} ${priority}`) as T;
+}

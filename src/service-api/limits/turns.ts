@@ -1,0 +1,90 @@
+import type { Clock } from "../../event/clock.ts";
+import type { CallCap, CallPriority } from "../admission.ts";
+import { type CallKind, callKinds } from "./slots.ts";
+import type { SteadyTime } from "./steady-time.ts";
+import { createWaitingLine, type WaitingLine } from "./waiting-line.ts";
+
+/** A call that waits for its turn. Either function also takes it out of its line. */
+export interface Waiting<Reason> {
+  go(): void;
+  turnAway(reason: Reason): void;
+}
+
+/**
+ * Who goes next: by priority, and in one priority in order of arrival among those who may go. So a send that waits for
+ * the messages cap holds up no automation run behind it, nor a poll that takes nothing from it.
+ */
+export interface Turns<Reason> {
+  /** Waits at the end of its line; gives what takes it out. `letGo` must follow. */
+  join(kind: CallKind, waiting: Waiting<Reason>): () => void;
+  /** Lets go all who may, and sets the timer for when the next may. To be called after whatever may change that. */
+  letGo(): void;
+  turnAllAway(reason: Reason): void;
+  waiting(cap: CallCap, priority: CallPriority): number;
+}
+
+export interface TurnsParts {
+  readonly clock: Clock;
+  readonly time: SteadyTime;
+  /** Steady ms: now or earlier, a call of this kind may go; later, worth another look then; Infinity: when something has changed. */
+  readonly readyAt: (kind: CallKind, now: number) => number;
+}
+
+/** One timer, and that only while somebody waits. */
+export function createTurns<Reason>({ clock, time, readyAt }: TurnsParts): Turns<Reason> {
+  type Waiter = Waiting<Reason> & { readonly arrived: number };
+  const lines: readonly { readonly kind: CallKind; readonly line: WaitingLine<Waiter> }[] = callKinds.map((kind) => ({
+    kind,
+    line: createWaitingLine<Waiter>(),
+  }));
+  const lineOf = (cap: CallCap, priority: CallPriority): WaitingLine<Waiter> | undefined =>
+    lines.find(({ kind }) => kind.cap === cap && kind.priority === priority)?.line;
+  let arrived = 0;
+  let timer: { readonly at: number; readonly cancel: () => void } | null = null;
+
+  function letGo(): void {
+    const now = time.now();
+    for (;;) {
+      let wakeAt = Number.POSITIVE_INFINITY;
+      let next: { readonly kind: CallKind; readonly first: Waiter } | null = null;
+      for (const { kind, line } of lines) {
+        const first = line.first();
+        if (first === null) continue;
+        const at = readyAt(kind, now);
+        if (at > now) wakeAt = Math.min(wakeAt, at);
+        else if (next === null || (kind.priority === next.kind.priority && first.arrived < next.first.arrived)) next = { kind, first };
+      }
+      if (next === null) {
+        wake(wakeAt, now);
+        return;
+      }
+      next.first.go();
+    }
+  }
+
+  function wake(at: number, now: number): void {
+    const isSet = timer !== null && timer.at > now && timer.at <= at;
+    if (isSet && at !== Number.POSITIVE_INFINITY) return;
+    timer?.cancel();
+    timer = null;
+    if (at === Number.POSITIVE_INFINITY) return;
+    const cancel = clock.after(at - now, () => {
+      timer = null;
+      letGo();
+    });
+    timer = { at, cancel };
+  }
+
+  return {
+    join({ cap, priority }, waiting) {
+      arrived += 1;
+      // There is a line for each kind.
+      return (lineOf(cap, priority) as WaitingLine<Waiter>).join({ ...waiting, arrived });
+    },
+    letGo,
+    turnAllAway(reason) {
+      for (const { line } of lines) for (let first = line.first(); first !== null; first = line.first()) first.turnAway(reason);
+    },
+    waiting: (cap, priority) => lineOf(cap, priority)?.size() ?? 0,
+  };
+}

@@ -1,0 +1,23 @@
+import { expect, test } from "vitest";
+import { planCaps, quotasOf, shareOf } from "../../../../src/service-api/limits/caps.ts";
+
+test("the caps of both plans are the document's", () => {
+  expect(planCaps).toEqual({ escala: { requests: 300, messages: 60 }, enterprise: { requests: 1200, messages: 300 } });
+});
+
+test("a share is rounded down, and at least 1", () => {
+  expect(shareOf(planCaps.escala, 1)).toEqual({ requests: 300, messages: 60 });
+  expect(shareOf(planCaps.escala, 0.5)).toEqual({ requests: 150, messages: 30 });
+  expect(shareOf(planCaps.enterprise, 0.333)).toEqual({ requests: 399, messages: 99 });
+  expect(shareOf(planCaps.escala, 0.01)).toEqual({ requests: 3, messages: 1 });
+  expect(shareOf(planCaps.escala, 0.0001)).toEqual({ requests: 1, messages: 1 });
+  // 300 * 0.57 is 170.99999999999997 in doubles.
+  expect(shareOf(planCaps.escala, 0.57)).toEqual({ requests: 171, messages: 34 });
+  expect(shareOf({ requests: 10, messages: 60 }, 1)).toEqual({ requests: 10, messages: 10 });
+});
+
+test("asks and polls get what the messages cap cannot need, polls a tenth less, each at least 1", () => {
+  expect(quotasOf({ requests: 300, messages: 60 })).toEqual({ ask: 240, poll: 216 });
+  expect(quotasOf({ requests: 3, messages: 1 })).toEqual({ ask: 2, poll: 1 });
+  expect(quotasOf({ requests: 1, messages: 1 })).toEqual({ ask: 1, poll: 1 });
+});

@@ -1,0 +1,86 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { type CallCap, type CallOutcome, callPriorities } from "../../../../src/service-api/admission.ts";
+import { createLimiter } from "../../../../src/service-api/limits/limiter.ts";
+import { createManualClock } from "../../../harness/manual-clock.ts";
+
+const windowMs = 60_000;
+const graceMs = 30_000;
+
+interface Planned {
+  /** After the call before. */
+  readonly gap: number;
+  readonly cap: CallCap;
+  readonly priority: (typeof callPriorities)[number];
+  /** From being let go to its end, as we see it. */
+  readonly took: number;
+  /** Where between being let go and its end the service counts it; up to the end of the grace for a lost one. */
+  readonly counted: number;
+  readonly isLost: boolean;
+  /** Gives up when it has waited so long. */
+  readonly patience: number | null;
+}
+
+const planned: fc.Arbitrary<Planned> = fc.record({
+  gap: fc.oneof({ weight: 3, arbitrary: fc.constant(0) }, fc.integer({ min: 0, max: 20_000 })),
+  cap: fc.constantFrom("requests", "messages"),
+  priority: fc.constantFrom(...callPriorities),
+  took: fc.oneof(fc.integer({ min: 0, max: 200 }), fc.integer({ min: 0, max: 90_000 })),
+  // At the edges it would break first.
+  counted: fc.oneof(fc.constantFrom(0, 1), fc.double({ min: 0, max: 1, noNaN: true })),
+  isLost: fc.nat(2).map((of3) => of3 === 0),
+  patience: fc.option(fc.integer({ min: 0, max: 100_000 }), { freq: 8 }),
+});
+
+const caps = fc.record({ requests: fc.integer({ min: 1, max: 12 }), messages: fc.integer({ min: 1, max: 6 }) });
+
+/** Most of these times that lie in one window of a minute, wherever it begins. */
+function mostInAWindow(times: readonly number[]): number {
+  const sorted = times.toSorted((a, b) => a - b);
+  return Math.max(0, ...sorted.map((from, index) => sorted.slice(index).filter((at) => at < from + windowMs).length));
+}
+
+test("whatever comes and however long it takes: no window of a minute at the service holds more than the caps", async () => {
+  await fc.assert(
+    fc.asyncProperty(caps, fc.array(planned, { maxLength: 50 }), async (limits, calls) => {
+      const clock = createManualClock();
+      const limiter = createLimiter({ caps: limits, share: 1, clock, graceMs });
+      const counted: Record<CallCap, number[]> = { requests: [], messages: [] };
+      let open = 0;
+      for (const call of calls) {
+        await clock.advance(call.gap);
+        const controller = new AbortController();
+        const forget = call.patience === null ? () => {} : clock.after(call.patience, () => controller.abort());
+        open += 1;
+        limiter.enter({ cap: call.cap, priority: call.priority, signal: controller.signal }).then(
+          (permit) => {
+            forget();
+            const at = clock.now() + call.counted * (call.took + (call.isLost ? graceMs : 0));
+            counted.requests.push(at);
+            if (call.cap === "messages") counted.messages.push(at);
+            const outcome: CallOutcome = { type: call.isLost ? "unknown" : "answered" };
+            clock.after(call.took, () => {
+              permit.settle(outcome);
+              open -= 1;
+            });
+          },
+          () => {
+            open -= 1;
+          },
+        );
+      }
+      // Everybody gets a turn, whatever came; then nothing is left, held or going on.
+      for (let minutes = 0; open > 0 && minutes < 400; minutes += 5) await clock.advance(5 * 60_000);
+      expect(open).toBe(0);
+      expect(mostInAWindow(counted.requests)).toBeLessThanOrEqual(limits.requests);
+      expect(mostInAWindow(counted.messages)).toBeLessThanOrEqual(limits.messages);
+      await clock.advance(windowMs + graceMs);
+      expect(clock.pending()).toBe(0);
+      expect(Object.values(limiter.state().caps).map(({ used, waiting }) => [used, waiting])).toEqual([
+        [0, { send: 0, ask: 0, poll: 0 }],
+        [0, { send: 0, ask: 0, poll: 0 }],
+      ]);
+    }),
+    { numRuns: 100 },
+  );
+}, 60_000);

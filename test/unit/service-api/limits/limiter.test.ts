@@ -1,0 +1,288 @@
+import { describe, expect, test } from "vitest";
+import type { CallOutcome } from "../../../../src/service-api/admission.ts";
+import { answered, ask, permitOf, poll, run, send, setUp } from "./set-up.ts";
+
+const rateLimited = (more: Partial<Extract<CallOutcome, { type: "rate-limited" }>> = {}): CallOutcome => ({
+  type: "rate-limited",
+  cap: "messages",
+  retryAfterMs: null,
+  limit: null,
+  ...more,
+});
+
+describe("spread over the minute", () => {
+  test("messages: a sixth of the cap at once, then an even pace, and never more than the cap in a minute", async () => {
+    const { clock, enterAnswered } = await setUp();
+    const times = enterAnswered(120, send);
+    await clock.advance(0);
+    expect(times).toEqual(Array.from({ length: 10 }, () => 0));
+    await clock.advance(59_999);
+    // 10 at once, 1 a second after: the cap of 60 is reached at 50 s, and the first come back at 60 s.
+    expect(times.slice(10)).toEqual(Array.from({ length: 50 }, (_, n) => (n + 1) * 1000));
+    await clock.advance(1);
+    expect(times.slice(60)).toEqual(Array.from({ length: 10 }, () => 60_000));
+  });
+
+  test("polls: a sixth of what polls may use, then an even pace", async () => {
+    const { clock, enterAnswered } = await setUp();
+    const times = enterAnswered(300, poll);
+    await clock.advance(0);
+    expect(times).toHaveLength(36);
+    await clock.advance(10_000);
+    expect(times).toHaveLength(36 + 36);
+    await clock.advance(49_999);
+    expect(times).toHaveLength(216);
+  });
+
+  test("what somebody waits for, and runs, go at once as long as there are slots", async () => {
+    const { clock, enterAnswered } = await setUp();
+    const asks = enterAnswered(500, ask);
+    const runs = enterAnswered(500, run);
+    await clock.advance(0);
+    expect([asks.length, runs.length]).toEqual([240, 60]);
+    await clock.advance(60_000);
+    expect([asks.length, runs.length]).toEqual([240, 360]);
+    await clock.advance(60_000);
+    expect([asks.length, runs.length]).toEqual([400, 500]);
+  });
+});
+
+describe("who goes first", () => {
+  test("no flood of polls and asks makes a message wait", async () => {
+    const { clock, limiter, enterAnswered } = await setUp();
+    enterAnswered(2000, poll);
+    enterAnswered(2000, ask);
+    const waits: number[] = [];
+    for (let second = 0; second < 130; second += 1) {
+      const asked = clock.now();
+      void limiter.enter(send).then((permit) => {
+        waits.push(clock.now() - asked);
+        permit.settle(answered);
+      });
+      await clock.advance(1000);
+    }
+    expect(waits).toEqual(Array.from({ length: 130 }, () => 0));
+    // All the while there was no room for more: but for the send that is next, the cap is used to the full.
+    expect(limiter.state().caps.requests.used).toBe(299);
+  });
+
+  test("an ask does not wait behind a minute full of polls", async () => {
+    const { clock, enterAnswered } = await setUp();
+    enterAnswered(1000, poll);
+    await clock.advance(59_000);
+    const asks = enterAnswered(30, ask);
+    await clock.advance(0);
+    expect(asks).toHaveLength(24);
+  });
+
+  test("send, ask, poll, and in order of arrival in each", async () => {
+    const { clock, limiter } = await setUp({ caps: { requests: 1, messages: 1 }, share: 1 });
+    const went: string[] = [];
+    const calls = [
+      ["poll 1", poll],
+      ["ask 1", ask],
+      ["send 1", send],
+      ["poll 2", poll],
+      ["run 2", run],
+      ["ask 2", ask],
+      ["send 3", send],
+    ] as const;
+    // One holds the only slot, so that all the others have to wait.
+    (await limiter.enter(run)).settle(answered);
+    for (const [name, call] of calls) {
+      void limiter.enter(call).then((permit) => {
+        went.push(name);
+        permit.settle(answered);
+      });
+    }
+    await clock.advance(8 * 60_000);
+    expect(went).toEqual(["send 1", "run 2", "send 3", "ask 1", "ask 2", "poll 1", "poll 2"]);
+  });
+
+  test("a send that waits for the messages cap holds up neither runs nor polls", async () => {
+    const { clock, enter, enterAnswered } = await setUp();
+    enterAnswered(20, send);
+    await clock.advance(0);
+    const behind = [enter(run), enter(poll)];
+    await clock.advance(0);
+    for (const note of behind) expect(permitOf(note)).toBeDefined();
+  });
+});
+
+describe("slots", () => {
+  test("are held until 60 s after the call's end, and 30 s more when nobody knows what became of it", async () => {
+    const { clock, limiter, enter } = await setUp({ caps: { requests: 3, messages: 1 }, share: 1 });
+    const [first, second, third] = [enter(run), enter(run), enter(run)];
+    await clock.advance(100_000);
+    expect(limiter.state().caps.requests.used).toBe(3);
+    permitOf(first).settle(answered);
+    permitOf(second).settle({ type: "unknown" });
+    await clock.advance(59_999);
+    expect(limiter.state().caps.requests.used).toBe(3);
+    await clock.advance(1);
+    expect(limiter.state().caps.requests.used).toBe(2);
+    await clock.advance(29_999);
+    expect(limiter.state().caps.requests.used).toBe(2);
+    await clock.advance(1);
+    expect(limiter.state().caps.requests.used).toBe(1);
+    permitOf(third).settle(answered);
+    permitOf(third).settle(answered);
+    await clock.advance(60_000);
+    expect(limiter.state().caps.requests.used).toBe(0);
+  });
+
+  test("a clock set back keeps nobody waiting for longer", async () => {
+    const { clock, limiter } = await setUp({ caps: { requests: 1, messages: 1 }, share: 1 });
+    let setBack = 0;
+    const wall = { ...clock, now: () => clock.now() - setBack };
+    const own = await setUp({ caps: { requests: 1, messages: 1 }, share: 1, clock: wall }, false);
+    (await own.limiter.enter(run)).settle(answered);
+    setBack = 3_600_000;
+    let went = false;
+    void own.limiter.enter(run).then(() => {
+      went = true;
+    });
+    await clock.advance(60_001);
+    expect(went).toBe(true);
+    expect(limiter.state().caps.requests.used).toBe(0);
+  });
+});
+
+describe("giving up", () => {
+  test("leaves the line, its listener and the timer behind", async () => {
+    const { clock, limiter } = await setUp({ caps: { requests: 1, messages: 1 }, share: 1 });
+    (await limiter.enter(run)).settle(answered);
+    const controller = new AbortController();
+    const { signal } = controller;
+    const given = Promise.allSettled([poll, ask, send].map((call) => limiter.enter({ ...call, signal })));
+    await clock.advance(1000);
+    expect(clock.pending()).toBe(1);
+    const { caps } = limiter.state();
+    expect([caps.messages.waiting, caps.requests.waiting]).toEqual([
+      { send: 1, ask: 0, poll: 0 },
+      { send: 0, ask: 1, poll: 1 },
+    ]);
+    const reason = new Error("enough");
+    controller.abort(reason);
+    expect((await given).map((each) => each.status === "rejected" && each.reason)).toEqual([reason, reason, reason]);
+    expect(limiter.state().caps.requests.waiting).toEqual({ send: 0, ask: 0, poll: 0 });
+    expect(clock.pending()).toBe(0);
+    // Those behind go on.
+    await clock.advance(60_000);
+    (await limiter.enter(run)).settle(answered);
+  });
+
+  test("before it began: rejected at once, and no slot is taken", async () => {
+    const { limiter } = await setUp();
+    await expect(limiter.enter({ ...send, signal: AbortSignal.abort("no") })).rejects.toBe("no");
+    expect(limiter.state().caps.requests.used).toBe(0);
+  });
+
+  test("after it went: changes nothing", async () => {
+    const { limiter } = await setUp();
+    const controller = new AbortController();
+    const permit = await limiter.enter({ ...send, signal: controller.signal });
+    controller.abort();
+    expect(limiter.state().caps.messages.used).toBe(1);
+    permit.settle(answered);
+  });
+});
+
+describe("a 429 of a cap", () => {
+  test("holds that cap for as long as the header says; the other goes on", async () => {
+    const { clock, limiter, enter, settleOne } = await setUp();
+    await settleOne(send, rateLimited({ retryAfterMs: 20_000 }));
+    const [message, request] = [enter(send), enter(run)];
+    await clock.advance(19_999);
+    expect(message.got).toBeNull();
+    expect(permitOf(request)).toBeDefined();
+    expect(limiter.state().caps.messages.heldUntil).toBe(clock.now() + 1);
+    expect(limiter.state().caps.requests.heldUntil).toBeNull();
+    await clock.advance(1);
+    expect(permitOf(message)).toBeDefined();
+    expect(limiter.state().caps.messages.heldUntil).toBeNull();
+  });
+
+  test("of which we do not know which cap: holds both, for a minute without a header", async () => {
+    const { clock, limiter, enter, settleOne } = await setUp();
+    await settleOne(send, rateLimited({ cap: null }));
+    const notes = [enter(send), enter(run), enter(ask), enter(poll)];
+    await clock.advance(59_999);
+    expect(notes.map(({ got }) => got)).toEqual([null, null, null, null]);
+    expect(Object.values(limiter.state().caps).map(({ heldUntil }) => heldUntil)).toEqual([clock.now() + 1, clock.now() + 1]);
+    await clock.advance(1);
+    for (const note of notes) expect(permitOf(note)).toBeDefined();
+  });
+
+  test("again and again: twice as long each time up to 5 minutes; an answer ends the growth", async () => {
+    const { clock, limiter, settleOne } = await setUp();
+    const holds: number[] = [];
+    const refuse = async (retryAfterMs: number | null) => {
+      await settleOne(send, rateLimited({ retryAfterMs }));
+      const wait = (limiter.state().caps.messages.heldUntil ?? Number.NaN) - clock.now();
+      holds.push(wait / 1000);
+      await clock.advance(wait);
+    };
+    for (const seconds of [60, 60, null, 60, 600, 10]) await refuse(seconds && seconds * 1000);
+    await settleOne(send, answered);
+    await refuse(null);
+    await settleOne(send, answered);
+    // A header that cannot be meant: no hammering, and not for ever.
+    await refuse(0);
+    await settleOne(send, answered);
+    await refuse(1e15);
+    expect(holds).toEqual([60, 120, 240, 300, 600, 300, 60, 1, 3600]);
+  });
+
+  test("several at once are one; the answers to calls that were under way end no growth", async () => {
+    const { clock, limiter, enter, settleOne } = await setUp();
+    const notes = Array.from({ length: 8 }, () => enter(send));
+    await clock.advance(0);
+    for (const note of notes.slice(0, 7)) permitOf(note).settle(rateLimited());
+    expect(limiter.state().caps.messages.heldUntil).toBe(clock.now() + 60_000);
+    await clock.advance(60_000);
+    permitOf(notes[7] as (typeof notes)[0]).settle(answered);
+    await settleOne(send, rateLimited());
+    expect(limiter.state().caps.messages.heldUntil).toBe(clock.now() + 120_000);
+  });
+
+  test("a smaller limit than the plan's is kept to from then on, by share, and shown; resume forgets it", async () => {
+    const { clock, limiter, enterAnswered, settleOne } = await setUp({ plan: "enterprise", share: 0.5 });
+    await settleOne(send, rateLimited({ limit: 60 }));
+    expect(limiter.state().caps.messages).toMatchObject({ planned: 300, granted: 60, limit: 30 });
+    expect(limiter.state().caps.requests).toMatchObject({ planned: 1200, granted: 1200, limit: 600 });
+    await clock.advance(60_000);
+    const times = enterAnswered(200, send);
+    await clock.advance(59_999);
+    expect(times).toHaveLength(30);
+    await settleOne(run, rateLimited({ cap: "requests", limit: 4000 }));
+    expect(limiter.state().caps.requests.limit).toBe(600);
+    limiter.resume();
+    expect(limiter.state().caps.messages).toMatchObject({ planned: 300, granted: 300, limit: 150 });
+  });
+
+  test("limits that are none change nothing", async () => {
+    const { limiter, settleOne } = await setUp();
+    await settleOne(run, rateLimited({ cap: "requests", limit: 0 }));
+    expect(limiter.state().caps.requests.limit).toBe(300);
+  });
+});
+
+test("other settings: other limits, and what was used stays used", async () => {
+  const { clock, limiter, enter, enterAnswered } = await setUp({ plan: "escala", share: 0.5 });
+  enterAnswered(150, run);
+  await clock.advance(0);
+  const waiting = enter(run);
+  await clock.advance(0);
+  expect(waiting.got).toBeNull();
+  limiter.retune({ plan: "escala", share: 0.6 });
+  await clock.advance(0);
+  expect(permitOf(waiting)).toBeDefined();
+  expect(limiter.state().caps.requests).toMatchObject({ limit: 180, used: 151 });
+  limiter.retune({ plan: "escala", share: 0.1 });
+  const later = enter(run);
+  await clock.advance(59_999);
+  expect(later.got).toBeNull();
+  await clock.advance(1);
+  expect(permitOf(later)).toBeDefined();
+});

@@ -1,0 +1,88 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { createPace } from "../../../../src/service-api/limits/pace.ts";
+import { createSlotWindow } from "../../../../src/service-api/limits/slot-window.ts";
+import { createTimeQueue } from "../../../../src/service-api/limits/time-queue.ts";
+import { createWaitingLine } from "../../../../src/service-api/limits/waiting-line.ts";
+
+test("a waiting line agrees with an array, whoever leaves", () => {
+  type Move = { leave: number } | "join" | "first";
+  const move: fc.Arbitrary<Move> = fc.oneof(
+    fc.constantFrom<Move>("join", "first"),
+    fc.nat(20).map((leave): Move => ({ leave })),
+  );
+  fc.assert(
+    fc.property(fc.array(move, { maxLength: 200 }), (moves) => {
+      const line = createWaitingLine<number>();
+      let model: number[] = [];
+      const leavers: (() => void)[] = [];
+      for (const step of moves) {
+        if (step === "join") {
+          model.push(leavers.length);
+          leavers.push(line.join(leavers.length));
+        } else {
+          const gone = step === "first" ? model[0] : step.leave;
+          if (gone !== undefined) leavers[gone]?.();
+          model = model.filter((item) => item !== gone);
+        }
+        expect([line.first(), line.size()]).toEqual([model[0] ?? null, model.length]);
+      }
+    }),
+  );
+});
+
+test("a queue of times agrees with an array", () => {
+  fc.assert(
+    fc.property(fc.array(fc.record({ push: fc.boolean(), by: fc.nat(50) }), { maxLength: 300 }), (steps) => {
+      const queue = createTimeQueue();
+      let model: number[] = [];
+      let pushed = 0;
+      let now = 0;
+      for (const { push, by } of steps) {
+        if (push) {
+          pushed = Math.max(pushed, now) + by;
+          queue.push(pushed);
+          model.push(pushed);
+        } else {
+          now += by;
+          queue.dropUntil(now);
+          model = model.filter((at) => at > now);
+        }
+        expect([queue.first(), queue.size()]).toEqual([model[0] ?? Number.POSITIVE_INFINITY, model.length]);
+      }
+    }),
+  );
+});
+
+test("a window whose limit shrank has nothing free until enough came back", () => {
+  const window = createSlotWindow(3);
+  for (const at of [100, 200]) {
+    window.take();
+    window.giveBack(at, false);
+  }
+  window.take();
+  expect([window.used(0), window.freeAt(0)]).toEqual([3, 100]);
+  window.setLimit(1);
+  expect([window.freeAt(100), window.freeAt(200), window.used(200)]).toEqual([200, Number.POSITIVE_INFINITY, 1]);
+  window.giveBack(260, true);
+  expect([window.freeAt(200), window.freeAt(260)]).toEqual([260, 260]);
+});
+
+test("a pace: a sixth at once, then even, never more than that, and a long rest saves up no more", () => {
+  fc.assert(
+    fc.property(fc.integer({ min: 1, max: 1200 }), fc.nat(3_600_000), (perMinute, rest) => {
+      const pace = createPace(perMinute);
+      let now = rest;
+      let taken = 0;
+      const burst = Math.ceil(perMinute / 6);
+      for (; pace.readyAt() <= now; taken += 1) pace.take(now);
+      expect(taken).toBe(burst);
+      for (; taken < burst + perMinute; taken += 1) {
+        now = pace.readyAt();
+        pace.take(now);
+        expect(taken + 1).toBeLessThanOrEqual(burst + (perMinute * (now - rest)) / 60_000 + 1e-3);
+      }
+      expect(now - rest).toBe(60_000);
+    }),
+  );
+});

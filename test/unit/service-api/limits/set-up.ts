@@ -1,0 +1,74 @@
+import { expect } from "vitest";
+import type { CallOutcome, CallRequest, Permit } from "../../../../src/service-api/admission.ts";
+import { createLimiter, type LimiterOptions } from "../../../../src/service-api/limits/limiter.ts";
+import { ServiceError } from "../../../../src/service-api/service-error.ts";
+import { createManualClock } from "../../../harness/manual-clock.ts";
+
+export const answered: CallOutcome = { type: "answered" };
+export const send: CallRequest = { cap: "messages", priority: "send" };
+export const run: CallRequest = { cap: "requests", priority: "send" };
+export const ask: CallRequest = { cap: "requests", priority: "ask" };
+export const poll: CallRequest = { cap: "requests", priority: "poll" };
+
+export type Asked = { at: number; permit: Permit } | { error: unknown };
+
+/** A limiter on a clock that stands still, whose key is proven good unless said; its time of proof is over. */
+export async function setUp(options: Partial<LimiterOptions> = {}, isProven = true) {
+  const clock = createManualClock();
+  const limiter = createLimiter({ plan: "escala", share: 1, clock, ...options } as LimiterOptions);
+  if (isProven) {
+    (await limiter.enter(ask)).settle(answered);
+    await clock.advance(60_000);
+  }
+  const start = clock.now();
+
+  /** Asks, and notes what becomes of it; `at` in ms since the set-up. */
+  function enter(call: CallRequest): { got: Asked | null } {
+    const note: { got: Asked | null } = { got: null };
+    limiter.enter(call).then(
+      (permit) => {
+        note.got = { at: clock.now() - start, permit };
+      },
+      (error: unknown) => {
+        note.got = { error };
+      },
+    );
+    return note;
+  }
+
+  /** Calls that are answered the moment they go; gives the times at which they went, as far as they did. */
+  function enterAnswered(count: number, call: CallRequest): number[] {
+    const times: number[] = [];
+    for (let n = 0; n < count; n += 1) {
+      void limiter.enter(call).then((permit) => {
+        times.push(clock.now() - start);
+        permit.settle(answered);
+      });
+    }
+    return times;
+  }
+
+  /** One call that goes at once and ends so. */
+  async function settleOne(call: CallRequest, outcome: CallOutcome): Promise<void> {
+    const note = enter(call);
+    await clock.advance(0);
+    permitOf(note).settle(outcome);
+    await clock.advance(0);
+  }
+
+  return { clock, limiter, enter, enterAnswered, settleOne };
+}
+
+export function permitOf(note: { got: Asked | null }): Permit {
+  if (note.got === null || !("permit" in note.got)) throw new Error(`was not let go: ${String(note.got?.error)}`);
+  return note.got.permit;
+}
+
+/** The kind of the error that a call was turned away with. */
+export function refusalOf(note: { got: Asked | null }): string {
+  if (note.got === null || !("error" in note.got)) throw new Error("was not turned away");
+  const { error } = note.got;
+  expect(error).toBeInstanceOf(ServiceError);
+  expect(error).toMatchObject({ local: true, outcome: "not-done", status: null });
+  return (error as ServiceError).kind;
+}
