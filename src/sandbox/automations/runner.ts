@@ -55,7 +55,7 @@ export function createRunner({ world, clock, ids, messaging, publisher, limits, 
     else publisher.automationFailed(run.account, run.id, error);
   };
   const goOn = (run: RunRecord, waitMs = 0): void => {
-    const ms = (betweenStepsMs + waitMs) / speed;
+    const ms = Math.round((betweenStepsMs + waitMs) / speed);
     run.messageId = null;
     run.nextAt = clock.now() + ms;
     world.runs.put(run);
