@@ -17,7 +17,10 @@ export interface Limits {
   usage(account: AccountRecord): Usage;
   /** The usage as the settings page shows it: up to half a minute late. */
   shownUsage(account: AccountRecord): Usage;
-  /** Requests to the API in the busiest 60 s so far, and in the last 60 s; counted on arrival, refused ones apart. */
+  /**
+   * Requests to the API in the busiest sliding 60 s so far, and in the last 60 s, counted on arrival. Apart from them
+   * `refused`: all those that `admit` did not let in.
+   */
   perMinute(account: string): {
     readonly requests: { readonly last: number; readonly peak: number };
     readonly messages: { readonly last: number; readonly peak: number };
