@@ -11,12 +11,13 @@ export function createPhones(random: Random): () => string {
  * Makes wamids like those seen in the field (FACTS.md, "The domain"): `wamid.` and base64, 58 to 62
  * characters, padded or not, the recipient's phone number readable once decoded. Every part of the
  * shape beyond that is the sandbox's choice: to the relay a wamid is opaque. Unique within one maker,
- * and the same again from the same seed. `phone` is 6 to 15 digits (E.164), without the plus.
+ * and the same again from the same seed. `phone` is 5 to 15 digits (E.164; the shortest `to` that the
+ * service takes has 5), without the plus.
  */
 export function createWamids(random: Random): (phone: string) => Wamid {
   let made = 0;
   return (phone) => {
-    if (!/^\d{6,15}$/.test(phone)) throw new RangeError("a phone number is 6 to 15 digits");
+    if (!/^\d{5,15}$/.test(phone)) throw new RangeError("a phone number is 5 to 15 digits");
     // Framing takes 10 bytes; 39 to 42 bytes in all make 52 to 56 characters of base64.
     const length = Math.min(32 - phone.length, Math.max(18, 29 - phone.length));
     // The counter keeps them unique; the random half keeps neighbours from looking alike.
@@ -43,5 +44,5 @@ export function phoneInWamid(wamid: string): string | null {
   const bytes = Buffer.from(wamid.slice("wamid.".length), "base64");
   const length = bytes[2] ?? 0;
   const phone = bytes.subarray(3, 3 + length).toString("latin1");
-  return bytes[0] === 0x1c && /^\d{6,15}$/.test(phone) ? phone : null;
+  return bytes[0] === 0x1c && /^\d{5,15}$/.test(phone) ? phone : null;
 }

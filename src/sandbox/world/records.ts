@@ -128,6 +128,10 @@ export interface MessageRecord extends Owned {
   status: MessageStatus;
   errorCode?: string | number;
   statusAt: number;
+  /** When it first was known to have reached the phone; not there before. */
+  deliveredAt?: number;
+  /** When it was first read; not there before. */
+  readAt?: number;
   /** What is still to come, soonest first. */
   future: FutureStep[];
 }
@@ -137,9 +141,13 @@ export interface CampaignRecord extends Owned {
   readonly templateId: string;
   /** Recipients. */
   readonly total: number;
-  /** Recipients not sent to yet; phones are made from `firstPhone` on when `phones` is null. */
+  readonly perSecond: number;
+  /** Recipients not sent to yet; null: `total` strangers, whose phones are counted up from `firstPhone`. */
   phones: string[] | null;
+  readonly firstPhone: string | null;
+  /** Recipients tried so far, those the service or the provider refused included. */
   sent: number;
+  /** Messages that reached the phone. */
   deliveries: number;
   reads: number;
   replies: number;

@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { createRandom } from "../../../src/sandbox/random.ts";
 import { createPhones, createWamids, phoneInWamid } from "../../../src/sandbox/wamids.ts";
 
-const phones = fc.stringMatching(/^[1-9]\d{5,14}$/);
+const phones = fc.stringMatching(/^[1-9]\d{4,14}$/);
 
 test("a wamid is 58 to 62 characters of base64 that contain the recipient's phone number", () => {
   fc.assert(

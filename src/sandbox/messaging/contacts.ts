@@ -1,0 +1,69 @@
+import type { Clock } from "../../event/clock.ts";
+import type { ContactRecord, ConversationRecord } from "../world/records.ts";
+import type { World } from "../world/world.ts";
+import { contactLimitReached } from "./refusals.ts";
+
+export interface ContactFacts {
+  readonly name?: string;
+  readonly attributes?: Readonly<Record<string, string>>;
+}
+
+export interface Contact {
+  readonly contact: ContactRecord;
+  readonly conversation: ConversationRecord;
+}
+
+/** Contacts, each with its one conversation. Phones as `parsePhone` gives them. */
+export interface Contacts {
+  find(account: string, phone: string): Contact | null;
+  /** 402 when the account may not have one more. */
+  admitOne(account: string): void;
+  /** Whatever the limit says. */
+  create(account: string, phone: string, facts?: ContactFacts): Contact;
+  /** The sandbox's choice: what is not given stays, attributes are added to those there are. */
+  update(contact: ContactRecord, facts: ContactFacts): void;
+}
+
+export function createContacts({ world, clock, ids }: { world: World; clock: Clock; ids: () => string }): Contacts {
+  return {
+    find(account, phone) {
+      const contact = world.contacts.find(account, phone);
+      return contact === undefined ? null : { contact, conversation: conversationOf(world, contact) };
+    },
+    admitOne(account) {
+      const record = world.accounts.get(account);
+      const limit = record?.contactLimit ?? null;
+      const used = world.contacts.list(account).length;
+      if (record !== undefined && limit !== null && used >= limit) throw contactLimitReached(record, limit, used);
+    },
+    create(account, phone, { name, attributes } = {}) {
+      const owned = { account, createdAt: clock.now() };
+      const id = ids();
+      const conversationId = ids();
+      const contact: ContactRecord = { ...owned, id, phone, name: name ?? null, attributes: { ...attributes }, conversationId };
+      const conversation: ConversationRecord = {
+        ...owned,
+        id: conversationId,
+        contactId: id,
+        customerWroteAt: null,
+        humanRepliedAt: null,
+        runId: null,
+      };
+      world.contacts.put(contact);
+      world.conversations.put(conversation);
+      return { contact, conversation };
+    },
+    update(contact, { name, attributes }) {
+      if (name === undefined && attributes === undefined) return;
+      contact.name = name ?? contact.name;
+      contact.attributes = { ...contact.attributes, ...attributes };
+      world.contacts.put(contact);
+    },
+  };
+}
+
+function conversationOf(world: World, contact: ContactRecord): ConversationRecord {
+  const conversation = world.conversations.get(contact.conversationId);
+  if (conversation === undefined) throw new Error(`contact ${contact.id} has lost its conversation`);
+  return conversation;
+}

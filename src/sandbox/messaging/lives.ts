@@ -1,0 +1,63 @@
+import type { Clock } from "../../event/clock.ts";
+import type { MessageStatus } from "../../event/statuses.ts";
+import type { CampaignTotals } from "../campaigns/totals.ts";
+import type { Publisher } from "../events/port.ts";
+import type { FutureStep, MessageRecord } from "../world/records.ts";
+import type { World } from "../world/world.ts";
+import { fateOf } from "./numbers.ts";
+import { becomes, takesOver } from "./status-moves.ts";
+
+/** Moves messages through what their `future` holds; the only place that changes a status. */
+export interface Lives {
+  /** Plans the next step of a message, if there is one. */
+  follow(message: MessageRecord): void;
+  /** Moves it now, backwards too; the rest of its life is called off. */
+  move(message: MessageRecord, status: MessageStatus, errorCode?: string | number): void;
+}
+
+interface Parts {
+  readonly world: World;
+  readonly clock: Clock;
+  readonly publisher: Publisher;
+  readonly totals: CampaignTotals;
+}
+
+export function createLives({ world, clock, publisher, totals }: Parts): Lives {
+  const change = (message: MessageRecord, { status, errorCode }: Omit<FutureStep, "at">): void => {
+    const before = { ...message };
+    becomes(message, clock.now(), status, errorCode);
+    totals.moved(message, before);
+  };
+  const publish = (message: MessageRecord): void => {
+    const { reports = 1 } = fateOf(message.phone);
+    for (let report = 0; report < reports; report += 1) publisher.messageStatus(message);
+  };
+  const take = (message: MessageRecord, step: FutureStep): void => {
+    message.future.shift();
+    const isLate = !takesOver(message.status, step.status);
+    if (!isLate) change(message, step);
+    world.messages.put(message);
+    // A note that comes late is reported as what it says; the record knows better.
+    publish(isLate ? { ...message, status: step.status } : message);
+  };
+  const follow = (message: MessageRecord): void => {
+    const step = message.future[0];
+    if (step === undefined) return;
+    clock.after(Math.max(0, step.at - clock.now()), () => {
+      // Called off meanwhile.
+      if (message.future[0] !== step) return;
+      take(message, step);
+      follow(message);
+    });
+  };
+  return {
+    follow,
+    move(message, status, errorCode) {
+      message.future = [];
+      change(message, { status, ...(errorCode === undefined ? {} : { errorCode }) });
+      world.messages.put(message);
+      // `pending` is the answer to `POST /messages`, never an event (messaging-service-api.md, "Events").
+      if (status !== "pending") publish(message);
+    },
+  };
+}

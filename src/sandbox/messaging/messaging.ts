@@ -1,0 +1,142 @@
+import type { Clock } from "../../event/clock.ts";
+import { createCampaignTotals } from "../campaigns/totals.ts";
+import type { Publisher } from "../events/port.ts";
+import type { Random } from "../random.ts";
+import { createWamids } from "../wamids.ts";
+import type { MessageRecord } from "../world/records.ts";
+import type { World } from "../world/world.ts";
+import { type Contact, createContacts } from "./contacts.ts";
+import { planLife } from "./life-plan.ts";
+import { createLives } from "./lives.ts";
+import { requirePhone } from "./phone.ts";
+import type { Messaging, OutgoingMessage } from "./port.ts";
+import { createProvider } from "./provider.ts";
+import { conversationNotFound, messageNotFound, windowClosed } from "./refusals.ts";
+import { sendingNumber } from "./sending-number.ts";
+import { fillTemplate } from "./template-text.ts";
+import { templateToSend } from "./templates.ts";
+import { isWindowOpen } from "./window.ts";
+
+interface Parts {
+  readonly world: World;
+  readonly clock: Clock;
+  readonly ids: () => string;
+  readonly random: Random;
+  /** Divides the delays of messages' lives. */
+  readonly speed: number;
+  readonly publisher: Publisher;
+}
+
+type Content = Pick<MessageRecord, "text" | "templateId">;
+
+/** The code of a message that is moved to `failed` without one: the document has it present whenever a message failed. */
+const unnamedFailure = 131000;
+
+export function createMessaging({ world, clock, ids, random, speed, publisher }: Parts): Messaging {
+  const totals = createCampaignTotals(world);
+  const contacts = createContacts({ world, clock, ids });
+  const lives = createLives({ world, clock, publisher, totals });
+  const provider = createProvider();
+  const newWamid = createWamids(random.fork("wamids"));
+  const lifeRandom = random.fork("lives");
+
+  const accountOf = (name: string) => {
+    const account = world.accounts.get(name);
+    if (account === undefined) throw new Error(`there is no account ${name}`);
+    return account;
+  };
+  /** The text as the customer will see it; 404 or 409 when it may not be sent. */
+  const contentOf = (account: string, { text, template }: OutgoingMessage, to: Contact | null): Content => {
+    if (template !== undefined) {
+      const found = templateToSend(world, account, template.id);
+      return { text: fillTemplate(found, template.variables ?? {}, to?.contact ?? null), templateId: found.id };
+    }
+    if (to === null || !isWindowOpen(to.conversation, clock.now())) throw windowClosed();
+    return { text: text as string, templateId: null };
+  };
+  const record = (
+    { contact, conversation }: Contact,
+    about: Content & Pick<MessageRecord, "origin" | "phoneNumberId" | "status" | "campaignId">,
+  ): MessageRecord => ({
+    id: ids(),
+    account: contact.account,
+    createdAt: clock.now(),
+    wamid: newWamid(contact.phone.slice(1)),
+    contactId: contact.id,
+    conversationId: conversation.id,
+    phone: contact.phone,
+    statusAt: clock.now(),
+    future: [],
+    ...about,
+  });
+
+  const send: Messaging["send"] = (account, message, origin) => {
+    const phone = requirePhone(message.to);
+    const { phoneNumberId } = sendingNumber(accountOf(account), message.phoneNumberId);
+    const known = contacts.find(account, phone);
+    const content = contentOf(account, message, known);
+    if (known === null) contacts.admitOne(account);
+    provider.accept(account, phone);
+    // Nothing refuses it from here on: what was refused created nothing.
+    const sent = record(known ?? contacts.create(account, phone), {
+      ...content,
+      origin,
+      phoneNumberId,
+      status: "pending",
+      campaignId: message.campaignId ?? null,
+    });
+    sent.future = planLife(phone, { now: clock.now(), random: lifeRandom, speed });
+    world.messages.put(sent);
+    totals.messaged(sent);
+    lives.follow(sent);
+    return sent;
+  };
+  return {
+    send,
+    receive(account, { phone: text, name, text: body }) {
+      const phone = requirePhone(text);
+      const { numbers } = accountOf(account);
+      // A customer who writes becomes a contact whatever the limit: it "applies only" to POST /contacts and messaging.
+      const from = contacts.find(account, phone) ?? contacts.create(account, phone);
+      if (name !== undefined && from.contact.name === null) contacts.update(from.contact, { name });
+      from.conversation.customerWroteAt = clock.now();
+      world.conversations.put(from.conversation);
+      const phoneNumberId = (numbers.find(({ isConnected }) => isConnected) ?? numbers[0])?.phoneNumberId ?? "";
+      const content = { text: body, templateId: null, campaignId: null };
+      const received = record(from, { ...content, origin: "customer", phoneNumberId, status: "received" });
+      world.messages.put(received);
+      totals.replied(from.contact.id);
+      return received;
+    },
+    reply(account, conversationId, text) {
+      const conversation = world.conversations.of(account, conversationId);
+      const contact = conversation === undefined ? undefined : world.contacts.get(conversation.contactId);
+      if (conversation === undefined || contact === undefined) throw conversationNotFound();
+      const sent = send(account, { to: contact.phone, text }, "chat");
+      conversation.humanRepliedAt = clock.now();
+      world.conversations.put(conversation);
+      return sent;
+    },
+    setStatus(account, messageId, status, errorCode) {
+      const message = world.messages.of(account, messageId);
+      if (message === undefined || message.status === "received" || status === "received") throw messageNotFound();
+      lives.move(message, status, status === "failed" ? (errorCode ?? message.errorCode ?? unnamedFailure) : undefined);
+      return message;
+    },
+    contactFor(account, text, facts = {}) {
+      const phone = requirePhone(text);
+      const known = contacts.find(account, phone);
+      if (known !== null) {
+        contacts.update(known.contact, facts);
+        return { conversation: known.conversation, contactId: known.contact.id, isNew: false };
+      }
+      contacts.admitOne(account);
+      const { contact, conversation } = contacts.create(account, phone, facts);
+      return { conversation, contactId: contact.id, isNew: true };
+    },
+    resume() {
+      totals.resume();
+      for (const message of world.messages.all()) lives.follow(message);
+    },
+  };
+}

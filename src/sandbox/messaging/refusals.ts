@@ -1,0 +1,34 @@
+import { type ApiFault, limitReached, refused } from "../api/fault.ts";
+import type { AccountRecord } from "../world/records.ts";
+
+/**
+ * What the service says when it does not send (messaging-service-api.md, "Codes"). The wording is the sandbox's
+ * choice; the language, Argentine Spanish, is the document's.
+ */
+export const invalidPhone = (): ApiFault =>
+  refused(400, "El teléfono no es válido: usá el formato internacional, con + y código de país (por ejemplo, +5491122334455).");
+
+export const messageNotFound = (): ApiFault => refused(404, "No encontramos ese mensaje en tu cuenta.");
+
+export const conversationNotFound = (): ApiFault => refused(404, "No encontramos esa conversación en tu cuenta.");
+
+export const templateGone = (): ApiFault => refused(404, "La plantilla ya no existe.");
+
+export const templateNotApproved = (): ApiFault => refused(409, "La plantilla todavía no fue aprobada por el proveedor.");
+
+export const windowClosed = (): ApiFault =>
+  refused(409, "Pasaron más de 24 horas desde el último mensaje del cliente: para escribirle usá una plantilla.");
+
+export const disconnected = (): ApiFault =>
+  refused(409, "La conexión de mensajería de la cuenta está desconectada: volvé a conectarla desde la configuración.");
+
+export const noSuchNumber = (): ApiFault => refused(409, "No hay ningún número conectado con ese phoneNumberId.");
+
+export const noNumber = (): ApiFault => refused(409, "La cuenta no tiene ningún número conectado.");
+
+/** `reason` is the provider's own. */
+export const rejectedByProvider = (reason: string): ApiFault => refused(502, `El proveedor rechazó el mensaje: ${reason}`);
+
+/** `limit` contacts are there already. */
+export const contactLimitReached = (account: AccountRecord, limit: number, used: number): ApiFault =>
+  limitReached(402, `Llegaste al límite de ${limit} contactos de tu plan.`, { plan: account.plan, resource: "contacts", limit, used });
