@@ -203,6 +203,16 @@ describe("a 429 of a cap", () => {
     expect(limiter.state().caps.messages.heldUntil).toBeNull();
   });
 
+  test("those whose turn comes before the hold's end do not wait for its timer", async () => {
+    const { clock, enter, enterAnswered, settleOne } = await setUp();
+    await settleOne(send, rateLimited());
+    enter(send);
+    await clock.advance(1);
+    const polls = enterAnswered(37, poll);
+    await clock.advance(300);
+    expect(polls).toHaveLength(37);
+  });
+
   test("of which we do not know which cap: holds both, for a minute without a header", async () => {
     const { clock, limiter, enter, settleOne } = await setUp();
     await settleOne(send, rateLimited({ cap: null }));
