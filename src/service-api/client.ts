@@ -2,9 +2,9 @@ import { Pool } from "undici";
 import type { Clock } from "../event/clock.ts";
 import type { Secret } from "../event/secret.ts";
 import type { Admission } from "./admission.ts";
-import { type Calling, type CallOptions, type CallReport, call, endWaits } from "./call.ts";
+import { type Calling, type CallOptions, type CallReport, call, endWaits, type ServiceRequest } from "./call.ts";
 import { type ContactWalk, walkContacts } from "./contact-walk.ts";
-import { endpoints } from "./endpoints.ts";
+import { type Endpoint, endpoints } from "./endpoints.ts";
 import { defaultRetry, type RetrySettings } from "./retry.ts";
 import type {
   Account,
@@ -111,28 +111,38 @@ export function createServiceClient(settings: ServiceClientSettings): ServiceCli
     isClosed: () => isClosed,
   };
 
+  const underWay = new Set<Promise<unknown>>();
+  function run<T>(endpoint: Endpoint<T>, request: ServiceRequest, options: CallOptions | undefined): Promise<T> {
+    const running = call(calling, endpoint, request, options);
+    const forget = () => void underWay.delete(running);
+    underWay.add(running);
+    running.then(forget, forget);
+    return running;
+  }
+
   const listContacts: ServiceClient["listContacts"] = ({ limit, after } = {}, options) =>
-    call(calling, endpoints.listContacts, { path: `/contacts${queryOf({ limit, after })}` }, options);
+    run(endpoints.listContacts, { path: `/contacts${queryOf({ limit, after })}` }, options);
 
   return {
-    sendMessage: (body, options) => call(calling, endpoints.sendMessage, { path: "/messages", body }, options),
-    getMessage: async (id, options) => call(calling, endpoints.getMessage, { path: `/messages/${pathPart(id)}` }, options),
-    listTemplates: async (options) => (await call(calling, endpoints.listTemplates, { path: "/templates" }, options)).data,
+    sendMessage: (body, options) => run(endpoints.sendMessage, { path: "/messages", body }, options),
+    getMessage: async (id, options) => run(endpoints.getMessage, { path: `/messages/${pathPart(id)}` }, options),
+    listTemplates: async (options) => (await run(endpoints.listTemplates, { path: "/templates" }, options)).data,
     listContacts,
     contacts: ({ limit = 200, after = null } = {}, options) =>
       walkContacts((cursor) => listContacts({ limit, after: cursor }, options), after),
     findContact: async (phone, options) =>
-      (await call(calling, endpoints.findContact, { path: `/contacts${queryOf({ phone })}` }, options)).data[0] ?? null,
-    createContact: (body, options) => call(calling, endpoints.createContact, { path: "/contacts", body }, options),
-    listCampaigns: (options) => call(calling, endpoints.listCampaigns, { path: "/campaigns" }, options),
-    me: (options) => call(calling, endpoints.me, { path: "/me" }, options),
+      (await run(endpoints.findContact, { path: `/contacts${queryOf({ phone })}` }, options)).data[0] ?? null,
+    createContact: (body, options) => run(endpoints.createContact, { path: "/contacts", body }, options),
+    listCampaigns: (options) => run(endpoints.listCampaigns, { path: "/campaigns" }, options),
+    me: (options) => run(endpoints.me, { path: "/me" }, options),
     startRun: async (automationId, body = {}, options) =>
-      call(calling, endpoints.startRun, { path: `/automations/${pathPart(automationId)}/runs`, body }, options),
+      run(endpoints.startRun, { path: `/automations/${pathPart(automationId)}/runs`, body }, options),
     async close() {
-      if (isClosed) return;
       isClosed = true;
       endWaits(calling);
-      await dispatcher.close();
+      await Promise.allSettled(underWay);
+      // Nothing is on its way any more; undici's `close` would still wait for a connection that hangs while it is made.
+      await dispatcher.destroy();
     },
   };
 }

@@ -1,0 +1,169 @@
+import { setImmediate as turn } from "node:timers/promises";
+import { describe, expect, test } from "vitest";
+import type { ServiceClient } from "../../../../src/service-api/client.ts";
+import { refusedUnasked } from "../../../../src/service-api/service-error.ts";
+import { until } from "../../../harness/until.ts";
+import { freePort } from "../../url-destination/downstream.ts";
+import { failureOf, openClient, recordingAdmission } from "./open-client.ts";
+import { bytesOf, jsonAnswer, startScripted } from "./scripted-service.ts";
+
+// messaging-service-api.md, "Safe retries" and "Client guidance": endpoint × failure, counted on the wire.
+const upgrade = '{"error":"Usaste todo","cause":{"type":"upgrade","reason":"limit","resource":"apiCalls"}}';
+
+const again: Record<string, (client: ServiceClient) => Promise<unknown>> = {
+  "GET /messages/{id}": (client) => client.getMessage("1"),
+  "GET /templates": (client) => client.listTemplates(),
+  "GET /contacts": (client) => client.listContacts(),
+  "GET /contacts?phone": (client) => client.findContact("+5491155550000"),
+  "POST /contacts": (client) => client.createContact({ phone: "+5491155550000" }),
+  "GET /campaigns": (client) => client.listCampaigns(),
+  "GET /me": (client) => client.me(),
+};
+const onlyOnce: Record<string, (client: ServiceClient) => Promise<unknown>> = {
+  "POST /messages": (client) => client.sendMessage({ to: "+5491155550000", text: "hola" }),
+  "POST /automations/{id}/runs": (client) => client.startRun("7", { phone: "+5491155550000" }),
+};
+
+interface Failure {
+  readonly answer: Buffer | "reset" | "silence";
+  /** Requests on the wire where calling twice does no more than calling once, and where it does. */
+  readonly again: number;
+  readonly onlyOnce: number;
+}
+const error = (status: number, headers = "") => bytesOf(`HTTP/1.1 ${status} Whatever${headers}`, '{"error":"No","cause":null}');
+const failures: Record<string, Failure> = {
+  "500": { answer: error(500), again: 4, onlyOnce: 1 },
+  "502 of the provider": { answer: error(502), again: 4, onlyOnce: 4 },
+  "502 of a proxy": { answer: bytesOf("HTTP/1.1 502 Bad Gateway", "<h1>"), again: 4, onlyOnce: 1 },
+  "connection reset": { answer: "reset", again: 4, onlyOnce: 1 },
+  timeout: { answer: "silence", again: 4, onlyOnce: 1 },
+  "429 of a per-minute cap": { answer: error(429, "\nretry-after: 1\nx-ratelimit-limit: 60"), again: 4, onlyOnce: 4 },
+  "429 of the monthly quota": { answer: jsonAnswer(429, upgrade), again: 1, onlyOnce: 1 },
+  "429 of a blocked address": { answer: error(429), again: 1, onlyOnce: 1 },
+  "400": { answer: error(400), again: 1, onlyOnce: 1 },
+  "401": { answer: error(401), again: 1, onlyOnce: 1 },
+  "402": { answer: jsonAnswer(402, upgrade), again: 1, onlyOnce: 1 },
+  "404": { answer: error(404), again: 1, onlyOnce: 1 },
+  "409": { answer: error(409), again: 1, onlyOnce: 1 },
+  "503": { answer: error(503), again: 1, onlyOnce: 1 },
+  malformed: { answer: bytesOf("HTTP/1.1 200 OK", "{"), again: 1, onlyOnce: 1 },
+};
+
+async function countRequests(answer: Failure["answer"], call: (client: ServiceClient) => Promise<unknown>): Promise<number> {
+  let expire = () => {};
+  const service = await startScripted((_request, _number, socket) => {
+    if (answer === "reset") socket.resetAndDestroy();
+    else if (answer === "silence") expire();
+    else return answer;
+    return undefined;
+  });
+  const { client, clock } = openClient(service.baseUrl);
+  expire = clock.expire;
+  await failureOf(call(client));
+  // A copy sent behind our back would be on its way by now.
+  for (let n = 0; n < 5; n++) await turn();
+  return service.seen.length;
+}
+
+for (const [name, failure] of Object.entries(failures)) {
+  test.each(Object.keys(again))(`${name}: %s is called ${failure.again} times`, async (endpoint) => {
+    expect(await countRequests(failure.answer, again[endpoint] as (typeof again)[string])).toBe(failure.again);
+  });
+  test.each(Object.keys(onlyOnce))(`${name}: %s is called ${failure.onlyOnce} times`, async (endpoint) => {
+    expect(await countRequests(failure.answer, onlyOnce[endpoint] as (typeof onlyOnce)[string])).toBe(failure.onlyOnce);
+  });
+}
+
+test("nobody listens: every call is tried again, for nothing was done", async () => {
+  const baseUrl = `http://127.0.0.1:${await freePort()}`;
+  for (const call of [...Object.values(again), ...Object.values(onlyOnce)]) {
+    const { client, admission } = openClient(baseUrl);
+    await failureOf(call(client));
+    expect(admission.entered).toHaveLength(4);
+  }
+});
+
+describe("between attempts", () => {
+  const receipt = jsonAnswer(201, '{"id":"1","wamid":"wamid.A","status":"pending","conversationId":"2"}');
+
+  test("a send goes through after caps and temporary refusals, with the same bytes, and waits as told", async () => {
+    const cap = error(429, "\nretry-after: 20\nx-ratelimit-limit: 60");
+    const answers = [cap, cap, error(502), receipt];
+    const service = await startScripted((_request, number) => answers[number - 1]);
+    const { client, clock, reports, admission } = openClient(service.baseUrl);
+    expect(await client.sendMessage({ to: "+5491155550000", text: "¿Qué tal?" })).toMatchObject({ id: "1" });
+    // Retry-After, then twice that, each with half of firstMs (random is 0.5) on top; then 4 s less a quarter.
+    expect(clock.waits).toEqual([20_500, 40_500, 3000]);
+    expect(new Set(service.seen.map(({ body }) => body)).size).toBe(1);
+    expect(reports.map(({ outcome }) => outcome)).toEqual(["rate-limited", "rate-limited", "rejected", "ok"]);
+    expect(admission.entered.map(({ cap, priority }) => [cap, priority])).toEqual(Array(4).fill(["messages", "send"]));
+  });
+
+  test("a refusal that is not temporary, by the setting, ends the call", async () => {
+    const service = await startScripted(() => bytesOf("HTTP/1.1 502 Bad Gateway", '{"error":"Sin medio de pago"}'));
+    const { client } = openClient(service.baseUrl, { retry: { isTemporary: (text) => !text.includes("medio de pago") } });
+    expect(await failureOf(client.sendMessage({ to: "+5491155550000", text: "x" }))).toMatchObject({ kind: "rejected" });
+    expect(service.seen).toHaveLength(1);
+  });
+
+  test("a refusal of the admission is neither sent nor tried again, and names the call", async () => {
+    const service = await startScripted(() => receipt);
+    const refusing = { ...recordingAdmission(), enter: () => Promise.reject(refusedUnasked({ kind: "quota", cause: null, until: 5 })) };
+    const { client } = openClient(service.baseUrl, { admission: refusing });
+    const refusal = await failureOf(client.startRun("7"));
+    expect(refusal).toMatchObject({
+      kind: "quota",
+      local: true,
+      outcome: "not-done",
+      status: null,
+      endpoint: "POST /automations/{id}/runs",
+    });
+    expect(refusal.message).toBe("POST /automations/{id}/runs: not asked, the monthly quota is used up");
+    expect(service.accepted).toBe(0);
+  });
+
+  test("a permit is not held while waiting", async () => {
+    const service = await startScripted((_request, number) => (number === 1 ? error(500) : jsonAnswer(200, "{}")));
+    const { client, clock, admission } = openClient(service.baseUrl);
+    clock.holdWaits();
+    const stop = new AbortController();
+    const calling = client.me({ signal: stop.signal });
+    await until("the wait", () => clock.waits.length === 1);
+    expect(admission.settled).toEqual([[{ type: "answered" }]]);
+    stop.abort("enough");
+    await expect(calling).rejects.toBe("enough");
+    expect(service.seen).toHaveLength(1);
+  });
+});
+
+describe("POST /messages is on the wire once, also where a connection is used again:", () => {
+  const receipt = jsonAnswer(201, '{"id":"1","wamid":"wamid.A","status":"pending","conversationId":"2"}');
+  const send = { to: "+5491155550000", text: "hola" };
+
+  test.each(["end", "resetAndDestroy"] as const)("the service closes it when the second send arrives (%s)", async (ending) => {
+    const service = await startScripted((_request, number, socket) => {
+      if (number === 2) socket[ending]();
+      return number === 2 ? undefined : receipt;
+    });
+    const { client } = openClient(service.baseUrl, { connections: 1 });
+    await client.sendMessage(send);
+    expect(await failureOf(client.sendMessage(send))).toMatchObject({ kind: "network", outcome: "unknown" });
+    expect(service.accepted).toBe(1);
+    // The pipe is alive, and nothing was left over in it.
+    await client.sendMessage(send);
+    expect(service.seen).toHaveLength(3);
+  });
+
+  test("the service closes it while idle: the next send goes out on a new one", async () => {
+    const service = await startScripted((_request, _number, socket) => {
+      socket.end(receipt);
+      return undefined;
+    });
+    const { client } = openClient(service.baseUrl, { connections: 1 });
+    for (let n = 1; n <= 3; n++) {
+      await client.sendMessage(send);
+      await until("the connection to be closed", () => service.open.size === 0);
+      expect(service.seen).toHaveLength(n);
+    }
+  });
+});
