@@ -1,0 +1,164 @@
+import { describe, expect, test } from "vitest";
+import { settled } from "../../../harness/manual-clock.ts";
+import { until } from "../../../harness/until.ts";
+import { failureOf, openClient, recordingAdmission } from "./open-client.ts";
+import { jsonAnswer, startScripted } from "./scripted-service.ts";
+
+const body = { to: "+5491155550000", text: "hola" };
+const me = jsonAnswer(200, '{"plan":"escala"}');
+
+/** An admission that lets nobody in until told. */
+function heldAdmission() {
+  const inner = recordingAdmission();
+  let open = () => {};
+  const opened = new Promise<void>((resolve) => {
+    open = resolve;
+  });
+  return {
+    ...inner,
+    open,
+    async enter(request: Parameters<typeof inner.enter>[0]) {
+      await Promise.race([
+        opened,
+        new Promise((_, reject) => request.signal?.addEventListener("abort", () => reject(request.signal?.reason))),
+      ]);
+      return inner.enter(request);
+    },
+  };
+}
+
+describe("an aborted signal ends a call with its reason", () => {
+  test("before it began: nothing is asked", async () => {
+    const service = await startScripted(() => me);
+    const { client, admission } = openClient(service.baseUrl);
+    const reason = new Error("enough");
+    await expect(client.me({ signal: AbortSignal.abort(reason) })).rejects.toBe(reason);
+    expect(admission.entered).toHaveLength(0);
+    expect(service.accepted).toBe(0);
+  });
+
+  test("while it waits for room: no permit is left behind", async () => {
+    const admission = heldAdmission();
+    const service = await startScripted(() => me);
+    const { client } = openClient(service.baseUrl, { admission });
+    const stop = new AbortController();
+    const calling = client.me({ signal: stop.signal });
+    stop.abort("enough");
+    await expect(calling).rejects.toBe("enough");
+    expect(admission.entered).toHaveLength(0);
+  });
+
+  test("on its way: the connection is closed, the permit settled once, as unknown", async () => {
+    const service = await startScripted(() => undefined);
+    const { client, admission, reports, clock } = openClient(service.baseUrl);
+    const stop = new AbortController();
+    const calling = client.sendMessage(body, { signal: stop.signal });
+    await until("the request", () => service.seen.length === 1);
+    stop.abort("enough");
+    await expect(calling).rejects.toBe("enough");
+    expect(admission.settled).toEqual([[{ type: "unknown" }]]);
+    expect(reports).toMatchObject([{ outcome: "aborted" }]);
+    expect(clock.deadlines()).toBe(0);
+    await until("the connection to be closed", () => service.open.size === 0);
+    expect(service.seen).toHaveLength(1);
+  });
+
+  test("while it waits for a connection: it is never sent", async () => {
+    let release = () => {};
+    const service = await startScripted((_request, _number, socket) => {
+      release = () => socket.write(me);
+      return undefined;
+    });
+    const { client, clock } = openClient(service.baseUrl, { connections: 1 });
+    const first = client.me();
+    await until("the first", () => service.seen.length === 1);
+    const stop = new AbortController();
+    const second = client.sendMessage(body, { signal: stop.signal });
+    await until("the second to wait", () => clock.deadlines() === 2);
+    stop.abort("enough");
+    await expect(second).rejects.toBe("enough");
+    release();
+    await first;
+    const third = client.me();
+    await until("the third", () => service.seen.length === 2);
+    release();
+    await third;
+    expect(service.seen.map(({ method }) => method)).toEqual(["GET", "GET"]);
+  });
+
+  test("in the middle of the answer's body", async () => {
+    const service = await startScripted(() => "HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{");
+    const { client } = openClient(service.baseUrl);
+    const stop = new AbortController();
+    const calling = client.me({ signal: stop.signal });
+    await until("the request", () => service.seen.length === 1);
+    await settled();
+    stop.abort("enough");
+    await expect(calling).rejects.toBe("enough");
+    await until("the connection to be closed", () => service.open.size === 0);
+  });
+
+  test("one signal may serve many calls, and keeps none of them", async () => {
+    const service = await startScripted(() => me);
+    const { client } = openClient(service.baseUrl);
+    const stop = new AbortController();
+    const added: string[] = [];
+    const { addEventListener, removeEventListener } = stop.signal;
+    stop.signal.addEventListener = (...args: Parameters<AbortSignal["addEventListener"]>) => {
+      added.push(args[0]);
+      addEventListener.apply(stop.signal, args);
+    };
+    stop.signal.removeEventListener = (...args: Parameters<AbortSignal["removeEventListener"]>) => {
+      added.pop();
+      removeEventListener.apply(stop.signal, args);
+    };
+    await Promise.all(Array.from({ length: 20 }, () => client.me({ signal: stop.signal })));
+    expect(added).toEqual([]);
+  });
+});
+
+describe("closing the client", () => {
+  test("lets what is on its way come to its end, and refuses further calls", async () => {
+    let release = () => {};
+    const service = await startScripted((_request, _number, socket) => {
+      release = () => socket.write(me);
+      return undefined;
+    });
+    const { client } = openClient(service.baseUrl);
+    const calling = client.me();
+    await until("the request", () => service.seen.length === 1);
+    let isClosed = false;
+    const closing = client.close().then(() => {
+      isClosed = true;
+    });
+    expect(await failureOf(client.sendMessage(body))).toMatchObject({ kind: "network", outcome: "not-done", failure: { code: "closed" } });
+    await settled();
+    expect(isClosed).toBe(false);
+    release();
+    expect(await calling).toEqual({ plan: "escala" });
+    await closing;
+    await until("the connection to be closed", () => service.open.size === 0);
+  });
+
+  test("ends the wait for the next attempt with what the last one brought, and the wait for room", async () => {
+    const service = await startScripted(() => jsonAnswer(500, '{"error":"Uy"}'));
+    const { client, clock } = openClient(service.baseUrl);
+    clock.holdWaits();
+    const failing = failureOf(client.me());
+    await until("the wait", () => clock.waits.length === 1);
+    const admission = heldAdmission();
+    const held = openClient(service.baseUrl, { admission });
+    const waiting = failureOf(held.client.me());
+    await settled();
+    await Promise.all([client.close(), held.client.close()]);
+    expect(await failing).toMatchObject({ kind: "unexpected", text: "Uy" });
+    expect(await waiting).toMatchObject({ kind: "network", failure: { code: "closed" }, outcome: "not-done" });
+    expect(service.seen).toHaveLength(1);
+  });
+
+  test("twice, and without a call ever made", async () => {
+    const { client } = openClient("http://127.0.0.1:9");
+    await Promise.all([client.close(), client.close()]);
+    await client.close();
+  });
+});

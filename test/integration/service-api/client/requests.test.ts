@@ -1,0 +1,119 @@
+import { expect, test } from "vitest";
+import { Secret } from "../../../../src/event/secret.ts";
+import { createServiceClient } from "../../../../src/service-api/client.ts";
+import { apiKey, openClient } from "./open-client.ts";
+import { jsonAnswer, startScripted } from "./scripted-service.ts";
+
+const id = "0198f1aa-0000-8000-8000-00000000000a";
+
+/** What the service answers, by method and path; fields that nobody has told us about among them. */
+const answers: Record<string, string> = {
+  "POST /messages": `{"id":"${id}","wamid":"wamid.HBgN","status":"pending","conversationId":"c","precio":0.1}`,
+  [`GET /messages/${id}`]: `{"id":"${id}","wamid":"wamid.HBgN","status":"failed","conversationId":"c","errorCode":131026,"intentos":[1,{"a":null}]}`,
+  "GET /templates": `{"data":[{"id":"t","name":"Aviso","metaName":"aviso_1","language":"es_AR","category":"UTILITY","wabaId":"1","variables":[{"name":"nombre","label":"Nombre","ejemplo":"Ana"}],"pie":"x"}]}`,
+  "GET /contacts": `{"data":[{"id":"k","phone":"+54"}],"next":null,"total":1}`,
+  "POST /contacts": `{"id":"k","nuevo":true}`,
+  "GET /campaigns": `{"data":[{"entregas":3}]}`,
+  "GET /me": `{"cuenta":"Ñandú","plan":{"id":"escala"}}`,
+  "POST /automations/a%2Fb/runs": `{"runId":"${id}","estado":"en curso"}`,
+};
+
+const startAnswering = (root: string) =>
+  startScripted(({ method, path }) => {
+    const answer = path.startsWith(root) ? answers[`${method} ${path.slice(root.length).split("?")[0]}`] : undefined;
+    return answer === undefined ? jsonAnswer(404, '{"error":"No existe"}') : jsonAnswer(method === "POST" ? 201 : 200, answer);
+  });
+
+test("each endpoint: what is asked, and what comes back untouched", async () => {
+  const service = await startAnswering("/api/v1");
+  const { client, reports, admission } = openClient(service.baseUrl);
+  const answer = (name: string) => JSON.parse(answers[name] as string) as Record<string, unknown>;
+  const send = { to: "+5491155550000", template: { id, variables: { nombre: "Ñata" } }, phoneNumberId: "77" };
+
+  expect(await client.sendMessage(send)).toEqual(answer("POST /messages"));
+  expect(await client.getMessage(id, { priority: "poll" })).toEqual(answer(`GET /messages/${id}`));
+  expect(await client.listTemplates()).toEqual(answer("GET /templates")["data"]);
+  expect(await client.listContacts({ limit: 7, after: id })).toEqual(answer("GET /contacts"));
+  expect(await client.listContacts()).toEqual(answer("GET /contacts"));
+  expect(await client.createContact({ phone: "+54911", nombre: "Ana" })).toEqual(answer("POST /contacts"));
+  expect(await client.listCampaigns()).toEqual(answer("GET /campaigns")["data"]);
+  expect(await client.me()).toEqual(answer("GET /me"));
+  expect(await client.startRun("a/b", { phone: "+54911", data: { pedido: "12" } })).toEqual(answer("POST /automations/a%2Fb/runs"));
+
+  expect(service.seen.map(({ method, path, body }) => [method, path, body === "" ? null : (JSON.parse(body) as unknown)])).toEqual([
+    ["POST", "/api/v1/messages", send],
+    ["GET", `/api/v1/messages/${id}`, null],
+    ["GET", "/api/v1/templates", null],
+    ["GET", `/api/v1/contacts?limit=7&after=${id}`, null],
+    ["GET", "/api/v1/contacts", null],
+    ["POST", "/api/v1/contacts", { phone: "+54911", nombre: "Ana" }],
+    ["GET", "/api/v1/campaigns", null],
+    ["GET", "/api/v1/me", null],
+    ["POST", "/api/v1/automations/a%2Fb/runs", { phone: "+54911", data: { pedido: "12" } }],
+  ]);
+  for (const { method, headers } of service.seen) {
+    expect(headers["authorization"]).toBe(`Bearer ${apiKey}`);
+    expect(headers["content-type"]).toBe(method === "POST" ? "application/json" : undefined);
+  }
+  expect(reports.map(({ endpoint, outcome }) => `${endpoint} ${outcome}`)).toEqual([
+    "POST /messages ok",
+    "GET /messages/{id} ok",
+    "GET /templates ok",
+    "GET /contacts ok",
+    "GET /contacts ok",
+    "POST /contacts ok",
+    "GET /campaigns ok",
+    "GET /me ok",
+    "POST /automations/{id}/runs ok",
+  ]);
+  expect(admission.entered.map(({ cap, priority }) => `${cap} ${priority}`)).toEqual([
+    "messages send",
+    "requests poll",
+    ...Array<string>(6).fill("requests ask"),
+    "requests send",
+  ]);
+  expect(admission.settled).toEqual(Array(9).fill([{ type: "answered" }]));
+});
+
+test("a base URL may have a path and slashes at its end", async () => {
+  const service = await startAnswering("/servicio/ar/api/v1");
+  for (const end of ["/servicio/ar", "/servicio/ar/", "/servicio/ar//"]) {
+    expect(await openClient(`${service.baseUrl}${end}`).client.me()).toMatchObject({ cuenta: "Ñandú" });
+  }
+});
+
+test("what the document does not show is taken as it comes: campaigns bare or in data, a created contact in any shape or none", async () => {
+  const bodies = ['[{"id":1},{}]', '{"data":[],"x":1}', "", "[7]", "null"];
+  const service = await startScripted((_request, number) => jsonAnswer(200, bodies[number - 1] ?? ""));
+  const { client } = openClient(service.baseUrl);
+  expect(await client.listCampaigns()).toEqual([{ id: 1 }, {}]);
+  expect(await client.listCampaigns()).toEqual([]);
+  expect(await client.createContact({ phone: "+54911" })).toBeNull();
+  expect(await client.createContact({ phone: "+54911" })).toEqual([7]);
+  expect(await client.createContact({ phone: "+54911" })).toBeNull();
+});
+
+test("an id that would ask for another path is refused before anything is sent", async () => {
+  const service = await startAnswering("/api/v1");
+  const { client, admission } = openClient(service.baseUrl);
+  for (const bad of ["", ".", ".."]) {
+    await expect(client.getMessage(bad)).rejects.toThrow(TypeError);
+    await expect(client.startRun(bad)).rejects.toThrow(TypeError);
+  }
+  await client.getMessage("../me?x#y").catch(() => {});
+  expect(service.seen.map(({ path }) => path)).toEqual(["/api/v1/messages/..%2Fme%3Fx%23y"]);
+  expect(admission.entered).toHaveLength(1);
+});
+
+test("a key that no header carries is refused, without being told", () => {
+  const settings = {
+    baseUrl: "http://127.0.0.1:9",
+    admission: { enter: () => Promise.reject(new Error("never")) },
+    clock: { now: () => 0, after: () => () => {} },
+  };
+  for (const key of ["sk_live\r\nx: y", "clave secreta", "ñ", ""]) {
+    expect(() => createServiceClient({ ...settings, apiKey: new Secret(key) })).toThrow(
+      /^apiKey is empty or holds characters that no header carries$/,
+    );
+  }
+});
