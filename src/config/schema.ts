@@ -6,6 +6,7 @@ import { signatureSettingsSchema } from "../event/signature-settings.ts";
 import { fieldsSchema } from "../event/subject.ts";
 import { durationSchema, sizeSchema } from "../event/units.ts";
 import { routingSchema, trackingSchema } from "../route/settings.ts";
+import { apiKeySchema, baseUrlSchema } from "../service-api/settings.ts";
 
 const name = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, "is not a name (letters, digits, . _ -, at most 64)");
 
@@ -51,8 +52,8 @@ export const tokenSchema = z.strictObject({ name, token: secretSchema, scopes: z
 const controlSchema = z.strictObject({ tokens: z.array(tokenSchema).default([]) });
 
 const accountSchema = z.strictObject({
-  baseUrl: z.url({ protocol: /^https?$/ }).optional(),
-  apiKey: secretSchema.optional(),
+  baseUrl: baseUrlSchema.optional(),
+  apiKey: apiKeySchema.optional(),
   plan: z.enum(["escala", "enterprise"]).default("escala"),
   /** Share of the account's per-minute caps that the relay may use. */
   share: z.number().gt(0).max(1).default(0.5),
@@ -122,4 +123,5 @@ export const settingsSchema = z.strictObject({
 export type Settings = z.infer<typeof settingsSchema>;
 export type SourceSettings = Settings["sources"][string];
 export type RouteSettings = Settings["routes"][number];
+export type AccountSettings = Settings["accounts"][string];
 export type TokenSettings = Settings["control"]["tokens"][number];

@@ -1,7 +1,7 @@
 import isSafePattern from "safe-regex2";
 import { pathText } from "./fault.ts";
-import { isPrivateHost } from "./private-address.ts";
-import type { Settings } from "./schema.ts";
+import { isLoopbackHost, isPrivateHost } from "./private-address.ts";
+import type { AccountSettings, Settings } from "./schema.ts";
 
 /** Something allowed that is probably not meant. */
 export interface Warning {
@@ -12,14 +12,15 @@ export interface Warning {
 /** What a person should look at, in settings that are valid. Quotes no values. */
 export function warnings(settings: Settings): Warning[] {
   const found: Warning[] = [];
-  const warn = (path: readonly (string | number)[], message: string) => void found.push({ path: pathText(path), message });
+  const warn: Warn = (path, message) => void found.push({ path: pathText(path), message });
   const sources = Object.entries(settings.sources);
   if (sources.length === 0) warn(["sources"], "there are none: every event is answered 404");
   const needsRoutes = sources.some(([, source]) => source.kind === "events" || source.mode === "ack");
   if (settings.routes.length === 0 && needsRoutes) warn(["routes"], "there are none: events are stored and go nowhere");
   if (settings.control.tokens.length === 0) warn(["control", "tokens"], "there are none: the control API lets nobody in");
-  for (const name of Object.keys(settings.accounts)) {
+  for (const [name, account] of Object.entries(settings.accounts)) {
     if (!sources.some(([, source]) => source.account === name)) warn(["accounts", name], "no source belongs to it");
+    warnAboutService(account, ["accounts", name], warn);
   }
   for (const kept of ["events", "ignored"] as const) {
     if (settings.tracking.parkFor > settings.retention[kept]) {
@@ -41,12 +42,23 @@ export function warnings(settings: Settings): Warning[] {
   return found;
 }
 
+type Warn = (path: readonly (string | number)[], message: string) => void;
+
+/** What keeps the service from being asked, or the key from staying secret. */
+function warnAboutService({ baseUrl, apiKey }: AccountSettings, path: readonly string[], warn: Warn): void {
+  if (baseUrl === undefined) {
+    if (apiKey !== undefined) warn([...path, "apiKey"], "is of no use without baseUrl beside it: the service is never asked");
+    return;
+  }
+  if (apiKey === undefined) warn([...path, "baseUrl"], "is of no use without apiKey beside it: the service is never asked");
+  if (baseUrl.startsWith("http:") && !isLoopbackHost(baseUrl)) {
+    warn([...path, "baseUrl"], "is http: the API key and people's data go over the network unencrypted");
+  }
+  if (/\/api\/v1\/*$/.test(baseUrl)) warn([...path, "baseUrl"], "ends with /api/v1, which the relay adds to it by itself");
+}
+
 /** Patterns that can take exponential time, by where they stand. The text they are tried on comes from other people. */
-function warnAboutPatterns(
-  condition: unknown,
-  path: readonly (string | number)[],
-  warn: (path: readonly (string | number)[], message: string) => void,
-): void {
+function warnAboutPatterns(condition: unknown, path: readonly (string | number)[], warn: Warn): void {
   if (typeof condition !== "object" || condition === null) return;
   for (const [key, value] of Object.entries(condition)) {
     if (key === "$regex" && typeof value === "string" && !isSafePattern(value)) {

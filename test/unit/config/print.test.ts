@@ -34,9 +34,9 @@ test("units are those a person would take", () => {
 const text = `
 server: { bodyLimit: 2MiB }
 control: { tokens: [{ name: a, token: 0123456789abcdef, scopes: [read] }] }
-accounts: { m: { baseUrl: "https://user:hunter2@api.example", apiKey: key } }
+accounts: { m: { baseUrl: "https://api.example/path/", apiKey: key } }
 sources:
-  s: { account: m, signature: { service: acme, secrets: [one], tolerance: 5m, timestampHeader: x-t, content: "{timestamp}{body}" } }
+  s: { account: m, signature: { service: acme, secrets: [one], tolerance: 5m, timestampHeader: x-t, content: "{timestamp}{body}", publicUrl: "https://user:hunter2@relay.example" } }
   f: { account: m, kind: automation-request, mode: proxy, signature: { service: acme, secrets: [two] }, to: { url: "https://f.example" } }
 routes:
   - name: r
@@ -46,7 +46,9 @@ routes:
 test("what is printed is YAML that loads again as the same settings, but for the secrets", () => {
   const settings = parseSettings(text, "f", {});
   const printed = printSettings(settings);
-  expect(printSettings(parseSettings(printed, "printed", {})).replace(/\[secret \w+\]/g, "")).toBe(printed.replace(/\[secret \w+\]/g, ""));
+  // A fingerprint cannot stand for every secret: an API key, which a header carries, has no space in it.
+  const again = parseSettings(printed.replaceAll(/\[secret \w+\]/g, "another-secret-in-its-place"), "printed", {});
+  expect(printSettings(again).replaceAll(/\[secret \w+\]/g, "")).toBe(printed.replaceAll(/\[secret \w+\]/g, ""));
   expect(parse(printed)).toEqual(printableSettings(settings));
 });
 
@@ -65,7 +67,8 @@ test("secrets stand as fingerprints, units as in a file, defaults filled in", ()
   });
   expect(printed.routes[0].match.where).toEqual({ a: "5", b: 5, c: null, d: "$${X}", $or: [{ e: { $gt: 3 } }] });
   expect(printed.server).toMatchObject({ bodyLimit: "2MiB", requestTimeout: "10s", port: 8080 });
-  expect(printed.accounts.m.baseUrl).toBe("https://***:***@api.example/");
+  expect(printed.accounts.m.baseUrl).toBe("https://api.example/path/");
+  expect(printed.sources.s.signature.publicUrl).toBe("https://***:***@relay.example/");
   expect(printed.sources.s.signature.tolerance).toBe("5m");
   expect(printed.sources.f.to.timeout).toBe("9s");
 });

@@ -45,6 +45,19 @@ routes:
   });
 });
 
+test("an account's base URL and key must be what the client can use", () => {
+  const account = (text: string) => between(`accounts: { m: { ${text} } }`);
+  const path = "accounts.m";
+  for (const url of ["https://u:p@a.example", "https://a.example/?q=1", "https://a.example/#x"]) {
+    expect(account(`baseUrl: "${url}"`)).toEqual([expect.stringMatching(new RegExp(`^${path}\\.baseUrl: holds a user`))]);
+  }
+  expect(account('baseUrl: "ftp://a.example"')).toHaveLength(1);
+  for (const key of ["a key", "key\\n", "clé"]) {
+    expect(account(`apiKey: "${key}"`)).toEqual([expect.stringMatching(new RegExp(`^${path}\\.apiKey: holds characters`))]);
+  }
+  expect(account('baseUrl: "https://a.example/some/path/", apiKey: "k-1_~"')).toEqual([]);
+});
+
 describe("sources", () => {
   const source = (rest: string) => between(`accounts: { m: {} }\nsources: { s: { account: m, ${rest} } }`);
 
@@ -169,5 +182,20 @@ routes: [{ name: r, to: { url: "https://a.example", secret: x } }]`;
     expect(warned(complete.replace(", secret: x", ""))).toEqual(["routes[0].to"]);
     expect(warned(complete.replace("m: {}", "m: {}, n: {}"))).toEqual(["accounts.n"]);
     expect(warned(`${complete}\nlog: { pii: clear }`)).toEqual(["log.pii"]);
+  });
+
+  test("an account that has only half of what asking the service takes, or tells its key to the network", () => {
+    const account = (text: string) =>
+      warnings(parseSettings(complete.replace("m: {}", `m: { ${text} }`), "f", {})).map(({ path, message }) => `${path} ${message}`);
+    const key = "apiKey: a-key";
+    expect(account(`${key}, baseUrl: "https://service.example"`)).toEqual([]);
+    expect(account(key)).toEqual([expect.stringMatching(/^accounts\.m\.apiKey is of no use without baseUrl/)]);
+    expect(account('baseUrl: "https://service.example"')).toEqual([
+      expect.stringMatching(/^accounts\.m\.baseUrl is of no use without apiKey/),
+    ]);
+    const open = [expect.stringMatching(/^accounts\.m\.baseUrl is http: the API key/)];
+    for (const host of ["service.example", "10.1.2.3", "[fd00::1]"]) expect(account(`${key}, baseUrl: "http://${host}"`)).toEqual(open);
+    for (const host of ["localhost:8080", "127.0.0.1", "[::1]:9000"]) expect(account(`${key}, baseUrl: "http://${host}/x/"`)).toEqual([]);
+    expect(account(`${key}, baseUrl: "https://service.example/api/v1/"`)).toEqual([expect.stringContaining("adds to it by itself")]);
   });
 });
