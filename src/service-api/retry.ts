@@ -69,9 +69,9 @@ function growing(attempt: number, { firstMs, longestMs }: RetrySettings, random:
   return Math.round(full * (0.5 + random / 2));
 }
 
-/** At least what was asked for, always; doubled with each further attempt, by at most `longestMs` more; spread upwards only. */
+/** At least what was asked for, always; growing with each further attempt, by at most `longestMs`; spread upwards only. */
 function afterCap(retryAfterMs: number, attempt: number, { firstMs, longestMs }: RetrySettings, random: number): number | null {
   if (retryAfterMs > longestRetryAfterMs) return null;
-  const grown = Math.min(longestMs, retryAfterMs * (2 ** (attempt - 1) - 1));
+  const grown = Math.min(longestMs, Math.max(retryAfterMs, firstMs) * (2 ** (attempt - 1) - 1));
   return Math.round(retryAfterMs + grown + random * firstMs);
 }

@@ -1,0 +1,141 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { defaultRetry, retryWait } from "../../../src/service-api/retry.ts";
+import { type CallEffect, refusedUnasked, ServiceError, type ServiceFailure } from "../../../src/service-api/service-error.ts";
+
+const planCause = { type: "upgrade" } as const;
+const everyFailure: ServiceFailure[] = [
+  { kind: "validation", problems: [] },
+  { kind: "unauthenticated" },
+  { kind: "plan", cause: planCause },
+  { kind: "not-found" },
+  { kind: "conflict" },
+  { kind: "rate-limited", retryAfterMs: 7000, limit: 60, cap: null },
+  { kind: "quota", cause: planCause, until: 1 },
+  { kind: "blocked" },
+  { kind: "unexpected", retryAfterMs: null },
+  { kind: "rejected" },
+  { kind: "network", code: "ECONNRESET" },
+  { kind: "timeout", timeoutMs: 10 },
+  { kind: "malformed", problem: "x" },
+  { kind: "undocumented" },
+];
+
+const failed = (failure: ServiceFailure, outcome: CallEffect = "not-done", status: number | null = null, text: string | null = null) =>
+  new ServiceError({ endpoint: "POST /messages", status, text, outcome, local: false, failure });
+const cap = (retryAfterMs: number | null) => failed({ kind: "rate-limited", retryAfterMs, limit: null, cap: "messages" }, "not-done", 429);
+
+const settings = fc.record({
+  attempts: fc.integer({ min: 1, max: 2000 }),
+  firstMs: fc.integer({ min: 1, max: 10_000 }),
+  longestMs: fc.integer({ min: 1, max: 600_000 }),
+  isTemporary: fc.constant(() => true),
+});
+const random = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
+const anyError = fc
+  .tuple(fc.constantFrom(...everyFailure), fc.constantFrom<CallEffect>("not-done", "unknown"), fc.constantFrom(null, 404, 500, 502, 503))
+  .map(([failure, outcome, status]) => failed(failure, outcome, status));
+
+test("never again what may have been done, where twice is more than once", () => {
+  fc.assert(
+    fc.property(anyError, settings, random, (error, chosen, chance) => {
+      if (error.kind === "rate-limited" || error.outcome === "not-done") return;
+      expect(retryWait(error, 1, false, chosen, chance)).toBeNull();
+    }),
+  );
+});
+
+test("every wait is a whole number of milliseconds within its bounds, and there are never more attempts than set", () => {
+  fc.assert(
+    fc.property(
+      anyError,
+      fc.integer({ min: 1, max: 3000 }),
+      fc.boolean(),
+      settings,
+      random,
+      (error, attempt, idempotent, chosen, chance) => {
+        const wait = retryWait(error, attempt, idempotent, chosen, chance);
+        if (wait === null) return;
+        expect(attempt).toBeLessThan(chosen.attempts);
+        expect(Number.isSafeInteger(wait)).toBe(true);
+        if (error.kind === "rate-limited") {
+          expect(wait).toBeGreaterThanOrEqual(7000);
+          expect(wait).toBeLessThanOrEqual(7000 + chosen.longestMs + chosen.firstMs);
+        } else {
+          const full = Math.min(chosen.longestMs, chosen.firstMs * 2 ** (attempt - 1));
+          expect(wait).toBeGreaterThanOrEqual(Math.floor(full / 2));
+          expect(wait).toBeLessThanOrEqual(Math.ceil(full));
+        }
+      },
+    ),
+  );
+});
+
+test("waits grow with the attempts, as long as the luck stays", () => {
+  fc.assert(
+    fc.property(anyError, fc.integer({ min: 1, max: 1000 }), settings, random, (error, attempt, chosen, chance) => {
+      const [wait, next] = [attempt, attempt + 1].map((n) => retryWait(error, n, true, { ...chosen, attempts: 5000 }, chance));
+      if (wait === null || wait === undefined) expect(next).toBeNull();
+      else expect(next).toBeGreaterThanOrEqual(wait);
+    }),
+  );
+});
+
+describe("which failures", () => {
+  test("by kind, for a call that may be made twice", () => {
+    const tried = everyFailure.filter((failure) => retryWait(failed(failure, "unknown", 500), 1, true, defaultRetry, 0) !== null);
+    expect(tried.map(({ kind }) => kind)).toEqual(["rate-limited", "unexpected", "rejected", "network", "timeout"]);
+  });
+
+  test("a proxy's 502 is temporary too, a proxy's 503 is not among those the document allows", () => {
+    expect(retryWait(failed({ kind: "undocumented" }, "unknown", 502), 1, true, defaultRetry, 0)).toBe(500);
+    expect(retryWait(failed({ kind: "undocumented" }, "unknown", 503), 1, true, defaultRetry, 0)).toBeNull();
+  });
+
+  test("a closed client is not waited for, nor a refusal of our own", () => {
+    expect(retryWait(failed({ kind: "network", code: "closed" }), 1, true, defaultRetry, 0)).toBeNull();
+    for (const failure of [{ kind: "unauthenticated" }, { kind: "blocked" }, { kind: "quota", cause: null, until: 1 }] as const) {
+      expect(retryWait(refusedUnasked(failure), 1, true, defaultRetry, 0)).toBeNull();
+    }
+  });
+
+  test("what the provider's text says is temporary", () => {
+    const text = "WhatsApp: probá más tarde";
+    const asked: string[] = [];
+    const isTemporary = (given: string) => asked.push(given) === 1;
+    const rejected = failed({ kind: "rejected" }, "not-done", 502, text);
+    expect(retryWait(rejected, 1, false, { ...defaultRetry, isTemporary }, 0)).toBe(500);
+    expect(retryWait(rejected, 1, false, { ...defaultRetry, isTemporary }, 0)).toBeNull();
+    expect(asked).toEqual([text, text]);
+  });
+});
+
+describe("how long", () => {
+  const waits = (error: ServiceError, chance: number) =>
+    [1, 2, 3, 4].map((attempt) => retryWait(error, attempt, true, defaultRetry, chance));
+
+  test("1 s, 2 s, 4 s, less by up to half, four attempts in all", () => {
+    expect(waits(failed({ kind: "network", code: "x" }), 0)).toEqual([500, 1000, 2000, null]);
+    expect(waits(failed({ kind: "network", code: "x" }), 0.999_999)).toEqual([1000, 2000, 4000, null]);
+  });
+
+  test("a cap: what it asks for, then growing by a minute at most", () => {
+    expect(waits(cap(5000), 0)).toEqual([5000, 10_000, 20_000, null]);
+    expect(waits(cap(60_000), 0)).toEqual([60_000, 120_000, 120_000, null]);
+    expect(waits(cap(0), 0.5)).toEqual([500, 1500, 3500, null]);
+  });
+
+  test("a cap that does not say how long: its window", () => {
+    expect(waits(cap(null), 0)[0]).toBe(60_000);
+  });
+
+  test("more than ten minutes: the caller is told instead", () => {
+    expect(retryWait(cap(600_000), 1, true, defaultRetry, 0)).toBe(600_000);
+    expect(retryWait(cap(600_001), 1, true, defaultRetry, 0)).toBeNull();
+    expect(retryWait(failed({ kind: "unexpected", retryAfterMs: 601_000 }), 1, true, defaultRetry, 0)).toBeNull();
+  });
+
+  test("a 500 with Retry-After: at least that", () => {
+    expect(waits(failed({ kind: "unexpected", retryAfterMs: 1500 }), 0)).toEqual([1500, 1500, 2000, null]);
+  });
+});
