@@ -2,13 +2,14 @@ import type { EventId, RunId, Wamid } from "../../event/ids.ts";
 import type { MessageStatus } from "../../event/statuses.ts";
 import { createGrowingIds } from "../growing-ids.ts";
 import type { Random } from "../random.ts";
+import { automationCompletedData, automationFailedData, type EventData, messageStatusData, truncatedData } from "./event-data.ts";
 
 /** An event envelope as the service sends it (messaging-service-api.md, "Event envelope"). */
 export interface SandboxEvent {
   readonly id: EventId;
   readonly event: string;
   readonly createdAt: string;
-  readonly data: Readonly<Record<string, unknown>>;
+  readonly data: EventData;
 }
 
 export interface EventMaker {
@@ -24,9 +25,6 @@ export interface EventMaker {
 /**
  * Makes events whose ids grow and never repeat. `clock` gives unix milliseconds; a clock that stands
  * still or steps back does not make ids do so.
- *
- * The document shows neither the payload of `message.status` nor that of `automation.completed`:
- * `{wamid, status, errorCode?}` and `{runId}` are the sandbox's choice.
  */
 export function createEventMaker({ clock, random }: { clock: () => number; random: Random }): EventMaker {
   const growingId = createGrowingIds({ now: clock, random });
@@ -35,11 +33,10 @@ export function createEventMaker({ clock, random }: { clock: () => number; rando
     return { id: growingId() as EventId, event, createdAt: new Date(now).toISOString(), data };
   };
   return {
-    messageStatus: (wamid, status, errorCode) =>
-      make("message.status", errorCode === undefined ? { wamid, status } : { wamid, status, errorCode }),
-    automationCompleted: (runId) => make("automation.completed", { runId }),
-    automationFailed: (runId, error) => make("automation.failed", { runId, error }),
-    truncated: (event, size) => make(event, { truncated: true, id: null, size }),
+    messageStatus: (wamid, status, errorCode) => make("message.status", messageStatusData(wamid, status, errorCode)),
+    automationCompleted: (runId) => make("automation.completed", automationCompletedData(runId)),
+    automationFailed: (runId, error) => make("automation.failed", automationFailedData(runId, error)),
+    truncated: (event, size) => make(event, truncatedData(size)),
     runId: () => growingId() as RunId,
   };
 }

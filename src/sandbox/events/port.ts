@@ -6,7 +6,7 @@ export interface Publisher {
   messageStatus(message: MessageRecord): void;
   automationCompleted(account: string, runId: string): void;
   automationFailed(account: string, runId: string, error: string): void;
-  /** Any other kind, or other data: for what the document does not show. */
+  /** Any other kind, or other data: for what the document does not show. Without `about`, `wamid` and `runId` of `data` say what it is about. */
   publish(
     account: string,
     event: string,
@@ -19,9 +19,15 @@ export interface Publisher {
 export interface Posting {
   /** Takes up the deliveries that a state file remembers. */
   resume(): void;
-  /** Deliveries not ended yet, those waiting for a retry included. */
+  /** Deliveries not ended yet, those waiting for a retry included, and posts that faults add. */
   waiting(): number;
+  /**
+   * To be called when a webhook was disabled or deleted: what waits for it is dropped at once. Without
+   * the call it is dropped at its turn. A new secret, URL or choice of kinds needs no call.
+   */
+  webhookChanged(webhookId: string): void;
   /** Resolves once nothing waits. */
   idle(): Promise<void>;
+  /** Cuts what is under way; what has not ended stays `waiting` in the records, for `resume`. */
   close(): Promise<void>;
 }

@@ -1,3 +1,5 @@
+import { readRetryAfter } from "../retry-after.ts";
+
 /** How a sender repeats a post that found nobody home. The service's own schedule is not shown: this is the sandbox's choice. */
 export interface SenderRetry {
   /** Tries in all, the first included. */
@@ -19,11 +21,4 @@ export function isWorthRetry(status: number): boolean {
 export function retryWait(retry: SenderRetry, tried: number, retryAfter: string | undefined, now: number): number {
   const growing = retry.firstMs * 2 ** (tried - 1);
   return Math.min(retry.longestMs, Math.max(growing, readRetryAfter(retryAfter, now)));
-}
-
-function readRetryAfter(header: string | undefined, now: number): number {
-  if (header === undefined) return 0;
-  if (/^\d+$/.test(header.trim())) return Number(header) * 1000;
-  const date = Date.parse(header);
-  return Number.isNaN(date) ? 0 : Math.max(0, date - now);
 }

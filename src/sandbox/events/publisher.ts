@@ -1,0 +1,88 @@
+import type { Clock } from "../../event/clock.ts";
+import type { EventId } from "../../event/ids.ts";
+import type { Limits } from "../limits/port.ts";
+import { plans } from "../world/plans.ts";
+import type { AccountRecord, DeliveryRecord, EventRecord, WebhookRecord } from "../world/records.ts";
+import type { World } from "../world/world.ts";
+import type { DeliveryFaults } from "./delivery-faults.ts";
+import { eventBody } from "./event-body.ts";
+import { automationCompletedData, automationFailedData, messageStatusData } from "./event-data.ts";
+import { owe } from "./owed.ts";
+import type { Publisher } from "./port.ts";
+import type { DeliveryPosting } from "./posting.ts";
+import { isSubscribed } from "./subscriptions.ts";
+
+export interface PublisherSettings {
+  readonly world: World;
+  readonly clock: Clock;
+  readonly ids: () => string;
+  readonly limits: Pick<Limits, "spend">;
+  /** The faults of the next delivery. */
+  readonly drawFaults: () => DeliveryFaults;
+  readonly posting: Pick<DeliveryPosting, "add" | "hasRoom">;
+  readonly onError: (error: unknown) => void;
+}
+
+/** "Events": message.status is emitted for these; a message is `pending` in the answer to its sender, and `received` is no sent message. */
+const emitted: ReadonlySet<string> = new Set(["sent", "delivered", "read", "failed"]);
+
+/** Makes events, and a delivery of each for every webhook URL that asked for its kind. Never throws. */
+export function createPublisher({ world, clock, ids, limits, drawFaults, posting, onError }: PublisherSettings): Publisher {
+  const deliver = (account: AccountRecord, webhook: WebhookRecord, event: EventRecord): void => {
+    const faults = drawFaults();
+    const dropped = (): string | null => {
+      // Each event to each URL is one of the quota, whatever becomes of it afterwards ("Events", 4 and 5).
+      if (!limits.spend(account, "webhookDeliveries")) return "monthly quota of webhook deliveries used up";
+      if (faults.drop) return "fault: drop";
+      return posting.hasRoom(webhook.id) ? null : "too many deliveries wait for this URL";
+    };
+    const reason = dropped();
+    const delivery: DeliveryRecord = {
+      id: ids(),
+      account: account.id,
+      createdAt: event.createdAt,
+      eventId: event.id,
+      webhookId: webhook.id,
+      status: reason === null ? "waiting" : "dropped",
+      reason,
+      tries: 0,
+      answered: null,
+      nextAt: event.createdAt,
+    };
+    world.deliveries.put(delivery);
+    if (reason === null) posting.add(owe(delivery, event, faults));
+  };
+  const publish: Publisher["publish"] = (account, event, data, about = {}) => {
+    try {
+      const createdAt = clock.now();
+      const id = ids();
+      const body = eventBody({ id: id as EventId, event, createdAt: new Date(createdAt).toISOString() }, data);
+      const wamid = about.wamid ?? textOf(data["wamid"]);
+      const runId = about.runId ?? textOf(data["runId"]);
+      const record = { id, account, createdAt, event, wamid, runId, body };
+      world.events.put(record);
+      const owner = world.accounts.get(account);
+      // Webhooks are of the plans escala and enterprise ("What the service does").
+      if (owner === undefined || !plans[owner.plan].api) return;
+      for (const webhook of world.webhooks.list(account)) {
+        if (webhook.isEnabled && isSubscribed(webhook.events, event)) deliver(owner, webhook, record);
+      }
+    } catch (error) {
+      onError(error);
+    }
+  };
+  return {
+    publish,
+    messageStatus({ account, wamid, status, errorCode }) {
+      if (!emitted.has(status)) return;
+      const data = messageStatusData(wamid, status, status === "failed" ? errorCode : undefined);
+      publish(account, "message.status", data, { wamid });
+    },
+    automationCompleted: (account, runId) => publish(account, "automation.completed", automationCompletedData(runId), { runId }),
+    automationFailed: (account, runId, error) => publish(account, "automation.failed", automationFailedData(runId, error), { runId }),
+  };
+}
+
+function textOf(value: unknown): string | null {
+  return typeof value === "string" ? value : null;
+}
