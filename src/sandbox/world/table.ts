@@ -10,6 +10,8 @@ interface Stored {
 
 /** Records of one kind, in order of their ids. */
 export interface Table<T extends Stored> {
+  /** The word for its records, as the journal has it. */
+  readonly kind: string;
   get(id: string): T | undefined;
   /** The record when this account owns it: ids are scoped to the account. */
   of(account: string, id: string): T | undefined;
@@ -55,6 +57,7 @@ export function createTable<T extends Stored>(
     journal.changed(kind, id, null);
   };
   return {
+    kind,
     get: (id) => byId.get(id),
     of(account, id) {
       const record = byId.get(id);
@@ -65,6 +68,10 @@ export function createTable<T extends Stored>(
       const before = byId.get(record.id);
       byId.set(record.id, record);
       const key = secondKey(record);
+      if (before !== undefined && before !== record) {
+        const keyBefore = secondKey(before);
+        if (keyBefore !== null && keyBefore !== key) byKey.delete(keyBefore);
+      }
       if (key !== null) byKey.set(key, record);
       let list = byAccount.get(record.account);
       if (list === undefined) {

@@ -1,0 +1,123 @@
+import type { FastifyInstance } from "fastify";
+import type { Clock } from "../event/clock.ts";
+import { createApiApp } from "./api/app.ts";
+import { addCampaignsRoutes } from "./api/campaigns-routes.ts";
+import { addContactsRoutes } from "./api/contacts-routes.ts";
+import { addHookRoutes, hookPath } from "./api/hook-routes.ts";
+import { addMcpRoutes } from "./api/mcp-routes.ts";
+import { addMeRoutes } from "./api/me-routes.ts";
+import { addMessagesRoutes } from "./api/messages-routes.ts";
+import { addRunsRoutes } from "./api/runs-routes.ts";
+import { addTemplatesRoutes } from "./api/templates-routes.ts";
+import { createAutomations } from "./automations/automations.ts";
+import type { Automations } from "./automations/port.ts";
+import { createCampaigns } from "./campaigns/campaigns.ts";
+import type { SandboxClock } from "./clock.ts";
+import type { AccountSetup } from "./control/account-setup.ts";
+import { addControlRoutes } from "./control/control.ts";
+import type { ClockControls, FaultBox } from "./control/parts.ts";
+import { createEvents } from "./events/events.ts";
+import type { Posting, Publisher } from "./events/port.ts";
+import { createLimits } from "./limits/limits.ts";
+import { createMessaging } from "./messaging/messaging.ts";
+import type { Messaging } from "./messaging/port.ts";
+import type { Random } from "./random.ts";
+import type { MessageRecord, Plan } from "./world/records.ts";
+import type { World } from "./world/world.ts";
+
+export interface AssemblyParts {
+  readonly world: World;
+  readonly clock: SandboxClock;
+  readonly clockControls: ClockControls;
+  readonly baseClock: Clock;
+  readonly ids: () => string;
+  readonly random: Random;
+  readonly setup: AccountSetup;
+  readonly faults: FaultBox;
+  readonly speed: number;
+  readonly isUnlimited: boolean;
+  readonly defaultPlan: Plan;
+  readonly url: () => string;
+  /** Told of every fault of the sandbox's own. */
+  readonly failed: (error: unknown) => void;
+}
+
+/** The service, put together on a world: not listening yet. */
+export interface Service {
+  readonly app: FastifyInstance;
+  /** A customer writes: the window opens, and an automation may start. */
+  customerWrites(account: string, from: Parameters<Messaging["receive"]>[1]): MessageRecord;
+  readonly posting: Posting;
+  /** Takes up what the world has under way. */
+  resume(): void;
+  close(): Promise<void>;
+}
+
+export function assemble(parts: AssemblyParts): Service {
+  const { world, clock, baseClock, ids, random, speed, isUnlimited, faults, failed } = parts;
+  const limits = createLimits({ world, clock, isUnlimited });
+  const events = createEvents({ world, clock, baseClock, ids, random, limits, faults: () => faults.get().events, speed, onError: failed });
+  const { posting } = events;
+  const publisher: Publisher = {
+    ...events.publisher,
+    messageStatus(message) {
+      events.publisher.messageStatus(message);
+      automations.messageChanged(message);
+    },
+  };
+  const messaging = createMessaging({ world, clock, ids, random, speed, publisher });
+  const campaigns = createCampaigns({ world, clock, ids, random, messaging });
+  const automations: Automations = createAutomations({ world, clock, ids, messaging, publisher, limits, baseClock, speed });
+
+  const customerWrites: Service["customerWrites"] = (account, from) => {
+    const message = messaging.receive(account, from);
+    const conversation = world.conversations.of(account, message.conversationId);
+    if (conversation !== undefined) automations.customerWrote(account, conversation, message);
+    return message;
+  };
+
+  const app = createApiApp({
+    limits,
+    random,
+    failed,
+    faults: () => faults.get().api,
+    routes(api) {
+      addMessagesRoutes(api, { world, messaging });
+      addTemplatesRoutes(api, { world });
+      addContactsRoutes(api, { world, messaging });
+      addCampaignsRoutes(api, { world });
+      addMeRoutes(api, { world });
+      addRunsRoutes(api, { world, automations });
+    },
+  });
+  addHookRoutes(app, { world, limits, automations });
+  addMcpRoutes(app, { world, clock, messaging, isUnlimited });
+  addControlRoutes(app, {
+    ...parts,
+    clock: parts.clockControls,
+    limits,
+    messaging,
+    campaigns,
+    customerWrites,
+    publisher,
+    posting,
+    forgetBlocks: limits.forgetBlocks,
+    hookPath,
+  });
+  return {
+    app,
+    customerWrites,
+    posting,
+    resume() {
+      messaging.resume();
+      campaigns.resume();
+      automations.resume();
+      posting.resume();
+    },
+    async close() {
+      await app.close();
+      await automations.close();
+      await posting.close();
+    },
+  };
+}

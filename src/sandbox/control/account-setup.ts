@@ -1,0 +1,125 @@
+import { randomBytes } from "node:crypto";
+import type { SignatureSettings } from "../../event/signature-settings.ts";
+import { limitReached, limitsOf, notInPlan } from "../api/fault.ts";
+import type { AccountRecord, AppRecord, AutomationRecord, KeyRecord, Plan, SendingNumber, WebhookRecord } from "../world/records.ts";
+import type { World } from "../world/world.ts";
+
+/** The account's settings page: what a person sets up there, within the plan's maximums. Methods throw 402 beyond them. */
+export type AccountSetup = ReturnType<typeof createAccountSetup>;
+
+/** `service`: short name of the service, for the signature's header and the front of keys. `secret`: signs where none is given. */
+export function createAccountSetup(parts: {
+  readonly world: World;
+  readonly now: () => number;
+  readonly ids: () => string;
+  readonly service: string;
+  readonly secret: () => string;
+}) {
+  const { world, now, ids, service, secret } = parts;
+  const owned = (account: string) => ({ id: ids(), account, createdAt: now() });
+
+  return {
+    /** With a connected number, and no key. */
+    addAccount(name: string, plan: Plan, contactLimit: number | null): AccountRecord {
+      const account: AccountRecord = {
+        id: name,
+        account: name,
+        createdAt: now(),
+        plan,
+        contactLimit,
+        isConnected: true,
+        numbers: [],
+        usage: { month: "", apiCalls: 0, webhookDeliveries: 0, automationSteps: 0, automationRequests: 0 },
+      };
+      this.addNumber(account);
+      return account;
+    },
+    addNumber(account: AccountRecord, phoneNumberId = digits(15)): SendingNumber {
+      const number = { phoneNumberId, phone: `+5411${digits(8)}`, isConnected: true };
+      account.numbers.push(number);
+      world.accounts.put(account);
+      return number;
+    },
+    /** "A revoked key … does not count toward the key maximum" ("Authentication", 3). */
+    addKey(account: AccountRecord, label: string): KeyRecord {
+      const valid = world.keys.list(account.id).filter(({ revokedAt }) => revokedAt === null).length;
+      mustFit(account, "apiKeys", valid, limitsOf(account.plan).keys, "claves de API");
+      return this.giveKey(account, label);
+    },
+    /** Past the maximum: a plan without the API has no key by itself, and what the service answers there is to be seen too. */
+    giveKey(account: AccountRecord, label: string, key = newKey(service)): KeyRecord {
+      const record = { ...owned(account.id), key, label, revokedAt: null };
+      world.keys.put(record);
+      return record;
+    },
+    addWebhook(
+      account: AccountRecord,
+      order: {
+        readonly url: string;
+        readonly events: readonly string[];
+        readonly secret?: string | undefined;
+        readonly signature?: SignatureSettings | undefined;
+      },
+    ): WebhookRecord {
+      mustFit(account, "webhookUrls", world.webhooks.list(account.id).length, limitsOf(account.plan).urls, "URLs de webhook");
+      const record: WebhookRecord = {
+        ...owned(account.id),
+        url: order.url,
+        events: [...order.events],
+        secret: order.secret ?? secret(),
+        signature: order.signature ?? { service },
+        isEnabled: true,
+      };
+      world.webhooks.put(record);
+      return record;
+    },
+    addApp(account: AccountRecord, name: string): AppRecord {
+      const used = world.apps.list(account.id).length;
+      mustFit(account, "aiApps", used, limitsOf(account.plan).apps, "apps de IA conectadas");
+      const record = { ...owned(account.id), name, token: `mcp_${randomBytes(18).toString("hex")}` };
+      world.apps.put(record);
+      return record;
+    },
+    addAutomation(
+      account: AccountRecord,
+      order: Pick<AutomationRecord, "name" | "status" | "trigger" | "steps"> & { readonly signature?: SignatureSettings | undefined },
+    ): AutomationRecord {
+      const { name, status, trigger, steps } = order;
+      const record: AutomationRecord = {
+        ...owned(account.id),
+        name,
+        status,
+        trigger,
+        token: `ats_${randomBytes(18).toString("hex")}`,
+        hookId: randomBytes(12).toString("hex"),
+        signature: order.signature ?? { service },
+        steps,
+      };
+      world.automations.put(record);
+      return record;
+    },
+  };
+}
+
+/** "It starts with a fixed live-key prefix" ("Authentication", 2); which one is the sandbox's choice. */
+function newKey(service: string): string {
+  return `${service}_live_${randomBytes(20).toString("hex")}`;
+}
+
+/** A webhook secret; what it looks like is the sandbox's choice. */
+export function newSecret(): string {
+  return `whsec_${randomBytes(24).toString("base64")}`;
+}
+
+function digits(count: number): string {
+  return Array.from({ length: count }, (_, place) => ((randomBytes(1)[0] as number) % (place === 0 ? 9 : 10)) + (place === 0 ? 1 : 0)).join(
+    "",
+  );
+}
+
+function mustFit(account: AccountRecord, resource: string, used: number, limit: number | null, what: string): void {
+  if (limit === null || used < limit) return;
+  const { plan } = account;
+  if (limit === 0) throw notInPlan(`Tu plan no incluye ${what}.`, plan, resource);
+  throw limitReached(402, `Tu plan permite hasta ${limit} ${what}.`, { plan, resource, limit, used });
+}

@@ -1,0 +1,40 @@
+import type { FastifyInstance } from "fastify";
+import { addAccountRoutes } from "./account-routes.ts";
+import { addFlowRoutes } from "./flow-routes.ts";
+import { addMessageRoutes } from "./message-routes.ts";
+import type { ControlParts } from "./parts.ts";
+import { addPeopleRoutes } from "./people-routes.ts";
+import { answerOf, Refusal } from "./refusal.ts";
+import { addTemplateRoutes } from "./template-routes.ts";
+import { addWebhookRoutes } from "./webhook-routes.ts";
+import { addWorldRoutes } from "./world-routes.ts";
+
+/**
+ * Adds every endpoint of docs/sandbox.md, "/sandbox". No key: whoever reaches the address may.
+ * `{error}` in English for what is wrong with the request; what the service itself would refuse is answered as it would.
+ */
+export function addControlRoutes(app: FastifyInstance, parts: ControlParts): void {
+  void app.register(async (scope) => {
+    scope.setErrorHandler((error, _request, reply) => {
+      const answer = answerOf(error);
+      if (answer !== null) return reply.code(answer.status).headers(answer.headers).send(answer.body);
+      return reply.code(500).send({ error: `the sandbox failed: ${(error as Error).stack ?? String(error)}` });
+    });
+    // Always JSON, whatever the header says (curl -d says something else), and nothing at all where nothing is needed.
+    scope.removeAllContentTypeParsers();
+    scope.addContentTypeParser("*", { parseAs: "string" }, (_request, text, done) => {
+      try {
+        done(null, text === "" ? undefined : JSON.parse(text as string));
+      } catch {
+        done(new Refusal(400, "the body is not JSON"));
+      }
+    });
+    addWorldRoutes(scope, parts);
+    addAccountRoutes(scope, parts);
+    addWebhookRoutes(scope, parts);
+    addPeopleRoutes(scope, parts);
+    addTemplateRoutes(scope, parts);
+    addMessageRoutes(scope, parts);
+    addFlowRoutes(scope, parts);
+  });
+}

@@ -1,0 +1,67 @@
+import type { FastifyInstance } from "fastify";
+import type { DeliveryRecord, MessageRecord, RunRecord } from "./world/records.ts";
+import type { Journal } from "./world/table.ts";
+import type { World } from "./world/world.ts";
+
+/** Something that a person who watches wants to see as it happens. Phones and wamids are in clear: the people are made up. */
+export type Happening =
+  | { readonly what: "message"; readonly message: MessageRecord }
+  | {
+      readonly what: "event";
+      readonly event: string;
+      readonly eventId: string;
+      readonly url: string;
+      readonly delivery: DeliveryRecord;
+    }
+  | { readonly what: "run"; readonly run: RunRecord }
+  | { readonly what: "refused"; readonly method: string; readonly path: string; readonly status: number; readonly error: string }
+  /** The sandbox's own failure: a bug. */
+  | { readonly what: "failed"; readonly error: unknown };
+
+/** Tells of messages and runs with each new status, and of deliveries with each answer, from what changes in the world. */
+export function tellChanges(world: World, tell: (happening: Happening) => void): Journal {
+  const last = new WeakMap<object, string>();
+  const isNew = (record: object, state: string): boolean => {
+    if (last.get(record) === state) return false;
+    last.set(record, state);
+    return true;
+  };
+  return {
+    changed(kind, _id, record) {
+      if (record === null) return;
+      if (kind === "message") {
+        const message = record as MessageRecord;
+        if (isNew(message, message.status)) tell({ what: "message", message });
+      } else if (kind === "run") {
+        const run = record as RunRecord;
+        if (isNew(run, run.status)) tell({ what: "run", run });
+      } else if (kind === "delivery") {
+        const delivery = record as DeliveryRecord;
+        const isUntried = delivery.status === "waiting" && delivery.tries === 0;
+        if (isUntried || !isNew(delivery, `${delivery.status} ${delivery.tries}`)) return;
+        const { eventId, webhookId } = delivery;
+        const { events, webhooks } = world;
+        tell({ what: "event", event: events.get(eventId)?.event ?? "", eventId, url: webhooks.get(webhookId)?.url ?? "", delivery });
+      }
+    },
+  };
+}
+
+/** Tells of each call that the service answered with an error. What `/sandbox` refuses, its caller sees. */
+export function tellRefusals(app: FastifyInstance, tell: (happening: Happening) => void): void {
+  app.addHook("onSend", (request, reply, payload, done) => {
+    if (reply.statusCode >= 400 && !request.url.startsWith("/sandbox")) {
+      tell({ what: "refused", method: request.method, path: request.url, status: reply.statusCode, error: errorIn(payload) });
+    }
+    done(null, payload);
+  });
+}
+
+function errorIn(payload: unknown): string {
+  try {
+    const { error } = JSON.parse(payload as string) as { error?: string | { message?: string } };
+    return typeof error === "string" ? error : (error?.message ?? "");
+  } catch {
+    return "";
+  }
+}

@@ -1,0 +1,50 @@
+import { z } from "zod";
+import { signatureSettingsSchema } from "../event/signature-settings.ts";
+import { faultsSchema } from "./faults.ts";
+import { plans } from "./world/plans.ts";
+import type { Plan } from "./world/records.ts";
+
+export const planNames = Object.keys(plans) as [Plan, ...Plan[]];
+
+export const webhookUrl = z.url({ protocol: /^https?$/, error: "is not an http or https URL" });
+export const eventKinds = z.array(z.string().min(1).max(128)).min(1);
+/** Sent in a header, so that it cannot be any text. */
+export const keyText = z.string().regex(/^[\x21-\x7e]{8,200}$/, "must be 8 to 200 visible characters");
+
+/** A webhook URL to set up. `events` as `message.status`, `message.*` or `*`; without `secret` the sandbox's own signs. */
+export const webhookOptionsSchema = z.strictObject({
+  url: webhookUrl,
+  events: eventKinds.default(["*"]),
+  secret: z.string().min(1).optional(),
+  signature: signatureSettingsSchema.optional(),
+});
+
+/** What `startSandbox` takes, beside a clock and somebody to tell what happens. */
+export const sandboxOptionsSchema = z.strictObject({
+  /** 0: any free port. */
+  port: z.number().int().min(0).max(65535).default(0),
+  /** `/sandbox` has no key: whoever reaches this address may do anything with the sandbox. */
+  host: z.string().min(1).default("127.0.0.1"),
+  /** Of the account `main`; with a state file that is there already, not given: as it is there. */
+  plan: z.enum(planNames).optional(),
+  /** Divides the delays of messages' lives, of event retries and of automations' waits. */
+  speed: z.number().positive().max(1e6).default(1),
+  /** The same seed makes the same lives; not given: others each time. */
+  seed: z.union([z.string(), z.number()]).optional(),
+  /** No caps and no quotas. */
+  isUnlimited: z.boolean().default(false),
+  faults: faultsSchema.prefault({}),
+  webhooks: z.array(webhookOptionsSchema).default([]),
+  /** Short name of the service, in the header `x-<service>-signature` and at the front of keys. */
+  service: z
+    .string()
+    .regex(/^[a-z][a-z0-9-]{0,31}$/, "must be a lower-case letter, then letters, digits and hyphens")
+    .default("acme"),
+  /** The API key of the account `main`; not given: made up. */
+  key: keyText.optional(),
+  /** Signs what is posted to webhook URLs that have no secret of their own; not given: made up. */
+  secret: z.string().min(1).optional(),
+  /** Path of the SQLite file to remember everything in; not given: memory only. */
+  file: z.string().min(1).optional(),
+});
+export type SandboxSettings = z.input<typeof sandboxOptionsSchema>;

@@ -1,0 +1,136 @@
+import type { z } from "zod";
+import type { Service } from "./assemble.ts";
+import type { AccountSetup } from "./control/account-setup.ts";
+import type { ClockControls, FaultBox } from "./control/parts.ts";
+import type { Posting } from "./events/port.ts";
+import { faultsSchema } from "./faults.ts";
+import { webhookOptionsSchema } from "./options.ts";
+import { mainAccount } from "./seed-world.ts";
+import type {
+  AccountRecord,
+  AutomationRecord,
+  DeliveryRecord,
+  EventRecord,
+  MessageRecord,
+  RunRecord,
+  TemplateRecord,
+  WebhookRecord,
+} from "./world/records.ts";
+import type { World } from "./world/world.ts";
+
+/** What an HTTP call got back; `body` is parsed JSON, or text that is none, or null. */
+export interface Answer {
+  readonly status: number;
+  readonly headers: Headers;
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into answers of many shapes, and a cast at each would teach nothing.
+  readonly body: any;
+}
+
+/** The messaging service, played on this machine. `await using` closes it. */
+export interface Sandbox extends AsyncDisposable {
+  /** `http://127.0.0.1:<port>`: the base URL, of which the API root is `/api/v1`. */
+  readonly url: string;
+  readonly apiUrl: string;
+  /** Of the account `main`, as all that follows. */
+  readonly key: string;
+  /** Signs the events of webhook URLs that have no secret of their own. */
+  readonly secret: string;
+  readonly phoneNumberId: string;
+  /** Time as the sandbox has it: `advance(ms)` makes lives go on, windows close and quotas renew, in order. */
+  readonly clock: ClockControls;
+  /** Calls the API with the key: `call("POST", "/messages", {…})`. */
+  call(method: string, path: string, body?: unknown): Promise<Answer>;
+  /** Calls an endpoint of docs/sandbox.md: `control("PUT", "/faults", {…})` is `PUT /sandbox/faults`. */
+  control(method: string, path: string, body?: unknown): Promise<Answer>;
+  /** A customer writes to the account: the 24-hour window opens. */
+  customerWrites(phone: string, text: string, name?: string): MessageRecord;
+  addWebhook(order: z.input<typeof webhookOptionsSchema>): WebhookRecord;
+  /** Replaces all faults; without any, there are none. */
+  setFaults(faults?: z.input<typeof faultsSchema>): void;
+  /** Copies of the records as they are now, oldest first. */
+  templates(): TemplateRecord[];
+  automations(): AutomationRecord[];
+  messages(): MessageRecord[];
+  runs(): RunRecord[];
+  events(): (EventRecord & { readonly deliveries: readonly DeliveryRecord[] })[];
+  /** Resolves once no event waits to be delivered; rejects after `withinMs` (default 5,000). */
+  idle(withinMs?: number): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** Who fills the handle with life: see start-sandbox.ts. */
+export interface SandboxParts {
+  readonly world: World;
+  readonly url: string;
+  readonly secret: string;
+  readonly clock: ClockControls;
+  readonly setup: AccountSetup;
+  readonly faults: FaultBox;
+  readonly posting: Pick<Posting, "idle" | "waiting">;
+  customerWrites: Service["customerWrites"];
+  after(ms: number, run: () => void): () => void;
+  close(): Promise<void>;
+}
+
+export function createHandle(parts: SandboxParts): Sandbox {
+  const { world, url, secret, clock, setup, faults, posting } = parts;
+  const apiUrl = `${url}/api/v1`;
+  const account = world.accounts.get(mainAccount) as AccountRecord;
+  const key = world.keys.list(mainAccount).find(({ revokedAt }) => revokedAt === null)?.key ?? "";
+  let closing: Promise<void> | null = null;
+  const close = () => {
+    closing ??= parts.close();
+    return closing;
+  };
+  return {
+    url,
+    apiUrl,
+    key,
+    secret,
+    phoneNumberId: account.numbers[0]?.phoneNumberId ?? "",
+    clock,
+    call: (method, path, body) => ask(method, `${apiUrl}${path}`, { authorization: `Bearer ${key}` }, body),
+    control: (method, path, body) => ask(method, `${url}/sandbox${path}`, {}, body),
+    customerWrites: (phone, text, name) =>
+      structuredClone(parts.customerWrites(mainAccount, name === undefined ? { phone, text } : { phone, text, name })),
+    addWebhook: (order) => structuredClone(setup.addWebhook(account, webhookOptionsSchema.parse(order))),
+    setFaults: (given = {}) => faults.set(faultsSchema.parse(given)),
+    templates: () => structuredClone([...world.templates.list(mainAccount)]),
+    automations: () => structuredClone([...world.automations.list(mainAccount)]),
+    messages: () => structuredClone([...world.messages.list(mainAccount)]),
+    runs: () => structuredClone([...world.runs.list(mainAccount)]),
+    events() {
+      const deliveries = Map.groupBy(world.deliveries.list(mainAccount), ({ eventId }) => eventId);
+      return structuredClone(world.events.list(mainAccount).map((event) => ({ ...event, deliveries: deliveries.get(event.id) ?? [] })));
+    },
+    async idle(withinMs = 5_000) {
+      const late = Promise.withResolvers<never>();
+      const cancel = parts.after(withinMs, () => late.reject(new Error(`${posting.waiting()} deliveries still wait after ${withinMs} ms`)));
+      try {
+        await Promise.race([posting.idle(), late.promise]);
+      } finally {
+        cancel();
+      }
+    },
+    close,
+    [Symbol.asyncDispose]: close,
+  };
+}
+
+async function ask(method: string, url: string, headers: Record<string, string>, body: unknown): Promise<Answer> {
+  const answer = await fetch(url, {
+    method,
+    headers: body === undefined ? headers : { ...headers, "content-type": "application/json" },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+  const text = await answer.text();
+  return { status: answer.status, headers: answer.headers, body: text === "" ? null : parsed(text) };
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}

@@ -1,0 +1,81 @@
+import type { z } from "zod";
+import type { AccountSetup } from "./control/account-setup.ts";
+import { newTemplate } from "./control/new-template.ts";
+import type { webhookOptionsSchema } from "./options.ts";
+import type { AccountRecord, Plan, TemplateRecord } from "./world/records.ts";
+import type { World } from "./world/world.ts";
+
+/** The account of which everything is set up at the first start. */
+export const mainAccount = "main";
+
+/** What a new sandbox has: an account with a key and a connected number, three approved templates, two automations. */
+export function seedWorld(parts: {
+  readonly world: World;
+  readonly setup: AccountSetup;
+  readonly ids: () => string;
+  readonly now: () => number;
+  readonly plan: Plan;
+  readonly key: string | undefined;
+}): AccountRecord {
+  const { world, setup, ids, now, plan, key } = parts;
+  const account = setup.addAccount(mainAccount, plan, null);
+  setup.giveKey(account, "first", key);
+  const [welcome] = templates.map((order) => {
+    const template = newTemplate({ id: ids(), account: account.id, createdAt: now() }, { ...usual, ...order });
+    world.templates.put(template);
+    return template;
+  }) as [TemplateRecord, ...TemplateRecord[]];
+  const published = { status: "published" } as const;
+  setup.addAutomation(account, {
+    ...published,
+    name: "Bienvenida",
+    trigger: "manual",
+    steps: [{ type: "send", templateId: welcome.id }],
+  });
+  setup.addAutomation(account, {
+    ...published,
+    name: "Pedido recibido",
+    trigger: "incoming-webhook",
+    steps: [{ type: "send", templateId: welcome.id }],
+  });
+  return account;
+}
+
+/** What the options ask of `main`, at the first start and at any later one: added where it is not there yet. */
+export function setUpAgain(parts: {
+  readonly world: World;
+  readonly setup: AccountSetup;
+  readonly plan: Plan | undefined;
+  readonly key: string | undefined;
+  readonly webhooks: readonly z.output<typeof webhookOptionsSchema>[];
+}): void {
+  const { world, setup, plan, key, webhooks } = parts;
+  const account = world.accounts.get(mainAccount) as AccountRecord;
+  if (plan !== undefined && plan !== account.plan) {
+    account.plan = plan;
+    world.accounts.put(account);
+  }
+  if (key !== undefined && world.keys.find(mainAccount, key) === undefined) setup.giveKey(account, "given", key);
+  for (const webhook of webhooks) {
+    if (!world.webhooks.list(mainAccount).some(({ url }) => url === webhook.url)) setup.addWebhook(account, webhook);
+  }
+}
+
+const usual = { language: "es_AR", category: "UTILITY", status: "approved", variables: [] } as const;
+
+const templates = [
+  { name: "Bienvenida", body: "¡Hola! Gracias por escribirnos." },
+  {
+    name: "Saludo",
+    body: "Hola {{nombre}}, ¿en qué te podemos ayudar?",
+    variables: [{ name: "nombre", label: "Nombre", example: "Ana", fallback: "cliente" }],
+  },
+  {
+    name: "Aviso de turno",
+    body: "{{nombre}}, te esperamos el {{fecha}}.",
+    variables: [
+      { name: "nombre", label: "Nombre", example: "Ana", fallback: "Hola" },
+      { name: "fecha", label: "Fecha del turno", example: "lunes 3 de noviembre" },
+    ],
+  },
+];

@@ -1,0 +1,107 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { createTable } from "../../../../src/sandbox/world/table.ts";
+
+interface Thing {
+  readonly id: string;
+  readonly account: string;
+  name: string | null;
+}
+
+function setUp(most?: number) {
+  const journal: [id: string, record: object | null][] = [];
+  const table = createTable<Thing>(
+    "thing",
+    { changed: (kind, id, record) => void journal.push([`${kind} ${id}`, record]) },
+    { keyOf: ({ name }) => name, ...(most === undefined ? {} : { most }) },
+  );
+  return { table, journal };
+}
+
+test("records by id, by account, by second key; ids and keys are scoped to the account", () => {
+  const { table } = setUp();
+  const [a, b] = [
+    { id: "1", account: "main", name: "ana" },
+    { id: "2", account: "other", name: "ana" },
+  ];
+  table.put(a);
+  table.put(b);
+  expect(table.get("1")).toBe(a);
+  expect(table.of("main", "1")).toBe(a);
+  expect(table.of("other", "1")).toBeUndefined();
+  expect(table.find("main", "ana")).toBe(a);
+  expect(table.find("other", "ana")).toBe(b);
+  expect(table.find("main", "bea")).toBeUndefined();
+  expect(table.list("main")).toEqual([a]);
+  expect(table.list("nobody")).toEqual([]);
+  expect(table.size).toBe(2);
+});
+
+test("an account and a key cannot be mixed up with another pair", () => {
+  const { table } = setUp();
+  table.put({ id: "1", account: "a", name: "b" });
+  expect(table.find("ab", "")).toBeUndefined();
+  expect(table.find("a", "b")?.id).toBe("1");
+});
+
+test("the journal hears of each change, and of each record forgotten", () => {
+  const { table, journal } = setUp(2);
+  const first = { id: "1", account: "main", name: "ana" as string | null };
+  table.put(first);
+  first.name = "bea";
+  table.put(first);
+  table.put({ id: "2", account: "main", name: null });
+  table.put({ id: "3", account: "main", name: null });
+  expect(journal.map(([what, record]) => [what, record === null])).toEqual([
+    ["thing 1", false],
+    ["thing 1", false],
+    ["thing 2", false],
+    ["thing 3", false],
+    ["thing 1", true],
+  ]);
+});
+
+type Order = { what: "put"; id: number; account: string; copy: boolean } | { what: "delete"; id: number };
+
+test("agrees with a plain list, whatever is put, replaced and deleted", () => {
+  const id = fc.integer({ min: 0, max: 9 });
+  const order: fc.Arbitrary<Order> = fc.oneof(
+    { weight: 3, arbitrary: fc.record({ what: fc.constant("put" as const), id, account: fc.constantFrom("a", "b"), copy: fc.boolean() }) },
+    { weight: 1, arbitrary: fc.record({ what: fc.constant("delete" as const), id }) },
+  );
+  fc.assert(
+    fc.property(fc.array(order, { maxLength: 60 }), fc.constantFrom(3, 100), (orders, most) => {
+      const { table } = setUp(most);
+      let model: Thing[] = [];
+      for (const one of orders) {
+        const name = `${one.id}`;
+        const before = model.find((record) => record.id === name);
+        if (one.what === "delete") {
+          table.delete(name);
+          model = model.filter((record) => record.id !== name);
+        } else {
+          const record = before === undefined ? { id: name, account: one.account, name } : one.copy ? { ...before } : before;
+          table.put(record);
+          model = before === undefined ? [...model, record] : model.map((old) => (old === before ? record : old));
+          if (model.length > most) model = model.slice(1);
+        }
+        expect([...table.all()]).toEqual(model);
+        for (const account of ["a", "b"]) {
+          expect([...table.list(account)]).toEqual(model.filter((record) => record.account === account));
+          expect(table.find(account, name)).toBe(model.find((record) => record.account === account && record.name === name));
+        }
+        expect(table.size).toBe(model.length);
+      }
+    }),
+    { numRuns: 300 },
+  );
+});
+
+test("a second key that changed is found by its new text only", () => {
+  const { table } = setUp();
+  const record: Thing = { id: "1", account: "main", name: "ana" };
+  table.put(record);
+  table.put({ ...record, name: "bea" });
+  expect(table.find("main", "bea")?.id).toBe("1");
+  expect(table.find("main", "ana")).toBeUndefined();
+});
