@@ -29,7 +29,7 @@ export interface Table<T extends Stored> {
 
 /**
  * A table in memory. `keyOf` gives the second key (unique within an account), null for none.
- * `most`: the oldest are forgotten beyond so many.
+ * `most`: the oldest are forgotten beyond so many; in batches, as shifting a list of 200,000 moves all of it.
  */
 export function createTable<T extends Stored>(
   kind: string,
@@ -50,11 +50,22 @@ export function createTable<T extends Stored>(
     const key = secondKey(record);
     if (key !== null) byKey.delete(key);
     const list = byAccount.get(record.account) ?? [];
-    // The oldest go first, so this is nearly always the first place.
-    const at = list[0] === record ? 0 : list.indexOf(record);
-    if (at === 0) list.shift();
-    else if (at > 0) list.splice(at, 1);
+    list.splice(list.indexOf(record), 1);
     journal.changed(kind, id, null);
+  };
+  const batch = most === Number.POSITIVE_INFINITY ? 0 : most >> 6;
+  const forgetOldest = (): void => {
+    const forgotten = new Map<string, number>();
+    for (const record of byId.values()) {
+      if (byId.size <= most) break;
+      byId.delete(record.id);
+      const key = secondKey(record);
+      if (key !== null) byKey.delete(key);
+      forgotten.set(record.account, (forgotten.get(record.account) ?? 0) + 1);
+      journal.changed(kind, record.id, null);
+    }
+    // Lists have the order of the table, so that each account's oldest stand first.
+    for (const [account, count] of forgotten) byAccount.get(account)?.splice(0, count);
   };
   return {
     kind,
@@ -81,7 +92,7 @@ export function createTable<T extends Stored>(
       if (before === undefined) list.push(record);
       else if (before !== record) list[list.indexOf(before)] = record;
       journal.changed(kind, record.id, record);
-      if (byId.size > most) remove(byId.keys().next().value as string);
+      if (byId.size > most + batch) forgetOldest();
     },
     delete: remove,
     list: (account) => byAccount.get(account) ?? [],
