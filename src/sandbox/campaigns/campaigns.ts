@@ -7,8 +7,9 @@ import { approvedTemplates, templateToSend } from "../messaging/templates.ts";
 import type { Random } from "../random.ts";
 import type { CampaignRecord } from "../world/records.ts";
 import type { World } from "../world/world.ts";
-import { firstPhoneOf, mostStrangers, phoneAt } from "./made-up-phones.ts";
+import { firstPhoneOf, mostStrangers } from "./made-up-phones.ts";
 import type { CampaignOrder, Campaigns } from "./port.ts";
+import { createRecipients } from "./recipients.ts";
 
 interface Parts {
   readonly world: World;
@@ -19,14 +20,13 @@ interface Parts {
 }
 
 const usualPerSecond = 80;
-/** The list is part of the campaign's record, which a state file writes with every change. */
-const mostPhones = 10_000;
 /** Small batches, so that none holds up the API. */
 const batchMs = 100;
 
 /** Bulk sends. They go past the gate, so they count against no limit of the API ("Client guidance"). */
 export function createCampaigns({ world, clock, ids, random, messaging }: Parts): Campaigns {
   const phoneRandom = random.fork("campaigns");
+  const recipients = createRecipients({ world, ids });
 
   const sendTo = (to: string, campaign: CampaignRecord): void => {
     const { id, account, templateId } = campaign;
@@ -45,7 +45,7 @@ export function createCampaigns({ world, clock, ids, random, messaging }: Parts)
     const batch = (): void => {
       const size = Math.min(Math.floor(due), campaign.total - campaign.sent);
       due += perBatch - size;
-      for (const phone of nextPhones(campaign, size)) sendTo(phone, campaign);
+      for (const phone of recipients.take(campaign, size)) sendTo(phone, campaign);
       if (campaign.sent < campaign.total) clock.after(batchMs, batch);
       world.campaigns.put(campaign);
     };
@@ -63,7 +63,6 @@ export function createCampaigns({ world, clock, ids, random, messaging }: Parts)
         templateId: templateFor(world, account, order.templateId),
         total,
         perSecond: order.perSecond ?? usualPerSecond,
-        phones: typeof phones === "number" ? null : phones,
         firstPhone: typeof phones === "number" ? firstPhoneOf(total, phoneRandom) : null,
         sent: 0,
         deliveries: 0,
@@ -72,6 +71,7 @@ export function createCampaigns({ world, clock, ids, random, messaging }: Parts)
         failed: 0,
       };
       world.campaigns.put(campaign);
+      if (typeof phones !== "number") recipients.add(campaign, phones);
       run(campaign);
       return campaign;
     },
@@ -79,12 +79,6 @@ export function createCampaigns({ world, clock, ids, random, messaging }: Parts)
       for (const campaign of world.campaigns.all()) run(campaign);
     },
   };
-}
-
-/** Takes them off the campaign's list; strangers are counted by `sent`. */
-function nextPhones({ phones, firstPhone, sent }: CampaignRecord, size: number): string[] {
-  if (firstPhone === null) return phones?.splice(0, size) ?? [];
-  return Array.from({ length: size }, (_, place) => phoneAt(firstPhone, sent + place));
 }
 
 function templateFor(world: World, account: string, id: string | undefined): string {
@@ -99,10 +93,7 @@ function recipientsOf({ phones, recipients, perSecond }: CampaignOrder): string[
     throw invalid([{ path: ["phones"], message: "Mandá exactamente uno de phones y recipients." }]);
   }
   if (perSecond !== undefined && !(perSecond > 0)) throw invalid([{ path: ["perSecond"], message: "Tiene que ser mayor que 0." }]);
-  if (phones !== undefined) {
-    if (phones.length > mostPhones) throw invalid([{ path: ["phones"], message: `Tiene que tener como máximo ${mostPhones} elementos.` }]);
-    return [...new Set(phones.map(requirePhone))];
-  }
+  if (phones !== undefined) return [...new Set(phones.map(requirePhone))];
   if (recipients === undefined || !Number.isInteger(recipients) || recipients < 0 || recipients > mostStrangers) {
     throw invalid([{ path: ["recipients"], message: `Tiene que ser un entero de 0 a ${mostStrangers}.` }]);
   }

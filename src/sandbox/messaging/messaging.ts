@@ -29,6 +29,8 @@ interface Parts {
 
 type Content = Pick<MessageRecord, "text" | "templateId">;
 
+/** In digits (E.164): a wamid holds no more, though the document's `to` may have them. */
+const longestRealPhone = 15;
 /** The code of a message that is moved to `failed` without one: the document has it present whenever a message failed. */
 const unnamedFailure = 131000;
 
@@ -61,7 +63,7 @@ export function createMessaging({ world, clock, ids, random, speed, publisher }:
     id: ids(),
     account: contact.account,
     createdAt: clock.now(),
-    wamid: newWamid(contact.phone.slice(1)),
+    wamid: newWamid(contact.phone.slice(1, 1 + longestRealPhone)),
     contactId: contact.id,
     conversationId: conversation.id,
     phone: contact.phone,

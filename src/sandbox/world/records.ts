@@ -142,8 +142,7 @@ export interface CampaignRecord extends Owned {
   /** Recipients. */
   readonly total: number;
   readonly perSecond: number;
-  /** Recipients not sent to yet; null: `total` strangers, whose phones are counted up from `firstPhone`. */
-  phones: string[] | null;
+  /** Of `total` strangers, whose phones are counted up from it; null: the phones are `RecipientsRecord`s. */
   readonly firstPhone: string | null;
   /** Recipients tried so far, those the service or the provider refused included. */
   sent: number;
@@ -152,6 +151,12 @@ export interface CampaignRecord extends Owned {
   reads: number;
   replies: number;
   failed: number;
+}
+
+/** Some of a campaign's recipients, not sent to yet. Apart from the campaign, which changes with every message. */
+export interface RecipientsRecord extends Owned {
+  readonly campaignId: string;
+  readonly phones: string[];
 }
 
 /** One thing an automation does. `requestFailed` steps run when the request's receiver did not answer 2xx within 10 s. */

@@ -9,6 +9,7 @@ import type {
   EventRecord,
   KeyRecord,
   MessageRecord,
+  RecipientsRecord,
   RunRecord,
   TemplateRecord,
   WebhookRecord,
@@ -36,6 +37,7 @@ export function createWorld(journal: Journal) {
     /** Second key: the wamid. */
     messages: createTable<MessageRecord>("message", journal, { keyOf: ({ wamid }) => wamid }),
     campaigns: createTable<CampaignRecord>("campaign", journal),
+    recipients: createTable<RecipientsRecord>("recipients", journal),
     /** Second key: the id in the path of its incoming webhook. */
     automations: createTable<AutomationRecord>("automation", journal, { keyOf: ({ hookId }) => hookId }),
     runs: createTable<RunRecord>("run", journal),

@@ -48,6 +48,17 @@ test("a campaign to thousands of strangers: as many events for wamids nobody kno
   expect(published.length).toBeGreaterThan(25_000);
 });
 
+test("a list longer than a piece is sent to in its order", () => {
+  const { start, clock, world } = createBulk();
+  const phones = usualPhones(2_500);
+  const campaign = start({ phones, perSecond: 7_000 });
+  expect(world.recipients.size).toBe(3);
+  clock.advance(350);
+  expect(campaign.sent).toBe(2_500);
+  expect(world.messages.list("main").map(({ phone }) => phone)).toEqual(phones.filter((phone) => !/000[56]$/.test(phone)));
+  expect(world.recipients.size).toBe(0);
+});
+
 test("totals count a message once, however it moves", () => {
   const { start, clock, messaging, world } = createBulk();
   const campaign = start({ phones: ["+5491122330007", "+5491122330010", "+5491122330004", "+5491122330002"] });
@@ -93,13 +104,12 @@ test("each phone is written to once; a list and a number of strangers exclude ea
   const { start, clock, refusal } = createBulk();
   const campaign = start({ phones: ["+5491122661234", "+54 9 11 2266-1234"] });
   clock.advance(day);
-  expect(campaign).toMatchObject({ total: 1, sent: 1, phones: [] });
+  expect(campaign).toMatchObject({ total: 1, sent: 1 });
   expect(refusal(() => start({})).status).toBe(400);
   expect(refusal(() => start({ phones: usualPhones(1), recipients: 3 })).status).toBe(400);
   expect(refusal(() => start({ phones: ["1122"] }))).toMatchObject({ status: 400, error: expect.stringMatching(/internacional/) });
   for (const recipients of [-1, 1.5, 1e9]) expect(refusal(() => start({ recipients })).status).toBe(400);
   expect(refusal(() => start({ recipients: 1, perSecond: 0 })).status).toBe(400);
-  expect(refusal(() => start({ phones: usualPhones(10_001) })).status).toBe(400);
   expect(start({ recipients: 0 }).total).toBe(0);
 });
 
@@ -142,5 +152,6 @@ test.each([{ recipients: 100 }, { phones: usualPhones(100) }])(
       .map(({ phone }) => phone);
     expect(new Set(phones).size).toBe(100);
     expect(campaign.deliveries).toBe(100);
+    expect(first.world.recipients.size).toBe(0);
   },
 );
