@@ -18,7 +18,7 @@ const querySchema = z.object({
     .string("Tiene que venir una sola vez.")
     .regex(/^\d+$/, "Tiene que ser un número entero de 1 a 200.")
     .transform(Number)
-    .pipe(z.int().min(1).max(200))
+    .pipe(z.number().min(1).max(200))
     .default(50),
   after: z.guid().toLowerCase().exactOptional(),
   phone: z.string().exactOptional(),

@@ -1,0 +1,65 @@
+import type { AddressInfo } from "node:net";
+import { createApiApp } from "../../../../src/sandbox/api/app.ts";
+import { addCampaignsRoutes } from "../../../../src/sandbox/api/campaigns-routes.ts";
+import { addContactsRoutes } from "../../../../src/sandbox/api/contacts-routes.ts";
+import { addMeRoutes } from "../../../../src/sandbox/api/me-routes.ts";
+import { addMessagesRoutes } from "../../../../src/sandbox/api/messages-routes.ts";
+import { addTemplatesRoutes } from "../../../../src/sandbox/api/templates-routes.ts";
+import { createCampaigns } from "../../../../src/sandbox/campaigns/campaigns.ts";
+import { createLimits } from "../../../../src/sandbox/limits/limits.ts";
+import { addAccount, createService } from "../../../unit/sandbox/messaging/service.ts";
+
+export interface Answer {
+  readonly status: number;
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into whatever came
+  readonly body: any;
+}
+
+/** The API on a real socket, behind its gate, without caps; accounts `main` (key `k-main`) and `other` (`k-other`). */
+export async function startApi() {
+  const service = createService();
+  const { world, clock, messaging } = service;
+  addAccount(world, "other");
+  for (const account of ["main", "other"]) {
+    world.keys.put({ id: service.ids(), account, createdAt: clock.now(), key: `k-${account}`, label: "", revokedAt: null });
+  }
+  const campaigns = createCampaigns(service);
+  const failures: unknown[] = [];
+  const app = createApiApp({
+    limits: createLimits({ world, clock, isUnlimited: true }),
+    random: service.random,
+    faults: () => [],
+    failed: (error) => failures.push(error),
+    routes(api) {
+      addMessagesRoutes(api, { world, messaging });
+      addTemplatesRoutes(api, { world });
+      addContactsRoutes(api, { world, messaging });
+      addCampaignsRoutes(api, { world });
+      addMeRoutes(api, { world });
+    },
+  });
+  await app.listen({ host: "127.0.0.1", port: 0 });
+  const { port } = app.server.address() as AddressInfo;
+  const call = async (method: string, path: string, body?: unknown, key = "k-main"): Promise<Answer> => {
+    const answer = await fetch(`http://127.0.0.1:${port}/api/v1${path}`, {
+      method,
+      headers: { authorization: `Bearer ${key}`, ...(body === undefined ? {} : { "content-type": "application/json" }) },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+    return { status: answer.status, body: await answer.json() };
+  };
+  return {
+    ...service,
+    campaigns,
+    failures,
+    get: (path: string, key?: string) => call("GET", path, undefined, key),
+    post: (path: string, body: unknown, key?: string) => call("POST", path, body, key),
+    [Symbol.asyncDispose]: () => app.close(),
+  };
+}
+
+/** The problems of a validation error, as `path: message`. */
+export function problemsOf({ status, body }: Answer): string[] {
+  if (status !== 400 || typeof body.error?.message !== "string") throw new Error(`no validation error: ${status} ${JSON.stringify(body)}`);
+  return JSON.parse(body.error.message).map(({ path, message }: { path: string[]; message: string }) => `${path.join(".")}: ${message}`);
+}
