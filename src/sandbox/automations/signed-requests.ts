@@ -29,25 +29,23 @@ export interface SignedRequests {
 export function createSignedRequests(clock: Clock): SignedRequests {
   // As many connections as it takes: a request that waits for one would have its receiver's seconds run out unasked.
   const agent = new Agent();
-  const underWay = new Set<AbortController>();
   let closed = false;
 
   const exitOf = async (url: string, headers: Record<string, string>, body: Buffer): Promise<RequestOutcome> => {
     const controller = new AbortController();
     const { signal } = controller;
-    underWay.add(controller);
     const cancelDeadline = clock.after(answerWithinMs, () => controller.abort());
     try {
       const answer = await request(url, { method: "POST", headers, body, dispatcher: agent, signal });
       // The answer is whole once its body is: one that drips past the deadline is late.
       await answer.body.dump({ limit: mostBytesRead, signal });
+      if (closed) return "closed";
       return answer.statusCode >= 200 && answer.statusCode < 300 ? "success" : "error";
     } catch {
       // No URL, nobody there, a reset, too late: it makes no difference to the step.
       return closed ? "closed" : "error";
     } finally {
       cancelDeadline();
-      underWay.delete(controller);
     }
   };
   const post: SignedRequests["post"] = async (automation, url, value, id) => {
@@ -66,7 +64,6 @@ export function createSignedRequests(clock: Clock): SignedRequests {
     post,
     async close() {
       closed = true;
-      for (const controller of underWay) controller.abort();
       await agent.destroy();
     },
   };
