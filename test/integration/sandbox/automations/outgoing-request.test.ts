@@ -2,6 +2,7 @@ import { createHmac } from "node:crypto";
 import type { ServerResponse } from "node:http";
 import { afterEach, expect, test } from "vitest";
 import type { AutomationStep } from "../../../../src/sandbox/world/records.ts";
+import { settled } from "../../../harness/manual-clock.ts";
 import { until } from "../../../harness/until.ts";
 import { createScene, phone } from "../../../unit/sandbox/automations/scene.ts";
 import { startTestServer } from "../test-server.ts";
@@ -188,4 +189,18 @@ test("closing ends requests under way and decides nothing; the same run asks aga
   again.clock.advance(100);
   await until("the second request", () => receiver.seen.length === 2);
   await until("the exit", () => again.world.runs.get(run.id)?.left[0]?.type === "fail");
+});
+
+test("closing in the midst of an answer decides nothing either", async () => {
+  await using receiver = await startTestServer((response) => void response.writeHead(200).write("gra"));
+  const scene = newScene();
+  const run = scene.start([request(receiver.url)]);
+  scene.clock.advance(100);
+  await until("the request", () => receiver.seen.length === 1);
+  // The head of the answer comes in a moment of its own; whether it is there yet makes no difference.
+  await settled();
+  await scene.automations.close();
+  await settled();
+  scene.clock.advance(1000);
+  expect(run).toMatchObject({ status: "running", left: [{ type: "request" }] });
 });
