@@ -1,11 +1,16 @@
 import type { LaneState } from "../deliver/lane.ts";
 import type { Gauges } from "../observe/metrics.ts";
+import type { ServiceGauges } from "../observe/service-metrics.ts";
+import { type CallCap, callPriorities } from "../service-api/admission.ts";
+import type { LimiterState } from "../service-api/limits/limiter-state.ts";
+import { stopReasons } from "../service-api/limits/stops.ts";
 import type { RouteBacklog } from "../store/sqlite/read-stats.ts";
 
 export interface GaugeParts {
   readonly now: () => number;
   readonly backlog: () => readonly RouteBacklog[];
   readonly lanes: () => ReadonlyMap<string, LaneState>;
+  readonly limiters: () => ReadonlyMap<string, LimiterState>;
   readonly inFlight: () => number;
   readonly storing: () => boolean;
 }
@@ -41,6 +46,21 @@ export function createGaugeReader(parts: GaugeParts): () => Gauges {
         inFlight: lane?.inFlight ?? 0,
       };
     });
-    return { routes, requestsInFlight: parts.inFlight(), storing: parts.storing(), now };
+    const services = [...parts.limiters()].map(([account, state]) => serviceGauges(account, state));
+    return { routes, services, requestsInFlight: parts.inFlight(), storing: parts.storing(), now };
+  };
+}
+
+const callCaps: readonly CallCap[] = ["requests", "messages"];
+
+function serviceGauges(account: string, { caps, stops }: LimiterState): ServiceGauges {
+  return {
+    account,
+    caps: callCaps.map((cap) => ({ cap, used: caps[cap].used, limit: caps[cap].limit, held: caps[cap].heldUntil !== null })),
+    waiting: callPriorities.map((priority) => ({
+      priority,
+      calls: callCaps.reduce((sum, cap) => sum + caps[cap].waiting[priority], 0),
+    })),
+    stops: stopReasons.map((reason) => ({ reason, inForce: stops[reason] !== null })),
   };
 }

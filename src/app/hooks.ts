@@ -2,6 +2,8 @@ import type { LaneHooks } from "../deliver/lane.ts";
 import type { Logger, Privacy } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import type { ReceiverHooks } from "../receive/receiver.ts";
+import type { LimiterHooks } from "../service-api/limits/limiter.ts";
+import type { StopReason } from "../service-api/limits/stops.ts";
 
 interface Watchers {
   readonly log: Logger;
@@ -76,5 +78,25 @@ export function laneHooks({ log, privacy, now, metrics }: Watchers & { readonly 
     storeFailed(route, error) {
       if (isNews(route, error)) log.error({ err: error, route }, "the store failed under a delivery; it will be tried again");
     },
+  };
+}
+
+const stopTexts: Record<StopReason, string> = {
+  quota: "the service's monthly quota is used up; it is not asked until renewal",
+  unauthenticated: "the service refuses the API key; one call tries from time to time",
+  blocked: "the service has blocked this address because of bad keys; it is not asked for a minute",
+};
+
+/** What an account's limiter tells. */
+export function limiterHooks(account: string, { log, metrics }: Omit<Watchers, "privacy">): LimiterHooks {
+  return {
+    settled(call, outcome) {
+      metrics().serviceCalls.inc({ account, outcome: outcome.type });
+      if (outcome.type !== "rate-limited") return;
+      const { cap, limit, retryAfterMs } = outcome;
+      log.warn({ account, cap: cap ?? call.cap, limit, retryAfterMs }, "the service says a cap is reached: others use the account too");
+    },
+    refused: () => metrics().serviceCalls.inc({ account, outcome: "refused" }),
+    stopped: (reason, until) => log.error({ account, reason, until: new Date(until).toISOString() }, stopTexts[reason]),
   };
 }

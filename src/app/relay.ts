@@ -20,9 +20,10 @@ import type { AcceptOutcome } from "../store/planned.ts";
 import { openSqliteStore } from "../store/sqlite/sqlite-store.ts";
 import { createControlPort } from "./control-port.ts";
 import { createGaugeReader } from "./gauges.ts";
-import { laneHooks, receiverHooks } from "./hooks.ts";
+import { laneHooks, limiterHooks, receiverHooks } from "./hooks.ts";
 import { createProxying, isProxyRoute, stoppedDuring } from "./proxying.ts";
 import { createRules } from "./rules.ts";
+import { createServiceAccounts } from "./service-accounts.ts";
 import { inboundSources } from "./sources.ts";
 import { systemClock } from "./system-clock.ts";
 import { startUpkeep } from "./upkeep.ts";
@@ -41,7 +42,7 @@ export interface Relay {
   readonly http: FastifyInstance;
   readonly server: Server;
   listen(): Promise<AddressInfo>;
-  /** Takes other routes, sources, tokens and retention; gives the settings that only a restart changes. */
+  /** Takes other routes, sources, accounts, tokens and retention; gives the settings that only a restart changes. */
   reload(settings: Settings): readonly string[];
   /** Stops accepting, lets what is in flight finish within `server.shutdownTimeout`, closes the store. */
   close(): Promise<void>;
@@ -125,11 +126,18 @@ export function createRelay({
     hooks: receiverHooks({ log, privacy, metrics: () => metrics }),
   });
 
+  const services = createServiceAccounts(dispatch ? settings.accounts : {}, {
+    clock,
+    random,
+    hooks: (account) => limiterHooks(account, { log, metrics: () => metrics }),
+  });
+
   const metrics = createMetrics(
     createGaugeReader({
       now: clock.now,
       backlog: store.read.backlog,
       lanes: dispatcher.states,
+      limiters: services.limiters,
       inFlight: receiver.inFlight,
       storing: health.storing,
     }),
@@ -213,6 +221,7 @@ export function createRelay({
       receiver.reload(inboundSources(next));
       proxying.reload(next.sources);
       dispatcher.reload(dispatch ? next.routes : []);
+      services.reload(dispatch ? next.accounts : {});
       authorize = createAuthorize(next.control.tokens);
       log.info(
         { sources: Object.keys(next.sources), routes: next.routes.map(({ name }) => name), needRestart: fixed },
@@ -232,7 +241,8 @@ export function createRelay({
         // Steps that still wait for an answer are told, before their connections go.
         void proxying.close().finally(() => setImmediate(() => server.closeAllConnections()));
       });
-      await Promise.all([closing, dispatcher.close(settings.server.shutdownTimeout)]);
+      const { shutdownTimeout } = settings.server;
+      await Promise.all([closing, dispatcher.close(shutdownTimeout), services.close(shutdownTimeout)]);
       clearInterval(closingIdle);
       cancel();
       await proxying.close();

@@ -6,31 +6,34 @@ import { withConfigOption } from "./settings-option.ts";
 interface Options {
   readonly config: string;
   readonly deep?: boolean;
+  readonly offline?: boolean;
   readonly json?: boolean;
 }
 
 /** Adds `doctor`. Exit code 1 when a check fails; warnings alone leave it 0. */
 export function addDoctorCommand(program: Command, io: Io): void {
   withConfigOption(program.command("doctor"))
-    .description("look at settings, files, disk, clock, destinations and backlog, and say what to do")
+    .description("look at settings, files, disk, clock, destinations, API keys and backlog, and say what to do")
     .option("--deep", "read the whole store for damage; takes a while")
+    .option("--offline", "ask neither destinations nor the messaging service")
     .option("--json", "print {ok, checks} as JSON")
     .addHelpText(
       "after",
       `
-Changes nothing, sends no event, and may run beside the relay. Each line is ok, warn or fail; the exit
-code is 1 when anything fails.
+Changes nothing, sends no event, and may run beside the relay. With each account's API key it asks the
+messaging service once (GET /me). Each line is ok, warn or fail; the exit code is 1 when anything fails.
 
 Examples:
   wamid-relay doctor
+  wamid-relay doctor --offline
   wamid-relay doctor --json | jq '.checks[] | select(.level != "ok")'`,
     )
     .action((options: Options) => doctor(options, io));
 }
 
-async function doctor({ config, deep = false, json = false }: Options, io: Io): Promise<void> {
+async function doctor({ config, deep = false, offline = false, json = false }: Options, io: Io): Promise<void> {
   const { runChecks } = await import("./doctor/run-checks.ts");
-  const checks = await runChecks({ config, env: io.env, deep });
+  const checks = await runChecks({ config, env: io.env, deep, offline });
   const failed = checks.filter(({ level }) => level === "fail").length;
   if (json) io.out(printableJson({ ok: failed === 0, checks }));
   else {

@@ -1,4 +1,5 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "@prometheus-io/client";
+import { createServiceMetrics, type ServiceGauges } from "./service-metrics.ts";
 
 export interface RouteGauges {
   readonly route: string;
@@ -15,6 +16,7 @@ export interface RouteGauges {
 /** What is read at each scrape. */
 export interface Gauges {
   readonly routes: readonly RouteGauges[];
+  readonly services: readonly ServiceGauges[];
   readonly requestsInFlight: number;
   readonly storing: boolean;
   readonly now: number;
@@ -77,6 +79,7 @@ export function createMetrics(read: () => Gauges) {
     labelNames: ["source", "secret"],
     registers,
   });
+  const service = createServiceMetrics(registry);
   const swept = new Counter({ name: "relay_retention_deleted_total", help: "Rows deleted by retention", labelNames: ["what"], registers });
 
   const gauge = (name: string, help: string) => new Gauge({ name, help, labelNames: ["route"], registers });
@@ -91,7 +94,8 @@ export function createMetrics(read: () => Gauges) {
   const storing = new Gauge({ name: "relay_store_up", help: "1 when the last write was stored", registers });
 
   function observeGauges(): void {
-    const { routes, requestsInFlight, storing: up, now } = read();
+    const { routes, services, requestsInFlight, storing: up, now } = read();
+    service.observe(services);
     for (const metric of [waiting, held, dead, oldest, stopped, breaker, sending]) metric.reset();
     for (const route of routes) {
       const labels = { route: route.route };
@@ -118,6 +122,7 @@ export function createMetrics(read: () => Gauges) {
     storeFailures,
     proofs,
     swept,
+    serviceCalls: service.calls,
     contentType: registry.contentType,
     /** The text that Prometheus scrapes. */
     async text(): Promise<string> {

@@ -147,3 +147,16 @@ test("twenty reloads under load: no request fails, nothing is lost or delivered 
   await until("all are delivered", () => downstream.counts().taken === summary.posts);
   expect(downstream.counts()).toMatchObject({ duplicates: 0, failed: 0 });
 });
+
+test("another share of an account's caps counts at once; without its key it is no longer shown", async () => {
+  const account = { baseUrl: "http://127.0.0.1:1", apiKey: "the-key-of-an-account" };
+  const relay = await startRelay({ settings: { accounts: { main: account } } });
+  const limits = async () =>
+    [...String((await relay.ask("/metrics")).body).matchAll(/^relay_service_slots_limit(\{.*\} \d+)$/gm)].map((match) => match[1]);
+  expect(await limits()).toEqual(['{account="main",cap="requests"} 150', '{account="main",cap="messages"} 30']);
+  await reload(relay, { accounts: { main: { ...account, plan: "enterprise", share: 0.25 } } });
+  expect(await limits()).toEqual(['{account="main",cap="requests"} 300', '{account="main",cap="messages"} 75']);
+  await reload(relay, { accounts: { main: {} } });
+  expect(await limits()).toEqual([]);
+  expect((await relay.stop()).code).toBe(0);
+});

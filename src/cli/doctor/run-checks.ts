@@ -8,6 +8,7 @@ import { checkStoreFiles } from "./file-checks.ts";
 import { type Finding, fail } from "./finding.ts";
 import { checkRelay } from "./relay-check.ts";
 import { countProofs, judgeSecrets } from "./secret-checks.ts";
+import { checkServices } from "./service-checks.ts";
 import { checkSettings } from "./settings-checks.ts";
 import { checkSpace } from "./space-check.ts";
 import { checkHolder, checkIntegrity, checkQuarantine, judgeBacklog, openStoreToCheck } from "./store-checks.ts";
@@ -17,15 +18,21 @@ export interface DoctorOptions {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Read the whole file for damage. */
   readonly deep: boolean;
+  /** Ask neither destinations nor the service. */
+  readonly offline: boolean;
 }
 
 /** Everything doctor looks at, in the order shown. Changes nothing. */
-export async function runChecks({ config, env, deep }: DoctorOptions): Promise<Finding[]> {
+export async function runChecks({ config, env, deep, offline }: DoctorOptions): Promise<Finding[]> {
   const began = { wall: Date.now(), steady: performance.now() };
   const { settings, findings } = checkSettings(config, env);
   if (settings === null) return findings;
   const store = checkStore(settings, deep);
-  const [relay, destinations] = await Promise.all([checkRelay(ownAddress(settings.server), store.isHeld), checkDestinations(settings)]);
+  const [relay, destinations, services] = await Promise.all([
+    checkRelay(ownAddress(settings.server), store.isHeld),
+    offline ? { findings: [], skews: [] } : checkDestinations(settings),
+    offline ? [] : checkServices(settings),
+  ]);
   const now = Date.now();
   const clock = judgeClock({
     now,
@@ -34,7 +41,7 @@ export async function runChecks({ config, env, deep }: DoctorOptions): Promise<F
     fileChangedAt: changedAt(settings.storage.path),
     skews: destinations.skews,
   });
-  return [...findings, ...store.files, relay, ...store.rows, ...destinations.findings, ...clock];
+  return [...findings, ...store.files, relay, ...store.rows, ...destinations.findings, ...services, ...clock];
 }
 
 interface StoreFindings {

@@ -1,6 +1,8 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { receiveOutcomes } from "../../../src/receive/receiver.ts";
+import { callPriorities } from "../../../src/service-api/admission.ts";
+import { stopReasons } from "../../../src/service-api/limits/stops.ts";
 import { openDownstream } from "../../harness/downstream.ts";
 import { startRelay } from "../../harness/relay-process.ts";
 import { routeTo, webhookSecret } from "../../harness/relay-settings.ts";
@@ -22,7 +24,14 @@ const tableOf = (head: string) => {
 
 test("every metric is in the page with its type and labels, and the page has no other", async () => {
   const downstream = await openDownstream();
-  const relay = await startRelay({ settings: { routes: [routeTo(downstream.url)], retention: { events: "30d" } } });
+  const relay = await startRelay({
+    settings: {
+      routes: [routeTo(downstream.url)],
+      retention: { events: "30d" },
+      // Nobody asks the service; its gauges are there all the same.
+      accounts: { main: { baseUrl: "http://127.0.0.1:1", apiKey: "the-key-of-an-account" } },
+    },
+  });
   const wamid = "wamid.HBgNNTQ5MTE1NTU1MDAwMRUCABEYEkQ0";
   await ask(relay.port, { body: JSON.stringify(freshEvent({ wamid, status: "sent", to: "+5491155550001" }, "message.status")) });
   await until("it is delivered", () => downstream.counts().taken === 1);
@@ -46,6 +55,8 @@ test("every metric is in the page with its type and labels, and the page has no 
   expect(text).not.toContain(wamid);
   expect(text).not.toContain("5491155550001");
   expect(text).not.toContain(webhookSecret);
+  expect(text).not.toContain("the-key-of-an-account");
+  expect(text).toContain('relay_service_slots_limit{account="main",cap="messages"} 30');
 });
 
 test("the outcomes are those there are", () => {
@@ -55,6 +66,20 @@ test("the outcomes are those there are", () => {
   const kinds = [...source.matchAll(/\{ readonly kind: "(\w+)"/g)].map((match) => match[1]);
   expect(kinds.length).toBeGreaterThan(3);
   expect(tableOf("outcome of an attempt | what follows").toSorted()).toEqual(kinds.toSorted());
+});
+
+test("the outcomes of calls to the service are those of the port, and what the limiter turns away", () => {
+  const source = readFileSync(new URL("../../../src/service-api/admission.ts", import.meta.url), "utf8");
+  const types = [...source.matchAll(/\{ readonly type: "([a-z-]+)"/g)].map((match) => match[1]);
+  expect(types.length).toBeGreaterThan(4);
+  expect(tableOf("outcome of a call to the service | what the service said").toSorted()).toEqual([...types, "refused"].toSorted());
+  for (const [metric, words] of [
+    ["relay_service_calls_waiting", callPriorities],
+    ["relay_service_stopped", stopReasons],
+  ] as const) {
+    const meaning = rows.find(({ name }) => name === metric)?.meaning ?? "";
+    expect([...meaning.matchAll(/`([a-z]+)`/g)].map((match) => match[1])).toEqual(words);
+  }
 });
 
 test("what to be woken for names metrics that there are", () => {

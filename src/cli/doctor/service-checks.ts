@@ -1,0 +1,101 @@
+import { randomInt } from "node:crypto";
+import { systemClock } from "../../app/system-clock.ts";
+import type { AccountSettings, Settings } from "../../config/schema.ts";
+import { createServiceClient } from "../../service-api/client.ts";
+import { createLimiter } from "../../service-api/limits/limiter.ts";
+import { ServiceError } from "../../service-api/service-error.ts";
+import { type Finding, fail, ok, warn } from "./finding.ts";
+
+/** How long the service may take. All accounts are asked at once. */
+const withinMs = 5_000;
+
+/**
+ * Whether the key of each account works: one `GET /me`, which changes nothing, and counts as one call against cap and
+ * quota. Accounts without base URL or key are not asked (the settings' warnings tell of half a pair).
+ */
+export async function checkServices(settings: Settings): Promise<Finding[]> {
+  const asked = Object.entries(settings.accounts).map(([name, account]) => checkService(name, account));
+  return (await Promise.all(asked)).flat();
+}
+
+async function checkService(name: string, account: AccountSettings): Promise<Finding[]> {
+  const { baseUrl, apiKey } = account;
+  if (baseUrl === undefined || apiKey === undefined) return [];
+  const client = createServiceClient({
+    baseUrl,
+    apiKey,
+    admission: createLimiter({ ...account, clock: systemClock }),
+    clock: systemClock,
+    random: () => randomInt(2 ** 32) / 2 ** 32,
+    retry: { attempts: 1 },
+    timeoutMs: withinMs,
+  });
+  const startedAt = performance.now();
+  try {
+    await client.me();
+    return [ok("service", `${name}: the key works at ${baseUrl} (${Math.round(performance.now() - startedAt)} ms)`)];
+  } catch (error) {
+    if (!(error instanceof ServiceError)) throw error;
+    return [judgeService(name, baseUrl, error)];
+  } finally {
+    await client.close();
+  }
+}
+
+/** What an error of `GET /me` says about the settings of an account. */
+export function judgeService(name: string, baseUrl: string, { failure, status }: ServiceError): Finding {
+  const check = "service";
+  const key = `accounts.${name}.apiKey`;
+  const url = `accounts.${name}.baseUrl`;
+  switch (failure.kind) {
+    case "unauthenticated":
+      return fail(
+        check,
+        `${name}: ${baseUrl} refuses the API key (401): misspelled or revoked`,
+        `correct ${key}; the account's settings at the service (API and webhooks) make a new one`,
+      );
+    case "blocked":
+      return fail(
+        check,
+        `${name}: ${baseUrl} has blocked this address for a minute: too many calls with a bad key`,
+        `find out what sends a bad key from here (see ${key}), and look again in a minute`,
+      );
+    case "plan":
+      return fail(
+        check,
+        `${name}: the account's plan does not permit the API (402)`,
+        `${failure.cause.suggested ?? "another plan"} would; ask for it at the service`,
+      );
+    case "quota":
+      return warn(
+        check,
+        `${name}: the key works, but the month's quota of calls is used up until ${new Date(failure.until).toISOString()}`,
+        "wait, or change the plan at the service",
+      );
+    case "rate-limited":
+      return warn(
+        check,
+        `${name}: the key works, but the cap per minute is used up`,
+        `who else calls for this account? accounts.${name}.share says how much of the cap is the relay's`,
+      );
+    case "unexpected":
+    case "rejected":
+      return warn(check, `${name}: ${baseUrl} failed (${status}); whether the key works is not known`, "look again later");
+    case "network":
+      return fail(check, `${name}: no answer from ${baseUrl} (${failure.code})`, `check ${url}, the name, and the network`);
+    case "timeout":
+      return fail(check, `${name}: no answer from ${baseUrl} within ${failure.timeoutMs / 1000} s`, `check ${url} and the network`);
+    case "malformed":
+      return stranger(`${status}: ${failure.problem}`);
+    default:
+      return stranger(`${status}`);
+  }
+
+  function stranger(what: string): Finding {
+    return fail(
+      check,
+      `${name}: what answers at ${baseUrl} is not the service (${what})`,
+      `check ${url}: the root of its API is {baseUrl}/api/v1`,
+    );
+  }
+}

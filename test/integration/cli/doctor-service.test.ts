@@ -1,0 +1,117 @@
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { expect, onTestFinished, test } from "vitest";
+import { openDownstream } from "../../harness/downstream.ts";
+import { makeRelay } from "../../harness/relay-process.ts";
+import { routeTo } from "../../harness/relay-settings.ts";
+import { runOn } from "./run-cli.ts";
+
+interface Check {
+  readonly check: string;
+  readonly level: "ok" | "warn" | "fail";
+  readonly message: string;
+  readonly todo?: string;
+}
+
+const json = { "content-type": "application/json" };
+const answers: Record<string, (request: IncomingMessage, response: ServerResponse) => void> = {
+  good: (_, response) => response.writeHead(200, json).end('{"nombre":"Acme","plan":"escala"}'),
+  revoked: (_, response) => response.writeHead(401, json).end('{"error":"La clave no es válida.","cause":null}'),
+  blocked: (_, response) => response.writeHead(429, json).end('{"error":"Demasiados intentos."}'),
+  busy: (_, response) => response.writeHead(429, { ...json, "retry-after": "60", "x-ratelimit-limit": "300" }).end('{"error":"Muchas."}'),
+  spent: (_, response) =>
+    response
+      .writeHead(429, json)
+      .end(
+        '{"error":"Sin cupo.","cause":{"type":"upgrade","reason":"limit","resource":"apiCalls","plan":"escala","limit":300000,"used":300000,"suggested":"enterprise"}}',
+      ),
+  small: (_, response) =>
+    response
+      .writeHead(402, json)
+      .end(
+        '{"error":"Tu plan no lo permite.","cause":{"type":"upgrade","reason":"plan","resource":"api","plan":"growth","suggested":"escala"}}',
+      ),
+  broken: (_, response) => response.writeHead(500).end(),
+  website: (_, response) => response.writeHead(200, { "content-type": "text/html" }).end("<html>hola</html>"),
+  elsewhere: (_, response) => response.writeHead(404, { "content-type": "text/html" }).end("<html>no</html>"),
+  moved: (_, response) => response.writeHead(301, { location: "https://b.example" }).end(),
+};
+
+/** A server whose first part of the path says how it answers, as a base URL with a path would be. */
+async function openService(): Promise<{ url: string; asked: string[] }> {
+  const asked: string[] = [];
+  const server = createServer((request, response) => {
+    asked.push(`${request.method} ${request.url} ${request.headers.authorization}`);
+    answers[request.url?.split("/")[1] ?? ""]?.(request, response);
+  });
+  await new Promise<void>((done) => server.listen(0, "127.0.0.1", done));
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, asked };
+}
+
+test("each account's key is tried once, and a line says that it works or what is wrong", async () => {
+  const service = await openService();
+  const names = [...Object.keys(answers), "silent"];
+  const relay = await makeRelay({
+    settings: {
+      accounts: {
+        main: {},
+        ...Object.fromEntries(names.map((name) => [name, { baseUrl: `${service.url}/${name}`, apiKey: `key-of-${name}` }])),
+        away: { baseUrl: "http://127.0.0.1:1", apiKey: "key-of-away" },
+        half: { baseUrl: service.url },
+      },
+    },
+  });
+  const { code, out, err } = await runOn(relay, "doctor", "--json");
+  const checks = (JSON.parse(out) as { checks: Check[] }).checks.filter(({ check }) => check === "service");
+  expect(code).toBe(1);
+  expect(err).toContain("checks failed");
+  const at = (name: string) => `${service.url}/${name}`;
+  expect(checks.map(({ level, message }) => `${level} ${message}`)).toEqual([
+    expect.stringMatching(new RegExp(`^ok good: the key works at ${at("good")} \\(\\d+ ms\\)$`)),
+    `fail revoked: ${at("revoked")} refuses the API key (401): misspelled or revoked`,
+    `fail blocked: ${at("blocked")} has blocked this address for a minute: too many calls with a bad key`,
+    "warn busy: the key works, but the cap per minute is used up",
+    expect.stringMatching(/^warn spent: the key works, but the month's quota of calls is used up until \d{4}-\d\d-01T03:00:00.000Z$/),
+    "fail small: the account's plan does not permit the API (402)",
+    `warn broken: ${at("broken")} failed (500); whether the key works is not known`,
+    `fail website: what answers at ${at("website")} is not the service (200: the body is not JSON)`,
+    `fail elsewhere: what answers at ${at("elsewhere")} is not the service (404: the body is not JSON)`,
+    `fail moved: what answers at ${at("moved")} is not the service (301)`,
+    `fail silent: no answer from ${at("silent")} within 5 s`,
+    "fail away: no answer from http://127.0.0.1:1 (ECONNREFUSED)",
+  ]);
+  const todo = (name: string) => checks.find(({ message }) => message.startsWith(`${name}:`))?.todo;
+  expect(todo("revoked")).toContain("accounts.revoked.apiKey");
+  expect(todo("busy")).toContain("accounts.busy.share");
+  expect(todo("small")).toMatch(/^escala would/);
+  for (const name of ["website", "elsewhere", "moved", "silent", "away"]) expect(todo(name)).toContain(`accounts.${name}.baseUrl`);
+  // Once each, nothing else, and no key is printed.
+  expect(service.asked.toSorted()).toEqual(names.map((name) => `GET /${name}/api/v1/me Bearer key-of-${name}`).toSorted());
+  expect(out).not.toContain("key-of-");
+  expect(err).not.toContain("key-of-");
+}, 30_000);
+
+test("--offline asks neither the service nor destinations; without it both are asked", async () => {
+  const service = await openService();
+  const downstream = await openDownstream();
+  const settings = { accounts: { main: { baseUrl: `${service.url}/good`, apiKey: "a-key" } }, routes: [routeTo(downstream.url)] };
+  const relay = await makeRelay({ settings });
+  const checksOf = async (...more: string[]) => {
+    const { code, out } = await runOn(relay, "doctor", "--json", ...more);
+    return [code, (JSON.parse(out) as { checks: Check[] }).checks.filter(({ check }) => check === "service" || check === "destination")];
+  };
+  expect(await checksOf("--offline")).toEqual([0, []]);
+  expect([service.asked.length, downstream.arrivals.length]).toEqual([0, 0]);
+  expect(await checksOf()).toMatchObject([
+    0,
+    [
+      { check: "destination", level: "ok" },
+      { check: "service", level: "ok" },
+    ],
+  ]);
+  expect(service.asked).toHaveLength(1);
+});
