@@ -11,7 +11,7 @@ import { createLives } from "./lives.ts";
 import { requirePhone } from "./phone.ts";
 import type { Messaging, OutgoingMessage } from "./port.ts";
 import { createProvider } from "./provider.ts";
-import { conversationNotFound, messageNotFound, windowClosed } from "./refusals.ts";
+import { conversationNotFound, messageNotFound, notOurStatus, windowClosed } from "./refusals.ts";
 import { sendingNumber } from "./sending-number.ts";
 import { fillTemplate } from "./template-text.ts";
 import { templateToSend } from "./templates.ts";
@@ -121,7 +121,8 @@ export function createMessaging({ world, clock, ids, random, speed, publisher }:
     },
     setStatus(account, messageId, status, errorCode) {
       const message = world.messages.of(account, messageId);
-      if (message === undefined || message.status === "received" || status === "received") throw messageNotFound();
+      if (message === undefined) throw messageNotFound();
+      if (message.status === "received" || status === "received") throw notOurStatus();
       lives.move(message, status, status === "failed" ? (errorCode ?? message.errorCode ?? unnamedFailure) : undefined);
       return message;
     },

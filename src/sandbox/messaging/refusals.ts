@@ -10,6 +10,10 @@ export const invalidPhone = (): ApiFault =>
 
 export const messageNotFound = (): ApiFault => refused(404, "No encontramos ese mensaje en tu cuenta.");
 
+/** The order of a tester, not of the service's own. */
+export const notOurStatus = (): ApiFault =>
+  refused(400, "Sólo los mensajes del cliente están en received, y ahí se quedan: no se les puede dar otro estado.");
+
 export const conversationNotFound = (): ApiFault => refused(404, "No encontramos esa conversación en tu cuenta.");
 
 export const templateGone = (): ApiFault => refused(404, "La plantilla ya no existe.");

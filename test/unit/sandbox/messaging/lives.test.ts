@@ -132,10 +132,11 @@ test("a status may be set backwards, pending is never published, a bare failure 
 test("what the customer wrote has no status to set, nor has a message of nobody's or of another account's", () => {
   const { messaging, refusal, send } = createService();
   const received = messaging.receive("main", { phone: "+5491122331234", text: "hola" });
-  expect(refusal(() => messaging.setStatus("main", received.id, "read")).status).toBe(404);
+  expect(refusal(() => messaging.setStatus("main", received.id, "read")).status).toBe(400);
   expect(refusal(() => messaging.setStatus("main", "nothing", "read")).status).toBe(404);
   const { id } = send("+5491122331234");
   expect(refusal(() => messaging.setStatus("other", id, "read")).status).toBe(404);
+  expect(refusal(() => messaging.setStatus("main", id, "received")).status).toBe(400);
   expect(messaging.setStatus("main", id, "read").status).toBe("read");
 });
 
