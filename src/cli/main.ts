@@ -9,6 +9,7 @@ import { CommandFailed, type Io, processIo } from "./io.ts";
 import { addReplayCommand } from "./replay-command.ts";
 import { addResumeCommand } from "./resume-command.ts";
 import { addRetryCommand } from "./retry-command.ts";
+import { addSandboxCommand } from "./sandbox-command.ts";
 import { addServeCommand } from "./serve-command.ts";
 import { addTrackCommand } from "./track-command.ts";
 import { addVerifyCommand } from "./verify-command.ts";
@@ -28,6 +29,7 @@ export function createProgram(io: Io): Command {
   addConfigCommand(program, io);
   addVerifyCommand(program, io);
   addDemoCommand(program, io);
+  addSandboxCommand(program, io);
   addEventsCommand(program, io);
   addDeliveriesCommand(program, io);
   addRetryCommand(program, io);

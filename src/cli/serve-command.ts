@@ -5,6 +5,7 @@ import { loadSettings } from "../config/load.ts";
 import { warnings } from "../config/warnings.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { readSettings, settingsFailureText, withConfigOption } from "./settings-option.ts";
+import { stopSignal } from "./stop-signal.ts";
 
 /**
  * A second signal means "now": what was not settled is sent again after the next start. One that comes
@@ -69,16 +70,6 @@ Examples:
       process.on("SIGTERM", hurry).on("SIGINT", hurry);
       await relay.close();
     });
-}
-
-function stopSignal(): Promise<void> {
-  return new Promise((resolve) => {
-    const stop = (): void => {
-      process.off("SIGTERM", stop).off("SIGINT", stop);
-      resolve();
-    };
-    process.on("SIGTERM", stop).on("SIGINT", stop);
-  });
 }
 
 function listenFailure(error: unknown, { host, port }: { host: string; port: number }): string {

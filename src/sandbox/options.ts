@@ -8,8 +8,8 @@ export const planNames = Object.keys(plans) as [Plan, ...Plan[]];
 
 export const webhookUrl = z.url({ protocol: /^https?$/, error: "is not an http or https URL" });
 export const eventKinds = z.array(z.string().min(1).max(128)).min(1);
-/** Sent in a header, so that it cannot be any text. */
-export const keyText = z.string().regex(/^[\x21-\x7e]{8,200}$/, "must be 8 to 200 visible characters");
+/** What a bearer token can be made of (RFC 6750, 2.1). */
+export const keyText = z.string().regex(/^[A-Za-z0-9._~+/=-]{8,200}$/, "must be 8 to 200 letters, digits or . _ ~ + / = -");
 
 /** A webhook URL to set up. `events` as `message.status`, `message.*` or `*`; without `secret` the sandbox's own signs. */
 export const webhookOptionsSchema = z.strictObject({

@@ -12,6 +12,7 @@ import type {
   DeliveryRecord,
   EventRecord,
   MessageRecord,
+  Plan,
   RunRecord,
   TemplateRecord,
   WebhookRecord,
@@ -47,7 +48,10 @@ export interface Sandbox extends AsyncDisposable {
   addWebhook(order: z.input<typeof webhookOptionsSchema>): WebhookRecord;
   /** Replaces all faults; without any, there are none. */
   setFaults(faults?: z.input<typeof faultsSchema>): void;
-  /** Copies of the records as they are now, oldest first. */
+  /** The account's plan now. */
+  plan(): Plan;
+  /** Copies of the records as they are now, oldest first; so are those that follow. */
+  webhooks(): WebhookRecord[];
   templates(): TemplateRecord[];
   automations(): AutomationRecord[];
   messages(): MessageRecord[];
@@ -95,6 +99,8 @@ export function createHandle(parts: SandboxParts): Sandbox {
       structuredClone(parts.customerWrites(mainAccount, name === undefined ? { phone, text } : { phone, text, name })),
     addWebhook: (order) => structuredClone(setup.addWebhook(account, webhookOptionsSchema.parse(order))),
     setFaults: (given = {}) => faults.set(faultsSchema.parse(given)),
+    plan: () => account.plan,
+    webhooks: () => structuredClone([...world.webhooks.list(mainAccount)]),
     templates: () => structuredClone([...world.templates.list(mainAccount)]),
     automations: () => structuredClone([...world.automations.list(mainAccount)]),
     messages: () => structuredClone([...world.messages.list(mainAccount)]),

@@ -1,6 +1,7 @@
 import type { AddressInfo } from "node:net";
 import type { FastifyInstance } from "fastify";
 import type { Clock } from "../event/clock.ts";
+import { ApiFault } from "./api/fault.ts";
 import { assemble } from "./assemble.ts";
 import { createAccountSetup, newSecret } from "./control/account-setup.ts";
 import type { FaultBox } from "./control/parts.ts";
@@ -57,7 +58,11 @@ async function startOn(
   const { plan, key, webhooks, service, speed, isUnlimited, host, port } = settings;
   const setup = createAccountSetup({ world, now: clock.now, ids, service, secret: () => secret });
   if (world.accounts.size === 0) seedWorld({ world, setup, ids, now: clock.now, plan: plan ?? "escala", key });
-  setUpAgain({ world, setup, plan, key, webhooks });
+  try {
+    setUpAgain({ world, setup, plan, key, webhooks });
+  } catch (error) {
+    throw error instanceof ApiFault ? new SandboxRefused(`webhooks: ${(error.body as { error: string }).error}`) : error;
+  }
 
   const faults = createFaultBox(settings.faults);
   let url = "";
