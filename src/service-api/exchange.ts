@@ -75,8 +75,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseStart(_controller: Controller, status: number, headers: Answer["headers"]): void {
-    // 100 to 199 announce the answer and are none.
-    if (status < 200) return;
+    // Also called for 103 and its like, before the answer: the last one counts.
     this.#status = status;
     this.#headers = headers;
   }
@@ -84,8 +83,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   onResponseData(_controller: Controller, chunk: Buffer): void {
     this.#length += chunk.length;
     if (this.#length > this.#limits.maxBodyBytes) this.#cutOff({ type: "too-large", answer: this.#answer([]) });
-    // A copy: the chunk is a view on what undici read from the socket.
-    else this.#chunks.push(Buffer.from(chunk));
+    else this.#chunks.push(chunk);
   }
 
   onResponseEnd(): void {

@@ -36,7 +36,7 @@ export function retryWait(
   settings: RetrySettings,
   random: number,
 ): number | null {
-  if (error.local || attempt >= settings.attempts) return null;
+  if (attempt >= settings.attempts) return null;
   const { failure } = error;
   if (failure.kind === "rate-limited") return afterCap(failure.retryAfterMs ?? windowMs, attempt, settings, random);
   if (!mayPass(error, settings) || !(idempotent || error.outcome === "not-done")) return null;

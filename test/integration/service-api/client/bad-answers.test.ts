@@ -182,7 +182,12 @@ describe("no connection came about: surely nothing was done", () => {
     const { createServer } = await import("node:https");
     const { listen } = await import("../../url-destination/downstream.ts");
     let requests = 0;
-    const server = createServer(selfSigned(), (_request, response) => {
+    const offered: string[][] = [];
+    const ALPNCallback = ({ protocols }: { protocols: string[] }) => {
+      offered.push(protocols);
+      return "http/1.1";
+    };
+    const server = createServer({ ...selfSigned(), ALPNCallback }, (_request, response) => {
       requests += 1;
       response.end();
     });
@@ -192,6 +197,8 @@ describe("no connection came about: surely nothing was done", () => {
     const error = await failureOf(client.sendMessage(body));
     expect(error).toMatchObject({ kind: "network", outcome: "not-done", failure: { code: "DEPTH_ZERO_SELF_SIGNED_CERT" } });
     expect(requests).toBe(0);
+    // One request per connection: HTTP/2 is not even offered.
+    expect(offered).toEqual([["http/1.1"]]);
   });
 
   test("a TLS handshake that hangs until the deadline, and a send that waits for that connection", async () => {
