@@ -1,0 +1,247 @@
+import { createServer } from "node:net";
+import { expect, test } from "vitest";
+import { createSandboxClock } from "../../../../src/sandbox/clock.ts";
+import { startDownstream } from "../../../../src/sandbox/downstream/downstream.ts";
+import { createManualClock, settled } from "../../../harness/manual-clock.ts";
+import { until } from "../../../harness/until.ts";
+import { startTestServer } from "../test-server.ts";
+import { createStage } from "./stage.ts";
+
+const bodyOf = (body: Buffer | null) => JSON.parse(body?.toString("utf8") ?? "null");
+
+test("a receiver that is away gets its events once it is back, each once, with the same id and bytes", async () => {
+  const downstream = await startDownstream();
+  await using stage = createStage();
+  stage.addWebhook(`${downstream.url}/hook`);
+  for (const failure of [{ status: 503 }, "reset", { status: 301 }, { status: 404 }] as const) {
+    downstream.fail(failure);
+    const before = downstream.arrivals.length;
+    stage.status("wamid.A", "sent");
+    await until("two tries", () => downstream.arrivals.length >= before + 2);
+    downstream.recover();
+    await stage.posting.idle();
+    const bodies = downstream.arrivals.slice(before).map(({ body }) => body?.toString("utf8"));
+    expect(new Set(bodies).size).toBe(1);
+    expect(downstream.arrivals.slice(before).filter(({ answered }) => answered === 200)).toHaveLength(1);
+    expect(stage.deliveries().at(-1)).toMatchObject({ status: "delivered", answered: 200, tries: bodies.length });
+  }
+  await downstream.close();
+});
+
+test("a redirect is a failure, and is not followed", async () => {
+  await using server = await startTestServer((response) => response.writeHead(307, { location: "/elsewhere" }).end());
+  await using stage = createStage({ speed: 100_000 });
+  stage.addWebhook(`${server.url}/hook`);
+  stage.status("wamid.A", "sent");
+  await stage.posting.idle();
+  expect(server.seen.map(({ url }) => url)).toEqual(Array.from({ length: 6 }, () => "/hook"));
+  expect(stage.deliveries()).toMatchObject([{ status: "failed", tries: 6, answered: 307 }]);
+});
+
+test("Retry-After is honoured", async () => {
+  await using server = await startTestServer((response, _, count) =>
+    response.writeHead(count === 1 ? 429 : 200, { "retry-after": "7" }).end(),
+  );
+  const clock = createManualClock();
+  await using stage = createStage({ clock, speed: 1 });
+  stage.addWebhook(server.url);
+  stage.status("wamid.A", "sent");
+  await until("the first answer", () => stage.deliveries()[0]?.tries === 1);
+  await clock.advance(6_999);
+  expect(server.seen).toHaveLength(1);
+  await clock.advance(1);
+  await stage.posting.idle();
+  expect(server.seen).toHaveLength(2);
+});
+
+test("a receiver has ten seconds of the machine's time, whatever the sandbox's clock says", async () => {
+  const downstream = await startDownstream();
+  downstream.fail("hang");
+  const baseClock = createManualClock();
+  const clock = createSandboxClock(baseClock);
+  await using stage = createStage({ baseClock, clock, speed: 1 });
+  stage.addWebhook(downstream.url);
+  stage.status("wamid.A", "sent");
+  await until("the first try", () => downstream.arrivals.length === 1);
+  clock.advance(60_000);
+  await baseClock.advance(9_999);
+  expect(stage.deliveries()).toMatchObject([{ tries: 0 }]);
+  await baseClock.advance(1);
+  expect(stage.deliveries()).toMatchObject([{ tries: 1, status: "waiting", answered: null, reason: "no answer within 10000 ms" }]);
+  downstream.recover();
+  clock.advance(1_000);
+  await stage.posting.idle();
+  expect(stage.deliveries()).toMatchObject([{ tries: 2, status: "delivered" }]);
+  await downstream.close();
+});
+
+test("an answer without end counts by its status, and does not keep its connection", async () => {
+  let ended = 0;
+  await using server = await startTestServer((response) => {
+    response.on("close", () => {
+      ended += 1;
+    });
+    const drip = () => {
+      if (!response.destroyed) response.write("x".repeat(16_384), () => setImmediate(drip));
+    };
+    drip();
+  });
+  await using stage = createStage();
+  stage.addWebhook(server.url);
+  for (let number = 0; number < 100; number += 1) stage.status(`wamid.${number}`, "sent");
+  await stage.posting.idle();
+  expect(new Set(stage.deliveries().map(({ status }) => status))).toEqual(new Set(["delivered"]));
+  await until("all connections cut", () => ended === 100);
+});
+
+test("what is no HTTP is a failure", async () => {
+  const server = createServer((socket) => socket.once("data", () => socket.end("no HTTP at all\r\n\r\n")));
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  await using stage = createStage({ speed: 100_000 });
+  stage.addWebhook(`http://127.0.0.1:${(server.address() as { port: number }).port}/`);
+  stage.status("wamid.A", "sent");
+  await stage.posting.idle();
+  expect(stage.deliveries()).toMatchObject([{ status: "failed", tries: 6, answered: null }]);
+  server.close();
+});
+
+test("a URL that hangs does not hold up another on the same host", async () => {
+  const downstream = await startDownstream();
+  downstream.fail("hang", "/hangs");
+  await using stage = createStage();
+  stage.addWebhook(`${downstream.url}/hangs`);
+  stage.addWebhook(`${downstream.url}/works`);
+  for (let number = 0; number < 300; number += 1) stage.status(`wamid.${number}`, "sent");
+  await until("all at the one that works", () => downstream.counts("/works").taken + downstream.counts("/works").withoutId >= 300);
+  expect(downstream.counts("/hangs").arrivals).toBe(64);
+  downstream.recover();
+  await stage.posting.idle();
+  await downstream.close();
+});
+
+test("each URL gets what it asked for", async () => {
+  const downstream = await startDownstream();
+  await using stage = createStage();
+  stage.addWebhook(`${downstream.url}/messages`, { events: ["message.*"] });
+  stage.addWebhook(`${downstream.url}/failures`, { events: ["automation.failed"] });
+  stage.addWebhook(`${downstream.url}/all`, { events: ["*"] });
+  stage.addWebhook(`${downstream.url}/none`, { isEnabled: false });
+  stage.status("wamid.A", "sent");
+  stage.publisher.automationCompleted("main", "run-1");
+  stage.publisher.automationFailed("main", "run-2", "sin cuenta en la red");
+  await stage.posting.idle();
+  const at = (path: string) => downstream.arrivals.filter((arrival) => arrival.path === path).map(({ body }) => bodyOf(body).event);
+  expect(at("/messages")).toEqual(["message.status"]);
+  expect(at("/failures")).toEqual(["automation.failed"]);
+  expect(at("/all").sort()).toEqual(["automation.completed", "automation.failed", "message.status"]);
+  expect(at("/none")).toEqual([]);
+  expect(stage.account.usage.webhookDeliveries).toBe(5);
+  await downstream.close();
+});
+
+test("retries do not count; a used-up quota drops following events for ever", async () => {
+  const downstream = await startDownstream();
+  await using stage = createStage();
+  stage.addWebhook(`${downstream.url}/a`);
+  stage.addWebhook(`${downstream.url}/b`);
+  downstream.fail({ status: 500 });
+  stage.account.usage.webhookDeliveries = 500_000 - 3;
+  stage.status("wamid.A", "sent");
+  await until("retries", () => downstream.arrivals.length >= 6);
+  downstream.recover();
+  stage.status("wamid.A", "delivered");
+  stage.status("wamid.A", "read");
+  await stage.posting.idle();
+  expect(stage.account.usage.webhookDeliveries).toBe(500_000);
+  const dropped = stage.deliveries().filter(({ status }) => status === "dropped");
+  expect(dropped).toHaveLength(3);
+  for (const { reason, tries } of dropped) expect([reason, tries]).toEqual(["monthly quota of webhook deliveries used up", 0]);
+
+  // Day 1 of the next month: what was dropped stays so, and what follows arrives.
+  stage.account.usage.webhookDeliveries = 0;
+  stage.posting.resume();
+  stage.status("wamid.B", "sent");
+  await stage.posting.idle();
+  await settled();
+  const taken = downstream.arrivals
+    .filter(({ answered }) => answered === 200)
+    .map(({ wamid, body }) => `${wamid} ${bodyOf(body).data.status}`);
+  expect(taken.sort()).toEqual(["wamid.A delivered", "wamid.A sent", "wamid.A sent", "wamid.B sent", "wamid.B sent"]);
+  await downstream.close();
+});
+
+test("data of 256 KB arrive whole, one byte more does not", async () => {
+  const downstream = await startDownstream();
+  await using stage = createStage();
+  stage.addWebhook(downstream.url);
+  const whole = { note: "x".repeat(262_144 - '{"note":""}'.length) };
+  stage.publisher.publish("main", "message.note", whole, { wamid: "wamid.A" });
+  stage.publisher.publish("main", "message.note", { note: `${whole.note}x` }, { wamid: "wamid.A" });
+  await stage.posting.idle();
+  const [first, second] = downstream.arrivals.map(({ body }) => bodyOf(body));
+  expect(first.data).toEqual(whole);
+  expect(second).toMatchObject({ event: "message.note", data: { truncated: true, id: null, size: 262_145 } });
+  expect(second.createdAt).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+  await downstream.close();
+});
+
+test("the first tries of a message's events arrive in order, one after the other, at every URL; failing ones hold nobody back", async () => {
+  const steps = ["sent", "delivered", "read"] as const;
+  const underWay = new Set<string>();
+  const faults: string[] = [];
+  const seen = new Map<string, string[]>();
+  await using server = await startTestServer((response, { url, body }, count) => {
+    const { wamid, status } = bodyOf(body).data;
+    const message = `${url} ${wamid}`;
+    if (underWay.has(message)) faults.push(`${message} twice at once`);
+    underWay.add(message);
+    seen.set(message, [...(seen.get(message) ?? []), status]);
+    setTimeout(
+      () => {
+        underWay.delete(message);
+        response.writeHead(count % 5 === 0 ? 500 : 200).end();
+      },
+      (count * 7) % 20,
+    );
+  });
+  // The world stands still, so that no retry comes between.
+  await using stage = createStage({ clock: createManualClock() });
+  stage.addWebhook(`${server.url}/a`);
+  stage.addWebhook(`${server.url}/b`);
+  for (const status of steps) for (let number = 0; number < 150; number += 1) stage.status(`wamid.${number}`, status);
+  await until("all first tries", () => stage.deliveries().every(({ tries }) => tries === 1));
+  expect(faults).toEqual([]);
+  expect(seen.size).toBe(300);
+  for (const order of seen.values()) expect(order).toEqual(steps);
+  expect(stage.deliveries().filter(({ status }) => status === "waiting")).toHaveLength(180);
+});
+
+test("after a restart what was waiting is delivered, and nothing else again", async () => {
+  const downstream = await startDownstream();
+  const stage = createStage();
+  stage.addWebhook(`${downstream.url}/hook`);
+  stage.status("wamid.A", "sent");
+  await stage.posting.idle();
+  downstream.fail("hang");
+  stage.status("wamid.A", "delivered");
+  stage.status("wamid.A", "read");
+  await until("the hanging try", () => downstream.arrivals.length === 2);
+  const began = performance.now();
+  await stage.posting.close();
+  expect(performance.now() - began).toBeLessThan(2_000);
+  stage.status("wamid.B", "sent");
+  downstream.recover();
+  await settled();
+  expect(downstream.arrivals).toHaveLength(2);
+
+  await using again = createStage({ world: stage.world, seed: "2" });
+  again.posting.resume();
+  expect(again.posting.waiting()).toBe(3);
+  await again.posting.idle();
+  const later = downstream.arrivals.slice(2).map(({ wamid, body }) => `${wamid} ${bodyOf(body).data.status}`);
+  expect(later.filter((what) => what.startsWith("wamid.A"))).toEqual(["wamid.A delivered", "wamid.A read"]);
+  expect(later).toContain("wamid.B sent");
+  expect(later).toHaveLength(3);
+  expect(again.deliveries().map(({ status }) => status)).toEqual(Array.from({ length: 4 }, () => "delivered"));
+  await downstream.close();
+});

@@ -1,0 +1,144 @@
+import { createHmac } from "node:crypto";
+import type { IncomingHttpHeaders } from "node:http";
+import { expect, test } from "vitest";
+import type { SignatureSettings } from "../../../../src/event/signature-settings.ts";
+import { type SeenRequest, startTestServer } from "../test-server.ts";
+import { createStage, secret } from "./stage.ts";
+
+/** By hand, so that sandbox and test cannot share a mistake (FACTS.md, "Signature schemes met in the field"). */
+const mac = (key: string | Buffer, content: string | Buffer, encoding: "hex" | "base64", algorithm = "sha256") =>
+  createHmac(algorithm, key).update(content).digest(encoding);
+const text = (headers: IncomingHttpHeaders, name: string): string => {
+  const value = headers[name];
+  if (typeof value !== "string") throw new Error(`no header ${name}`);
+  return value;
+};
+const seconds = (value: string): string => {
+  expect(Math.abs(Number(value) - Date.now() / 1000)).toBeLessThan(60);
+  return value;
+};
+const whsec = `whsec_${Buffer.from("24 bytes of a Svix secret").toString("base64")}`;
+
+interface Scheme {
+  readonly settings: SignatureSettings;
+  readonly secret?: string;
+  /** [what came, what is right] */
+  readonly check: (request: SeenRequest) => readonly [string, string];
+}
+
+const schemes: Record<string, Scheme> = {
+  "the default": {
+    settings: { service: "acme" },
+    check: ({ headers, body }) => [text(headers, "x-acme-signature"), mac(secret, body, "hex")],
+  },
+  plain: {
+    settings: { preset: "plain", header: "x-proof" },
+    check: ({ headers, body }) => [text(headers, "x-proof"), mac(secret, body, "hex")],
+  },
+  meta: {
+    settings: { preset: "meta" },
+    check: ({ headers, body }) => [text(headers, "x-hub-signature-256"), `sha256=${mac(secret, body, "hex")}`],
+  },
+  shopify: {
+    settings: { preset: "shopify" },
+    check: ({ headers, body }) => [text(headers, "x-shopify-hmac-sha256"), mac(secret, body, "base64")],
+  },
+  stripe: {
+    settings: { preset: "stripe" },
+    check({ headers, body }) {
+      const sent = text(headers, "stripe-signature");
+      const time = seconds(/^t=(\d+),/.exec(sent)?.[1] ?? "");
+      return [sent, `t=${time},v1=${mac(secret, `${time}.${body}`, "hex")}`];
+    },
+  },
+  slack: {
+    settings: { preset: "slack" },
+    check({ headers, body }) {
+      const time = seconds(text(headers, "x-slack-request-timestamp"));
+      return [text(headers, "x-slack-signature"), `v0=${mac(secret, `v0:${time}:${body}`, "hex")}`];
+    },
+  },
+  "standard-webhooks": {
+    settings: { preset: "standard-webhooks" },
+    secret: whsec,
+    check({ headers, body }) {
+      const id = text(headers, "webhook-id");
+      expect(id).toBe(JSON.parse(body.toString()).id);
+      const key = Buffer.from(whsec.slice("whsec_".length), "base64");
+      const time = seconds(text(headers, "webhook-timestamp"));
+      return [text(headers, "webhook-signature"), `v1,${mac(key, `${id}.${time}.${body}`, "base64")}`];
+    },
+  },
+  hubspot: {
+    settings: { preset: "hubspot", publicUrl: "https://relay.example" },
+    check({ headers, body, method, url }) {
+      const time = text(headers, "x-hubspot-request-timestamp");
+      seconds(String(Number(time) / 1000));
+      return [text(headers, "x-hubspot-signature-v3"), mac(secret, `${method}https://relay.example${url}${body}${time}`, "base64")];
+    },
+  },
+  "sha512, base64": {
+    settings: { service: "acme", algorithm: "sha512", encoding: "base64", prefix: "sha512=" },
+    check: ({ headers, body }) => [text(headers, "x-acme-signature"), `sha512=${mac(secret, body, "base64", "sha512")}`],
+  },
+};
+
+test.each(Object.entries(schemes))("an event is signed as the webhook says: %s", async (_, scheme) => {
+  await using server = await startTestServer((response) => response.writeHead(204).end());
+  await using stage = createStage();
+  stage.addWebhook(`${server.url}/hooks/main?of=acme`, { signature: scheme.settings, secret: scheme.secret ?? secret });
+  stage.status("wamid.ñ", "failed", 131026);
+  await stage.posting.idle();
+  const request = server.seen[0] as SeenRequest;
+  expect(request).toMatchObject({ method: "POST", url: "/hooks/main?of=acme" });
+  expect(request.headers["content-type"]).toBe("application/json");
+  const [came, right] = scheme.check(request);
+  expect(came).toBe(right);
+  expect(JSON.parse(request.body.toString())).toMatchObject({ data: { wamid: "wamid.ñ", status: "failed", errorCode: 131026 } });
+});
+
+test("a rotated secret signs the very next post, retries too; so do a new URL and another way to sign", async () => {
+  await using server = await startTestServer((response, _, count) => response.writeHead(count === 1 ? 500 : 200).end());
+  await using stage = createStage({ speed: 10 });
+  const webhook = stage.addWebhook(`${server.url}/old`);
+  stage.status("wamid.A", "sent");
+  await expect.poll(() => server.seen.length).toBe(1);
+  stage.world.webhooks.put(Object.assign(webhook, { secret: "rotated" }));
+  await stage.posting.idle();
+  Object.assign(webhook, { url: `${server.url}/new`, signature: { preset: "meta" } });
+  stage.status("wamid.A", "delivered");
+  await stage.posting.idle();
+  const [first, second, third] = server.seen as [SeenRequest, SeenRequest, SeenRequest];
+  expect(first.headers["x-acme-signature"]).toBe(mac(secret, first.body, "hex"));
+  expect(second.headers["x-acme-signature"]).toBe(mac("rotated", second.body, "hex"));
+  expect(second.body).toEqual(first.body);
+  expect(third.url).toBe("/new");
+  expect(third.headers["x-hub-signature-256"]).toBe(`sha256=${mac("rotated", third.body, "hex")}`);
+  expect(third.headers).not.toHaveProperty("x-acme-signature");
+});
+
+test("each try is signed anew: the timestamp is that of the try", async () => {
+  await using server = await startTestServer((response, _, count) => response.writeHead(count === 1 ? 500 : 200).end());
+  await using stage = createStage({ speed: 1 });
+  stage.addWebhook(server.url, { signature: { preset: "slack", timestampUnit: "ms" } });
+  stage.status("wamid.A", "sent");
+  await stage.posting.idle();
+  const [first, second] = server.seen.map(({ headers }) => Number(headers["x-slack-request-timestamp"])) as [number, number];
+  expect(second - first).toBeGreaterThanOrEqual(1_000);
+  const { headers, body } = server.seen[1] as SeenRequest;
+  expect(headers["x-slack-signature"]).toBe(`v0=${mac(secret, `v0:${second}:${body}`, "hex")}`);
+});
+
+test("a secret that is not in the encoding of its signature fails the delivery, with the reason and without the secret", async () => {
+  await using server = await startTestServer((response) => response.end());
+  await using stage = createStage({ retry: { waitsMs: [], longestMs: 0 } });
+  stage.addWebhook(server.url, { signature: { preset: "standard-webhooks" }, secret: "whsec_not base64!" });
+  stage.addWebhook("no url at all");
+  stage.addWebhook(server.url);
+  stage.status("wamid.A", "sent");
+  await stage.posting.idle();
+  expect(stage.deliveries().map(({ status }) => status)).toEqual(["failed", "failed", "delivered"]);
+  expect(stage.deliveries()[0]?.reason).toMatch(/base64/);
+  expect(stage.deliveries()[0]?.reason).not.toContain("not base64!");
+  expect(stage.errors).toEqual([]);
+});

@@ -1,0 +1,97 @@
+import type { Wamid } from "../../../../src/event/ids.ts";
+import type { SignatureSettings } from "../../../../src/event/signature-settings.ts";
+import type { MessageStatus } from "../../../../src/event/statuses.ts";
+import { createSandboxClock } from "../../../../src/sandbox/clock.ts";
+import { createEvents, type EventsSettings } from "../../../../src/sandbox/events/events.ts";
+import { type EventFaults, eventFaultsSchema } from "../../../../src/sandbox/faults.ts";
+import { createGrowingIds } from "../../../../src/sandbox/growing-ids.ts";
+import { machineClock } from "../../../../src/sandbox/machine-clock.ts";
+import { createRandom } from "../../../../src/sandbox/random.ts";
+import { plans } from "../../../../src/sandbox/world/plans.ts";
+import type { DeliveryRecord, MessageRecord, Plan, WebhookRecord } from "../../../../src/sandbox/world/records.ts";
+import { createWorld, type World } from "../../../../src/sandbox/world/world.ts";
+
+export const secret = "a secret of the webhook";
+
+export interface StageOptions extends Partial<Omit<EventsSettings, "faults">> {
+  readonly plan?: Plan;
+  readonly faults?: Partial<EventFaults>;
+  readonly seed?: string;
+}
+
+/** The events part alone, with an account `main`, on clocks that run unless others are given. */
+export function createStage(options: StageOptions = {}) {
+  const { plan = "escala", baseClock = machineClock, seed = "1", ...rest } = options;
+  const world: World = rest.world ?? createWorld({ changed() {} });
+  const clock = rest.clock ?? createSandboxClock(baseClock);
+  const random = createRandom(seed);
+  const ids = rest.ids ?? createGrowingIds({ now: clock.now, random: random.fork("ids") });
+  const usage = { month: "2026-11", apiCalls: 0, webhookDeliveries: 0, automationSteps: 0, automationRequests: 0 };
+  const account = world.accounts.get("main") ?? {
+    id: "main",
+    account: "main",
+    createdAt: clock.now(),
+    plan,
+    contactLimit: null,
+    isConnected: true,
+    numbers: [],
+    usage,
+  };
+  world.accounts.put(account);
+  let faults = eventFaultsSchema.parse(options.faults ?? {});
+  /** Counts as limits/ does, without months: `renew` is day 1. */
+  const limits: EventsSettings["limits"] = rest.limits ?? {
+    spend({ plan: now, usage }, what) {
+      const most = what === "webhookDeliveries" ? plans[now].deliveries : null;
+      if (most !== null && usage[what] >= most) return false;
+      usage[what] += 1;
+      return true;
+    },
+  };
+  const errors: unknown[] = [];
+  const { publisher, posting } = createEvents({
+    speed: 100,
+    onError: (error) => errors.push(error),
+    ...rest,
+    world,
+    clock,
+    baseClock,
+    ids,
+    random,
+    limits,
+    faults: () => faults,
+  });
+  return {
+    world,
+    clock,
+    account,
+    publisher,
+    posting,
+    errors,
+    setFaults(shares: Partial<EventFaults>) {
+      faults = eventFaultsSchema.parse(shares);
+    },
+    addWebhook(url: string, more: Partial<WebhookRecord> = {}): WebhookRecord {
+      const signature: SignatureSettings = { service: "acme" };
+      const webhook = {
+        id: ids(),
+        account: "main",
+        createdAt: clock.now(),
+        url,
+        events: ["*"],
+        secret,
+        signature,
+        isEnabled: true,
+        ...more,
+      };
+      world.webhooks.put(webhook);
+      return webhook;
+    },
+    status(wamid: string, status: MessageStatus, errorCode?: string | number): void {
+      const message = { account: "main", wamid: wamid as Wamid, status, ...(errorCode === undefined ? {} : { errorCode }) };
+      publisher.messageStatus(message as MessageRecord);
+    },
+    deliveries: (): readonly DeliveryRecord[] => world.deliveries.list("main"),
+    [Symbol.asyncDispose]: () => posting.close(),
+  };
+}
