@@ -1,0 +1,329 @@
+import { readFileSync } from "node:fs";
+import Fastify from "fastify";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { addControlRoutes } from "../../../../src/sandbox/control/control.ts";
+import type { ControlParts } from "../../../../src/sandbox/control/parts.ts";
+import { type Answer, type Sandbox, startSandbox } from "../../../../src/sandbox/start-sandbox.ts";
+import { openDownstream } from "../../../harness/downstream.ts";
+import { until } from "../../../harness/until.ts";
+
+const page = readFileSync(new URL("../../../../docs/sandbox.md", import.meta.url), "utf8");
+const table = page.slice(page.indexOf("| endpoint | what it does |")).split("\n\n")[0] ?? "";
+async function registered(): Promise<string[]> {
+  const app = Fastify();
+  const found: string[] = [];
+  app.addHook("onRoute", ({ method, url }) => {
+    for (const one of [method].flat()) if (one !== "HEAD") found.push(`${one} ${url.replace(/:(\w+)/g, "{$1}")}`);
+  });
+  addControlRoutes(app, {} as ControlParts);
+  await app.ready();
+  await app.close();
+  return found;
+}
+
+test("every endpoint under /sandbox is in docs/sandbox.md, and the page has no other", async () => {
+  const rows = table.replaceAll("{id or wamid}", "{id}");
+  const named = [...rows.matchAll(/`(GET|POST|PUT|PATCH|DELETE) (\/sandbox[^` ]*)`/g)].map(([, method, path]) => `${method} ${path}`);
+  expect(named.toSorted()).toEqual((await registered()).toSorted());
+});
+
+/** Endpoints that this file has called, so that none of the page goes untested. */
+const called = new Set<string>();
+let sandbox: Sandbox;
+let routes: readonly string[];
+
+async function control(method: string, path: string, body?: unknown): Promise<Answer> {
+  const [bare = ""] = path.split("?");
+  const parts = `/sandbox${bare}`.split("/");
+  const route = routes.find((known) => {
+    const [verb, pattern = ""] = known.split(" ");
+    const others = pattern.split("/");
+    return verb === method && others.length === parts.length && others.every((part, at) => part.startsWith("{") || part === parts[at]);
+  });
+  if (route !== undefined) called.add(route);
+  return sandbox.control(method, path, body);
+}
+
+beforeAll(async () => {
+  routes = (await registered()).toSorted((a, b) => a.split("{").length - b.split("{").length);
+  sandbox = await startSandbox({ seed: "control" });
+  sandbox.clock.freeze();
+});
+afterAll(() => sandbox.close());
+
+describe("the sandbox as a whole", () => {
+  test("GET / tells what is set up", async () => {
+    const { status, body } = await control("GET", "");
+    expect(status).toBe(200);
+    expect(body).toMatchObject({
+      url: sandbox.url,
+      apiUrl: `${sandbox.url}/api/v1`,
+      accounts: [{ name: "main", plan: "escala" }],
+      clock: { frozen: true },
+      faults: { api: [], events: { drop: 0 } },
+      counts: { templates: 3, automations: 2, keys: 1, messages: 0, deliveriesWaiting: 0 },
+    });
+  });
+
+  test("the clock is read, frozen, thawed and moved on", async () => {
+    const before = (await control("GET", "/clock")).body;
+    expect(before).toEqual({ now: sandbox.clock.now(), iso: new Date(sandbox.clock.now()).toISOString(), frozen: true });
+    expect((await control("POST", "/clock", { advanceMs: 1_500 })).body.now).toBe(before.now + 1_500);
+    const thawed = (await control("POST", "/clock", { frozen: false, advanceMs: 60_000 })).body;
+    expect(thawed.frozen).toBe(false);
+    expect(thawed.now).toBeGreaterThanOrEqual(before.now + 61_500);
+    expect((await control("POST", "/clock", { frozen: true })).body.frozen).toBe(true);
+    for (const body of [{ advanceMs: -1 }, { advanceMs: 1e15 }, { frozen: "yes" }, { advance: 5 }, []]) {
+      expect((await control("POST", "/clock", body)).status).toBe(400);
+    }
+  });
+
+  test("faults are put, met, and taken away", async () => {
+    const put = await control("PUT", "/faults", { api: [{ answer: 502, endpoint: "GET /me" }], events: { drop: 0.5 } });
+    expect(put.body).toMatchObject({ api: [{ answer: 502, share: 1, when: "before" }], events: { drop: 0.5, duplicate: 0 } });
+    expect((await sandbox.call("GET", "/me")).status).toBe(502);
+    expect((await control("GET", "/faults")).body).toEqual(put.body);
+    const bad = await control("PUT", "/faults", { api: [{ answer: 418 }], events: { drop: 2 } });
+    expect([bad.status, bad.body.error]).toEqual([400, expect.stringMatching(/events\.drop: .*; api\.0\.answer: /)]);
+    expect((await control("DELETE", "/faults")).status).toBe(204);
+    expect((await sandbox.call("GET", "/me")).status).toBe(200);
+  });
+
+  test("usage is shown and set; blocks are forgotten", async () => {
+    const { used, limit } = (await control("GET", "/usage")).body.apiCalls;
+    expect([used, limit]).toEqual([expect.any(Number), 300_000]);
+    expect((await control("PUT", "/usage", { apiCalls: 300_000 })).body.apiCalls.used).toBe(300_000);
+    expect((await sandbox.call("GET", "/me")).body.cause).toMatchObject({ resource: "apiCalls", used: 300_000 });
+    expect((await control("GET", "/usage?shown=1")).body.apiCalls.used).toBeLessThan(300_000);
+    await control("PUT", "/usage", { apiCalls: 0 });
+    for (let n = 0; n < 21; n += 1) await fetch(`${sandbox.apiUrl}/me`);
+    expect((await sandbox.call("GET", "/me")).status).toBe(429);
+    expect((await control("DELETE", "/blocks")).status).toBe(204);
+    expect((await sandbox.call("GET", "/me")).status).toBe(200);
+  });
+});
+
+describe("accounts, numbers and keys", () => {
+  test("an account comes with a key and a number, and is changed", async () => {
+    const { status, body } = await control("POST", "/accounts", { name: "shop", plan: "enterprise", contactLimit: 1 });
+    expect(status).toBe(201);
+    expect(body).toMatchObject({ name: "shop", plan: "enterprise", contactLimit: 1, key: expect.stringMatching(/^acme_live_/) });
+    const me = await (await fetch(`${sandbox.apiUrl}/me`, { headers: { authorization: `Bearer ${body.key}` } })).json();
+    expect(me).toMatchObject({ plan: "enterprise" });
+    expect((await control("POST", "/accounts", { name: "shop" })).status).toBe(409);
+    expect((await control("POST", "/accounts", { name: "a b" })).status).toBe(400);
+    expect((await control("PATCH", "/accounts/shop", { plan: "trial", isConnected: false })).body).toMatchObject({
+      plan: "trial",
+      isConnected: false,
+      contactLimit: 1,
+    });
+    expect((await control("PATCH", "/accounts/nobody", {})).body).toEqual({ error: "there is no account nobody" });
+    expect((await control("GET", "/accounts")).body.data.map(({ name }: { name: string }) => name)).toEqual(["main", "shop"]);
+    expect((await control("GET", "/keys?account=shop")).body.data).toHaveLength(1);
+    expect((await control("GET", "/keys?account=nobody")).status).toBe(404);
+  });
+
+  test("numbers are added and disconnected", async () => {
+    expect((await control("POST", "/numbers", { phoneNumberId: "555" })).body).toMatchObject({ phoneNumberId: "555", isConnected: true });
+    expect((await control("POST", "/numbers", { phoneNumberId: "555" })).status).toBe(409);
+    expect((await control("POST", "/numbers")).status).toBe(201);
+    expect((await control("PATCH", "/numbers/555", { isConnected: false })).body.isConnected).toBe(false);
+    expect((await control("PATCH", "/numbers/556", { isConnected: false })).status).toBe(404);
+    const { data } = (await control("GET", "/numbers")).body;
+    expect(data.map((number: { isConnected: boolean }) => number.isConnected)).toEqual([true, false, true]);
+  });
+
+  test("keys up to the maximum; a revoked one is no key any more, and leaves room", async () => {
+    const made: { id: string; key: string }[] = [];
+    for (let n = 1; n < 10; n += 1) made.push((await control("POST", "/keys", { label: `n${n}` })).body);
+    const over = await control("POST", "/keys");
+    expect(over.status).toBe(402);
+    expect(over.body.cause).toMatchObject({
+      type: "upgrade",
+      reason: "limit",
+      plan: "escala",
+      limit: 10,
+      used: 10,
+      suggested: "enterprise",
+    });
+    const [first] = made as [{ id: string; key: string }];
+    const me = () => fetch(`${sandbox.apiUrl}/me`, { headers: { authorization: `Bearer ${first.key}` } });
+    expect((await me()).status).toBe(200);
+    expect((await control("DELETE", `/keys/${first.id}`)).status).toBe(204);
+    expect((await me()).status).toBe(401);
+    expect((await control("POST", "/keys")).status).toBe(201);
+    expect((await control("DELETE", "/keys/none")).status).toBe(404);
+  });
+});
+
+test("webhooks: subscribed, changed, rotated, deleted; at most the plan's", async () => {
+  const downstream = await openDownstream();
+  const { status, body } = await control("POST", "/webhooks", { url: `${downstream.url}/one`, events: ["custom.*"] });
+  expect(status).toBe(201);
+  expect(body).toEqual({ id: expect.any(String), url: `${downstream.url}/one`, events: ["custom.*"], secret: expect.any(String) });
+  await control("POST", "/events", { event: "custom.made", data: { n: 1 } });
+  await control("POST", "/events", { event: "other.made", data: { n: 2 } });
+  await until("the event arrives", () => downstream.counts("/one").arrivals === 1);
+  expect((await control("POST", `/webhooks/${body.id}/rotate`, { secret: "fresh" })).body).toEqual({ secret: "fresh" });
+  expect((await control("POST", `/webhooks/${body.id}/rotate`)).body.secret).toMatch(/^whsec_/);
+  expect((await control("PATCH", `/webhooks/${body.id}`, { isEnabled: false })).body).toMatchObject({
+    isEnabled: false,
+    events: ["custom.*"],
+  });
+  for (let n = 1; n < 5; n += 1) await control("POST", "/webhooks", { url: `${downstream.url}/${n}`, events: ["nothing"] });
+  const over = await control("POST", "/webhooks", { url: downstream.url });
+  expect([over.status, over.body.cause.resource, over.body.cause.limit]).toEqual([402, "webhookUrls", 5]);
+  for (const order of [{}, { url: "ftp://x" }, { url: "x" }, { url: downstream.url, events: [] }, { url: downstream.url, signature: {} }]) {
+    expect((await control("POST", "/webhooks", order)).status).toBe(400);
+  }
+  const { data } = (await control("GET", "/webhooks")).body;
+  expect(data).toHaveLength(5);
+  for (const { id } of data as { id: string }[]) expect((await control("DELETE", `/webhooks/${id}`)).status).toBe(204);
+  expect((await control("DELETE", `/webhooks/${body.id}`)).status).toBe(404);
+});
+
+test("AI apps come and go, at most the plan's", async () => {
+  const { status, body } = await control("POST", "/apps", { name: "one" });
+  expect([status, body]).toEqual([201, { id: expect.any(String), name: "one", token: expect.any(String) }]);
+  for (let n = 1; n < 25; n += 1) await control("POST", "/apps", { name: `n${n}` });
+  expect((await control("POST", "/apps", { name: "over" })).body.cause).toMatchObject({ limit: 25, used: 25 });
+  expect((await control("DELETE", `/apps/${body.id}`)).status).toBe(204);
+  expect((await control("GET", "/apps")).body.data).toHaveLength(24);
+});
+
+test("customers write, a colleague replies, contacts are put", async () => {
+  const phone = "+5491166660001";
+  expect((await control("POST", "/colleague/replies", { phone, text: "Hola" })).status).toBe(404);
+  const put = await control("PUT", `/contacts/${phone}`, { name: "Ana", attributes: { fecha: "hoy" } });
+  expect(put.body).toMatchObject({ phone, name: "Ana", attributes: { fecha: "hoy" }, conversation: { customerWroteAt: null } });
+  expect((await control("POST", "/colleague/replies", { phone, text: "Hola" })).status).toBe(409);
+  const wrote = await control("POST", `/customers/${phone}/messages`, { text: "¿Hay lugar?" });
+  expect([wrote.status, wrote.body.status, wrote.body.origin]).toEqual([201, "received", "customer"]);
+  const reply = await control("POST", "/colleague/replies", { phone, text: "Sí" });
+  expect([reply.status, reply.body.origin, reply.body.text]).toEqual([201, "chat", "Sí"]);
+  const { conversation } = (await control("GET", `/contacts/${encodeURIComponent(phone)}`)).body;
+  expect(conversation).toMatchObject({ customerWroteAt: sandbox.clock.now(), humanRepliedAt: sandbox.clock.now(), runId: null });
+  expect((await control("GET", "/contacts/+5491100000000")).status).toBe(404);
+  expect((await control("POST", "/customers/ana/messages", { text: "x" })).status).toBe(400);
+  expect((await control("POST", `/customers/${phone}/messages`, { text: "" })).status).toBe(400);
+});
+
+test("templates, a campaign that sends one, and its reply", async () => {
+  const order = { name: "Promoción de Año Nuevo", body: "Hola {{nombre}}", variables: [{ name: "nombre", example: "Ana" }] };
+  const { status, body } = await control("POST", "/templates", order);
+  expect(status).toBe(201);
+  expect(body).toMatchObject({
+    metaName: "promocion_de_ano_nuevo",
+    status: "approved",
+    category: "UTILITY",
+    variables: [{ label: "nombre" }],
+  });
+  const phones = ["+5491177770001", "+5491177770101"];
+  const campaign = await control("POST", "/campaigns", { name: "enero", templateId: body.id, phones, perSecond: 10 });
+  expect([campaign.status, campaign.body.total]).toEqual([201, 2]);
+  sandbox.clock.advance(60_000);
+  const { data } = (await control("GET", "/messages?origin=campaign")).body;
+  expect(data.map(({ text }: { text: string }) => text)).toEqual(["Hola Ana", "Hola Ana"]);
+  const reply = await control("POST", `/customers/${phones[0]}/replies`, { text: "Quiero" });
+  expect([reply.status, reply.body.status]).toEqual([201, "received"]);
+  const campaigns = (await sandbox.call("GET", "/campaigns")).body.data as { replies: number }[];
+  expect(campaigns.map(({ replies }) => replies)).toEqual([1]);
+  expect((await control("POST", "/campaigns", { name: "x" })).status).toBe(400);
+  expect((await control("PATCH", `/templates/${body.id}`, { status: "rejected" })).body.status).toBe("rejected");
+  expect((await control("DELETE", `/templates/${body.id}`)).status).toBe(204);
+  expect((await control("GET", "/templates")).body.data).toHaveLength(3);
+});
+
+test("messages and events are listed in pages, found by id and wamid, and moved", async () => {
+  const phone = "+5491188880002";
+  for (let n = 0; n < 5; n += 1) sandbox.customerWrites(phone, `n${n}`);
+  const sent = (await sandbox.call("POST", "/messages", { to: phone, text: "Hola" })).body as { id: string; wamid: string };
+  expect((await control("GET", `/messages/${sent.wamid}`)).body.id).toBe(sent.id);
+  expect((await control("GET", `/messages/${sent.id}`)).body).toMatchObject({ status: "pending", text: "Hola", origin: "api", phone });
+  const all = (await control("GET", "/messages?limit=1000")).body.data as { id: string }[];
+  const paged: { id: string }[] = [];
+  for (let after: string | null = ""; after !== null; ) {
+    const { body } = await control("GET", `/messages?limit=2${after === "" ? "" : `&after=${after}`}`);
+    expect(body.data.length).toBeLessThanOrEqual(2);
+    paged.push(...body.data);
+    after = body.next;
+  }
+  expect(paged).toEqual(all);
+  const moved = await control("POST", `/messages/${sent.wamid}/status`, { status: "failed", errorCode: "131049" });
+  expect(moved.body).toMatchObject({ status: "failed", errorCode: "131049", future: [] });
+  expect((await control("POST", `/messages/${sent.id}/status`, { status: "lost" })).status).toBe(400);
+  expect((await control("POST", "/messages/none/status", { status: "sent" })).status).toBe(404);
+  expect((await control("GET", "/messages?status=failed&origin=api")).body.data).toHaveLength(1);
+  const { data } = (await control("GET", `/events?event=message.status&wamid=${encodeURIComponent(sent.wamid)}`)).body;
+  expect(data).toHaveLength(1);
+  expect(JSON.parse(data[0].body).data).toMatchObject({ wamid: sent.wamid, status: "failed", errorCode: "131049" });
+  expect(data[0].deliveries).toEqual([]);
+  for (const query of ["limit=0", "limit=x", "limit=1001"]) expect((await control("GET", `/events?${query}`)).status).toBe(400);
+});
+
+test("an event of any kind; its delivery is waited for, as long as one likes", async () => {
+  const downstream = await openDownstream();
+  downstream.fail({ status: 500 });
+  const webhook = (await control("POST", "/webhooks", { url: downstream.url, events: ["*"] })).body as { id: string };
+  const { status, body } = await control("POST", "/events", { event: "order.made", data: { wamid: "wamid.X" } });
+  expect([status, body.event, body.wamid]).toEqual([201, "order.made", "wamid.X"]);
+  await until("the first try", () => downstream.counts().arrivals === 1);
+  expect((await control("GET", "/deliveries/waiting?forMs=20")).body).toEqual({ waiting: 1 });
+  downstream.recover();
+  const waiting = control("GET", "/deliveries/waiting?forMs=20000");
+  sandbox.clock.advance(3_600_000);
+  expect((await waiting).body).toEqual({ waiting: 0 });
+  const [event] = (await control("GET", "/events?event=order.made")).body.data;
+  expect(event.deliveries).toMatchObject([{ status: "delivered", tries: 2, answered: 200 }]);
+  await control("DELETE", `/webhooks/${webhook.id}`);
+});
+
+test("automations are made, started by their webhook, paused; runs are seen", async () => {
+  const { status, body } = await control("POST", "/automations", {
+    name: "Aviso",
+    trigger: "incoming-webhook",
+    steps: [
+      { type: "wait", ms: 1_000 },
+      { type: "request", url: "http://127.0.0.1:9/none", body: { a: "{{x}}" }, onError: [{ type: "fail", error: "nadie contestó" }] },
+    ],
+  });
+  expect(status).toBe(201);
+  expect(body).toMatchObject({ token: expect.stringMatching(/^ats_/), status: "published" });
+  const hook = () =>
+    fetch(body.hookUrl, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ phone: "+5491199990003", x: "1" }),
+    });
+  const started = await hook();
+  expect(started.status).toBe(201);
+  const { runId } = (await started.json()) as { runId: string };
+  expect((await control("GET", `/runs/${runId}`)).body).toMatchObject({ status: "running", automationId: body.id });
+  sandbox.clock.advance(10_000);
+  await until("the run ends", async () => {
+    sandbox.clock.advance(1_000);
+    return (await control("GET", `/runs/${runId}`)).body.status === "failed";
+  });
+  expect((await control("GET", "/runs?limit=1")).body.data).toMatchObject([{ id: runId, error: "nadie contestó" }]);
+  expect((await control("PATCH", `/automations/${body.id}`, { status: "paused", steps: [] })).body).toMatchObject({
+    status: "paused",
+    steps: [],
+  });
+  expect((await hook()).status).toBe(409);
+  expect((await control("GET", "/automations")).body.data).toHaveLength(3);
+  const bad = await control("POST", "/automations", { name: "x", steps: [{ type: "dance" }] });
+  expect([bad.status, bad.body.error]).toEqual([400, expect.stringMatching(/^steps\.0: is no step/)]);
+});
+
+test("what is no JSON is 400, whatever the content type; curl's own is taken as JSON", async () => {
+  const post = (body: string, type: string) =>
+    fetch(`${sandbox.url}/sandbox/clock`, { method: "POST", body, headers: { "content-type": type } });
+  expect((await post("{}", "application/x-www-form-urlencoded")).status).toBe(200);
+  const bad = await post("{", "application/json");
+  expect([bad.status, await bad.json()]).toEqual([400, { error: "the body is not JSON" }]);
+  expect((await fetch(`${sandbox.url}/sandbox/nothing`)).status).toBe(404);
+});
+
+test("every endpoint of the page was called here", () => {
+  expect([...called].toSorted()).toEqual([...routes].toSorted());
+});
