@@ -85,14 +85,15 @@ export function createPosting(settings: PostingSettings): DeliveryPosting {
     owed.isPosting = false;
     // The record stays `waiting`: after a restart it is posted again.
     if (answer.kind === "cut") return;
-    const tries = owed.delivery.tries + 1;
-    note(world, owed, { tries, answered: answer.kind === "answered" ? answer.status : null });
-    const next = afterTry(answer, tries, retry, speed, baseClock.now());
+    const { delivery } = owed;
+    delivery.tries += 1;
+    delivery.answered = answer.kind === "answered" ? answer.status : null;
+    const next = afterTry(answer, delivery.tries, retry, speed, baseClock.now());
     if (next.status !== "waiting") return end(owed, next.status, next.status === "failed" ? next.reason : null);
     note(world, owed, { reason: next.reason, nextAt: clock.now() + next.waitMs });
     clock.after(next.waitMs, () => again(owed));
     // The webhook may have gone while this was under way.
-    dropGone(owed.delivery.webhookId);
+    dropGone(delivery.webhookId);
   };
   const postFirst = async (owed: Owed): Promise<void> => {
     const order = orderOf(owed);
