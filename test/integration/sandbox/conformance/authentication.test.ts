@@ -44,6 +44,9 @@ test("Authentication: every request carries Authorization: Bearer and the key", 
   ]) {
     expectError(await get(headers), 401);
   }
+  // Every request: also one to a path that does not exist.
+  expectError(await service.api("GET", "/nada"), 401);
+  expectError(await service.api("GET", "/nada", { key }), 404);
 });
 
 test("Authentication: keys are created in the account settings and start with a fixed live-key prefix", async () => {

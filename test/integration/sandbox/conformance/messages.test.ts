@@ -53,11 +53,11 @@ test("POST /messages: to is required, text, and 6 to 32 characters long", async 
   const { account, template, post } = await ready();
   expectProblem(await post({ template }), "to");
   for (const to of [5491112345678, null, ["+5491112345678"]]) expectProblem(await post({ to, template }), "to");
-  for (const to of ["", "+1234", `+${"5".repeat(32)}`]) expectInvalid(await post({ to, template }));
-  expect(await account.messages()).toStrictEqual([]);
   // No phone has 31 digits: 32 characters are one that is written with room between them.
   const spaced = "+54 (9) (11) - (12) (34) (56) 78";
   expect(spaced).toHaveLength(32);
+  for (const to of ["", "+1234", spaced.replace("- ", "-  ")]) expectInvalid(await post({ to, template }));
+  expect(await account.messages()).toStrictEqual([]);
   for (const to of ["+12345", spaced]) expect((await post({ to, template })).status, to).toBe(201);
 });
 
@@ -113,7 +113,7 @@ test("POST /messages: text and template together, or neither, give 400", async (
   expect((await account.messages()).filter(({ origin }) => origin === "api")).toStrictEqual([]);
 });
 
-test("POST /messages: text outside the 24-hour window gives 409, to the second", async () => {
+test("POST /messages: text outside the 24-hour window gives 409, to the millisecond", async () => {
   const { account, post } = await ready();
   const [to, stranger] = [service.phone(), service.phone()];
   const text = (phone: string) => post({ to: phone, text: "Hola" });
@@ -122,9 +122,10 @@ test("POST /messages: text outside the 24-hour window gives 409, to the second",
   expect((await text(to)).status).toBe(201);
   await service.advance(day - second);
   expect((await text(to)).status).toBe(201);
+  // "More than 24 hours" since the customer's last message is too late: 24 hours are not.
   await service.advance(second);
   expect((await text(to)).status).toBe(201);
-  await service.advance(second);
+  await service.advance(1);
   expectError(await text(to), 409);
   // Our own messages do not open it; the customer's next one does.
   await account.customerWrites(to);
