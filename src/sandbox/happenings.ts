@@ -26,6 +26,13 @@ export function tellChanges(world: World, tell: (happening: Happening) => void):
     last.set(record, state);
     return true;
   };
+  const changing = new Set<object>();
+  const tellDelivery = (delivery: DeliveryRecord): void => {
+    const { eventId, webhookId, status, tries } = delivery;
+    if ((status === "waiting" && tries === 0) || !isNew(delivery, `${status} ${tries}`)) return;
+    const { events, webhooks } = world;
+    tell({ what: "event", event: events.get(eventId)?.event ?? "", eventId, url: webhooks.get(webhookId)?.url ?? "", delivery });
+  };
   return {
     changed(kind, _id, record) {
       if (record === null) return;
@@ -35,13 +42,13 @@ export function tellChanges(world: World, tell: (happening: Happening) => void):
       } else if (kind === "run") {
         const run = record as RunRecord;
         if (isNew(run, run.status)) tell({ what: "run", run });
-      } else if (kind === "delivery") {
-        const delivery = record as DeliveryRecord;
-        const isUntried = delivery.status === "waiting" && delivery.tries === 0;
-        if (isUntried || !isNew(delivery, `${delivery.status} ${delivery.tries}`)) return;
-        const { eventId, webhookId } = delivery;
-        const { events, webhooks } = world;
-        tell({ what: "event", event: events.get(eventId)?.event ?? "", eventId, url: webhooks.get(webhookId)?.url ?? "", delivery });
+      } else if (kind === "delivery" && !changing.has(record)) {
+        // An answer changes a delivery in two steps, of which only the end is worth telling.
+        changing.add(record);
+        queueMicrotask(() => {
+          changing.delete(record);
+          tellDelivery(record as DeliveryRecord);
+        });
       }
     },
   };

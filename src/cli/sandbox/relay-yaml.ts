@@ -28,16 +28,9 @@ export function relayYaml({ url, key, secret, service, plan, webhooks }: ForRela
     // What the relay does not know is a plan without the API: nothing works there anyway.
     accounts: { main: { baseUrl: url, apiKey: inYaml(key), plan: plan === "enterprise" ? plan : "escala" } },
     sources: { [source]: { account: "main", signature: { service, secrets: [inYaml(secret)] } } },
+    routes: [{ name: "everything", match: { events: ["*"] }, to: { url: "${APP_URL:-http://127.0.0.1:3000/events}", allowPrivate: true } }],
   };
-  return [
-    firstLine,
-    stringify(settings).trimEnd(),
-    "# Where events go on to:",
-    "# routes:",
-    "#   - name: everything",
-    '#     match: { events: ["*"] }',
-    '#     to: { url: "http://127.0.0.1:3000/events", allowPrivate: true }',
-  ].join("\n");
+  return `${firstLine}\n${stringify(settings).trimEnd()}`;
 }
 
 /** `${` would be taken for a variable. */

@@ -1,0 +1,179 @@
+import { execFile, spawn } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { expect, onTestFinished, test } from "vitest";
+import type { Io } from "../../../src/cli/io.ts";
+import { main } from "../../../src/cli/main.ts";
+import { openDownstream } from "../../harness/downstream.ts";
+import { entry } from "../../harness/relay-process.ts";
+import { runCli } from "../../harness/run-cli.ts";
+import { readyLine, spawnSandbox } from "../../harness/sandbox-process.ts";
+import { until } from "../../harness/until.ts";
+import { freePort } from "../../setup/free-port.ts";
+
+const run = promisify(execFile);
+const silent: Io = { out: () => {}, err: () => {}, isTerminal: false, env: {}, readStdin: async () => Buffer.alloc(0) };
+
+function makeFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), "wamid-relay-cli-sandbox-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+test("prints what one needs to begin: the curl command works as it stands, and the relay.yaml is valid", async () => {
+  const folder = makeFolder();
+  const sandbox = spawnSandbox(["--port", "0", "--no-webhook", "--service", "shop"], {
+    env: { SANDBOX_KEY: "shop_live_of_ci", SANDBOX_SECRET: "of ${our} ci" },
+  });
+  await until("it is ready", () => sandbox.lines.some((line) => line.includes("routes:")));
+  const text = sandbox.lines.join("\n");
+  expect(text).toContain("key        shop_live_of_ci");
+  expect(text).toContain("secret     of ${our} ci  (signs events, in the header x-shop-signature)");
+  const curl = /^ {2}(curl [\s\S]*?'\{.*\}')$/m.exec(text)?.[1] ?? "";
+  const { stdout } = await run("bash", ["-c", `${curl.replace("curl ", "curl -s ")}`]);
+  expect(JSON.parse(stdout)).toMatchObject({ status: "pending", wamid: expect.any(String) });
+  await until("the message is told", () => sandbox.lines.some((line) => / message {2}\+5491155551234 api: pending {2}/.test(line)));
+  const yaml = text.slice(text.indexOf("  # Settings of a relay")).split("\n\n")[0]?.replace(/^ {2}/gm, "");
+  writeFileSync(join(folder, "relay.yaml"), yaml ?? "");
+  expect(await runCli("config", "check", "--config", join(folder, "relay.yaml"))).toMatchObject({ code: 0, stderr: "" });
+  const printed = await runCli("config", "print", "--config", join(folder, "relay.yaml"), "--json");
+  expect(JSON.parse(printed.stdout)).toMatchObject({ accounts: { main: { plan: "escala" } }, server: { port: 8080 } });
+  sandbox.child.kill("SIGINT");
+  expect(await sandbox.ended()).toEqual({ code: 0, signal: null });
+  expect(sandbox.stderr()).toBe("");
+});
+
+test("with the relay.yaml that it writes, a relay takes its events", { timeout: 60_000 }, async () => {
+  const folder = makeFolder();
+  const config = join(folder, "relay.yaml");
+  const port = await freePort();
+  const webhook = `http://127.0.0.1:${port}/webhooks/whatsapp`;
+  const sandbox = spawnSandbox(["--port", "0", "--json", "--speed", "50", "--relay-config", config, "--webhook", webhook]);
+  const { url, apiUrl, key, templateId, webhooks } = await readyLine(sandbox);
+  expect(webhooks).toEqual([webhook]);
+  await until("the file is there", () => readFileSync(config, "utf8").includes(key));
+  expect(statSync(config).mode & 0o077).toBe(0);
+  expect(readFileSync(config, "utf8")).toContain(`baseUrl: ${url}`);
+  const relay = spawn(process.execPath, [entry, "serve", "--config", config], { cwd: folder, stdio: "ignore" });
+  onTestFinished(() => void relay.kill("SIGKILL"));
+  const get = (path: string) => fetch(`http://127.0.0.1:${port}${path}`, { headers: { authorization: "Bearer sandbox-relay-token" } });
+  await until("the relay is ready", async () => (await get("/readyz").catch(() => null))?.status === 200);
+  const sent = await fetch(`${apiUrl}/messages`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+    body: JSON.stringify({ to: "+5491155550001", template: { id: templateId } }),
+  });
+  expect(sent.status).toBe(201);
+  await until("both statuses are there", async () => {
+    const { data } = (await (await get("/v1/events")).json()) as { data: { status: string }[] };
+    return data.length === 2 && data[0]?.status === "delivered";
+  });
+  const happenings = () => sandbox.lines.slice(1).map((line) => JSON.parse(line) as { what: string; delivery?: { answered: number } });
+  await until("and told", () => happenings().filter(({ what, delivery }) => what === "event" && delivery?.answered === 200).length === 2);
+});
+
+test("a state file outlives kill -9: what was answered is there, and goes on", { timeout: 60_000 }, async () => {
+  const folder = makeFolder();
+  const downstream = await openDownstream();
+  downstream.fail({ status: 503 });
+  const args = ["--port", "0", "--json", "--state", join(folder, "state.db"), "--webhook", downstream.url];
+  const first = spawnSandbox(args);
+  const ready = await readyLine(first);
+  const ask = (base: string, path: string, body?: unknown) =>
+    fetch(`${base}${path}`, {
+      method: body === undefined ? "GET" : "POST",
+      headers: { authorization: `Bearer ${ready.key}`, "content-type": "application/json" },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    }).then(async (answer) => (answer.status < 300 ? ((await answer.json()) as { id: string; status: string; data: unknown[] }) : null));
+  const sent: string[] = [];
+  const sending = (async () => {
+    for (let n = 0; n < 58; n += 1) {
+      const answer = await ask(ready.apiUrl, "/messages", { to: `+54911555${n}0001`, template: { id: ready.templateId } });
+      if (answer !== null) sent.push(answer.id);
+    }
+  })().catch(() => "cut off");
+  await until("some are sent, and an event was refused", () => sent.length > 20 && downstream.counts().failed > 0);
+  first.child.kill("SIGKILL");
+  await sending;
+  expect((await first.ended()).signal).toBe("SIGKILL");
+  const before = sent.length;
+
+  downstream.recover();
+  const second = spawnSandbox([...args, "--speed", "20"]);
+  const again = await readyLine(second);
+  expect([again.key, again.secret, again.templateId, again.webhooks]).toEqual([ready.key, ready.secret, ready.templateId, ready.webhooks]);
+  for (const id of sent) expect(await ask(again.url, `/sandbox/messages/${id}`), id).not.toBeNull();
+  const { data } = (await ask(again.apiUrl, "/contacts?limit=200")) as { data: unknown[] };
+  expect(data.length).toBeGreaterThanOrEqual(before);
+  const usage = (await ask(again.url, "/sandbox/usage")) as unknown as { apiCalls: { used: number } };
+  expect(usage.apiCalls.used).toBeGreaterThan(before);
+  await fetch(`${again.url}/sandbox/clock`, { method: "POST", body: '{"advanceMs": 600000}' });
+  expect(await ask(again.url, "/sandbox/deliveries/waiting?forMs=10000")).toEqual({ waiting: 0 });
+  for (const id of sent) expect((await ask(again.url, `/sandbox/messages/${id}`))?.status, id).toBe("delivered");
+  expect(downstream.counts().taken + downstream.counts().arrivals).toBeGreaterThan(sent.length);
+  second.child.kill("SIGTERM");
+  expect((await second.ended()).code).toBe(0);
+});
+
+test("flags reach the sandbox: plan, faults, seed, quiet, unlimited", async () => {
+  const args = ["--port", "0", "--json", "--quiet", "--plan", "enterprise", "--unlimited", "--seed", "x", "--no-webhook"];
+  const sandbox = spawnSandbox([...args, "--duplicate", "0.25", "--fail", "502:0.5", "--fail", "hang", "--key", "acme_live_given"]);
+  const { url, key } = await readyLine(sandbox);
+  expect(key).toBe("acme_live_given");
+  const { accounts, faults } = (await (await fetch(`${url}/sandbox`)).json()) as Record<string, unknown>;
+  expect(accounts).toEqual([{ name: "main", plan: "enterprise" }]);
+  expect(faults).toMatchObject({
+    events: { duplicate: 0.25, drop: 0 },
+    api: [
+      { answer: 502, share: 0.5 },
+      { answer: "hang", share: 1 },
+    ],
+  });
+  await fetch(`${url}/sandbox/customers/+5491155550001/messages`, { method: "POST", body: '{"text":"hola"}' });
+  expect(sandbox.lines).toHaveLength(1);
+});
+
+test("a plan without the API starts too, with no webhook; a host that others reach is warned of", async () => {
+  const sandbox = spawnSandbox(["--port", "0", "--json", "--plan", "trial", "--host", "0.0.0.0"]);
+  const { webhooks, apiUrl, key } = await readyLine(sandbox);
+  expect(webhooks).toEqual([]);
+  expect((await fetch(`${apiUrl}/me`, { headers: { authorization: `Bearer ${key}` } })).status).toBe(402);
+  expect(sandbox.stderr()).toMatch(/^warning: --host 0\.0\.0\.0 lets others in: [^\n]*\n$/);
+});
+
+test("what cannot be is one line and exit code 1; wrong usage is 2", async () => {
+  const folder = makeFolder();
+  const taken = createServer();
+  await new Promise<void>((resolve) => taken.listen(0, "127.0.0.1", resolve));
+  onTestFinished(() => void taken.close());
+  const { port } = taken.address() as { port: number };
+  writeFileSync(join(folder, "mine.yaml"), "accounts: {}\n");
+  writeFileSync(join(folder, "notes.db"), "this is no database, but it is long enough to be looked at as one. ".repeat(20));
+  const refusals: [args: string[], words: RegExp][] = [
+    [["--port", String(port)], /^wamid-relay: port \d+ on 127\.0\.0\.1 is taken by another process\n$/],
+    [["--port", "0", "--state", join(folder, "notes.db")], /^wamid-relay: .*notes\.db is not a sandbox's state file\n$/],
+    [["--port", "0", "--relay-config", join(folder, "mine.yaml")], /^wamid-relay: .*mine\.yaml is there already/],
+    [["--port", "0", "--plan", "free"], /^wamid-relay: --plan: [^\n]*\n$/],
+    [["--port", "0", "--key", "a b"], /^wamid-relay: --key: [^\n]*\n$/],
+  ];
+  for (const [args, words] of refusals) {
+    const { code, stdout, stderr } = await runCli("sandbox", ...args);
+    expect([code, stdout]).toEqual([1, ""]);
+    expect(stderr).toMatch(words);
+  }
+  expect(readFileSync(join(folder, "mine.yaml"), "utf8")).toBe("accounts: {}\n");
+  for (const args of [
+    ["--port", "x"],
+    ["--drop", "2"],
+    ["--speed", "0"],
+    ["--fail", "418"],
+    ["--fail", "500:2"],
+    ["--webhook", "ftp://x"],
+    ["--wat"],
+  ]) {
+    expect(await main(["sandbox", ...args], silent), args.join(" ")).toBe(2);
+  }
+});
