@@ -203,6 +203,12 @@ test("Events: once the monthly quota of deliveries is used up, following events 
   for (const n of [1, 2, 3]) await emit(n);
   expect(await arrived()).toStrictEqual([1]);
   expect((await account.usage()).webhookDeliveries).toStrictEqual({ used: 500_000, limit: 500_000 });
+  const events = (await account.box<{ data: { deliveries: { status: string }[] }[] }>("GET", "/events")).body.data;
+  expect(events.flatMap(({ deliveries }) => deliveries.map(({ status }) => status)).sort()).toStrictEqual([
+    "delivered",
+    "dropped",
+    "dropped",
+  ]);
   await service.advance(31 * 24 * hour);
   expect((await account.usage()).webhookDeliveries.used).toBe(0);
   expect(await arrived()).toStrictEqual([1]);

@@ -50,6 +50,8 @@ test("What the service does: one conversation per contact, where sent and receiv
   expect(elsewhere.body.conversationId).not.toBe(first.body.conversationId);
   const chat = (await account.messages()).filter(({ conversationId }) => conversationId === first.body.conversationId);
   expect(chat.map(({ text }) => text).sort()).toStrictEqual(["A las 10", "Sí", "¿Hay turnos?"]);
+  const again = await account.customerWrites(to, "Gracias");
+  expect((await account.message(again.id)).conversationId).toBe(first.body.conversationId);
   expect((await contacts(account)).map(({ phone }) => phone)).toStrictEqual([to, other]);
 });
 
