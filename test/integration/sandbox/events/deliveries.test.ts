@@ -75,6 +75,19 @@ test("a receiver has ten seconds of the machine's time, whatever the sandbox's c
   await downstream.close();
 });
 
+test("a connection on which nobody answered in time is cut, so that the next post has a place", async () => {
+  let cut = 0;
+  await using server = await startTestServer((response) => void response.on("close", () => (cut += 1)));
+  const baseClock = createManualClock();
+  await using stage = createStage({ baseClock, clock: createManualClock() });
+  stage.addWebhook(server.url);
+  for (let number = 0; number < 100; number += 1) stage.status(`wamid.${number}`, "sent");
+  await until("as many as fit", () => server.seen.length === 64);
+  await baseClock.advance(10_000);
+  await until("the others", () => server.seen.length === 100);
+  await until("the connections cut", () => cut === 64);
+});
+
 test("an answer without end counts by its status, and does not keep its connection", async () => {
   let ended = 0;
   await using server = await startTestServer((response) => {

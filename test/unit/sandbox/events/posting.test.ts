@@ -97,8 +97,9 @@ test("what is under way while its webhook is deleted ends with its answer, and i
     posting.webhookChanged("w1");
     expect(delivery.status).toBe("waiting");
     end(answer);
-    await clock.advance(3_600_000);
+    await settled();
     expect(delivery).toMatchObject(expected);
+    await clock.advance(3_600_000);
     expect(posts).toHaveLength(1);
     expect(posting.waiting()).toBe(0);
   }
@@ -152,6 +153,20 @@ test("fault reorder: held back until a later event of the same message has passe
     { at: 1_000, what: "e1" },
     { at: 10_000, what: "e3" },
   ]);
+});
+
+test("fault reorder: an earlier event that ends meanwhile has overtaken nobody", async () => {
+  const { add, answerWith, whats } = createSubject();
+  let end = (_: Answer): void => {};
+  answerWith(() => new Promise((resolve) => (end = resolve)));
+  await add("e1", "wamid.A");
+  answerWith(() => ok);
+  await add("e2", "wamid.A", { reorder: true });
+  end(ok);
+  await settled();
+  expect(whats()).toEqual(["e1"]);
+  await add("e3", "wamid.A");
+  expect(whats()).toEqual(["e1", "e3", "e2"]);
 });
 
 test("fault duplicate: one copy, side by side or later; idle waits for it", async () => {
@@ -226,4 +241,15 @@ test("close leaves what is under way waiting in the records, and another posting
   await clock.advance(5_000);
   expect(whats()).toEqual(["e1", "e1", "e3", "e4"]);
   expect(again.waiting()).toBe(0);
+});
+
+test("a retry taken up after a restart does not stand in its message's line", async () => {
+  const { posting, answerWith, record, whats } = createSubject();
+  answerWith(() => new Promise(() => {}));
+  record("e1", "wamid.A");
+  record("e2", "wamid.A", { tries: 1 });
+  record("e3", "wamid.A");
+  posting.resume();
+  await settled();
+  expect(whats()).toEqual(["e1", "e2"]);
 });
