@@ -12,7 +12,7 @@ export interface ServiceAccounts {
   limiters(): ReadonlyMap<string, LimiterState>;
   /** What a limiter knows of the caps stays, as long as the account is at the same base URL. */
   reload(accounts: Settings["accounts"]): void;
-  /** Ends what waits; resolves when what is on its way has ended, or after `withinMs`. */
+  /** Ends what waits; resolves when what is on its way has ended, cut after `withinMs`. */
   close(withinMs: number): Promise<void>;
 }
 
@@ -37,14 +37,12 @@ interface Entry {
 export function createServiceAccounts(accounts: Settings["accounts"], { clock, random, hooks }: ServiceAccountsParts): ServiceAccounts {
   let entries = new Map<string, Entry>();
   /** Clients that are being closed. */
-  const closing = new Set<Promise<void>>();
+  const closing = new Set<ServiceClient>();
 
-  function close(client: ServiceClient): void {
-    const closed = client
-      .close()
-      .catch(() => {})
-      .finally(() => closing.delete(closed));
-    closing.add(closed);
+  async function close(client: ServiceClient, withinMs?: number): Promise<void> {
+    closing.add(client);
+    await client.close(withinMs);
+    closing.delete(client);
   }
 
   function entryFor(account: string, settings: Asked, before: Entry | undefined): Entry {
@@ -64,7 +62,7 @@ export function createServiceAccounts(accounts: Settings["accounts"], { clock, r
         isAsked(settings) ? [[account, entryFor(account, settings, before.get(account))]] : [],
       ),
     );
-    for (const [account, { client }] of before) if (entries.get(account)?.client !== client) close(client);
+    for (const [account, { client }] of before) if (entries.get(account)?.client !== client) void close(client);
   }
 
   reload(accounts);
@@ -74,14 +72,8 @@ export function createServiceAccounts(accounts: Settings["accounts"], { clock, r
     reload,
     async close(withinMs) {
       reload({});
-      if (closing.size === 0) return;
-      await new Promise<void>((resolve) => {
-        const cancel = clock.after(withinMs, resolve);
-        void Promise.all(closing).then(() => {
-          cancel();
-          resolve();
-        });
-      });
+      // Once more for each: a reload lets what is on its way take its time.
+      await Promise.all([...closing].map((client) => close(client, withinMs)));
     },
   };
 }

@@ -26,6 +26,8 @@ export type CallOutcome =
   | { readonly type: "unauthenticated" }
   /** 429 with neither: the address is blocked for a minute because of bad keys. */
   | { readonly type: "blocked" }
+  /** It certainly never left (connection refused, no such name, given up before it was sent): the service counted nothing. */
+  | { readonly type: "not-sent" }
   /** No answer, or none that can be read: the service may have counted it. */
   | { readonly type: "unknown" };
 

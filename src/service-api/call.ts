@@ -108,6 +108,10 @@ async function attemptOnce<T>(
       maxBodyBytes: calling.maxBodyBytes,
       signal: options.signal,
     });
+    if (exchanged.type === "aborted") {
+      if (!exchanged.sent) settlement = { type: "not-sent" };
+      throw exchanged.reason;
+    }
     const read = readExchanged(calling, endpoint, exchanged, options);
     settlement = read.ok ? { type: "answered" } : settlementOf(read.error, answerOf(exchanged));
     outcome = read.ok ? "ok" : read.error.kind;
@@ -129,7 +133,12 @@ function dispatchOptions(calling: Calling, { method }: Endpoint<unknown>, { path
   return { ...options, headers: { ...headers, "content-type": "application/json" }, body: JSON.stringify(body) };
 }
 
-function readExchanged<T>(calling: Calling, endpoint: Endpoint<T>, exchanged: Exchanged, options: CallOptions): Read<T> {
+function readExchanged<T>(
+  calling: Calling,
+  endpoint: Endpoint<T>,
+  exchanged: Exclude<Exchanged, { type: "aborted" }>,
+  options: CallOptions,
+): Read<T> {
   switch (exchanged.type) {
     case "answered":
       return readAnswer(endpoint, exchanged.answer, calling.clock.now());
@@ -154,4 +163,10 @@ function unanswered(endpoint: Endpoint<unknown>, sent: boolean, failure: Service
 
 function closedError(endpoint: Endpoint<unknown>): ServiceError {
   return unanswered(endpoint, false, { kind: "network", code: "closed" }).error;
+}
+
+/** Destroys the connections with what is on its way: those calls fail with the code `closed`, their outcome unknown if they were sent. */
+export function cutAll({ dispatcher }: Calling): void {
+  // The dispatcher hands each of its requests this error.
+  void dispatcher.destroy(Object.assign(new Error("the client is closed"), { code: "closed" }));
 }

@@ -2,7 +2,8 @@ import { Pool } from "undici";
 import type { Clock } from "../event/clock.ts";
 import type { Secret } from "../event/secret.ts";
 import type { Admission } from "./admission.ts";
-import { type Calling, type CallOptions, type CallReport, call, endWaits, type ServiceRequest } from "./call.ts";
+import { isApiKey } from "./api-key.ts";
+import { type Calling, type CallOptions, type CallReport, call, cutAll, endWaits, type ServiceRequest } from "./call.ts";
 import { type ContactWalk, walkContacts } from "./contact-walk.ts";
 import { type Endpoint, endpoints } from "./endpoints.ts";
 import { defaultRetry, type RetrySettings } from "./retry.ts";
@@ -75,15 +76,17 @@ export interface ServiceClient {
   startRun(automationId: string, body?: RunBody, options?: CallOptions): Promise<Run>;
   /**
    * Refuses further calls, ends those that wait for room or for their next attempt, and resolves when the
-   * requests on their way have ended: each within its `timeoutMs`.
+   * requests on their way have ended: each within its `timeoutMs`, and all within `withinMs` when that is given.
+   * What has not ended by then is cut: it fails with the code `closed`, its outcome unknown if it was sent. May be
+   * called again, to hurry a closing under way.
    */
-  close(): Promise<void>;
+  close(withinMs?: number): Promise<void>;
 }
 
 /** Throws a TypeError for a base URL or key that cannot be one. */
 export function createServiceClient(settings: ServiceClientSettings): ServiceClient {
   const { origin, root } = readServiceUrl(settings.baseUrl);
-  if (!/^[\x21-\x7e]+$/.test(settings.apiKey.reveal())) throw new TypeError("apiKey is empty or holds characters that no header carries");
+  if (!isApiKey(settings.apiKey)) throw new TypeError("apiKey is empty or holds characters that no header carries");
   const { timeoutMs = 10_000 } = settings;
   let isClosed = false;
   const dispatcher = new Pool(origin, {
@@ -137,10 +140,12 @@ export function createServiceClient(settings: ServiceClientSettings): ServiceCli
     me: (options) => run(endpoints.me, { path: "/me" }, options),
     startRun: async (automationId, body = {}, options) =>
       run(endpoints.startRun, { path: `/automations/${pathPart(automationId)}/runs`, body }, options),
-    async close() {
+    async close(withinMs) {
       isClosed = true;
       endWaits(calling);
+      const cancel = withinMs === undefined ? () => {} : calling.clock.after(withinMs, () => cutAll(calling));
       await Promise.allSettled(underWay);
+      cancel();
       // Nothing is on its way any more; undici's `close` would still wait for a connection that hangs while it is made.
       await dispatcher.destroy();
     },

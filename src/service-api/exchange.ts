@@ -10,6 +10,8 @@ export type Exchanged =
   /** The body is longer than allowed; the rest was not read, and `answer` has none of it. */
   | { readonly type: "too-large"; readonly answer: Answer }
   | { readonly type: "timeout"; readonly sent: boolean }
+  /** The signal was aborted first. */
+  | { readonly type: "aborted"; readonly sent: boolean; readonly reason: unknown }
   | { readonly type: "failed"; readonly code: string; readonly sent: boolean };
 
 export interface ExchangeLimits {
@@ -20,11 +22,11 @@ export interface ExchangeLimits {
   readonly signal: AbortSignal | undefined;
 }
 
-/** Makes one request and reads its answer, whole, within the limits. Rejects only with the signal's reason. */
+/** Makes one request and reads its answer, whole, within the limits. Never rejects. */
 export function exchange(dispatcher: Dispatcher, request: Dispatcher.DispatchOptions, limits: ExchangeLimits): Promise<Exchanged> {
-  return new Promise((resolve, reject) => {
-    if (limits.signal?.aborted) return reject(limits.signal.reason);
-    const running = new Exchange(limits, resolve, reject);
+  return new Promise((resolve) => {
+    if (limits.signal?.aborted) return resolve({ type: "aborted", sent: false, reason: limits.signal.reason });
+    const running = new Exchange(limits, resolve);
     try {
       dispatcher.dispatch(request, running);
     } catch (error) {
@@ -42,7 +44,6 @@ export function exchange(dispatcher: Dispatcher, request: Dispatcher.DispatchOpt
 class Exchange implements Dispatcher.DispatchHandler {
   readonly #limits: ExchangeLimits;
   readonly #resolve: (exchanged: Exchanged) => void;
-  readonly #reject: (reason: unknown) => void;
   readonly #cancelDeadline: () => void;
   #controller: Controller | null = null;
   #over = false;
@@ -51,19 +52,16 @@ class Exchange implements Dispatcher.DispatchHandler {
   #chunks: Buffer[] = [];
   #length = 0;
 
-  constructor(limits: ExchangeLimits, resolve: (exchanged: Exchanged) => void, reject: (reason: unknown) => void) {
+  constructor(limits: ExchangeLimits, resolve: (exchanged: Exchanged) => void) {
     this.#limits = limits;
     this.#resolve = resolve;
-    this.#reject = reject;
     this.#cancelDeadline = limits.clock.after(limits.timeoutMs, () => this.#cutOff({ type: "timeout", sent: this.#sent }));
     limits.signal?.addEventListener("abort", this);
   }
 
   /** The signal was aborted. */
   handleEvent(): void {
-    if (!this.#end()) return;
-    this.#reject(this.#limits.signal?.reason);
-    this.#controller?.abort(new Error("given up"));
+    this.#cutOff({ type: "aborted", sent: this.#sent, reason: this.#limits.signal?.reason });
   }
 
   onRequestStart(controller: Controller): void {

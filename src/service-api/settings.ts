@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { secretSchema } from "../event/secret.ts";
+import { isApiKey } from "./api-key.ts";
 import { readServiceUrl } from "./service-url.ts";
 
 function isServiceUrl(text: string): boolean {
@@ -17,7 +18,4 @@ export const baseUrlSchema = z
   .refine(isServiceUrl, "holds a user, password, query or fragment; the root of the API is {baseUrl}/api/v1");
 
 /** An account's key. What is valid here, the client takes. */
-export const apiKeySchema = secretSchema.refine(
-  (secret) => /^[\x21-\x7e]+$/.test(secret.reveal()),
-  "holds characters that no header carries (a space or line break at its end?)",
-);
+export const apiKeySchema = secretSchema.refine(isApiKey, "holds characters that no header carries (a space or line break at its end?)");

@@ -15,7 +15,7 @@ export function settlementOf(error: ServiceError, answer: Answer | null): CallOu
       return { type: failure.kind };
     case "network":
     case "timeout":
-      return { type: "unknown" };
+      return { type: error.outcome === "not-done" ? "not-sent" : "unknown" };
     case "malformed":
       return unread(answer);
     default:

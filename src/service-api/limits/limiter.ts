@@ -3,7 +3,7 @@ import type { Admission, CallOutcome, CallRequest, Permit } from "../admission.t
 import { type CapHold, createCapHold } from "./cap-hold.ts";
 import { type Caps, type Plan, planCaps, shareOf } from "./caps.ts";
 import { type LimiterState, limiterState } from "./limiter-state.ts";
-import { type CallKind, createSlots } from "./slots.ts";
+import { type CallKind, createSlots, type SlotEnd } from "./slots.ts";
 import { createSteadyTime } from "./steady-time.ts";
 import { createStops, type StopReason } from "./stops.ts";
 import { createTurns } from "./turns.ts";
@@ -50,7 +50,8 @@ const unprovenCalls = 5;
  * Every other one was let go no later than g, and was counted in the window, so it ended no earlier than the window's
  * begin; its slot comes back no earlier than the window's end, and so is held at g. All calls of the window thus hold
  * slots at once, right after g, and those are at most the cap. A call of unknown outcome may still be on its way when we
- * give it up, so its end is taken to be `graceMs` later. What the service grants others who use the account is not ours
+ * give it up, so its end is taken to be `graceMs` later; one that was never sent is counted in no window, and gives its
+ * slot back at once. What the service grants others who use the account is not ours
  * to know: when it answers 429 all the same, the cap is held (`cap-hold.ts`).
  *
  * **Who goes first.** `send` before `ask` before `poll` (`turns.ts`). `ask` and `poll` leave alone what sends can need
@@ -90,7 +91,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
         if (isSettled) return;
         isSettled = true;
         underWay -= 1;
-        slots.end(call, time.now(), outcome.type === "unknown");
+        slots.end(call, time.now(), endOf(outcome));
         learnCaps(call, numbered.number, outcome);
         const began = stops.learn(numbered, newest, outcome);
         hooks.settled?.(call, outcome);
@@ -174,6 +175,10 @@ export function createLimiter(options: LimiterOptions): Limiter {
     resume: () => restart(allowance, false),
     retune: (next) => restart(next, true),
   };
+}
+
+function endOf({ type }: CallOutcome): SlotEnd {
+  return type === "unknown" ? "lost" : type === "not-sent" ? "not-sent" : "answered";
 }
 
 function capsOf(allowance: Allowance): Caps {

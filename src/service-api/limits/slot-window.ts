@@ -12,6 +12,8 @@ export interface SlotWindow {
   take(): void;
   /** A call ended; its slot comes back at `at`, which is no earlier than that of any other with the same `isLost`. */
   giveBack(at: number, isLost: boolean): void;
+  /** A call ended that was never made; its slot is free at once. */
+  undo(): void;
 }
 
 export function createSlotWindow(initial: number): SlotWindow {
@@ -40,6 +42,9 @@ export function createSlotWindow(initial: number): SlotWindow {
     giveBack(at, isLost) {
       underWay -= 1;
       (isLost ? lost : ended).push(at);
+    },
+    undo() {
+      underWay -= 1;
     },
   };
 }

@@ -15,6 +15,9 @@ export const callKinds: readonly CallKind[] = callPriorities.flatMap((priority) 
   { cap: "requests", priority },
 ]);
 
+/** How a call ended. `lost`: nobody knows whether and when the service counted it; `not-sent`: it surely did not. */
+export type SlotEnd = "answered" | "lost" | "not-sent";
+
 /**
  * Whether there is a slot. All that other processes of the same account must agree on is behind this port; who goes
  * first among those that wait here is not. Times are steady ms.
@@ -24,8 +27,7 @@ export interface Slots {
   readyAt(kind: CallKind, now: number): number;
   /** The call goes. Only when `readyAt` allows it. */
   take(kind: CallKind, now: number): void;
-  /** The call ended; `isLost` when nobody knows whether and when the service counted it. */
-  end(kind: CallKind, now: number, isLost: boolean): void;
+  end(kind: CallKind, now: number, how: SlotEnd): void;
   setCaps(caps: Caps): void;
   used(cap: CallCap, now: number): number;
   limit(cap: CallCap): number;
@@ -69,9 +71,13 @@ export function createSlots(initial: Caps, graceMs: number): Slots {
       if (kind.cap === "messages") messagePace.take(now);
       if (kind.priority === "poll") pollPace.take(now);
     },
-    end(kind, now, isLost) {
-      const at = now + windowMs + (isLost ? graceMs : 0);
-      for (const window of windowsOf(kind)) window.giveBack(at, isLost);
+    end(kind, now, how) {
+      for (const window of windowsOf(kind)) {
+        // The pace stays taken: a service that cannot be reached is not to be hammered.
+        if (how === "not-sent") window.undo();
+        else if (how === "lost") window.giveBack(now + windowMs + graceMs, true);
+        else window.giveBack(now + windowMs, false);
+      }
     },
     setCaps(caps) {
       const { ask, poll } = quotasOf(caps);

@@ -76,7 +76,7 @@ export function createStops(clock: Clock, time: SteadyTime): Stops {
     learn(call, newest, outcome) {
       const now = time.now();
       if (outcome.type === "unauthenticated") return doubt.refused(call, now) ? "unauthenticated" : null;
-      if (outcome.type === "unknown") doubt.unsettled(call, now);
+      if (outcome.type === "unknown" || outcome.type === "not-sent") doubt.unsettled(call, now);
       else if (outcome.type === "blocked") {
         doubt.unsettled(call, now);
         const wasBlocked = now < blockedUntil;

@@ -144,10 +144,13 @@ test("closing ends what waits, and does not wait for an answer for longer than i
     server.close();
   });
   const arrived = new Promise<void>((resolve) => server.once("request", () => resolve()));
-  const { services, me } = setUp({ baseUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, apiKey: "good", share: 0.001 });
+  const baseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const { services, me, reload } = setUp({ baseUrl, apiKey: "good", share: 0.001 });
   const hanging = me();
   hanging?.catch(() => {});
   await arrived;
+  // The client that hangs is closed by a reload, which does not hurry it.
+  reload({ baseUrl, apiKey: "better", share: 0.001 });
   // The share allows one call a minute.
   const waiting = me();
   expect(services.limiters().get("main")?.caps.requests.waiting.ask).toBe(1);
@@ -156,5 +159,6 @@ test("closing ends what waits, and does not wait for an answer for longer than i
   const before = performance.now();
   await closed;
   expect(performance.now() - before).toBeLessThan(5_000);
+  await expect(hanging).rejects.toMatchObject({ kind: "network", outcome: "unknown", failure: { code: "closed" } });
   expect(services.client("main")).toBeNull();
 });

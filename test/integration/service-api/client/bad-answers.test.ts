@@ -166,14 +166,16 @@ describe("no whole answer, and the request may have left: unknown", () => {
 
 describe("no connection came about: surely nothing was done", () => {
   test("nobody listens", async () => {
-    const { client } = openClient(`http://127.0.0.1:${await freePort()}`, { retry: noRetry });
+    const { client, admission } = openClient(`http://127.0.0.1:${await freePort()}`, { retry: noRetry });
     const error = await failureOf(client.sendMessage(body));
     expect(error).toMatchObject({ kind: "network", outcome: "not-done", failure: { code: "ECONNREFUSED" } });
+    expect(admission.settled).toEqual([[{ type: "not-sent" }]]);
   });
 
   test("no such name, asked of no name server", async () => {
-    const { client } = openClient("http://.invalid./", { retry: noRetry });
+    const { client, admission } = openClient("http://.invalid./", { retry: noRetry });
     const error = await failureOf(client.sendMessage(body));
+    expect(admission.settled).toEqual([[{ type: "not-sent" }]]);
     expect(error).toMatchObject({ kind: "network", outcome: "not-done" });
     expect(["ENOTFOUND", "EAI_AGAIN"]).toContain((error.failure as { code: string }).code);
   });

@@ -69,7 +69,7 @@ describe("an aborted signal ends a call with its reason", () => {
       release = () => socket.write(me);
       return undefined;
     });
-    const { client, clock } = openClient(service.baseUrl, { connections: 1 });
+    const { client, clock, admission } = openClient(service.baseUrl, { connections: 1 });
     const first = client.me();
     await until("the first", () => service.seen.length === 1);
     const stop = new AbortController();
@@ -77,6 +77,7 @@ describe("an aborted signal ends a call with its reason", () => {
     await until("the second to wait", () => clock.deadlines() === 2);
     stop.abort("enough");
     await expect(second).rejects.toBe("enough");
+    expect(admission.settled).toEqual([[], [{ type: "not-sent" }]]);
     release();
     await first;
     const third = client.me();
@@ -154,6 +155,34 @@ describe("closing the client", () => {
     expect(await failing).toMatchObject({ kind: "unexpected", text: "Uy" });
     expect(await waiting).toMatchObject({ kind: "network", failure: { code: "closed" }, outcome: "not-done" });
     expect(service.seen).toHaveLength(1);
+  });
+
+  test("with a deadline: what has not ended by then is cut, sent or not, and not tried again", async () => {
+    const service = await startScripted(() => undefined);
+    const { client, clock, admission } = openClient(service.baseUrl, { connections: 1 });
+    const sent = failureOf(client.sendMessage(body));
+    await until("the request", () => service.seen.length === 1);
+    const unsent = failureOf(client.me());
+    await until("the second to wait", () => clock.deadlines() === 2);
+    // The test's clock has every other wait over at once.
+    await client.close(5_000);
+    expect(clock.waits).toEqual([5_000]);
+    expect(await sent).toMatchObject({ kind: "network", outcome: "unknown", failure: { code: "closed" } });
+    expect(await unsent).toMatchObject({ kind: "network", outcome: "not-done", failure: { code: "closed" } });
+    expect(admission.settled).toEqual([[{ type: "unknown" }], [{ type: "not-sent" }]]);
+    expect(clock.deadlines()).toBe(0);
+    await until("the connection to be closed", () => service.open.size === 0);
+    expect(service.seen).toHaveLength(1);
+  });
+
+  test("hurried by a second call with a deadline", async () => {
+    const service = await startScripted(() => undefined);
+    const { client, clock } = openClient(service.baseUrl);
+    const sent = failureOf(client.sendMessage(body));
+    await until("the request", () => service.seen.length === 1);
+    await Promise.all([client.close(), client.close(5_000)]);
+    expect(await sent).toMatchObject({ outcome: "unknown", failure: { code: "closed" } });
+    expect(clock.waits).toEqual([5_000]);
   });
 
   test("twice, and without a call ever made", async () => {

@@ -16,7 +16,7 @@ interface Planned {
   readonly took: number;
   /** Where between being let go and its end the service counts it; up to the end of the grace for a lost one. */
   readonly counted: number;
-  readonly isLost: boolean;
+  readonly fate: "answered" | "unknown" | "not-sent";
   /** Gives up when it has waited so long. */
   readonly patience: number | null;
 }
@@ -28,7 +28,7 @@ const planned: fc.Arbitrary<Planned> = fc.record({
   took: fc.oneof(fc.integer({ min: 0, max: 200 }), fc.integer({ min: 0, max: 90_000 })),
   // At the edges it would break first.
   counted: fc.oneof(fc.constantFrom(0, 1), fc.double({ min: 0, max: 1, noNaN: true })),
-  isLost: fc.nat(2).map((of3) => of3 === 0),
+  fate: fc.constantFrom("answered", "answered", "unknown", "not-sent"),
   patience: fc.option(fc.integer({ min: 0, max: 100_000 }), { freq: 8 }),
 });
 
@@ -55,10 +55,12 @@ test("whatever comes and however long it takes: no window of a minute at the ser
         limiter.enter({ cap: call.cap, priority: call.priority, signal: controller.signal }).then(
           (permit) => {
             forget();
-            const at = clock.now() + call.counted * (call.took + (call.isLost ? graceMs : 0));
-            counted.requests.push(at);
-            if (call.cap === "messages") counted.messages.push(at);
-            const outcome: CallOutcome = { type: call.isLost ? "unknown" : "answered" };
+            const at = clock.now() + call.counted * (call.took + (call.fate === "unknown" ? graceMs : 0));
+            if (call.fate !== "not-sent") {
+              counted.requests.push(at);
+              if (call.cap === "messages") counted.messages.push(at);
+            }
+            const outcome: CallOutcome = { type: call.fate };
             clock.after(call.took, () => {
               permit.settle(outcome);
               open -= 1;

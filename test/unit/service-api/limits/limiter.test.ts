@@ -131,6 +131,38 @@ describe("slots", () => {
     expect(limiter.state().caps.requests.used).toBe(0);
   });
 
+  test("of a call that was never sent are free at once, for whoever waits", async () => {
+    const { clock, limiter, enter } = await setUp({ caps: { requests: 2, messages: 1 }, share: 1 });
+    const notSent = enter(run);
+    const other = enter(run);
+    const waiting = enter(run);
+    await clock.advance(1_000);
+    expect([notSent.got, waiting.got]).toEqual([expect.anything(), null]);
+    permitOf(notSent).settle({ type: "not-sent" });
+    await clock.advance(0);
+    expect(waiting.got).toMatchObject({ at: 1_000 });
+    permitOf(other).settle(answered);
+    permitOf(waiting).settle({ type: "not-sent" });
+    expect(limiter.state().caps.requests.used).toBe(1);
+    await clock.advance(60_000);
+    expect([limiter.state().caps.requests.used, clock.pending()]).toEqual([0, 0]);
+  });
+
+  test("of sends that were never sent are free, but they go at the pace of sends all the same", async () => {
+    const { clock, limiter } = await setUp();
+    const times: number[] = [];
+    const from = clock.now();
+    for (let n = 0; n < 15; n += 1) {
+      void limiter.enter(send).then((permit) => {
+        times.push(clock.now() - from);
+        permit.settle({ type: "not-sent" });
+      });
+    }
+    await clock.advance(5_000);
+    expect(times).toEqual([...Array.from({ length: 10 }, () => 0), 1_000, 2_000, 3_000, 4_000, 5_000]);
+    expect(limiter.state().caps.messages.used).toBe(0);
+  });
+
   test("a clock set back keeps nobody waiting for longer", async () => {
     const { clock, limiter } = await setUp({ caps: { requests: 1, messages: 1 }, share: 1 });
     let setBack = 0;

@@ -67,8 +67,11 @@ describe("a key that is refused", () => {
     const { clock, limiter, enter, settleOne } = await setUp();
     await settleOne(ask, { type: "unauthenticated" });
     await clock.advance(30_000);
-    permitOf(await settled(enter(ask), clock)).settle({ type: "unknown" });
-    expect(limiter.state().stops.unauthenticated).toBe(clock.now() + 30_000);
+    for (const type of ["unknown", "not-sent"] as const) {
+      permitOf(await settled(enter(ask), clock)).settle({ type });
+      expect(limiter.state().stops.unauthenticated).toBe(clock.now() + 30_000);
+      if (type === "unknown") await clock.advance(30_000);
+    }
     await clock.advance(30_000);
     permitOf(await settled(enter(ask), clock)).settle({ type: "blocked" });
     expect(limiter.state().stops).toEqual({ quota: null, unauthenticated: clock.now() + 30_000, blocked: clock.now() + 60_000 });
