@@ -10,6 +10,8 @@ export type Happening =
       readonly what: "event";
       readonly event: string;
       readonly eventId: string;
+      /** The new status that it tells of, if any. */
+      readonly status: string | null;
       readonly url: string;
       readonly delivery: DeliveryRecord;
     }
@@ -30,8 +32,10 @@ export function tellChanges(world: World, tell: (happening: Happening) => void):
   const tellDelivery = (delivery: DeliveryRecord): void => {
     const { eventId, webhookId, status, tries } = delivery;
     if ((status === "waiting" && tries === 0) || !isNew(delivery, `${status} ${tries}`)) return;
-    const { events, webhooks } = world;
-    tell({ what: "event", event: events.get(eventId)?.event ?? "", eventId, url: webhooks.get(webhookId)?.url ?? "", delivery });
+    const [event, webhook] = [world.events.get(eventId), world.webhooks.get(webhookId)];
+    const { data } = JSON.parse(event?.body ?? "{}") as { data?: { status?: unknown } };
+    const told = typeof data?.status === "string" ? data.status : null;
+    tell({ what: "event", event: event?.event ?? "", eventId, status: told, url: webhook?.url ?? "", delivery });
   };
   return {
     changed(kind, _id, record) {

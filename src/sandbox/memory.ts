@@ -31,6 +31,8 @@ export interface Memory {
   readonly ids: () => string;
   readonly random: Random;
   readonly secret: string;
+  /** The one of the earlier run; `secret` when there was none. */
+  readonly formerSecret: string;
   /** Null without a file. */
   readonly file: StateFile | null;
   close(): void;
@@ -52,7 +54,8 @@ export async function openMemory(settings: MemorySettings): Promise<Memory> {
   const state: Setup = setup ?? { id: "setup", secret: settings.newSecret(), starts: 0, clockOffset: 0, frozenAt: null };
   const remember = () => journal.changed("setup", state.id, state);
   state.starts += 1;
-  state.secret = settings.secret ?? state.secret;
+  const formerSecret = state.secret;
+  state.secret = settings.secret ?? formerSecret;
   remember();
 
   const clock = createSandboxClock(baseClock, state.frozenAt ?? baseClock.now() + state.clockOffset);
@@ -71,6 +74,7 @@ export async function openMemory(settings: MemorySettings): Promise<Memory> {
     ids: createGrowingIds({ now: clock.now, random: random.fork("ids"), ...(greatestId === undefined ? {} : { after: greatestId }) }),
     random,
     secret: state.secret,
+    formerSecret,
     file,
     close() {
       clock.close();

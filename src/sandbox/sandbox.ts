@@ -66,6 +66,8 @@ export interface Sandbox extends AsyncDisposable {
 export interface SandboxParts {
   readonly world: World;
   readonly url: string;
+  /** Not given: the first that is valid. */
+  readonly key: string | undefined;
   readonly secret: string;
   readonly clock: ClockControls;
   readonly setup: AccountSetup;
@@ -80,7 +82,7 @@ export function createHandle(parts: SandboxParts): Sandbox {
   const { world, url, secret, clock, setup, faults, posting } = parts;
   const apiUrl = `${url}/api/v1`;
   const account = world.accounts.get(mainAccount) as AccountRecord;
-  const key = world.keys.list(mainAccount).find(({ revokedAt }) => revokedAt === null)?.key ?? "";
+  const key = parts.key ?? world.keys.list(mainAccount).find(({ revokedAt }) => revokedAt === null)?.key ?? "";
   let closing: Promise<void> | null = null;
   const close = () => {
     closing ??= parts.close();

@@ -48,14 +48,26 @@ export function setUpAgain(parts: {
   readonly plan: Plan | undefined;
   readonly key: string | undefined;
   readonly webhooks: readonly z.output<typeof webhookOptionsSchema>[];
+  /** The sandbox's own secret, and the one that it takes the place of. */
+  readonly secret: string;
+  readonly formerSecret: string;
 }): void {
-  const { world, setup, plan, key, webhooks } = parts;
+  const { world, setup, plan, key, webhooks, secret, formerSecret } = parts;
   const account = world.accounts.get(mainAccount) as AccountRecord;
   if (plan !== undefined && plan !== account.plan) {
     account.plan = plan;
     world.accounts.put(account);
   }
-  if (key !== undefined && world.keys.find(mainAccount, key) === undefined) setup.giveKey(account, "given", key);
+  const known = key === undefined ? undefined : world.keys.find(mainAccount, key);
+  if (known !== undefined && known.revokedAt !== null) {
+    known.revokedAt = null;
+    world.keys.put(known);
+  } else if (key !== undefined && known === undefined) setup.giveKey(account, "given", key);
+  for (const webhook of world.webhooks.all()) {
+    if (webhook.secret !== formerSecret || secret === formerSecret) continue;
+    webhook.secret = secret;
+    world.webhooks.put(webhook);
+  }
   for (const webhook of webhooks) {
     if (!world.webhooks.list(mainAccount).some(({ url }) => url === webhook.url)) setup.addWebhook(account, webhook);
   }

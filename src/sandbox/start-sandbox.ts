@@ -5,6 +5,7 @@ import { ApiFault } from "./api/fault.ts";
 import { assemble } from "./assemble.ts";
 import { createAccountSetup, newSecret } from "./control/account-setup.ts";
 import type { FaultBox } from "./control/parts.ts";
+import type { ObservedPost } from "./events/observed-posts.ts";
 import type { FaultSettings } from "./faults.ts";
 import { type Happening, tellChanges, tellRefusals } from "./happenings.ts";
 import { machineClock } from "./machine-clock.ts";
@@ -14,6 +15,7 @@ import { createHandle, type Sandbox } from "./sandbox.ts";
 import { SandboxRefused } from "./sandbox-refused.ts";
 import { seedWorld, setUpAgain } from "./seed-world.ts";
 
+export type { ObservedPost } from "./events/observed-posts.ts";
 export type { Happening } from "./happenings.ts";
 export type { Answer, Sandbox } from "./sandbox.ts";
 export { SandboxRefused } from "./sandbox-refused.ts";
@@ -23,6 +25,8 @@ export interface SandboxOptions extends SandboxSettings {
   readonly clock?: Clock;
   /** Told of each message, delivery, run and refused call as it happens, and of the sandbox's own failures. */
   readonly onHappening?: (happening: Happening) => void;
+  /** Told of each post of an event as it ends: copies, spoilt ones and further tries too, with the bytes and the answer. */
+  readonly onPost?: (post: ObservedPost) => void;
 }
 
 /**
@@ -30,7 +34,8 @@ export interface SandboxOptions extends SandboxSettings {
  * and `/sandbox` as docs/sandbox.md does. Resolves once it listens. Throws a ZodError for options that are none, and
  * SandboxRefused when the port or the state file cannot be had.
  */
-export async function startSandbox({ clock: baseClock = machineClock, onHappening, ...given }: SandboxOptions = {}): Promise<Sandbox> {
+export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbox> {
+  const { clock: baseClock = machineClock, onHappening, onPost, ...given } = options;
   const settings = sandboxOptionsSchema.parse(given);
   const memory = await openMemory({
     file: settings.file,
@@ -41,7 +46,7 @@ export async function startSandbox({ clock: baseClock = machineClock, onHappenin
     watch: onHappening === undefined ? null : (world) => tellChanges(world, onHappening),
   });
   try {
-    return await startOn(memory, settings, baseClock, onHappening ?? warn);
+    return await startOn(memory, settings, baseClock, onHappening ?? warn, onPost);
   } catch (error) {
     memory.close();
     throw error;
@@ -53,13 +58,14 @@ async function startOn(
   settings: ReturnType<typeof sandboxOptionsSchema.parse>,
   baseClock: Clock,
   tell: (happening: Happening) => void,
+  onPost: SandboxOptions["onPost"],
 ): Promise<Sandbox> {
-  const { world, clock, clockControls, ids, random, secret, file } = memory;
+  const { world, clock, clockControls, ids, random, secret, formerSecret, file } = memory;
   const { plan, key, webhooks, service, speed, isUnlimited, host, port } = settings;
   const setup = createAccountSetup({ world, now: clock.now, ids, service, secret: () => secret });
   if (world.accounts.size === 0) seedWorld({ world, setup, ids, now: clock.now, plan: plan ?? "escala", key });
   try {
-    setUpAgain({ world, setup, plan, key, webhooks });
+    setUpAgain({ world, setup, plan, key, webhooks, secret, formerSecret });
   } catch (error) {
     throw error instanceof ApiFault ? new SandboxRefused(`webhooks: ${(error.body as { error: string }).error}`) : error;
   }
@@ -80,6 +86,7 @@ async function startOn(
     defaultPlan: plan ?? "escala",
     url: () => url,
     failed: (error) => tell({ what: "failed", error }),
+    onPost,
   });
   const { app, posting } = assembled;
   // An answer means that what it tells of is in the file.
@@ -95,6 +102,7 @@ async function startOn(
   return createHandle({
     world,
     url,
+    key,
     secret,
     clock: clockControls,
     setup,

@@ -71,11 +71,11 @@ function textOf(happening: Happening): string {
       return `message  ${phone} ${origin}: ${status}${code}${words}`;
     }
     case "event": {
-      const { event, url, delivery } = happening;
+      const { event, status: told, url, delivery } = happening;
       const { status, answered, tries, reason } = delivery;
       const outcome = status === "dropped" ? "dropped" : (answered ?? "no answer");
       const again = status === "waiting" ? `, try ${tries}, again later` : status === "failed" ? ", given up" : "";
-      return `event    ${event} → ${url} ${outcome}${again}${reason === null ? "" : ` (${reason})`}`;
+      return `event    ${event}${told === null ? "" : ` ${told}`} → ${url} ${outcome}${again}${reason === null ? "" : ` (${reason})`}`;
     }
     case "run":
       return `run      ${happening.run.id} ${happening.run.status}${happening.run.error === null ? "" : `: ${happening.run.error}`}`;

@@ -76,6 +76,7 @@ test("a delivery that waited is posted after the restart, and options add what i
   await using second = await startSandbox({
     file,
     key: "acme_live_another",
+    secret: "another-secret",
     plan: "enterprise",
     webhooks: [{ url: downstream.url }, { url: `${downstream.url}/more` }],
   });
@@ -84,7 +85,8 @@ test("a delivery that waited is posted after the restart, and options add what i
   expect(downstream.counts().taken).toBe(1);
   expect(second.webhooks().map(({ url }) => url)).toEqual([downstream.url, `${downstream.url}/more`]);
   expect((await second.control("GET", "/keys")).body.data.map(({ key }: { key: string }) => key)).toEqual([first.key, "acme_live_another"]);
-  expect(second.plan()).toBe("enterprise");
+  expect(second.webhooks().map(({ secret }) => secret)).toEqual(["another-secret", "another-secret"]);
+  expect([second.key, second.plan()]).toEqual(["acme_live_another", "enterprise"]);
 });
 
 test("a campaign and a run that were under way end after the restart", async () => {
