@@ -17,6 +17,7 @@ import type { AccountSetup } from "./control/account-setup.ts";
 import { addControlRoutes } from "./control/control.ts";
 import type { ClockControls, FaultBox } from "./control/parts.ts";
 import { createEvents } from "./events/events.ts";
+import type { ObservedPost } from "./events/observed-posts.ts";
 import type { Posting, Publisher } from "./events/port.ts";
 import { createLimits } from "./limits/limits.ts";
 import { createMessaging } from "./messaging/messaging.ts";
@@ -40,6 +41,7 @@ export interface AssemblyParts {
   readonly url: () => string;
   /** Told of every fault of the sandbox's own. */
   readonly failed: (error: unknown) => void;
+  readonly onPost: ((post: ObservedPost) => void) | undefined;
 }
 
 /** The service, put together on a world: not listening yet. */
@@ -54,9 +56,20 @@ export interface Service {
 }
 
 export function assemble(parts: AssemblyParts): Service {
-  const { world, clock, baseClock, ids, random, speed, isUnlimited, faults, failed } = parts;
+  const { world, clock, baseClock, ids, random, speed, isUnlimited, faults, failed, onPost } = parts;
   const limits = createLimits({ world, clock, isUnlimited });
-  const events = createEvents({ world, clock, baseClock, ids, random, limits, faults: () => faults.get().events, speed, onError: failed });
+  const events = createEvents({
+    world,
+    clock,
+    baseClock,
+    ids,
+    random,
+    limits,
+    faults: () => faults.get().events,
+    speed,
+    onError: failed,
+    onPost,
+  });
   const { posting } = events;
   const publisher: Publisher = {
     ...events.publisher,

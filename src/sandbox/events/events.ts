@@ -5,6 +5,7 @@ import type { Random } from "../random.ts";
 import type { World } from "../world/world.ts";
 import { type EventRetry, usualEventRetry } from "./after-try.ts";
 import { createFaultDraw } from "./delivery-faults.ts";
+import { type ObservedPost, observePosts } from "./observed-posts.ts";
 import type { Posting, Publisher } from "./port.ts";
 import { createPoster } from "./poster.ts";
 import { createPosting } from "./posting.ts";
@@ -30,6 +31,8 @@ export interface EventsSettings {
   readonly mostWaiting?: number;
   /** Hears of what nobody foresaw, as nothing here throws into who publishes. */
   readonly onError?: (error: unknown) => void;
+  /** Told of every post as it ends. */
+  readonly onPost?: ((post: ObservedPost) => void) | undefined;
 }
 
 /** Posts under way to one URL. */
@@ -37,10 +40,11 @@ const atOnce = 64;
 
 /** Signed events and their way to webhook URLs (messaging-service-api.md, "Events"). */
 export function createEvents(settings: EventsSettings): { readonly publisher: Publisher; readonly posting: Posting } {
-  const { baseClock, faults, retry = usualEventRetry, timeoutMs = 10_000, mostWaiting = 100_000, onError = () => {} } = settings;
+  const { baseClock, faults, retry = usualEventRetry, timeoutMs = 10_000, mostWaiting = 100_000, onError = () => {}, onPost } = settings;
   const random = settings.random.fork("events");
   const draw = createFaultDraw(random);
-  const poster = createPoster({ baseClock, timeoutMs, connections: atOnce });
+  const bare = createPoster({ baseClock, timeoutMs, connections: atOnce });
+  const poster = onPost === undefined ? bare : observePosts(bare, onPost);
   const posting = createPosting({ ...settings, random, poster, retry, atOnce, mostWaiting, onError });
   const publisher = createPublisher({ ...settings, posting, onError, drawFaults: () => draw(faults()) });
   return { publisher, posting };

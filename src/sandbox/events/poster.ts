@@ -11,6 +11,8 @@ export interface PostOrder {
   readonly eventId: string;
   readonly body: Buffer;
   readonly signature: "right" | "wrong";
+  /** The body is no envelope any more. Not given: it is one. */
+  readonly isMalformed?: boolean;
 }
 
 /** Posts events to webhook URLs, signed. */

@@ -48,7 +48,7 @@ export function createSidePosts({ world, clock, random, poster, speed, onEnd }: 
       if (malformed === null) return;
       plan(owed, lane, 0, (order) => {
         const event = JSON.parse(order.body.toString("utf8")) as SandboxEvent;
-        return { ...order, body: malformedBody(event, malformed, random.fork(event.id)) };
+        return { ...order, body: malformedBody(event, malformed, random.fork(event.id)), isMalformed: true };
       });
     },
     get count() {
