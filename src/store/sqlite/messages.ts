@@ -19,13 +19,20 @@ export interface MessageRow {
   failed_at: number | null;
   received_at: number | null;
   updated_at: number;
+  conversation_id: string | null;
+  /** When it was sent, as its registration told, in unix ms; null when nobody said. */
+  told_sent_at: number | null;
 }
 
 /** What a user tells about a message of theirs. */
 export interface Registration {
   readonly serviceId: string | null;
   readonly reference: string | null;
+  readonly conversationId: string | null;
+  /** A JSON object. */
   readonly metadata: string | null;
+  /** When it was sent, in unix ms; null when not told. */
+  readonly sentAt: number | null;
   readonly at: number;
 }
 
@@ -46,15 +53,19 @@ export function createMessages(db: Db) {
   const byWamid = db.prepare<[number, string], MessageRow>("SELECT * FROM messages WHERE account = ? AND wamid = ?");
   const bySeq = db.prepare<[number], MessageRow>("SELECT * FROM messages WHERE seq = ?");
   const insert = db.prepare(`
-    INSERT INTO messages (account, wamid, service_id, reference, metadata, registered_at, status, error_code,
+    INSERT INTO messages (account, wamid, service_id, reference, conversation_id, metadata, told_sent_at, registered_at, status, error_code,
       pending_at, sent_at, delivered_at, read_at, failed_at, received_at, updated_at)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`);
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`);
   const update = db.prepare(`
     UPDATE messages SET status = ?, error_code = ?, pending_at = ?, sent_at = ?, delivered_at = ?, read_at = ?,
       failed_at = ?, received_at = ?, updated_at = ? WHERE seq = ?`);
   const register = db.prepare(`
-    UPDATE messages SET registered_at = coalesce(registered_at, ?), service_id = coalesce(service_id, ?),
-      reference = coalesce(reference, ?), metadata = coalesce(?, metadata), updated_at = ? WHERE seq = ?`);
+    UPDATE messages SET service_id = ?, reference = ?, conversation_id = ?, metadata = ?, told_sent_at = ?,
+      registered_at = coalesce(registered_at, ?), updated_at = ? WHERE seq = ?`);
+
+  function factsOf(r: Registration | null): (string | number | null)[] {
+    return r === null ? [null, null, null, null, null, null] : [r.serviceId, r.reference, r.conversationId, r.metadata, r.sentAt, r.at];
+  }
 
   function times(state: MessageState): (number | null)[] {
     const t = state.times;
@@ -66,15 +77,16 @@ export function createMessages(db: Db) {
     get: (seq: number): MessageRow | undefined => bySeq.get(seq),
     /** Adds a message that was seen, registered or both; gives its seq. */
     add(account: number, wamid: string, state: MessageState, registration: Registration | null, at: number): number {
-      const r = registration;
-      const facts = [r?.serviceId ?? null, r?.reference ?? null, r?.metadata ?? null, r?.at ?? null];
-      return Number(insert.run(account, wamid, ...facts, state.status, state.errorCode, ...times(state), at).lastInsertRowid);
+      return Number(
+        insert.run(account, wamid, ...factsOf(registration), state.status, state.errorCode, ...times(state), at).lastInsertRowid,
+      );
     },
     save(seq: number, state: MessageState, at: number): void {
       update.run(state.status, state.errorCode, ...times(state), at, seq);
     },
+    /** Replaces all facts of a message; it counts as registered from the first time on. */
     register(seq: number, facts: Registration): void {
-      register.run(facts.at, facts.serviceId, facts.reference, facts.metadata, facts.at, seq);
+      register.run(...factsOf(facts), facts.at, seq);
     },
   };
 }

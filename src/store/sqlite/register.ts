@@ -1,6 +1,6 @@
-import { RelayError } from "../../event/errors.ts";
 import type { DueDelivery } from "../planned.ts";
 import { messageSubject } from "./codes.ts";
+import { type Conflicts, joinFacts } from "./message-facts.ts";
 import type { MessageRow, Messages } from "./messages.ts";
 import type { Names } from "./names.ts";
 import type { createParking } from "./parking.ts";
@@ -12,40 +12,47 @@ export interface MessageRegistration {
   readonly wamid: string;
   readonly id?: string | undefined;
   readonly reference?: string | undefined;
+  readonly conversationId?: string | undefined;
   readonly metadata?: Readonly<Record<string, unknown>> | undefined;
+  /** When it was sent, in unix ms. */
+  readonly sentAt?: number | undefined;
 }
+
+export type Registered =
+  | { readonly result: "created" | "known"; readonly due: readonly DueDelivery[] }
+  | { readonly result: "conflict"; readonly conflicts: Conflicts };
 
 const unseen = { status: null, errorCode: null, times: {} };
 
-/** Registers a message and releases what was parked for it. Idempotent; for inside a transaction. */
+/**
+ * Registers a message and releases what was parked for it. Idempotent: what is known already is written
+ * nowhere; facts that contradict the stored ones are given back, and nothing of the registration is kept.
+ * For inside a transaction.
+ */
 export function createRegister(messages: Messages, names: Names, parking: ReturnType<typeof createParking>) {
-  return function register(registration: MessageRegistration, at: number): { created: boolean; due: DueDelivery[] } {
-    const account = names.idOf("account", registration.account);
-    const facts = {
-      serviceId: registration.id ?? null,
-      reference: registration.reference ?? null,
-      metadata: registration.metadata === undefined ? null : JSON.stringify(registration.metadata),
-      at,
-    };
-    const row = messages.find(account, registration.wamid);
-    if (row === undefined) {
-      messages.add(account, registration.wamid, unseen, facts, at);
-      return { created: true, due: [] };
-    }
-    refuseConflict(row, registration);
-    messages.register(row.seq, facts);
-    const now = messages.get(row.seq);
-    const due = row.registered_at === null ? parking.release(messageSubject(row.seq), messageFacts(now), at) : [];
-    return { created: row.registered_at === null, due };
-  };
-}
-
-function refuseConflict(row: MessageRow, { id, reference }: MessageRegistration): void {
-  const details: Record<string, { stored: string; given: string }> = {};
-  if (id !== undefined && row.service_id !== null && row.service_id !== id) details["id"] = { stored: row.service_id, given: id };
-  if (reference !== undefined && row.reference !== null && row.reference !== reference) {
-    details["reference"] = { stored: row.reference, given: reference };
+  function addFacts(row: MessageRow, registration: MessageRegistration, at: number): Registered {
+    const joined = joinFacts(row, registration);
+    if ("conflicts" in joined) return { result: "conflict", conflicts: joined.conflicts };
+    const wasRegistered = row.registered_at !== null;
+    if (wasRegistered && !joined.isNew) return { result: "known", due: [] };
+    messages.register(row.seq, { ...joined.facts, at });
+    if (wasRegistered) return { result: "known", due: [] };
+    return { result: "created", due: parking.release(messageSubject(row.seq), messageFacts(messages.get(row.seq)), at) };
   }
-  const fields = Object.keys(details);
-  if (fields.length > 0) throw new RelayError("conflict", `this wamid is registered with another ${fields.join(" and ")}`, details);
+
+  return function register(registration: MessageRegistration, at: number): Registered {
+    const account = names.idOf("account", registration.account);
+    const row = messages.find(account, registration.wamid);
+    if (row !== undefined) return addFacts(row, registration, at);
+    const { id, reference, conversationId, metadata, sentAt } = registration;
+    const facts = {
+      serviceId: id ?? null,
+      reference: reference ?? null,
+      conversationId: conversationId ?? null,
+      metadata: metadata === undefined ? null : JSON.stringify(metadata),
+      sentAt: sentAt ?? null,
+    };
+    messages.add(account, registration.wamid, unseen, { ...facts, at }, at);
+    return { result: "created", due: [] };
+  };
 }

@@ -9,6 +9,7 @@ import { createDeliveries } from "./deliveries.ts";
 import { lockFile } from "./file-lock.ts";
 import { watchPlace } from "./file-place.ts";
 import { createGroupCommit, isStorageFault } from "./group-commit.ts";
+import { conflictError } from "./message-facts.ts";
 import { createMessages } from "./messages.ts";
 import { createNames } from "./names.ts";
 import { openForReading, openForWriting } from "./open.ts";
@@ -16,7 +17,7 @@ import { createParking } from "./parking.ts";
 import { createPlanDeliveries } from "./plan-deliveries.ts";
 import { createPlans } from "./plans.ts";
 import { createReader, createReading } from "./reader.ts";
-import { createRegister, type MessageRegistration } from "./register.ts";
+import { createRegister, type MessageRegistration, type Registered } from "./register.ts";
 import { createReplay } from "./replay.ts";
 import type { ReplayCursor, ReplayFilter } from "./replay-walk.ts";
 import { createRetention, type RetentionTimes } from "./retention.ts";
@@ -87,11 +88,22 @@ export function openSqliteStore(path: string, rules: Rules, hooks: SqliteStoreHo
     read: createReader(db),
     accept: (event: ReceivedEvent, proxyRoute: string | null = null): Promise<AcceptOutcome> => writes.run(() => accept(event, proxyRoute)),
     quarantine: (body: QuarantinedBody): Promise<number> => writes.run(() => quarantine(body)),
+    /** All or none: rejects with a `conflict` when one contradicts what is stored. */
     register: (registrations: readonly MessageRegistration[], at: number): Promise<{ created: number; due: DueDelivery[] }> =>
       writes.run(() => {
-        const results = registrations.map((registration) => register(registration, at));
-        return { created: results.filter((result) => result.created).length, due: results.flatMap((result) => result.due) };
+        const due: DueDelivery[] = [];
+        let created = 0;
+        for (const [index, registration] of registrations.entries()) {
+          const registered = register(registration, at);
+          if (registered.result === "conflict") throw conflictError(registered.conflicts, registrations.length > 1 ? index : undefined);
+          if (registered.result === "created") created += 1;
+          due.push(...registered.due);
+        }
+        return { created, due };
       }),
+    /** Each on its own, in one transaction: one that contradicts what is stored leaves the others be. */
+    registerEach: (registrations: readonly MessageRegistration[], at: number): Promise<Registered[]> =>
+      writes.run(() => registrations.map((registration) => register(registration, at))),
     reading: createReading(db),
     due: deliveries.due,
     nextDueAt: deliveries.nextDueAt,
