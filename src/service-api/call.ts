@@ -16,6 +16,21 @@ export interface CallOptions {
   readonly signal?: AbortSignal;
   /** For each attempt, in milliseconds; not counting the wait for room under the caps. */
   readonly timeoutMs?: number;
+  /**
+   * Ends the call only while it waits, for room under the caps or for its next attempt: a request on its way goes on.
+   * The call then rejects with what the last attempt brought, or with the signal's reason when there was none. Nothing
+   * was done in either case, unless an attempt of an idempotent endpoint had an unknown outcome.
+   */
+  readonly patience?: AbortSignal;
+  readonly watch?: AttemptWatch;
+}
+
+/** For who must write down what is about to happen. Both are awaited; when one rejects, nothing more is sent and the call rejects with the same. */
+export interface AttemptWatch {
+  /** There is room under the caps, and a request is about to leave. */
+  starting(): Promise<void>;
+  /** The request that left failed, and another one follows after a wait. */
+  repeating(error: ServiceError): Promise<void>;
 }
 
 /** One attempt, for metrics. */
@@ -51,13 +66,16 @@ export interface ServiceRequest {
 
 /** Calls an endpoint, and again where that is safe and useful. Rejects with a {@link ServiceError} or with the signal's reason. */
 export async function call<T>(calling: Calling, endpoint: Endpoint<T>, request: ServiceRequest, options: CallOptions = {}): Promise<T> {
-  const { signal } = options;
+  const { signal, patience } = options;
   signal?.throwIfAborted();
+  patience?.throwIfAborted();
   if (calling.isClosed()) throw closedError(endpoint);
   const sending = dispatchOptions(calling, endpoint, request);
   const wait = new AbortController();
   const giveUp = () => wait.abort(signal?.reason);
+  const loseHeart = () => wait.abort(patience?.reason);
   signal?.addEventListener("abort", giveUp, { once: true });
+  patience?.addEventListener("abort", loseHeart, { once: true });
   calling.waits.add(wait);
   let last: ServiceError | null = null;
   try {
@@ -67,14 +85,17 @@ export async function call<T>(calling: Calling, endpoint: Endpoint<T>, request: 
       last = read.error;
       const ms = retryWait(last, attempt, endpoint.idempotent, calling.retry, calling.random());
       if (ms === null) throw last;
+      await options.watch?.repeating(last);
       await pause(calling.clock, ms, wait.signal);
     }
   } catch (error) {
-    // Closed while waiting: what the last attempt brought says more than that.
-    throw error === closed ? (last ?? closedError(endpoint)) : error;
+    // Ended while waiting: what the last attempt brought says more than that.
+    if (error === closed) throw last ?? closedError(endpoint);
+    throw patience?.aborted === true && error === patience.reason ? (last ?? error) : error;
   } finally {
     calling.waits.delete(wait);
     signal?.removeEventListener("abort", giveUp);
+    patience?.removeEventListener("abort", loseHeart);
   }
 }
 
@@ -99,9 +120,11 @@ async function attemptOnce<T>(
     throw error instanceof ServiceError ? error.at(endpoint.name) : error;
   });
   const startedAt = clock.now();
-  let settlement: CallOutcome = { type: "unknown" };
+  let settlement: CallOutcome = { type: "not-sent" };
   let outcome: CallReport["outcome"] = "aborted";
   try {
+    await options.watch?.starting();
+    settlement = { type: "unknown" };
     const exchanged = await exchange(calling.dispatcher, sending, {
       clock,
       timeoutMs: options.timeoutMs ?? calling.timeoutMs,
