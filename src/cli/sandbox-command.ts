@@ -1,8 +1,9 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import type { Command } from "commander";
+import type { Happening } from "../sandbox/start-sandbox.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { type FailOption, fail, port, share, speed, webhook } from "./sandbox/option-values.ts";
-import { stopSignal } from "./stop-signal.ts";
+import { endOnSecondSignal, stopSignal } from "./stop-signal.ts";
 
 interface Options {
   readonly port: number;
@@ -86,24 +87,38 @@ async function sandbox(options: Options, io: Io): Promise<void> {
   if (!isLoopback(options.host)) {
     io.err(`warning: --host ${options.host} lets others in: /sandbox has no key, and whoever reaches it may do anything with the sandbox`);
   }
+  const print = (happening: Happening): void => {
+    if (json && !quiet) io.out(JSON.stringify({ at: new Date().toISOString(), ...happening }));
+    else if (happening.what === "failed") io.err(happeningLine(happening, new Date()));
+    else if (!quiet) io.out(happeningLine(happening, new Date()));
+  };
+  // What a state file has under way goes on at once; it is told after what is set up.
+  let early: Happening[] | null = [];
   const running = await startSandbox({
     ...settingsOf(options, io),
-    onHappening(happening) {
-      if (json && !quiet) io.out(JSON.stringify({ at: new Date().toISOString(), ...happening }));
-      else if (happening.what === "failed") io.err(happeningLine(happening, new Date()));
-      else if (!quiet) io.out(happeningLine(happening, new Date()));
-    },
+    onHappening: (happening) => (early === null ? print(happening) : void early.push(happening)),
   }).catch((error: unknown) => {
     throw error instanceof SandboxRefused ? new CommandFailed(error.message) : optionFault(error);
   });
+  await using _ = running;
   const stopped = stopSignal();
   const ready = readyOf(running, service);
+  if (relayConfig !== undefined) writePrivately(relayConfig, `${relayYaml(ready)}\n`);
   if (json) io.out(JSON.stringify({ at: new Date().toISOString(), what: "ready", ...ready }));
   else for (const line of readyLines(ready)) io.out(line);
-  // Only whoever started it may read it: it has the key and the secret.
-  if (relayConfig !== undefined) writeFileSync(relayConfig, `${relayYaml(ready)}\n`, { mode: 0o600 });
+  early.forEach(print);
+  early = null;
   await stopped;
-  await running.close();
+  endOnSecondSignal();
+}
+
+/** Only whoever started it may read it: it has the key and the secret. */
+function writePrivately(path: string, text: string): void {
+  try {
+    writeFileSync(path, text, { mode: 0o600 });
+  } catch (error) {
+    throw new CommandFailed(`cannot write --relay-config: ${(error as Error).message}`);
+  }
 }
 
 function settingsOf(options: Options, io: Io) {

@@ -5,13 +5,7 @@ import { loadSettings } from "../config/load.ts";
 import { warnings } from "../config/warnings.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { readSettings, settingsFailureText, withConfigOption } from "./settings-option.ts";
-import { stopSignal } from "./stop-signal.ts";
-
-/**
- * A second signal means "now": what was not settled is sent again after the next start. One that comes
- * this soon is the first again: Ctrl-C under `npm run` reaches the process from the terminal and from npm.
- */
-const doubledSignalMs = 1_000;
+import { endOnSecondSignal, stopSignal } from "./stop-signal.ts";
 
 export function addServeCommand(program: Command, io: Io): void {
   withConfigOption(program.command("serve"))
@@ -63,11 +57,7 @@ Examples:
         }
       });
       await stopSignal();
-      const stoppedAt = performance.now();
-      const hurry = (): void => {
-        if (performance.now() - stoppedAt > doubledSignalMs) process.exit(1);
-      };
-      process.on("SIGTERM", hurry).on("SIGINT", hurry);
+      endOnSecondSignal();
       await relay.close();
     });
 }
