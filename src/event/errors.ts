@@ -14,20 +14,49 @@ export const errorCodes = {
   method_not_allowed: { status: 405, meaning: "Webhooks are taken by POST only." },
   request_timeout: { status: 408, meaning: "The request did not arrive whole within `server.requestTimeout`; the connection is closed." },
   conflict: { status: 409, meaning: "What was asked for cannot be done as things stand; `details` says how they stand." },
+  idempotency_conflict: {
+    status: 409,
+    meaning: "The idempotency key, or the reference of a run, stands for something else that was sent before; `details` names both.",
+  },
+  outcome_unknown: {
+    status: 409,
+    meaning:
+      "The call to the service had no known end: it may have been sent. `details` says what to check; it is sent again only by `?resend=` with the number given there.",
+  },
   too_large: { status: 413, meaning: "The body is larger than `server.bodyLimit`; under `/v1`, than 8 MiB." },
+  service_refused: {
+    status: 422,
+    meaning: "The messaging service did not take it; `error` is its own text, `details` has its status and reasons. Nothing was sent.",
+  },
   too_many_bad_signatures: {
     status: 429,
     meaning: "This address keeps sending bad signatures; events that prove themselves are still taken.",
   },
+  service_rate_limited: {
+    status: 429,
+    meaning: "The account's per-minute caps leave no room in time. Nothing was sent; send again after `Retry-After`.",
+  },
+  service_quota_used_up: {
+    status: 429,
+    meaning: "The account's monthly quota is used up until `details.until`. Nothing was sent.",
+  },
   headers_too_large: { status: 431, meaning: "Request line and headers are larger than 16 KiB; the connection is closed." },
   internal: { status: 500, meaning: "A fault of the relay; its log says more." },
   downstream_failed: { status: 502, meaning: "In proxy mode: the destination gave no answer, or one of more than 1 MiB." },
+  service_unreachable: { status: 502, meaning: "The messaging service could not be reached. Nothing was sent." },
+  service_key_refused: {
+    status: 502,
+    meaning: "The messaging service refuses the account's API key, or this address because of bad keys. Nothing was sent.",
+  },
   overloaded: {
     status: 503,
     meaning:
       "More requests are in hand than `server.maxInFlight`, or more bytes of bodies than memory is set aside for; send again after `Retry-After`.",
   },
-  store_unavailable: { status: 503, meaning: "The event cannot be stored now (disk full, file locked …); send again after `Retry-After`." },
+  store_unavailable: {
+    status: 503,
+    meaning: "It cannot be stored now (disk full, file locked …), and nothing was done; send again after `Retry-After`.",
+  },
   shutting_down: { status: 503, meaning: "The relay is stopping; send again after `Retry-After`." },
   downstream_timeout: { status: 504, meaning: "In proxy mode: the destination did not answer in time." },
 } as const satisfies Record<string, { status: number; meaning: string }>;
@@ -39,11 +68,14 @@ export class RelayError extends Error {
   override readonly name = "RelayError";
   readonly code: ErrorCode;
   readonly details: unknown;
+  /** For the header `Retry-After`; null: without. */
+  readonly retryAfterMs: number | null;
 
-  constructor(code: ErrorCode, message: string, details?: unknown, options?: ErrorOptions) {
+  constructor(code: ErrorCode, message: string, details?: unknown, options: ErrorOptions & { readonly retryAfterMs?: number | null } = {}) {
     super(message, options);
     this.code = code;
     this.details = details;
+    this.retryAfterMs = options.retryAfterMs ?? null;
   }
 
   get status(): number {

@@ -1,0 +1,60 @@
+import type { AccountName } from "./ids.ts";
+
+/** What is sent through the relay, once per key: a message, or the run of an automation (whose key is its reference). */
+export const sendKinds = ["message", "run"] as const;
+export type SendKind = (typeof sendKinds)[number];
+
+/** Names one send. The same text is another key in another account, and for another kind. */
+export interface SendKey {
+  readonly account: AccountName;
+  readonly kind: SendKind;
+  readonly key: string;
+}
+
+/*
+ * The state of a key; a key that nobody holds is free. docs/sending.md has the same table for users.
+ *
+ * |         | begin                        | not done                       | done | unknown, or the process died |
+ * |---------|------------------------------|--------------------------------|------|------------------------------|
+ * | (free)  | calling                      |                                |      |                              |
+ * | calling | refused                      | free; unknown after a resend   | done | unknown                      |
+ * | unknown | calling, if told to resend   |                                |      |                              |
+ * | done    | refused                      |                                |      |                              |
+ */
+export const keyStates = ["calling", "done", "unknown"] as const;
+export type KeyState = (typeof keyStates)[number];
+
+export interface KeyHeld {
+  readonly state: KeyState;
+  /** Of the body: SHA-256, in hex. */
+  readonly fingerprint: string;
+  /** Calls that may have done something: those of unknown outcome, the one under way, and the one that was done. */
+  readonly tries: number;
+}
+
+export interface KeyClaim {
+  readonly fingerprint: string;
+  /** Calls of unknown outcome that whoever asks knows of, and sends again all the same; 0: of none. */
+  readonly resend: number;
+}
+
+export type CallEnd = "done" | "not-done" | "unknown";
+
+/**
+ * The key as it is once the call may begin; null when it may not, because of what holds it. To send again takes
+ * the number of tries that the asker was told: the same request, repeated by a client that got no answer, does not
+ * send a third time.
+ */
+export function beginKey(held: KeyHeld | null, { fingerprint, resend }: KeyClaim): KeyHeld | null {
+  if (held === null) return { state: "calling", fingerprint, tries: 1 };
+  if (held.state !== "unknown" || held.fingerprint !== fingerprint || held.tries !== resend) return null;
+  return { ...held, state: "calling", tries: held.tries + 1 };
+}
+
+/** The key after its call has ended; null: free. Of a key that is not `calling` nothing is changed: `held` itself. */
+export function endKey(held: KeyHeld, end: CallEnd): KeyHeld | null {
+  if (held.state !== "calling") return held;
+  if (end !== "not-done") return { ...held, state: end };
+  // What the calls before it did is no better known than it was.
+  return held.tries === 1 ? null : { ...held, state: "unknown", tries: held.tries - 1 };
+}
