@@ -13,6 +13,8 @@ export interface RelayOptions {
   readonly destination: string;
   /** Deliveries in flight at once. */
   readonly concurrency: number;
+  /** More of the settings file. */
+  readonly settings?: Readonly<Record<string, unknown>>;
 }
 
 export interface Relay {
@@ -88,7 +90,7 @@ export async function startRelay(options: RelayOptions): Promise<Relay> {
   };
 }
 
-function settingsOf({ destination, concurrency }: RelayOptions, port: number, file: string): object {
+function settingsOf({ destination, concurrency, settings = {} }: RelayOptions, port: number, file: string): object {
   return {
     server: { host: "127.0.0.1", port },
     storage: { driver: "sqlite", path: file },
@@ -109,6 +111,7 @@ function settingsOf({ destination, concurrency }: RelayOptions, port: number, fi
       },
     ],
     log: { level: "error" },
+    ...settings,
   };
 }
 

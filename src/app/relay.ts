@@ -179,6 +179,7 @@ export function createRelay({
         clock,
         expireParked: (limit) => store.expireParked(clock.now(), limit),
         sweep: (limit) => store.sweep(clock.now(), settings.retention, limit),
+        shortestKeep: () => Math.min(...Object.values(settings.retention)),
         probe: () => store.probe(clock.now()),
         storing: health.storing,
         fileInPlace: store.fileInPlace,

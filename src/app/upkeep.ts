@@ -5,6 +5,8 @@ export interface UpkeepParts {
   readonly clock: Clock;
   readonly expireParked: (limit: number) => Promise<number>;
   readonly sweep: (limit: number) => Promise<Swept>;
+  /** The shortest of the times that rows are kept, in ms. */
+  readonly shortestKeep: () => number;
   readonly probe: () => Promise<void>;
   /** False while the last write failed: then a probe is due. */
   readonly storing: () => boolean;
@@ -13,11 +15,14 @@ export interface UpkeepParts {
   readonly failed: (what: string, error: unknown) => void;
 }
 
-/** Rows looked at in one step: a few milliseconds of the writing thread. */
-const stepRows = 200;
+/** Most rows of one step. How many it is, the store decides: as many as go into some milliseconds of the writing thread. */
+const stepRows = 2_000;
+/** When fewer than these were parked too long, no more are due just now. */
+const fewRows = 50;
 /** Pause between steps, so that upkeep takes a small share of the writer under load. */
 const stepPauseMs = 20;
-const passPauseMs = 60_000;
+/** Pauses between two looks for what is old, and after a failure. */
+const passPauseMs = { least: 1_000, most: 60_000, failed: 10_000 };
 const expireEveryMs = 500;
 const probeEveryMs = 1_000;
 
@@ -39,7 +44,7 @@ export function startUpkeep(parts: UpkeepParts): () => void {
           // That nothing can be stored is said by the store itself, once.
           const isSaid = error instanceof Error && error.name === "StoreUnavailable";
           if (!ended && !isSaid) parts.failed(what, error);
-          later(passPauseMs / 6, run, what);
+          later(passPauseMs.failed, run, what);
         },
       );
     });
@@ -47,13 +52,14 @@ export function startUpkeep(parts: UpkeepParts): () => void {
   }
 
   async function expire(): Promise<number> {
-    return (await parts.expireParked(stepRows)) === stepRows ? stepPauseMs : expireEveryMs;
+    return (await parts.expireParked(stepRows)) < fewRows ? expireEveryMs : stepPauseMs;
   }
 
   async function sweep(): Promise<number> {
     const swept = await parts.sweep(stepRows);
     parts.swept(swept);
-    return swept.done ? passPauseMs : stepPauseMs;
+    if (!swept.done) return stepPauseMs;
+    return Math.min(passPauseMs.most, Math.max(passPauseMs.least, parts.shortestKeep()));
   }
 
   async function probe(): Promise<number> {

@@ -36,6 +36,8 @@ export function openForWriting(path: string, holder: string): Db {
       // Short: a writer that waits here stops the whole event loop. The sender is told 503 instead.
       db.pragma("busy_timeout = 250");
       checkOwner(db, path);
+      // Counts only while the file is empty; what retention frees can then go back to the disk (give-back.ts).
+      if (fresh) db.pragma("auto_vacuum = INCREMENTAL");
       db.pragma("journal_mode = WAL");
       // An acknowledgement means durable; better-sqlite3's default in WAL is NORMAL, which is not (FACTS.md).
       db.pragma("synchronous = FULL");

@@ -5,6 +5,7 @@ import type { DueDelivery } from "../planned.ts";
 import type { Rules } from "../rules.ts";
 import { dispositionCode } from "./codes.ts";
 import type { Names } from "./names.ts";
+import { inOneTurn } from "./one-turn.ts";
 import type { Db } from "./open.ts";
 import type { PlanDeliveries } from "./plan-deliveries.ts";
 import type { Plans } from "./plans.ts";
@@ -38,15 +39,15 @@ export function createParking(db: Db, { names, plans, rules, planDeliveries }: P
   const ofSubject = db.prepare<[number], ParkedRow>(
     `SELECT ${columns} FROM events WHERE subject = ? AND parked_until IS NOT NULL ORDER BY seq`,
   );
-  const expired = db.prepare<[number, number], ParkedRow>(
-    `SELECT ${columns} FROM events WHERE parked_until <= ? ORDER BY parked_until LIMIT ?`,
+  const expired = db.prepare<[number, number], { seq: number; plan: number; disposition: number }>(
+    "SELECT seq, plan, disposition FROM events WHERE parked_until <= ? ORDER BY parked_until LIMIT ?",
   );
   const end = db.prepare<[number, number, number]>("UPDATE events SET parked_until = NULL, disposition = ?, plan = ? WHERE seq = ?");
 
   /** The kept verdicts with those that were parked replaced by what `again` says. */
-  function conclude(row: ParkedRow, again: (route: string) => RouteVerdict): { plan: number; released: RouteVerdict[] } {
+  function conclude(kept: number, again: (route: string) => RouteVerdict): { plan: number; released: RouteVerdict[] } {
     const released: RouteVerdict[] = [];
-    const verdicts = plans.verdictsOf(row.plan).map(([route, verdict, reason]): RouteVerdict => {
+    const verdicts = plans.verdictsOf(kept).map(([route, verdict, reason]): RouteVerdict => {
       if (verdict === "skip") return { route, verdict, reason: reason ?? "" };
       if (verdict === "deliver") return { route, verdict };
       const settled = again(route);
@@ -84,21 +85,31 @@ export function createParking(db: Db, { names, plans, rules, planDeliveries }: P
           },
         );
         const byRoute = new Map(fresh.verdicts.map((verdict) => [verdict.route, verdict]));
-        const { plan, released } = conclude(row, (route) => byRoute.get(route) ?? { route, verdict: "skip", reason: "route removed" });
+        const { plan, released } = conclude(row.plan, (route) => byRoute.get(route) ?? { route, verdict: "skip", reason: "route removed" });
         const forwarded = row.disposition === dispositionCode.forwarded || released.some((verdict) => verdict.verdict === "deliver");
         end.run(forwarded ? dispositionCode.forwarded : dispositionCode.filtered, plan, row.seq);
         due.push(...planDeliveries(row.seq, subject, { disposition: "forwarded", verdicts: released }, at, null));
       }
       return due;
     },
-    /** Ends up to `limit` events whose time is up; gives how many it ended. */
+    /**
+     * Ends events whose time is up, at most `limit` and no more than go into a turn; gives how many it ended, 0 when
+     * there are none. A campaign's differ in little, so each distinct plan is concluded once, and no body is read.
+     */
     expire(now: number, limit: number): number {
-      const rows = expired.all(now, limit);
-      for (const row of rows) {
-        const { plan } = conclude(row, (route) => ({ route, verdict: "skip", reason: "untracked" }));
-        end.run(row.disposition === dispositionCode.forwarded ? dispositionCode.forwarded : dispositionCode.ignored, plan, row.seq);
-      }
-      return rows.length;
+      const concluded = new Map<number, number>();
+      return inOneTurn(limit, (most) => {
+        const rows = expired.all(now, most);
+        for (const row of rows) {
+          let plan = concluded.get(row.plan);
+          if (plan === undefined) {
+            plan = conclude(row.plan, (route) => ({ route, verdict: "skip", reason: "untracked" })).plan;
+            concluded.set(row.plan, plan);
+          }
+          end.run(row.disposition === dispositionCode.forwarded ? dispositionCode.forwarded : dispositionCode.ignored, plan, row.seq);
+        }
+        return rows.length;
+      });
     },
   };
 }

@@ -1,4 +1,6 @@
 import { dispositionCode, stateCode } from "./codes.ts";
+import { createGiveBack } from "./give-back.ts";
+import { inOneTurn } from "./one-turn.ts";
 import type { Db } from "./open.ts";
 
 /** How long rows are kept, in milliseconds (DESIGN.md, `retention`). */
@@ -13,11 +15,11 @@ export interface Swept {
   readonly events: number;
   readonly deliveries: number;
   readonly messages: number;
-  /** True when a whole pass over everything old is done. */
+  /** True when a whole pass over everything old is done, and the disk it freed given back. */
   readonly done: boolean;
 }
 
-type Phase = "ignored" | "events" | "messages" | "runs";
+type Phase = "ignored" | "events" | "messages" | "runs" | "pages";
 
 /**
  * Deletes what is past its time, a few rows per call, so that receiving is never held up for longer
@@ -57,6 +59,8 @@ export function createRetention(db: Db) {
   const hasEvents = db.prepare<[number], number>("SELECT 1 FROM events WHERE subject = ? AND subject IS NOT NULL LIMIT 1").pluck();
   const deleteMessage = db.prepare<[number]>("DELETE FROM messages WHERE seq = ?");
   const deleteRun = db.prepare<[number]>("DELETE FROM runs WHERE seq = ?");
+
+  const giveBack = createGiveBack(db);
 
   let phase: Phase = "ignored";
   let cursor = 0;
@@ -115,13 +119,11 @@ export function createRetention(db: Db) {
       (kind === "messages" ? deleteMessage : deleteRun).run(row.seq);
       messages += 1;
     }
-    const done = kind === "runs" && rows.length < limit;
-    if (rows.length < limit) next(kind === "messages" ? "runs" : "ignored");
-    return { events: 0, deliveries: 0, messages, done };
+    if (rows.length < limit) next(kind === "messages" ? "runs" : "pages");
+    return { events: 0, deliveries: 0, messages, done: false };
   }
 
-  /** One step; looks at up to `limit` rows. For inside a transaction. */
-  return function sweep(now: number, keep: RetentionTimes, limit: number): Swept {
+  function step(now: number, keep: RetentionTimes, limit: number): Swept {
     if (phase === "ignored") {
       const seqs = ignored.all(now - keep.ignored, greatest.get() ?? 0, limit);
       for (const seq of seqs) deleteEvent.run(seq);
@@ -129,6 +131,23 @@ export function createRetention(db: Db) {
       return { events: seqs.length, deliveries: 0, messages: 0, done: false };
     }
     if (phase === "events") return sweepEvents(now, keep, limit);
-    return sweepSubjects(phase, now, keep, limit);
+    if (phase !== "pages") return sweepSubjects(phase, now, keep, limit);
+    const done = !giveBack(limit);
+    if (done) next("ignored");
+    return { events: 0, deliveries: 0, messages: 0, done };
+  }
+
+  /** One step: looks at up to `limit` rows, or as many as go into a turn. For inside a transaction. */
+  return function sweep(now: number, keep: RetentionTimes, limit: number): Swept {
+    const sum = { events: 0, deliveries: 0, messages: 0, done: false };
+    inOneTurn(limit, (most) => {
+      const { events, deliveries, messages, done } = step(now, keep, most);
+      sum.events += events;
+      sum.deliveries += deliveries;
+      sum.messages += messages;
+      sum.done = done;
+      return done ? 0 : most;
+    });
+    return sum;
   };
 }
