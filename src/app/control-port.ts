@@ -1,9 +1,13 @@
-import type { Control } from "../control/port.ts";
+import type { Control, Registration, RegistrationOutcome } from "../control/port.ts";
 import { RelayError } from "../event/errors.ts";
 import type { DueDelivery } from "../store/planned.ts";
+import { conflictError } from "../store/sqlite/message-facts.ts";
 import type { SqliteStore } from "../store/sqlite/sqlite-store.ts";
 import { createReadingPort } from "./reading-port.ts";
 import { createReplaying } from "./replaying.ts";
+
+/** A message sent further ahead of the relay's clock than this, in ms, has a wrong time. */
+const clocksDifferBy = 24 * 60 * 60 * 1000;
 
 export interface ControlPortParts {
   readonly store: SqliteStore;
@@ -24,6 +28,14 @@ export function createControlPort({ store, now, known, offer, wake, stopping }: 
 
   function refuseUnknownRoute({ route }: { route?: string | undefined }): void {
     if (route !== undefined && !isRouted(route)) throw new RelayError("not_found", `no route "${route}" in the settings`, known().routes);
+  }
+
+  function refusalOf({ account, sentAt }: Registration, accounts: readonly string[]): RelayError | null {
+    if (!accounts.includes(account)) return new RelayError("bad_request", `no account "${account}" in the settings`, accounts);
+    if (sentAt !== undefined && sentAt > now() + clocksDifferBy) {
+      return new RelayError("bad_request", "sentAt: lies in the future", [{ path: "sentAt", message: "lies in the future" }]);
+    }
+    return null;
   }
 
   return {
@@ -54,11 +66,32 @@ export function createControlPort({ store, now, known, offer, wake, stopping }: 
     },
     async register(registrations) {
       const { accounts } = known();
-      const stranger = registrations.find(({ account }) => !accounts.includes(account));
-      if (stranger !== undefined) throw new RelayError("bad_request", `no account "${stranger.account}" in the settings`, accounts);
+      for (const registration of registrations) {
+        const refusal = refusalOf(registration, accounts);
+        if (refusal !== null) throw refusal;
+      }
       const { created, due } = await store.register(registrations, now());
       offer(due);
-      return { created };
+      return { created, known: registrations.length - created };
+    },
+    async registerEach(registrations) {
+      const { accounts } = known();
+      const refusals = registrations.map((registration) => refusalOf(registration, accounts));
+      const stored = await store.registerEach(
+        registrations.filter((_, index) => refusals[index] === null),
+        now(),
+      );
+      let at = 0;
+      return refusals.map((refusal): RegistrationOutcome => {
+        if (refusal !== null) return { result: "invalid", error: refusal.message, details: refusal.details };
+        const registered = stored[at++] as (typeof stored)[number];
+        if (registered.result === "conflict") {
+          const { message: error, details } = conflictError(registered.conflicts);
+          return { result: "conflict", error, details };
+        }
+        offer(registered.due);
+        return { result: registered.result };
+      });
     },
     async resume(route) {
       if (!isRouted(route)) return null;

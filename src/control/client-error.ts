@@ -1,6 +1,7 @@
 import type { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { type ErrorCode, errorCodes } from "../event/errors.ts";
+import { mayLast } from "./long-request.ts";
 
 const answers: Readonly<Record<string, readonly [code: ErrorCode, error: string]>> = {
   ERR_HTTP_REQUEST_TIMEOUT: ["request_timeout", "the request did not arrive whole in time"],
@@ -15,6 +16,7 @@ const reasons: Readonly<Record<number, string>> = { 400: "Bad Request", 408: "Re
  */
 export function answerClientError(error: NodeJS.ErrnoException, socket: Socket): void {
   if (error.code === "ECONNRESET" || socket.destroyed) return;
+  if (error.code === "ERR_HTTP_REQUEST_TIMEOUT" && mayLast(socket)) return;
   // Node's own name for the answer that is being written; its default handler asks the same (_http_server.js, socketOnError).
   const underWay = (socket as Socket & { _httpMessage?: ServerResponse | null })._httpMessage;
   if (socket.writable && underWay?.headersSent !== true) {

@@ -4,6 +4,13 @@ import { errorCodes, RelayError } from "../event/errors.ts";
 import { maxIdLength } from "../event/ids.ts";
 import { answerClientError } from "./client-error.ts";
 
+declare module "fastify" {
+  interface FastifyInstance {
+    /** For faults nobody foresaw, found when the answer is under way and its status cannot tell them any more. */
+    reportFault(error: unknown, requestId: string): void;
+  }
+}
+
 /**
  * Fastify as all pages but the webhooks use it: every error leaves as `{error, code, details?}`.
  * `serverFactory` is null where nothing will listen.
@@ -41,6 +48,8 @@ export function createHttp(
       done(new RelayError("bad_request", "the body is not valid JSON"));
     }
   });
+
+  app.decorate("reportFault", failed);
 
   app.setNotFoundHandler((_request, reply) => reply.code(404).send(new RelayError("not_found", "no such page").toBody()));
 

@@ -28,7 +28,10 @@ export interface Writing {
   countReplay(filter: ReplayQuery): Promise<ReplayCount>;
   /** Sends again what `filter` means, from `cursor` (null: from the start) on, up to `limit` deliveries or some seconds. */
   replay(filter: ReplayQuery, cursor: string | null, limit: number): Promise<{ replayed: number; next: string | null }>;
-  register(registrations: readonly Registration[]): Promise<{ created: number }>;
+  /** All or none. Throws `bad_request`, or `conflict` when one contradicts what is stored. */
+  register(registrations: readonly Registration[]): Promise<{ created: number; known: number }>;
+  /** Each on its own; gives what became of each, in order. */
+  registerEach(registrations: readonly Registration[]): Promise<RegistrationOutcome[]>;
   /** Null when no such route is in the settings; else whether it was stopped. */
   resume(route: string): Promise<boolean | null>;
 }
@@ -113,7 +116,16 @@ export interface ReplayCount {
 export interface Registration {
   account: string;
   wamid: string;
+  /** The service's. */
   id?: string | undefined;
   reference?: string | undefined;
+  /** The service's. */
+  conversationId?: string | undefined;
   metadata?: Readonly<Record<string, unknown>> | undefined;
+  /** Unix ms. */
+  sentAt?: number | undefined;
 }
+
+export type RegistrationOutcome =
+  | { readonly result: "created" | "known" }
+  | { readonly result: "conflict" | "invalid"; readonly error: string; readonly details?: unknown };

@@ -1,6 +1,5 @@
 import { z } from "zod";
 import { RelayError } from "../event/errors.ts";
-import { maxIdLength } from "../event/ids.ts";
 
 const time = z.iso.datetime({ offset: true }).transform((text) => Date.parse(text));
 const limit = z.coerce.number().int().min(1).max(1000).default(50);
@@ -52,27 +51,16 @@ export const replayBody = z.strictObject({
   limit: z.number().int().min(1).default(Number.MAX_SAFE_INTEGER),
 });
 
-const registration = z.strictObject({
-  account: z.string().min(1),
-  wamid: z
-    .string()
-    .min(1)
-    .max(maxIdLength)
-    .refine((text) => text.isWellFormed(), "is not well-formed text"),
-  id: z.string().min(1).max(maxIdLength).optional(),
-  reference: z.string().min(1).max(maxIdLength).optional(),
-  metadata: z.record(z.string(), z.unknown()).optional(),
-});
-
-/** One message, or up to 1,000. */
-export const trackBody = z.union([registration.transform((one) => [one]), z.array(registration).min(1).max(1000)]);
-
 /** Parses or throws `bad_request`, whose details say where and why. */
 export function parse<T extends z.ZodType>(schema: T, value: unknown): z.infer<T> {
   const parsed = schema.safeParse(value);
   if (parsed.success) return parsed.data;
-  const details = parsed.error.issues.map((issue) => ({ path: issue.path.map(String).join("."), message: issue.message }));
-  throw new RelayError(
+  throw badRequest(parsed.error);
+}
+
+export function badRequest({ issues }: z.ZodError): RelayError {
+  const details = issues.map((issue) => ({ path: issue.path.map(String).join("."), message: issue.message }));
+  return new RelayError(
     "bad_request",
     details.map(({ path, message }) => (path === "" ? message : `${path}: ${message}`)).join("; "),
     details,

@@ -1,13 +1,13 @@
 import type { FastifyInstance } from "fastify";
 import { RelayError } from "../event/errors.ts";
 import type { Writing } from "./port.ts";
-import { parse, replayBody, trackBody } from "./queries.ts";
+import { parse, replayBody } from "./queries.ts";
 import type { OnRequest } from "./reading-routes.ts";
+import { addTrackRoutes } from "./track-routes.ts";
 
 /** The part of `/v1` that changes something. */
 export function addWritingRoutes(app: FastifyInstance, writing: Writing, allow: { replay: OnRequest; track: OnRequest }): void {
   const replay = { onRequest: allow.replay };
-  const track = { onRequest: allow.track };
 
   app.post<{ Params: { id: string } }>("/v1/deliveries/:id/retry", replay, async (request) => {
     const retried = await writing.retry(request.params.id);
@@ -27,5 +27,5 @@ export function addWritingRoutes(app: FastifyInstance, writing: Writing, allow: 
     return { route, resumed };
   });
 
-  app.post("/v1/messages/track", track, async (request) => writing.register(parse(trackBody, request.body)));
+  addTrackRoutes(app, writing, allow.track);
 }

@@ -1,0 +1,143 @@
+import { readFileSync } from "node:fs";
+import { expect, test } from "vitest";
+import { openDownstream } from "../../harness/downstream.ts";
+import { createMessages, postOf } from "../../harness/posts.ts";
+import { type RelayProcess, startRelay } from "../../harness/relay-process.ts";
+import { routeTo } from "../../harness/relay-settings.ts";
+import { openSender } from "../../harness/sender.ts";
+import { rowsOf } from "../../harness/store-rows.ts";
+import { until } from "../../harness/until.ts";
+import { openStream } from "./open-stream.ts";
+
+const count = 100_000;
+
+const lineOf = (n: number) =>
+  `${JSON.stringify({
+    account: "main",
+    wamid: `wamid.HBgNNTQ5MTE1NTU1MDAwMRUCABEYEkQ0${String(n).padStart(10, "0")}==`,
+    reference: `order-${n}`,
+    metadata: { team: "support", campaign: "spring" },
+  })}\n`;
+
+/** Sends the lines `from` to `to` and counts what the report says. */
+async function send(relay: RelayProcess, from: number, to: number, onLine: (n: number) => void = () => {}) {
+  const stream = await openStream(relay);
+  const sending = (async () => {
+    for (let at = from; at < to; at += 500) {
+      await stream.write(Array.from({ length: Math.min(500, to - at) }, (_, n) => lineOf(at + n)).join(""));
+    }
+    stream.end();
+  })();
+  let seen = 0;
+  let last: Record<string, unknown> | null = null;
+  try {
+    for (let one = await stream.next(); one !== null; one = await stream.next()) {
+      last = one;
+      if ("line" in one) {
+        seen += 1;
+        if (one["line"] !== seen) throw new Error(`line ${String(one["line"])} came as number ${seen}`);
+        onLine(seen);
+      }
+    }
+  } catch {
+    // The relay was killed.
+  }
+  await sending;
+  return { seen, last };
+}
+
+const residentMb = (pid: number) => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? 0) / 1024;
+
+/** What registration is about; the relay's own times are left out. */
+const endState = (relay: RelayProcess) =>
+  rowsOf(relay.storePath, "SELECT wamid, reference, metadata, registered_at IS NOT NULL AS registered FROM messages ORDER BY wamid");
+
+test(`${count} lines: in little memory, and receiving goes on meanwhile`, async () => {
+  const relay = await startRelay();
+  const over = new AbortController();
+  const messages = createMessages("meanwhile");
+  const sender = openSender(relay, { concurrency: 1 });
+  const took: number[] = [];
+  const receiving = (async () => {
+    while (!over.signal.aborted) {
+      const startedAt = performance.now();
+      await sender.post(postOf(messages.event()));
+      took.push(performance.now() - startedAt);
+    }
+  })();
+  const before = residentMb(relay.pid());
+  let most = 0;
+  const startedAt = performance.now();
+  const { seen, last } = await send(relay, 0, count, (n) => {
+    if (n % 5_000 === 0) most = Math.max(most, residentMb(relay.pid()));
+  });
+  const seconds = (performance.now() - startedAt) / 1000;
+  over.abort();
+  await receiving;
+  expect([seen, last]).toEqual([count, { lines: count, created: count, known: 0, conflict: 0, invalid: 0 }]);
+  const sorted = took.toSorted((a, b) => a - b);
+  const slow = sorted[Math.floor(sorted.length * 0.99)] ?? 0;
+  const again = performance.now();
+  expect((await send(relay, 0, count)).last).toMatchObject({ known: count });
+  const secondsAgain = (performance.now() - again) / 1000;
+  console.log(
+    `${Math.round(count / seconds)} lines/s new, ${Math.round(count / secondsAgain)} known; memory ${before.toFixed(0)} → at most ${most.toFixed(0)} MB; ` +
+      `${took.length} events received meanwhile, p50 ${sorted[sorted.length >> 1]?.toFixed(1)} ms, p99 ${slow.toFixed(1)} ms, max ${sorted.at(-1)?.toFixed(1)} ms`,
+  );
+  expect(most - before).toBeLessThan(120);
+  // The time of this process too, which reads the report meanwhile.
+  expect(slow).toBeLessThan(1_000);
+}, 120_000);
+
+test("kill -9 in the middle, then once more from the start: the same as without", async () => {
+  const total = 20_000;
+  const undisturbed = await startRelay();
+  await send(undisturbed, 0, total);
+  const relay = await startRelay();
+  for (const at of [700, 4_321, 11_000]) {
+    let killed: Promise<void> | null = null;
+    const { seen } = await send(relay, 0, total, (n) => {
+      if (n === at) killed = relay.kill9();
+    });
+    await killed;
+    expect(seen).toBeLessThan(total);
+    await relay.start();
+    // Every line that was reported is on the disk.
+    const stored = rowsOf<{ n: number }>(relay.storePath, "SELECT count(*) AS n FROM messages WHERE registered_at IS NOT NULL")[0]?.n;
+    expect(stored).toBeGreaterThanOrEqual(seen);
+  }
+  const { last } = await send(relay, 0, total);
+  expect(last).toMatchObject({ lines: total, conflict: 0, invalid: 0 });
+  expect(Number(last?.["known"])).toBeGreaterThan(0);
+  expect(endState(relay)).toEqual(endState(undisturbed));
+}, 120_000);
+
+test("several thousand parked messages registered at once go out, and nothing received meanwhile waits long", async () => {
+  const downstream = await openDownstream({ keepBodies: false });
+  const relay = await startRelay({
+    settings: { tracking: { unknown: "park", parkFor: "1h" }, routes: [routeTo(downstream.url, { match: { tracked: true } })] },
+  });
+  const messages = createMessages("parked");
+  const events = Array.from({ length: 4_000 }, () => messages.event());
+  const sender = openSender(relay, { concurrency: 16 });
+  await sender.run(events.map((event) => postOf(event)));
+  const stream = await openStream(relay);
+  const sending = stream.write(events.map(({ data }) => `${JSON.stringify({ account: "main", wamid: data["wamid"] })}\n`).join(""));
+  stream.end();
+  const took: number[] = [];
+  let isOver = false;
+  const receiving = (async () => {
+    while (!isOver) {
+      const startedAt = performance.now();
+      await sender.post(postOf(messages.event()));
+      took.push(performance.now() - startedAt);
+    }
+  })();
+  const { lines } = await stream.whole();
+  isOver = true;
+  await Promise.all([sending, receiving]);
+  expect(lines.at(-1)).toMatchObject({ created: 4_000 });
+  console.log(`slowest of ${took.length} events received meanwhile: ${Math.max(...took).toFixed(1)} ms`);
+  expect(Math.max(...took)).toBeLessThan(1_000);
+  await until("all go out", () => downstream.counts().taken === 4_000, 30_000);
+}, 120_000);

@@ -1,0 +1,116 @@
+import { expect, test } from "vitest";
+import type { Chunk } from "../../../src/control/next-chunk.ts";
+import type { Registration, RegistrationOutcome } from "../../../src/control/port.ts";
+import { registerStream } from "../../../src/control/track-stream.ts";
+import { StoreUnavailable } from "../../../src/store/store-error.ts";
+
+const lines = (from: number, count: number) =>
+  Buffer.from(Array.from({ length: count }, (_, n) => `{"account":"main","wamid":"w${from + n}"}\n`).join(""));
+
+function run(
+  chunks: Chunk[],
+  registerEach: (some: readonly Registration[]) => Promise<RegistrationOutcome[]>,
+  stop = new AbortController().signal,
+) {
+  const left = [...chunks];
+  const faults: unknown[] = [];
+  let asked = 0;
+  const report = registerStream({
+    next: async () => {
+      asked += 1;
+      return left.shift() ?? null;
+    },
+    registerEach,
+    stop,
+    failed: (error) => void faults.push(error),
+  });
+  return { report, faults, asked: () => asked };
+}
+
+const created = async (some: readonly Registration[]): Promise<RegistrationOutcome[]> => some.map(() => ({ result: "created" }));
+
+async function linesOf(report: AsyncIterable<string>): Promise<Record<string, unknown>[]> {
+  let text = "";
+  for await (const part of report) text += part;
+  return text
+    .trimEnd()
+    .split("\n")
+    .map((line) => JSON.parse(line) as Record<string, unknown>);
+}
+
+test("batches are of 200 lines at most, and only whole ones are registered", async () => {
+  const batches: number[] = [];
+  const { report } = run([lines(1, 450), lines(451, 1), null], (some) => {
+    batches.push(some.length);
+    return created(some);
+  });
+  expect((await linesOf(report)).at(-1)).toEqual({ lines: 451, created: 451, known: 0, conflict: 0, invalid: 0 });
+  expect(batches).toEqual([200, 200, 50, 1]);
+});
+
+test("a store that fails in the middle: what was registered is reported, and where it stopped", async () => {
+  let calls = 0;
+  const { report, faults } = run([Buffer.from("\n\n"), lines(3, 450), null], async (some) => {
+    calls += 1;
+    if (calls === 3) throw new StoreUnavailable("cannot store now: the disk is full");
+    return created(some);
+  });
+  const all = await linesOf(report);
+  expect(all.length).toBe(401);
+  expect(all.at(-2)).toEqual({ line: 402, wamid: "w402", result: "created" });
+  expect(all.at(-1)).toEqual({
+    lines: 400,
+    created: 400,
+    known: 0,
+    conflict: 0,
+    invalid: 0,
+    stoppedAt: 403,
+    error: "cannot store now: the disk is full",
+    code: "store_unavailable",
+  });
+  expect(faults).toEqual([]);
+});
+
+test("a store that fails at once: thrown, to be answered with its own status", async () => {
+  const error = new StoreUnavailable("no");
+  const { report } = run([lines(1, 1), null], () => Promise.reject(error));
+  await expect(report.next()).rejects.toBe(error);
+});
+
+test("a fault nobody foresaw is handed on, and its text is not shown", async () => {
+  let calls = 0;
+  const { report, faults } = run([lines(1, 201), null], (some) =>
+    calls++ === 0 ? created(some) : Promise.reject(new TypeError("secret")),
+  );
+  expect((await linesOf(report)).at(-1)).toMatchObject({
+    stoppedAt: 201,
+    code: "internal",
+    error: "a fault of the relay; its log says more",
+  });
+  expect(faults).toEqual([new TypeError("secret")]);
+});
+
+test("a relay that stops does so between two batches", async () => {
+  const stop = new AbortController();
+  const { report } = run(
+    [lines(1, 400), null],
+    (some) => {
+      stop.abort();
+      return created(some);
+    },
+    stop.signal,
+  );
+  expect((await linesOf(report)).at(-1)).toMatchObject({ lines: 200, stoppedAt: 201, code: "shutting_down" });
+});
+
+test("nothing is read or registered ahead of who takes the report", async () => {
+  let registered = 0;
+  const { report, asked } = run([lines(1, 400), lines(401, 400), null], (some) => {
+    registered += some.length;
+    return created(some);
+  });
+  await report.next();
+  expect([registered, asked()]).toEqual([200, 1]);
+  await report.next();
+  expect([registered, asked()]).toEqual([400, 1]);
+});
