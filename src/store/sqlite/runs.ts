@@ -36,6 +36,10 @@ export function createRuns(db: Db) {
   const update = db.prepare(`
     UPDATE runs SET status = ?, error = ?, started_at = ?, completed_at = ?, failed_at = ?, updated_at = ? WHERE seq = ?`);
 
+  const register = db.prepare<[string, string | null, number, number, number]>(
+    "UPDATE runs SET reference = ?, metadata = ?, registered_at = ?, updated_at = ? WHERE seq = ?",
+  );
+
   function columns(state: RunState): (string | number | null)[] {
     const t = state.times;
     return [state.status, state.error, t.started ?? null, t.completed ?? null, t.failed ?? null];
@@ -48,6 +52,10 @@ export function createRuns(db: Db) {
       Number(insert.run(account, runId, ...columns(state), at).lastInsertRowid),
     save(seq: number, state: RunState, at: number): void {
       update.run(...columns(state), at, seq);
+    },
+    /** Makes it the user's; `metadata` is a JSON object, `at` unix ms. */
+    register(seq: number, { reference, metadata, at }: { reference: string; metadata: string | null; at: number }): void {
+      register.run(reference, metadata, at, at, seq);
     },
   };
 }

@@ -1,5 +1,6 @@
 import { hostname } from "node:os";
 import type { QuarantinedBody, ReceivedEvent } from "../../event/received.ts";
+import type { SendKey } from "../../event/send-key.ts";
 import type { Settlement } from "../../event/stored-delivery.ts";
 import type { AcceptOutcome, DueDelivery } from "../planned.ts";
 import type { Rules } from "../rules.ts";
@@ -18,10 +19,12 @@ import { createPlanDeliveries } from "./plan-deliveries.ts";
 import { createPlans } from "./plans.ts";
 import { createReader, createReading } from "./reader.ts";
 import { createRegister, type MessageRegistration, type Registered } from "./register.ts";
+import { createRegisterSent } from "./register-sent.ts";
 import { createReplay } from "./replay.ts";
 import type { ReplayCursor, ReplayFilter } from "./replay-walk.ts";
 import { createRetention, type RetentionTimes } from "./retention.ts";
 import { createRuns } from "./runs.ts";
+import { createSends, type SendClaim, type SendEnd, type StoredSend } from "./sends.ts";
 import { createTrack } from "./track.ts";
 
 export interface SqliteStoreHooks {
@@ -51,18 +54,20 @@ export function openSqliteStore(path: string, rules: Rules, hooks: SqliteStoreHo
   const names = createNames(db);
   const plans = createPlans(db);
   const messages = createMessages(db);
+  const runs = createRuns(db);
   const planDeliveries = createPlanDeliveries(db, names, rules);
   const parking = createParking(db, { names, plans, rules, planDeliveries });
   const deliveries = createDeliveries(db, names);
   const replay = createReplay(db, names);
   const sweep = createRetention(db);
   const register = createRegister(messages, names, parking);
+  const sends = createSends(db, names, createRegisterSent({ messages, runs, names, rules, register, parking }));
   const { accept, quarantine } = createAccept(db, {
     names,
     plans,
     rules,
     planDeliveries,
-    track: createTrack(messages, createRuns(db), rules),
+    track: createTrack(messages, runs, rules),
   });
 
   /** Null while the file is in place. */
@@ -104,6 +109,10 @@ export function openSqliteStore(path: string, rules: Rules, hooks: SqliteStoreHo
     /** Each on its own, in one transaction: one that contradicts what is stored leaves the others be. */
     registerEach: (registrations: readonly MessageRegistration[], at: number): Promise<Registered[]> =>
       writes.run(() => registrations.map((registration) => register(registration, at))),
+    findSend: (key: SendKey): StoredSend | null => sends.find(key),
+    beginSend: (key: SendKey, claim: SendClaim): Promise<StoredSend | null> => writes.run(() => sends.begin(key, claim)),
+    settleSend: (key: SendKey, ended: SendEnd): Promise<readonly DueDelivery[]> => writes.run(() => sends.settle(key, ended)),
+    forgetSends: (before: number, limit: number): Promise<number> => writes.run(() => sends.forget(before, limit)),
     reading: createReading(db),
     due: deliveries.due,
     nextDueAt: deliveries.nextDueAt,

@@ -1,0 +1,99 @@
+import { randomBytes } from "node:crypto";
+import { beginKey, endKey, type KeyHeld, keyStates, type SendKey, sendKinds } from "../../event/send-key.ts";
+import type { DueDelivery } from "../planned.ts";
+import type { Names } from "./names.ts";
+import type { Db } from "./open.ts";
+import type { RegisterSent, SentSubject } from "./register-sent.ts";
+
+export interface SendClaim {
+  readonly fingerprint: string;
+  readonly resend: number;
+  readonly about: string;
+  /** Unix ms. */
+  readonly at: number;
+}
+
+export interface StoredSend extends KeyHeld {
+  readonly about: string;
+  /** Unix ms. */
+  readonly startedAt: number;
+  readonly answer: Readonly<Record<string, unknown>> | null;
+}
+
+export type SendEnd =
+  | { readonly end: "not-done" | "unknown" }
+  | { readonly end: "done"; readonly at: number; readonly answer: Readonly<Record<string, unknown>>; readonly sent: SentSubject };
+
+interface SendRow {
+  seq: number;
+  state: number;
+  fingerprint: string;
+  tries: number;
+  about: string;
+  caller: string;
+  started_at: number;
+  answer: string | null;
+}
+
+const calling = keyStates.indexOf("calling");
+
+/** Keys of what is sent through the relay. `begin`, `settle` and `forget` are for inside a transaction. */
+export function createSends(db: Db, names: Names, register: RegisterSent) {
+  // One process has the file: a call of another opening of it died with its process, and nobody knows its end.
+  const caller = randomBytes(8).toString("hex");
+  const select = db.prepare<[number, number, string], SendRow>("SELECT * FROM sends WHERE account = ? AND kind = ? AND key = ?");
+  const insert = db.prepare(
+    "INSERT INTO sends (state, tries, about, caller, started_at, fingerprint, account, kind, key) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+  );
+  const update = db.prepare<[number, number, string, string, number, number]>(
+    "UPDATE sends SET state = ?, tries = ?, about = ?, caller = ?, started_at = ? WHERE seq = ?",
+  );
+  const end = db.prepare<[number, number, string | null, number]>("UPDATE sends SET state = ?, tries = ?, answer = ? WHERE seq = ?");
+  const remove = db.prepare<[number]>("DELETE FROM sends WHERE seq = ?");
+  const removeOld = db.prepare<[number, number]>(
+    `DELETE FROM sends WHERE seq IN (SELECT seq FROM sends WHERE kind = 0 AND started_at < ? AND NOT (state = ${calling} AND caller = '${caller}')
+      ORDER BY started_at LIMIT ?)`,
+  );
+
+  function rowOf(account: number | null, { kind, key }: SendKey): SendRow | undefined {
+    return account === null ? undefined : select.get(account, sendKinds.indexOf(kind), key);
+  }
+
+  function viewOf(row: SendRow): StoredSend {
+    const { tries, fingerprint, about } = row;
+    const state = row.state === calling && row.caller !== caller ? "unknown" : (keyStates[row.state] ?? "unknown");
+    return { state, tries, fingerprint, about, startedAt: row.started_at, answer: row.answer === null ? null : JSON.parse(row.answer) };
+  }
+
+  return {
+    find(key: SendKey): StoredSend | null {
+      const row = rowOf(names.find("account", key.account), key);
+      return row === undefined ? null : viewOf(row);
+    },
+    /** Null when the key is taken for a call; else what holds it. */
+    begin(key: SendKey, claim: SendClaim): StoredSend | null {
+      const account = names.idOf("account", key.account);
+      const row = rowOf(account, key);
+      const held = row === undefined ? null : viewOf(row);
+      const begun = beginKey(held, claim);
+      if (begun === null) return held;
+      const columns = [keyStates.indexOf(begun.state), begun.tries, claim.about, caller, claim.at] as const;
+      if (row === undefined) insert.run(...columns, claim.fingerprint, account, sendKinds.indexOf(key.kind), key.key);
+      else update.run(...columns, row.seq);
+      return null;
+    },
+    /** Ends a call; what was done is registered. Being told again of a call that has ended changes nothing. */
+    settle(key: SendKey, ended: SendEnd): readonly DueDelivery[] {
+      const row = rowOf(names.idOf("account", key.account), key);
+      if (row !== undefined && row.state === calling) {
+        const after = endKey(viewOf(row), ended.end);
+        if (after === null) remove.run(row.seq);
+        else
+          end.run(keyStates.indexOf(after.state), after.tries, ended.end === "done" ? JSON.stringify(ended.answer) : row.answer, row.seq);
+      }
+      return ended.end === "done" ? register(key.account, ended.sent, ended.at) : [];
+    },
+    /** Forgets keys of messages that were used before `before`; gives how many. */
+    forget: (before: number, limit: number): number => removeOld.run(before, limit).changes,
+  };
+}
