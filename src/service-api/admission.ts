@@ -37,6 +37,13 @@ export interface Permit {
   settle(outcome: CallOutcome): void;
 }
 
+/**
+ * How many calls are under way at once, unless said otherwise: connections of a client, and calls that a limiter lets
+ * go. Were more let go than there are connections, those behind would spend their deadline and their place in the
+ * order of priority waiting in a queue that knows neither.
+ */
+export const usuallyAtOnce = 8;
+
 /** What the client asks before each call. */
 export interface Admission {
   /**

@@ -1,7 +1,7 @@
 import { Pool } from "undici";
 import type { Clock } from "../event/clock.ts";
 import type { Secret } from "../event/secret.ts";
-import type { Admission } from "./admission.ts";
+import { type Admission, usuallyAtOnce } from "./admission.ts";
 import { isApiKey } from "./api-key.ts";
 import { type Calling, type CallOptions, type CallReport, call, cutAll, endWaits, type ServiceRequest } from "./call.ts";
 import { type ContactWalk, walkContacts } from "./contact-walk.ts";
@@ -36,7 +36,7 @@ export interface ServiceClientSettings {
   readonly timeoutMs?: number;
   /** Of an answer; 8 MiB, for templates and campaigns come on one page. */
   readonly maxBodyBytes?: number;
-  /** At most this many at once; 8. */
+  /** At most this many at once, and no fewer than the admission lets go; 8. */
   readonly connections?: number;
   /** Told of every attempt that was let through. */
   readonly onCall?: (report: CallReport) => void;
@@ -90,7 +90,7 @@ export function createServiceClient(settings: ServiceClientSettings): ServiceCli
   const { timeoutMs = 10_000 } = settings;
   let isClosed = false;
   const dispatcher = new Pool(origin, {
-    connections: settings.connections ?? 8,
+    connections: settings.connections ?? usuallyAtOnce,
     pipelining: 1,
     // One request per connection: what a reset connection leaves unknown is one call, not all of them.
     allowH2: false,

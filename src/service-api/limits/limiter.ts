@@ -1,5 +1,5 @@
 import type { Clock } from "../../event/clock.ts";
-import type { Admission, CallOutcome, CallRequest, Permit } from "../admission.ts";
+import { type Admission, type CallOutcome, type CallRequest, type Permit, usuallyAtOnce } from "../admission.ts";
 import { type CapHold, createCapHold } from "./cap-hold.ts";
 import { type Caps, type Plan, planCaps, shareOf } from "./caps.ts";
 import { type LimiterState, limiterState } from "./limiter-state.ts";
@@ -15,6 +15,8 @@ export type LimiterOptions = Allowance & {
   readonly clock: Clock;
   /** How long after we gave it up a call of unknown outcome may still reach the service and be counted; 30 s unless said. */
   readonly graceMs?: number;
+  /** Calls under way at once, 2 or more, a quarter of which only sends may be; 8, and to stay well below 20 (see `unprovenCalls`). */
+  readonly atOnce?: number;
   readonly hooks?: LimiterHooks;
 };
 
@@ -36,7 +38,8 @@ export interface Limiter extends Admission {
 
 /**
  * Until an answer has shown that the key is good, so many calls may be under way: a wrong key in the settings must not
- * cost the 20 bad calls of a minute that block the address.
+ * cost the 20 bad calls of a minute that block the address. For the same reason no more than `atOnce` are later on: when
+ * a key is revoked, all that are under way are bad calls.
  */
 const unprovenCalls = 5;
 
@@ -60,7 +63,7 @@ const unprovenCalls = 5;
  * O(1) amortised a call; nothing goes on while nobody waits.
  */
 export function createLimiter(options: LimiterOptions): Limiter {
-  const { clock, graceMs = 30_000, hooks = {} } = options;
+  const { clock, graceMs = 30_000, atOnce = usuallyAtOnce, hooks = {} } = options;
   const time = createSteadyTime(clock);
   const stops = createStops(clock, time);
   let allowance: Allowance = options;
@@ -71,18 +74,29 @@ export function createLimiter(options: LimiterOptions): Limiter {
   const turns = createTurns<StopReason>({ clock, time, readyAt });
   /** The number of the call let go last. */
   let newest = 0;
-  let underWay = 0;
+  let sendsUnderWay = 0;
+  let othersUnderWay = 0;
+  /** Of those under way: a service that hangs on polls would otherwise hang sends too. */
+  const mostOthers = atOnce - Math.ceil(atOnce / 4);
   let isProven = false;
 
   function readyAt(kind: CallKind, now: number): number {
-    if (!isProven && underWay >= unprovenCalls) return Number.POSITIVE_INFINITY;
+    const mostUnderWay = isProven ? atOnce : Math.min(atOnce, unprovenCalls);
+    const isSend = kind.priority === "send";
+    // Worth another look when one of them ends.
+    if (sendsUnderWay + othersUnderWay >= mostUnderWay || (!isSend && othersUnderWay >= mostOthers)) return Number.POSITIVE_INFINITY;
     const heldUntil = Math.max(holds.requests.until(), kind.cap === "messages" ? holds.messages.until() : 0);
     return Math.max(heldUntil, slots.readyAt(kind, now));
   }
 
+  function countUnderWay({ priority }: CallRequest, by: 1 | -1): void {
+    if (priority === "send") sendsUnderWay += by;
+    else othersUnderWay += by;
+  }
+
   function permitFor(call: CallRequest, isProbe: boolean): Permit {
     newest += 1;
-    underWay += 1;
+    countUnderWay(call, 1);
     const numbered = { number: newest, isProbe };
     slots.take(call, time.now());
     let isSettled = false;
@@ -90,7 +104,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
       settle(outcome) {
         if (isSettled) return;
         isSettled = true;
-        underWay -= 1;
+        countUnderWay(call, -1);
         slots.end(call, time.now(), endOf(outcome));
         learnCaps(call, numbered.number, outcome);
         const began = stops.learn(numbered, newest, outcome);

@@ -42,11 +42,13 @@ function mostInAWindow(times: readonly number[]): number {
 
 test("whatever comes and however long it takes: no window of a minute at the service holds more than the caps", async () => {
   await fc.assert(
-    fc.asyncProperty(caps, fc.array(planned, { maxLength: 50 }), async (limits, calls) => {
+    fc.asyncProperty(caps, fc.integer({ min: 2, max: 20 }), fc.array(planned, { maxLength: 50 }), async (limits, atOnce, calls) => {
       const clock = createManualClock();
-      const limiter = createLimiter({ caps: limits, share: 1, clock, graceMs });
+      const limiter = createLimiter({ caps: limits, share: 1, clock, graceMs, atOnce });
       const counted: Record<CallCap, number[]> = { requests: [], messages: [] };
       let open = 0;
+      let underWay = 0;
+      let mostUnderWay = 0;
       for (const call of calls) {
         await clock.advance(call.gap);
         const controller = new AbortController();
@@ -61,7 +63,10 @@ test("whatever comes and however long it takes: no window of a minute at the ser
               if (call.cap === "messages") counted.messages.push(at);
             }
             const outcome: CallOutcome = { type: call.fate };
+            underWay += 1;
+            mostUnderWay = Math.max(mostUnderWay, underWay);
             clock.after(call.took, () => {
+              underWay -= 1;
               permit.settle(outcome);
               open -= 1;
             });
@@ -74,6 +79,7 @@ test("whatever comes and however long it takes: no window of a minute at the ser
       // Everybody gets a turn, whatever came; then nothing is left, held or going on.
       for (let minutes = 0; open > 0 && minutes < 400; minutes += 5) await clock.advance(5 * 60_000);
       expect(open).toBe(0);
+      expect(mostUnderWay).toBeLessThanOrEqual(atOnce);
       expect(mostInAWindow(counted.requests)).toBeLessThanOrEqual(limits.requests);
       expect(mostInAWindow(counted.messages)).toBeLessThanOrEqual(limits.messages);
       await clock.advance(windowMs + graceMs);

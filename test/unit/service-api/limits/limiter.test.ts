@@ -109,6 +109,35 @@ describe("who goes first", () => {
   });
 });
 
+describe("under way at once", () => {
+  test("eight, of which six may be no sends; who waits goes when one ends, sends first", async () => {
+    const { clock, enter } = await setUp({ atOnce: 8 });
+    const asks = Array.from({ length: 10 }, () => enter(ask));
+    await clock.advance(0);
+    const gone = (notes: readonly { got: unknown }[]) => notes.filter(({ got }) => got !== null).length;
+    expect(gone(asks)).toBe(6);
+    const sends = Array.from({ length: 4 }, () => enter(send));
+    await clock.advance(60_000);
+    expect([gone(asks), gone(sends)]).toEqual([6, 2]);
+    for (const note of asks.slice(0, 3)) permitOf(note).settle(answered);
+    await clock.advance(0);
+    expect([gone(asks), gone(sends)]).toEqual([7, 4]);
+    expect(clock.pending()).toBe(0);
+    permitOf(sends[0] as (typeof sends)[0]).settle({ type: "not-sent" });
+    await clock.advance(0);
+    // The place of a send that ended is anybody's again.
+    expect(gone(asks)).toBe(8);
+  });
+
+  test("as many as said, and as one that others than sends may be too", async () => {
+    const { clock, enter } = await setUp({ atOnce: 2 });
+    const asks = [enter(ask), enter(ask)];
+    const sends = [enter(send), enter(send)];
+    await clock.advance(60_000);
+    expect([...asks, ...sends].map(({ got }) => got !== null)).toEqual([true, false, true, false]);
+  });
+});
+
 describe("slots", () => {
   test("are held until 60 s after the call's end, and 30 s more when nobody knows what became of it", async () => {
     const { clock, limiter, enter } = await setUp({ caps: { requests: 3, messages: 1 }, share: 1 });

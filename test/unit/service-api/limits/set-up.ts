@@ -12,10 +12,13 @@ export const poll: CallRequest = { cap: "requests", priority: "poll" };
 
 export type Asked = { at: number; permit: Permit } | { error: unknown };
 
-/** A limiter on a clock that stands still, whose key is proven good unless said; its time of proof is over. */
+/**
+ * A limiter on a clock that stands still, whose key is proven good unless said; its time of proof is over. As many
+ * calls as there are slots may be under way at once, unless said.
+ */
 export async function setUp(options: Partial<LimiterOptions> = {}, isProven = true) {
   const clock = createManualClock();
-  const limiter = createLimiter({ plan: "escala", share: 1, clock, ...options } as LimiterOptions);
+  const limiter = createLimiter({ plan: "escala", share: 1, clock, atOnce: 10_000, ...options } as LimiterOptions);
   if (isProven) {
     (await limiter.enter(ask)).settle(answered);
     await clock.advance(60_000);

@@ -1,0 +1,73 @@
+import { expect, test } from "vitest";
+import { errorOf, meet, resultOf } from "./meeting.ts";
+
+test("me and campaigns, whatever their fields", async () => {
+  const meeting = await meet({ plan: "escala" });
+  const { sandbox } = meeting;
+  const { client } = meeting.join();
+  expect(await resultOf(meeting, client.me())).toMatchObject({ plan: "escala", isConnected: true });
+  expect(await resultOf(meeting, client.listCampaigns())).toEqual([]);
+
+  const phones = Array.from({ length: 20 }, (_, n) => `+5491199${String(n).padStart(2, "0")}0001`);
+  await sandbox.control("POST", "/campaigns", { name: "Noviembre", templateId: sandbox.templates()[0]?.id, phones });
+  await meeting.pass(30_000);
+  expect(await resultOf(meeting, client.listCampaigns())).toMatchObject([
+    { name: "Noviembre", total: 20, sent: 20, deliveries: 20, reads: 0, replies: 0 },
+  ]);
+  for (let n = 0; n < 100; n += 1) await sandbox.control("POST", "/campaigns", { name: `n${n}`, phones: phones.slice(0, 1) });
+  const latest = await resultOf(meeting, client.listCampaigns());
+  expect([latest.length, latest[0]?.["name"], latest.at(-1)?.["name"]]).toEqual([100, "n99", "n0"]);
+});
+
+test("runs: started once, 409 while one is in progress or the automation is paused, 404 for none", async () => {
+  const meeting = await meet();
+  const { sandbox, phone } = meeting;
+  const { client } = meeting.join();
+  const steps = [{ type: "wait", ms: 60_000 }];
+  const { id } = (await sandbox.control("POST", "/automations", { name: "Seguimiento", steps })).body as { id: string };
+  const body = { phone: phone(), name: "Julia", data: { pedido: "17" } };
+
+  const { runId } = await resultOf(meeting, client.startRun(id, body));
+  expect(sandbox.runs()).toMatchObject([{ id: runId, status: "running", data: { pedido: "17" } }]);
+  expect(await errorOf(meeting, client.startRun(id, body))).toMatchObject({ kind: "conflict", outcome: "not-done" });
+  await meeting.pass(61_000);
+  expect(sandbox.runs()).toMatchObject([{ status: "completed" }]);
+  const second = await resultOf(meeting, client.startRun(id, body));
+  expect(second.runId > runId).toBe(true);
+
+  await sandbox.control("PATCH", `/automations/${id}`, { status: "paused" });
+  expect(await errorOf(meeting, client.startRun(id, { ...body, phone: phone() }))).toMatchObject({ kind: "conflict" });
+  const nobody = "00000000-0000-7000-8000-000000000000";
+  expect(await errorOf(meeting, client.startRun(nobody, body))).toMatchObject({ kind: "not-found" });
+  expect(await errorOf(meeting, client.startRun(id, { name: "sin teléfono" }))).toMatchObject({
+    kind: "validation",
+    failure: { problems: [{ path: "phone" }] },
+  });
+  expect(sandbox.runs()).toHaveLength(2);
+  // A 409 is not tried again.
+  expect((await meeting.usage()).apiCalls.used).toBe(6);
+});
+
+test("a plan without the API, and the limit of contacts: 402 with the plan that would fix it", async () => {
+  const meeting = await meet({ plan: "escala" });
+  const { sandbox, phone } = meeting;
+  const { client } = meeting.join();
+  const [template] = await resultOf(meeting, client.listTemplates());
+  const known = phone();
+  await resultOf(meeting, client.createContact({ phone: known }));
+  await sandbox.control("PATCH", "/accounts/main", { contactLimit: 1 });
+  const send = (to: string) => client.sendMessage({ to, template: { id: template?.id ?? "" } });
+  const cause = { type: "upgrade", reason: "limit", resource: "contacts", plan: "escala", limit: 1, used: 1, suggested: "enterprise" };
+  for (const call of [() => send(phone()), () => client.createContact({ phone: phone() })]) {
+    const error = await errorOf(meeting, call());
+    expect(error).toMatchObject({ kind: "plan", status: 402, outcome: "not-done", failure: { cause } });
+    expect(error.text).toMatch(/contactos/);
+  }
+  // The limit is for new contacts, and a plan error stops no other call.
+  await resultOf(meeting, send(known));
+  await resultOf(meeting, client.createContact({ phone: known, name: "Julia" }));
+
+  await sandbox.control("PATCH", "/accounts/main", { plan: "growth" });
+  const failure = { kind: "plan", cause: { type: "upgrade", resource: "api", suggested: "escala" } };
+  expect(await errorOf(meeting, client.me())).toMatchObject({ kind: "plan", failure });
+});

@@ -1,0 +1,186 @@
+import { expect, onTestFinished } from "vitest";
+import { Secret } from "../../../../src/event/secret.ts";
+import type { Happening, Sandbox, SandboxOptions } from "../../../../src/sandbox/start-sandbox.ts";
+import { startSandbox } from "../../../../src/sandbox/start-sandbox.ts";
+import type { Admission, CallOutcome, CallRequest } from "../../../../src/service-api/admission.ts";
+import type { CallReport } from "../../../../src/service-api/call.ts";
+import { createServiceClient, type ServiceClient, type ServiceClientSettings } from "../../../../src/service-api/client.ts";
+import { createLimiter, type Limiter, type LimiterOptions } from "../../../../src/service-api/limits/limiter.ts";
+import { ServiceError } from "../../../../src/service-api/service-error.ts";
+import { createManualClock, type ManualClock, settled } from "../../../harness/manual-clock.ts";
+
+/** One user of the account: a client under a limiter of its own. */
+export interface Party {
+  readonly client: ServiceClient;
+  readonly limiter: Limiter;
+  readonly reports: CallReport[];
+  /** Every call that was let go: when, and what came of it (null: not yet). Times are unix ms of the clock. */
+  readonly calls: { readonly request: CallRequest; readonly at: number; endedAt: number; outcome: CallOutcome | null }[];
+  /** Calls let go and not settled. */
+  underWay(): number;
+}
+
+export interface PartySettings extends Partial<Omit<ServiceClientSettings, "apiKey" | "admission" | "clock">> {
+  readonly key?: string;
+  readonly limits?: Partial<LimiterOptions>;
+}
+
+export type Refused = Extract<Happening, { what: "refused" }> & { readonly at: number };
+
+/** Client and sandbox on one clock that stands still until told: minutes pass in milliseconds, calls are real HTTP. */
+export interface Meeting {
+  readonly clock: ManualClock;
+  readonly sandbox: Sandbox;
+  /** Every call that the sandbox answered with an error, and when. */
+  readonly refused: Refused[];
+  join(settings?: PartySettings): Party;
+  /** Lets so much time pass, and every call come to its end before each step of it. */
+  pass(ms: number): Promise<void>;
+  /** Lets time pass until the promise has come to its end, at most `withinMs` of it; gives how much passed. */
+  finish(promise: Promise<unknown>, withinMs?: number): Promise<number>;
+  /** What the sandbox has counted. */
+  usage(): Promise<SeenUsage>;
+  /** A phone that nobody has written to yet, ending in the four digits given. */
+  phone(ending?: string): string;
+  /** Calls that are held somewhere until time passes: they are not waited for. */
+  held: () => number;
+}
+
+export interface SeenUsage {
+  readonly apiCalls: { readonly used: number; readonly limit: number | null };
+  readonly perMinute: Readonly<Record<"requests" | "messages", { readonly last: number; readonly peak: number }>> & {
+    readonly refused: number;
+  };
+}
+
+/** Small against every deadline and wait there is, so that what is on its way is never overtaken by much. */
+const stepMs = 100;
+/** Of the machine's time: a call that has not come to its end by then hangs. */
+const longestCallMs = 10_000;
+
+export async function meet(options: SandboxOptions = {}): Promise<Meeting> {
+  const clock = createManualClock(Date.UTC(2026, 10, 10, 12));
+  const refused: Refused[] = [];
+  const failed: unknown[] = [];
+  const sandbox = await startSandbox({
+    plan: "enterprise",
+    seed: "meeting",
+    ...options,
+    clock,
+    onHappening(happening) {
+      if (happening.what === "refused") refused.push({ ...happening, at: clock.now() });
+      if (happening.what === "failed") failed.push(happening.error);
+    },
+  });
+  const parties: Party[] = [];
+  let phones = 0;
+  onTestFinished(async () => {
+    const closing = Promise.all(parties.map(({ client }) => client.close(0)));
+    await clock.advance(0);
+    await closing;
+    await sandbox.close();
+    expect(failed).toEqual([]);
+  });
+
+  const meeting: Meeting = {
+    clock,
+    sandbox,
+    refused,
+    held: () => 0,
+    join({ key = sandbox.key, limits, ...settings } = {}) {
+      const plan = sandbox.plan() === "escala" ? "escala" : "enterprise";
+      const limiter = createLimiter({ plan, share: 1, clock, ...limits } as LimiterOptions);
+      const reports: CallReport[] = [];
+      const calls: Party["calls"] = [];
+      let underWay = 0;
+      const admission: Admission = {
+        async enter(request) {
+          const permit = await limiter.enter(request);
+          const call: Party["calls"][number] = { request, at: clock.now(), endedAt: Number.NaN, outcome: null };
+          calls.push(call);
+          underWay += 1;
+          return {
+            settle(outcome) {
+              if (call.outcome !== null) throw new Error("a permit was settled twice");
+              call.outcome = outcome;
+              call.endedAt = clock.now();
+              underWay -= 1;
+              permit.settle(outcome);
+            },
+          };
+        },
+      };
+      const client = createServiceClient({
+        baseUrl: sandbox.url,
+        random: () => 0.5,
+        onCall: (report) => reports.push(report),
+        ...settings,
+        apiKey: new Secret(key),
+        admission,
+        clock,
+      });
+      const party = { client, limiter, reports, calls, underWay: () => underWay };
+      parties.push(party);
+      return party;
+    },
+    async pass(ms) {
+      for (let left = ms; left > 0; left -= stepMs) {
+        await quiet();
+        await clock.advance(Math.min(stepMs, left));
+      }
+      await quiet();
+    },
+    async finish(promise, withinMs = 15 * 60_000) {
+      const from = clock.now();
+      let isOver = false;
+      const over = () => {
+        isOver = true;
+      };
+      promise.then(over, over);
+      for (await quiet(); !isOver; await quiet()) {
+        if (clock.now() - from >= withinMs) throw new Error(`not over after ${withinMs} ms of the clock`);
+        await clock.advance(stepMs);
+      }
+      return clock.now() - from;
+    },
+    async usage() {
+      return (await sandbox.control("GET", "/usage")).body as SeenUsage;
+    },
+    phone(ending = "1234") {
+      phones += 1;
+      return `+54911${String(phones).padStart(4, "0")}${ending}`;
+    },
+  };
+
+  /** Until every call that was let go has its answer, or is held. */
+  async function quiet(): Promise<void> {
+    const deadline = performance.now() + longestCallMs;
+    await settled();
+    while (parties.reduce((sum, { underWay }) => sum + underWay(), 0) > meeting.held()) {
+      if (performance.now() > deadline) throw new Error("a call hangs");
+      await settled();
+    }
+  }
+  return meeting;
+}
+
+/** The value of a call, letting time pass until it is there. */
+export async function resultOf<T>(meeting: Meeting, call: Promise<T>, withinMs?: number): Promise<T> {
+  await meeting.finish(call, withinMs);
+  return call;
+}
+
+/** The error of a call that must fail, letting time pass until it has. */
+export async function errorOf(meeting: Meeting, call: Promise<unknown>, withinMs?: number): Promise<ServiceError> {
+  await meeting.finish(call, withinMs);
+  const error = await call.then(
+    (value) => new Error(`succeeded: ${JSON.stringify(value)}`),
+    (reason: unknown) => reason,
+  );
+  if (error instanceof ServiceError) return error;
+  throw error;
+}
+
+export const minute = 60_000;
+export const hour = 60 * minute;
+export const day = 24 * hour;
