@@ -12,14 +12,14 @@ interface Options {
   readonly json?: boolean;
 }
 
-/** Adds `demo`: relay, sender of signed events and downstream in one go, with a summary in which the sums must match. */
+/** Adds `demo`: messaging service, client, relay and downstream in one go, with a summary in which the sums must match. */
 export function addDemoCommand(program: Command, io: Io): void {
   program
     .command("demo")
-    .description("show the relay at work on made-up events, with a downstream that fails and recovers (some 12 seconds)")
-    .option("--seed <text>", "another seed makes other messages", "demo")
-    .option("--messages <count>", "messages whose lives are played", count, 900)
-    .option("--rate <posts>", "posts per second", count, 600)
+    .description("show the relay at work beside the sandbox: sends, their statuses back, a downstream that fails (some 12 seconds)")
+    .option("--seed <text>", "another seed makes other people and other faults", "demo")
+    .option("--messages <count>", "messages sent through the client", count, 600)
+    .option("--rate <sends>", "sends per second", count, 150)
     .option("--keep", "keep the folder with settings, database and log")
     .option("--json", "print the counts and checks as JSON, and no progress")
     .addHelpText(

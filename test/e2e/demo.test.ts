@@ -41,19 +41,21 @@ test("the demo ends by itself within 30 s, its sums match, and it leaves nothing
   expect(printed.out).toContain("Every sum matches");
   expect(printed.out).toContain("What to try next");
   expect(printed.out).not.toContain("\x1b");
+  // Nobody in clear.
+  expect(printed.out).not.toMatch(/wamid\.|\+\d{8}/);
   expect(code).toBe(0);
   expect(Date.now() - began).toBeLessThan(30_000);
   expect(readdirSync(temporary)).toEqual([]);
 }, 40_000);
 
-test("Ctrl-C ends the demo, its relay and its folder", async () => {
+test("Ctrl-C ends the demo, its relay, its service and its folder", async () => {
   const { child, printed, exited } = startDemo();
   while (!/sent=[1-9]/.test(printed.out)) await Promise.race([once(child.stdout, "data"), exited]);
-  const url = /relay (http:\S+),/.exec(printed.out)?.[1] as string;
-  expect(await isListening(url)).toBe(true);
+  const urls = ["service", "relay", "downstream"].map((name) => new RegExp(`${name} (http:\\S+),`).exec(printed.out)?.[1] as string);
+  for (const url of urls) expect(await isListening(url)).toBe(true);
   child.kill("SIGINT");
   const [code] = await exited;
   expect([code, printed.err]).toEqual([130, ""]);
-  expect(await isListening(url)).toBe(false);
+  for (const url of urls) expect(await isListening(url)).toBe(false);
   expect(readdirSync(temporary)).toEqual([]);
 }, 30_000);

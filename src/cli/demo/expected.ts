@@ -1,41 +1,62 @@
-import type { Post } from "../../sandbox/traffic/post.ts";
+import type { Sandbox } from "../../sandbox/start-sandbox.ts";
+import type { PostedEvent, PostLog } from "./post-log.ts";
 import { answeredStatuses } from "./relay-settings.ts";
 
-/** What the posts of a run must come to, from the posts alone. */
-export interface Expected {
-  /** Distinct event ids. */
-  readonly events: number;
-  readonly quarantined: number;
-  readonly unauthorized: number;
-  /** Events on the route of delivered and read messages. */
-  readonly answered: number;
-  /** Failures told once per tracked message, as a range. */
-  readonly failures: { readonly least: number; readonly most: number };
+type RecordOf<Name extends "messages" | "runs" | "events"> = ReturnType<Sandbox[Name]>[number];
+
+/** What the service remembers at the end. */
+export interface ServiceRecords {
+  readonly messages: readonly Pick<RecordOf<"messages">, "wamid" | "origin" | "status">[];
+  readonly runs: readonly Pick<RecordOf<"runs">, "status">[];
+  readonly events: readonly (Pick<RecordOf<"events">, "id" | "wamid"> & {
+    readonly deliveries: readonly Pick<RecordOf<"events">["deliveries"][number], "status">[];
+  })[];
 }
 
-/** Counts what `posts` must come to, whatever the order in which they arrive. */
-export function expectedOf(posts: readonly Post[]): Expected {
-  const statuses = new Map<string, { wamid: string | null; ours: boolean; status: unknown }>();
-  let quarantined = 0;
-  let unauthorized = 0;
-  for (const { expected, subject, body } of posts) {
-    if (expected.of === "post") {
-      if (expected.answer === "quarantined") quarantined += 1;
-      else unauthorized += 1;
-    } else if (!statuses.has(expected.id)) {
-      const { data } = JSON.parse(body.toString("utf8")) as { data: { status?: unknown } };
-      statuses.set(expected.id, { wamid: subject.wamid, ours: subject.ours, status: data.status });
-    }
+/** What a run must come to, by the service's records and its posts. */
+export interface Expected {
+  /** Events emitted for the relay, but for those that a fault or the quota dropped. */
+  readonly events: number;
+  /** Events on the route of delivered and read messages. */
+  readonly answered: number;
+  /** Failures told once per tracked message, as a range: how copies under way together overtook one another is not known. */
+  readonly failures: { readonly least: number; readonly most: number };
+  /** The true status of each tracked message. */
+  readonly statuses: ReadonlyMap<string, string>;
+  /** Tracked messages of which an event came truncated or was dropped: what events tell of them is not all. */
+  readonly untold: ReadonlySet<string>;
+}
+
+/** `isTracked`: whether the relay was told of the message. */
+export function expectedOf(service: ServiceRecords, log: Pick<PostLog, "events">, isTracked: (wamid: string) => boolean): Expected {
+  const untold = new Set<string>();
+  let events = 0;
+  for (const { id, wamid, deliveries } of service.events) {
+    const posted = deliveries.filter(({ status }) => status !== "dropped").length;
+    events += posted;
+    const isWhole = posted === deliveries.length && log.events.get(id)?.isTruncated !== true;
+    if (!isWhole && wamid !== null && isTracked(wamid)) untold.add(wamid);
   }
-  const failed = new Set<string>();
-  const delivered = new Set<string>();
-  let answered = 0;
-  for (const { wamid, ours, status } of statuses.values()) {
-    if ((answeredStatuses as readonly unknown[]).includes(status)) answered += 1;
-    if (wamid === null || !ours) continue;
-    if (status === "failed") failed.add(wamid);
-    if (status === "delivered") delivered.add(wamid);
+  return {
+    events,
+    answered: [...log.events.values()].filter(({ status }) => isAnswered(status)).length,
+    failures: failuresOf([...log.events.values()].filter(({ wamid }) => wamid !== null && isTracked(wamid))),
+    statuses: new Map(service.messages.filter(({ wamid }) => isTracked(wamid)).map(({ wamid, status }) => [wamid, status])),
+    untold,
+  };
+}
+
+const isAnswered = (status: string | null) => (answeredStatuses as readonly (string | null)[]).includes(status);
+
+/** A failure that arrives after its message was delivered or read moves nothing and is not told. */
+function failuresOf(events: readonly PostedEvent[]): Expected["failures"] {
+  let least = 0;
+  let most = 0;
+  for (const ofMessage of Map.groupBy(events, ({ wamid }) => wamid).values()) {
+    const failed = ofMessage.filter(({ status }) => status === "failed");
+    const answered = ofMessage.filter(({ status }) => isAnswered(status));
+    if (failed.some((failure) => answered.every((other) => failure.before < other.after))) least += 1;
+    if (failed.some((failure) => !answered.some((other) => other.before < failure.after))) most += 1;
   }
-  const least = [...failed].filter((wamid) => !delivered.has(wamid)).length;
-  return { events: statuses.size, quarantined, unauthorized, answered, failures: { least, most: failed.size } };
+  return { least, most };
 }

@@ -3,6 +3,7 @@ import type { Io } from "../io.ts";
 /** The numbers on show. */
 export interface DemoCounts {
   readonly sent: number;
+  readonly posted: number;
   readonly accepted: number;
   readonly duplicate: number;
   readonly quarantined: number;
@@ -27,7 +28,8 @@ export function createProgress(io: Io): Progress {
 }
 
 const rows: readonly (readonly [keyof DemoCounts, string])[] = [
-  ["sent", "posts the service has made"],
+  ["sent", "messages the service took from the client"],
+  ["posted", "posts of events by the service"],
   ["accepted", "events stored, each once"],
   ["duplicate", "known event ids"],
   ["quarantined", "rightly signed, but no envelope"],

@@ -14,6 +14,11 @@ const statsSchema = z.looseObject({
 });
 export type RelayStats = z.infer<typeof statsSchema>;
 
+/** Events stored as such: all but what is quarantined. */
+export function acceptedBy({ forwarded, filtered, ignored, parked }: RelayStats["dispositions"]): number {
+  return forwarded + filtered + ignored + parked;
+}
+
 export interface TrackedMessage {
   readonly account: string;
   readonly wamid: string;

@@ -10,6 +10,7 @@ export interface DemoPlaces {
 export const everythingPath = "/everything";
 export const answeredPath = "/answered";
 export const failuresPath = "/failures";
+export const statusesPath = "/statuses";
 /** The statuses that the route to `answeredPath` takes. */
 export const answeredStatuses = ["delivered", "read"] as const;
 
@@ -34,7 +35,7 @@ control: { tokens: [{ name: demo, token: "\${${secretNames.token}}", scopes: [re
 accounts: { main: {} }
 sources:
   main: { account: main, kind: events, signature: { service: acme, secrets: ["\${${secretNames.webhook}}"] } }
-tracking: { unknown: park, parkFor: 10s }
+tracking: { unknown: park, parkFor: 4s }
 routes:
   - name: everything
     match: { events: ["*"] }${destination(everythingPath)}
@@ -44,5 +45,9 @@ routes:
     match: { events: [message.status], statuses: [failed], tracked: true }
     emit: transitions
     payload: enriched${destination(failuresPath)}
+  - name: statuses
+    match: { events: [message.status], tracked: true }
+    emit: transitions
+    payload: enriched${destination(statusesPath)}
 `;
 }

@@ -1,25 +1,30 @@
 import { randomBytes } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Clock } from "../../event/clock.ts";
+import { setTimeout as sleep } from "node:timers/promises";
 import { startDownstream } from "../../sandbox/downstream/downstream.ts";
-import { unexpectedOfPost } from "../../sandbox/traffic/expected-answers.ts";
-import { scenario } from "../../sandbox/traffic/scenario.ts";
-import { createSender } from "../../sandbox/traffic/sender.ts";
+import type { Sandbox } from "../../sandbox/start-sandbox.ts";
+import type { ServiceClient } from "../../service-api/client.ts";
+import type { Receipt } from "../../service-api/schemas.ts";
 import { type Check, checkSums } from "./checks.ts";
-import { createLateRegistration, messagesOf } from "./messages.ts";
+import { expectedOf, type ServiceRecords } from "./expected.ts";
+import { isRejected, type People, peopleOf } from "./people.ts";
+import { createPostLog } from "./post-log.ts";
 import type { DemoCounts, Progress } from "./progress.ts";
+import { createRegistration } from "./registration.ts";
 import { createRelayApi } from "./relay-api.ts";
 import { freePort, startRelay } from "./relay-process.ts";
 import { answeredPath, demoSettings, secretNames } from "./relay-settings.ts";
+import { createClient, sendAll } from "./sends.ts";
+import { isOver, setScene, startCampaign, startService } from "./service.ts";
 import { scheduleTroubles } from "./troubles.ts";
 import { startWatch } from "./watch.ts";
 
 export interface DemoOptions {
   readonly seed: string;
-  /** Our messages; each makes between one and three events, and the rest of the mix comes on top. */
+  /** Messages sent through the client; a campaign and automation runs come on top. */
   readonly messages: number;
-  /** Posts per second. */
+  /** Sends per second. */
   readonly rate: number;
   /** An empty folder for the settings, the database and the relay's log. */
   readonly folder: string;
@@ -35,15 +40,16 @@ export interface DemoResult {
   readonly checks: readonly Check[];
 }
 
-const mix = { outOfOrder: 0.15, duplicated: 0.12, altered: 0.02, automation: 0.06, truncated: 0.01, malformed: 0.02, wronglySigned: 0.01 };
-/** How long the last deliveries may take after the last post, in milliseconds: the demo must end within 30 s. */
+/** How long lives may go on after the last send, and the last deliveries after that, in milliseconds. */
+const liveWithinMs = 20_000;
 const settleWithinMs = 15_000;
 
 /**
- * Relay, sender and downstream in one go. Everything it started has ended when it returns or throws.
- * Throws CommandFailed when the relay does not start or ends by itself.
+ * Service, client, relay and downstream in one go: sends through the client, and their statuses back through the relay.
+ * Everything it started has ended when it returns or throws. Throws CommandFailed when the relay does not start or ends
+ * by itself.
  */
-export async function runDemo({ seed, messages, rate, folder, env, signal: asked, progress }: DemoOptions): Promise<DemoResult> {
+export async function runDemo({ seed, messages, rate, folder, env, signal: told, progress }: DemoOptions): Promise<DemoResult> {
   await using parts = new AsyncDisposableStack();
   const secrets = { webhook: randomText(), token: randomText(), answered: `whsec_${randomBytes(24).toString("base64")}` };
   const downstream = parts.adopt(await startDownstream({ secrets: { [answeredPath]: secrets.answered } }), (one) => one.close());
@@ -58,50 +64,74 @@ export async function runDemo({ seed, messages, rate, folder, env, signal: asked
     [secretNames.answered]: secrets.answered,
   };
   const relay = parts.adopt(
-    await startRelay({ settingsPath, logPath: join(folder, "relay.log"), url, env: { ...env, ...secretEnv }, signal: asked }),
+    await startRelay({ settingsPath, logPath: join(folder, "relay.log"), url, env: { ...env, ...secretEnv }, signal: told }),
     (one) => one.stop(),
   );
-  progress.say(`relay ${url}, downstream ${downstream.url}, settings and data in ${folder}`);
-  const signal = AbortSignal.any([asked, relay.ended]);
+  const signal = AbortSignal.any([told, relay.ended]);
   const api = createRelayApi(url, secrets.token);
 
-  const posts = [...scenario({ seed, start: Date.now(), messages, mix })];
-  const { early, late } = messagesOf(posts);
-  await api.track(early, signal);
-  const registration = createLateRegistration(late, (some) => api.track(some, signal));
-  const sender = parts.adopt(
-    createSender({ url: `${url}/webhooks/main`, signature: { service: "acme" }, secret: secrets.webhook, clock, concurrency: 32, rate }),
-    (one) => one.close(),
+  const people = peopleOf(seed, { recipients: messages, strangers: Math.ceil(messages / 2), guests: Math.ceil(messages / 20) });
+  const log = createPostLog();
+  const registration = createRegistration((some) => api.track(some, signal));
+  const onPost: Parameters<typeof startService>[0]["onPost"] = (post) => {
+    const wamid = log.note(post);
+    if (wamid !== null) registration.posted(wamid);
+  };
+  const sandbox = parts.adopt(await startService({ seed, webhookUrl: `${url}/webhooks/main`, secret: secrets.webhook, onPost }), (one) =>
+    one.close(),
   );
+  await setScene(sandbox, people);
+  const client = parts.adopt(createClient(sandbox, rate), (one) => one.close());
+  progress.say(`service ${sandbox.url}, relay ${url}, downstream ${downstream.url}, settings and data in ${folder}`);
 
-  const counted = { sent: 0, accepted: 0, duplicate: 0, quarantined: 0, unauthorized: 0 };
-  const unexpected: string[] = [];
   const began = Date.now();
-  const watch = parts.adopt(startWatch({ api, downstream, progress, began, counted, signal }), (one) => one.stop());
+  const sent = () => registration.messages.size;
+  const watch = parts.adopt(startWatch({ api, downstream, progress, began, sent, log, signal }), (one) => one.stop());
   parts.defer(scheduleTroubles(downstream, watch.setDownstream));
-  const summary = await sender.run(posts, {
-    signal,
-    onResult(post, result) {
-      counted.sent += 1;
-      if (result.kind === "answered" && result.answer !== null) counted[result.answer] += 1;
-      const fault = unexpectedOfPost(post, result);
-      if (fault !== null) unexpected.push(fault);
-      registration.seen(post);
-    },
-  });
-  signal.throwIfAborted();
+  await startCampaign(sandbox, people.strangers);
+  const onReceipt = ({ wamid }: Receipt) => registration.accepted(wamid);
+  const { receipts, runIds } = await sendAll({ client, sandbox, people, rate, signal, onReceipt });
+  await lived(sandbox, people, signal);
   await registration.finish();
+
+  const service: ServiceRecords = { messages: sandbox.messages(), runs: sandbox.runs(), events: sandbox.events() };
+  const tracked = new Set(registration.messages.keys());
+  const { untold } = expectedOf(service, log, (wamid) => tracked.has(wamid));
+  const asked = await askAbout(
+    receipts.filter(({ wamid }) => untold.has(wamid)),
+    client,
+    signal,
+  );
   const stats = await watch.settled(settleWithinMs);
-  const checks = checkSums({ posts, summary, acknowledged: sender.acknowledged, unexpected, stats, downstream });
+  const planned = people.recipients.filter(({ phone }) => !isRejected(phone)).length;
+  const checks = checkSums({
+    client: { planned, messages: receipts.length, runs: runIds.length },
+    service,
+    log,
+    tracked,
+    asked,
+    stats,
+    downstream,
+  });
   return { tookMs: Date.now() - began, counts: watch.counts(stats), checks };
 }
 
-const clock: Clock = {
-  now: () => Date.now(),
-  after(ms, run) {
-    const timer = setTimeout(run, ms);
-    return () => clearTimeout(timer);
-  },
-};
+/** Waits until nothing more happens at the service; when it goes on for too long, the sums will tell. */
+async function lived(sandbox: Sandbox, people: People, signal: AbortSignal): Promise<void> {
+  const isIdle = () =>
+    sandbox.idle(200).then(
+      () => true,
+      () => false,
+    );
+  for (const end = Date.now() + liveWithinMs; Date.now() < end; await sleep(200, undefined, { signal })) {
+    if (isOver(sandbox, people) && (await isIdle())) return;
+  }
+}
+
+/** What a truncated event does not tell, "the receiver then reads … through the API" (messaging-service-api.md, "Events", 3). */
+async function askAbout(receipts: readonly Receipt[], client: ServiceClient, signal: AbortSignal): Promise<Map<string, string>> {
+  const answers = await Promise.all(receipts.map(({ id }) => client.getMessage(id, { signal })));
+  return new Map(answers.map(({ wamid, status }) => [wamid, status]));
+}
 
 const randomText = () => randomBytes(24).toString("base64url");

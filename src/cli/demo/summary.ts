@@ -11,7 +11,7 @@ export function summaryLines({ tookMs, checks }: DemoResult): string[] {
     ...checks.map((check) => `  ${check.ok ? "ok      " : "MISMATCH"}  ${check.what.padEnd(width)}  ${seenText(check)}`),
     "",
     bad === 0
-      ? `Every sum matches: each event stored once, delivered, in order, byte for byte (${(tookMs / 1000).toFixed(1)} s).`
+      ? `Every sum matches: each event stored once, delivered, in order, byte for byte, each status true (${(tookMs / 1000).toFixed(1)} s).`
       : `${bad} of ${checks.length} sums do not match.`,
   ];
 }
@@ -27,7 +27,8 @@ export const whatNext: readonly string[] = [
   "",
   "What to try next:",
   "  npm run -s relay -- demo --keep            keep the demo's settings, database and log for a look",
-  "  npm run -s relay -- demo --seed another    the same again with other messages and other disorder",
+  "  npm run -s relay -- demo --seed another    the same again with other people and other disorder",
+  "  npm run -s relay -- sandbox                the messaging service alone, to build your own sender against",
   "  npm run -s relay -- --help                 all commands",
   "  README.md                                  from here to a deployed endpoint",
 ];

@@ -1,6 +1,6 @@
 import type { Downstream, Failure } from "../../sandbox/downstream/downstream.ts";
 
-/** A change in how the downstream fares, `at` milliseconds after the first post; no `failure`: it recovers. */
+/** A change in how the downstream fares, `at` milliseconds after the first send; no `failure`: it recovers. */
 interface Trouble {
   readonly at: number;
   readonly name: string;

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Downstream } from "../../sandbox/downstream/downstream.ts";
-import type { Answer } from "../../sandbox/traffic/post.ts";
+import type { PostLog } from "./post-log.ts";
 import type { DemoCounts, Progress } from "./progress.ts";
-import type { RelayApi, RelayStats } from "./relay-api.ts";
+import { acceptedBy, type RelayApi, type RelayStats } from "./relay-api.ts";
 
 const everyMs = 200;
 
@@ -14,27 +14,29 @@ export interface Watch {
   stop(): Promise<void>;
 }
 
-/** Asks the relay for its stats a few times a second and shows them beside what the sender counted. */
+/** Asks the relay for its stats a few times a second and shows them beside what client and service counted. */
 export function startWatch(options: {
   readonly api: RelayApi;
   readonly downstream: Downstream;
   readonly progress: Progress;
-  /** Unix milliseconds of the first post. */
+  /** Unix milliseconds of the first send. */
   readonly began: number;
-  /** The sender's counts so far. */
-  readonly counted: Readonly<Record<Answer | "sent", number>>;
+  /** Messages that the service took so far. */
+  readonly sent: () => number;
+  readonly log: Pick<PostLog, "counts">;
   readonly signal: AbortSignal;
 }): Watch {
-  const { api, downstream, progress, began, counted } = options;
+  const { api, downstream, progress, began, sent, log } = options;
   const stopped = new AbortController();
   const signal = AbortSignal.any([options.signal, stopped.signal]);
   let state = "is well";
-  const counts = ({ deliveries }: RelayStats): DemoCounts => ({
-    sent: counted.sent,
-    accepted: counted.accepted,
-    duplicate: counted.duplicate,
-    quarantined: counted.quarantined,
-    refused: counted.unauthorized,
+  const counts = ({ dispositions, duplicates, deliveries }: RelayStats): DemoCounts => ({
+    sent: sent(),
+    posted: log.counts.posts,
+    accepted: acceptedBy(dispositions),
+    duplicate: duplicates,
+    quarantined: dispositions.quarantined,
+    refused: log.counts.refused,
     delivered: deliveries.delivered,
     retried: downstream.counts().failed,
     waiting: deliveries.waiting + deliveries.held,

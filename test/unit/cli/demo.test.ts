@@ -1,113 +1,56 @@
 import { expect, test } from "vitest";
 import { parse } from "yaml";
-import { checkSums, type DemoOutcome } from "../../../src/cli/demo/checks.ts";
-import { expectedOf } from "../../../src/cli/demo/expected.ts";
-import { createLateRegistration, messagesOf } from "../../../src/cli/demo/messages.ts";
+import { isRejected, peopleOf } from "../../../src/cli/demo/people.ts";
+import { createPostLog } from "../../../src/cli/demo/post-log.ts";
 import { createProgress, type DemoCounts } from "../../../src/cli/demo/progress.ts";
+import { createRegistration } from "../../../src/cli/demo/registration.ts";
 import type { TrackedMessage } from "../../../src/cli/demo/relay-api.ts";
-import { answeredPath, demoSettings, everythingPath, failuresPath, secretNames } from "../../../src/cli/demo/relay-settings.ts";
-import { summaryLines } from "../../../src/cli/demo/summary.ts";
+import { demoSettings, secretNames } from "../../../src/cli/demo/relay-settings.ts";
 import { troubles } from "../../../src/cli/demo/troubles.ts";
 import type { Io } from "../../../src/cli/io.ts";
 import { settingsSchema } from "../../../src/config/schema.ts";
-import { type Arrival, createArrivalLog } from "../../../src/sandbox/downstream/arrivals.ts";
-import { createAcknowledgements } from "../../../src/sandbox/traffic/acknowledgements.ts";
-import type { Post } from "../../../src/sandbox/traffic/post.ts";
-import { createSenderCounts, type PostResult } from "../../../src/sandbox/traffic/post-result.ts";
-import { scenario } from "../../../src/sandbox/traffic/scenario.ts";
+import type { ObservedPost } from "../../../src/sandbox/start-sandbox.ts";
+import { bodyOf } from "./demo-outcome.ts";
 
-const posts: readonly Post[] = [
-  ...scenario({ seed: 3, start: Date.UTC(2026, 10, 1), messages: 60, mix: { malformed: 0.1, wronglySigned: 0.1, duplicated: 0.2 } }),
-];
-
-/** What a relay that does everything right would have led to, with changes. */
-function outcome(change: { skipArrival?: number; body?: Buffer; swap?: boolean; stats?: Partial<DemoOutcome["stats"]> } = {}): DemoOutcome {
-  const counts = createSenderCounts();
-  const acknowledged = createAcknowledgements();
-  const log = createArrivalLog({ keepArrivals: true });
-  const known = new Set<string>();
-  const failed = new Set<string>();
-  let ticks = 0;
-  const arrivals: Omit<Arrival, "number">[] = [];
-  for (const post of posts) {
-    const isNew = post.expected.of === "event" && !known.has(post.expected.id);
-    const answer = post.expected.of === "post" ? post.expected.answer : isNew ? "accepted" : "duplicate";
-    const result: PostResult = { kind: "answered", status: 200, answer, tries: 1, tookMs: 1 };
-    counts.note(post, result);
-    acknowledged.note(post, result, ticks++, ticks++);
-    if (post.expected.of === "post") continue;
-    known.add(post.expected.id);
-    if (!isNew) continue;
-    const { status } = JSON.parse(post.body.toString()).data;
-    const arrive = (path: string, body = post.body) => {
-      const { id, wamid } = post.subject;
-      arrivals.push({ path, deliveryId: id + path, attempt: 1, eventId: id, wamid, answered: 200, signature: "unchecked", body });
-    };
-    arrive(everythingPath);
-    if (status === "delivered" || status === "read") arrive(answeredPath);
-    if (status === "failed" && post.subject.wamid !== null && !failed.has(post.subject.wamid)) {
-      failed.add(post.subject.wamid);
-      arrive(failuresPath, Buffer.from("enriched"));
-    }
-  }
-  const delivered = arrivals.length;
-  if (change.skipArrival !== undefined) arrivals.splice(change.skipArrival, 1);
-  if (change.body !== undefined) arrivals[0] = { ...(arrivals[0] as Arrival), body: change.body };
-  if (change.swap === true) arrivals.reverse();
-  for (const [index, arrival] of arrivals.entries()) log.note({ ...arrival, number: index + 1 });
-  const summary = counts.summary(1);
-  return {
-    posts,
-    summary,
-    acknowledged: acknowledged.byEvent,
-    unexpected: [],
-    stats: {
-      dispositions: { forwarded: known.size, filtered: 0, ignored: 0, parked: 0, quarantined: summary.quarantined },
-      duplicates: summary.duplicate,
-      deliveries: { waiting: 0, held: 0, dead: 0, delivered },
-      ...change.stats,
-    },
-    downstream: { arrivals: log.all, counts: log.counts },
-  };
-}
-const mismatches = (of: DemoOutcome) =>
-  checkSums(of)
-    .filter(({ ok }) => !ok)
-    .map(({ what }) => what);
-
-test("the sums of a run in which all went well match", () => {
-  expect(mismatches(outcome())).toEqual([]);
+test("the same seed makes the same people, each once, and numbers of each meaning are among them", () => {
+  const counts = { recipients: 600, strangers: 300, guests: 30 };
+  const people = peopleOf("a", counts);
+  expect(peopleOf("a", counts)).toEqual(people);
+  expect(peopleOf("b", counts)).not.toEqual(people);
+  const phones = [...people.recipients.map(({ phone }) => phone), ...people.strangers, ...people.guests];
+  expect(new Set(phones).size).toBe(930);
+  for (const phone of phones) expect(phone).toMatch(/^\+\d{10,13}$/);
+  const ends = new Set(people.recipients.map(({ phone }) => phone.slice(-4)));
+  for (const end of ["0000", "0001", "0004", "0007", "0010"]) expect(ends).toContain(end);
+  expect(phones.some((phone) => phone.endsWith("0009"))).toBe(false);
+  expect(people.strangers.some((phone) => isRejected(phone))).toBe(false);
+  expect(people.guests.filter((phone) => phone.endsWith("0000"))).toHaveLength(7);
+  expect(new Set(people.recipients.map(({ wroteBefore }) => wroteBefore)).size).toBe(2);
 });
 
-test.each([
-  ["a delivery that never came", outcome({ skipArrival: 0 }), ["events accepted, each once", "deliveries"]],
-  ["a body that was changed", outcome({ body: Buffer.from("{}") }), ["other bytes than were posted"]],
-  ["deliveries in reverse", outcome({ swap: true }), ["out of order within a message"]],
-  ["a duplicate not counted", outcome({ stats: { duplicates: 0 } }), ["duplicates"]],
-  [
-    "a delivery still owed",
-    outcome({ stats: { deliveries: { waiting: 1, held: 0, dead: 0, delivered: 1 } } }),
-    ["deliveries", "still owed, or out of attempts"],
-  ],
-  [
-    "an answer that was wrong",
-    { ...outcome(), unexpected: ["malformed: quarantined expected, got 200"] },
-    ["answers that should have been others"],
-  ],
-])("%s is a mismatch, and the summary says so", (_what, changed, found) => {
-  expect(mismatches(changed)).toEqual(found);
-  const counts = {} as DemoCounts;
-  const text = summaryLines({ tookMs: 1, counts, checks: checkSums(changed) }).join("\n");
-  for (const what of found) expect(text).toContain(`MISMATCH  ${what}`);
-  expect(text).toContain(`${found.length} of `);
-});
-
-test("what the posts must come to is counted from the posts alone", () => {
-  const expected = expectedOf(posts);
-  expect(expected.events).toBe(new Set(posts.flatMap(({ expected: one }) => (one.of === "event" ? [one.id] : []))).size);
-  expect(expected.quarantined).toBe(posts.filter(({ sort }) => sort === "malformed").length);
-  expect(expected.failures.least).toBeLessThanOrEqual(expected.failures.most);
-  expect(expected.failures.most).toBeGreaterThan(0);
+test("of an event, the log keeps its first begin, its first end and how often it was taken", () => {
+  const log = createPostLog();
+  const body = bodyOf("e1", "message.status", { wamid: "wamid.a", status: "sent" });
+  const post: ObservedPost = { url: "http://relay", eventId: "e1", body, sort: "event", answered: 200, began: 4, ended: 9 };
+  expect(log.note({ ...post, answered: 503, began: 1, ended: 3 })).toBeNull();
+  expect(log.events.get("e1")?.before).toBe(Number.POSITIVE_INFINITY);
+  expect(log.note(post)).toBe("wamid.a");
+  expect(log.note({ ...post, began: 5, ended: 6 })).toBe("wamid.a");
+  expect(log.events.get("e1")).toEqual({
+    id: "e1",
+    kind: "message.status",
+    wamid: "wamid.a",
+    status: "sent",
+    isTruncated: false,
+    body,
+    taken: 2,
+    after: 1,
+    before: 6,
+  });
+  expect(log.counts).toMatchObject({ posts: 3, taken: 2, unexpected: 1 });
+  const truncated = bodyOf("e2", "message.status", { truncated: true, id: null, size: 7 });
+  expect(log.note({ ...post, eventId: "e2", body: truncated })).toBeNull();
+  expect(log.events.get("e2")).toMatchObject({ isTruncated: true, wamid: null, status: null });
 });
 
 test("the demo's settings are valid, and its troubles end with recovery", () => {
@@ -115,26 +58,74 @@ test("the demo's settings are valid, and its troubles end with recovery", () => 
   const filled = Object.values(secretNames).reduce((yaml, name) => yaml.replace(`\${${name}}`, "secret-text"), text);
   const settings = settingsSchema.parse(parse(filled));
   expect(settings.storage.path).toBe("/tmp/with: odd # name/relay.db");
-  expect(settings.routes.map(({ name }) => name)).toEqual(["everything", "answered", "failures"]);
+  expect(settings.routes.map(({ name }) => name)).toEqual(["everything", "answered", "failures", "statuses"]);
   expect(settings.routes.find(({ name }) => name === "answered")?.to.secret?.reveal()).toBe("secret-text");
   expect(troubles.at(-1)?.failure).toBeNull();
 });
 
-test("late messages are registered in batches, each once, and all by the end", async () => {
-  const { early, late } = messagesOf(posts);
-  expect(early.length).toBeGreaterThan(late.size);
-  const calls: (readonly TrackedMessage[])[] = [];
-  const registration = createLateRegistration(late, async (some) => void calls.push(some));
-  for (const post of posts) registration.seen(post);
-  await registration.finish();
-  const registered = calls.flat().map(({ wamid }) => wamid);
-  expect([...registered].sort()).toEqual([...late.keys()].sort());
-  const failing = createLateRegistration(late, async () => Promise.reject(new Error("401")));
-  for (const post of posts) failing.seen(post);
+/** Registrations, call by call; a call ends when it is let. */
+function registrations() {
+  const calls: string[][] = [];
+  const ends: (() => void)[] = [];
+  const registration = createRegistration((some: readonly TrackedMessage[]) => {
+    calls.push(some.map(({ reference }) => reference));
+    return new Promise((resolve) => ends.push(resolve));
+  });
+  const endCall = async () => {
+    ends.shift()?.();
+    for (let turn = 0; turn < 5; turn += 1) await null;
+  };
+  return { registration, calls, endCall };
+}
+
+test("messages are registered at once, those that come meanwhile in one call, and every eighth after its first status", async () => {
+  const { registration, calls, endCall } = registrations();
+  for (let number = 1; number <= 9; number += 1) registration.accepted(`wamid.${number}`);
+  expect(calls).toEqual([["order-1"]]);
+  await endCall();
+  expect(calls[1]).toEqual(["order-2", "order-3", "order-4", "order-5", "order-6", "order-7", "order-9"]);
+  await endCall();
+  registration.posted("wamid.3");
+  registration.posted("wamid.of a stranger");
+  expect(calls).toHaveLength(2);
+  registration.posted("wamid.8");
+  registration.posted("wamid.8");
+  expect(calls.slice(2)).toEqual([["order-8"]]);
+  await endCall();
+  for (let number = 10; number <= 15; number += 1) registration.accepted(`wamid.${number}`);
+  // Its first status came before the answer to the send.
+  registration.posted("wamid.16");
+  registration.accepted("wamid.16");
+  await endCall();
+  expect(calls.slice(3).flat()).toContain("order-16");
+});
+
+test("what had no status is registered at the end, which waits for all and tells of a failure", async () => {
+  const { registration, calls, endCall } = registrations();
+  for (let number = 1; number <= 8; number += 1) registration.accepted(`wamid.${number}`);
+  const finished = registration.finish();
+  await endCall();
+  expect(calls.flat()).toHaveLength(8);
+  await endCall();
+  await finished;
+  expect([...registration.messages.keys()]).toHaveLength(8);
+
+  const failing = createRegistration(async () => Promise.reject(new Error("401")));
+  failing.accepted("wamid.1");
   await expect(failing.finish()).rejects.toThrow("401");
 });
 
-const none: DemoCounts = { sent: 0, accepted: 0, duplicate: 0, quarantined: 0, refused: 0, delivered: 0, retried: 0, waiting: 0 };
+const none: DemoCounts = {
+  sent: 0,
+  posted: 0,
+  accepted: 0,
+  duplicate: 0,
+  quarantined: 0,
+  refused: 0,
+  delivered: 0,
+  retried: 0,
+  waiting: 0,
+};
 const recordingIo = (isTerminal: boolean) => {
   const lines: string[] = [];
   const io: Io = { out: (line) => lines.push(line), err: () => undefined, isTerminal, env: {}, readStdin: async () => Buffer.alloc(0) };
@@ -147,7 +138,9 @@ test("in a pipe the progress is one plain line a second", () => {
   for (const seconds of [0.1, 0.4, 0.9, 1.1, 1.3, 2.0]) progress.show(seconds, { ...none, sent: 7 }, "is well");
   progress.show(2.1, none, "is well", true);
   expect(lines).toHaveLength(4);
-  expect(lines[0]).toBe("0.1s sent=7 accepted=0 duplicate=0 quarantined=0 refused=0 delivered=0 retried=0 waiting=0 downstream=is well");
+  expect(lines[0]).toBe(
+    "0.1s sent=7 posted=0 accepted=0 duplicate=0 quarantined=0 refused=0 delivered=0 retried=0 waiting=0 downstream=is well",
+  );
 });
 
 test("on a terminal the table is drawn over itself, and a line said stays", () => {

@@ -1,0 +1,133 @@
+import { describe, expect, test } from "vitest";
+import { checkSums, type DemoOutcome } from "../../../src/cli/demo/checks.ts";
+import type { DemoCounts } from "../../../src/cli/demo/progress.ts";
+import { answeredPath, everythingPath, failuresPath, statusesPath } from "../../../src/cli/demo/relay-settings.ts";
+import { summaryLines } from "../../../src/cli/demo/summary.ts";
+import type { Arrival } from "../../../src/sandbox/downstream/arrivals.ts";
+import { bodyOf, outcomeOf, type Plant } from "./demo-outcome.ts";
+
+type Arrivals = Parameters<NonNullable<Plant["arrivals"]>>[0];
+
+const mismatches = (of: DemoOutcome) =>
+  checkSums(of)
+    .filter(({ ok }) => !ok)
+    .map(({ what }) => what);
+const at = (arrivals: Arrivals, path: string, eventId: string) =>
+  arrivals.findIndex((arrival) => arrival.path === path && arrival.eventId === eventId);
+const change = (path: string, eventId: string, to: Partial<Arrival>) => (arrivals: Arrivals) => {
+  const index = at(arrivals, path, eventId);
+  arrivals[index] = { ...(arrivals[index] as Arrival), ...to };
+};
+const drop = (path: string, eventId: string) => (arrivals: Arrivals) => void arrivals.splice(at(arrivals, path, eventId), 1);
+const again = (path: string, eventId: string) => (arrivals: Arrivals) =>
+  void arrivals.push({ ...(arrivals[at(arrivals, path, eventId)] as Arrival), deliveryId: "made twice" });
+const deliveries = (changes: Partial<DemoOutcome["stats"]["deliveries"]>) => ({ ...outcomeOf().stats.deliveries, ...changes });
+const dispositions = (changes: Partial<DemoOutcome["stats"]["dispositions"]>) => ({ ...outcomeOf().stats.dispositions, ...changes });
+const { forwarded } = outcomeOf().stats.dispositions;
+const { delivered } = outcomeOf().stats.deliveries;
+
+test("the sums of a run in which all went well match", () => {
+  expect(mismatches(outcomeOf())).toEqual([]);
+});
+
+const emitted = "events emitted, each accepted once";
+const status = "last status of each tracked message";
+const planted: readonly (readonly [string, Plant, string[]])[] = [
+  [
+    "an event acknowledged and not stored",
+    {
+      arrivals: drop(everythingPath, "e10"),
+      stats: { dispositions: dispositions({ forwarded: forwarded - 1 }), deliveries: deliveries({ delivered: delivered - 1 }) },
+    },
+    [emitted],
+  ],
+  ["an event stored twice", { stats: { dispositions: dispositions({ forwarded: forwarded + 1 }) } }, [emitted]],
+  ["an event stored and not planned", { arrivals: drop(everythingPath, "e12") }, [emitted, "deliveries"]],
+  [
+    "an event that the service never posted",
+    {
+      posts: (posts) =>
+        void posts.splice(
+          posts.findIndex(({ eventId }) => eventId === "e12"),
+          1,
+        ),
+    },
+    [emitted, "other bytes than were posted"],
+  ],
+  ["a duplicate not counted", { stats: { duplicates: 0 } }, ["duplicates"]],
+  [
+    "a malformed one let through",
+    { stats: { dispositions: dispositions({ quarantined: 0, forwarded: forwarded + 1 }) } },
+    [emitted, "quarantined"],
+  ],
+  ["a delivery still owed", { stats: { deliveries: deliveries({ waiting: 1 }) } }, ["still owed, or out of attempts"]],
+  ["a dead letter", { stats: { deliveries: deliveries({ dead: 1 }) } }, ["still owed, or out of attempts"]],
+  [
+    "a message not registered",
+    { outcome: { tracked: new Set([...outcomeOf().tracked].slice(1)) } },
+    ["messages sent, and registered at the relay"],
+  ],
+  [
+    "the end of a run not told",
+    { arrivals: drop(everythingPath, "e21") },
+    [emitted, "deliveries", "automation runs, and their ends told", "failed runs"],
+  ],
+  [
+    "a delivered message not told",
+    { arrivals: drop(answeredPath, "e09") },
+    ["deliveries", "delivered and read, signed for the downstream"],
+  ],
+  ["a failure not told", { arrivals: drop(failuresPath, "e04") }, ["deliveries", "failures of tracked messages, told once"]],
+  ["a failure told twice", { arrivals: again(failuresPath, "e04") }, ["deliveries", "failures of tracked messages, told once"]],
+  ["a last status not told", { arrivals: drop(statusesPath, "e03") }, ["deliveries", status]],
+  [
+    "another status told",
+    { arrivals: change(statusesPath, "e04", { body: bodyOf("e04", "message.status", { wamid: "wamid.failed", status: "sent" }) }) },
+    [status],
+  ],
+  [
+    "a status that went back",
+    { arrivals: change(statusesPath, "e03", { body: bodyOf("e03", "message.status", { wamid: "wamid.read", status: "sent" }) }) },
+    [status, "statuses that went backwards"],
+  ],
+  ["another status when asked", { outcome: { asked: new Map([["wamid.truncated", "sent"]]) } }, [status]],
+  ["a truncated one not asked about", { outcome: { asked: new Map() } }, [status]],
+  ["a body that was changed", { arrivals: change(everythingPath, "e02", { body: Buffer.from("{}") }) }, ["other bytes than were posted"]],
+  ["a bad signature", { arrivals: change(answeredPath, "e02", { signature: "invalid" }) }, ["bad signatures at the downstream"]],
+  [
+    "one that overtook its message's earlier one",
+    {
+      arrivals(arrivals) {
+        const [early, late] = [at(arrivals, everythingPath, "e01"), at(arrivals, everythingPath, "e02")];
+        [arrivals[early], arrivals[late]] = [arrivals[late] as Arrival, arrivals[early] as Arrival];
+      },
+    },
+    ["out of order within a message"],
+  ],
+];
+
+test.each(planted)("%s is a mismatch, and the summary says so", (_what, plant, found) => {
+  const outcome = outcomeOf(plant);
+  expect(mismatches(outcome)).toEqual(found);
+  const text = summaryLines({ tookMs: 1, counts: {} as DemoCounts, checks: checkSums(outcome) }).join("\n");
+  for (const what of found) expect(text).toContain(`MISMATCH  ${what}`);
+  expect(text).toContain(`${found.length} of `);
+});
+
+describe("answers that are none of those expected", () => {
+  const answer = (sort: string, answered: number | null) => (posts: Parameters<NonNullable<Plant["posts"]>>[0]) => {
+    const index = posts.findLastIndex((post) => post.sort === sort);
+    posts[index] = { ...(posts[index] as (typeof posts)[number]), answered };
+  };
+  test.each([
+    ["an event refused", answer("event", 503), ["posts of events, and answered", "duplicates", "answers that should have been others"]],
+    ["an event unanswered", answer("event", null), ["posts of events, and answered", "duplicates", "answers that should have been others"]],
+    ["a malformed one accepted", answer("malformed", 200), ["posts of events, and answered", "quarantined"]],
+    ["a wrongly signed one accepted", answer("wrongly-signed", 200), ["posts of events, and answered", "refused for their signature"]],
+  ])("%s", (_what, posts, found) => {
+    expect(mismatches(outcomeOf({ posts }))).toEqual(found);
+  });
+  test("429 refuses a wrongly signed one too", () => {
+    expect(mismatches(outcomeOf({ posts: answer("wrongly-signed", 429) }))).toEqual([]);
+  });
+});

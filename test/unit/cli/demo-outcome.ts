@@ -1,0 +1,138 @@
+import type { DemoOutcome } from "../../../src/cli/demo/checks.ts";
+import { createPostLog, type PostLog } from "../../../src/cli/demo/post-log.ts";
+import { answeredPath, everythingPath, failuresPath, statusesPath } from "../../../src/cli/demo/relay-settings.ts";
+import type { Wamid } from "../../../src/event/ids.ts";
+import { type Arrival, createArrivalLog } from "../../../src/sandbox/downstream/arrivals.ts";
+import type { ObservedPost } from "../../../src/sandbox/start-sandbox.ts";
+
+/** What may be done to the faultless run before its sums are checked. */
+export interface Plant {
+  /** Changes the arrivals at the downstream, in their order. */
+  arrivals?(arrivals: Omit<Arrival, "number">[]): void;
+  /** Changes the posts that the service saw. */
+  posts?(posts: ObservedPost[]): void;
+  readonly outcome?: Partial<DemoOutcome>;
+  readonly stats?: Partial<DemoOutcome["stats"]>;
+}
+
+type Life = readonly (readonly [status: string, event: string])[];
+
+/** Tracked, one of them with an event that came truncated; then one that nobody registered. */
+export const lives: Readonly<Record<string, Life>> = {
+  read: [
+    ["sent", "e01"],
+    ["delivered", "e02"],
+    ["read", "e03"],
+  ],
+  failed: [["failed", "e04"]],
+  "failed-first": [
+    ["sent", "e05"],
+    ["failed", "e06"],
+    ["delivered", "e07"],
+  ],
+  // Arrives before `delivered`, which then moves nothing.
+  overtaken: [
+    ["read", "e08"],
+    ["delivered", "e09"],
+  ],
+  pending: [],
+  truncated: [
+    ["sent", "e10"],
+    ["TRUNCATED read", "e11"],
+  ],
+  stranger: [["failed", "e12"]],
+};
+const lasts: Readonly<Record<string, string>> = {
+  read: "read",
+  failed: "failed",
+  "failed-first": "delivered",
+  overtaken: "read",
+  pending: "pending",
+  truncated: "read",
+  stranger: "failed",
+};
+const climb = ["pending", "sent", "failed", "delivered", "read"];
+const wamidOf = (name: string) => `wamid.${name}` as Wamid;
+
+export const bodyOf = (id: string, event: string, data: object) =>
+  Buffer.from(JSON.stringify({ id, event, createdAt: "2026-11-21T00:00:00.000Z", data }));
+
+/** A run in which all went well, as a relay without faults would have led to, and then `plant`. */
+export function outcomeOf(plant: Plant = {}): DemoOutcome {
+  const posts: ObservedPost[] = [];
+  const arrivals: Omit<Arrival, "number">[] = [];
+  const events: { id: string; wamid: string | null; deliveries: { status: "delivered" | "dropped" }[] }[] = [];
+  let number = 0;
+  const post = (eventId: string, body: Buffer, sort: ObservedPost["sort"], answered: number) => {
+    number += 2;
+    posts.push({ url: "http://relay/webhooks/main", eventId, body, sort, answered, began: number - 1, ended: number });
+  };
+  const arrive = (path: string, eventId: string, wamid: string | null, body: Buffer) =>
+    arrivals.push({ path, deliveryId: eventId + path, attempt: 1, eventId, wamid, answered: 200, signature: "unchecked", body });
+  const emit = (id: string, kind: string, data: object, wamid: string | null) => {
+    events.push({ id, wamid, deliveries: [{ status: "delivered" }] });
+    const body = bodyOf(id, kind, data);
+    post(id, body, "event", 200);
+    arrive(everythingPath, id, "truncated" in data ? null : wamid, body);
+    return body;
+  };
+  for (const [name, life] of Object.entries(lives)) {
+    const wamid = wamidOf(name);
+    let now = "pending";
+    for (const [word, id] of life) {
+      const isTruncated = word.startsWith("TRUNCATED");
+      const body = emit(id, "message.status", isTruncated ? { truncated: true, id: null, size: 9 } : { wamid, status: word }, wamid);
+      if (isTruncated) continue;
+      if (word === "delivered" || word === "read") arrive(answeredPath, id, wamid, body);
+      if (name === "stranger" || climb.indexOf(word) <= climb.indexOf(now)) continue;
+      now = word;
+      const enriched = bodyOf(id, "message.status", { wamid, status: word, enriched: true });
+      arrive(statusesPath, id, wamid, enriched);
+      if (word === "failed") arrive(failuresPath, id, wamid, enriched);
+    }
+  }
+  emit("e20", "automation.completed", { runId: "r1" }, null);
+  emit("e21", "automation.failed", { runId: "r2", error: "no" }, null);
+  const [first] = posts as [ObservedPost];
+  post("e01", first.body, "event", 200);
+  post("e01", Buffer.from("{"), "malformed", 202);
+  post("e02", first.body, "wrongly-signed", 401);
+  // Dropped: in the service's records, and never posted.
+  events.push({ id: "e30", wamid: null, deliveries: [{ status: "dropped" }] });
+
+  const stats = statsOf(events.length - 1, arrivals.length);
+  plant.posts?.(posts);
+  plant.arrivals?.(arrivals);
+  const log: PostLog = createPostLog();
+  for (const one of posts) log.note(one);
+  const downstream = createArrivalLog({ keepArrivals: true });
+  for (const [index, arrival] of arrivals.entries()) downstream.note({ ...arrival, number: index + 1 });
+  const names = Object.keys(lives);
+  const ours = names.filter((name) => name !== "stranger");
+  return {
+    client: { planned: ours.length, messages: ours.length, runs: 2 },
+    service: {
+      messages: names.map((name) => ({
+        wamid: wamidOf(name),
+        origin: name === "stranger" ? "campaign" : "api",
+        status: lasts[name] as "read",
+      })),
+      runs: [{ status: "completed" }, { status: "failed" }],
+      events,
+    },
+    log,
+    tracked: new Set(ours.map(wamidOf)),
+    asked: new Map([[wamidOf("truncated"), "read"]]),
+    stats: { ...stats, ...plant.stats },
+    downstream: { arrivals: downstream.all, counts: downstream.counts },
+    ...plant.outcome,
+  };
+}
+
+export function statsOf(accepted: number, delivered: number): DemoOutcome["stats"] {
+  return {
+    dispositions: { forwarded: accepted, filtered: 0, ignored: 0, parked: 0, quarantined: 1 },
+    duplicates: 1,
+    deliveries: { waiting: 0, held: 0, dead: 0, delivered },
+  };
+}
