@@ -37,12 +37,12 @@ export function compileRoute(settings: RoutingSettings, unknown: UnknownPolicy):
   const registered = registrationCriteria(settings.match);
   const rest = restCriteria(settings);
   const every = [...ofEvent, ...tracked, ...codes, ...registered, ...rest];
-  // Reference and metadata come with the registration, so a message that waits for it cannot be judged by them yet.
+  // Reference and metadata come with the registration, so a message or run that waits for it cannot be judged by them yet.
   const beforeRegistration = [...ofEvent, ...codes, ...rest];
   const waits = settings.match.tracked === true && unknown !== "forward";
 
   const judge = (event: RoutedEvent, tracking: Tracking): RouteVerdict => {
-    const isUnknown = waits && !tracking.tracked && tracking.subject === "message";
+    const isUnknown = waits && !tracking.tracked && tracking.subject !== "none";
     for (const criterion of isUnknown ? beforeRegistration : every) {
       const reason = criterion(event, tracking);
       if (reason !== null) return skip(reason);
@@ -77,7 +77,7 @@ function eventCriteria(match: Match): Criterion[] {
 function trackedCriteria(match: Match, unknown: UnknownPolicy): Criterion[] {
   if (match.tracked === undefined) return [];
   if (!match.tracked) return [(_, tracking) => (tracking.tracked ? "tracked" : null)];
-  return [(_, tracking) => (tracking.tracked || (unknown === "forward" && tracking.subject === "message") ? null : "untracked")];
+  return [(_, tracking) => (tracking.tracked || (unknown === "forward" && tracking.subject !== "none") ? null : "untracked")];
 }
 
 function codeCriteria(match: Match): Criterion[] {

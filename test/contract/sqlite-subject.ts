@@ -54,6 +54,10 @@ function contractOf(store: SqliteStore, path: string): ContractStore {
     },
     expireParked: store.expireParked,
     sweep: store.sweep,
+    findSend: store.findSend,
+    beginSend: store.beginSend,
+    settleSend: store.settleSend,
+    forgetSends: store.forgetSends,
     event: (seq) => store.read.events.get(seq),
     delivery(event, route) {
       const found = store.read.deliveries.list({ event, route, limit: 1 })[0];

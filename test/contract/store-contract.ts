@@ -5,6 +5,7 @@ import { orderContract } from "./order-contract.ts";
 import { parkingContract } from "./parking-contract.ts";
 import { queueModelContract } from "./queue-model-contract.ts";
 import { retentionContract } from "./retention-contract.ts";
+import { sendContract } from "./send-contract.ts";
 import { settlingContract } from "./settling-contract.ts";
 import type { OpenSubject } from "./store-port.ts";
 import { trackingContract } from "./tracking-contract.ts";
@@ -19,6 +20,7 @@ export function storeContract(engine: string, open: OpenSubject): void {
     settlingContract(open);
     parkingContract(open);
     retentionContract(open);
+    sendContract(open);
     queueModelContract(open);
   });
 }

@@ -1,7 +1,9 @@
 import type { DeliveryState } from "../../src/event/delivery.ts";
 import type { Disposition } from "../../src/event/plan.ts";
 import type { QuarantinedBody, ReceivedEvent } from "../../src/event/received.ts";
+import type { SendKey } from "../../src/event/send-key.ts";
 import type { Settlement, StoredDelivery } from "../../src/event/stored-delivery.ts";
+import type { Ended, StoredClaim, StoredSend } from "../../src/send/port.ts";
 import type { AcceptOutcome, DueDelivery } from "../../src/store/planned.ts";
 import type { Rules } from "../../src/store/rules.ts";
 
@@ -31,6 +33,12 @@ export interface ContractStore {
   expireParked(now: number, limit: number): Promise<number>;
   /** One small step of retention, looking at `limit` rows at most. */
   sweep(now: number, keep: Keep, limit: number): Promise<{ events: number; deliveries: number; messages: number; done: boolean }>;
+
+  /** As `SendStore` in src/send/port.ts; what a send releases comes back as due. */
+  findSend(key: SendKey): Soon<StoredSend | null>;
+  beginSend(key: SendKey, claim: StoredClaim): Promise<StoredSend | null>;
+  settleSend(key: SendKey, ended: Ended): Promise<readonly DueDelivery[]>;
+  forgetSends(before: number, limit: number): Promise<number>;
 
   /** By seq, null when it is gone. */
   event(seq: number): Soon<ContractEvent | null>;

@@ -133,16 +133,21 @@ describe("a route with tracked: true, on a message nobody registered", () => {
     expect(verdict({ tracked: false }, anEvent(), anUnknown())).toBe("deliver");
   });
 
-  test.each<UnknownPolicy>(["park", "ignore", "forward"])(
-    "%s: runs and events about neither are skipped, never parked nor ignored",
-    (unknown) => {
-      for (const tracking of [noSubject, anUnknown({ subject: "run" })]) {
-        expect(verdict({ tracked: true }, anEvent(), tracking, unknown)).toBe("skip: untracked");
-        expect(createPlanner([aRoute({ match: { tracked: true } })], unknown)(anEvent(), tracking).disposition).toBe("filtered");
-      }
-      expect(verdict({ tracked: true }, anEvent(), aTracking({ subject: "run" }), unknown)).toBe("deliver");
-    },
-  );
+  test.each<UnknownPolicy>(["park", "ignore", "forward"])("%s: events about neither message nor run are skipped", (unknown) => {
+    expect(verdict({ tracked: true }, anEvent(), noSubject, unknown)).toBe("skip: untracked");
+    expect(createPlanner([aRoute({ match: { tracked: true } })], unknown)(anEvent(), noSubject).disposition).toBe("filtered");
+    expect(verdict({ tracked: true }, anEvent(), aTracking({ subject: "run" }), unknown)).toBe("deliver");
+  });
+
+  test.each<[UnknownPolicy, string]>([
+    ["park", "park"],
+    ["ignore", "skip: untracked"],
+    ["forward", "deliver"],
+  ])("%s: a run that nobody has registered yet is as a message", (unknown, expected) => {
+    for (const subject of ["message", "run"] as const) {
+      expect(verdict({ tracked: true }, anEvent(), anUnknown({ subject }), unknown)).toBe(expected);
+    }
+  });
 });
 
 describe("disposition of an event on several routes", () => {
