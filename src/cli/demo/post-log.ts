@@ -4,7 +4,6 @@ import type { ObservedPost } from "../../sandbox/start-sandbox.ts";
 /** What was posted of one event, rightly signed. */
 export interface PostedEvent extends AcceptedAt {
   readonly id: string;
-  readonly kind: string;
   /** Null in truncated events and in those about no message. */
   readonly wamid: string | null;
   readonly status: string | null;
@@ -77,8 +76,8 @@ export function createPostLog(): PostLog {
   };
 }
 
-function readEvent(body: Buffer): Pick<PostedEvent, "kind" | "wamid" | "status" | "isTruncated"> {
-  const { event, data } = JSON.parse(body.toString("utf8")) as { event: string; data: Record<string, unknown> };
+function readEvent(body: Buffer): Pick<PostedEvent, "wamid" | "status" | "isTruncated"> {
+  const { data } = JSON.parse(body.toString("utf8")) as { data: Record<string, unknown> };
   const textOf = (value: unknown) => (typeof value === "string" ? value : null);
-  return { kind: event, wamid: textOf(data["wamid"]), status: textOf(data["status"]), isTruncated: data["truncated"] === true };
+  return { wamid: textOf(data["wamid"]), status: textOf(data["status"]), isTruncated: data["truncated"] === true };
 }

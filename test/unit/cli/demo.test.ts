@@ -38,7 +38,6 @@ test("of an event, the log keeps its first begin, its first end and how often it
   expect(log.note({ ...post, began: 5, ended: 6 })).toBe("wamid.a");
   expect(log.events.get("e1")).toEqual({
     id: "e1",
-    kind: "message.status",
     wamid: "wamid.a",
     status: "sent",
     isTruncated: false,
