@@ -6,6 +6,7 @@ import { signatureSettingsSchema } from "../event/signature-settings.ts";
 import { fieldsSchema } from "../event/subject.ts";
 import { durationSchema, sizeSchema } from "../event/units.ts";
 import { routingSchema, trackingSchema } from "../route/settings.ts";
+import { sendSettingsSchema } from "../send/settings.ts";
 import { apiKeySchema, baseUrlSchema } from "../service-api/settings.ts";
 
 const name = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, "is not a name (letters, digits, . _ -, at most 64)");
@@ -111,6 +112,7 @@ export const settingsSchema = z.strictObject({
   sources: z.record(name, sourceSchema).default({}),
   tracking: z.strictObject({ unknown: trackingSchema.default("park"), parkFor: durationSchema.prefault("60s") }).prefault({}),
   routes: z.array(routeSchema).default([]),
+  send: sendSettingsSchema.prefault({}),
   retention: retentionSchema.prefault({}),
   log: z
     .strictObject({

@@ -55,6 +55,7 @@ export function createHttp(
 
   app.setErrorHandler((error, request, reply) => {
     if (error instanceof RelayError) {
+      if (error.retryAfterMs !== null) reply.header("retry-after", Math.ceil(error.retryAfterMs / 1000));
       void reply.code(error.status).send(error.toBody());
       return;
     }

@@ -79,6 +79,12 @@ export function createMetrics(read: () => Gauges) {
     labelNames: ["source", "secret"],
     registers,
   });
+  const sends = new Counter({
+    name: "relay_sends_total",
+    help: "Messages and runs that were to be sent, by what became of the call",
+    labelNames: ["account", "kind", "outcome"],
+    registers,
+  });
   const service = createServiceMetrics(registry);
   const swept = new Counter({ name: "relay_retention_deleted_total", help: "Rows deleted by retention", labelNames: ["what"], registers });
 
@@ -121,6 +127,7 @@ export function createMetrics(read: () => Gauges) {
     commitWrites,
     storeFailures,
     proofs,
+    sends,
     swept,
     serviceCalls: service.calls,
     contentType: registry.contentType,

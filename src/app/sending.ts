@@ -1,0 +1,65 @@
+import type { SendingPort } from "../control/sending-port.ts";
+import type { Clock } from "../event/clock.ts";
+import type { Logger } from "../observe/logger.ts";
+import type { Metrics } from "../observe/metrics.ts";
+import type { OnceHooks } from "../send/once.ts";
+import { createSending } from "../send/sending.ts";
+import type { DueDelivery } from "../store/planned.ts";
+import type { SqliteStore } from "../store/sqlite/sqlite-store.ts";
+import { createSendingPort } from "./sending-port.ts";
+import type { ServiceAccounts } from "./service-accounts.ts";
+import { createServiceCalls } from "./service-calls.ts";
+
+export interface RelaySendingParts {
+  readonly store: Pick<SqliteStore, "findSend" | "beginSend" | "settleSend">;
+  readonly services: Pick<ServiceAccounts, "client" | "limiters">;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly metrics: () => Metrics;
+  /** Deliveries of events that had waited for what was sent. */
+  readonly offer: (due: readonly DueDelivery[]) => void;
+  readonly known: () => { readonly accounts: readonly string[]; readonly maxWait: number };
+}
+
+/** Sending, put together from the store, the service's clients and who watches. */
+export function createRelaySending({ store, services, clock, log, metrics, offer, known }: RelaySendingParts): {
+  readonly port: SendingPort;
+  /** Resolves when the calls under way have ended and are stored. */
+  close(): Promise<void>;
+} {
+  const { now } = clock;
+  const sending = createSending({
+    clock,
+    calls: createServiceCalls({ services, now }),
+    store: {
+      find: async (key) => store.findSend(key),
+      begin: store.beginSend,
+      settle: async (key, ended) => offer(await store.settleSend(key, ended)),
+    },
+    hooks: sendingHooks(log, metrics),
+  });
+  return { port: createSendingPort({ sending, now, known, limiters: services.limiters }), close: sending.close };
+}
+
+function sendingHooks(log: Logger, metrics: () => Metrics): OnceHooks {
+  return {
+    ended({ key: { account, kind }, about, resend }, outcome, tookMs) {
+      metrics().sends.inc({ account, kind, outcome });
+      const line = {
+        account,
+        kind,
+        ...(kind === "run" ? { automation: about } : { to: about }),
+        outcome,
+        tookMs,
+        ...(resend > 0 ? { resend } : {}),
+      };
+      if (outcome === "unknown")
+        log.error(line, "nobody knows whether it was sent; its key answers outcome_unknown until it is sent again on purpose");
+      else log.info(line, "send");
+    },
+    notStored({ key: { account, kind } }, end, error) {
+      // That nothing can be stored is said by the store itself, for all.
+      log.error({ account, kind, end, err: error }, "what became of a send cannot be stored; it is tried again while this process lives");
+    },
+  };
+}

@@ -1,0 +1,75 @@
+import { RelayError } from "../event/errors.ts";
+import type { CallResult, CallSteps, ServiceCalls } from "../send/port.ts";
+import type { CallOptions } from "../service-api/call.ts";
+import type { ServiceClient } from "../service-api/client.ts";
+import { ServiceError } from "../service-api/service-error.ts";
+import type { ServiceAccounts } from "./service-accounts.ts";
+import { untilRoom } from "./until-room.ts";
+
+export interface ServiceCallsParts {
+  readonly services: Pick<ServiceAccounts, "client" | "limiters">;
+  readonly now: () => number;
+}
+
+/** What sending asks of the service, over the clients of the accounts. */
+export function createServiceCalls({ services, now }: ServiceCallsParts): ServiceCalls {
+  async function outcomeOf<T>(
+    account: string,
+    { patience, starting, repeating }: CallSteps,
+    call: (client: ServiceClient, options: CallOptions) => Promise<T>,
+  ): Promise<CallResult<T>> {
+    const client = services.client(account);
+    if (client === null) return { type: "not-done", error: cannotAsk(account) };
+    try {
+      return { type: "done", value: await call(client, { patience, watch: { starting, repeating } }) };
+    } catch (error) {
+      if (!(error instanceof ServiceError)) throw error;
+      if (error.outcome === "unknown") return { type: "unknown", reason: error.message };
+      return { type: "not-done", error: answerTo(error, account) };
+    }
+  }
+
+  function answerTo(error: ServiceError, account: string): RelayError {
+    const { failure, status, message } = error;
+    const about = { account, kind: error.kind, ...(status === null ? {} : { status }) };
+    switch (failure.kind) {
+      case "rate-limited":
+        return new RelayError("service_rate_limited", error.text ?? message, about, {
+          retryAfterMs: untilRoom(services.limiters().get(account), "requests", now()),
+        });
+      case "quota":
+        return new RelayError("service_quota_used_up", error.text ?? message, {
+          ...about,
+          until: new Date(failure.until).toISOString(),
+          ...(failure.cause === null ? {} : { cause: failure.cause }),
+        });
+      case "unauthenticated":
+      case "blocked":
+        return new RelayError("service_key_refused", error.text ?? message, about, {
+          retryAfterMs: failure.kind === "blocked" ? 60_000 : null,
+        });
+      case "network":
+        if (failure.code === "closed")
+          return new RelayError("shutting_down", "the relay is stopping; nothing was sent", about, { retryAfterMs: 5_000 });
+        return new RelayError("service_unreachable", message, { ...about, reason: failure.code });
+      case "timeout":
+        return new RelayError("service_unreachable", message, about);
+      case "validation":
+        return new RelayError("service_refused", error.text ?? message, { ...about, problems: failure.problems });
+      case "plan":
+        return new RelayError("service_refused", error.text ?? message, { ...about, cause: failure.cause });
+      default:
+        return new RelayError("service_refused", error.text ?? message, about);
+    }
+  }
+
+  return {
+    sendMessage: (account, body, steps) => outcomeOf(account, steps, (client, options) => client.sendMessage({ ...body }, options)),
+    startRun: (account, automation, body, steps) =>
+      outcomeOf(account, steps, (client, options) => client.startRun(automation, { ...body }, options)),
+  };
+}
+
+function cannotAsk(account: string): RelayError {
+  return new RelayError("conflict", `the account "${account}" cannot send: the settings give it no baseUrl or no apiKey`, { account });
+}

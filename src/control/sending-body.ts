@@ -1,0 +1,49 @@
+import { z } from "zod";
+import { maxIdLength } from "../event/ids.ts";
+import { durationSchema } from "../event/units.ts";
+
+/** Names of the user's own, which are compared as they stand. */
+const ownName = z
+  .string()
+  .min(1)
+  .max(maxIdLength)
+  .refine((text) => text.isWellFormed(), "is not well-formed text");
+
+/** The rules are the service's (messaging-service-api.md, "POST /messages"): what it would refuse costs no call. */
+const phone = z.string().min(6).max(32).startsWith("+", "is not in international format (+ first)");
+const texts = z.record(z.string(), z.string());
+
+export const messageBody = z
+  .strictObject({
+    account: z.string().min(1).optional(),
+    to: phone,
+    text: z.string().min(1).max(4096).optional(),
+    template: z.strictObject({ id: z.string().min(1), variables: texts.optional() }).optional(),
+    phoneNumberId: z.string().min(1).optional(),
+    reference: ownName.optional(),
+    metadata: z.record(z.string(), z.unknown()).optional(),
+  })
+  .refine(({ text, template }) => (text === undefined) !== (template === undefined), "needs exactly one of text and template");
+
+export const runBody = z.strictObject({
+  account: z.string().min(1).optional(),
+  /** The business record: one run for each, for ever. */
+  reference: ownName,
+  phone,
+  name: z.string().min(1).optional(),
+  data: texts.optional(),
+  metadata: z.record(z.string(), z.unknown()).optional(),
+});
+
+export const sendQuery = z.strictObject({
+  /** As `outcome_unknown` told. */
+  resend: z.coerce.number().int().min(1).default(0),
+  maxWait: durationSchema.refine((ms) => ms <= 5 * 60_000, "must be at most 5m").optional(),
+});
+
+export const keyHeader = z
+  .string()
+  .min(1)
+  .max(256)
+  .regex(/^[\x20-\x7e]+$/, "is not plain ASCII text")
+  .optional();
