@@ -23,6 +23,7 @@ import { createGaugeReader } from "./gauges.ts";
 import { laneHooks, limiterHooks, receiverHooks } from "./hooks.ts";
 import { createProxying, isProxyRoute, stoppedDuring } from "./proxying.ts";
 import { createRules } from "./rules.ts";
+import { secretUses } from "./secret-uses.ts";
 import { createServiceAccounts } from "./service-accounts.ts";
 import { inboundSources } from "./sources.ts";
 import { systemClock } from "./system-clock.ts";
@@ -172,6 +173,7 @@ export function createRelay({
       wake: dispatcher.wake,
       stopping: () => health.report().draining,
     }),
+    secretUses: () => secretUses(settings.sources, store.read.file.proofs()),
   });
 
   const endUpkeep = dispatch

@@ -54,6 +54,7 @@ function contractOf(store: SqliteStore, path: string): ContractStore {
     },
     expireParked: store.expireParked,
     sweep: store.sweep,
+    proofs: store.read.file.proofs,
     findSend: store.findSend,
     beginSend: store.beginSend,
     settleSend: store.settleSend,

@@ -3,6 +3,8 @@ import { acceptingContract } from "./accepting-contract.ts";
 import { groupContract } from "./group-contract.ts";
 import { orderContract } from "./order-contract.ts";
 import { parkingContract } from "./parking-contract.ts";
+import { parkingModelContract } from "./parking-model-contract.ts";
+import { proofsContract } from "./proofs-contract.ts";
 import { queueModelContract } from "./queue-model-contract.ts";
 import { retentionContract } from "./retention-contract.ts";
 import { sendContract } from "./send-contract.ts";
@@ -19,6 +21,8 @@ export function storeContract(engine: string, open: OpenSubject): void {
     orderContract(open);
     settlingContract(open);
     parkingContract(open);
+    parkingModelContract(open);
+    proofsContract(open);
     retentionContract(open);
     sendContract(open);
     queueModelContract(open);

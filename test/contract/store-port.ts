@@ -39,6 +39,8 @@ export interface ContractStore {
   beginSend(key: SendKey, claim: StoredClaim): Promise<StoredSend | null>;
   settleSend(key: SendKey, ended: Ended): Promise<readonly DueDelivery[]>;
   forgetSends(before: number, limit: number): Promise<number>;
+  /** What each secret has proved so far. */
+  proofs(): Soon<readonly ContractProof[]>;
 
   /** By seq, null when it is gone. */
   event(seq: number): Soon<ContractEvent | null>;
@@ -46,6 +48,15 @@ export interface ContractStore {
   /** The whole state of a message or run as it is stored; null when there is none. */
   message(account: string, wamid: string): Soon<ContractMessage | null>;
   run(account: string, runId: string): Soon<{ status: string | null } | null>;
+}
+
+export interface ContractProof {
+  readonly source: string;
+  readonly secret: string;
+  readonly events: number;
+  readonly duplicates: number;
+  readonly firstAt: number;
+  readonly lastAt: number;
 }
 
 /** How long rows are kept, in milliseconds. */

@@ -7,7 +7,7 @@ import { checkDestinations } from "./destination-checks.ts";
 import { checkStoreFiles } from "./file-checks.ts";
 import { type Finding, fail } from "./finding.ts";
 import { checkRelay } from "./relay-check.ts";
-import { countProofs, judgeSecrets } from "./secret-checks.ts";
+import { judgeSecrets } from "./secret-checks.ts";
 import { checkServices } from "./service-checks.ts";
 import { checkSettings } from "./settings-checks.ts";
 import { checkSpace } from "./space-check.ts";
@@ -63,7 +63,7 @@ function checkStore({ storage, retention, routes, sources }: Settings, deep: boo
     const holder = checkHolder(path, reader);
     return {
       files: [...files, ...findings, holder.finding, checkSpace(path, reader, now, retention.events), checkIntegrity(reader, deep)],
-      rows: [...judgeBacklog(reader.backlog(), routes, now), checkQuarantine(reader), ...judgeSecrets(sources, countProofs(reader))],
+      rows: [...judgeBacklog(reader.backlog(), routes, now), checkQuarantine(reader), ...judgeSecrets(sources, reader.file.proofs(), now)],
       isHeld: holder.isHeld,
       newestEventAt: bounds === null ? null : reader.file.receivedAt(bounds.newest),
     };

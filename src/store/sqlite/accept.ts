@@ -8,6 +8,7 @@ import type { Names } from "./names.ts";
 import type { Db } from "./open.ts";
 import type { PlanDeliveries } from "./plan-deliveries.ts";
 import type { Plans } from "./plans.ts";
+import type { Proofs } from "./proofs.ts";
 import type { createTrack } from "./track.ts";
 
 interface Parts {
@@ -16,13 +17,14 @@ interface Parts {
   rules: Rules;
   track: ReturnType<typeof createTrack>;
   planDeliveries: PlanDeliveries;
+  proofs: Proofs;
 }
 
 /**
  * Accept + track + plan, as statements for inside one transaction. A known id changes nothing but its
  * count of duplicates, so that a redelivery can neither move a status nor be planned again.
  */
-export function createAccept(db: Db, { names, plans, rules, track, planDeliveries }: Parts) {
+export function createAccept(db: Db, { names, plans, rules, track, planDeliveries, proofs }: Parts) {
   const known = db.prepare<[number, Buffer | string], { seq: number; body: Buffer }>(
     "SELECT seq, body FROM events WHERE account = ? AND id = ?",
   );
@@ -44,7 +46,11 @@ export function createAccept(db: Db, { names, plans, rules, track, planDeliverie
   function accept(event: ReceivedEvent, proxyRoute: string | null): AcceptOutcome {
     const account = names.idOf("account", event.account);
     const id = packEventId(event.envelope.id);
+    const source = names.idOf("source", event.source);
+    const secret = event.secret === null ? null : names.idOf("secret", event.secret);
     const same = known.get(account, id);
+    // One that comes again proves that its secret is in use as much as a new one does.
+    proofs.count(source, secret, same === undefined, event.receivedAt);
     if (same !== undefined) {
       const conflict = !same.body.equals(event.body);
       countDuplicate.run(conflict ? 1 : 0, same.seq);
@@ -75,11 +81,11 @@ export function createAccept(db: Db, { names, plans, rules, track, planDeliverie
         account,
         id,
         names.idOf("kind", event.envelope.event),
-        names.idOf("source", event.source),
+        source,
         originCode[event.origin],
         event.receivedAt,
         at,
-        event.secret === null ? null : names.idOf("secret", event.secret),
+        secret,
         subject,
         status,
         tracking.previousStatus,
@@ -97,13 +103,16 @@ export function createAccept(db: Db, { names, plans, rules, track, planDeliverie
   }
 
   function quarantine(body: QuarantinedBody): number {
+    const source = names.idOf("source", body.source);
+    const secret = body.secret === null ? null : names.idOf("secret", body.secret);
+    proofs.count(source, secret, true, body.receivedAt);
     return Number(
       insertQuarantined.run(
         names.idOf("account", body.account),
-        names.idOf("source", body.source),
+        source,
         originCode[body.origin],
         body.receivedAt,
-        body.secret === null ? null : names.idOf("secret", body.secret),
+        secret,
         body.error,
         headersText(body.headers),
         body.body,

@@ -15,6 +15,8 @@ export interface GroupCommit {
 export interface GroupCommitHooks {
   /** Asked before each transaction: why nothing may be written now, null when it may. */
   refusal(): StoreUnavailable | null;
+  /** After the writes of each transaction, inside it: for sums over all of them. */
+  closing(): void;
   /** After each transaction that changed a row: how long it took and how many writes it held. */
   committed(tookMs: number, writes: number): void;
   /** A transaction failed as a whole; in-memory copies of rows it wrote must be forgotten. */
@@ -57,6 +59,7 @@ export function createGroupCommit(db: Db, hooks: GroupCommitHooks): GroupCommit 
       for (let i = 0; i < batch.length; i++) {
         results[i] = (batch[i] as Pending).write();
       }
+      hooks.closing();
       changed = (changes.get() ?? 0) - changed;
       commit.run();
     } catch (error) {

@@ -2,20 +2,23 @@ import { dispositionCode } from "./codes.ts";
 import type { Names } from "./names.ts";
 import type { Db } from "./open.ts";
 
-/** How often a secret proved events of a source, among the events looked at. */
+/** What a secret has proved of a source, since it was first seen; retention lowers nothing. Times are unix ms. */
 export interface Proof {
   readonly source: string;
   /** The secret's fingerprint. */
   readonly secret: string;
-  readonly count: number;
-  /** Unix ms. */
+  /** Stored events, quarantined ones included. */
+  readonly events: number;
+  /** Known ids that came again. */
+  readonly duplicates: number;
+  readonly firstAt: number;
   readonly lastAt: number;
 }
 
 /** What `doctor` asks of the file itself. */
 export function createReadFile(db: Db, names: Names) {
-  const proofs = db.prepare<[number, number], { source: number; secret: number; n: number; last: number }>(
-    "SELECT source, secret, count(*) AS n, max(received_at) AS last FROM events WHERE seq > ? AND seq < ? AND secret IS NOT NULL GROUP BY source, secret",
+  const proofs = db.prepare<[], Omit<Proof, "source" | "secret"> & { source: number; secret: number }>(
+    "SELECT source, secret, events, duplicates, first_at AS firstAt, last_at AS lastAt FROM proofs ORDER BY source, secret",
   );
   const receivedAt = db.prepare<[number], number>("SELECT received_at FROM events WHERE seq <= ? ORDER BY seq DESC LIMIT 1").pluck();
   const quarantined = db.prepare<[], number>(`SELECT count(*) FROM events WHERE disposition = ${dispositionCode.quarantined}`).pluck();
@@ -37,14 +40,8 @@ export function createReadFile(db: Db, names: Names) {
       return found === "ok" ? null : found;
     },
     quarantined: (): number => quarantined.get() ?? 0,
-    /** Of the events between two seqs. */
-    proofs: (after: number, before: number): Proof[] =>
-      proofs.all(after, before).map(({ source, secret, n, last }) => ({
-        source: names.nameOf(source),
-        secret: names.nameOf(secret),
-        count: n,
-        lastAt: last,
-      })),
+    proofs: (): Proof[] =>
+      proofs.all().map(({ source, secret, ...sums }) => ({ source: names.nameOf(source), secret: names.nameOf(secret), ...sums })),
     /** Unix ms at which the event with this seq, or the one before it, was received. */
     receivedAt: (seq: number): number | null => receivedAt.get(seq) ?? null,
   };

@@ -17,6 +17,7 @@ import { openForReading, openForWriting } from "./open.ts";
 import { createParking } from "./parking.ts";
 import { createPlanDeliveries } from "./plan-deliveries.ts";
 import { createPlans } from "./plans.ts";
+import { createProofs } from "./proofs.ts";
 import { createReader, createReading } from "./reader.ts";
 import { createRegister, type MessageRegistration, type Registered } from "./register.ts";
 import { createRegisterSent } from "./register-sent.ts";
@@ -53,6 +54,7 @@ export function openSqliteStore(path: string, rules: Rules, hooks: SqliteStoreHo
 
   const names = createNames(db);
   const plans = createPlans(db);
+  const proofs = createProofs(db);
   const messages = createMessages(db);
   const runs = createRuns(db);
   const planDeliveries = createPlanDeliveries(db, names, rules);
@@ -67,6 +69,7 @@ export function openSqliteStore(path: string, rules: Rules, hooks: SqliteStoreHo
     plans,
     rules,
     planDeliveries,
+    proofs,
     track: createTrack(messages, runs, rules),
   });
 
@@ -80,10 +83,12 @@ export function openSqliteStore(path: string, rules: Rules, hooks: SqliteStoreHo
 
   const writes = createGroupCommit(db, {
     refusal,
+    closing: proofs.write,
     committed: hooks.committed,
     rolledBack(error) {
       names.forget();
       plans.forget();
+      proofs.forget();
       // Any other fault is of one write (a conflict), which hears of it; storing works.
       if (isStorageFault(error)) hooks.failed(error);
     },

@@ -2,8 +2,10 @@ import { expect, test } from "vitest";
 import { judgeClock } from "../../../src/cli/doctor/clock-check.ts";
 import { bytesText, spanText } from "../../../src/cli/doctor/finding.ts";
 import { probeDestination } from "../../../src/cli/doctor/probe-destination.ts";
+import { judgeSecrets } from "../../../src/cli/doctor/secret-checks.ts";
 import { judgeSpace } from "../../../src/cli/doctor/space-check.ts";
 import { judgeBacklog } from "../../../src/cli/doctor/store-checks.ts";
+import { parseSettings } from "../../../src/config/load.ts";
 import type { Settings } from "../../../src/config/schema.ts";
 import { openDownstream } from "../../harness/downstream.ts";
 
@@ -34,6 +36,39 @@ test.each([
   ["a destination 31 s off", { skews: [{ name: "a", skewMs: -31_000 }] }, "warn"],
 ])("clock: %s", (_, signs, level) => {
   expect(judgeClock({ ...steady, ...signs }).map((found) => found.level)).toEqual([level]);
+});
+
+const hour = 3_600_000;
+
+test.each([
+  ["one secret, in use", [1], ["in use"]],
+  ["one secret, silent for long: another is not there", [900], ["in use"]],
+  ["nothing has come yet", [null, null], ["nothing yet", "nothing yet"]],
+  ["the new one is not given to the service", [null, 1], ["does not sign with it yet", "in use"]],
+  ["both come in", [1, 2], ["in use", "keep it"]],
+  ["the old one has just stopped", [1, 23], ["in use", "keep it"]],
+  ["the old one stopped three days ago", [1, 72], ["in use", "nothing for 3 days, while another one did (before that 7 events"]],
+  ["the new one stands second", [72, 1], ["safe to drop", "in use"]],
+  ["all is silent, the old one for a day longer", [100, 124], ["in use", "safe to drop"]],
+  ["a leftover that never proved anything", [1, null], ["in use", "safe to drop, unless it is the new one"]],
+] as const)("rotation: %s", (_, silentHours, says) => {
+  const now = 1_800_000_000_000;
+  const secrets = silentHours.map((_, n) => `the-secret-number-${n}`);
+  const { sources } = parseSettings(
+    JSON.stringify({ accounts: { main: {} }, sources: { main: { account: "main", signature: { service: "acme", secrets } } } }),
+    "relay.yaml",
+    {},
+  );
+  const proofs = silentHours.flatMap((hours, n) => {
+    const secret = sources["main"]?.signature.secrets[n]?.fingerprint() as string;
+    return hours === null ? [] : [{ source: "main", secret, events: 7, duplicates: 0, firstAt: now - month, lastAt: now - hours * hour }];
+  });
+  // Of another source: says nothing about this one.
+  proofs.push({ source: "other", secret: "0123456789ab", events: 9, duplicates: 0, firstAt: now, lastAt: now });
+  const found = judgeSecrets(sources, proofs, now).map(({ message }) => message);
+  expect(found).toEqual(
+    says.map((text, n) => expect.stringMatching(new RegExp(`^main: secrets\\[${n}\\] \\([0-9a-f]{12}\\) .*${text.replace("(", "\\(")}`))),
+  );
 });
 
 test("backlog: what has long been due, but not what is stopped, proxied or merely in a queue", () => {

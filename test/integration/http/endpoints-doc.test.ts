@@ -137,6 +137,7 @@ test("the answers shown have the shape of real ones", async () => {
     ["GET /v1/events/{id}", [await get(`/v1/events/${events.data[0]?.id}`)]],
     ["GET /v1/deliveries", [deliveries]],
     ["GET /v1/stats", [await get("/v1/stats/")]],
+    ["GET /v1/secrets", [await get("/v1/secrets")]],
     [
       "POST /v1/replay",
       [
@@ -168,7 +169,7 @@ test("tokens: without one 401, with one that lacks the scope 403, for every endp
     },
   });
   const rows = [...page.matchAll(/^\| `([A-Z]+) (\S+)` \|[^|]*\| scope `(\w+)` \|$/gm)];
-  expect(rows.length).toBe(8);
+  expect(rows.length).toBe(9);
   for (const [, method = "", path = "", scope] of rows) {
     const url = relay.url + path.replace(/\{\w+\}/g, "some");
     const codeWith = async (authorization: string) => {

@@ -13,6 +13,7 @@ let rolledBack: unknown[];
 let refusal: StoreUnavailable | null;
 const hooks: GroupCommitHooks = {
   refusal: () => refusal,
+  closing: () => {},
   committed: (_tookMs, writes) => void committed.push(writes),
   rolledBack: (error) => void rolledBack.push(error),
 };
@@ -41,6 +42,33 @@ test("the writes of one turn are one transaction, in the order they came; the ne
   await commits.run(insert(4));
   expect(rows()).toEqual([1, 2, 3, 4]);
   expect(committed).toEqual([3, 1]);
+});
+
+test("what closes a transaction is one of its writes, also when each is run again alone", async () => {
+  let sum = 0;
+  const commits = createGroupCommit(db, {
+    ...hooks,
+    closing() {
+      if (sum > 0) db.prepare("INSERT INTO t VALUES (?)").run(sum);
+      sum = 0;
+    },
+    rolledBack() {
+      sum = 0;
+    },
+  });
+  const add = (value: number) =>
+    commits.run(() => {
+      sum += value;
+    });
+  await Promise.all([add(1), add(2)]);
+  expect(rows()).toEqual([3]);
+  const refused = commits.run(() => {
+    sum += 100;
+    throw new Error("no");
+  });
+  await Promise.allSettled([add(4), refused, add(5)]);
+  await expect(refused).rejects.toThrow("no");
+  expect(rows()).toEqual([3, 4, 5]);
 });
 
 test("nothing is acknowledged before another connection can read it", async () => {

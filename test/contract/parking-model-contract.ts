@@ -1,0 +1,166 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { delivered, settle } from "./contract-tools.ts";
+import { anEvent, rulesFor, start } from "./store-events.ts";
+import type { ContractStore, ContractSubject, OpenSubject } from "./store-port.ts";
+
+const parkFor = 5;
+const routes = [
+  { name: "ours", match: { tracked: true } },
+  { name: "sent", match: { statuses: ["sent"] } },
+];
+
+interface ModelEvent {
+  readonly seq: number;
+  readonly message: number;
+  readonly status: string;
+  readonly until: number;
+  /** What the route that asks for tracked messages made of it. */
+  ours: "park" | "deliver" | "skip";
+}
+
+/** Parking as a list that anybody can check by eye. */
+interface Model {
+  now: number;
+  readonly registered: Set<number>;
+  readonly events: ModelEvent[];
+}
+
+interface Real {
+  readonly subject: ContractSubject;
+  store: ContractStore;
+}
+
+const dispositionOf = ({ ours, status }: ModelEvent) =>
+  status === "sent" || ours === "deliver" ? "forwarded" : ours === "park" ? "parked" : "ignored";
+
+async function check(model: Model, { store }: Real): Promise<void> {
+  for (const event of model.events) {
+    expect(await store.event(event.seq)).toMatchObject({
+      disposition: dispositionOf(event),
+      parkedUntil: event.ours === "park" ? event.until : null,
+    });
+    // Registered before or in time: owed exactly once. Else not at all.
+    expect((await store.delivery(event.seq, "ours")) === null).toBe(event.ours !== "deliver");
+    // The other route never waited for anything.
+    expect((await store.delivery(event.seq, "sent")) === null).toBe(event.status !== "sent");
+  }
+}
+
+type Command = fc.AsyncCommand<Model, Real>;
+
+function command(name: string, run: (model: Model, real: Real) => Promise<void>): Command {
+  return {
+    check: () => true,
+    async run(model, real) {
+      await run(model, real);
+      await check(model, real);
+    },
+    toString: () => name,
+  };
+}
+
+function taken(model: Model, seq: number, message: number, status: string): void {
+  const ours = model.registered.has(message) ? "deliver" : "park";
+  model.events.push({ seq, message, status, until: model.now + parkFor, ours });
+}
+
+function release(model: Model, message: number): void {
+  model.registered.add(message);
+  for (const event of model.events) if (event.message === message && event.ours === "park") event.ours = "deliver";
+}
+
+/** Of those whose time is up, the ones that wait longest go first. */
+function end(model: Model, limit: number): number {
+  const over = model.events.filter(({ ours, until }) => ours === "park" && until <= model.now);
+  const ended = over.sort((a, b) => a.until - b.until || a.seq - b.seq).slice(0, limit);
+  for (const event of ended) event.ours = "skip";
+  return ended.length;
+}
+
+const message = fc.nat(2);
+const status = fc.constantFrom("sent", "delivered", "read", "sent again");
+const limit = fc.integer({ min: 1, max: 3 });
+
+const accepted = fc.tuple(message, status).map(([about, word]) =>
+  command(`accept(${about}, ${word})`, async (model, { store }) => {
+    const { seq } = await store.accept(anEvent({ wamid: `w${about}`, status: word, receivedAt: model.now }));
+    taken(model, seq, about, word);
+  }),
+);
+
+const registered = message.map((about) =>
+  command(`register(${about})`, async (model, { store }) => {
+    const { created } = await store.register([{ account: "main", wamid: `w${about}` }], model.now);
+    expect(created).toBe(model.registered.has(about) ? 0 : 1);
+    release(model, about);
+  }),
+);
+
+const ended = limit.map((most) =>
+  command(`expire(${most})`, async (model, { store }) => {
+    expect(await store.expireParked(model.now, most)).toBe(end(model, most));
+  }),
+);
+
+/** Handed in in one turn, so that they are stored together: whichever comes first decides. */
+const raced = fc
+  .tuple(fc.shuffledSubarray(["accept", "register", "expire"] as const, { minLength: 2 }), message, limit)
+  .map(([order, about, most]) =>
+    command(`at once: ${order.join(", ")}(${about}, ${most})`, async (model, { store }) => {
+      const steps = order.map((step) => {
+        if (step === "accept") return store.accept(anEvent({ wamid: `w${about}`, status: "read", receivedAt: model.now }));
+        if (step === "register") return store.register([{ account: "main", wamid: `w${about}` }], model.now);
+        return store.expireParked(model.now, most);
+      });
+      const results = await Promise.all(steps);
+      for (const [n, step] of order.entries()) {
+        if (step === "accept") taken(model, (results[n] as { seq: number }).seq, about, "read");
+        else if (step === "register") release(model, about);
+        else expect(results[n]).toBe(end(model, most));
+      }
+    }),
+  );
+
+const passed = fc.integer({ min: 1, max: 4 }).map((ms) =>
+  command(`wait(${ms})`, async (model) => {
+    model.now += ms;
+  }),
+);
+
+const reopened = fc.constant(
+  command("reopen", async (_model, real) => {
+    real.store = await real.subject.reopen();
+  }),
+);
+
+/** All that is owed goes out, a message's events one after the other in the order in which they were accepted. */
+async function drain(model: Model, { store }: Real): Promise<void> {
+  for (const about of [0, 1, 2]) {
+    const owed = model.events.filter((event) => event.message === about && event.ours === "deliver").map(({ seq }) => seq);
+    const order: number[] = [];
+    const first = (await store.due("ours", model.now, 1_000)).find((seq) => owed.includes(seq)) ?? null;
+    for (let next = first; next !== null; next = await settle(store, "ours", next, delivered, { at: model.now })) order.push(next);
+    expect(order).toEqual(owed);
+  }
+}
+
+export function parkingModelContract(open: OpenSubject): void {
+  test("parking does what a plain list would, whichever of registration, expiry and event comes first", async () => {
+    const commands = fc.commands([accepted, accepted, registered, ended, raced, passed, reopened], { maxCommands: 30 });
+    await fc.assert(
+      fc.asyncProperty(commands, async (sequence) => {
+        const subject = await open(rulesFor(routes, { parkFor }));
+        const model: Model = { now: start, registered: new Set(), events: [] };
+        const real: Real = { subject, store: subject.store };
+        try {
+          await fc.asyncModelRun(() => ({ model, real }), sequence);
+          await drain(model, real);
+        } finally {
+          await subject.end();
+        }
+      }),
+      { numRuns: 60 },
+    );
+  }, 60_000);
+}

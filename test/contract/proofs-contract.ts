@@ -1,0 +1,47 @@
+import { describe, expect, test } from "vitest";
+import { accept, openWith } from "./contract-tools.ts";
+import { anEvent, start } from "./store-events.ts";
+import type { Keep, OpenSubject } from "./store-port.ts";
+
+const keep: Keep = { events: 10, ignored: 10, deliveries: 10, messages: 10 };
+
+export function proofsContract(open: OpenSubject): void {
+  describe("which secret proved what", () => {
+    test("each proof counts once, whatever is stored together with it, duplicates apart, over a restart", async () => {
+      const subject = await openWith(open, []);
+      const again = anEvent({ secret: "old", receivedAt: start + 5 });
+      const { envelope: _, subject: __, ...received } = anEvent({ secret: "new", receivedAt: start + 9 });
+      const taken = { account: "main", wamid: "taken" };
+      await subject.store.register([{ ...taken, reference: "first" }], start);
+      await Promise.allSettled([
+        ...Array.from({ length: 20 }, (_, n) => subject.store.accept(anEvent({ secret: "new", receivedAt: start + 8 - (n % 3) }))),
+        subject.store.accept(again),
+        // Fails all of its group, each of which is then stored alone.
+        subject.store.register([{ ...taken, reference: "another" }], start),
+        subject.store.accept(again),
+        subject.store.accept(anEvent({ secret: "old", source: "flows", receivedAt: start + 1 })),
+        subject.store.accept(anEvent({ secret: null })),
+        subject.store.quarantine({ ...received, error: "no" }),
+      ]);
+      const store = await subject.reopen();
+      await store.accept({ ...again, secret: "new", receivedAt: start + 30 });
+      const proofs = [...(await store.proofs())].sort((a, b) => `${a.source} ${a.secret}`.localeCompare(`${b.source} ${b.secret}`));
+      expect(proofs).toEqual([
+        { source: "flows", secret: "old", events: 1, duplicates: 0, firstAt: start + 1, lastAt: start + 1 },
+        { source: "main", secret: "new", events: 21, duplicates: 1, firstAt: start + 6, lastAt: start + 30 },
+        { source: "main", secret: "old", events: 1, duplicates: 1, firstAt: start + 5, lastAt: start + 5 },
+      ]);
+    });
+
+    test("retention lowers nothing, and a clock set back moves no last proof", async () => {
+      const { store } = await openWith(open, []);
+      for (let n = 0; n < 5; n += 1) await accept(store, { secret: "s", receivedAt: start + n });
+      const [before] = await store.proofs();
+      for (let done = false; !done; ) ({ done } = await store.sweep(start + 1_000, keep, 10));
+      expect(await store.event(1)).toBeNull();
+      expect(await store.proofs()).toEqual([before]);
+      await accept(store, { secret: "s", receivedAt: start - 50 });
+      expect(await store.proofs()).toEqual([{ ...before, events: 6, firstAt: start - 50 }]);
+    });
+  });
+}
