@@ -6,6 +6,7 @@ import type { AcceptOutcome, DueDelivery } from "../planned.ts";
 import type { Rules } from "../rules.ts";
 import { StoreUnavailable } from "../store-error.ts";
 import { createAccept } from "./accept.ts";
+import { type AskClaim, type CallCount, createAsks, type SettledAsk } from "./asks.ts";
 import { createDeliveries } from "./deliveries.ts";
 import { lockFile } from "./file-lock.ts";
 import { watchPlace } from "./file-place.ts";
@@ -56,6 +57,7 @@ export function openSqliteStore(path: string, rules: Rules, hooks: SqliteStoreHo
   const plans = createPlans(db);
   const proofs = createProofs(db);
   const messages = createMessages(db);
+  const asks = createAsks(db, names);
   const runs = createRuns(db);
   const planDeliveries = createPlanDeliveries(db, names, rules);
   const parking = createParking(db, { names, plans, rules, planDeliveries });
@@ -131,6 +133,11 @@ export function openSqliteStore(path: string, rules: Rules, hooks: SqliteStoreHo
     findReplay: (filter: ReplayFilter, cursor: ReplayCursor, now: number, limit: number) => replay.look(filter, cursor, now, limit),
     replay: (found: readonly { event: number; route: string }[], states: ReplayFilter["states"], at: number) =>
       writes.run(() => replay.replay(found, states, at)),
+    claimAsks: (claim: AskClaim) => writes.run(() => asks.claim(claim)),
+    settleAsks: (settled: readonly SettledAsk[]): Promise<void> => writes.run(() => asks.settle(settled)),
+    countAsks: asks.count,
+    serviceCalls: asks.calls,
+    addServiceCalls: (counts: readonly CallCount[]): Promise<void> => writes.run(() => asks.addCalls(counts)),
     expireParked: (now: number, limit: number): Promise<number> => writes.run(() => parking.expire(now, limit)),
     sweep: (now: number, keep: RetentionTimes, limit: number) => writes.run(() => sweep(now, keep, limit)),
     /** False, and nothing is written, while the file is deleted or replaced. */

@@ -1,0 +1,102 @@
+import type { MessageState } from "../event/tracking.ts";
+import type { BudgetFacts } from "./budget.ts";
+
+/** A message that is ours to ask about until `until`. Times are unix ms. */
+export interface ClaimedAsk {
+  readonly message: number;
+  readonly until: number;
+  readonly wamid: string;
+  /** The service's. */
+  readonly messageId: string;
+  readonly state: MessageState;
+  /** When it was sent, as far as anybody told. */
+  readonly since: number;
+  readonly dueAt: number;
+  readonly rank: number;
+  readonly asks: number;
+  /** In a row. */
+  readonly failures: number;
+  readonly askedAt: number | null;
+}
+
+export interface NextAsk {
+  readonly end: "again";
+  readonly nextAt: number;
+  readonly rank: number;
+  readonly asks: number;
+  readonly failures: number;
+  readonly askedAt: number | null;
+}
+
+export type SettledAsk = { readonly message: number; readonly until: number } & (
+  | NextAsk
+  | { readonly end: "over" }
+  | { readonly end: "missing"; readonly at: number }
+);
+
+export interface AskCounts {
+  readonly due: number;
+  /** Registered without the service's id, and not at rest. */
+  readonly unaskable: number;
+  /** Of those that the service does not know. */
+  readonly missing: number;
+}
+
+/** What reconciliation asks of the store. */
+export interface AskStore {
+  /** In one step: what one claims, nobody else gets until the lease runs out. Those of lower rank first. */
+  claimAsks(claim: {
+    readonly account: string;
+    readonly now: number;
+    readonly dueBy: number;
+    readonly after: number;
+    readonly limit: number;
+    readonly leaseMs: number;
+  }): Promise<readonly ClaimedAsk[]>;
+  /** A claim that has run out meanwhile is left as it is. */
+  settleAsks(settled: readonly SettledAsk[]): Promise<void>;
+  countAsks(query: {
+    readonly account: string;
+    readonly dueBy: number;
+    readonly after: number;
+    readonly from: number;
+    readonly resting: readonly string[];
+    readonly rare: { readonly statuses: readonly string[]; readonly sentBy: number };
+  }): AskCounts;
+}
+
+export const holdReasons = ["quota", "unauthenticated", "blocked"] as const;
+/** Why the service is not asked at all. `until` in unix ms. */
+export interface Hold {
+  readonly reason: (typeof holdReasons)[number];
+  readonly until: number | null;
+}
+
+export type AskAnswer =
+  | { readonly type: "found"; readonly wamid: string; readonly status: string; readonly errorCode: string | number | null }
+  /** The service knows no such message. */
+  | { readonly type: "missing" }
+  | { readonly type: "failed"; readonly reason: string }
+  | ({ readonly type: "held" } & Hold)
+  /** Patience ended before it was asked. */
+  | { readonly type: "not-asked" };
+
+/** What reconciliation asks of the messaging service, by account. */
+export interface Service {
+  /** Accounts that can be asked. */
+  accounts(): readonly string[];
+  ask(account: string, messageId: string, patience: AbortSignal): Promise<AskAnswer>;
+  /** Known without asking; null: nothing is in the way. A key that was refused may be tried again once `until` is past. */
+  hold(account: string): Hold | null;
+}
+
+/** What reconciliation tells and asks of the other stages. */
+export interface Tracking {
+  /** Whether a status moves a message of this state. */
+  moves(state: MessageState, status: string, errorCode: string | null): boolean;
+  /** Hands the news in by the front door; true when it was news. */
+  learn(account: string, ask: ClaimedAsk, found: Extract<AskAnswer, { type: "found" }>): Promise<boolean>;
+}
+
+/** The calls counted, and the quota they count against. */
+export type BudgetFactsOf = (account: string) => BudgetFacts;

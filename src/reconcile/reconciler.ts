@@ -1,0 +1,211 @@
+import type { Clock } from "../event/clock.ts";
+import { type AskingParts, type AskOutcome, askSome } from "./ask-some.ts";
+import { budgetOf, lastsUntil } from "./budget.ts";
+import { judgeAsk, released } from "./judge.ts";
+import { firstSettledAge, restingStatuses, settledStatuses } from "./next-ask.ts";
+import type { AskStore, BudgetFactsOf, ClaimedAsk, Service, SettledAsk, Tracking } from "./port.ts";
+import { nextRun } from "./schedule.ts";
+import type { ReconcileSettings } from "./settings.ts";
+import type { AccountPlan, AccountSummary, PassStop } from "./summary.ts";
+
+export interface ReconcilerParts {
+  readonly store: AskStore;
+  readonly service: Service;
+  readonly tracking: Tracking;
+  readonly budget: BudgetFactsOf;
+  readonly clock: Clock;
+  readonly hooks: ReconcilerHooks;
+}
+
+export interface ReconcilerHooks {
+  asked(account: string, outcome: AskOutcome): void;
+  /** After each pass over an account, also one that found nothing to do. */
+  passed(summary: AccountSummary): void;
+  failed(account: string, error: unknown): void;
+}
+
+export interface PassOptions {
+  /** Only what was due by then (unix ms). */
+  readonly dueBy: number;
+  /** Ends the pass; requests on their way go on. */
+  readonly patience: AbortSignal;
+}
+
+export interface Reconciler {
+  accounts(): readonly string[];
+  /** Asks about what is due, in any number of passes at once: none asks what another does. */
+  pass(account: string, options: PassOptions): Promise<AccountSummary>;
+  /** What a pass would do. Asks and writes nothing. */
+  plan(account: string, dueBy: number): AccountPlan;
+  reload(settings: ReconcileSettings): void;
+  /** Ends the passes under way; resolves when what they claimed is given back. */
+  close(): Promise<void>;
+}
+
+/** Claimed at once. A crash leaves so many to be asked about again when the lease runs out. */
+const chunk = 100;
+/** Longer than any chunk takes: half of it is the patience of its calls. */
+const leaseMs = 600_000;
+
+/** Asks the service about messages whose status went quiet, by the schedule of the settings and when told to. */
+export function createReconciler(initial: ReconcileSettings, parts: ReconcilerParts): Reconciler {
+  const { store, service, clock, hooks } = parts;
+  let settings = initial;
+  /** Asks that passes under way may still make, by account: the budget does not know of them yet. */
+  const reserved = new Map<string, number>();
+  const closing = new AbortController();
+  const underWay = new Set<Promise<unknown>>();
+  const scheduled = new Set<string>();
+  let cancel = (): void => {};
+
+  const mayAsk = (account: string): number => Math.max(0, budgetOf(parts.budget(account)).mayAsk - (reserved.get(account) ?? 0));
+
+  async function askChunk(account: string, { dueBy, patience }: PassOptions, asking: AskingParts) {
+    const now = clock.now();
+    const claims = await store.claimAsks({ account, now, dueBy, after: settings.after, limit: chunk, leaseMs });
+    const settled: SettledAsk[] = [];
+    const due: ClaimedAsk[] = [];
+    for (const claim of claims) {
+      const judged = judgeAsk(claim, now, settings);
+      if (judged.ask) due.push(claim);
+      else settled.push(judged.settled);
+    }
+    const may = mayAsk(account);
+    settled.push(...due.slice(may).map(released));
+    const tooLong = new AbortController();
+    const cancelLease = clock.after(leaseMs / 2, () => tooLong.abort());
+    const reserving = Math.min(due.length, may);
+    reserved.set(account, (reserved.get(account) ?? 0) + reserving);
+    let stopped: PassStop | null = null;
+    try {
+      const asked = await askSome(account, due.slice(0, may), AbortSignal.any([patience, tooLong.signal]), asking);
+      settled.push(...asked.settled);
+      stopped = asked.stopped;
+    } finally {
+      cancelLease();
+      reserved.set(account, (reserved.get(account) ?? 0) - reserving);
+      await store.settleAsks(settled);
+    }
+    return { stopped, isLast: claims.length === 0 || due.length > may };
+  }
+
+  async function runPass(account: string, options: PassOptions): Promise<AccountSummary> {
+    const sums: Record<AskOutcome, number> = { changed: 0, unchanged: 0, missing: 0, failed: 0 };
+    const asking: AskingParts = {
+      ...parts,
+      times: settings,
+      now: clock.now,
+      asked(of, outcome) {
+        sums[outcome] += 1;
+        hooks.asked(of, outcome);
+      },
+      failed: hooks.failed,
+    };
+    const patience = AbortSignal.any([options.patience, closing.signal]);
+    let stopped: PassStop | null = holdNow(account);
+    while (stopped === null && !patience.aborted && mayAsk(account) > 0) {
+      const done = await askChunk(account, { ...options, patience }, asking);
+      stopped = done.stopped;
+      if (done.isLast) break;
+    }
+    const { due, unaskable } = countsOf(account, options.dueBy);
+    const facts = parts.budget(account);
+    const isBudget = due > 0 && stopped === null && mayAsk(account) === 0;
+    const leftForBudget = isBudget ? due : 0;
+    const summary: AccountSummary = {
+      account,
+      asked: sums.changed + sums.unchanged + sums.missing + sums.failed,
+      ...sums,
+      leftForBudget,
+      unaskable,
+      stopped,
+      lastsUntil: isBudget ? lastsUntil(facts, budgetOf(facts), leftForBudget) : null,
+      more: due > 0 && stopped === null && !isBudget,
+    };
+    hooks.passed(summary);
+    return summary;
+  }
+
+  /** A refused key is tried again by the one call that its limiter lets through once the wait is over. */
+  function holdNow(account: string): PassStop | null {
+    const hold = service.hold(account);
+    if (hold === null) return null;
+    return hold.reason === "unauthenticated" && hold.until !== null && hold.until <= clock.now() ? null : hold;
+  }
+
+  function countsOf(account: string, dueBy: number) {
+    const { after, giveUpAfter, until } = settings;
+    return store.countAsks({
+      account,
+      dueBy,
+      after,
+      from: clock.now() - giveUpAfter,
+      resting: restingStatuses(until),
+      rare: { statuses: settledStatuses, sentBy: dueBy - firstSettledAge(after) },
+    });
+  }
+
+  function keep<T>(running: Promise<T>): Promise<T> {
+    underWay.add(running);
+    const forget = () => void underWay.delete(running);
+    running.then(forget, forget);
+    return running;
+  }
+
+  function tick(): void {
+    for (const account of service.accounts()) {
+      // One that takes longer than the schedule's pause goes on alone.
+      if (scheduled.has(account)) continue;
+      scheduled.add(account);
+      keep(runPass(account, { dueBy: clock.now(), patience: closing.signal }))
+        .catch((error: unknown) => hooks.failed(account, error))
+        .finally(() => scheduled.delete(account));
+    }
+  }
+
+  function wait(): void {
+    const at = settings.schedule === "off" ? null : nextRun(settings.schedule, clock.now());
+    if (at === null || closing.signal.aborted) return;
+    cancel = clock.after(Math.min(at - clock.now(), longestWaitMs), () => {
+      if (clock.now() >= at) tick();
+      wait();
+    });
+  }
+
+  wait();
+  return {
+    accounts: service.accounts,
+    pass: (account, options) => keep(runPass(account, options)),
+    plan(account, dueBy) {
+      const { due, unaskable, missing } = countsOf(account, dueBy);
+      const facts = parts.budget(account);
+      const budget = budgetOf(facts);
+      const stopped = holdNow(account);
+      const may = mayAsk(account);
+      const leftForBudget = Math.max(0, due - may);
+      return {
+        account,
+        due,
+        wouldAsk: stopped === null ? Math.min(due, may) : 0,
+        leftForBudget,
+        unaskable,
+        missing,
+        stopped,
+        lastsUntil: leftForBudget > 0 ? lastsUntil(facts, budget, leftForBudget) : null,
+      };
+    },
+    reload(next) {
+      cancel();
+      settings = next;
+      wait();
+    },
+    async close() {
+      cancel();
+      closing.abort();
+      await Promise.allSettled(underWay);
+    },
+  };
+}
+
+/** A clock that was set, or a machine that slept, is noticed within this. */
+const longestWaitMs = 60_000;

@@ -1,0 +1,137 @@
+import { findSilence, type Seen, type Silence } from "./silence.ts";
+
+/** The alarm of an account, while it lasts. */
+export interface SilenceAlarm extends Silence {
+  readonly account: string;
+  /** Unix ms. */
+  readonly since: number;
+}
+
+export interface SilenceWatchParts {
+  readonly now: () => number;
+  /** How far back is looked, and how long nothing may come; read at each look. */
+  readonly after: () => number;
+  readonly quotaUsedUp: (account: string) => boolean;
+  readonly began: (alarm: SilenceAlarm) => void;
+  readonly ended: (alarm: SilenceAlarm) => void;
+  /** A status that asking told and no webhook did, within the grace. */
+  readonly missed: (account: string) => void;
+}
+
+export interface SilenceWatch {
+  /** An event that proved itself. `wamid` and `status` of one about a message. */
+  arrived(account: string, wamid: string | null, status: string | null): void;
+  /** A status learned by asking: its webhook has the grace to come. */
+  learned(account: string, wamid: string, status: string): void;
+  registered(account: string, count: number): void;
+  /** A bad signature. */
+  refused(account: string): void;
+  /** To be called from time to time. */
+  look(): void;
+  alarms(): readonly SilenceAlarm[];
+}
+
+/** A webhook that comes this much later than the answer to a question is late and not missing. */
+const graceMs = 120_000;
+/** The window slides by this part of itself. */
+const slices = 15;
+/** Statuses that wait for their webhook; beyond that the oldest count as missed. */
+const mostPending = 10_000;
+
+type Counted = "events" | "missed" | "refused";
+interface Account {
+  readonly slots: { readonly slot: number; readonly counts: Record<Counted, number> }[];
+  lastEvent: number | null;
+  registered: { count: number; first: number | null };
+}
+
+/** Counts what comes and what does not, and tells when that becomes an alarm and when it ends. In memory: it begins anew with the process. */
+export function createSilenceWatch({ now, after, quotaUsedUp, began, ended, missed }: SilenceWatchParts): SilenceWatch {
+  const accounts = new Map<string, Account>();
+  /** In the order learned. */
+  const pending = new Map<string, { readonly account: string; readonly at: number }>();
+  const alarms = new Map<string, SilenceAlarm>();
+
+  function accountOf(name: string): Account {
+    let account = accounts.get(name);
+    if (account === undefined) {
+      account = { slots: [], lastEvent: null, registered: { count: 0, first: null } };
+      accounts.set(name, account);
+    }
+    return account;
+  }
+
+  function count(name: string, what: Counted): void {
+    const { slots } = accountOf(name);
+    const slot = Math.floor((now() * slices) / after());
+    let last = slots.at(-1);
+    if (last === undefined || last.slot !== slot) {
+      last = { slot, counts: { events: 0, missed: 0, refused: 0 } };
+      slots.push(last);
+      while ((slots[0]?.slot ?? slot) <= slot - slices) slots.shift();
+    }
+    last.counts[what] += 1;
+  }
+
+  function seen(name: string, account: Account): Seen {
+    const from = Math.floor((now() * slices) / after()) - slices;
+    const sums: Record<Counted, number> = { events: 0, missed: 0, refused: 0 };
+    for (const { slot, counts } of account.slots) {
+      if (slot <= from) continue;
+      for (const what of ["events", "missed", "refused"] as const) sums[what] += counts[what];
+    }
+    return { ...sums, registered: account.registered, lastEvent: account.lastEvent, quotaUsedUp: quotaUsedUp(name) };
+  }
+
+  function miss(key: string, account: string): void {
+    pending.delete(key);
+    count(account, "missed");
+    missed(account);
+  }
+
+  return {
+    arrived(name, wamid, status) {
+      const account = accountOf(name);
+      account.lastEvent = now();
+      account.registered = { count: 0, first: null };
+      count(name, "events");
+      if (pending.size > 0 && wamid !== null && status !== null) pending.delete(keyOf(name, wamid, status));
+    },
+    learned(account, wamid, status) {
+      const [oldest] = pending;
+      if (oldest !== undefined && pending.size >= mostPending) miss(oldest[0], oldest[1].account);
+      pending.set(keyOf(account, wamid, status), { account, at: now() });
+    },
+    registered(name, howMany) {
+      const { registered } = accountOf(name);
+      registered.count += howMany;
+      registered.first ??= now();
+    },
+    refused: (account) => count(account, "refused"),
+    look() {
+      for (const [key, { account, at }] of pending) {
+        if (now() - at < graceMs) break;
+        miss(key, account);
+      }
+      for (const [name, account] of accounts) {
+        const alarm = alarms.get(name);
+        const silence = findSilence(seen(name, account), now(), after());
+        if (silence !== null && alarm === undefined) {
+          const begun = { ...silence, account: name, since: now() };
+          alarms.set(name, begun);
+          began(begun);
+        } else if (alarm !== undefined) {
+          if (silence !== null) alarms.set(name, { ...alarm, ...silence });
+          // Without an event since, it is over only in that nobody sends any more.
+          else if ((account.lastEvent ?? 0) > alarm.since) {
+            alarms.delete(name);
+            ended(alarm);
+          }
+        }
+      }
+    },
+    alarms: () => [...alarms.values()],
+  };
+}
+
+const keyOf = (account: string, wamid: string, status: string): string => `${account}\0${wamid}\0${status}`;

@@ -1,0 +1,41 @@
+import type { Hold } from "./port.ts";
+
+/** Why a pass ended before all that was due was asked. `until` in unix ms, null when not known. */
+export type PassStop = Hold | { readonly reason: "unreachable"; readonly until: null };
+
+/** What a pass did about one account. */
+export interface AccountSummary {
+  readonly account: string;
+  /** Calls that were answered or failed. */
+  readonly asked: number;
+  /** Of these, those that told of a status nobody had reported. */
+  readonly changed: number;
+  readonly unchanged: number;
+  /** The service knows no such message; it is not asked about it again. */
+  readonly missing: number;
+  /** No answer, or none of use: asked again later. */
+  readonly failed: number;
+  /** Due, but postponed so that the month's quota lasts. */
+  readonly leftForBudget: number;
+  /** Known by wamid alone: nobody can ask about them. */
+  readonly unaskable: number;
+  readonly stopped: PassStop | null;
+  /** Unix ms at which the quota would be used up if all were asked that is due; null: it lasts. */
+  readonly lastsUntil: number | null;
+  /** More is due that could be asked at once. */
+  readonly more: boolean;
+}
+
+/** What a pass would do, without asking anything. */
+export interface AccountPlan {
+  readonly account: string;
+  readonly due: number;
+  /** Calls that a pass would make at most. */
+  readonly wouldAsk: number;
+  readonly leftForBudget: number;
+  readonly unaskable: number;
+  /** Asked about before, and not known to the service. */
+  readonly missing: number;
+  readonly stopped: PassStop | null;
+  readonly lastsUntil: number | null;
+}

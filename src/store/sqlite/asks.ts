@@ -1,0 +1,201 @@
+import type { MessageState } from "../../event/tracking.ts";
+import type { MessageRow } from "./messages.ts";
+import { stateOf } from "./messages.ts";
+import type { Names } from "./names.ts";
+import type { Db } from "./open.ts";
+
+/** Which asks to claim. Times are unix ms. */
+export interface AskClaim {
+  readonly account: string;
+  readonly now: number;
+  /** Only what was due by then, which is `now` or earlier. */
+  readonly dueBy: number;
+  /** How long after the send a message is asked about for the first time. */
+  readonly after: number;
+  readonly limit: number;
+  /** How long the claim holds unless it is settled, so that a crash loses none. */
+  readonly leaseMs: number;
+}
+
+/** A message that nobody else asks about until `until`. */
+export interface ClaimedAsk {
+  readonly message: number;
+  readonly until: number;
+  readonly wamid: string;
+  /** The service's. */
+  readonly messageId: string;
+  readonly state: MessageState;
+  /** When it was sent, as far as anybody told. */
+  readonly since: number;
+  /** When it was due. */
+  readonly dueAt: number;
+  readonly rank: number;
+  readonly asks: number;
+  readonly failures: number;
+  readonly askedAt: number | null;
+}
+
+/** What became of a claim; one that has run out meanwhile is left to whoever has it now. */
+export type SettledAsk = { readonly message: number; readonly until: number } & (
+  | {
+      readonly end: "again";
+      readonly nextAt: number;
+      readonly rank: number;
+      readonly asks: number;
+      readonly failures: number;
+      readonly askedAt: number | null;
+    }
+  /** It has come to rest, or is too old. */
+  | { readonly end: "over" }
+  /** The service does not know it. */
+  | { readonly end: "missing"; readonly at: number }
+);
+
+export interface AskQuery {
+  readonly account: string;
+  readonly dueBy: number;
+  readonly after: number;
+  /** Sent or registered no earlier. */
+  readonly from: number;
+  /** Statuses that are not asked about any more. */
+  readonly resting: readonly string[];
+  /** Statuses that are asked about more rarely: not before those sent by `sentBy` (unix ms), however often they were asked about. */
+  readonly rare: { readonly statuses: readonly string[]; readonly sentBy: number };
+}
+
+export interface AskCounts {
+  readonly due: number;
+  /** Registered without the service's id, and not at rest. */
+  readonly unaskable: number;
+  /** Of those that the service does not know. */
+  readonly missing: number;
+}
+
+export interface CallCount {
+  readonly account: string;
+  /** Unix ms at which the day began. */
+  readonly day: number;
+  readonly polls: number;
+  readonly others: number;
+}
+
+/** Ranks run from 0 to this one. */
+const lastRank = 31;
+/** Most rows that are counted; some 20 ms of the thread that also receives. */
+const mostCounted = 20_000;
+const keptDaysMs = 62 * 86_400_000;
+
+type AskRow = MessageRow & {
+  message: number;
+  since: number;
+  rank: number;
+  next_at: number;
+  asks: number;
+  failures: number;
+  asked_at: number | null;
+};
+
+/** What is asked about, and how often the service was called. `claim`, `settle` and `addCalls` are for inside a transaction. */
+export function createAsks(db: Db, names: Names) {
+  const dueRows = db.prepare<[number, number, number, number], AskRow>(
+    `SELECT m.*, a.message, a.since, a.rank, a.next_at, a.asks, a.failures, a.asked_at FROM asks a JOIN messages m ON m.seq = a.message
+     WHERE a.account = ? AND a.rank = ? AND a.next_at <= ? AND a.next_at IS NOT NULL ORDER BY a.next_at LIMIT ?`,
+  );
+  const lease = db.prepare<[number, number]>("UPDATE asks SET next_at = ? WHERE message = ?");
+  const again = db.prepare<[number, number, number, number, number | null, number, number]>(
+    "UPDATE asks SET next_at = ?, rank = ?, asks = ?, failures = ?, asked_at = ? WHERE message = ? AND next_at = ?",
+  );
+  const missing = db.prepare<[number, number, number]>(
+    "UPDATE asks SET next_at = NULL, asked_at = ?, asks = asks + 1 WHERE message = ? AND next_at = ?",
+  );
+  const over = db.prepare<[number, number]>("DELETE FROM asks WHERE message = ? AND next_at = ?");
+  const countDue = db
+    .prepare<[number, number, number, number, string, number, string], number>(
+      `SELECT count(*) FROM (SELECT message, since FROM asks WHERE account = ? AND rank = ? AND next_at <= ? AND next_at IS NOT NULL
+         LIMIT ${mostCounted}) a JOIN messages m ON m.seq = a.message
+       WHERE a.since >= ? AND (m.status IS NULL OR m.status NOT IN (SELECT value FROM json_each(?)))
+         AND (m.status IS NULL OR a.since <= ? OR m.status NOT IN (SELECT value FROM json_each(?)))`,
+    )
+    .pluck();
+  const countUnaskable = db
+    .prepare<[number, number, string], number>(
+      `SELECT count(*) FROM (SELECT status FROM messages WHERE account = ? AND registered_at >= ? AND registered_at IS NOT NULL
+         AND service_id IS NULL LIMIT ${mostCounted}) WHERE status IS NULL OR status NOT IN (SELECT value FROM json_each(?))`,
+    )
+    .pluck();
+  const countMissing = db
+    .prepare<[number, number], number>("SELECT count(*) FROM asks WHERE account = ? AND next_at IS NULL AND asked_at >= ?")
+    .pluck();
+  const callsFrom = db.prepare<[number, number], { day: number; polls: number; others: number }>(
+    "SELECT day, polls, others FROM service_calls WHERE account = ? AND day >= ? ORDER BY day",
+  );
+  const addCall = db.prepare(
+    `INSERT INTO service_calls (account, day, polls, others) VALUES (?, ?, ?, ?)
+     ON CONFLICT (account, day) DO UPDATE SET polls = polls + excluded.polls, others = others + excluded.others`,
+  );
+  const forgetCalls = db.prepare<[number, number]>("DELETE FROM service_calls WHERE account = ? AND day < ?");
+
+  return {
+    /** Those asked least often first, the longest due first among them. */
+    claim({ account, now, dueBy, after, limit, leaseMs }: AskClaim): ClaimedAsk[] {
+      const id = names.find("account", account);
+      if (id === null) return [];
+      const until = now + leaseMs;
+      const claimed: ClaimedAsk[] = [];
+      for (let rank = 0; rank <= lastRank && claimed.length < limit; rank++) {
+        for (const row of dueRows.all(id, rank, rank === 0 ? dueBy - after : dueBy, limit - claimed.length)) {
+          lease.run(until, row.message);
+          claimed.push({
+            message: row.message,
+            until,
+            wamid: row.wamid,
+            messageId: row.service_id as string,
+            state: stateOf(row),
+            since: row.since,
+            dueAt: row.next_at,
+            rank: row.rank,
+            asks: row.asks,
+            failures: row.failures,
+            askedAt: row.asked_at,
+          });
+        }
+      }
+      return claimed;
+    },
+    settle(settled: readonly SettledAsk[]): void {
+      for (const one of settled) {
+        const { message, until } = one;
+        if (one.end === "over") over.run(message, until);
+        else if (one.end === "missing") missing.run(one.at, message, until);
+        else again.run(one.nextAt, one.rank, one.asks, one.failures, one.askedAt, message, until);
+      }
+    },
+    /** Exact up to some thousands. */
+    count({ account, dueBy, after, from, resting, rare }: AskQuery): AskCounts {
+      const id = names.find("account", account);
+      if (id === null) return { due: 0, unaskable: 0, missing: 0 };
+      const words = JSON.stringify(resting);
+      let due = 0;
+      for (let rank = 0; rank <= lastRank && due < mostCounted; rank++) {
+        due += countDue.get(id, rank, rank === 0 ? dueBy - after : dueBy, from, words, rare.sentBy, JSON.stringify(rare.statuses)) ?? 0;
+      }
+      return {
+        due,
+        unaskable: countUnaskable.get(id, from, words) ?? 0,
+        missing: countMissing.get(id, from) ?? 0,
+      };
+    },
+    /** The days from `from` on, earliest first. */
+    calls(account: string, from: number): { day: number; polls: number; others: number }[] {
+      const id = names.find("account", account);
+      return id === null ? [] : callsFrom.all(id, from);
+    },
+    addCalls(counts: readonly CallCount[]): void {
+      for (const { account, day, polls, others } of counts) {
+        const id = names.idOf("account", account);
+        addCall.run(id, day, polls, others);
+        forgetCalls.run(id, day - keptDaysMs);
+      }
+    },
+  };
+}
