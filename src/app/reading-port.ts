@@ -1,5 +1,6 @@
 import type { Reading } from "../control/port.ts";
 import type { StoreReader } from "../store/sqlite/reader.ts";
+import { createTrackedPort } from "./tracked-port.ts";
 import { walkBack } from "./walk-back.ts";
 
 /** Events are stored in the order received, but for clocks that were set; this much is allowed for them. */
@@ -8,6 +9,7 @@ const clockSlackMs = 3_600_000;
 /** The looking half of the control API's port, over a store or a reader beside one. */
 export function createReadingPort(read: StoreReader): Reading {
   return {
+    ...createTrackedPort(read),
     async listEvents(filter) {
       const { limit, from } = filter;
       // The events of one message are few, and found by index.

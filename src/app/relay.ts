@@ -24,6 +24,7 @@ import { laneHooks, limiterHooks, receiverHooks } from "./hooks.ts";
 import { createProxying, isProxyRoute, stoppedDuring } from "./proxying.ts";
 import { createRules } from "./rules.ts";
 import { secretUses } from "./secret-uses.ts";
+import { createRelaySending } from "./sending.ts";
 import { createServiceAccounts } from "./service-accounts.ts";
 import { inboundSources } from "./sources.ts";
 import { systemClock } from "./system-clock.ts";
@@ -36,6 +37,8 @@ export interface RelayOptions {
   readonly random?: () => number;
   /** False: nothing is sent; for a command that only writes into the store. */
   readonly dispatch?: boolean;
+  /** Whether the messaging service is called; not given: as `dispatch`. */
+  readonly calls?: boolean;
 }
 
 export interface Relay {
@@ -59,6 +62,7 @@ export function createRelay({
   clock = systemClock,
   random = defaultRandom,
   dispatch = true,
+  calls = dispatch,
 }: RelayOptions): Relay {
   let settings = initial;
   const log = createLogger(settings.log, stream);
@@ -127,10 +131,20 @@ export function createRelay({
     hooks: receiverHooks({ log, privacy, metrics: () => metrics }),
   });
 
-  const services = createServiceAccounts(dispatch ? settings.accounts : {}, {
+  const services = createServiceAccounts(calls ? settings.accounts : {}, {
     clock,
     random,
     hooks: (account) => limiterHooks(account, { log, metrics: () => metrics }),
+  });
+
+  const sending = createRelaySending({
+    store,
+    services,
+    clock,
+    log,
+    metrics: () => metrics,
+    offer: dispatcher.offer,
+    known: () => ({ accounts: Object.keys(settings.accounts), maxWait: settings.send.maxWait }),
   });
 
   const metrics = createMetrics(
@@ -165,6 +179,7 @@ export function createRelay({
   addOperateRoutes(http, { health: health.report, metrics });
   addControlRoutes(http, {
     authorize: () => authorize,
+    sending: sending.port,
     control: createControlPort({
       store,
       now: clock.now,
@@ -180,7 +195,10 @@ export function createRelay({
     ? startUpkeep({
         clock,
         expireParked: (limit) => store.expireParked(clock.now(), limit),
-        sweep: (limit) => store.sweep(clock.now(), settings.retention, limit),
+        sweep: async (limit) => {
+          await store.forgetSends(clock.now() - settings.send.keepKeys, limit);
+          return store.sweep(clock.now(), settings.retention, limit);
+        },
         shortestKeep: () => Math.min(...Object.values(settings.retention)),
         probe: () => store.probe(clock.now()),
         storing: health.storing,
@@ -224,7 +242,7 @@ export function createRelay({
       receiver.reload(inboundSources(next));
       proxying.reload(next.sources);
       dispatcher.reload(dispatch ? next.routes : []);
-      services.reload(dispatch ? next.accounts : {});
+      services.reload(calls ? next.accounts : {});
       authorize = createAuthorize(next.control.tokens);
       log.info(
         { sources: Object.keys(next.sources), routes: next.routes.map(({ name }) => name), needRestart: fixed },
@@ -249,6 +267,7 @@ export function createRelay({
       clearInterval(closingIdle);
       cancel();
       await proxying.close();
+      await sending.close();
       await store.close();
       log.info("stopped");
       await stream.end();

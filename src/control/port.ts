@@ -1,3 +1,5 @@
+import type { TrackedReading } from "./tracked-port.ts";
+
 /**
  * What the control API asks of the relay. Views are plain data that go out as JSON; times in them are
  * unix ms and leave as ISO 8601 (see `present.ts`).
@@ -11,7 +13,7 @@ export interface Page<T, Next> {
 }
 
 /** What can be asked of a store without writing; also beside a relay that runs. */
-export interface Reading {
+export interface Reading extends TrackedReading {
   /** Newest first. */
   listEvents(filter: EventQuery): Promise<Page<EventView, number>>;
   /** By `seq` when `id` is digits and there is such a one, else by event id: one for each account that has it. */

@@ -1,6 +1,7 @@
 import type { AttemptView, DeliveryView, EventDetail, EventView } from "./port.ts";
 
-function iso(ms: number | null): string | null {
+/** Unix ms as ISO 8601. */
+export function iso(ms: number | null): string | null {
   return ms === null ? null : new Date(ms).toISOString();
 }
 

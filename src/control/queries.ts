@@ -2,7 +2,7 @@ import { z } from "zod";
 import { RelayError } from "../event/errors.ts";
 
 const time = z.iso.datetime({ offset: true }).transform((text) => Date.parse(text));
-const limit = z.coerce.number().int().min(1).max(1000).default(50);
+export const listLimit = z.coerce.number().int().min(1).max(1000).default(50);
 
 export const eventQuery = z.strictObject({
   event: z.string().optional(),
@@ -14,7 +14,7 @@ export const eventQuery = z.strictObject({
   from: time.optional(),
   to: time.optional(),
   before: z.coerce.number().int().min(1).optional(),
-  limit,
+  limit: listLimit,
 });
 
 export const eventIdQuery = z.strictObject({ account: z.string().optional() });
@@ -26,7 +26,7 @@ export const deliveryQuery = z.strictObject({
     .string()
     .regex(/^\d{1,15}\.\d{1,15}$/, "is not the next of a page before")
     .optional(),
-  limit,
+  limit: listLimit,
 });
 
 export const replayBody = z.strictObject({

@@ -3,6 +3,7 @@ import { RelayError } from "../event/errors.ts";
 import type { EventDetail, Reading } from "./port.ts";
 import { presentAttempt, presentDelivery, presentEvent, presentEventDetail } from "./present.ts";
 import { deliveryQuery, eventIdQuery, eventQuery, parse } from "./queries.ts";
+import { addTrackedRoutes } from "./tracked-routes.ts";
 
 /** Checks who asks, before the body is read: throws `unauthorized` or `forbidden`. */
 export type OnRequest = (request: FastifyRequest) => Promise<void>;
@@ -29,6 +30,8 @@ export function addReadingRoutes(app: FastifyInstance, reading: Reading, onReque
     const { data, next } = await reading.listDeliveries(parse(deliveryQuery, request.query));
     return { data: data.map(presentDelivery), next };
   });
+
+  addTrackedRoutes(app, reading, onRequest);
 
   app.get("/v1/stats", read, async () => reading.stats());
 }

@@ -3,20 +3,24 @@ import type { Authorize } from "./auth.ts";
 import type { Control } from "./port.ts";
 import { addReadingRoutes } from "./reading-routes.ts";
 import { addSecretsRoute, type SecretUse } from "./secrets-route.ts";
+import type { SendingPort } from "./sending-port.ts";
+import { addSendingRoutes } from "./sending-routes.ts";
 import { addWritingRoutes } from "./writing-routes.ts";
 
 export interface ControlParts {
   readonly control: Control;
+  readonly sending: SendingPort;
   readonly secretUses: () => readonly SecretUse[];
   readonly authorize: () => Authorize;
 }
 
 /** The control API under `/v1`. */
-export function addControlRoutes(app: FastifyInstance, { control, secretUses, authorize }: ControlParts): void {
+export function addControlRoutes(app: FastifyInstance, { control, sending, secretUses, authorize }: ControlParts): void {
   const allow = (scope: string) => async (request: FastifyRequest) => {
     authorize()(request.headers.authorization, scope);
   };
   addReadingRoutes(app, control, allow("read"));
   addSecretsRoute(app, secretUses, allow("read"));
   addWritingRoutes(app, control, { replay: allow("replay"), track: allow("track") });
+  addSendingRoutes(app, sending, allow("send"));
 }

@@ -4,6 +4,8 @@ import { createPlans } from "./plans.ts";
 import { createReadDeliveries } from "./read-deliveries.ts";
 import { createReadEvents } from "./read-events.ts";
 import { createReadFile } from "./read-file.ts";
+import { createReadMessages } from "./read-messages.ts";
+import { createReadRuns } from "./read-runs.ts";
 import { createReadStats } from "./read-stats.ts";
 
 /** Everything that looks and does not write. */
@@ -12,7 +14,14 @@ export type StoreReader = ReturnType<typeof createReader>;
 export function createReader(db: Db) {
   const names = createNames(db);
   const events = createReadEvents(db, names, createPlans(db));
-  return { events, deliveries: createReadDeliveries(db, names, events), file: createReadFile(db, names), ...createReadStats(db, names) };
+  return {
+    events,
+    deliveries: createReadDeliveries(db, names, events),
+    messages: createReadMessages(db, names),
+    runs: createReadRuns(db, names),
+    file: createReadFile(db, names),
+    ...createReadStats(db, names),
+  };
 }
 
 /**

@@ -1,0 +1,98 @@
+import { type MessageRow, stateOf } from "./messages.ts";
+import type { Names } from "./names.ts";
+import type { Db } from "./open.ts";
+
+export interface MessageFilter {
+  readonly account?: string | undefined;
+  readonly status?: string | undefined;
+  readonly reference?: string | undefined;
+  /** Exclusive. */
+  readonly after: number;
+  /** Exclusive. */
+  readonly before: number;
+  readonly limit: number;
+}
+
+/** A message as the API shows it. Times are unix ms. */
+export interface MessageView {
+  readonly account: string;
+  readonly wamid: string;
+  readonly id: string | null;
+  readonly conversationId: string | null;
+  readonly reference: string | null;
+  readonly metadata: Readonly<Record<string, unknown>> | null;
+  readonly status: string | null;
+  readonly errorCode: string | null;
+  /** First time of each status seen. */
+  readonly times: Readonly<Record<string, number>>;
+  /** As told at registration. */
+  readonly sentAt: number | null;
+  /** Null: only seen, nobody said that it is theirs. */
+  readonly registeredAt: number | null;
+  readonly updatedAt: number;
+}
+
+export type SeqBounds = { readonly oldest: number; readonly newest: number } | null;
+
+export function createReadMessages(db: Db, names: Names) {
+  const columns = ["wamid", "service_id", "reference"] as const;
+  const bounds = db.prepare<[], { oldest: number | null; newest: number | null }>(
+    "SELECT (SELECT min(seq) FROM messages) AS oldest, (SELECT max(seq) FROM messages) AS newest",
+  );
+  const byWamid = db.prepare<[string], MessageRow>(
+    "SELECT m.* FROM names a JOIN messages m ON m.account = a.id AND m.wamid = ? WHERE a.kind = 'account'",
+  );
+  const byId = db.prepare<[string], MessageRow>("SELECT * FROM messages WHERE service_id = ? LIMIT 100");
+  const byReference = db.prepare<[string], MessageRow>("SELECT * FROM messages WHERE reference = ? ORDER BY seq DESC LIMIT 100");
+  const readers = { wamid: byWamid, service_id: byId, reference: byReference };
+
+  function viewOf(row: MessageRow): MessageView {
+    return {
+      account: names.nameOf(row.account),
+      wamid: row.wamid,
+      id: row.service_id,
+      conversationId: row.conversation_id,
+      reference: row.reference,
+      metadata: row.metadata === null ? null : (JSON.parse(row.metadata) as Record<string, unknown>),
+      status: row.status,
+      errorCode: row.error_code,
+      times: stateOf(row).times as Record<string, number>,
+      sentAt: row.told_sent_at,
+      registeredAt: row.registered_at,
+      updatedAt: row.updated_at,
+    };
+  }
+
+  return {
+    bounds(): SeqBounds {
+      const { oldest = null, newest = null } = bounds.get() ?? {};
+      return oldest === null || newest === null ? null : { oldest, newest };
+    },
+    /** Registered ones, newest first. */
+    list({ account, status, reference, after, before, limit }: MessageFilter): (MessageView & { readonly seq: number })[] {
+      const where = ["seq > ?", "seq < ?", "registered_at IS NOT NULL"];
+      const values: (string | number | null)[] = [after, before];
+      const add = (condition: string, value: string | number | null | undefined) => {
+        if (value === undefined) return;
+        where.push(condition);
+        values.push(value);
+      };
+      // An account that the file does not know has no messages.
+      add("account = ?", account === undefined ? undefined : (names.find("account", account) ?? -1));
+      add("status = ?", status);
+      add("reference = ?", reference);
+      const rows = db
+        .prepare<(string | number | null)[], MessageRow>(`SELECT * FROM messages WHERE ${where.join(" AND ")} ORDER BY seq DESC LIMIT ?`)
+        .all(...values, limit);
+      return rows.map((row) => ({ seq: row.seq, ...viewOf(row) }));
+    },
+    /** By wamid; by the service's id when none has it; else by reference. */
+    find(name: string): MessageView[] {
+      for (const column of columns) {
+        const rows = readers[column].all(name);
+        if (rows.length > 0) return rows.map(viewOf);
+      }
+      return [];
+    },
+  };
+}

@@ -1,0 +1,79 @@
+import type { Names } from "./names.ts";
+import type { Db } from "./open.ts";
+import type { SeqBounds } from "./read-messages.ts";
+import { type RunRow, runStateOf } from "./runs.ts";
+
+export interface RunFilter {
+  readonly account?: string | undefined;
+  readonly status?: string | undefined;
+  readonly reference?: string | undefined;
+  readonly runId?: string | undefined;
+  /** Exclusive. */
+  readonly after: number;
+  /** Exclusive. */
+  readonly before: number;
+  readonly limit: number;
+}
+
+/** A run as the API shows it. Times are unix ms. */
+export interface RunView {
+  readonly account: string;
+  readonly runId: string;
+  readonly reference: string | null;
+  readonly metadata: Readonly<Record<string, unknown>> | null;
+  readonly status: string | null;
+  readonly error: string | null;
+  readonly times: Readonly<Record<string, number>>;
+  /** Null: started by somebody else, and only seen. */
+  readonly registeredAt: number | null;
+  readonly updatedAt: number;
+}
+
+export function createReadRuns(db: Db, names: Names) {
+  const bounds = db.prepare<[], { oldest: number | null; newest: number | null }>(
+    "SELECT (SELECT min(seq) FROM runs) AS oldest, (SELECT max(seq) FROM runs) AS newest",
+  );
+
+  function viewOf(row: RunRow): RunView & { readonly seq: number } {
+    return {
+      seq: row.seq,
+      account: names.nameOf(row.account),
+      runId: row.run_id,
+      reference: row.reference,
+      metadata: row.metadata === null ? null : (JSON.parse(row.metadata) as Record<string, unknown>),
+      status: row.status,
+      error: row.error,
+      times: runStateOf(row).times as Record<string, number>,
+      registeredAt: row.registered_at,
+      updatedAt: row.updated_at,
+    };
+  }
+
+  return {
+    bounds(): SeqBounds {
+      const { oldest = null, newest = null } = bounds.get() ?? {};
+      return oldest === null || newest === null ? null : { oldest, newest };
+    },
+    /** Newest first. */
+    list({ account, status, reference, runId, after, before, limit }: RunFilter): (RunView & { readonly seq: number })[] {
+      const where = ["seq > ?", "seq < ?"];
+      const values: (string | number)[] = [after, before];
+      const add = (condition: string, value: string | number | undefined) => {
+        if (value === undefined) return;
+        where.push(condition);
+        values.push(value);
+      };
+      // An account that the file does not know has no runs.
+      add("account = ?", account === undefined ? undefined : (names.find("account", account) ?? -1));
+      add("status = ?", status);
+      add("reference = ?", reference);
+      add("run_id = ?", runId);
+      // The index is by account first.
+      if (runId !== undefined) where.push("account IN (SELECT id FROM names WHERE kind = 'account')");
+      return db
+        .prepare<(string | number)[], RunRow>(`SELECT * FROM runs WHERE ${where.join(" AND ")} ORDER BY seq DESC LIMIT ?`)
+        .all(...values, limit)
+        .map(viewOf);
+    },
+  };
+}
