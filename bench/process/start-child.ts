@@ -10,11 +10,11 @@ export interface Child {
   stop(): Promise<void>;
 }
 
-/** Starts a file of `bench/` as a process of its own and waits until it says that it is ready. */
-export async function startChild(file: string, args: readonly string[] = [], port = 0): Promise<Child> {
+/** Starts a file of `bench/` as a process of its own, with flags for Node, and waits until it says that it is ready. */
+export async function startChild(file: string, args: readonly string[] = [], port = 0, execArgv: readonly string[] = []): Promise<Child> {
   const script = fileURLToPath(new URL(`../${file}`, import.meta.url));
   // Advanced serialisation carries typed arrays whole.
-  const child = fork(script, [String(port), ...args], { serialization: "advanced", execArgv: [] });
+  const child = fork(script, [String(port), ...args], { serialization: "advanced", execArgv: [...execArgv] });
   const waiting = new Map<number, { resolve: (answer: unknown) => void; reject: (error: Error) => void }>();
   const { promise: readyPort, resolve: isReady, reject: isGone } = Promise.withResolvers<number>();
   let asked = 0;

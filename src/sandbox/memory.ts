@@ -14,6 +14,8 @@ export interface MemorySettings {
   readonly file: string | undefined;
   readonly seed: string | number | undefined;
   readonly baseClock: Clock;
+  /** Messages to remember. */
+  readonly keepMessages: number;
   /** Used when the file remembers none. */
   readonly newSecret: () => string;
   /** Stronger than the one remembered. */
@@ -46,7 +48,7 @@ export async function openMemory(settings: MemorySettings): Promise<Memory> {
     ...(file === null ? [] : [file.journal]),
     ...(watch === null ? [] : [{ changed: (...change: Parameters<Journal["changed"]>) => watching.changed(...change) }]),
   );
-  const world = createWorld(journal);
+  const world = createWorld(journal, settings);
   const watching = watch?.(world) ?? { changed() {} };
   const { setup, greatestId } = file === null ? { setup: null, greatestId: undefined } : readWorld(file, world);
   journal.isOn = true;

@@ -3,6 +3,7 @@ import { signatureSettingsSchema } from "../event/signature-settings.ts";
 import { faultsSchema } from "./faults.ts";
 import { plans } from "./world/plans.ts";
 import type { Plan } from "./world/records.ts";
+import { usualMessages } from "./world/world.ts";
 
 export const planNames = Object.keys(plans) as [Plan, ...Plan[]];
 
@@ -33,6 +34,8 @@ export const sandboxOptionsSchema = z.strictObject({
   seed: z.union([z.string(), z.number()]).optional(),
   /** No caps and no quotas. */
   isUnlimited: z.boolean().default(false),
+  /** So many messages are remembered; beyond, the oldest are forgotten to which nothing more will happen. */
+  keepMessages: z.number().int().min(1).default(usualMessages),
   faults: faultsSchema.prefault({}),
   webhooks: z.array(webhookOptionsSchema).default([]),
   /** Short name of the service, in the header `x-<service>-signature` and at the front of keys. */

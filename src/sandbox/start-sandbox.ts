@@ -40,6 +40,7 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
   const memory = await openMemory({
     file: settings.file,
     seed: settings.seed,
+    keepMessages: settings.keepMessages,
     baseClock,
     newSecret,
     secret: settings.secret,

@@ -17,7 +17,7 @@ export interface Table<T extends Stored> {
   of(account: string, id: string): T | undefined;
   /** By the table's second key, within an account. */
   find(account: string, key: string): T | undefined;
-  /** Adds or replaces; call it again after changing a record in place. */
+  /** Adds or replaces; call it again after changing a record in place, which must not change its id, account or second key. */
   put(record: T): void;
   delete(id: string): void;
   /** Of one account, oldest first. Not to be kept over changes. */
@@ -29,12 +29,17 @@ export interface Table<T extends Stored> {
 
 /**
  * A table in memory. `keyOf` gives the second key (unique within an account), null for none.
- * `most`: the oldest are forgotten beyond so many; in batches, as shifting a list of 200,000 moves all of it.
+ * `most`: beyond so many the oldest are forgotten of which `isOver` says that nothing is to come; in batches, as
+ * shifting a list of 200,000 moves all of it.
  */
 export function createTable<T extends Stored>(
   kind: string,
   journal: Journal,
-  { keyOf, most = Number.POSITIVE_INFINITY }: { keyOf?: (record: T) => string | null; most?: number } = {},
+  {
+    keyOf,
+    most = Number.POSITIVE_INFINITY,
+    isOver = () => true,
+  }: { keyOf?: (record: T) => string | null; most?: number; isOver?: (record: T) => boolean } = {},
 ): Table<T> {
   const byId = new Map<string, T>();
   const byKey = new Map<string, T>();
@@ -54,18 +59,27 @@ export function createTable<T extends Stored>(
     journal.changed(kind, id, null);
   };
   const batch = most === Number.POSITIVE_INFINITY ? 0 : most >> 6;
+  let forgetAt = most + batch;
   const forgetOldest = (): void => {
-    const forgotten = new Map<string, number>();
+    const accounts = new Set<string>();
     for (const record of byId.values()) {
       if (byId.size <= most) break;
+      if (!isOver(record)) continue;
       byId.delete(record.id);
       const key = secondKey(record);
       if (key !== null) byKey.delete(key);
-      forgotten.set(record.account, (forgotten.get(record.account) ?? 0) + 1);
+      accounts.add(record.account);
       journal.changed(kind, record.id, null);
     }
-    // Lists have the order of the table, so that each account's oldest stand first.
-    for (const [account, count] of forgotten) byAccount.get(account)?.splice(0, count);
+    for (const account of accounts) {
+      const list = byAccount.get(account) ?? [];
+      byAccount.set(
+        account,
+        list.filter(({ id }) => byId.has(id)),
+      );
+    }
+    // Where there is too much that is not over, all of it has been looked at: not again for each one more.
+    forgetAt = Math.max(most, byId.size) + batch;
   };
   return {
     kind,
@@ -77,9 +91,11 @@ export function createTable<T extends Stored>(
     find: (account, key) => byKey.get(`${account}\0${key}`),
     put(record) {
       const before = byId.get(record.id);
+      // Changed in place, as most are, several times in their lives: it is where it was, its keys are not to be changed.
+      if (before === record) return journal.changed(kind, record.id, record);
       byId.set(record.id, record);
       const key = secondKey(record);
-      if (before !== undefined && before !== record) {
+      if (before !== undefined) {
         const keyBefore = secondKey(before);
         if (keyBefore !== null && keyBefore !== key) byKey.delete(keyBefore);
       }
@@ -90,9 +106,9 @@ export function createTable<T extends Stored>(
         byAccount.set(record.account, list);
       }
       if (before === undefined) list.push(record);
-      else if (before !== record) list[list.indexOf(before)] = record;
+      else list[list.indexOf(before)] = record;
       journal.changed(kind, record.id, record);
-      if (byId.size > most + batch) forgetOldest();
+      if (byId.size > forgetAt) forgetOldest();
     },
     delete: remove,
     list: (account) => byAccount.get(account) ?? [],

@@ -18,11 +18,13 @@ import { createTable, type Journal } from "./table.ts";
 
 /** Events and their deliveries that are kept to be looked at; older ones are forgotten. */
 const mostEvents = 200_000;
+/** Of about 1 KB each (`bench/sandbox.ts`). */
+export const usualMessages = 500_000;
 
 export type World = ReturnType<typeof createWorld>;
 
-/** Everything the sandbox remembers. */
-export function createWorld(journal: Journal) {
+/** Everything the sandbox remembers; of messages to which nothing more will happen the last `keepMessages`. */
+export function createWorld(journal: Journal, { keepMessages = usualMessages }: { readonly keepMessages?: number } = {}) {
   return {
     accounts: createTable<AccountRecord>("account", journal),
     /** Second key: the key's text. */
@@ -35,7 +37,11 @@ export function createWorld(journal: Journal) {
     conversations: createTable<ConversationRecord>("conversation", journal),
     templates: createTable<TemplateRecord>("template", journal),
     /** Second key: the wamid. */
-    messages: createTable<MessageRecord>("message", journal, { keyOf: ({ wamid }) => wamid }),
+    messages: createTable<MessageRecord>("message", journal, {
+      keyOf: ({ wamid }) => wamid,
+      most: keepMessages,
+      isOver: ({ future }) => future.length === 0,
+    }),
     campaigns: createTable<CampaignRecord>("campaign", journal),
     recipients: createTable<RecipientsRecord>("recipients", journal),
     /** Second key: the id in the path of its incoming webhook. */

@@ -23,3 +23,33 @@ test("a table forgets its oldest, of each account, with their second keys, and t
   expect(table.find(account, `key ${first - 1}`)).toBeUndefined();
   expect(table.find(first % 3 === 0 ? "a" : "b", `key ${first}`)).toBeDefined();
 });
+
+test("what is not over is kept, however old, and looked at no more often for it", () => {
+  const most = 640;
+  let looks = 0;
+  const open = new Set<string>();
+  const isOver = ({ id }: { id: string }) => {
+    looks += 1;
+    return !open.has(id);
+  };
+  const table = createTable<{ id: string; account: string }>("thing", { changed() {} }, { most, isOver });
+  const put = (number: number, isOpen: boolean) => {
+    const id = String(number).padStart(6, "0");
+    if (isOpen) open.add(id);
+    table.put({ id, account: "a" });
+  };
+  for (let number = 0; number < 2_000; number += 1) put(number, number % 100 === 0);
+  const ids = table.list("a").map(({ id }) => id);
+  expect(ids).toEqual([...table.all()].map(({ id }) => id));
+  expect(ids.slice(0, 13)).toEqual(Array.from({ length: 13 }, (_, n) => String(n * 100).padStart(6, "0")));
+  expect(table.size).toBeLessThanOrEqual(most + most / 64);
+
+  // All of it open: there is nothing to forget, and each further one does not cost a look at all of them.
+  looks = 0;
+  for (let number = 2_000; number < 6_000; number += 1) put(number, true);
+  expect(table.size).toBeGreaterThan(4_000);
+  expect(looks).toBeLessThan((4_000 * 6_000) / (most / 64));
+  open.clear();
+  for (let number = 6_000; number < 6_100; number += 1) put(number, false);
+  expect(table.size).toBeLessThanOrEqual(most + 100);
+});
