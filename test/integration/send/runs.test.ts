@@ -1,0 +1,121 @@
+import { expect, test } from "vitest";
+import { until } from "../../harness/until.ts";
+import { openRelay, type SendingRelay } from "./open-relay.ts";
+
+/** The automation that the sandbox begins with and that is started by hand. */
+const manual = ({ sandbox }: SendingRelay) => sandbox.automations().find(({ trigger }) => trigger === "manual")?.id ?? "";
+const order = (reference: string, more: object = {}) => ({ reference, phone: `+54911555501${reference.slice(-2)}`, ...more });
+
+/** The sandbox posts its events to the relay. */
+async function withWebhooks(): Promise<SendingRelay> {
+  const relay = await openRelay({ sandbox: { speed: 100 } });
+  relay.sandbox.addWebhook({ url: `${relay.url()}/webhooks/main`, events: ["*"] });
+  return relay;
+}
+
+test("one run per reference: the second call has the first runId, also after a restart and when all come at once", async () => {
+  const relay = await openRelay();
+  const automation = manual(relay);
+  const body = order("order-01", { name: "Ana", data: { pedido: "17" }, metadata: { team: "a" } });
+  const answers = await Promise.all(Array.from({ length: 20 }, () => relay.run(automation, body)));
+  const [run, ...others] = relay.sandbox.runs();
+  expect(others).toEqual([]);
+  const first = { account: "main", reference: "order-01", runId: run?.id, automation, stored: true };
+  expect(answers.map(({ status }) => status).toSorted()).toEqual([...Array.from({ length: 19 }, () => 200), 201]);
+  for (const { status, body: answer } of answers) expect(answer).toEqual({ ...first, created: status === 201 });
+  await relay.restart();
+  expect(await relay.run(automation, body)).toMatchObject({ status: 200, body: { ...first, created: false } });
+  expect(relay.sandbox.runs()).toHaveLength(1);
+  expect((await relay.run(automation, order("order-02"))).status).toBe(201);
+  expect(relay.sandbox.runs()).toHaveLength(2);
+});
+
+test("another automation or another body under the same reference is a conflict that names both", async () => {
+  const relay = await openRelay();
+  const automation = manual(relay);
+  const { runId } = (await relay.run(automation, order("order-03"))).body;
+  const other = await relay.run("019a0000-0000-7000-8000-000000000000", order("order-03"));
+  expect(other).toMatchObject({
+    status: 409,
+    body: {
+      code: "idempotency_conflict",
+      details: { reference: "order-03", first: { about: automation, runId }, given: { about: "019a0000-0000-7000-8000-000000000000" } },
+    },
+  });
+  for (const part of [runId, automation, "019a0000-0000-7000-8000-000000000000"]) expect(other.body.error).toContain(part);
+  expect((await relay.run(automation, order("order-03", { data: { a: "b" } }))).body.code).toBe("idempotency_conflict");
+  expect(relay.sandbox.runs()).toHaveLength(1);
+});
+
+test("a run whose start has no known end starts again only on purpose", async () => {
+  const relay = await openRelay();
+  const automation = manual(relay);
+  relay.sandbox.setFaults({ api: [{ answer: "reset", when: "after", times: 1 }] });
+  const lost = await relay.run(automation, order("order-04"));
+  expect(lost).toMatchObject({
+    status: 409,
+    body: { code: "outcome_unknown", details: { reference: "order-04", about: automation, resend: 1, justNow: true } },
+  });
+  expect((await relay.run(automation, order("order-04"))).body).toMatchObject({ code: "outcome_unknown", details: { justNow: false } });
+  expect(relay.sandbox.runs()).toHaveLength(1);
+  // The one that was started after all has the conversation: the service refuses, and nothing is better known than before.
+  expect(await relay.run(automation, order("order-04"), "?resend=1")).toMatchObject({ status: 422, body: { details: { status: 409 } } });
+  expect((await relay.run(automation, order("order-04"))).body).toMatchObject({ code: "outcome_unknown", details: { resend: 1 } });
+  relay.sandbox.clock.advance(600_000);
+  expect(await relay.run(automation, order("order-04"), "?resend=1")).toMatchObject({ status: 201, body: { created: true } });
+});
+
+test("a run refused by the service leaves its reference free", async () => {
+  const relay = await openRelay();
+  const automation = manual(relay);
+  await relay.sandbox.control("PATCH", `/automations/${automation}`, { status: "paused" });
+  expect(await relay.run(automation, order("order-05"))).toMatchObject({ status: 422, body: { code: "service_refused" } });
+  await relay.sandbox.control("PATCH", `/automations/${automation}`, { status: "published" });
+  expect((await relay.run(automation, order("order-05"))).status).toBe(201);
+  expect(await relay.run("no/such", order("order-06"))).toMatchObject({ status: 404 });
+});
+
+test("runs are listed with where they are, and end by their events", async () => {
+  const relay = await withWebhooks();
+  const automation = manual(relay);
+  const good = (await relay.run(automation, order("order-11", { metadata: { team: "a" } }))).body;
+  // A number without an account on the network.
+  const bad = (await relay.run(automation, { reference: "order-12", phone: "+5491155550000" })).body;
+  const runs = async (query: string) => (await relay.get(`/v1/runs${query}`)).body.data;
+  await until("both have ended", async () => (await runs("?status=completed")).length === 1 && (await runs("?status=failed")).length === 1);
+  expect(await runs("?status=completed")).toEqual([
+    {
+      account: "main",
+      runId: good.runId,
+      reference: "order-11",
+      metadata: { team: "a" },
+      status: "completed",
+      error: null,
+      times: { started: expect.stringMatching(/Z$/), completed: expect.stringMatching(/Z$/) },
+      registeredAt: expect.stringMatching(/Z$/),
+      updatedAt: expect.stringMatching(/Z$/),
+    },
+  ]);
+  expect(await runs("?reference=order-12")).toMatchObject([{ runId: bad.runId, status: "failed", error: expect.stringMatching(/./) }]);
+  expect(await runs(`?runId=${good.runId}`)).toMatchObject([{ reference: "order-11" }]);
+  expect(await runs("?reference=nobody")).toEqual([]);
+  expect(await runs("?account=other")).toEqual([]);
+  const page = (await relay.get("/v1/runs?limit=1")).body;
+  expect(page.data).toMatchObject([{ reference: "order-12" }]);
+  expect((await relay.get(`/v1/runs?limit=1&before=${page.next}`)).body.data).toMatchObject([{ reference: "order-11" }]);
+});
+
+test("what is no run is refused without a call", async () => {
+  const relay = await openRelay();
+  for (const body of [
+    {},
+    { reference: "r" },
+    { phone: "+5491155550100" },
+    order("", {}),
+    order("order-07", { data: { a: 1 } }),
+    order("order-07", { x: 1 }),
+  ]) {
+    expect(await relay.run(manual(relay), body)).toMatchObject({ status: 400, body: { code: "bad_request" } });
+  }
+  expect((await relay.sandbox.control("GET", "/usage")).body.apiCalls.used).toBe(0);
+});
