@@ -1,4 +1,4 @@
-import type { FastifyInstance } from "fastify";
+import type { FastifyInstance, LightMyRequestResponse } from "fastify";
 import type { Scope, Settings } from "../config/schema.ts";
 import { CommandFailed } from "./io.ts";
 
@@ -12,29 +12,33 @@ export interface ControlAnswer {
 export interface ControlClient {
   /** Throws {@link CommandFailed} when no answer of a relay can be had; what it answers is data, whatever its status. */
   request(method: "GET" | "POST", path: string, body?: unknown): Promise<ControlAnswer>;
+  /** Posts NDJSON; a 2xx answer's lines come as an array of what they parse to. */
+  postLines(path: string, lines: string): Promise<ControlAnswer>;
   close(): Promise<void>;
 }
+
+const ndjson = "application/x-ndjson";
 
 /** Longest wait for one answer. A replay answers after some seconds at most. */
 const answerWithinMs = 60_000;
 
 /** A relay at a URL, asked over HTTP. */
 export function connectRelay(url: string, token: string | null): ControlClient {
+  async function ask(method: "GET" | "POST", path: string, type: string | null, body: string | null): Promise<ControlAnswer> {
+    const answer = await exchange(`${url}${path}`, {
+      method,
+      headers: { ...(token === null ? {} : { authorization: `Bearer ${token}` }), ...(type === null ? {} : { "content-type": type }) },
+      ...(body === null ? {} : { body }),
+    });
+    if (typeof answer.json !== "object" || answer.json === null) {
+      throw new CommandFailed(`what answers at ${url} is no wamid-relay (status ${answer.status} to ${method} ${path.split("?")[0]})`);
+    }
+    return answer;
+  }
   return {
-    async request(method, path, body) {
-      const answer = await exchange(`${url}${path}`, {
-        method,
-        headers: {
-          ...(token === null ? {} : { authorization: `Bearer ${token}` }),
-          ...(body === undefined ? {} : { "content-type": "application/json" }),
-        },
-        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-      });
-      if (typeof answer.json !== "object" || answer.json === null) {
-        throw new CommandFailed(`what answers at ${url} is no wamid-relay (status ${answer.status} to ${method} ${path.split("?")[0]})`);
-      }
-      return answer;
-    },
+    request: (method, path, body) =>
+      body === undefined ? ask(method, path, null, null) : ask(method, path, "application/json", JSON.stringify(body)),
+    postLines: (path, lines) => ask("POST", path, ndjson, lines),
     close: async () => {},
   };
 }
@@ -76,7 +80,7 @@ export async function openStore(settings: Settings, scope: Scope): Promise<Contr
       dispatch: false,
     }),
   );
-  return { request: injector(relay.http, token), close: relay.close };
+  return { ...injector(relay.http, token), close: relay.close };
 }
 
 /** The file of a store, looked into beside the relay that may hold it. */
@@ -88,8 +92,9 @@ export async function openForLooking(storePath: string): Promise<ControlClient> 
       fault = error;
     }),
   );
-  const request = injector(api.http, null);
+  const { request, postLines } = injector(api.http, null);
   return {
+    postLines,
     async request(method, path, body) {
       const answer = await request(method, path, body);
       if (fault !== null) throw new CommandFailed(`${storePath} cannot be read: ${(fault as Error).message}`);
@@ -99,16 +104,29 @@ export async function openForLooking(storePath: string): Promise<ControlClient> 
   };
 }
 
-function injector(http: FastifyInstance, token: string | null): ControlClient["request"] {
-  return async (method, path, body) => {
-    const answer = await http.inject({
-      method,
-      url: path,
-      headers: token === null ? {} : { authorization: `Bearer ${token}` },
-      ...(body === undefined ? {} : { payload: body as object }),
-    });
-    return { status: answer.statusCode, json: JSON.parse(answer.body) as unknown };
+function injector(http: FastifyInstance, token: string | null): Pick<ControlClient, "request" | "postLines"> {
+  const headers: Record<string, string> = token === null ? {} : { authorization: `Bearer ${token}` };
+  return {
+    async request(method, path, body) {
+      const payload = body === undefined ? {} : { payload: body as object };
+      return parsed(await http.inject({ method, url: path, headers, ...payload }));
+    },
+    postLines: async (path, lines) =>
+      parsed(await http.inject({ method: "POST", url: path, headers: { ...headers, "content-type": ndjson }, payload: lines })),
   };
+}
+
+function parsed({ statusCode, headers, body }: LightMyRequestResponse): ControlAnswer {
+  return { status: statusCode, json: parsedBody(body, String(headers["content-type"])) };
+}
+
+/** Throws SyntaxError when the body is neither JSON nor lines of it, as it says it is. */
+function parsedBody(text: string, type: string): unknown {
+  if (!type.startsWith(ndjson)) return JSON.parse(text) as unknown;
+  return text
+    .split("\n")
+    .filter((line) => line !== "")
+    .map((line) => JSON.parse(line) as unknown);
 }
 
 async function opened<T>(open: () => T): Promise<T> {
@@ -142,7 +160,7 @@ async function exchange(url: string, init: RequestInit): Promise<ControlAnswer> 
     throw new Unreachable(url, faultCode(error));
   }
   try {
-    return { status: answer.status, json: JSON.parse(text) as unknown };
+    return { status: answer.status, json: parsedBody(text, answer.headers.get("content-type") ?? "") };
   } catch {
     return { status: answer.status, json: undefined };
   }

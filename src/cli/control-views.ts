@@ -77,7 +77,7 @@ export const retriedSchema = z.looseObject({
   stopped: z.string().nullable(),
 });
 
-export const createdSchema = z.looseObject({ created: z.number() });
+export const createdSchema = z.looseObject({ created: z.number(), known: z.number() });
 export const resumedSchema = z.looseObject({ resumed: z.boolean() });
 
 export function pageOf<T extends z.ZodType, N extends z.ZodType>(item: T, next: N) {

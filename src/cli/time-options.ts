@@ -33,7 +33,8 @@ export function timeText(iso: string | null): string {
   return iso === null ? "" : iso.replace("T", " ").replace("Z", "");
 }
 
-function time(text: string): string {
+/** For options: a date, or a time with its zone; gives ISO 8601, UTC. */
+export function time(text: string): string {
   const withZone = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2}))?$/;
   const at = withZone.test(text) ? Date.parse(text) : Number.NaN;
   if (Number.isNaN(at)) throw new InvalidArgumentError("It must be a date (2026-11-20) or a time with its zone (2026-11-20T08:00:00Z).");

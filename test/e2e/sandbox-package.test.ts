@@ -1,9 +1,14 @@
 import { execFile } from "node:child_process";
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { postEvent } from "../harness/post-event.ts";
+import { createMessages } from "../harness/posts.ts";
+import { startRelay } from "../harness/relay-process.ts";
+import { relayToken } from "../harness/relay-settings.ts";
+import { rowsOf } from "../harness/store-rows.ts";
 
 const run = promisify(execFile);
 const root = new URL("../..", import.meta.url).pathname;
@@ -71,12 +76,60 @@ void startSandbox({ plan: "free" });
   expect(stdout).toBe("");
 });
 
+test("the five lines of docs/client.md work in a project of its own", { timeout: 60_000 }, async () => {
+  const relay = await startRelay();
+  const messages = createMessages("five lines");
+  const wamid = messages.wamid();
+  await postEvent(relay.webhookUrl, messages.status(wamid, "delivered"));
+  const lines = /## Five lines\n[\s\S]*?```js\n([\s\S]*?)```/.exec(readFileSync(join(root, "docs/client.md"), "utf8"))?.[1] ?? "";
+  expect(lines.trim().split("\n").length).toBe(5);
+  writeFileSync(join(folder, "five-lines.js"), lines);
+  const env = { ...process.env, RELAY_URL: relay.url, RELAY_TOKEN: relayToken, WAMID: wamid };
+  const { stdout, stderr } = await run(process.execPath, ["five-lines.js"], { cwd: folder, env }).catch(
+    (error: { stdout: string; stderr: string }) => error,
+  );
+  expect([stdout, stderr]).toEqual([expect.stringMatching(/^delivered \d{4}-\d\d-\d\dT[\d:.]+Z\n$/), ""]);
+  expect(rowsOf(relay.storePath, "SELECT reference FROM messages")).toEqual([{ reference: "order-1234" }]);
+});
+
+test("the client has its types, also without Node's, and loads nothing but itself", { timeout: 60_000 }, async () => {
+  writeFileSync(
+    join(folder, "typed-client.ts"),
+    `import { RelayClient, RelayClientError, type TrackedLine } from "wamid-relay/client";
+export async function use(client: RelayClient): Promise<TrackedLine["result"] | number> {
+  try {
+    for await (const { result } of client.trackAll([{ account: "main", wamid: "w", sentAt: new Date() }])) return result;
+    return (await client.event(1)).deliveries[0]?.tries[0]?.tookMs ?? 0;
+  } catch (error) {
+    if (error instanceof RelayClientError && error.code === "conflict") return error.line ?? error.status;
+    throw error;
+  }
+}
+// @ts-expect-error: a message has a wamid
+void new RelayClient({ url: "http://relay", token: "t" }).track({ account: "main" });
+`,
+  );
+  const options = ["--noEmit", "--strict", "--exactOptionalPropertyTypes", "--module", "nodenext", "--target", "es2024"];
+  const { stdout } = await run(
+    process.execPath,
+    [join(root, "node_modules/typescript/bin/tsc"), ...options, "--lib", "es2024,dom,dom.iterable", "--types", "", "typed-client.ts"],
+    { cwd: folder },
+  ).catch((error: { stdout: string }) => error);
+  expect(stdout).toBe("");
+  for (const file of readdirSync(join(installed, "dist/client")).filter((name) => name.endsWith(".js"))) {
+    const imported = [...readFileSync(join(installed, "dist/client", file), "utf8").matchAll(/from "([^"]+)"/g)].map(
+      ([, from = ""]) => from,
+    );
+    for (const from of imported) expect(from).toMatch(/^\.\/[a-z-]+\.js$/);
+  }
+});
+
 test("what the exports name is part of what is published", () => {
   const { exports, files } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as {
     exports: Record<string, Record<string, string>>;
     files: string[];
   };
-  for (const path of Object.values(exports["./sandbox"] ?? {})) {
+  for (const path of ["./sandbox", "./client"].flatMap((name) => Object.values(exports[name] ?? { missing: name }))) {
     expect(files).toContain(path.split("/")[1]);
     expect(() => readFileSync(join(installed, path))).not.toThrow();
   }

@@ -157,9 +157,10 @@ test("track registers a message and releases what was parked for it", async () =
   const arrived = await until("it arrives", () => downstream.arrivals[0]);
   const body = JSON.parse((arrived.body ?? Buffer.alloc(0)).toString("utf8")) as { relay: { message: unknown } };
   expect(body.relay.message).toMatchObject({ reference: "order-1", metadata: { team: "support", a: "b=c" } });
-  expect(jsonOf(await runOn(relay, ...args, "--json"))).toEqual({ created: 0 });
+  expect(jsonOf(await runOn(relay, ...args, "--json"))).toEqual({ created: 0, known: 1 });
   const other = await runOn(relay, "track", "--account", "main", "--wamid", wamid, "--reference", "order-2");
-  expect(other).toEqual({ code: 1, out: "", err: "wamid-relay: this wamid is registered with another reference\n" });
+  const err = 'wamid-relay: this wamid is registered with another reference ("order-1", not "order-2")\n';
+  expect(other).toEqual({ code: 1, out: "", err });
   const nobody = await runOn(relay, "track", "--account", "nobody", "--wamid", wamid);
   expect(nobody).toEqual({ code: 1, out: "", err: 'wamid-relay: no account "nobody" in the settings\n' });
 });
