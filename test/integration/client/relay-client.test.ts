@@ -208,7 +208,9 @@ test("what is no relay, no answer, a refusal: told apart, and the token is in no
   const busy = await serverOf((_, response) => response.writeHead(502).end("Bad gateway"));
   expect(await failure(new RelayClient({ url: busy, token }).stats())).toMatchObject({ status: 502, code: "bad_answer" });
   let elsewhere = 0;
-  const other = await serverOf(() => void (elsewhere += 1));
+  const other = await serverOf(() => {
+    elsewhere += 1;
+  });
   const moved = await serverOf((_, response) => response.writeHead(307, { location: other }).end());
   expect(await failure(new RelayClient({ url: moved, token }).stats())).toMatchObject({ code: "no_answer" });
   expect(elsewhere).toBe(0);
