@@ -53,33 +53,28 @@ test("a second time changes nothing and is no conflict, whatever was told", () =
 
 test("parts of one truth come together the same in any order", () => {
   fc.assert(
-    fc.property(
-      registration,
-      fc.array(fc.tuple(fc.nat(31), fc.nat(15)), { maxLength: 6 }),
-      fc.infiniteStream(fc.boolean()),
-      (truth, parts) => {
-        const part = ([which, keys]: readonly [number, number]): Partial<MessageRegistration> => {
-          const names = ["id", "reference", "conversationId", "metadata", "sentAt"] as const;
-          const chosen = Object.fromEntries(
-            names.filter((name, bit) => which & (1 << bit) && name in truth).map((name) => [name, truth[name]]),
-          );
-          if (chosen["metadata"] === undefined) return chosen;
-          const metadata = Object.fromEntries(Object.entries(truth.metadata ?? {}).filter((_, bit) => keys & (1 << bit)));
-          return { ...chosen, metadata };
-        };
-        const told = [...parts.map(part), truth];
-        const all = (order: readonly Partial<MessageRegistration>[]) => {
-          let row = empty;
-          for (const one of order) {
-            const next = joined(row, one);
-            expect(next).not.toHaveProperty("conflicts");
-            row = next.row;
-          }
-          return comparable(row);
-        };
-        expect(all(told.toReversed())).toEqual(all(told));
-      },
-    ),
+    fc.property(registration, fc.array(fc.tuple(fc.nat(31), fc.nat(15)), { maxLength: 6 }), (truth, parts) => {
+      const part = ([which, keys]: readonly [number, number]): Partial<MessageRegistration> => {
+        const names = ["id", "reference", "conversationId", "metadata", "sentAt"] as const;
+        const chosen = Object.fromEntries(
+          names.filter((name, bit) => which & (1 << bit) && name in truth).map((name) => [name, truth[name]]),
+        );
+        if (chosen["metadata"] === undefined) return chosen;
+        const metadata = Object.fromEntries(Object.entries(truth.metadata ?? {}).filter((_, bit) => keys & (1 << bit)));
+        return { ...chosen, metadata };
+      };
+      const told = [...parts.map(part), truth];
+      const all = (order: readonly Partial<MessageRegistration>[]) => {
+        let row = empty;
+        for (const one of order) {
+          const next = joined(row, one);
+          expect(next).not.toHaveProperty("conflicts");
+          row = next.row;
+        }
+        return comparable(row);
+      };
+      expect(all(told.toReversed())).toEqual(all(told));
+    }),
     { numRuns: 2_000 },
   );
 });
