@@ -1,7 +1,7 @@
 import { setTimeout as wait } from "node:timers/promises";
 import { secret } from "./events.ts";
 import { numberFlag, readFlags } from "./flags.ts";
-import { processorSeconds, residentMiB } from "./load/measure.ts";
+import { processorSeconds, residentMiB, waitedSeconds } from "./load/measure.ts";
 import { describeMachine, lookAtMachine } from "./machine.ts";
 import { findPinning } from "./process/pin.ts";
 import { startChild } from "./process/start-child.ts";
@@ -91,15 +91,23 @@ const check = async () => {
     await wait(20);
   }
 };
-const seconds = () => [processorSeconds(sandbox.pid), processorSeconds(relay.pid())].map((used) => used ?? Number.NaN);
-/** Cores used by the sandbox and the relay meanwhile. */
-const during = async <T>(work: () => Promise<T>): Promise<{ result: T; cores: readonly [number, number]; tookMs: number }> => {
+const used = () => ({
+  sandbox: processorSeconds(sandbox.pid) ?? Number.NaN,
+  relay: processorSeconds(relay.pid()) ?? Number.NaN,
+  sandboxWaited: waitedSeconds(sandbox.pid) ?? Number.NaN,
+  relayWaited: waitedSeconds(relay.pid()) ?? Number.NaN,
+});
+/** Cores used by the sandbox and the relay meanwhile, and how much of a core they waited for because other processes had it. */
+const during = async <T>(work: () => Promise<T>) => {
   const from = performance.now();
-  const before = seconds();
+  const before = used();
   const result = await work();
   const tookMs = performance.now() - from;
-  const [ofSandbox = Number.NaN, ofRelay = Number.NaN] = seconds().map((used, n) => (used - (before[n] as number)) / (tookMs / 1000));
-  return { result, cores: [round(ofSandbox), round(ofRelay)], tookMs };
+  const after = used();
+  const cores = Object.fromEntries(
+    Object.entries(after).map(([of, now]) => [of, round((now - before[of as keyof typeof before]) / (tookMs / 1000))]),
+  );
+  return { result, cores: cores as ReturnType<typeof used>, tookMs };
 };
 
 // Uncounted: what is compiled while it runs should not be measured.
@@ -137,7 +145,7 @@ const figures = {
     p99: round(latency.p99),
     eventsPerSecond: round(events / (paced.tookMs / 1000)),
     backlog: { most: Math.max(...backlog), atEnd: backlogAtEnd },
-    cores: { sandbox: paced.cores[0], relay: paced.cores[1] },
+    cores: paced.cores,
   },
   unpaced: {
     sendsPerSecond: round(unpaced.result.answered / unpaced.result.seconds),
@@ -145,14 +153,24 @@ const figures = {
     p99: round(unpaced.result.latency.p99),
     /** From the first send until the last event was stored. */
     eventsPerSecond: round((unpaced.result.answered * eventsPerSend) / unpacedSeconds),
-    cores: { sandbox: unpaced.cores[0], relay: unpaced.cores[1] },
+    cores: unpaced.cores,
   },
   residentMiB: { sandbox: resident === null ? null : round(resident), messages: sentInAll },
   memory: messages === 0 ? null : await memory(),
 };
-const head = ["", "sends/s", "p50 ms", "p99 ms", "events/s", "sandbox's cores", "relay's cores"];
+const head = ["", "sends/s", "p50 ms", "p99 ms", "events/s", "sandbox's cores", "waited", "relay's cores", "waited"];
 const row = (name: string, of: typeof figures.unpaced) =>
-  [name, of.sendsPerSecond, of.p50, of.p99, of.eventsPerSecond, of.cores.sandbox, of.cores.relay].map(String);
+  [
+    name,
+    of.sendsPerSecond,
+    of.p50,
+    of.p99,
+    of.eventsPerSecond,
+    of.cores.sandbox,
+    of.cores.sandboxWaited,
+    of.cores.relay,
+    of.cores.relayWaited,
+  ].map(String);
 for (const line of ["", ...table(head, [row(`${rate}/s`, figures.paced), row("unpaced", figures.unpaced)]), ""]) console.log(line);
 console.log(
   `Deliveries waiting: ${figures.paced.backlog.most} at most, ${backlogAtEnd} at the end of ${pacedMs / 1000} s; all events stored once.`,

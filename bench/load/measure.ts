@@ -32,6 +32,16 @@ export function processorSeconds(pid: number): number | null {
   }
 }
 
+/** Seconds that a process's main thread was ready to run and had no processor, because others had it; null where /proc does not tell. */
+export function waitedSeconds(pid: number): number | null {
+  try {
+    // Nanoseconds on a processor, nanoseconds waiting for one, turns (Documentation/scheduler/sched-stats).
+    return Number(readFileSync(`/proc/${pid}/schedstat`, "latin1").split(" ")[1]) / 1e9;
+  } catch {
+    return null;
+  }
+}
+
 /** Resident memory of a process in MiB; null where /proc is not there or the process is gone. */
 export function residentMiB(pid: number): number | null {
   try {
