@@ -113,6 +113,8 @@ export function createLane(initial: LaneSettings, parts: LaneParts): Lane {
     pumpScheduled = true;
     setImmediate(() => {
       pumpScheduled = false;
+      // Closed since: the store may be closed by now, too.
+      if (closed) return;
       try {
         store.reading(pump);
       } catch (error) {

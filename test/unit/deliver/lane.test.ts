@@ -277,6 +277,22 @@ test("closing lets attempts finish in time, and hands the rest back without spen
   expect(hand.closed()).toBe(true);
 });
 
+test("closed before its look came: the store, which may be closed by then, is not asked", async () => {
+  const { memory, lane, hooks, clock } = setUp(0, {});
+  await settled();
+  let looks = 0;
+  memory.store.reading = () => {
+    looks += 1;
+    throw new Error("the store is closed");
+  };
+  lane.offer(1, clock.now());
+  await lane.close(1_000);
+  await settled();
+  expect(looks).toBe(0);
+  expect(hooks.faults).toEqual([]);
+  expect(clock.pending()).toBe(0);
+});
+
 test("other settings take effect at once; the old destination ends with its last attempt", async () => {
   const { hand, lane, destinations, memory } = setUp(4, { concurrency: 1 });
   await settled();
