@@ -18,11 +18,13 @@ export interface RelaySendingParts {
   readonly metrics: () => Metrics;
   /** Deliveries of events that had waited for what was sent. */
   readonly offer: (due: readonly DueDelivery[]) => void;
+  /** A message was sent and registered. */
+  readonly registered: (account: string) => void;
   readonly known: () => { readonly accounts: readonly string[]; readonly maxWait: number };
 }
 
 /** Sending, put together from the store, the service's clients and who watches. */
-export function createRelaySending({ store, services, clock, log, metrics, offer, known }: RelaySendingParts): {
+export function createRelaySending({ store, services, clock, log, metrics, offer, registered, known }: RelaySendingParts): {
   readonly port: SendingPort;
   /** Resolves when the calls under way have ended and are stored. */
   close(): Promise<void>;
@@ -34,7 +36,10 @@ export function createRelaySending({ store, services, clock, log, metrics, offer
     store: {
       find: async (key) => store.findSend(key),
       begin: store.beginSend,
-      settle: async (key, ended) => offer(await store.settleSend(key, ended)),
+      async settle(key, ended) {
+        offer(await store.settleSend(key, ended));
+        if (ended.end === "done" && ended.sent.type === "message") registered(key.account);
+      },
     },
     hooks: sendingHooks(log, metrics),
   });
@@ -43,13 +48,14 @@ export function createRelaySending({ store, services, clock, log, metrics, offer
 
 function sendingHooks(log: Logger, metrics: () => Metrics): OnceHooks {
   return {
-    ended({ key: { account, kind }, about, resend }, outcome, tookMs) {
+    ended({ key: { account, kind }, about, resend }, outcome, tookMs, reason) {
       metrics().sends.inc({ account, kind, outcome });
       const line = {
         account,
         kind,
         ...(kind === "run" ? { automation: about } : { to: about }),
         outcome,
+        ...(reason === null ? {} : { reason }),
         tookMs,
         ...(resend > 0 ? { resend } : {}),
       };

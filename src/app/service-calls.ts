@@ -19,13 +19,16 @@ export function createServiceCalls({ services, now }: ServiceCallsParts): Servic
     call: (client: ServiceClient, options: CallOptions) => Promise<T>,
   ): Promise<CallResult<T>> {
     const client = services.client(account);
-    if (client === null) return { type: "not-done", error: cannotAsk(account) };
+    if (client === null) {
+      const error = cannotAsk(account);
+      return { type: "not-done", error, why: error.message };
+    }
     try {
       return { type: "done", value: await call(client, { patience, watch: { starting, repeating } }) };
     } catch (error) {
       if (!(error instanceof ServiceError)) throw error;
       if (error.outcome === "unknown") return { type: "unknown", reason: error.message };
-      return { type: "not-done", error: answerTo(error, account) };
+      return { type: "not-done", error: answerTo(error, account), why: error.message };
     }
   }
 

@@ -27,8 +27,8 @@ export interface Sent {
 }
 
 export interface OnceHooks {
-  /** What became of a call; not of answers that repeat the first. */
-  ended(order: Asked, outcome: "done" | "not-done" | "unknown", tookMs: number): void;
+  /** What became of a call, and why when that was not what was wanted; not of answers that repeat the first. */
+  ended(order: Asked, outcome: "done" | "not-done" | "unknown", tookMs: number, reason: string | null): void;
   /** The store could not take in what became of a call; it is tried again until it can. */
   notStored(order: Asked, end: Ended["end"], error: unknown): void;
 }
@@ -158,7 +158,8 @@ export function createOnce({ store, clock, hooks }: OnceParts) {
       }
       result = { type: "unknown", reason: "the relay failed in the midst of it" };
     }
-    hooks.ended(order, result.type, clock.now() - startedAt);
+    const reason = result.type === "unknown" ? result.reason : result.type === "not-done" ? result.why : null;
+    hooks.ended(order, result.type, clock.now() - startedAt, reason);
     switch (result.type) {
       case "done":
         return { answer: result.value.answer, stored: await letGo(result.value) };

@@ -93,7 +93,7 @@ export interface CallSteps {
 
 export type CallResult<T> =
   | { readonly type: "done"; readonly value: T }
-  /** The service surely did nothing; `error` is to be answered. */
-  | { readonly type: "not-done"; readonly error: Error }
-  /** Why nobody knows, in words for people. */
+  /** The service surely did nothing; `error` is to be answered, `why` may be logged: there is nothing of people's in it. */
+  | { readonly type: "not-done"; readonly error: Error; readonly why: string }
+  /** Why nobody knows, in words for people and logs. */
   | { readonly type: "unknown"; readonly reason: string };

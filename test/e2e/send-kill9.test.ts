@@ -1,0 +1,151 @@
+import Database from "better-sqlite3";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { until } from "../harness/until.ts";
+import { type Pair, startPair } from "./send-tools.ts";
+
+/** Takes the file's write lock, so that the relay cannot commit; gives what lets go of it. Synchronous. */
+function holdStore(path: string): () => void {
+  const db = new Database(path);
+  db.exec("BEGIN IMMEDIATE");
+  const release = () => db.open && db.close();
+  onTestFinished(() => void release());
+  return release;
+}
+
+/** What must hold after any end of the process: the key tells the truth, nothing is sent by itself, and a person can settle it. */
+async function expectUnknownThenSettled(pair: Pair, key: string, made: 0 | 1): Promise<void> {
+  for (let n = 0; n < 2; n++) {
+    expect(await pair.send(key)).toMatchObject({ status: 409, body: { code: "outcome_unknown", details: { justNow: false, resend: 1 } } });
+  }
+  expect(pair.made(key)).toBe(made);
+  const resent = await pair.send(key, "?resend=1");
+  expect(resent).toMatchObject({ status: 201, body: { stored: true } });
+  expect(pair.made(key)).toBe(made + 1);
+  expect((await pair.send(key))?.body).toEqual(resent?.body);
+  expect(pair.made(key)).toBe(made + 1);
+}
+
+describe("POST /v1/messages, the relay killed with -9", () => {
+  test("before the call: nothing was sent, and the key is free", async () => {
+    // The share has room for one message a minute.
+    const pair = await startPair({ account: { plan: "escala", share: 0.001 } });
+    expect((await pair.send("first"))?.status).toBe(201);
+    const waiting = pair.send("k");
+    await until("it waits for room", async () =>
+      /calls_waiting\{[^}]*priority="send"\} 1/.test(String((await pair.relay.ask("/metrics")).body)),
+    );
+    await pair.relay.kill9();
+    expect(await waiting).toBeNull();
+    await pair.relay.start();
+    expect(pair.made("k")).toBe(0);
+    expect(await pair.send("k")).toMatchObject({ status: 201 });
+    expect(pair.made("k")).toBe(1);
+  });
+
+  test.each(["before", "after"] as const)("during the call, %s the service has done its work", async (when) => {
+    const pair = await startPair();
+    pair.sandbox.setFaults({ api: [{ answer: "hang", when, times: 1 }] });
+    const sending = pair.send("k");
+    await until("the call hangs", async () => (await pair.sandbox.control("GET", "/usage")).body.apiCalls.used === 1);
+    if (when === "after") await until("it was done", () => pair.made("k") === 1);
+    await pair.relay.kill9();
+    expect(await sending).toBeNull();
+    await pair.relay.start();
+    await expectUnknownThenSettled(pair, "k", when === "after" ? 1 : 0);
+  });
+
+  test("with the answer sent and not yet read", async () => {
+    const pair = await startPair();
+    pair.whenMade = () => {
+      pair.whenMade = null;
+      process.kill(pair.relay.pid(), "SIGSTOP");
+    };
+    const sending = pair.send("k");
+    await until("it was done", () => pair.made("k") === 1);
+    // Its answer goes to a process that stands still.
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    await pair.relay.kill9();
+    expect(await sending).toBeNull();
+    await pair.relay.start();
+    await expectUnknownThenSettled(pair, "k", 1);
+  });
+
+  test("after the answer, before the commit: the caller had id and wamid, the key does not know them", async () => {
+    const pair = await startPair();
+    let release = () => {};
+    pair.whenMade = () => {
+      pair.whenMade = null;
+      release = holdStore(pair.relay.storePath);
+    };
+    const told = await pair.send("k");
+    const [message] = pair.sandbox.messages().filter(({ origin }) => origin === "api");
+    expect(told).toMatchObject({ status: 202, body: { stored: false, id: message?.id, wamid: message?.wamid } });
+    // While the process lives it knows.
+    expect(await pair.send("k")).toMatchObject({ status: 202, body: { wamid: message?.wamid } });
+    await pair.relay.kill9();
+    release();
+    await pair.relay.start();
+    await expectUnknownThenSettled(pair, "k", 1);
+  });
+
+  test("the same without a kill: stored as soon as that is possible", async () => {
+    const pair = await startPair();
+    let release = () => {};
+    pair.whenMade = () => {
+      pair.whenMade = null;
+      release = holdStore(pair.relay.storePath);
+    };
+    const told = await pair.send("k");
+    expect(told?.status).toBe(202);
+    // Nothing else is sent while nothing can be stored.
+    expect(await pair.send("other")).toMatchObject({ status: 503, body: { code: "store_unavailable" } });
+    release();
+    const stored = await until("it is stored", async () => {
+      const again = await pair.send("k");
+      return again?.status === 201 ? again : null;
+    });
+    expect(stored.body).toEqual({ ...told?.body, stored: true });
+    await pair.relay.kill9();
+    await pair.relay.start();
+    expect((await pair.send("k"))?.body).toEqual(stored.body);
+    expect((await pair.relay.ask(`/v1/messages/${encodeURIComponent(told?.body.wamid ?? "")}`)).status).toBe(200);
+    expect([pair.made("k"), pair.made("other")]).toEqual([1, 0]);
+  });
+
+  test("at any moment, again and again: no key is ever sent twice, and each tells the truth", async () => {
+    const pair = await startPair();
+    const ends = { done: 0, unknown: 0, free: 0 };
+    for (let round = 0; round < 12; round++) {
+      const keys = Array.from({ length: 4 }, (_, n) => `round ${round}, message ${n}`);
+      const sending = keys.map((key) => pair.send(key));
+      // From before the first request is read until after the last answer; a hundredth of a second is about one send.
+      await new Promise((resolve) => setTimeout(resolve, round * 5));
+      await pair.relay.kill9();
+      const told = await Promise.all(sending);
+      await pair.relay.start();
+      for (const [n, key] of keys.entries()) {
+        const before = pair.made(key);
+        expect(before).toBeLessThanOrEqual(1);
+        const answer = await pair.send(key);
+        if (told[n]?.status === 201) expect(answer?.body).toEqual(told[n]?.body);
+        if (answer?.status === 409) {
+          ends.unknown += 1;
+          // Whole, so that a failure shows why a call of this process had no end.
+          expect(answer.body).toMatchObject({ code: "outcome_unknown", details: { justNow: false } });
+          expect(pair.made(key)).toBe(before);
+          // What a person would do: look into the chat, and send again only what is not there.
+          if (before === 0) expect((await pair.send(key, "?resend=1"))?.status).toBe(201);
+        } else {
+          ends[before === 1 ? "done" : "free"] += 1;
+          expect(answer?.status).toBe(201);
+          expect(pair.sandbox.messages().find(({ text }) => text === key)?.wamid).toBe(answer?.body.wamid);
+        }
+        expect([key, pair.made(key)]).toEqual([key, 1]);
+      }
+    }
+    // Where it was killed is chance, but that all of it was before or after everything is not likely.
+    expect(ends.done).toBeGreaterThan(0);
+    expect(ends.free).toBeGreaterThan(0);
+    console.info(`killed at any moment: ${JSON.stringify(ends)}`);
+  });
+});
