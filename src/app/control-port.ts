@@ -16,13 +16,15 @@ export interface ControlPortParts {
   readonly known: () => { readonly routes: readonly string[]; readonly accounts: readonly string[] };
   /** Deliveries that became due. */
   readonly offer: (due: readonly DueDelivery[]) => void;
+  /** A message was registered that was not; `sentAt` in unix ms, when told. */
+  readonly registered: (account: string, sentAt: number | undefined) => void;
   /** A destination was resumed. */
   readonly wake: (route: string) => void;
   readonly stopping: () => boolean;
 }
 
 /** The control API's port over the store and the dispatcher. */
-export function createControlPort({ store, now, known, offer, wake, stopping }: ControlPortParts): Control {
+export function createControlPort({ store, now, known, offer, registered, wake, stopping }: ControlPortParts): Control {
   const isRouted = (route: string) => known().routes.includes(route);
   const replaying = createReplaying({ store, now, isRouted, offer, stopping });
 
@@ -72,25 +74,26 @@ export function createControlPort({ store, now, known, offer, wake, stopping }: 
       }
       const { created, due } = await store.register(registrations, now());
       offer(due);
+      if (created > 0) for (const { account, sentAt } of registrations) registered(account, sentAt);
       return { created, known: registrations.length - created };
     },
     async registerEach(registrations) {
       const { accounts } = known();
       const refusals = registrations.map((registration) => refusalOf(registration, accounts));
-      const stored = await store.registerEach(
-        registrations.filter((_, index) => refusals[index] === null),
-        now(),
-      );
+      const good = registrations.filter((_, index) => refusals[index] === null);
+      const stored = await store.registerEach(good, now());
       let at = 0;
       return refusals.map((refusal): RegistrationOutcome => {
         if (refusal !== null) return { result: "invalid", error: refusal.message, details: refusal.details };
-        const registered = stored[at++] as (typeof stored)[number];
-        if (registered.result === "conflict") {
-          const { message: error, details } = conflictError(registered.conflicts);
+        const { account, sentAt } = good[at] as Registration;
+        const outcome = stored[at++] as (typeof stored)[number];
+        if (outcome.result === "conflict") {
+          const { message: error, details } = conflictError(outcome.conflicts);
           return { result: "conflict", error, details };
         }
-        offer(registered.due);
-        return { result: registered.result };
+        offer(outcome.due);
+        if (outcome.result === "created") registered(account, sentAt);
+        return { result: outcome.result };
       });
     },
     async resume(route) {

@@ -1,9 +1,12 @@
 import type { LaneHooks } from "../deliver/lane.ts";
+import type { Health } from "../observe/health.ts";
 import type { Logger, Privacy } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import type { ReceiverHooks } from "../receive/receiver.ts";
+import type { CallOutcome, CallRequest } from "../service-api/admission.ts";
 import type { LimiterHooks } from "../service-api/limits/limiter.ts";
 import type { StopReason } from "../service-api/limits/stops.ts";
+import type { SqliteStoreHooks } from "../store/sqlite/sqlite-store.ts";
 
 interface Watchers {
   readonly log: Logger;
@@ -12,12 +15,32 @@ interface Watchers {
   readonly metrics: () => Metrics;
 }
 
-export function receiverHooks({ log, metrics }: Watchers): ReceiverHooks {
+export function receiverHooks({ log, metrics, refused }: Watchers & { readonly refused: (source: string) => void }): ReceiverHooks {
   return {
     received: (source, outcome) => metrics().requests.inc({ source, outcome }),
-    refused: (source, reason, address) => log.warn({ source, reason, address }, "bad signature"),
+    refused(source, reason, address) {
+      refused(source);
+      log.warn({ source, reason, address }, "bad signature");
+    },
     quarantined: ({ source, error, body }) => log.warn({ source, error, size: body.length }, "quarantined"),
     failed: (source, error) => log.error({ err: error, source }, "a webhook request failed"),
+  };
+}
+
+export function storeHooks({ log, health, metrics }: Omit<Watchers, "privacy"> & { readonly health: Health }): SqliteStoreHooks {
+  return {
+    committed(tookMs, writes) {
+      if (!health.storing()) log.info("storing works again");
+      health.stored();
+      metrics().commitSeconds.observe(tookMs / 1000);
+      metrics().commitWrites.observe(writes);
+    },
+    failed(error) {
+      const reason = error instanceof Error ? error.message : String(error);
+      if (health.storing()) log.error({ err: error }, "events cannot be stored; answering 503 until they can");
+      health.storeFailed(reason);
+      metrics().storeFailures.inc();
+    },
   };
 }
 
@@ -87,16 +110,25 @@ const stopTexts: Record<StopReason, string> = {
   blocked: "the service has blocked this address because of bad keys; it is not asked for a minute",
 };
 
+export interface LimiterWatchers extends Omit<Watchers, "privacy"> {
+  readonly called: (account: string, call: CallRequest, outcome: CallOutcome) => void;
+  readonly keyRefused: (account: string) => void;
+}
+
 /** What an account's limiter tells. */
-export function limiterHooks(account: string, { log, metrics }: Omit<Watchers, "privacy">): LimiterHooks {
+export function limiterHooks(account: string, { log, metrics, called, keyRefused }: LimiterWatchers): LimiterHooks {
   return {
     settled(call, outcome) {
+      called(account, call, outcome);
       metrics().serviceCalls.inc({ account, outcome: outcome.type });
       if (outcome.type !== "rate-limited") return;
       const { cap, limit, retryAfterMs } = outcome;
       log.warn({ account, cap: cap ?? call.cap, limit, retryAfterMs }, "the service says a cap is reached: others use the account too");
     },
     refused: () => metrics().serviceCalls.inc({ account, outcome: "refused" }),
-    stopped: (reason, until) => log.error({ account, reason, until: new Date(until).toISOString() }, stopTexts[reason]),
+    stopped(reason, until) {
+      log.error({ account, reason, until: new Date(until).toISOString() }, stopTexts[reason]);
+      if (reason === "unauthenticated") keyRefused(account);
+    },
   };
 }

@@ -1,7 +1,6 @@
 import { randomInt } from "node:crypto";
-import { createServer, type IncomingMessage, type Server } from "node:http";
-import { type AddressInfo, isIP } from "node:net";
-import proxyAddr from "@fastify/proxy-addr";
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
 import type { FastifyInstance } from "fastify";
 import type { Settings } from "../config/schema.ts";
 import { type Authorize, createAuthorize } from "../control/auth.ts";
@@ -18,10 +17,13 @@ import { createMetrics } from "../observe/metrics.ts";
 import { createReceiver } from "../receive/receiver.ts";
 import type { AcceptOutcome } from "../store/planned.ts";
 import { openSqliteStore } from "../store/sqlite/sqlite-store.ts";
+import { clientAddress } from "./client-address.ts";
 import { createControlPort } from "./control-port.ts";
 import { createGaugeReader } from "./gauges.ts";
-import { laneHooks, limiterHooks, receiverHooks } from "./hooks.ts";
+import { createHydrating } from "./hydrating.ts";
+import { laneHooks, limiterHooks, receiverHooks, storeHooks } from "./hooks.ts";
 import { createProxying, isProxyRoute, stoppedDuring } from "./proxying.ts";
+import { createReconciling } from "./reconciling.ts";
 import { createRules } from "./rules.ts";
 import { secretUses } from "./secret-uses.ts";
 import { createRelaySending } from "./sending.ts";
@@ -29,6 +31,7 @@ import { createServiceAccounts } from "./service-accounts.ts";
 import { inboundSources } from "./sources.ts";
 import { systemClock } from "./system-clock.ts";
 import { startUpkeep } from "./upkeep.ts";
+import { createWatching } from "./watching.ts";
 
 export interface RelayOptions {
   readonly settings: Settings;
@@ -70,20 +73,7 @@ export function createRelay({
   const health = createHealth();
   const rules = createRules(settings);
 
-  const store = openSqliteStore(settings.storage.path, rules, {
-    committed(tookMs, writes) {
-      if (!health.storing()) log.info("storing works again");
-      health.stored();
-      metrics.commitSeconds.observe(tookMs / 1000);
-      metrics.commitWrites.observe(writes);
-    },
-    failed(error) {
-      const reason = error instanceof Error ? error.message : String(error);
-      if (health.storing()) log.error({ err: error }, "events cannot be stored; answering 503 until they can");
-      health.storeFailed(reason);
-      metrics.storeFailures.inc();
-    },
-  });
+  const store = openSqliteStore(settings.storage.path, rules, storeHooks({ log, health, metrics: () => metrics }));
 
   const attemptHooks = laneHooks({ log, privacy, now: clock.now, metrics: () => metrics });
   const dispatcher: Dispatcher = createDispatcher(dispatch ? settings.routes : [], {
@@ -98,6 +88,8 @@ export function createRelay({
     const outcome = await store.accept(event, proxied);
     if (outcome.result === "accepted") {
       dispatcher.offer(outcome.due);
+      watching.arrived(event);
+      hydrating.stored(event);
       metrics.dispositions.inc({ source: event.source, disposition: outcome.disposition });
       if (event.secret !== null) metrics.proofs.inc({ source: event.source, secret: event.secret });
     } else if (outcome.conflict) {
@@ -128,22 +120,28 @@ export function createRelay({
     now: clock.now,
     address: clientAddress(settings.server.trustProxy),
     limits: settings.server,
-    hooks: receiverHooks({ log, privacy, metrics: () => metrics }),
+    hooks: receiverHooks({ log, privacy, metrics: () => metrics, refused: (source) => watching.refused(source) }),
   });
 
   const services = createServiceAccounts(calls ? settings.accounts : {}, {
     clock,
     random,
-    hooks: (account) => limiterHooks(account, { log, metrics: () => metrics }),
+    hooks: (account) =>
+      limiterHooks(account, {
+        log,
+        metrics: () => metrics,
+        called: (...call) => reconciling.called(...call),
+        keyRefused: (refused) => watching.keyRefused(refused),
+      }),
   });
-
+  const shared = { settings: () => settings, store, services, clock, log, metrics: () => metrics };
+  const watching = createWatching(shared);
+  const reconciling = createReconciling({ ...shared, accept, watching, scheduled: dispatch });
+  const hydrating = createHydrating({ ...shared, random, accept, offer: dispatcher.offer });
   const sending = createRelaySending({
-    store,
-    services,
-    clock,
-    log,
-    metrics: () => metrics,
+    ...shared,
     offer: dispatcher.offer,
+    registered: (account) => watching.registered(account, undefined),
     known: () => ({ accounts: Object.keys(settings.accounts), maxWait: settings.send.maxWait }),
   });
 
@@ -176,15 +174,17 @@ export function createRelay({
     },
     (error, requestId) => log.error({ err: error, requestId }, "a request failed"),
   );
-  addOperateRoutes(http, { health: health.report, metrics });
+  addOperateRoutes(http, { health: () => ({ ...health.report(), alarms: watching.alarms() }), metrics });
   addControlRoutes(http, {
     authorize: () => authorize,
     sending: sending.port,
+    reconcile: reconciling.port,
     control: createControlPort({
       store,
       now: clock.now,
       known: () => ({ routes: settings.routes.map(({ name }) => name), accounts: Object.keys(settings.accounts) }),
       offer: dispatcher.offer,
+      registered: watching.registered,
       wake: dispatcher.wake,
       stopping: () => health.report().draining,
     }),
@@ -216,6 +216,8 @@ export function createRelay({
     http,
     server: http.server as Server,
     async listen() {
+      watching.start();
+      if (dispatch) await hydrating.start();
       // An exchange that a crash cut short was answered by nobody: the step has gone its error exit.
       // Asked of the store, because its source may be gone from the settings since.
       for (const { route } of store.read.backlog()) {
@@ -243,6 +245,8 @@ export function createRelay({
       proxying.reload(next.sources);
       dispatcher.reload(dispatch ? next.routes : []);
       services.reload(calls ? next.accounts : {});
+      reconciling.reload(next);
+      hydrating.reload(next);
       authorize = createAuthorize(next.control.tokens);
       log.info(
         { sources: Object.keys(next.sources), routes: next.routes.map(({ name }) => name), needRestart: fixed },
@@ -263,11 +267,14 @@ export function createRelay({
         void proxying.close().finally(() => setImmediate(() => server.closeAllConnections()));
       });
       const { shutdownTimeout } = settings.server;
-      await Promise.all([closing, dispatcher.close(shutdownTimeout), services.close(shutdownTimeout)]);
+      // Who asks first: calls that wait are given back, and do not fail with the clients.
+      const asking = Promise.all([reconciling.close(), hydrating.close()]);
+      await Promise.all([closing, asking, dispatcher.close(shutdownTimeout), services.close(shutdownTimeout), watching.close()]);
       clearInterval(closingIdle);
       cancel();
       await proxying.close();
       await sending.close();
+      await reconciling.write();
       await store.close();
       log.info("stopped");
       await stream.end();
@@ -279,15 +286,6 @@ export function createRelay({
 const closeIdleEveryMs = 50;
 
 const defaultRandom = (): number => randomInt(2 ** 32) / 2 ** 32;
-
-/** The address of who sent a request, looking through trusted proxies; `-` when it cannot be told. */
-function clientAddress(trusted: readonly string[]): (request: IncomingMessage) => string {
-  const trust = proxyAddr.compile([...trusted]);
-  return (request) => {
-    const address = proxyAddr(request, trust);
-    return isIP(address) === 0 ? "-" : address;
-  };
-}
 
 function needRestart(before: Settings, after: Settings): string[] {
   return (["server", "storage", "log"] as const).filter((part) => JSON.stringify(before[part]) !== JSON.stringify(after[part]));

@@ -5,6 +5,8 @@ import { secretSchema } from "../event/secret.ts";
 import { signatureSettingsSchema } from "../event/signature-settings.ts";
 import { fieldsSchema } from "../event/subject.ts";
 import { durationSchema, sizeSchema } from "../event/units.ts";
+import { reconcileSchema, silenceSchema } from "../reconcile/settings.ts";
+import { hydrateSchema } from "../hydrate/settings.ts";
 import { routingSchema, trackingSchema } from "../route/settings.ts";
 import { sendSettingsSchema } from "../send/settings.ts";
 import { apiKeySchema, baseUrlSchema } from "../service-api/settings.ts";
@@ -113,6 +115,9 @@ export const settingsSchema = z.strictObject({
   tracking: z.strictObject({ unknown: trackingSchema.default("park"), parkFor: durationSchema.prefault("60s") }).prefault({}),
   routes: z.array(routeSchema).default([]),
   send: sendSettingsSchema.prefault({}),
+  hydrate: hydrateSchema.prefault({}),
+  reconcile: reconcileSchema.prefault({}),
+  silence: silenceSchema.prefault({}),
   retention: retentionSchema.prefault({}),
   log: z
     .strictObject({

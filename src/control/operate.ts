@@ -1,7 +1,8 @@
 import type { FastifyInstance } from "fastify";
 
 export interface OperateParts {
-  readonly health: () => { readonly ready: boolean };
+  /** `alarms` do not make it less ready. */
+  readonly health: () => { readonly ready: boolean; readonly alarms: readonly unknown[] };
   readonly metrics: { readonly contentType: string; text(): Promise<string> };
 }
 

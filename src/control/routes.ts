@@ -2,6 +2,7 @@ import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { Authorize } from "./auth.ts";
 import type { Control } from "./port.ts";
 import { addReadingRoutes } from "./reading-routes.ts";
+import { addReconcileRoute, type ReconcilePort } from "./reconcile-routes.ts";
 import { addSecretsRoute, type SecretUse } from "./secrets-route.ts";
 import type { SendingPort } from "./sending-port.ts";
 import { addSendingRoutes } from "./sending-routes.ts";
@@ -10,12 +11,13 @@ import { addWritingRoutes } from "./writing-routes.ts";
 export interface ControlParts {
   readonly control: Control;
   readonly sending: SendingPort;
+  readonly reconcile: ReconcilePort;
   readonly secretUses: () => readonly SecretUse[];
   readonly authorize: () => Authorize;
 }
 
 /** The control API under `/v1`. */
-export function addControlRoutes(app: FastifyInstance, { control, sending, secretUses, authorize }: ControlParts): void {
+export function addControlRoutes(app: FastifyInstance, { control, sending, reconcile, secretUses, authorize }: ControlParts): void {
   const allow = (scope: string) => async (request: FastifyRequest) => {
     authorize()(request.headers.authorization, scope);
   };
@@ -23,4 +25,5 @@ export function addControlRoutes(app: FastifyInstance, { control, sending, secre
   addSecretsRoute(app, secretUses, allow("read"));
   addWritingRoutes(app, control, { replay: allow("replay"), track: allow("track") });
   addSendingRoutes(app, sending, allow("send"));
+  addReconcileRoute(app, reconcile, allow("replay"));
 }

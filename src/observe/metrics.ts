@@ -1,4 +1,6 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "@prometheus-io/client";
+import { createHydrationMetrics } from "./hydration-metrics.ts";
+import { createReconcileMetrics } from "./reconcile-metrics.ts";
 import { createServiceMetrics, type ServiceGauges } from "./service-metrics.ts";
 
 export interface RouteGauges {
@@ -86,6 +88,8 @@ export function createMetrics(read: () => Gauges) {
     registers,
   });
   const service = createServiceMetrics(registry);
+  const reconcile = createReconcileMetrics(registry);
+  const hydration = createHydrationMetrics(registry);
   const swept = new Counter({ name: "relay_retention_deleted_total", help: "Rows deleted by retention", labelNames: ["what"], registers });
 
   const gauge = (name: string, help: string) => new Gauge({ name, help, labelNames: ["route"], registers });
@@ -130,6 +134,8 @@ export function createMetrics(read: () => Gauges) {
     sends,
     swept,
     serviceCalls: service.calls,
+    reconcile,
+    hydration,
     contentType: registry.contentType,
     /** The text that Prometheus scrapes. */
     async text(): Promise<string> {

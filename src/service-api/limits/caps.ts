@@ -12,6 +12,9 @@ export const planCaps: Readonly<Record<Plan, Caps>> = {
   enterprise: { requests: 1200, messages: 300 },
 };
 
+/** API calls a month; null: unlimited (messaging-service-api.md, "Monthly quotas and maximums"). */
+export const monthlyCalls: Readonly<Record<Plan, number | null>> = { escala: 300_000, enterprise: null };
+
 /**
  * The share of the caps that is ours, rounded down and at least 1. The one of messages is never more than
  * that of all requests, of which they are a part.

@@ -1,0 +1,49 @@
+import { type AskAnswer, type Hold, holdReasons, type Service } from "../reconcile/port.ts";
+import { ServiceError } from "../service-api/service-error.ts";
+import type { ServiceAccounts } from "./service-accounts.ts";
+
+/** What reconciliation asks of the service, over the accounts' clients. */
+export function createAskingService(services: Pick<ServiceAccounts, "client" | "limiters">): Service {
+  return {
+    accounts: () => [...services.limiters().keys()],
+    async ask(account, messageId, patience) {
+      const client = services.client(account);
+      if (client === null) return { type: "failed", reason: "the account has no base URL and API key any more" };
+      try {
+        const { wamid, status, errorCode } = await client.getMessage(messageId, { priority: "poll", patience, watch: onlyOnce });
+        return { type: "found", wamid, status, errorCode: errorCode ?? null };
+      } catch (error) {
+        if (error instanceof ServiceError) return answerOf(error);
+        if (patience.aborted && error === patience.reason) return { type: "not-asked" };
+        throw error;
+      }
+    },
+    hold(account) {
+      const stops = services.limiters().get(account)?.stops;
+      const reason = holdReasons.find((one) => stops?.[one] !== null && stops !== undefined);
+      return reason === undefined || stops === undefined ? null : ({ reason, until: stops[reason] } satisfies Hold);
+    },
+  };
+}
+
+/** Reconciliation has waits of its own; a call that a cap held back did nothing, and may go again. */
+const onlyOnce = {
+  starting: async () => {},
+  async repeating(error: ServiceError) {
+    if (error.kind !== "rate-limited") throw error;
+  },
+};
+
+function answerOf({ failure, message }: ServiceError): AskAnswer {
+  switch (failure.kind) {
+    case "not-found":
+      return { type: "missing" };
+    case "unauthenticated":
+    case "blocked":
+      return { type: "held", reason: failure.kind, until: null };
+    case "quota":
+      return { type: "held", reason: "quota", until: failure.until };
+    default:
+      return { type: "failed", reason: message };
+  }
+}
