@@ -53,12 +53,13 @@ export interface KnownRelay {
   restart(downMs?: number): Promise<void>;
 }
 
-/** Where each route sends. `all` takes every event; the other two want tracked messages. */
-export const paths = { all: "/all", events: "/events", transitions: "/transitions" } as const;
+/** Where each route sends. `all` takes every event, `reads` those of one status; the other two want tracked messages. */
+export const paths = { all: "/all", reads: "/reads", events: "/events", transitions: "/transitions" } as const;
 
 export function routesTo(url: string, names: readonly (keyof typeof paths)[]): unknown[] {
   const matches = {
     all: {},
+    reads: { match: { statuses: ["read"] } },
     events: { match: { tracked: true } },
     transitions: { match: { tracked: true }, emit: "transitions", payload: "enriched" },
   };
