@@ -1,8 +1,10 @@
 import type { Settings } from "../config/schema.ts";
+import { startOf } from "../hydrate/meant.ts";
 import { createPlanner, type Planner } from "../route/plan.ts";
 import type { Rules } from "../store/rules.ts";
 import { stepMessage } from "../track/message-states.ts";
 import { stepRun } from "../track/run-states.ts";
+import { isAsked } from "./service-accounts.ts";
 
 export interface ReloadableRules extends Rules {
   reload(settings: Settings): void;
@@ -15,14 +17,17 @@ export function createRules(settings: Settings): ReloadableRules {
   let planner: Planner;
   let timings: Map<string, { ordered: boolean; firstWait: number }>;
   let parkFor: number;
+  /** Accounts whose service can be asked. */
+  let asked: ReadonlySet<string>;
 
-  function reload({ routes, tracking }: Settings): void {
+  function reload({ accounts, routes, tracking }: Settings): void {
     planner = createPlanner(
-      routes.map(({ name, match, emit }) => ({ name, match, emit })),
+      routes.map(({ name, match, emit, truncated }) => ({ name, match, emit, truncated })),
       tracking.unknown,
     );
     timings = new Map(routes.map(({ name, to }) => [name, { ordered: to.order === "message", firstWait: to.retry.schedule[0] ?? 0 }]));
     parkFor = tracking.parkFor;
+    asked = new Set(Object.keys(accounts).filter((name) => isAsked(accounts[name])));
   }
 
   reload(settings);
@@ -31,6 +36,7 @@ export function createRules(settings: Settings): ReloadableRules {
     stepRun,
     plan: (event, tracking) => planner(event, tracking),
     timing: (route) => timings.get(route) ?? unrouted,
+    hydration: ({ event, account, hasSubject }) => startOf({ event, hasSubject, hasKey: asked.has(account) }),
     get parkFor() {
       return parkFor;
     },

@@ -78,6 +78,7 @@ export function createServiceAccounts(accounts: Settings["accounts"], { clock, r
   };
 }
 
-function isAsked(settings: AccountSettings): settings is Asked {
-  return settings.baseUrl !== undefined && settings.apiKey !== undefined;
+/** True for an account with all that asking takes. */
+export function isAsked(settings: AccountSettings | undefined): settings is Asked {
+  return settings?.baseUrl !== undefined && settings.apiKey !== undefined;
 }

@@ -27,6 +27,10 @@ export function warnings(settings: Settings): Warning[] {
       warn(["tracking", "parkFor"], `is longer than retention.${kept}: what is parked may be deleted before its time is up`);
     }
   }
+  const isAsked = Object.values(settings.accounts).some(({ baseUrl, apiKey }) => baseUrl !== undefined && apiKey !== undefined);
+  if (isAsked && settings.hydrate.giveUpAfter > settings.retention.events) {
+    warn(["hydrate", "giveUpAfter"], "is longer than retention.events: a truncated event may be deleted before it is known what it was about");
+  }
   if (settings.log.pii === "clear") warn(["log", "pii"], "logs will show people's phone numbers");
   for (const [index, route] of settings.routes.entries()) {
     const path = ["routes", index, "to"];

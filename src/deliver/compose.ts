@@ -42,6 +42,12 @@ function relayPart(delivery: StoredDelivery, id: string): Record<string, unknown
       transition: subject.moved,
     };
   }
+  const { hydration } = delivery;
+  if (hydration !== undefined) {
+    const { candidates, ...rest } = hydration;
+    part["truncated"] = true;
+    part["hydration"] = candidates === null ? rest : { ...rest, candidates: { runs: candidates } };
+  }
   return part;
 }
 

@@ -12,4 +12,6 @@ export interface RoutedEvent {
   readonly data: unknown;
   /** True when the service sent the event without its data. */
   readonly truncated: boolean;
+  /** True while the service is being asked what a truncated event was about; not given: it is not. */
+  readonly hydrating?: boolean;
 }

@@ -1,4 +1,5 @@
 import type { Attempt } from "./delivery.ts";
+import type { HydrationBrief } from "./hydration.ts";
 import type { EventId } from "./ids.ts";
 import type { KeptHeaders, Origin } from "./received.ts";
 
@@ -23,6 +24,8 @@ export interface StoredDelivery {
   readonly replays: number;
   /** The message or run it is about. */
   readonly subject: DeliverySubject | null;
+  /** What is known of an event that came without its data; not given: it came with them. */
+  readonly hydration?: HydrationBrief;
 }
 
 export interface DeliverySubject {

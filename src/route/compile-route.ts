@@ -39,6 +39,7 @@ export function compileRoute(settings: RoutingSettings, unknown: UnknownPolicy):
   const every = [...ofEvent, ...tracked, ...codes, ...registered, ...rest];
   // Reference and metadata come with the registration, so a message or run that waits for it cannot be judged by them yet.
   const beforeRegistration = [...ofEvent, ...codes, ...rest];
+  const holds = settings.truncated === "hold";
   const waits = settings.match.tracked === true && unknown !== "forward";
 
   const judge = (event: RoutedEvent, tracking: Tracking): RouteVerdict => {
@@ -47,7 +48,7 @@ export function compileRoute(settings: RoutingSettings, unknown: UnknownPolicy):
       const reason = criterion(event, tracking);
       if (reason !== null) return skip(reason);
     }
-    if (!isUnknown) return deliver;
+    if (!isUnknown) return holds && event.hydrating === true ? park : deliver;
     return unknown === "park" ? park : ignored;
   };
   return { judge, ignored };

@@ -30,6 +30,11 @@ export const routingSchema = z.strictObject({
   match: matchSchema.prefault({}),
   /** `events`: each event; `transitions`: only events that moved a status. */
   emit: z.enum(["events", "transitions"]).default("events"),
+  /**
+   * Of an event that came without its data, while the service is asked what it was about: `forward` it at once, or
+   * `hold` it, and forward it only when the news found by asking may not be all.
+   */
+  truncated: z.enum(["forward", "hold"]).default("forward"),
 });
 export type RoutingSettings = z.infer<typeof routingSchema>;
 

@@ -1,3 +1,4 @@
+import type { HydrationStart } from "../event/hydration.ts";
 import type { DeliveryPlan } from "../event/plan.ts";
 import type { RoutedEvent } from "../event/routed-event.ts";
 import type { RunStatus } from "../event/statuses.ts";
@@ -12,6 +13,8 @@ export interface Rules {
   stepMessage(state: MessageState, seen: { status: string | null; errorCode: string | null; at: number }): Step<MessageState>;
   stepRun(state: RunState, seen: { status: RunStatus | null; error: string | null; at: number }): Step<RunState>;
   plan(event: RoutedEvent, tracking: Tracking): DeliveryPlan;
+  /** How the hydration of a truncated event begins; null: it needs none. */
+  hydration(event: { readonly event: string; readonly account: string; readonly hasSubject: boolean }): HydrationStart | null;
   /** Whether the route's deliveries of one message go out one after the other, and the wait before a first attempt in ms. */
   timing(route: string): { readonly ordered: boolean; readonly firstWait: number };
   /** How long an event may stay parked, in milliseconds. */

@@ -1,5 +1,6 @@
 import type { EventId, RunId, Wamid } from "../../src/event/ids.ts";
 import type { ReceivedEvent } from "../../src/event/received.ts";
+import { startOf } from "../../src/hydrate/meant.ts";
 import { createPlanner } from "../../src/route/plan.ts";
 import { routingSchema, type UnknownPolicy } from "../../src/route/settings.ts";
 import type { Rules } from "../../src/store/rules.ts";
@@ -64,14 +65,17 @@ export interface RouteParts {
   readonly order?: "message" | "none";
   /** Wait before a first attempt, in ms. */
   readonly firstWait?: number;
+  readonly truncated?: "forward" | "hold";
 }
 
 /** The relay's own rules over these routes. */
 export function rulesFor(routes: readonly RouteParts[], { unknown = "park" as UnknownPolicy, parkFor = 60_000 } = {}): Rules {
   const plan = createPlanner(
-    routes.map(({ name, match = {}, emit = "events" }) => routingSchema.parse({ name, match, emit })),
+    routes.map(({ name, match = {}, emit = "events", truncated = "forward" }) => routingSchema.parse({ name, match, emit, truncated })),
     unknown,
   );
   const timings = new Map(routes.map(({ name, order = "message", firstWait = 0 }) => [name, { ordered: order === "message", firstWait }]));
-  return { stepMessage, stepRun, plan, timing: (route) => timings.get(route) ?? { ordered: true, firstWait: 0 }, parkFor };
+  // Every account can be asked but the one called so.
+  const hydration: Rules["hydration"] = ({ event, account, hasSubject }) => startOf({ event, hasSubject, hasKey: account !== "keyless" });
+  return { stepMessage, stepRun, plan, hydration, timing: (route) => timings.get(route) ?? { ordered: true, firstWait: 0 }, parkFor };
 }

@@ -4,6 +4,7 @@ import type { QuarantinedBody, ReceivedEvent } from "../../event/received.ts";
 import type { AcceptOutcome } from "../planned.ts";
 import type { Rules } from "../rules.ts";
 import { dispositionCode, originCode, packEventId } from "./codes.ts";
+import type { createHydrations } from "./hydrations.ts";
 import type { Names } from "./names.ts";
 import type { Db } from "./open.ts";
 import type { PlanDeliveries } from "./plan-deliveries.ts";
@@ -18,13 +19,14 @@ interface Parts {
   track: ReturnType<typeof createTrack>;
   planDeliveries: PlanDeliveries;
   proofs: Proofs;
+  hydrations: Pick<ReturnType<typeof createHydrations>, "begin">;
 }
 
 /**
  * Accept + track + plan, as statements for inside one transaction. A known id changes nothing but its
  * count of duplicates, so that a redelivery can neither move a status nor be planned again.
  */
-export function createAccept(db: Db, { names, plans, rules, track, planDeliveries, proofs }: Parts) {
+export function createAccept(db: Db, { names, plans, rules, track, planDeliveries, proofs, hydrations }: Parts) {
   const known = db.prepare<[number, Buffer | string], { seq: number; body: Buffer }>(
     "SELECT seq, body FROM events WHERE account = ? AND id = ?",
   );
@@ -60,6 +62,11 @@ export function createAccept(db: Db, { names, plans, rules, track, planDeliverie
     const at = Number.isNaN(createdAt) ? event.receivedAt : createdAt;
     const { subject, tracking } = track(account, event, at);
     const { status, errorCode } = routedWords(event);
+    const truncated = isTruncated(event.envelope);
+    const hydration = truncated
+      ? rules.hydration({ event: event.envelope.event, account: event.account, hasSubject: subject !== null })
+      : null;
+    const hydrating = hydration?.state === "waiting";
     const plan = withProxy(
       rules.plan(
         {
@@ -69,7 +76,8 @@ export function createAccept(db: Db, { names, plans, rules, track, planDeliverie
           status,
           errorCode,
           data: event.envelope.data,
-          truncated: isTruncated(event.envelope),
+          truncated,
+          hydrating,
         },
         tracking,
       ),
@@ -93,11 +101,13 @@ export function createAccept(db: Db, { names, plans, rules, track, planDeliverie
         errorCode,
         dispositionCode[plan.disposition],
         plans.idOf(plan),
-        parked ? event.receivedAt + rules.parkFor : null,
+        // What waits for its hydration is released by that, and by no time of its own.
+        parked && !hydrating ? event.receivedAt + rules.parkFor : null,
         headersText(event.headers),
         event.body,
       ).lastInsertRowid,
     );
+    if (hydration !== null) hydrations.begin(seq, account, event, hydration);
     const due = planDeliveries(seq, subject, plan, event.receivedAt, proxyRoute);
     return { result: "accepted", seq, disposition: plan.disposition, due };
   }

@@ -3,6 +3,7 @@ import type { DeliverySubject, Settlement, StoredDelivery } from "../../event/st
 import { originList, stateCode, unpackEventId } from "./codes.ts";
 import type { Names } from "./names.ts";
 import type { Db } from "./open.ts";
+import { createReadHydrations } from "./read-hydrations.ts";
 
 interface DeliveryRow {
   attempts: number;
@@ -37,6 +38,7 @@ export type Deliveries = ReturnType<typeof createDeliveries>;
 
 /** What the dispatcher reads and writes. Writes are statements for inside a transaction. */
 export function createDeliveries(db: Db, names: Names) {
+  const hydrations = createReadHydrations(db);
   const due = db
     .prepare<[number, number, number], number>(
       `SELECT event FROM deliveries WHERE route = ? AND state = ${stateCode.waiting} AND next_at <= ? ORDER BY next_at, event LIMIT ?`,
@@ -128,6 +130,8 @@ export function createDeliveries(db: Db, names: Names) {
       const delivery = id === null ? undefined : waiting.get(event, id);
       const row = delivery === undefined ? undefined : eventBySeq.get(event);
       if (delivery === undefined || row === undefined) return null;
+      // Truncated events are about nothing that is tracked; all others need no look.
+      const hydration = row.subject === null ? hydrations.brief(event) : null;
       return {
         route,
         event,
@@ -143,6 +147,7 @@ export function createDeliveries(db: Db, names: Names) {
         spent: delivery.spent,
         replays: delivery.replays,
         subject: subjectOf(row),
+        ...(hydration === null ? {} : { hydration }),
       };
     },
     /** Records an attempt and what follows; gives the event of the delivery it released, if any. */

@@ -1,9 +1,9 @@
 import { isTruncated, parseEnvelope } from "../../event/envelope.ts";
-import type { RouteVerdict } from "../../event/plan.ts";
 import type { Tracking } from "../../event/tracking.ts";
 import type { DueDelivery } from "../planned.ts";
 import type { Rules } from "../rules.ts";
 import { dispositionCode } from "./codes.ts";
+import { concludePlan } from "./conclude-plan.ts";
 import type { Names } from "./names.ts";
 import { inOneTurn } from "./one-turn.ts";
 import type { Db } from "./open.ts";
@@ -44,19 +44,6 @@ export function createParking(db: Db, { names, plans, rules, planDeliveries }: P
   );
   const end = db.prepare<[number, number, number]>("UPDATE events SET parked_until = NULL, disposition = ?, plan = ? WHERE seq = ?");
 
-  /** The kept verdicts with those that were parked replaced by what `again` says. */
-  function conclude(kept: number, again: (route: string) => RouteVerdict): { plan: number; released: RouteVerdict[] } {
-    const released: RouteVerdict[] = [];
-    const verdicts = plans.verdictsOf(kept).map(([route, verdict, reason]): RouteVerdict => {
-      if (verdict === "skip") return { route, verdict, reason: reason ?? "" };
-      if (verdict === "deliver") return { route, verdict };
-      const settled = again(route);
-      released.push(settled);
-      return settled;
-    });
-    return { plan: plans.idOf({ disposition: "forwarded", verdicts }), released };
-  }
-
   return {
     /** Registration came in time: the routes that held an event back judge it anew, now that it is tracked. */
     release(subject: number, facts: Facts, at: number): DueDelivery[] {
@@ -85,7 +72,11 @@ export function createParking(db: Db, { names, plans, rules, planDeliveries }: P
           },
         );
         const byRoute = new Map(fresh.verdicts.map((verdict) => [verdict.route, verdict]));
-        const { plan, released } = conclude(row.plan, (route) => byRoute.get(route) ?? { route, verdict: "skip", reason: "route removed" });
+        const { plan, released } = concludePlan(
+          plans,
+          row.plan,
+          (route) => byRoute.get(route) ?? { route, verdict: "skip", reason: "route removed" },
+        );
         const forwarded = row.disposition === dispositionCode.forwarded || released.some((verdict) => verdict.verdict === "deliver");
         end.run(forwarded ? dispositionCode.forwarded : dispositionCode.filtered, plan, row.seq);
         due.push(...planDeliveries(row.seq, subject, { disposition: "forwarded", verdicts: released }, at, null));
@@ -103,7 +94,7 @@ export function createParking(db: Db, { names, plans, rules, planDeliveries }: P
         for (const row of rows) {
           let plan = concluded.get(row.plan);
           if (plan === undefined) {
-            plan = conclude(row.plan, (route) => ({ route, verdict: "skip", reason: "untracked" })).plan;
+            plan = concludePlan(plans, row.plan, (route) => ({ route, verdict: "skip", reason: "untracked" })).plan;
             concluded.set(row.plan, plan);
           }
           end.run(row.disposition === dispositionCode.forwarded ? dispositionCode.forwarded : dispositionCode.ignored, plan, row.seq);

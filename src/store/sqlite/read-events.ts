@@ -4,6 +4,7 @@ import { dispositionCode, dispositionList, originList, packEventId, unpackEventI
 import type { Names } from "./names.ts";
 import type { Db } from "./open.ts";
 import type { KeptVerdict, Plans } from "./plans.ts";
+import { createReadHydrations, type HydrationView } from "./read-hydrations.ts";
 
 export interface EventFilter {
   readonly event?: string | undefined;
@@ -50,6 +51,8 @@ export interface EventDetail extends EventView {
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Buffer;
   readonly verdicts: readonly KeptVerdict[];
+  /** Null unless it came without its data. */
+  readonly hydration: HydrationView | null;
 }
 
 interface Row {
@@ -86,6 +89,7 @@ const columns = `e.seq, e.account, e.id, e.kind, e.source, e.origin, e.received_
   e.previous_status, e.moved, e.error_code, e.disposition, e.parked_until, e.duplicates, e.conflicts, e.fault, length(e.body) AS size, e.plan`;
 
 export function createReadEvents(db: Db, names: Names, plans: Plans) {
+  const hydrations = createReadHydrations(db);
   const bySeq = db.prepare<[number], Row>(`SELECT ${columns}, e.headers, e.body ${from} WHERE e.seq = ?`);
   const bounds = db.prepare<[], { oldest: number | null; newest: number | null }>(
     "SELECT (SELECT min(seq) FROM events) AS oldest, (SELECT max(seq) FROM events) AS newest",
@@ -171,6 +175,7 @@ export function createReadEvents(db: Db, names: Names, plans: Plans) {
         headers: row.headers === null ? {} : (JSON.parse(row.headers) as Record<string, string>),
         body: row.body,
         verdicts: row.plan === null ? [] : plans.verdictsOf(row.plan),
+        hydration: hydrations.view(row.seq),
       };
     },
     /** The smallest and greatest seq; null when there are no events. */

@@ -2,6 +2,7 @@ import { hostname } from "node:os";
 import type { QuarantinedBody, ReceivedEvent } from "../../event/received.ts";
 import type { SendKey } from "../../event/send-key.ts";
 import type { Settlement } from "../../event/stored-delivery.ts";
+import type { MessageState } from "../../event/tracking.ts";
 import type { AcceptOutcome, DueDelivery } from "../planned.ts";
 import type { Rules } from "../rules.ts";
 import { StoreUnavailable } from "../store-error.ts";
@@ -11,8 +12,9 @@ import { createDeliveries } from "./deliveries.ts";
 import { lockFile } from "./file-lock.ts";
 import { watchPlace } from "./file-place.ts";
 import { createGroupCommit, isStorageFault } from "./group-commit.ts";
+import { type Covering, createHydrations, type HydrationEnd } from "./hydrations.ts";
 import { conflictError } from "./message-facts.ts";
-import { createMessages } from "./messages.ts";
+import { createMessages, stateOf } from "./messages.ts";
 import { createNames } from "./names.ts";
 import { openForReading, openForWriting } from "./open.ts";
 import { createParking } from "./parking.ts";
@@ -27,6 +29,7 @@ import type { ReplayCursor, ReplayFilter } from "./replay-walk.ts";
 import { createRetention, type RetentionTimes } from "./retention.ts";
 import { createRuns } from "./runs.ts";
 import { createSends, type SendClaim, type SendEnd, type StoredSend } from "./sends.ts";
+import { createSweeps, type TrackedQuery } from "./sweeps.ts";
 import { createTrack } from "./track.ts";
 
 export interface SqliteStoreHooks {
@@ -66,12 +69,15 @@ export function openSqliteStore(path: string, rules: Rules, hooks: SqliteStoreHo
   const sweep = createRetention(db);
   const register = createRegister(messages, names, parking);
   const sends = createSends(db, names, createRegisterSent({ messages, runs, names, rules, register, parking }));
+  const hydrations = createHydrations(db, { names, plans, rules, messages, planDeliveries });
+  const sweeps = createSweeps(db, names, hydrations);
   const { accept, quarantine } = createAccept(db, {
     names,
     plans,
     rules,
     planDeliveries,
     proofs,
+    hydrations,
     track: createTrack(messages, runs, rules),
   });
 
@@ -138,6 +144,26 @@ export function openSqliteStore(path: string, rules: Rules, hooks: SqliteStoreHo
     countAsks: asks.count,
     serviceCalls: asks.calls,
     addServiceCalls: (counts: readonly CallCount[]): Promise<void> => writes.run(() => asks.addCalls(counts)),
+    /** Null when nothing is known of the message. */
+    messageState(account: string, wamid: string): MessageState | null {
+      const id = names.find("account", account);
+      const row = id === null ? undefined : messages.find(id, wamid);
+      return row === undefined ? null : stateOf(row);
+    },
+    waitingAccounts: hydrations.waitingAccounts,
+    waitingSince: hydrations.waitingSince,
+    covered: hydrations.covered,
+    targets: hydrations.targets,
+    trackedMessages: (account: string, query: TrackedQuery) => sweeps.trackedMessages(account, query),
+    callsSince: sweeps.callsSince,
+    beginSweep: (account: string, now: number) => writes.run(() => sweeps.begin(account, now)),
+    settleTarget: (sweep: Covering, target: string, wamid: string | null, now: number) =>
+      writes.run(() => hydrations.settleTarget(sweep, target, wamid, now)),
+    noteAsked: (sweep: Covering, asked: number, read: readonly { message: number; at: number; isMissing: boolean }[]): Promise<void> =>
+      writes.run(() => sweeps.note(sweep, asked, read)),
+    settleCovered: (sweep: Covering, end: HydrationEnd, now: number, limit: number) =>
+      writes.run(() => hydrations.settleCovered(sweep, end, now, limit)),
+    endSweep: (sweep: Covering, now: number): Promise<void> => writes.run(() => sweeps.end(sweep, now)),
     expireParked: (now: number, limit: number): Promise<number> => writes.run(() => parking.expire(now, limit)),
     sweep: (now: number, keep: RetentionTimes, limit: number) => writes.run(() => sweep(now, keep, limit)),
     /** False, and nothing is written, while the file is deleted or replaced. */

@@ -13,20 +13,19 @@ export interface Tracked {
   readonly tracking: Tracking;
 }
 
-const nothing: Tracked = {
-  subject: null,
-  tracking: {
-    subject: "none",
-    tracked: false,
-    id: null,
-    reference: null,
-    metadata: null,
-    previousStatus: null,
-    status: null,
-    errorCode: null,
-    transition: null,
-  },
+/** What tracking knows of an event that is about neither a message nor a run. */
+export const nothingTracked: Tracking = {
+  subject: "none",
+  tracked: false,
+  id: null,
+  reference: null,
+  metadata: null,
+  previousStatus: null,
+  status: null,
+  errorCode: null,
+  transition: null,
 };
+const nothing: Tracked = { subject: null, tracking: nothingTracked };
 
 /** Applies an event to its message or run, inside the accepting transaction. */
 export function createTrack(messages: Messages, runs: Runs, rules: Rules) {

@@ -18,6 +18,7 @@ const rules = {
   },
   plan: () => ({ disposition: "filtered" as const, verdicts: [] }),
   timing: () => ({ ordered: true, firstWait: 0 }),
+  hydration: () => null,
   parkFor: 0,
 };
 

@@ -74,7 +74,7 @@ test("a whole condition goes through as it is", () => {
 });
 
 test("what is not given: every event, each one, and no other criterion", () => {
-  expect(routingSchema.parse({ name: "r" })).toEqual({ name: "r", match: { events: ["*"] }, emit: "events" });
+  expect(routingSchema.parse({ name: "r" })).toEqual({ name: "r", match: { events: ["*"] }, emit: "events", truncated: "forward" });
 });
 
 test("error codes become text", () => {

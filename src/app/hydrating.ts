@@ -1,0 +1,141 @@
+import type { Settings } from "../config/schema.ts";
+import type { Clock } from "../event/clock.ts";
+import { isTruncated } from "../event/envelope.ts";
+import type { Wamid } from "../event/ids.ts";
+import { learnedEvent } from "../event/learned-event.ts";
+import type { ReceivedEvent } from "../event/received.ts";
+import { fieldsSchema } from "../event/subject.ts";
+import { createHydrator } from "../hydrate/hydrator.ts";
+import type { Outside, ReadAnswer } from "../hydrate/port.ts";
+import type { Logger } from "../observe/logger.ts";
+import type { Metrics } from "../observe/metrics.ts";
+import { ServiceError } from "../service-api/service-error.ts";
+import type { AcceptOutcome, DueDelivery } from "../store/planned.ts";
+import type { SqliteStore } from "../store/sqlite/sqlite-store.ts";
+import { stepMessage } from "../track/message-states.ts";
+import type { ServiceAccounts } from "./service-accounts.ts";
+
+export interface HydratingParts {
+  readonly settings: () => Settings;
+  readonly store: SqliteStore;
+  readonly services: Pick<ServiceAccounts, "client">;
+  readonly clock: Clock;
+  readonly random: () => number;
+  readonly log: Logger;
+  readonly metrics: () => Metrics;
+  readonly accept: (event: ReceivedEvent) => Promise<AcceptOutcome>;
+  readonly offer: (due: readonly DueDelivery[]) => void;
+}
+
+export type Hydrating = ReturnType<typeof createHydrating>;
+
+/** Hydration, put together from the store, the service's clients, and the front door for what it learns. */
+export function createHydrating({ settings, store, services, clock, random, log, metrics, accept, offer }: HydratingParts) {
+  function offered<T extends { readonly due: readonly DueDelivery[] }>(settled: T): T {
+    offer(settled.due);
+    return settled;
+  }
+
+  const outside: Outside = {
+    async read(account, messageId, signal) {
+      const client = services.client(account);
+      if (client === null) return { type: "no-key" };
+      try {
+        const { id, wamid, status, errorCode } = await client.getMessage(messageId, { priority: "poll", signal, watch: onlyOnce });
+        return { type: "told", messageId: id, wamid, status, errorCode: errorCode ?? null };
+      } catch (error) {
+        if (error instanceof ServiceError) return answerOf(error);
+        if (signal.aborted) return { type: "later", until: null };
+        throw error;
+      }
+    },
+    async learn({ account, source, messageId, wamid, status, errorCode, because }) {
+      const state = store.messageState(account, wamid);
+      const at = clock.now();
+      const code = errorCode === null ? null : String(errorCode);
+      if (stepMessage(state ?? unseen, { status, errorCode: code, at }).transition === null) return false;
+      const { sources } = settings();
+      const from = sources[source];
+      const fields = from?.kind === "events" ? from.fields : fieldsSchema.parse({});
+      const news = {
+        account,
+        source,
+        fields,
+        origin: "hydrate",
+        messageId,
+        wamid: wamid as Wamid,
+        status,
+        errorCode,
+        at,
+        because,
+      } as const;
+      return (await accept(learnedEvent(news))).result === "accepted";
+    },
+  };
+
+  const hydrator = createHydrator(settings().hydrate, {
+    store: {
+      ...store,
+      settleTarget: async (...order) => offered(await store.settleTarget(...order)),
+      settleCovered: async (...order) => offered(await store.settleCovered(...order)),
+    },
+    outside,
+    clock,
+    random,
+    hooks: {
+      onAsked({ account }, asked, changed) {
+        metrics().hydration.asks.inc({ account }, asked);
+        if (changed > 0) metrics().hydration.found.inc({ account }, changed);
+      },
+      onSettled: ({ account }, state, events) => metrics().hydration.settled.inc({ account, state }, events),
+      swept({ account, covered }, tally, tookMs) {
+        metrics().hydration.sweeps.inc({ account });
+        const { events, gaveUp, ...counts } = tally;
+        const line = { account, truncated: Math.max(events, covered.events), ...counts, tookMs };
+        if (gaveUp === null) log.info(line, "truncated events: the messages that could be meant are read");
+        else log.warn({ ...line, reason: gaveUp }, "truncated events: not all messages that could be meant could be read");
+      },
+      failed(account, error) {
+        // That nothing can be stored is said by the store itself, once.
+        if (error instanceof Error && error.name === "StoreUnavailable") return;
+        log.error({ err: error, account }, "hydration failed; it will be tried again");
+      },
+    },
+  });
+
+  return {
+    start: hydrator.start,
+    /** An event was stored. */
+    stored({ account, envelope, subject }: ReceivedEvent): void {
+      if (!isTruncated(envelope) || subject.type !== "none") return;
+      if (envelope.event.startsWith("message.") && services.client(account) !== null) hydrator.wake(account);
+      else metrics().hydration.settled.inc({ account, state: "given-up" });
+    },
+    reload: (next: Settings): void => hydrator.reload(next.hydrate),
+    /** To be called before the clients are closed, and resolved before the store is. */
+    close: hydrator.close,
+  };
+}
+
+const unseen = { status: null, errorCode: null, times: {} };
+
+/** Hydration has waits of its own; a call that a cap held back did nothing, and may go again. */
+const onlyOnce = {
+  starting: async () => {},
+  async repeating(error: ServiceError) {
+    if (error.kind !== "rate-limited") throw error;
+  },
+};
+
+function answerOf({ failure }: ServiceError): ReadAnswer {
+  switch (failure.kind) {
+    case "not-found":
+      return { type: "missing" };
+    case "validation":
+      return { type: "refused" };
+    case "quota":
+      return { type: "later", until: failure.until };
+    default:
+      return { type: "later", until: null };
+  }
+}

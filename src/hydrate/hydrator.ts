@@ -1,0 +1,95 @@
+import type { Clock } from "../event/clock.ts";
+import { pause } from "./pause.ts";
+import type { HydrationStore, Outside, Sweep } from "./port.ts";
+import type { HydrateSettings } from "./settings.ts";
+import { runSweep, type SweepParts, type SweepTally } from "./sweep.ts";
+
+export interface HydratorHooks extends Pick<SweepParts, "onAsked" | "onSettled"> {
+  swept(sweep: Sweep, tally: SweepTally, tookMs: number): void;
+  /** It is tried again. */
+  failed(account: string, error: unknown): void;
+}
+
+export interface HydratorParts {
+  readonly store: HydrationStore;
+  readonly outside: Outside;
+  readonly clock: Clock;
+  readonly random: () => number;
+  readonly hooks: HydratorHooks;
+}
+
+export interface Hydrator {
+  /** Goes on with what waited when the relay was stopped. */
+  start(): Promise<void>;
+  /** A truncated event of the account was stored. */
+  wake(account: string): void;
+  reload(settings: HydrateSettings): void;
+  /** Ends the sweeps where they are; resolves when nothing of them goes on. */
+  close(): Promise<void>;
+}
+
+/** After a fault of the store. */
+const againMs = 10_000;
+
+/**
+ * Reads through the API what truncated events may have been about: one sweep at a time per account, over all events
+ * that wait when it begins. Those that come meanwhile wait for the next one, so that a burst costs one sweep or two.
+ */
+export function createHydrator(initial: HydrateSettings, { store, outside, clock, random, hooks }: HydratorParts): Hydrator {
+  let settings = initial;
+  const stop = new AbortController();
+  const { signal } = stop;
+  /** By account; `isWoken`: something may have come since it last looked. */
+  const loops = new Map<string, { isWoken: boolean; ended: Promise<void> }>();
+
+  async function sweepOnce(account: string): Promise<boolean> {
+    const since = await store.waitingSince(account);
+    if (since === null) return false;
+    await pause(clock, since + settings.delay - clock.now(), signal);
+    if (signal.aborted) return false;
+    const startedAt = clock.now();
+    const sweep = await store.beginSweep(account, startedAt);
+    if (sweep === null) return false;
+    const tally = await runSweep(sweep, { store, outside, clock, random, settings: () => settings, signal, ...hooks });
+    if (tally !== null) hooks.swept(sweep, tally, clock.now() - startedAt);
+    return true;
+  }
+
+  async function run(account: string, loop: { isWoken: boolean }): Promise<void> {
+    while (!signal.aborted) {
+      loop.isWoken = false;
+      try {
+        if (!(await sweepOnce(account)) && !loop.isWoken) break;
+      } catch (error) {
+        if (signal.aborted) break;
+        hooks.failed(account, error);
+        await pause(clock, againMs, signal);
+      }
+    }
+    loops.delete(account);
+  }
+
+  function wake(account: string): void {
+    const known = loops.get(account);
+    if (known !== undefined) known.isWoken = true;
+    else if (!signal.aborted) {
+      const loop = { isWoken: false, ended: Promise.resolve() };
+      loops.set(account, loop);
+      loop.ended = run(account, loop);
+    }
+  }
+
+  return {
+    async start() {
+      for (const account of await store.waitingAccounts()) wake(account);
+    },
+    wake,
+    reload(next) {
+      settings = next;
+    },
+    async close() {
+      stop.abort();
+      await Promise.all([...loops.values()].map(({ ended }) => ended));
+    },
+  };
+}

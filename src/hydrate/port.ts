@@ -1,0 +1,125 @@
+import type { GiveUpReason } from "../event/hydration.ts";
+
+type Soon<T> = T | Promise<T>;
+
+/**
+ * One pass over the messages of an account that could be meant, on behalf of all truncated events that waited when it
+ * began. Times are unix ms.
+ */
+export interface Sweep {
+  readonly seq: number;
+  readonly account: string;
+  /** Events up to this seq are covered. */
+  readonly through: number;
+  readonly startedAt: number;
+  /** Asked so far, before a restart too. */
+  readonly asked: number;
+  /** Of the first event covered: what is learned is told as if it had come that way, because of it. */
+  readonly source: string;
+  readonly because: string;
+  readonly covered: Covered;
+}
+
+/** The covered events that still wait. */
+export interface Covered {
+  readonly events: number;
+  /** When the first and the last of them were received. */
+  readonly oldest: number;
+  readonly newest: number;
+}
+
+/** A tracked message, as far as it matters for whether it could be meant. */
+export interface TrackedMessage {
+  readonly message: number;
+  /** The service's id; null: it cannot be read. */
+  readonly messageId: string | null;
+  readonly status: string | null;
+  readonly registeredAt: number;
+  /** When it was sent, as far as anybody told. */
+  readonly sentAt: number | null;
+  readonly changedAt: number;
+  /** It has been read no earlier than this, by whomever; null: never. */
+  readonly askedAt: number | null;
+  /** The service does not know it. */
+  readonly isMissing: boolean;
+}
+
+/** A place in the order of messages, latest registered first. */
+export interface Place {
+  readonly registeredAt: number;
+  readonly message: number;
+}
+
+export interface Settled {
+  /** Events settled in this step; fewer than asked for: there are no more. */
+  readonly events: number;
+}
+
+/** What hydration asks of the store. */
+export interface HydrationStore {
+  /** Accounts with truncated events that wait. */
+  waitingAccounts(): Soon<readonly string[]>;
+  /** When the first of an account's waiting events was received; null: none waits. */
+  waitingSince(account: string): Soon<number | null>;
+  /** Goes on with the account's sweep, or begins one over all that wait; null: nothing waits. One sweep at a time per account. */
+  beginSweep(account: string, now: number): Promise<Sweep | null>;
+  /** The covered events that wait now; null: none. */
+  covered(sweep: Sweep): Soon<Covered | null>;
+  /** The ids that covered events came with, each once. */
+  targets(sweep: Sweep, limit: number): Soon<readonly string[]>;
+  /** What the service said of such an id: events with it are settled, or, when the id names no message, left to the sweep. */
+  settleTarget(sweep: Sweep, target: string, wamid: string | null, now: number): Promise<Settled>;
+  /** Tracked messages of the account after `before`, registered at `from` or later, latest first; with or without the service's id. */
+  trackedMessages(
+    account: string,
+    query: { readonly withId: boolean; readonly before: Place; readonly from: number; readonly limit: number },
+  ): Soon<readonly TrackedMessage[]>;
+  /** Remembers what was asked: `at` is when the call began. */
+  noteAsked(sweep: Sweep, asked: number, read: readonly { message: number; at: number; isMissing: boolean }[]): Promise<void>;
+  /** Calls that sweeps of the account made since `since`. */
+  callsSince(account: string, since: number): Soon<number>;
+  /** Ends covered events received at `receivedBy` or earlier, at most `limit` of them. */
+  settleCovered(
+    sweep: Sweep,
+    end: { readonly reason: GiveUpReason | null; readonly unknown: number; readonly receivedBy: number },
+    now: number,
+    limit: number,
+  ): Promise<Settled>;
+  endSweep(sweep: Sweep, now: number): Promise<void>;
+}
+
+/** What the service says of one message. */
+export type ReadAnswer =
+  | {
+      readonly type: "told";
+      readonly messageId: string;
+      readonly wamid: string;
+      readonly status: string;
+      readonly errorCode: string | number | null;
+    }
+  /** It knows no such message. */
+  | { readonly type: "missing" }
+  /** Asking for this id is refused for good. */
+  | { readonly type: "refused" }
+  /** Not now; `until` (unix ms) where that is known. */
+  | { readonly type: "later"; readonly until: number | null }
+  /** The account has no base URL or key. */
+  | { readonly type: "no-key" };
+
+/** News that a truncated event may have been about. */
+export interface News {
+  readonly account: string;
+  readonly source: string;
+  readonly messageId: string;
+  readonly wamid: string;
+  readonly status: string;
+  readonly errorCode: string | number | null;
+  readonly because: string;
+}
+
+/** What hydration asks of the other stages. */
+export interface Outside {
+  read(account: string, messageId: string, signal: AbortSignal): Promise<ReadAnswer>;
+  /** Hands a status in by the front door when it moves the message; true when it was news. */
+  learn(news: News): Promise<boolean>;
+}

@@ -1,0 +1,195 @@
+import type { Clock } from "../event/clock.ts";
+import type { GiveUpReason } from "../event/hydration.ts";
+import { budgetWaitMs, dayMs, mostFailuresOfOne, waitAfter } from "./patience.ts";
+import { pause } from "./pause.ts";
+import type { Covered, HydrationStore, Outside, ReadAnswer, Sweep, TrackedMessage } from "./port.ts";
+import type { HydrateSettings } from "./settings.ts";
+import { countUnread, unreadMessages } from "./walk.ts";
+
+export interface SweepParts {
+  readonly store: HydrationStore;
+  readonly outside: Outside;
+  readonly clock: Clock;
+  readonly random: () => number;
+  /** In force now. */
+  readonly settings: () => HydrateSettings;
+  /** Ends the sweep where it is; it is gone on with later. */
+  readonly signal: AbortSignal;
+  /** Told of every step. */
+  readonly onAsked: (sweep: Sweep, asked: number, changed: number) => void;
+  readonly onSettled: (sweep: Sweep, state: "done" | "given-up", events: number) => void;
+}
+
+/** What came of a sweep since this process began or resumed it. */
+export interface SweepTally {
+  readonly events: number;
+  readonly asked: number;
+  /** News among the answers. */
+  readonly changed: number;
+  /** The service does not know them. */
+  readonly missing: number;
+  readonly unknown: number;
+  readonly gaveUp: GiveUpReason | null;
+}
+
+/** Calls under way at once; the limiter lets go as many as fit. */
+const atOnce = 8;
+/** Events settled in one transaction. */
+const settleStep = 100;
+const targetsStep = 1_000;
+
+/** What is to be read: a message of the walk, or an id that a truncated event came with. */
+type Item = { readonly id: string; readonly message: number | null; failures: number };
+
+/**
+ * Reads, latest registered first, every message that could be meant by the covered events, hands in what is news, and
+ * settles the events: when all are read, or when their time is up. While the service cannot be asked it waits, longer
+ * each time. Null: ended by the signal. What was read is remembered in the store, so that after a crash it is not read
+ * again.
+ */
+export async function runSweep(sweep: Sweep, parts: SweepParts): Promise<SweepTally | null> {
+  const { store, outside, clock, signal } = parts;
+  const tally = { events: 0, asked: 0, changed: 0, missing: 0, unknown: 0, gaveUp: null as GiveUpReason | null };
+  let covered: Covered | null = sweep.covered;
+  let failures = 0;
+  let hasAnswered = false;
+
+  async function settle(facts: Covered, reason: GiveUpReason | null, receivedBy: number): Promise<void> {
+    const unknown = await countUnread({ store, sweep, covered: facts, settings: parts.settings() });
+    let events: number;
+    do {
+      ({ events } = await store.settleCovered(sweep, { reason, unknown, receivedBy }, clock.now(), settleStep));
+      tally.events += events;
+      if (events > 0) parts.onSettled(sweep, reason === null ? "done" : "given-up", events);
+    } while (events === settleStep);
+    tally.unknown = unknown;
+    tally.gaveUp = reason;
+  }
+
+  /** Waits, but no longer than until the next event's time is up. */
+  async function rest(ms: number, { oldest }: Covered): Promise<void> {
+    await pause(clock, Math.max(1, Math.min(ms, oldest + parts.settings().giveUpAfter - clock.now())), signal);
+  }
+
+  async function askOne(item: Item): Promise<{ item: Item; at: number; answer: ReadAnswer; isNews: boolean }> {
+    const at = clock.now();
+    const answer = await outside.read(sweep.account, item.id, signal);
+    const isNews =
+      answer.type === "told" && (await outside.learn({ ...answer, account: sweep.account, source: sweep.source, because: sweep.because }));
+    return { item, at, answer, isNews };
+  }
+
+  /** Asks for some; gives those to be asked again, and how long to wait first. */
+  async function round(items: readonly Item[]): Promise<{ later: Item[]; until: number | null; hasKey: boolean }> {
+    const asked = await Promise.all(items.map(askOne));
+    const read = asked.flatMap(({ item, at, answer }) =>
+      item.message !== null && (answer.type === "told" || answer.type === "missing")
+        ? [{ message: item.message, at, isMissing: answer.type === "missing" }]
+        : [],
+    );
+    const answered = asked.filter(({ answer }) => answer.type === "told" || answer.type === "missing" || answer.type === "refused");
+    const changed = asked.filter(({ isNews }) => isNews).length;
+    tally.asked += answered.length;
+    tally.changed += changed;
+    tally.missing += read.filter(({ isMissing }) => isMissing).length;
+    if (answered.length > 0) {
+      hasAnswered = true;
+      await store.noteAsked(sweep, answered.length, read);
+      parts.onAsked(sweep, answered.length, changed);
+    }
+    for (const { item, answer } of asked) {
+      if (item.message !== null || answer.type === "later" || answer.type === "no-key") continue;
+      const { events } = await store.settleTarget(sweep, item.id, answer.type === "told" ? answer.wamid : null, clock.now());
+      tally.events += events;
+      if (events > 0) parts.onSettled(sweep, "done", events);
+    }
+    failures = answered.length > 0 ? 0 : failures + 1;
+    const untils = asked.flatMap(({ answer }) => (answer.type === "later" && answer.until !== null ? [answer.until] : []));
+    return {
+      later: asked.filter(({ answer }) => answer.type === "later").map(({ item }) => item),
+      until: untils.length === 0 ? null : Math.max(...untils) - clock.now(),
+      hasKey: asked.every(({ answer }) => answer.type !== "no-key"),
+    };
+  }
+
+  /** Reads all that `next` gives; false when it ended before that. */
+  async function readAll(next: () => Promise<Item | null>): Promise<boolean> {
+    let first: Item[] = [];
+    let last: Item[] = [];
+    for (;;) {
+      if (signal.aborted || covered === null) return false;
+      const { giveUpAfter, callsPerDay } = parts.settings();
+      const now = clock.now();
+      if (now >= covered.oldest + giveUpAfter) {
+        await settle(covered, "too-long", now - giveUpAfter);
+        covered = await store.covered(sweep);
+        continue;
+      }
+      const left = callsPerDay - (await store.callsSince(sweep.account, now - dayMs));
+      if (left <= 0) {
+        await rest(budgetWaitMs, covered);
+        continue;
+      }
+      // One call is enough to learn whether a service that was down is back.
+      const most = Math.min(left, failures > 0 ? 1 : atOnce);
+      const items = first.splice(0, most);
+      while (items.length < most) {
+        const item = await next();
+        if (item === null) break;
+        items.push(item);
+      }
+      const isTail = items.length === 0;
+      if (isTail) items.push(...last.splice(0, most));
+      if (items.length === 0) return true;
+      const { later, until, hasKey } = await round(items);
+      if (!hasKey) {
+        await settle(covered, "no-key", Number.MAX_SAFE_INTEGER);
+        covered = null;
+        return false;
+      }
+      if (failures === 0) {
+        last.push(...blamed(later));
+        continue;
+      }
+      if (isTail && hasAnswered && until === null) last = [...blamed(later), ...last];
+      else first = [...later, ...first];
+      if (!signal.aborted) await rest(waitAfter(failures, until, parts.random()), covered);
+    }
+  }
+
+  /** Ids that events came with: those the service knows need no walk. Each is asked once, whatever it answers. */
+  async function readTargets(): Promise<void> {
+    const seen = new Set<string>();
+    for (;;) {
+      const fresh = (await store.targets(sweep, targetsStep + seen.size)).filter((id) => !seen.has(id));
+      if (fresh.length === 0) return;
+      for (const id of fresh) seen.add(id);
+      const items = fresh.map((id): Item => ({ id, message: null, failures: 0 }));
+      if (!(await readAll(async () => items.shift() ?? null))) return;
+      covered = await store.covered(sweep);
+    }
+  }
+
+  await readTargets();
+  if (covered !== null && !signal.aborted) {
+    const messages = unreadMessages({ store, sweep, covered, settings: parts.settings() }, true);
+    const isRead = await readAll(async () => {
+      const { value } = await messages.next();
+      return value === undefined ? null : itemOf(value);
+    });
+    if (isRead && covered !== null) await settle(covered, null, Number.MAX_SAFE_INTEGER);
+  }
+  if (signal.aborted) return null;
+  await store.endSweep(sweep, clock.now());
+  return tally;
+}
+
+function itemOf({ message, messageId }: TrackedMessage): Item {
+  return { message, id: messageId as string, failures: 0 };
+}
+
+/** Those that others were answered before, counted once more; without those that failed too often. */
+function blamed(items: readonly Item[]): Item[] {
+  for (const item of items) item.failures += 1;
+  return items.filter(({ failures }) => failures < mostFailuresOfOne);
+}

@@ -1,0 +1,218 @@
+import { parseEnvelope } from "../../event/envelope.ts";
+import type { GiveUpReason, HydrationStart } from "../../event/hydration.ts";
+import type { RouteVerdict } from "../../event/plan.ts";
+import type { ReceivedEvent } from "../../event/received.ts";
+import type { DueDelivery } from "../planned.ts";
+import type { Rules } from "../rules.ts";
+import { dispositionCode, messageSubject } from "./codes.ts";
+import { concludePlan } from "./conclude-plan.ts";
+import { giveUpCode, hydrationCode } from "./hydration-codes.ts";
+import type { Messages } from "./messages.ts";
+import type { Names } from "./names.ts";
+import type { Db } from "./open.ts";
+import type { PlanDeliveries } from "./plan-deliveries.ts";
+import type { Plans } from "./plans.ts";
+import { nothingTracked } from "./track.ts";
+
+/** The part of a sweep that says which events it covers. */
+export interface Covering {
+  readonly seq: number;
+  readonly account: string;
+  readonly through: number;
+}
+
+export interface HydrationEnd {
+  readonly reason: GiveUpReason | null;
+  readonly unknown: number;
+  /** Unix ms. */
+  readonly receivedBy: number;
+}
+
+export interface SettledHydrations {
+  readonly events: number;
+  readonly due: readonly DueDelivery[];
+}
+
+interface WaitingRow {
+  event: number;
+  account: number;
+  source: number;
+  plan: number | null;
+  disposition: number;
+  body: Buffer;
+}
+
+/** Runs that a truncated result may be about: at most so many are named, and so many counted. */
+const mostCandidates = 20;
+const mostOpenRuns = 10_000;
+
+interface Parts {
+  names: Names;
+  plans: Plans;
+  rules: Rules;
+  messages: Messages;
+  planDeliveries: PlanDeliveries;
+}
+
+/** What becomes of truncated events, beside their rows. All but the looks are for inside a transaction. */
+export function createHydrations(db: Db, { names, plans, rules, messages, planDeliveries }: Parts) {
+  const { waiting, done } = hydrationCode;
+  const insert = db.prepare(`
+    INSERT INTO hydrations (event, account, received_at, state, reason, target, asked, found, last, unknown, candidates, settled_at)
+    VALUES (?, ?, ?, ?, ?, ?, 0, 0, ?, ?, ?, ?)`);
+  const openRuns = db.prepare<[number], { run_id: string; reference: string | null }>(
+    `SELECT run_id, reference FROM runs WHERE account = ? AND registered_at IS NOT NULL AND (status IS NULL OR status = 'started')
+     ORDER BY seq DESC LIMIT ${mostCandidates}`,
+  );
+  const countOpenRuns = db
+    .prepare<[number], number>(
+      `SELECT count(*) FROM (SELECT 1 FROM runs WHERE account = ? AND registered_at IS NOT NULL AND (status IS NULL OR status = 'started')
+         LIMIT ${mostOpenRuns})`,
+    )
+    .pluck();
+  const runById = db.prepare<[number, string], { run_id: string; reference: string | null }>(
+    "SELECT run_id, reference FROM runs WHERE account = ? AND run_id = ?",
+  );
+  const accounts = db.prepare<[], number>(`SELECT DISTINCT account FROM hydrations WHERE state = ${waiting}`).pluck();
+  const since = db
+    .prepare<[number], number | null>(`SELECT min(received_at) FROM hydrations WHERE account = ? AND state = ${waiting}`)
+    .pluck();
+  const covered = db.prepare<[number, number], { events: number; oldest: number | null; newest: number | null }>(
+    `SELECT count(*) AS events, min(received_at) AS oldest, max(received_at) AS newest FROM hydrations
+     WHERE account = ? AND state = ${waiting} AND event <= ?`,
+  );
+  const targets = db
+    .prepare<[number, number, number], string>(
+      `SELECT DISTINCT target FROM hydrations WHERE account = ? AND state = ${waiting} AND event <= ? AND target IS NOT NULL LIMIT ?`,
+    )
+    .pluck();
+  const ofTarget = db
+    .prepare<[number, number, string], number>(
+      `SELECT event FROM hydrations WHERE account = ? AND state = ${waiting} AND event <= ? AND target = ?`,
+    )
+    .pluck();
+  const forgetTarget = db.prepare<[number, number, string]>(
+    `UPDATE hydrations SET target = NULL WHERE account = ? AND state = ${waiting} AND event <= ? AND target = ?`,
+  );
+  const some = db
+    .prepare<[number, number, number, number], number>(
+      `SELECT event FROM hydrations WHERE account = ? AND state = ${waiting} AND event <= ? AND received_at <= ? ORDER BY event LIMIT ?`,
+    )
+    .pluck();
+  const lastEvent = db.prepare<[], number>("SELECT max(seq) FROM events").pluck();
+  const learned = db
+    .prepare<[{ account: number; after: number; last: number; subject: number | null }], number>(
+      `SELECT count(*) FROM events WHERE origin <> 0 AND account = @account AND seq > @after AND seq <= @last
+         AND (@subject IS NULL OR subject = @subject)`,
+    )
+    .pluck();
+  const calls = db.prepare<[number], number>("SELECT asked FROM sweeps WHERE seq = ?").pluck();
+  const eventRow = db.prepare<[number], WaitingRow>(
+    "SELECT seq AS event, account, source, plan, disposition, body FROM events WHERE seq = ?",
+  );
+  const settle = db.prepare(`
+    UPDATE hydrations SET state = ?, reason = ?, target = NULL, subject = ?, asked = ?, found = ?, last = ?, unknown = ?, settled_at = ?
+    WHERE event = ?`);
+  const conclude = db.prepare<[number, number, number]>("UPDATE events SET disposition = ?, plan = ? WHERE seq = ?");
+
+  /** What would be delivered to the routes that held the event back, now that all is known that will be. */
+  function judge(row: WaitingRow): (route: string) => RouteVerdict {
+    const parsed = parseEnvelope(row.body);
+    if (!parsed.ok) return (route) => ({ route, verdict: "deliver" });
+    const { event, data } = parsed.envelope;
+    const { verdicts } = rules.plan(
+      {
+        event,
+        account: names.nameOf(row.account),
+        source: names.nameOf(row.source),
+        status: null,
+        errorCode: null,
+        data,
+        truncated: true,
+      },
+      nothingTracked,
+    );
+    const byRoute = new Map(verdicts.map((verdict) => [verdict.route, verdict]));
+    return (route) => byRoute.get(route) ?? { route, verdict: "skip", reason: "route removed" };
+  }
+
+  /** Routes that held the event back get it, unless the news they got instead leaves nothing unknown. */
+  function release(row: WaitingRow, isAccountedFor: boolean, now: number): readonly DueDelivery[] {
+    if (row.plan === null || row.disposition === dispositionCode.quarantined) return [];
+    if (!plans.verdictsOf(row.plan).some(([, verdict]) => verdict === "park")) return [];
+    const again = isAccountedFor ? (route: string): RouteVerdict => ({ route, verdict: "skip", reason: "hydrated" }) : judge(row);
+    const { plan, released, isDelivered } = concludePlan(plans, row.plan, again);
+    conclude.run(isDelivered ? dispositionCode.forwarded : dispositionCode.filtered, plan, row.event);
+    return planDeliveries(row.event, null, { disposition: "forwarded", verdicts: released }, now, null);
+  }
+
+  function settleOne(
+    event: number,
+    end: { reason: GiveUpReason | null; unknown: number; subject: number | null; asked: number },
+    now: number,
+  ) {
+    const row = eventRow.get(event);
+    if (row === undefined) return [];
+    const { reason, unknown, subject, asked } = end;
+    const last = lastEvent.get() ?? event;
+    const found = learned.get({ account: row.account, after: event, last, subject }) ?? 0;
+    const state = reason === null ? done : hydrationCode["given-up"];
+    settle.run(state, reason === null ? null : giveUpCode[reason], subject, asked, found, last, unknown, now, event);
+    return release(row, reason === null && found > 0 && unknown === 0, now);
+  }
+
+  function candidatesOf(account: number, target: string | null): { runs: [string, string | null][]; open: number } {
+    const named = target === null ? undefined : runById.get(account, target);
+    const runs = named === undefined ? openRuns.all(account) : [named];
+    return {
+      runs: runs.map(({ run_id, reference }) => [run_id, reference]),
+      open: named === undefined ? (countOpenRuns.get(account) ?? 0) : 1,
+    };
+  }
+
+  return {
+    /** Beside the event `seq`, in its transaction. */
+    begin(seq: number, account: number, { envelope, receivedAt }: ReceivedEvent, start: HydrationStart): void {
+      const id = envelope.data["id"];
+      const target = typeof id === "string" && id !== "" && id.length <= 256 ? id : null;
+      if (start.state === "waiting") {
+        insert.run(seq, account, receivedAt, waiting, null, target, null, null, null, null);
+        return;
+      }
+      const { runs, open } = envelope.event.startsWith("automation.") ? candidatesOf(account, target) : { runs: null, open: null };
+      const candidates = runs === null ? null : JSON.stringify(runs);
+      insert.run(seq, account, receivedAt, hydrationCode["given-up"], giveUpCode[start.reason], null, seq, open, candidates, receivedAt);
+    },
+    waitingAccounts: (): string[] => accounts.all().map((account) => names.nameOf(account)),
+    waitingSince(account: string): number | null {
+      const id = names.find("account", account);
+      return id === null ? null : (since.get(id) ?? null);
+    },
+    covered({ account, through }: Pick<Covering, "account" | "through">): { events: number; oldest: number; newest: number } | null {
+      const id = names.find("account", account);
+      const { events, oldest, newest } = (id === null ? undefined : covered.get(id, through)) ?? { events: 0, oldest: null, newest: null };
+      return oldest === null || newest === null ? null : { events, oldest, newest };
+    },
+    targets: ({ account, through }: Covering, limit: number): string[] => targets.all(names.idOf("account", account), through, limit),
+    /** `wamid`: of the message that the service has under this id; null: it has none, and the events are left to the sweep. */
+    settleTarget(sweep: Covering, target: string, wamid: string | null, now: number): SettledHydrations {
+      const account = names.idOf("account", sweep.account);
+      if (wamid === null) {
+        forgetTarget.run(account, sweep.through, target);
+        return { events: 0, due: [] };
+      }
+      const message = messages.find(account, wamid);
+      const subject = message === undefined ? null : messageSubject(message.seq);
+      const events = ofTarget.all(account, sweep.through, target);
+      const due = events.flatMap((event) => settleOne(event, { reason: null, unknown: 0, subject, asked: 1 }, now));
+      return { events: events.length, due };
+    },
+    settleCovered(sweep: Covering, { reason, unknown, receivedBy }: HydrationEnd, now: number, limit: number): SettledHydrations {
+      const account = names.idOf("account", sweep.account);
+      const asked = calls.get(sweep.seq) ?? 0;
+      const events = some.all(account, sweep.through, receivedBy, limit);
+      const due = events.flatMap((event) => settleOne(event, { reason, unknown, subject: null, asked }, now));
+      return { events: events.length, due };
+    },
+  };
+}

@@ -1,0 +1,148 @@
+import type { EventId } from "../../event/ids.ts";
+import { unpackEventId } from "./codes.ts";
+import type { Covering, createHydrations } from "./hydrations.ts";
+import type { Names } from "./names.ts";
+import type { Db } from "./open.ts";
+
+export interface SweepView extends Covering {
+  readonly startedAt: number;
+  readonly asked: number;
+  readonly source: string;
+  readonly because: EventId;
+  readonly covered: { readonly events: number; readonly oldest: number; readonly newest: number };
+}
+
+export interface TrackedQuery {
+  readonly withId: boolean;
+  readonly before: { readonly registeredAt: number; readonly message: number };
+  readonly from: number;
+  readonly limit: number;
+}
+
+export interface TrackedView {
+  readonly message: number;
+  readonly messageId: string | null;
+  readonly status: string | null;
+  readonly registeredAt: number;
+  readonly sentAt: number | null;
+  readonly changedAt: number;
+  readonly askedAt: number | null;
+  readonly isMissing: boolean;
+}
+
+interface TrackedRow extends Omit<TrackedView, "askedAt" | "isMissing"> {
+  askedAt: number | null;
+  answeredAt: number | null;
+  isMissing: number;
+}
+
+interface OpenRow {
+  seq: number;
+  through: number;
+  startedAt: number;
+  asked: number;
+}
+
+/** Reconciliation notes when it had an answer; the call began no longer than this before. */
+const longestCallMs = 15_000;
+/** Longer than any look back at the calls made. */
+const keptMs = 7 * 86_400_000;
+
+/** Sweeps and the messages they read. `begin`, `note` and `end` are for inside a transaction. */
+export function createSweeps(db: Db, names: Names, hydrations: Pick<ReturnType<typeof createHydrations>, "covered">) {
+  const open = db.prepare<[number], OpenRow>(
+    "SELECT seq, through, started_at AS startedAt, asked FROM sweeps WHERE account = ? AND ended_at IS NULL",
+  );
+  const newest = db.prepare<[number], number | null>("SELECT max(event) FROM hydrations WHERE account = ? AND state = 0").pluck();
+  const first = db.prepare<[number, number], { id: Buffer | string; source: number }>(
+    `SELECT e.id, e.source FROM hydrations h JOIN events e ON e.seq = h.event
+     WHERE h.account = ? AND h.state = 0 AND h.event <= ? ORDER BY h.event LIMIT 1`,
+  );
+  const insert = db.prepare<[number, number, number]>("INSERT INTO sweeps (account, through, started_at, asked) VALUES (?, ?, ?, 0)");
+  const close = db.prepare<[number, number]>("UPDATE sweeps SET ended_at = ? WHERE seq = ?");
+  const forget = db.prepare<[number, number]>("DELETE FROM sweeps WHERE account = ? AND ended_at < ?");
+  const count = db.prepare<[number, number]>("UPDATE sweeps SET asked = asked + ? WHERE seq = ?");
+  const spent = db
+    .prepare<[number, number], number | null>("SELECT sum(asked) FROM sweeps WHERE account = ? AND (ended_at IS NULL OR ended_at > ?)")
+    .pluck();
+  const read = db.prepare<[number, number]>("UPDATE messages SET asked_at = ? WHERE seq = ?");
+  // As reconciliation notes it: such a message is asked about no more, by nobody.
+  const missing = db.prepare<[number, number]>(
+    `INSERT INTO asks (message, account, since, rank, next_at, asks, failures, asked_at)
+     SELECT seq, account, coalesce(told_sent_at, registered_at), 0, NULL, 1, 0, ? FROM messages WHERE seq = ?
+     ON CONFLICT (message) DO UPDATE SET next_at = NULL, asks = asks + 1, asked_at = excluded.asked_at`,
+  );
+  const tracked = (hasId: string) =>
+    db.prepare<[{ account: number; from: number; registeredAt: number; message: number; limit: number }], TrackedRow>(
+      `SELECT m.seq AS message, m.service_id AS messageId, m.status, m.registered_at AS registeredAt, m.told_sent_at AS sentAt,
+         m.updated_at AS changedAt, m.asked_at AS askedAt, a.asked_at AS answeredAt,
+         a.message IS NOT NULL AND a.next_at IS NULL AS isMissing
+       FROM messages m LEFT JOIN asks a ON a.message = m.seq
+       WHERE m.account = @account AND m.registered_at IS NOT NULL AND m.service_id ${hasId} AND m.registered_at >= @from
+         AND (m.registered_at, m.seq) < (@registeredAt, @message)
+       ORDER BY m.registered_at DESC, m.seq DESC LIMIT @limit`,
+    );
+  const withId = tracked("IS NOT NULL");
+  const withoutId = tracked("IS NULL");
+
+  function begun(account: number, name: string): OpenRow | null {
+    const row = open.get(account);
+    return row === undefined || hydrations.covered({ account: name, through: row.through }) === null ? null : row;
+  }
+
+  return {
+    begin(name: string, now: number): SweepView | null {
+      const account = names.find("account", name);
+      if (account === null) return null;
+      let row = begun(account, name);
+      if (row === null) {
+        // One whose events are all settled, and that a crash left open.
+        const left = open.get(account);
+        if (left !== undefined) close.run(now, left.seq);
+        const through = newest.get(account);
+        if (through === null || through === undefined) return null;
+        insert.run(account, through, now);
+        row = open.get(account) ?? null;
+      }
+      if (row === null) return null;
+      const cause = first.get(account, row.through);
+      const covered = hydrations.covered({ account: name, through: row.through });
+      if (cause === undefined || covered === null) return null;
+      return { ...row, account: name, covered, source: names.nameOf(cause.source), because: unpackEventId(cause.id) as EventId };
+    },
+    note({ seq }: Covering, asked: number, messages: readonly { message: number; at: number; isMissing: boolean }[]): void {
+      count.run(asked, seq);
+      for (const { message, at, isMissing } of messages) {
+        read.run(at, message);
+        if (isMissing) missing.run(at, message);
+      }
+    },
+    end({ seq, account }: Covering, now: number): void {
+      close.run(now, seq);
+      forget.run(names.idOf("account", account), now - keptMs);
+    },
+    callsSince(account: string, since: number): number {
+      const id = names.find("account", account);
+      return id === null ? 0 : (spent.get(id, since) ?? 0);
+    },
+    trackedMessages(account: string, query: TrackedQuery): TrackedView[] {
+      const id = names.find("account", account);
+      if (id === null) return [];
+      const rows = (query.withId ? withId : withoutId).all({
+        account: id,
+        from: query.from,
+        registeredAt: query.before.registeredAt,
+        message: query.before.message,
+        limit: query.limit,
+      });
+      return rows.map(({ answeredAt, askedAt, isMissing, ...row }) => {
+        const answered = answeredAt === null ? null : answeredAt - longestCallMs;
+        return {
+          ...row,
+          askedAt: askedAt === null ? answered : Math.max(askedAt, answered ?? askedAt),
+          isMissing: isMissing === 1,
+        };
+      });
+    },
+  };
+}
