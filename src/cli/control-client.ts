@@ -11,7 +11,7 @@ export interface ControlAnswer {
 /** A way to the control API, over a socket or straight into the store: the same paths and answers. */
 export interface ControlClient {
   /** Throws {@link CommandFailed} when no answer of a relay can be had; what it answers is data, whatever its status. */
-  request(method: "GET" | "POST", path: string, body?: unknown): Promise<ControlAnswer>;
+  request(method: "GET" | "POST", path: string, body?: unknown, headers?: Readonly<Record<string, string>>): Promise<ControlAnswer>;
   /** Posts NDJSON; a 2xx answer's lines come as an array of what they parse to. */
   postLines(path: string, lines: string): Promise<ControlAnswer>;
   close(): Promise<void>;
@@ -24,10 +24,20 @@ const answerWithinMs = 60_000;
 
 /** A relay at a URL, asked over HTTP. */
 export function connectRelay(url: string, token: string | null): ControlClient {
-  async function ask(method: "GET" | "POST", path: string, type: string | null, body: string | null): Promise<ControlAnswer> {
+  async function ask(
+    method: "GET" | "POST",
+    path: string,
+    type: string | null,
+    body: string | null,
+    more: Readonly<Record<string, string>> = {},
+  ): Promise<ControlAnswer> {
     const answer = await exchange(`${url}${path}`, {
       method,
-      headers: { ...(token === null ? {} : { authorization: `Bearer ${token}` }), ...(type === null ? {} : { "content-type": type }) },
+      headers: {
+        ...more,
+        ...(token === null ? {} : { authorization: `Bearer ${token}` }),
+        ...(type === null ? {} : { "content-type": type }),
+      },
       ...(body === null ? {} : { body }),
     });
     if (typeof answer.json !== "object" || answer.json === null) {
@@ -36,8 +46,8 @@ export function connectRelay(url: string, token: string | null): ControlClient {
     return answer;
   }
   return {
-    request: (method, path, body) =>
-      body === undefined ? ask(method, path, null, null) : ask(method, path, "application/json", JSON.stringify(body)),
+    request: (method, path, body, headers) =>
+      body === undefined ? ask(method, path, null, null, headers) : ask(method, path, "application/json", JSON.stringify(body), headers),
     postLines: (path, lines) => ask("POST", path, ndjson, lines),
     close: async () => {},
   };
@@ -61,7 +71,10 @@ export function ownAddress({ host, port }: Settings["server"]): string | null {
   return `http://${name.includes(":") && !name.startsWith("[") ? `[${name}]` : name}:${port}`;
 }
 
-/** The store of a settings file that no relay holds just now: opened for this command, and nothing is sent. */
+/**
+ * The store of a settings file that no relay holds just now: opened for this command. Nothing is delivered, and the
+ * messaging service is called only for the scope `send`.
+ */
 export async function openStore(settings: Settings, scope: Scope): Promise<ControlClient> {
   const { existsSync } = await import("node:fs");
   const { path } = settings.storage;
@@ -78,6 +91,7 @@ export async function openStore(settings: Settings, scope: Scope): Promise<Contr
       settings: { ...settings, control: { tokens: [{ name: "cli", token: new Secret(token), scopes: [scope] }] } },
       log: { write: () => {}, end: async () => {} },
       dispatch: false,
+      calls: scope === "send",
     }),
   );
   return { ...injector(relay.http, token), close: relay.close };
@@ -107,9 +121,9 @@ export async function openForLooking(storePath: string): Promise<ControlClient> 
 function injector(http: FastifyInstance, token: string | null): Pick<ControlClient, "request" | "postLines"> {
   const headers: Record<string, string> = token === null ? {} : { authorization: `Bearer ${token}` };
   return {
-    async request(method, path, body) {
+    async request(method, path, body, more = {}) {
       const payload = body === undefined ? {} : { payload: body as object };
-      return parsed(await http.inject({ method, url: path, headers, ...payload }));
+      return parsed(await http.inject({ method, url: path, headers: { ...more, ...headers }, ...payload }));
     },
     postLines: async (path, lines) =>
       parsed(await http.inject({ method: "POST", url: path, headers: { ...headers, "content-type": ndjson }, payload: lines })),

@@ -10,6 +10,7 @@ import { addReplayCommand } from "./replay-command.ts";
 import { addResumeCommand } from "./resume-command.ts";
 import { addRetryCommand } from "./retry-command.ts";
 import { addSandboxCommand } from "./sandbox-command.ts";
+import { addSendCommand } from "./send-command.ts";
 import { addServeCommand } from "./serve-command.ts";
 import { addTrackCommand } from "./track-command.ts";
 import { addVerifyCommand } from "./verify-command.ts";
@@ -36,6 +37,7 @@ export function createProgram(io: Io): Command {
   addReplayCommand(program, io);
   addResumeCommand(program, io);
   addTrackCommand(program, io);
+  addSendCommand(program, io);
   addDoctorCommand(program, io);
   return program;
 }

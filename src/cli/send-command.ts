@@ -1,0 +1,109 @@
+import { randomUUID } from "node:crypto";
+import { type Command, InvalidArgumentError } from "commander";
+import { z } from "zod";
+import type { ControlAnswer, ControlClient } from "./control-client.ts";
+import { readAnswer } from "./control-views.ts";
+import { CommandFailed, type Io } from "./io.ts";
+import { printable, printableJson } from "./printable.ts";
+import { privateView } from "./private-view.ts";
+import { expectDone, type RelayOptions, withRelayOptions, withWriting } from "./reach-relay.ts";
+
+interface Options extends RelayOptions {
+  readonly account?: string;
+  readonly to: string;
+  readonly text?: string;
+  readonly template?: string;
+  readonly var: Readonly<Record<string, string>>;
+  readonly from?: string;
+  readonly key?: string;
+  readonly reference?: string;
+  readonly metadata: Readonly<Record<string, string>>;
+  readonly resendUnknown?: boolean;
+  readonly showPii?: boolean;
+  readonly json?: boolean;
+}
+
+const sentSchema = z.looseObject({ id: z.string(), wamid: z.string(), idempotencyKey: z.string(), stored: z.boolean() });
+const unknownSchema = z.object({ code: z.literal("outcome_unknown"), details: z.object({ resend: z.number(), justNow: z.boolean() }) });
+
+/** Adds `send`: one message, once per key. */
+export function addSendCommand(program: Command, io: Io): void {
+  const send = withRelayOptions(program.command("send"));
+  send
+    .description("send one message through the messaging service and register it; the same key never sends twice by itself")
+    .requiredOption("--to <phone>", "phone with country code, such as +5491155550100")
+    .option("--text <text>", "free text; only within 24 hours of the customer's last message")
+    .option("--template <id>", "an approved template instead of text")
+    .option("--var <name=value>", "a variable of the template; may be repeated", pair, {})
+    .option("--account <name>", "the account that sends; needed when there are several")
+    .option("--from <id>", "network id of the sending number, when several are connected")
+    .option("--key <text>", "idempotency key; without it one is made and shown")
+    .option("--reference <text>", "your own name for the message, such as an order number")
+    .option("--metadata <key=value>", "handed on with payload: enriched, matched by routes; may be repeated", pair, {})
+    .option("--resend-unknown", "send again although nobody knows whether an earlier call under this key sent it")
+    .option("--show-pii", "show the wamid, which contains the phone")
+    .option("--json", "print the relay's answer as JSON, the wamid in clear")
+    .addHelpText(
+      "after",
+      `
+Goes through the relay of the settings when it runs, so that the caps are kept together; else this command
+calls the service itself, and the message's events wait for the relay's next start.
+
+Examples:
+  wamid-relay send --to +5491155550100 --text "Tu pedido salió." --key order-1234-left --reference order-1234
+  wamid-relay send --to +5491155550100 --template 0199… --var nombre=Ana --var fecha=lunes`,
+    )
+    .action((options: Options) => sendMessage(send, options, io));
+}
+
+async function sendMessage(command: Command, options: Options, io: Io): Promise<void> {
+  const { account, to, text, template, var: variables, from, reference, metadata } = options;
+  if ((text === undefined) === (template === undefined)) command.error("error: give exactly one of --text and --template");
+  if (template === undefined && Object.keys(variables).length > 0) command.error("error: --var is for a --template");
+  if (options.resendUnknown === true && options.key === undefined)
+    command.error("error: --resend-unknown needs the --key that it is about");
+  const key = options.key ?? randomUUID();
+  const body = {
+    account,
+    to,
+    text,
+    ...(template === undefined ? {} : { template: { id: template, variables } }),
+    phoneNumberId: from,
+    reference,
+    ...(Object.keys(metadata).length === 0 ? {} : { metadata }),
+  };
+
+  const answer = await withWriting(command, options, io, "send", (client) => send(client, body, key, options.resendUnknown === true)).catch(
+    (error: unknown) => {
+      // Whoever lost the answer must be able to ask again without sending again.
+      if (error instanceof CommandFailed && options.key === undefined) throw new CommandFailed(`${error.message} (the key was ${key})`);
+      throw error;
+    },
+  );
+  const view = privateView(options.showPii);
+  if (unknownSchema.safeParse(answer.json).success) {
+    const { error } = answer.json as { error?: unknown };
+    throw new CommandFailed(
+      `${printable(view.text(String(error)))}; to send it again: the same command with --key ${printable(key)} --resend-unknown`,
+    );
+  }
+  const sent = readAnswer(sentSchema, expectDone(answer));
+  if (options.json === true) io.out(printableJson(answer.json));
+  else io.out(printable(`sent  ${view.subject({ type: "message", key: sent.wamid })}  id ${sent.id}  key ${sent.idempotencyKey}`));
+  if (!sent.stored) io.err("wamid-relay: it was sent, but the relay cannot store it now; keep its id, and do not send it again");
+}
+
+/** An outcome that was unknown before this command is what `resend` is about; one that this very call leaves is not. */
+async function send(client: ControlClient, body: unknown, key: string, resend: boolean): Promise<ControlAnswer> {
+  const headers = { "idempotency-key": key };
+  const answer = await client.request("POST", "/v1/messages", body, headers);
+  const unknown = unknownSchema.safeParse(answer.json);
+  if (!resend || !unknown.success || unknown.data.details.justNow) return answer;
+  return client.request("POST", `/v1/messages?resend=${unknown.data.details.resend}`, body, headers);
+}
+
+function pair(text: string, earlier: Readonly<Record<string, string>>): Record<string, string> {
+  const at = text.indexOf("=");
+  if (at < 1) throw new InvalidArgumentError("It must be name=value.");
+  return { ...earlier, [text.slice(0, at)]: text.slice(at + 1) };
+}
