@@ -73,6 +73,7 @@ export function createReconciling(parts: ReconcilingParts) {
     });
   }
   let cancel = writeLater();
+  let isClosing = false;
 
   function accountsOf(account: string | undefined): readonly string[] {
     const all = reconciler.accounts();
@@ -83,6 +84,7 @@ export function createReconciling(parts: ReconcilingParts) {
 
   const port: ReconcilePort = {
     async reconcile(account, given, gone) {
+      if (isClosing) throw new RelayError("shutting_down", "the relay is stopping");
       const dueBy = Math.min(given ?? clock.now(), clock.now());
       const patience = AbortSignal.any([gone, AbortSignal.timeout(longestMs)]);
       const accounts = await Promise.all(accountsOf(account).map((each) => reconciler.pass(each, { dueBy, patience })));
@@ -102,6 +104,7 @@ export function createReconciling(parts: ReconcilingParts) {
     reload: (next: Settings): void => reconciler.reload(scheduleOf(next)),
     /** Ends the passes under way: their calls first, so that what they claimed is given back. To be called before the clients are closed. */
     async close(): Promise<void> {
+      isClosing = true;
       cancel();
       await reconciler.close();
       await write();

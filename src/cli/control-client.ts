@@ -14,6 +14,8 @@ export interface ControlClient {
   request(method: "GET" | "POST", path: string, body?: unknown, headers?: Readonly<Record<string, string>>): Promise<ControlAnswer>;
   /** Posts NDJSON; a 2xx answer's lines come as an array of what they parse to. */
   postLines(path: string, lines: string): Promise<ControlAnswer>;
+  /** True when no relay runs, and the command has opened its store. */
+  readonly isStore?: true;
   close(): Promise<void>;
 }
 
@@ -73,7 +75,7 @@ export function ownAddress({ host, port }: Settings["server"]): string | null {
 
 /**
  * The store of a settings file that no relay holds just now: opened for this command. Nothing is delivered, and the
- * messaging service is called only for the scope `send`.
+ * messaging service is called only for the scopes `send` and `replay` (reconciliation).
  */
 export async function openStore(settings: Settings, scope: Scope): Promise<ControlClient> {
   const { existsSync } = await import("node:fs");
@@ -91,10 +93,10 @@ export async function openStore(settings: Settings, scope: Scope): Promise<Contr
       settings: { ...settings, control: { tokens: [{ name: "cli", token: new Secret(token), scopes: [scope] }] } },
       log: { write: () => {}, end: async () => {} },
       dispatch: false,
-      calls: scope === "send",
+      calls: scope === "send" || scope === "replay",
     }),
   );
-  return { ...injector(relay.http, token), close: relay.close };
+  return { ...injector(relay.http, token), isStore: true, close: relay.close };
 }
 
 /** The file of a store, looked into beside the relay that may hold it. */

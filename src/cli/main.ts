@@ -6,6 +6,7 @@ import { addDemoCommand } from "./demo-command.ts";
 import { addDoctorCommand } from "./doctor-command.ts";
 import { addEventsCommand } from "./events-command.ts";
 import { CommandFailed, type Io, processIo } from "./io.ts";
+import { addReconcileCommand } from "./reconcile-command.ts";
 import { addReplayCommand } from "./replay-command.ts";
 import { addResumeCommand } from "./resume-command.ts";
 import { addRetryCommand } from "./retry-command.ts";
@@ -36,6 +37,7 @@ export function createProgram(io: Io): Command {
   addRetryCommand(program, io);
   addReplayCommand(program, io);
   addResumeCommand(program, io);
+  addReconcileCommand(program, io);
   addTrackCommand(program, io);
   addSendCommand(program, io);
   addDoctorCommand(program, io);
