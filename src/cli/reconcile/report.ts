@@ -1,0 +1,46 @@
+import { printable } from "../printable.ts";
+import { tableLines } from "../table.ts";
+import type { AccountPlanView, AccountView } from "./views.ts";
+
+export function summaryLines(accounts: readonly AccountView[]): string[] {
+  return tableLines(
+    ["account", "asked", "changed", "unchanged", "missing", "failed", "left for budget"],
+    accounts.map(({ account, asked, changed, unchanged, missing, failed, leftForBudget }) => [
+      account,
+      ...[asked, changed, unchanged, missing, failed, leftForBudget].map(String),
+    ]),
+  );
+}
+
+export function planLines(accounts: readonly AccountPlanView[]): string[] {
+  return tableLines(
+    ["account", "due", "would ask", "left for budget"],
+    accounts.map(({ account, due, wouldAsk, leftForBudget }) => [account, ...[due, wouldAsk, leftForBudget].map(String)]),
+  );
+}
+
+const stops: Readonly<Record<string, string>> = {
+  unauthenticated: "the service refuses the API key",
+  quota: "the month's quota is used up",
+  blocked: "the service has blocked this address because of bad keys",
+  unreachable: "the service cannot be reached",
+};
+
+/** What a person should know besides, a line each. */
+export function remarks(accounts: readonly (AccountView | AccountPlanView)[]): string[] {
+  return accounts.flatMap(({ account: name, stopped, leftForBudget, lastsUntil, unaskable }) => {
+    const account = printable(name);
+    const until = stopped?.until == null ? "" : ` until ${printable(stopped.until)}`;
+    return [
+      ...(stopped === null ? [] : [`${account}: stopped: ${stops[stopped.reason] ?? printable(stopped.reason)}${until}`]),
+      ...(leftForBudget === 0
+        ? []
+        : [
+            `${account}: ${leftForBudget} questions wait so that the month's quota lasts${
+              lastsUntil === null ? "" : `; asked at this rate, it would last until ${printable(lastsUntil.slice(0, 10))}`
+            }`,
+          ]),
+      ...(unaskable === 0 ? [] : [`${account}: ${unaskable} open messages are known by wamid alone, and nobody can ask about them`]),
+    ];
+  });
+}
