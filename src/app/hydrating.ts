@@ -6,7 +6,7 @@ import { learnedEvent } from "../event/learned-event.ts";
 import type { ReceivedEvent } from "../event/received.ts";
 import { fieldsSchema } from "../event/subject.ts";
 import { createHydrator } from "../hydrate/hydrator.ts";
-import type { Outside, ReadAnswer } from "../hydrate/port.ts";
+import type { News, Outside, ReadAnswer } from "../hydrate/port.ts";
 import type { Logger } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import { ServiceError } from "../service-api/service-error.ts";
@@ -36,6 +36,18 @@ export function createHydrating({ settings, store, services, clock, random, log,
     return settled;
   }
 
+  async function learn({ account, source, messageId, wamid, status, errorCode, because }: News): Promise<boolean> {
+    const at = clock.now();
+    const state = store.messageState(account, wamid) ?? unseen;
+    const seen = { status, errorCode: errorCode === null ? null : String(errorCode), at };
+    if (stepMessage(state, seen).transition === null) return false;
+    const from = settings().sources[source];
+    const fields = from?.kind === "events" ? from.fields : fieldsSchema.parse({});
+    const origin = "hydrate";
+    const event = learnedEvent({ account, source, fields, origin, messageId, wamid: wamid as Wamid, status, errorCode, at, because });
+    return (await accept(event)).result === "accepted";
+  }
+
   const outside: Outside = {
     async read(account, messageId, signal) {
       const client = services.client(account);
@@ -49,30 +61,9 @@ export function createHydrating({ settings, store, services, clock, random, log,
         throw error;
       }
     },
-    async learn({ account, source, messageId, wamid, status, errorCode, because }) {
-      const state = store.messageState(account, wamid);
-      const at = clock.now();
-      const code = errorCode === null ? null : String(errorCode);
-      if (stepMessage(state ?? unseen, { status, errorCode: code, at }).transition === null) return false;
-      const { sources } = settings();
-      const from = sources[source];
-      const fields = from?.kind === "events" ? from.fields : fieldsSchema.parse({});
-      const news = {
-        account,
-        source,
-        fields,
-        origin: "hydrate",
-        messageId,
-        wamid: wamid as Wamid,
-        status,
-        errorCode,
-        at,
-        because,
-      } as const;
-      return (await accept(learnedEvent(news))).result === "accepted";
-    },
+    // The other two words no event ever tells (messaging-service-api.md, "Events").
+    learn: async (news) => news.status !== "pending" && news.status !== "received" && learn(news),
   };
-
   const hydrator = createHydrator(settings().hydrate, {
     store: {
       ...store,

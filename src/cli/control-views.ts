@@ -49,12 +49,25 @@ const attemptSchema = z.looseObject({
   response: z.string().nullable(),
 });
 
+const hydrationSchema = z.looseObject({
+  state: z.string(),
+  reason: z.string().nullable(),
+  asked: z.number(),
+  found: z.array(z.looseObject({ id: z.string(), seq: z.number(), wamid: z.string().nullable(), status: z.string().nullable() })),
+  foundCount: z.number(),
+  unknown: z.number().nullable(),
+  candidates: z.array(z.looseObject({ runId: z.string(), reference: z.string().nullable() })).nullable(),
+  settledAt: z.string().nullable(),
+});
+export type ShownHydration = z.infer<typeof hydrationSchema>;
+
 export const eventDetailSchema = eventSchema.extend({
   headers: z.record(z.string(), z.string()),
   /** Base64. */
   body: z.string(),
   /** Null when the body is no UTF-8. */
   text: z.string().nullable(),
+  hydration: hydrationSchema.nullable(),
   routes: z.array(z.looseObject({ route: z.string(), verdict: z.string(), reason: z.string().optional() })),
   deliveries: z.array(deliverySchema.extend({ tries: z.array(attemptSchema) })),
 });

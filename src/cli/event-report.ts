@@ -1,4 +1,5 @@
 import type { ShownDelivery, ShownEventDetail } from "./control-views.ts";
+import { hydrationLines } from "./hydration-report.ts";
 import { printable, printableLines } from "./printable.ts";
 import type { PrivateView } from "./private-view.ts";
 import { timeText } from "./time-options.ts";
@@ -37,6 +38,7 @@ export function eventLines(event: ShownEventDetail, view: PrivateView): string[]
     field("status", movement(event)),
     ...(event.errorCode === null ? [] : [field("error code", event.errorCode)]),
     "",
+    ...(event.hydration === null ? [] : hydrationLines(event.hydration, view)),
     heading("routes"),
     ...(event.routes.length === 0 ? ["  none judged it"] : event.routes.map(verdictLine)),
     "",
@@ -56,6 +58,7 @@ function movement({ status, previousStatus, transition }: ShownEventDetail): str
 
 function verdictLine({ route, verdict, reason }: ShownEventDetail["routes"][number]): string {
   const words: Record<string, string> = { deliver: "delivers", park: "holds it back (parked)", skip: "does not match" };
+  if (reason === "hydrated") return `  ${printable(route)}: got the news found by asking instead`;
   return `  ${printable(route)}: ${words[verdict] ?? printable(verdict)}${reason === undefined ? "" : `: ${printable(reason)}`}`;
 }
 

@@ -1,7 +1,14 @@
 import { type Command, Option } from "commander";
 import { z } from "zod";
 import { dispositions } from "../event/plan.ts";
-import { eventDetailSchema, eventSchema, readAnswer, type ShownEvent, type ShownEventDetail } from "./control-views.ts";
+import {
+  eventDetailSchema,
+  eventSchema,
+  readAnswer,
+  type ShownEvent,
+  type ShownEventDetail,
+  type ShownHydration,
+} from "./control-views.ts";
 import type { Io } from "./io.ts";
 import { printableJson } from "./printable.ts";
 import { type PrivateView, privateView } from "./private-view.ts";
@@ -123,6 +130,14 @@ function maskedEvent(event: ShownEvent, view: PrivateView): ShownEvent {
   return event.subject === null ? event : { ...event, subject: { ...event.subject, key: view.subject(event.subject) } };
 }
 
+function maskedHydration(hydration: ShownHydration, view: PrivateView): ShownHydration {
+  const found = hydration.found.map((news) => ({
+    ...news,
+    wamid: news.wamid === null ? null : view.subject({ type: "message", key: news.wamid }),
+  }));
+  return { ...hydration, found };
+}
+
 /** Masked, the base64 of the body is left out: it would hold everything in clear. */
 function maskedDetail(event: ShownEventDetail, view: PrivateView): unknown {
   if (!view.isMasked) return event;
@@ -132,6 +147,7 @@ function maskedDetail(event: ShownEventDetail, view: PrivateView): unknown {
     ...rest,
     ...maskedEvent(event, view),
     body: null,
+    hydration: event.hydration === null ? null : maskedHydration(event.hydration, view),
     text: event.text === null ? null : view.body(event.text, wamid),
     deliveries: event.deliveries.map((delivery) => ({
       ...delivery,

@@ -80,6 +80,23 @@ export interface RelayEventDetail extends RelayEvent {
   body: string;
   /** The same as text; null when they are not UTF-8. */
   text: string | null;
+  /** What became of an event that came without its data; null for all others. */
+  hydration: {
+    /** `waiting`, `done` or `given-up`. */
+    state: string;
+    /** Why it was given up. */
+    reason: string | null;
+    /** Messages that the service was asked about. */
+    asked: number;
+    /** The news found, as the events that they went in as; the first hundred. */
+    found: { id: string; seq: number; wamid: string | null; status: string | null }[];
+    foundCount: number;
+    /** Tracked messages or runs that could be meant and were not read; null: not counted. */
+    unknown: number | null;
+    /** For results of automations: the open runs that could be meant. */
+    candidates: { runId: string; reference: string | null }[] | null;
+    settledAt: string | null;
+  } | null;
   routes: { route: string; verdict: string; reason?: string }[];
   deliveries: (RelayDelivery & { tries: Attempt[] })[];
 }

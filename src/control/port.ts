@@ -63,6 +63,13 @@ export interface EventDetail extends EventView {
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Buffer;
   readonly verdicts: readonly (readonly [route: string, verdict: string, reason?: string])[];
+  /** What became of an event that came without its data; null for all others. */
+  readonly hydration: HydrationView | null;
+}
+
+export interface HydrationView {
+  readonly state: string;
+  readonly settledAt: number | null;
 }
 
 export interface DeliveryQuery {

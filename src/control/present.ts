@@ -12,11 +12,12 @@ export function presentEvent<T extends EventView>(view: T) {
 
 /** With the bytes received as base64, and as text when they are UTF-8. */
 export function presentEventDetail<T extends EventDetail>(view: T) {
-  const { body, verdicts, ...rest } = view;
+  const { body, verdicts, hydration, ...rest } = view;
   return {
     ...presentEvent(rest as unknown as EventView),
     body: body.toString("base64"),
     text: presentBytes(body),
+    hydration: hydration === null ? null : { ...hydration, settledAt: iso(hydration.settledAt) },
     routes: verdicts.map(([route, verdict, reason]) => ({ route, verdict, ...(reason === undefined ? {} : { reason }) })),
   };
 }
