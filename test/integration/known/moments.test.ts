@@ -12,7 +12,7 @@ test("registered 1 ms before its first event: nothing is parked, and everything 
   await relay.clock.advance(1);
   const sent = relay.event(wamid, "sent");
   await relay.post(sent);
-  for (const path of Object.values(paths)) await arrived(relay, path, wamid, [sent]);
+  for (const path of [paths.all, paths.events, paths.transitions]) await arrived(relay, path, wamid, [sent]);
   expect(await relay.seen(sent)).toMatchObject({ disposition: "forwarded", parkedUntil: null });
 });
 
