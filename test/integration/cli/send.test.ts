@@ -1,0 +1,72 @@
+import { expect, test } from "vitest";
+import { startSandbox } from "../../../src/sandbox/start-sandbox.ts";
+import { makeRelay } from "../../harness/relay-process.ts";
+import { runCli } from "./run-cli.ts";
+
+const phone = "+5491155550100";
+
+async function setUp() {
+  const sandbox = await startSandbox({ plan: "enterprise" });
+  sandbox.customerWrites(phone, "Hola");
+  const relay = await makeRelay({ settings: { accounts: { main: { baseUrl: sandbox.url, apiKey: sandbox.key, plan: "enterprise" } } } });
+  const send = (...args: string[]) => runCli(["send", "--config", relay.settingsPath, "--to", phone, ...args]);
+  const sent = () => sandbox.messages().filter(({ origin }) => origin === "api");
+  return { sandbox, relay, send, sent };
+}
+
+test("send goes through the relay that runs, and through the store without one; a key sends once over both", async () => {
+  const { sandbox, relay, send, sent } = await setUp();
+  await using _ = sandbox;
+  await relay.start();
+  const first = await send("--text", "Hola", "--key", "k", "--reference", "order-1");
+  const [message] = sent();
+  expect(first).toMatchObject({ code: 0, err: "" });
+  expect(first.out).toContain(message?.id);
+  expect(first.out).not.toContain(message?.wamid);
+  await relay.stop();
+
+  const again = await send("--text", "Hola", "--key", "k", "--reference", "order-1", "--json");
+  expect(again).toMatchObject({ code: 0, err: "" });
+  expect(JSON.parse(again.out)).toMatchObject({ id: message?.id, wamid: message?.wamid, reference: "order-1" });
+  expect(sent()).toHaveLength(1);
+  const template = sandbox.templates().find(({ variables }) => variables.length === 2)?.id ?? "";
+  expect(await send("--template", template, "--var", "nombre=Ana", "--var", "fecha=lunes")).toMatchObject({ code: 0 });
+  expect(sent().at(-1)?.text).toBe("Ana, te esperamos el lunes.");
+});
+
+test("an unknown outcome: exit code 1 with what to do; --resend-unknown sends again, and not twice", async () => {
+  const { sandbox, relay, send, sent } = await setUp();
+  await using _ = sandbox;
+  await relay.start();
+  sandbox.setFaults({ api: [{ answer: "reset", when: "after", times: 2 }] });
+  const lost = await send("--text", "Hola", "--key", "k", "--resend-unknown");
+  expect(lost).toMatchObject({ code: 1, out: "" });
+  expect(lost.err).toMatch(/look whether the message appears in the chat.*--key k --resend-unknown/);
+  // Its own call is not what --resend-unknown was about.
+  expect(sent()).toHaveLength(1);
+  expect(await send("--text", "Hola", "--key", "k")).toMatchObject({ code: 1 });
+  expect(sent()).toHaveLength(1);
+  expect(await send("--text", "Hola", "--key", "k", "--resend-unknown")).toMatchObject({ code: 1 });
+  expect(sent()).toHaveLength(2);
+  expect(await send("--text", "Hola", "--key", "k", "--resend-unknown")).toMatchObject({ code: 0 });
+  expect(await send("--text", "Hola", "--key", "k", "--resend-unknown")).toMatchObject({ code: 0 });
+  expect(sent()).toHaveLength(3);
+  expect((await send("--text", "Otra", "--key", "k")).err).toContain("stands for another message");
+});
+
+test("a refusal is the service's own text; wrong usage is 2", async () => {
+  const { sandbox, relay, send } = await setUp();
+  await using _ = sandbox;
+  await relay.start();
+  const refused = await send("--template", "019a0000-0000-7000-8000-000000000000");
+  expect(refused).toMatchObject({ code: 1, out: "" });
+  expect(refused.err).toContain("plantilla");
+  for (const args of [
+    [],
+    ["--text", "a", "--template", "t"],
+    ["--text", "a", "--var", "b=c"],
+    ["--text", "a", "--resend-unknown"],
+    ["--text", "a", "--metadata", "x"],
+  ])
+    expect([args, (await send(...args)).code]).toEqual([args, 2]);
+});

@@ -1,0 +1,118 @@
+import { expect, test } from "vitest";
+import { createOnce, type Order } from "../../../src/send/once.ts";
+import type { Ended, SendStore, StoredSend } from "../../../src/send/port.ts";
+import { createManualClock, settled } from "../../harness/manual-clock.ts";
+
+const held: StoredSend = { state: "done", fingerprint: "f", tries: 1, about: "+54…00", startedAt: 0, answer: { n: 1 } };
+const sent = { type: "run", runId: "r", reference: "k", metadata: undefined } as const;
+const done = { type: "done", value: { end: "done", at: 0, answer: { n: 2 }, sent } } as const;
+const caller = { gone: new AbortController().signal, maxWait: 1_000, tooLong: () => new Error("no room") };
+
+/** A store in which the key is free; what is told to it is kept. */
+function setUp(store: Partial<SendStore> = {}) {
+  const settledAs: Ended["end"][] = [];
+  const clock = createManualClock();
+  const once = createOnce({
+    clock,
+    store: { find: async () => null, begin: async () => null, settle: async (_, { end }) => void settledAs.push(end), ...store },
+    hooks: { ended: () => {}, notStored: () => {} },
+  });
+  const order = (call: Order["call"]): Order => ({
+    key: { account: "main", kind: "message", key: "k" },
+    fingerprint: "f",
+    about: "+54…00",
+    resend: 0,
+    call,
+  });
+  return { once, order, settledAs, clock };
+}
+
+test.each([
+  ["done by another process meanwhile: its answer", held, { answer: { n: 1 }, stored: true }],
+  ["being made by another process", { ...held, state: "calling", answer: null } as StoredSend, { code: "conflict" }],
+  ["unknown meanwhile", { ...held, state: "unknown", answer: null } as StoredSend, { code: "outcome_unknown" }],
+  ["for another body", { ...held, fingerprint: "g" }, { code: "idempotency_conflict" }],
+])("a key taken between the look and the call, %s: nothing leaves", async (_, taken, expected) => {
+  let left = 0;
+  const { once, order } = setUp({ begin: async () => taken });
+  const call = order(async ({ starting }) => {
+    await starting();
+    left += 1;
+    return done;
+  });
+  expect(await once.send(call, caller).catch((error: unknown) => error)).toMatchObject(expected);
+  expect(left).toBe(0);
+});
+
+test("a fault that nobody foresaw: unknown when a request may have left, and free when none had", async () => {
+  const { once, order, settledAs } = setUp();
+  const after = order(async ({ starting }) => {
+    await starting();
+    throw new Error("a bug");
+  });
+  await expect(once.send(after, caller)).rejects.toMatchObject({ code: "outcome_unknown" });
+  const before = order(async () => {
+    throw new Error("a bug");
+  });
+  await expect(once.send(before, caller)).rejects.toThrow("a bug");
+  const between = order(async ({ starting, repeating }) => {
+    await starting();
+    await repeating();
+    throw new Error("a bug");
+  });
+  await expect(once.send(between, caller)).rejects.toThrow("a bug");
+  expect(settledAs).toEqual(["unknown", "not-done"]);
+});
+
+test("what cannot be stored stays with the process, which tries each second, and closing gives up", async () => {
+  let isFull = true;
+  let tries = 0;
+  const settle = async () => {
+    tries += 1;
+    if (isFull) throw new Error("disk full");
+  };
+  const { once, order, clock } = setUp({ settle });
+  let calls = 0;
+  const call = order(async ({ starting }) => {
+    await starting();
+    calls += 1;
+    return done;
+  });
+  expect(await once.send(call, caller)).toMatchObject({ answer: { n: 2 }, stored: false, replayed: false });
+  await clock.advance(2_000);
+  expect(tries).toBe(3);
+  expect(await once.send(call, caller)).toMatchObject({ answer: { n: 2 }, stored: false, replayed: true });
+  expect(calls).toBe(1);
+  isFull = false;
+  await clock.advance(1_000);
+  // Stored: the next one asks the store, which says it is free in this test.
+  await once.send(call, caller);
+  expect(calls).toBe(2);
+
+  isFull = true;
+  await once.send(call, caller);
+  await once.close();
+  tries = 0;
+  await clock.advance(10_000);
+  await settled();
+  expect(tries).toBe(0);
+});
+
+test("the caller who joins a call that was given up makes one of its own", async () => {
+  const { once, order } = setUp();
+  const leaving = new AbortController();
+  let calls = 0;
+  const call = order(({ patience, starting }) => {
+    calls += 1;
+    if (calls === 2) return starting().then(() => done);
+    return new Promise((_, reject) => patience.addEventListener("abort", () => reject(patience.reason)));
+  });
+  const first = once.send(call, { ...caller, gone: leaving.signal });
+  first.catch(() => {});
+  await settled();
+  leaving.abort();
+  // Joined in the same turn, before the end of the first is known.
+  expect(await once.send(call, caller)).toMatchObject({ answer: { n: 2 } });
+  await expect(first).rejects.toMatchObject({ code: "request_timeout" });
+  expect(calls).toBe(2);
+});
