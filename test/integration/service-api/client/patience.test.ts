@@ -1,0 +1,78 @@
+import { expect, test } from "vitest";
+import { until } from "../../../harness/until.ts";
+import { failureOf, openClient } from "./open-client.ts";
+import { bytesOf, jsonAnswer, startScripted } from "./scripted-service.ts";
+
+const message = { to: "+5491155550000", text: "hola" };
+const receipt = jsonAnswer(201, '{"id":"1","wamid":"w","status":"pending","conversationId":"c"}');
+const rejected = bytesOf("HTTP/1.1 502 Bad Gateway", '{"error":"El proveedor no lo tomó.","cause":null}');
+
+/** A watch that keeps what it was told, and how many requests the service had seen by then. */
+function watching(seen: readonly unknown[], fail: { at?: string } = {}) {
+  const told: [string, number][] = [];
+  const tell = (what: string) => async () => {
+    told.push([what, seen.length]);
+    if (fail.at === what) throw new Error(`no ${what}`);
+  };
+  return { told, watch: { starting: tell("starting"), repeating: tell("repeating") } };
+}
+
+test("the watch is asked before each request leaves, and told before each wait for another", async () => {
+  const service = await startScripted((_, number) => (number < 3 ? rejected : receipt));
+  const { client } = openClient(service.baseUrl);
+  const { told, watch } = watching(service.seen);
+  await client.sendMessage(message, { watch });
+  expect(told).toEqual([
+    ["starting", 0],
+    ["repeating", 1],
+    ["starting", 1],
+    ["repeating", 2],
+    ["starting", 2],
+  ]);
+});
+
+test("nothing leaves when the watch says no; the slot is given back", async () => {
+  const service = await startScripted(() => rejected);
+  const { client, admission } = openClient(service.baseUrl);
+  await expect(client.sendMessage(message, { watch: watching(service.seen, { at: "starting" }).watch })).rejects.toThrow("no starting");
+  expect([service.seen.length, admission.settled]).toEqual([0, [[{ type: "not-sent" }]]]);
+  await expect(client.sendMessage(message, { watch: watching(service.seen, { at: "repeating" }).watch })).rejects.toThrow("no repeating");
+  expect(service.seen.length).toBe(1);
+});
+
+test("patience that ends while the call waits for its next attempt: the last failure", async () => {
+  const service = await startScripted(() => rejected);
+  const { client, clock } = openClient(service.baseUrl);
+  clock.holdWaits();
+  const patience = new AbortController();
+  const call = client.sendMessage(message, { patience: patience.signal });
+  await until("it waits", () => clock.waits.length === 1);
+  patience.abort(new Error("too long"));
+  expect(await failureOf(call)).toMatchObject({ kind: "rejected", outcome: "not-done" });
+  expect(service.seen.length).toBe(1);
+});
+
+test("patience that ends before the first attempt: its reason, and nothing sent", async () => {
+  const service = await startScripted(() => receipt);
+  const { client } = openClient(service.baseUrl, { admission: { enter: ({ signal }) => waitFor(signal) } });
+  const patience = new AbortController();
+  const call = client.sendMessage(message, { patience: patience.signal });
+  patience.abort(new Error("too long"));
+  await expect(call).rejects.toThrow("too long");
+  await expect(client.sendMessage(message, { patience: patience.signal })).rejects.toThrow("too long");
+  expect(service.seen.length).toBe(0);
+});
+
+test("patience that ends while the request is on its way changes nothing", async () => {
+  const patience = new AbortController();
+  const service = await startScripted(() => {
+    patience.abort(new Error("too long"));
+    return receipt;
+  });
+  const { client } = openClient(service.baseUrl);
+  expect(await client.sendMessage(message, { patience: patience.signal })).toMatchObject({ wamid: "w" });
+});
+
+function waitFor(signal: AbortSignal | undefined): Promise<never> {
+  return new Promise((_, reject) => signal?.addEventListener("abort", () => reject(signal.reason)));
+}
