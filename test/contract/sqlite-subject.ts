@@ -59,6 +59,17 @@ function contractOf(store: SqliteStore, path: string): ContractStore {
     beginSend: store.beginSend,
     settleSend: store.settleSend,
     forgetSends: store.forgetSends,
+    waitingAccounts: store.waitingAccounts,
+    waitingSince: store.waitingSince,
+    beginSweep: store.beginSweep,
+    covered: store.covered,
+    targets: store.targets,
+    settleTarget: store.settleTarget,
+    trackedMessages: store.trackedMessages,
+    noteAsked: store.noteAsked,
+    callsSince: store.callsSince,
+    settleCovered: store.settleCovered,
+    endSweep: store.endSweep,
     event: (seq) => store.read.events.get(seq),
     delivery(event, route) {
       const found = store.read.deliveries.list({ event, route, limit: 1 })[0];

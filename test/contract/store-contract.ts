@@ -1,6 +1,7 @@
 import { describe } from "vitest";
 import { acceptingContract } from "./accepting-contract.ts";
 import { groupContract } from "./group-contract.ts";
+import { hydrationContract } from "./hydration-contract.ts";
 import { orderContract } from "./order-contract.ts";
 import { parkingContract } from "./parking-contract.ts";
 import { parkingModelContract } from "./parking-model-contract.ts";
@@ -25,6 +26,7 @@ export function storeContract(engine: string, open: OpenSubject): void {
     proofsContract(open);
     retentionContract(open);
     sendContract(open);
+    hydrationContract(open);
     queueModelContract(open);
   });
 }

@@ -3,6 +3,7 @@ import type { Disposition } from "../../src/event/plan.ts";
 import type { QuarantinedBody, ReceivedEvent } from "../../src/event/received.ts";
 import type { SendKey } from "../../src/event/send-key.ts";
 import type { Settlement, StoredDelivery } from "../../src/event/stored-delivery.ts";
+import type { HydrationStore } from "../../src/hydrate/port.ts";
 import type { Ended, StoredClaim, StoredSend } from "../../src/send/port.ts";
 import type { AcceptOutcome, DueDelivery } from "../../src/store/planned.ts";
 import type { Rules } from "../../src/store/rules.ts";
@@ -10,7 +11,7 @@ import type { Rules } from "../../src/store/rules.ts";
 type Soon<T> = T | Promise<T>;
 
 /** What the contract asks of a store, whichever engine it is. Deliveries are named by route and the event's seq; times are unix ms. */
-export interface ContractStore {
+export interface ContractStore extends Omit<HydrationStore, "settleTarget" | "settleCovered"> {
   accept(event: ReceivedEvent): Promise<AcceptOutcome>;
   quarantine(body: QuarantinedBody): Promise<number>;
   /** Rejects, with nothing written, when one of them contradicts what is stored. */
@@ -41,6 +42,10 @@ export interface ContractStore {
   forgetSends(before: number, limit: number): Promise<number>;
   /** What each secret has proved so far. */
   proofs(): Soon<readonly ContractProof[]>;
+
+  /** As `HydrationStore` in src/hydrate/port.ts; what these two release comes back as due. */
+  settleTarget(...order: Parameters<HydrationStore["settleTarget"]>): Promise<{ events: number; due: readonly DueDelivery[] }>;
+  settleCovered(...order: Parameters<HydrationStore["settleCovered"]>): Promise<{ events: number; due: readonly DueDelivery[] }>;
 
   /** By seq, null when it is gone. */
   event(seq: number): Soon<ContractEvent | null>;
@@ -82,6 +87,18 @@ export interface ContractEvent {
   readonly fault: string | null;
   readonly body: Buffer;
   readonly verdicts: readonly (readonly [route: string, verdict: string, reason?: string])[];
+  readonly hydration: ContractHydration | null;
+}
+
+export interface ContractHydration {
+  readonly state: string;
+  readonly reason: string | null;
+  readonly asked: number;
+  readonly found: readonly { readonly wamid: string | null; readonly status: string | null }[];
+  readonly foundCount: number;
+  readonly unknown: number | null;
+  readonly candidates: readonly { readonly runId: string; readonly reference: string | null }[] | null;
+  readonly settledAt: number | null;
 }
 
 export interface ContractDelivery {

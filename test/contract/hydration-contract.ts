@@ -1,0 +1,282 @@
+import { describe, expect, test } from "vitest";
+import type { Wamid } from "../../src/event/ids.ts";
+import { learnedEvent } from "../../src/event/learned-event.ts";
+import { fieldsSchema } from "../../src/event/subject.ts";
+import { accept, openWith, stateOf } from "./contract-tools.ts";
+import { type EventParts, start } from "./store-events.ts";
+import type { ContractStore, OpenSubject } from "./store-port.ts";
+
+const routes = [{ name: "all" }, { name: "holding", truncated: "hold" }] as const;
+const truncatedData = { truncated: true, id: null, size: 300_000 };
+const top = { registeredAt: Number.MAX_SAFE_INTEGER, message: Number.MAX_SAFE_INTEGER };
+const all = { reason: null, unknown: 0, receivedBy: Number.MAX_SAFE_INTEGER };
+
+function truncated(store: ContractStore, parts: EventParts = {}): Promise<number> {
+  return accept(store, { ...parts, data: { ...truncatedData, ...parts.data } });
+}
+
+async function sweepOf(store: ContractStore, account = "main", now = start) {
+  const sweep = await store.beginSweep(account, now);
+  if (sweep === null) throw new Error("nothing waits");
+  return sweep;
+}
+
+function news(wamid: string, status: string, messageId = `id-of-${wamid}`) {
+  return learnedEvent({
+    account: "main",
+    source: "main",
+    fields: fieldsSchema.parse({}),
+    origin: "hydrate",
+    messageId,
+    wamid: wamid as Wamid,
+    status,
+    errorCode: null,
+    at: start + 5,
+  });
+}
+
+async function register(store: ContractStore, wamids: readonly string[], at = start) {
+  for (const wamid of wamids) await store.register([{ account: "main", wamid, id: `id-of-${wamid}` }], at);
+}
+
+export function hydrationContract(open: OpenSubject): void {
+  describe("hydration", () => {
+    test("a truncated event waits from the moment it is accepted, and a route that holds does not get it", async () => {
+      const { store } = await openWith(open, routes);
+      expect(await store.waitingAccounts()).toEqual([]);
+      const seq = await truncated(store);
+      expect(await store.event(seq)).toMatchObject({
+        disposition: "forwarded",
+        parkedUntil: null,
+        verdicts: [
+          ["all", "deliver"],
+          ["holding", "park"],
+        ],
+        hydration: { state: "waiting", reason: null, asked: 0, found: [], settledAt: null },
+      });
+      expect([await stateOf(store, seq, "all"), await stateOf(store, seq, "holding")]).toEqual(["waiting", null]);
+      expect(await store.waitingAccounts()).toEqual(["main"]);
+      expect(await store.waitingSince("main")).toBe(start);
+      expect(await store.expireParked(start + 10 * 86_400_000, 10)).toBe(0);
+    });
+
+    test("what has its data, or names its message in spite of all, has no hydration", async () => {
+      const { store } = await openWith(open, routes);
+      const usual = await accept(store, { wamid: "w" });
+      const named = await truncated(store, { wamid: "w" });
+      for (const seq of [usual, named]) expect((await store.event(seq))?.hydration).toBeNull();
+      expect(await stateOf(store, usual, "holding")).toBe("waiting");
+      expect(await store.waitingAccounts()).toEqual([]);
+    });
+
+    test("what cannot be asked is over at once and goes out on every route", async () => {
+      const { store } = await openWith(open, routes);
+      const keyless = await truncated(store, { account: "keyless" });
+      const run = await truncated(store, { event: "automation.completed" });
+      const other = await truncated(store, { event: "contact.created" });
+      expect((await store.event(keyless))?.hydration).toMatchObject({
+        state: "given-up",
+        reason: "no-key",
+        unknown: null,
+        settledAt: start,
+      });
+      expect((await store.event(run))?.hydration).toMatchObject({ state: "given-up", reason: "not-readable", candidates: [], unknown: 0 });
+      expect((await store.event(other))?.hydration).toMatchObject({ state: "given-up", reason: "not-readable", candidates: null });
+      for (const seq of [keyless, run, other]) expect(await stateOf(store, seq, "holding")).toBe("waiting");
+      expect(await store.waitingAccounts()).toEqual([]);
+      expect((await store.load("holding", run))?.hydration).toMatchObject({ state: "given-up", candidates: [] });
+    });
+
+    test("one sweep at a time per account, over what waits when it begins; a restart goes on with it", async () => {
+      const subject = await openWith(open, routes);
+      const first = await truncated(subject.store, { id: "first" });
+      await truncated(subject.store, { receivedAt: start + 7 });
+      const sweep = await sweepOf(subject.store, "main", start + 10);
+      expect(sweep).toMatchObject({
+        startedAt: start + 10,
+        asked: 0,
+        source: "main",
+        because: "first",
+        covered: { events: 2, oldest: start, newest: start + 7 },
+      });
+      const late = await truncated(subject.store, { receivedAt: start + 20 });
+      await subject.store.noteAsked(sweep, 3, []);
+      const store = await subject.reopen();
+      expect(await sweepOf(store, "main", start + 30)).toEqual({ ...sweep, asked: 3 });
+      expect((await store.event(first))?.hydration).toMatchObject({ state: "waiting", asked: 3 });
+      expect((await store.event(late))?.hydration).toMatchObject({ state: "waiting", asked: 0 });
+      expect(await store.settleCovered(sweep, all, start + 40, 10)).toMatchObject({ events: 2 });
+      expect(await store.covered(sweep)).toBeNull();
+      await store.endSweep(sweep, start + 40);
+      expect((await sweepOf(store, "main", start + 50)).covered).toEqual({ events: 1, oldest: start + 20, newest: start + 20 });
+      expect(await store.beginSweep("nobody", start)).toBeNull();
+      expect(await store.callsSince("main", start)).toBe(3);
+      expect(await store.callsSince("main", start + 41)).toBe(0);
+    });
+
+    test("a sweep that a crash left with nothing to settle does not keep the next from beginning", async () => {
+      const { store } = await openWith(open, routes);
+      await truncated(store);
+      const left = await sweepOf(store);
+      await store.settleCovered(left, all, start, 10);
+      expect(await store.beginSweep("main", start)).toBeNull();
+      await truncated(store);
+      const next = await sweepOf(store, "main", start + 1);
+      expect([next.seq === left.seq, next.covered.events]).toEqual([false, 1]);
+    });
+
+    test("found is what was learned since the event came; held back until then, the event is settled by it", async () => {
+      const { store } = await openWith(open, routes);
+      await register(store, ["w", "v"]);
+      const before = await truncated(store);
+      expect(await store.accept(news("w", "sent"))).toMatchObject({ result: "accepted" });
+      const between = await truncated(store);
+      const sweep = await sweepOf(store);
+      expect((await store.event(between))?.hydration).toMatchObject({ found: [], foundCount: 0 });
+      expect(await store.accept(news("v", "delivered"))).toMatchObject({ result: "accepted" });
+      const settled = await store.settleCovered(sweep, all, start + 9, 10);
+      expect(settled).toEqual({ events: 2, due: [] });
+      await store.endSweep(sweep, start + 9);
+      // What is learned later is nobody's of these.
+      await store.accept(news("v", "read"));
+      const found = [
+        { wamid: "w", status: "sent" },
+        { wamid: "v", status: "delivered" },
+      ];
+      expect((await store.event(before))?.hydration).toMatchObject({
+        state: "done",
+        found,
+        foundCount: 2,
+        unknown: 0,
+        settledAt: start + 9,
+      });
+      expect((await store.event(between))?.hydration).toMatchObject({ state: "done", found: found.slice(1), foundCount: 1 });
+      expect((await store.event(before))?.verdicts).toEqual([
+        ["all", "deliver"],
+        ["holding", "skip", "hydrated"],
+      ]);
+    });
+
+    test.each([
+      ["nothing was found", { reason: null, unknown: 0 }, false],
+      ["something stays unknown", { reason: null, unknown: 1 }, true],
+      ["it was given up", { reason: "too-long", unknown: 0 }, true],
+    ] as const)("%s: a route that held it gets it then", async (_, end, hasNews) => {
+      const { store } = await openWith(open, [{ name: "holding", truncated: "hold" }]);
+      await register(store, ["w"]);
+      const seq = await truncated(store);
+      expect(await store.event(seq)).toMatchObject({ disposition: "parked", parkedUntil: null });
+      const sweep = await sweepOf(store);
+      if (hasNews) await store.accept(news("w", "sent"));
+      const { due } = await store.settleCovered(sweep, { ...end, receivedBy: start }, start + 9, 10);
+      expect(due).toEqual([{ route: "holding", event: seq, at: start + 9 }]);
+      expect(await store.event(seq)).toMatchObject({ disposition: "forwarded", verdicts: [["holding", "deliver"]] });
+      expect((await store.load("holding", seq))?.hydration).toMatchObject({
+        state: end.reason === null ? "done" : "given-up",
+        reason: end.reason,
+        found: hasNews ? 1 : 0,
+        unknown: end.unknown,
+      });
+    });
+
+    test("held back alone and made good by news, it ends filtered", async () => {
+      const { store } = await openWith(open, [{ name: "holding", match: { events: ["message.*"] }, truncated: "hold" }]);
+      await register(store, ["w"]);
+      const seq = await truncated(store);
+      const sweep = await sweepOf(store);
+      await store.accept(news("w", "sent"));
+      await store.settleCovered(sweep, all, start, 10);
+      expect(await store.event(seq)).toMatchObject({ disposition: "filtered", verdicts: [["holding", "skip", "hydrated"]] });
+    });
+
+    test("those whose time is up end, the others go on; a step takes no more than its limit", async () => {
+      const { store } = await openWith(open, routes);
+      const seqs = [];
+      for (let n = 0; n < 5; n += 1) seqs.push(await truncated(store, { receivedAt: start + n }));
+      const sweep = await sweepOf(store, "main", start + 9);
+      const old = { reason: "too-long", unknown: 2, receivedBy: start + 2 } as const;
+      expect((await store.settleCovered(sweep, old, start + 9, 2)).events).toBe(2);
+      expect((await store.settleCovered(sweep, old, start + 9, 2)).events).toBe(1);
+      expect((await store.settleCovered(sweep, old, start + 9, 2)).events).toBe(0);
+      expect(await store.covered(sweep)).toEqual({ events: 2, oldest: start + 3, newest: start + 4 });
+      expect(await store.waitingSince("main")).toBe(start + 3);
+    });
+
+    test("ids that events came with: settled by what the service has under them, or left to the sweep", async () => {
+      const { store } = await openWith(open, routes);
+      await register(store, ["w", "v"]);
+      const named = await truncated(store, { data: { id: "id-of-w" } });
+      const again = await truncated(store, { data: { id: "id-of-w" } });
+      const odd = await truncated(store, { data: { id: "no-message" } });
+      const sweep = await sweepOf(store);
+      expect((await store.targets(sweep, 10)).toSorted()).toEqual(["id-of-w", "no-message"]);
+      expect(await store.targets(sweep, 1)).toHaveLength(1);
+      await store.accept(news("v", "sent"));
+      await store.accept(news("w", "sent"));
+      expect((await store.settleTarget(sweep, "id-of-w", "w", start)).events).toBe(2);
+      expect((await store.settleTarget(sweep, "no-message", null, start)).events).toBe(0);
+      expect(await store.targets(sweep, 10)).toEqual([]);
+      for (const seq of [named, again]) {
+        expect((await store.event(seq))?.hydration).toMatchObject({ state: "done", asked: 1, foundCount: 1, found: [{ wamid: "w" }] });
+      }
+      expect((await store.event(odd))?.hydration).toMatchObject({ state: "waiting" });
+      expect(await store.covered(sweep)).toMatchObject({ events: 1 });
+    });
+
+    test("tracked messages come latest registered first, page by page, with or without the service's id", async () => {
+      const { store } = await openWith(open, routes);
+      await register(store, ["a", "b"], start);
+      await register(store, ["c"], start + 5);
+      await store.register([{ account: "main", wamid: "no-id" }], start + 6);
+      await store.register([{ account: "other", wamid: "d", id: "id-of-d" }], start + 7);
+      await accept(store, { wamid: "seen only" });
+      await accept(store, { wamid: "b", status: "delivered", receivedAt: start + 3 });
+      const query = { withId: true, before: top, from: start, limit: 2 };
+      const page = await store.trackedMessages("main", query);
+      expect(page.map(({ messageId }) => messageId)).toEqual(["id-of-c", "id-of-b"]);
+      expect(page[1]).toMatchObject({
+        status: "delivered",
+        registeredAt: start,
+        sentAt: null,
+        changedAt: start + 3,
+        askedAt: null,
+        isMissing: false,
+      });
+      const rest = await store.trackedMessages("main", { ...query, before: page[1] as (typeof page)[number] });
+      expect(rest.map(({ messageId }) => messageId)).toEqual(["id-of-a"]);
+      expect(await store.trackedMessages("main", { ...query, from: start + 6 })).toEqual([]);
+      expect(await store.trackedMessages("main", { ...query, withId: false })).toMatchObject([
+        { messageId: null, registeredAt: start + 6 },
+      ]);
+      expect(await store.trackedMessages("nobody", query)).toEqual([]);
+    });
+
+    test("what was asked is remembered; and which one the service does not know", async () => {
+      const subject = await openWith(open, routes);
+      await register(subject.store, ["a", "b"]);
+      await truncated(subject.store);
+      const sweep = await sweepOf(subject.store);
+      const query = { withId: true, before: top, from: 0, limit: 10 };
+      const [b, a] = await subject.store.trackedMessages("main", query);
+      await subject.store.noteAsked(sweep, 2, [
+        { message: b?.message as number, at: start + 1, isMissing: false },
+        { message: a?.message as number, at: start + 2, isMissing: true },
+      ]);
+      const store = await subject.reopen();
+      expect(await store.trackedMessages("main", query)).toMatchObject([
+        { messageId: "id-of-b", askedAt: start + 1, isMissing: false },
+        { messageId: "id-of-a", askedAt: start + 2, isMissing: true },
+      ]);
+    });
+
+    test("retention takes an event's hydration along", async () => {
+      const { store } = await openWith(open, [{ name: "runs", match: { events: ["automation.*"] } }]);
+      const seq = await truncated(store);
+      await accept(store);
+      const keep = { events: 1, ignored: 1, deliveries: 1, messages: 1 };
+      for (let done = false; !done; ) ({ done } = await store.sweep(start + 100, keep, 100));
+      expect(await store.event(seq)).toBeNull();
+      expect(await store.waitingAccounts()).toEqual([]);
+    });
+  });
+}
