@@ -99,7 +99,7 @@ export function sendContract(open: OpenSubject): void {
           }
           await subject.end();
         }),
-        { numRuns: 60 },
+        { numRuns: 25 },
       );
     });
 
