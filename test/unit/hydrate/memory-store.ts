@@ -1,0 +1,87 @@
+import type { Covered, HydrationStore, Sweep, TrackedMessage } from "../../../src/hydrate/port.ts";
+
+export interface WaitingEvent {
+  readonly seq: number;
+  readonly receivedAt: number;
+  target: string | null;
+}
+
+export interface SettledEvent {
+  readonly seq: number;
+  readonly reason: string | null;
+  readonly unknown: number;
+}
+
+/** A store of one account in memory, as far as sweeps look. */
+export function createMemoryStore(messages: TrackedMessage[], waiting: WaitingEvent[]) {
+  const settled: SettledEvent[] = [];
+  let open: Sweep | null = null;
+  let sweeps = 0;
+  let calls = 0;
+
+  const coveredBy = (through: number) => waiting.filter(({ seq }) => seq <= through);
+  function covered({ through }: Pick<Sweep, "through">): Covered | null {
+    const times = coveredBy(through).map(({ receivedAt }) => receivedAt);
+    return times.length === 0 ? null : { events: times.length, oldest: Math.min(...times), newest: Math.max(...times) };
+  }
+  function settle(events: readonly WaitingEvent[], reason: string | null, unknown: number): { events: number } {
+    for (const event of events) {
+      waiting.splice(waiting.indexOf(event), 1);
+      settled.push({ seq: event.seq, reason, unknown });
+    }
+    return { events: events.length };
+  }
+
+  const store: HydrationStore = {
+    waitingAccounts: () => (waiting.length === 0 ? [] : ["main"]),
+    waitingSince: () => (waiting.length === 0 ? null : Math.min(...waiting.map(({ receivedAt }) => receivedAt))),
+    async beginSweep(account, now) {
+      if (open !== null && covered(open) !== null) return open;
+      const last = waiting.at(-1);
+      if (last === undefined) return null;
+      sweeps += 1;
+      const begun = { seq: sweeps, account, through: last.seq, startedAt: now, asked: 0, source: "main", because: "event" };
+      open = { ...begun, covered: covered(begun) as Covered };
+      return open;
+    },
+    covered,
+    targets: ({ through }, limit) =>
+      [...new Set(coveredBy(through).flatMap(({ target }) => (target === null ? [] : [target])))].slice(0, limit),
+    async settleTarget({ through }, target, wamid) {
+      const events = coveredBy(through).filter((event) => event.target === target);
+      if (wamid !== null) return settle(events, null, 0);
+      for (const event of events) event.target = null;
+      return { events: 0 };
+    },
+    trackedMessages: (_, { withId, before, from, limit }) =>
+      messages
+        .filter(({ messageId, registeredAt }) => (messageId !== null) === withId && registeredAt >= from)
+        .filter(
+          ({ registeredAt, message }) =>
+            registeredAt < before.registeredAt || (registeredAt === before.registeredAt && message < before.message),
+        )
+        .toSorted((a, b) => b.registeredAt - a.registeredAt || b.message - a.message)
+        .slice(0, limit),
+    async noteAsked(_, asked, read) {
+      calls += asked;
+      for (const { message, at, isMissing } of read) {
+        const index = messages.findIndex((each) => each.message === message);
+        messages[index] = { ...(messages[index] as TrackedMessage), askedAt: at, isMissing };
+      }
+    },
+    callsSince: () => calls,
+    async settleCovered({ through }, { reason, unknown, receivedBy }, _, limit) {
+      return settle(
+        coveredBy(through)
+          .filter(({ receivedAt }) => receivedAt <= receivedBy)
+          .slice(0, limit),
+        reason,
+        unknown,
+      );
+    },
+    async endSweep() {
+      open = null;
+    },
+  };
+  return { store, settled, calls: () => calls };
+}

@@ -1,0 +1,208 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import type { Outside, ReadAnswer, Sweep, TrackedMessage } from "../../../src/hydrate/port.ts";
+import { hydrateSchema } from "../../../src/hydrate/settings.ts";
+import { runSweep } from "../../../src/hydrate/sweep.ts";
+import { createManualClock, settled as turns } from "../../harness/manual-clock.ts";
+import { createMemoryStore, type WaitingEvent } from "./memory-store.ts";
+
+const start = 1_800_000_000_000;
+const minute = 60_000;
+const hour = 60 * minute;
+
+function someMessages(count: number, parts: (n: number) => Partial<TrackedMessage> = () => ({})): TrackedMessage[] {
+  return Array.from({ length: count }, (_, n) => ({
+    message: n + 1,
+    messageId: `id-${n + 1}`,
+    status: "sent",
+    registeredAt: start - hour + n,
+    sentAt: null,
+    changedAt: start - hour,
+    askedAt: null,
+    isMissing: false,
+    ...parts(n),
+  }));
+}
+
+const told = (id: string): ReadAnswer => ({ type: "told", messageId: id, wamid: `wamid of ${id}`, status: "delivered", errorCode: null });
+const later: ReadAnswer = { type: "later", until: null };
+
+interface Plan {
+  readonly messages: TrackedMessage[];
+  readonly events?: WaitingEvent[];
+  readonly settings?: Record<string, unknown>;
+  /** What the service says. */
+  answer(id: string, now: number): ReadAnswer;
+}
+
+/** Runs one sweep, letting time pass until it is over. */
+async function sweepThrough({ messages, events = [{ seq: 1, receivedAt: start, target: null }], settings = {}, answer }: Plan) {
+  const clock = createManualClock(start + 2_000);
+  const { store, settled, calls } = createMemoryStore(messages, events);
+  const asked: { id: string; at: number }[] = [];
+  const news: string[] = [];
+  let underWay = 0;
+  let most = 0;
+  const outside: Outside = {
+    async read(_, id) {
+      asked.push({ id, at: clock.now() });
+      underWay += 1;
+      most = Math.max(most, underWay);
+      await Promise.resolve();
+      underWay -= 1;
+      return answer(id, clock.now());
+    },
+    async learn({ messageId }) {
+      if (news.includes(messageId)) return false;
+      news.push(messageId);
+      return true;
+    },
+  };
+  const stop = new AbortController();
+  const sweep = (await store.beginSweep("main", clock.now())) as Sweep;
+  let isOver = false;
+  const run = runSweep(sweep, {
+    store,
+    outside,
+    clock,
+    random: () => 1,
+    settings: () => hydrateSchema.parse(settings),
+    signal: stop.signal,
+    onAsked: () => {},
+    onSettled: () => {},
+  }).finally(() => {
+    isOver = true;
+  });
+  for (let steps = 0; !isOver && steps < 2_000; steps += 1) {
+    await turns(20);
+    if (!isOver) await clock.advance(minute / 2);
+  }
+  if (!isOver) stop.abort();
+  return { tally: await run, settled, asked, news, calls, most, clock, events, isOver: !stop.signal.aborted };
+}
+
+test("all that could be meant are read, latest first, at most eight at once", async () => {
+  const { tally, settled, asked, most } = await sweepThrough({ messages: someMessages(30), answer: told });
+  expect(asked.map(({ id }) => id)).toEqual(Array.from({ length: 30 }, (_, n) => `id-${30 - n}`));
+  expect(tally).toEqual({ events: 1, asked: 30, changed: 30, missing: 0, unknown: 0, gaveUp: null });
+  expect(settled).toEqual([{ seq: 1, reason: null, unknown: 0 }]);
+  expect(most).toBe(8);
+});
+
+test("what cannot be read for want of an id stays unknown; what the service does not know does not", async () => {
+  const messages = someMessages(4, (n) => (n === 0 ? { messageId: null } : {}));
+  const { tally, settled } = await sweepThrough({ messages, answer: (id) => (id === "id-2" ? { type: "missing" } : told(id)) });
+  expect(tally).toMatchObject({ asked: 3, missing: 1, unknown: 1 });
+  expect(settled).toEqual([{ seq: 1, reason: null, unknown: 1 }]);
+});
+
+test("down for an hour: one call at a time, ever more rarely, then all of them", async () => {
+  const upAt = start + hour;
+  const { tally, asked, settled } = await sweepThrough({
+    messages: someMessages(40),
+    answer: (id, now) => (now < upAt ? later : told(id)),
+  });
+  const failed = asked.filter(({ at }) => at < upAt);
+  expect(failed.length).toBeLessThan(8 + 12);
+  expect(new Set(failed.slice(8).map(({ at }) => at)).size).toBe(failed.length - 8);
+  expect(tally).toMatchObject({ asked: 40, changed: 40, unknown: 0, gaveUp: null });
+  expect(settled).toEqual([{ seq: 1, reason: null, unknown: 0 }]);
+});
+
+test("a message that never answers does not hold up the others, nor the events for long", async () => {
+  const { tally, asked, clock } = await sweepThrough({ messages: someMessages(20), answer: (id) => (id === "id-15" ? later : told(id)) });
+  expect(tally).toMatchObject({ asked: 19, unknown: 1, gaveUp: null });
+  expect(asked.filter(({ id }) => id === "id-15")).toHaveLength(5);
+  expect(clock.now() - start).toBeLessThan(30 * minute);
+});
+
+test("when an event's time is up it ends with what was found, and the rest goes on for the others", async () => {
+  const upAt = start + 5.5 * hour + 6 * hour;
+  const { settled, tally } = await sweepThrough({
+    messages: someMessages(3),
+    events: [
+      { seq: 1, receivedAt: start - 5 * hour, target: null },
+      { seq: 2, receivedAt: start, target: null },
+    ],
+    answer: (id, now) => (now < upAt - 6 * hour ? later : told(id)),
+  });
+  expect(settled).toEqual([
+    { seq: 1, reason: "too-long", unknown: 3 },
+    { seq: 2, reason: null, unknown: 0 },
+  ]);
+  expect(tally).toMatchObject({ events: 2, asked: 3 });
+});
+
+test("no key any more: over at once", async () => {
+  const { settled, tally } = await sweepThrough({ messages: someMessages(3), answer: () => ({ type: "no-key" }) });
+  expect(settled).toEqual([{ seq: 1, reason: "no-key", unknown: 3 }]);
+  expect(tally).toMatchObject({ asked: 0, gaveUp: "no-key" });
+});
+
+test("the day's calls used up: it waits, and gives up in time with the rest unknown", async () => {
+  const { settled, calls } = await sweepThrough({ messages: someMessages(30), settings: { callsPerDay: 10 }, answer: told });
+  expect(calls()).toBe(10);
+  expect(settled).toEqual([{ seq: 1, reason: "too-long", unknown: 20 }]);
+});
+
+test("an id that an event came with is read and nothing else; one that is no message's leaves it to the walk", async () => {
+  const byId = await sweepThrough({
+    messages: someMessages(5),
+    events: [{ seq: 1, receivedAt: start, target: "id-3" }],
+    answer: told,
+  });
+  expect([byId.asked.map(({ id }) => id), byId.settled]).toEqual([["id-3"], [{ seq: 1, reason: null, unknown: 0 }]]);
+  for (const answer of [{ type: "missing" }, { type: "refused" }] as const) {
+    const events = [{ seq: 1, receivedAt: start, target: "odd" }];
+    const { asked } = await sweepThrough({ messages: someMessages(2), events, answer: (id) => (id === "odd" ? answer : told(id)) });
+    expect(asked.map(({ id }) => id)).toEqual(["odd", "id-2", "id-1"]);
+  }
+});
+
+test("what was read since the events came is not read again", async () => {
+  const messages = someMessages(4, (n) => ({ askedAt: n < 2 ? start + 1 : start - 1 }));
+  const { asked, tally } = await sweepThrough({ messages, answer: told });
+  expect([asked.map(({ id }) => id), tally?.unknown]).toEqual([["id-4", "id-3"], 0]);
+});
+
+test("whatever the service answers, every event is settled once, and unknown is what was not read", async () => {
+  const behaviour = fc.constantFrom("told", "missing", "refused", "flaky", "never", "down", "no id");
+  const target = fc.constantFrom(null, "id-1", "id-2", "odd");
+  const event = fc.record({ ago: fc.nat({ max: 5 * hour }), target });
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(behaviour, { maxLength: 25 }),
+      fc.array(event, { minLength: 1, maxLength: 5 }),
+      fc.nat({ max: 9 * hour }),
+      async (behaviours, given, downFor) => {
+        const upAt = start + downFor;
+        const seen = new Map<string, number>();
+        const messages = someMessages(behaviours.length, (n) => (behaviours[n] === "no id" ? { messageId: null } : {}));
+        const events = given
+          .toSorted((a, b) => b.ago - a.ago)
+          .map(({ ago, target: id }, n): WaitingEvent => ({ seq: n + 1, receivedAt: start - ago, target: id }));
+        const { settled, isOver, asked } = await sweepThrough({
+          messages,
+          events,
+          answer(id, now) {
+            const how = behaviours[Number(id.slice(3)) - 1] ?? "missing";
+            if (behaviours.includes("down") && now < upAt) return later;
+            const count = (seen.get(id) ?? 0) + 1;
+            seen.set(id, count);
+            if (how === "missing" || how === "refused") return { type: how };
+            return how === "never" || (how === "flaky" && count < 3) ? later : told(id);
+          },
+        });
+        expect(isOver).toBe(true);
+        expect(settled.map(({ seq }) => seq).toSorted()).toEqual(given.map((_, n) => n + 1));
+        const unread = messages.filter(({ askedAt, isMissing }) => askedAt === null && !isMissing).length;
+        const full = settled.filter(
+          ({ seq, reason }) => reason === null && given.toSorted((a, b) => b.ago - a.ago)[seq - 1]?.target === null,
+        );
+        for (const { unknown } of full) expect(unknown).toBe(unread);
+        expect(asked.length).toBeLessThan(400);
+      },
+    ),
+    { numRuns: 60 },
+  );
+});
