@@ -27,7 +27,6 @@ export function createWatching({ settings, services, clock, log, metrics }: Watc
 
   const alarms = createAlarms((change) => {
     const { state, alarm } = change;
-    if (alarm.alarm === "silence") metrics().reconcile.silence.set({ account: alarm.account }, state === "began" ? 1 : 0);
     const { account, causes } = alarm;
     if (state === "began") log.error({ alarm: alarm.alarm, account, causes }, alarm.text);
     else log.info({ alarm: alarm.alarm, account, tookMs: now() - alarm.since }, `over: ${alarm.text}`);
@@ -58,6 +57,10 @@ export function createWatching({ settings, services, clock, log, metrics }: Watc
 
   function look(): void {
     watch.look();
+    const silent = watch.alarms().map(({ account }) => account);
+    for (const account of Object.keys(settings().accounts)) {
+      metrics().reconcile.silence.set({ account }, silent.includes(account) ? 1 : 0);
+    }
     for (const [account, { stops }] of services.limiters()) {
       if (stops.unauthenticated === null) alarms.ended("key", account);
       else keyRefused(account);

@@ -80,7 +80,7 @@ export function createSilenceWatch({ now, after, quotaUsedUp, began, ended, miss
       if (slot <= from) continue;
       for (const what of ["events", "missed", "refused"] as const) sums[what] += counts[what];
     }
-    return { ...sums, registered: account.registered, lastEvent: account.lastEvent, quotaUsedUp: quotaUsedUp(name) };
+    return { ...sums, registered: account.registered, quotaUsedUp: quotaUsedUp(name) };
   }
 
   function miss(key: string, account: string): void {

@@ -12,8 +12,6 @@ export interface Seen {
   readonly refused: number;
   /** Messages registered since the last event, or since the beginning: how many, and unix ms of the first. */
   readonly registered: { readonly count: number; readonly first: number | null };
-  /** Unix ms of the last event; null: none since the process began. */
-  readonly lastEvent: number | null;
   /** The service said that the monthly quota of calls is used up; that of webhooks may be too. */
   readonly quotaUsedUp: boolean;
 }

@@ -1,5 +1,6 @@
 import { describe } from "vitest";
 import { acceptingContract } from "./accepting-contract.ts";
+import { askContract } from "./ask-contract.ts";
 import { groupContract } from "./group-contract.ts";
 import { hydrationContract } from "./hydration-contract.ts";
 import { orderContract } from "./order-contract.ts";
@@ -25,6 +26,7 @@ export function storeContract(engine: string, open: OpenSubject): void {
     parkingModelContract(open);
     proofsContract(open);
     retentionContract(open);
+    askContract(open);
     sendContract(open);
     hydrationContract(open);
     queueModelContract(open);

@@ -4,6 +4,7 @@ import type { QuarantinedBody, ReceivedEvent } from "../../src/event/received.ts
 import type { SendKey } from "../../src/event/send-key.ts";
 import type { Settlement, StoredDelivery } from "../../src/event/stored-delivery.ts";
 import type { HydrationStore } from "../../src/hydrate/port.ts";
+import type { AskCounts, AskStore, ClaimedAsk, SettledAsk } from "../../src/reconcile/port.ts";
 import type { Ended, StoredClaim, StoredSend } from "../../src/send/port.ts";
 import type { AcceptOutcome, DueDelivery } from "../../src/store/planned.ts";
 import type { Rules } from "../../src/store/rules.ts";
@@ -16,7 +17,14 @@ export interface ContractStore extends Omit<HydrationStore, "settleTarget" | "se
   quarantine(body: QuarantinedBody): Promise<number>;
   /** Rejects, with nothing written, when one of them contradicts what is stored. */
   register(
-    registrations: readonly { account: string; wamid: string; id?: string; reference?: string; metadata?: Record<string, unknown> }[],
+    registrations: readonly {
+      account: string;
+      wamid: string;
+      id?: string;
+      reference?: string;
+      metadata?: Record<string, unknown>;
+      sentAt?: number;
+    }[],
     at: number,
   ): Promise<{ created: number; due: DueDelivery[] }>;
   due(route: string, now: number, limit: number): Soon<number[]>;
@@ -40,6 +48,15 @@ export interface ContractStore extends Omit<HydrationStore, "settleTarget" | "se
   beginSend(key: SendKey, claim: StoredClaim): Promise<StoredSend | null>;
   settleSend(key: SendKey, ended: Ended): Promise<readonly DueDelivery[]>;
   forgetSends(before: number, limit: number): Promise<number>;
+  /** As `AskStore` in src/reconcile/port.ts. */
+  claimAsks(claim: Parameters<AskStore["claimAsks"]>[0]): Promise<readonly ClaimedAsk[]>;
+  settleAsks(settled: readonly SettledAsk[]): Promise<void>;
+  countAsks(query: Parameters<AskStore["countAsks"]>[0]): Soon<AskCounts>;
+  /** Calls to the service by day (unix ms of its begin), from `from` on. */
+  serviceCalls(account: string, from: number): Soon<readonly { readonly day: number; readonly polls: number; readonly others: number }[]>;
+  addServiceCalls(
+    counts: readonly { readonly account: string; readonly day: number; readonly polls: number; readonly others: number }[],
+  ): Promise<void>;
   /** What each secret has proved so far. */
   proofs(): Soon<readonly ContractProof[]>;
 
@@ -129,3 +146,5 @@ export interface ContractSubject {
 }
 
 export type OpenSubject = (rules: Rules) => Promise<ContractSubject>;
+
+export type ContractAsk = ClaimedAsk;

@@ -1,0 +1,166 @@
+import { describe, expect, test } from "vitest";
+import { accept, openWith } from "./contract-tools.ts";
+import { start } from "./store-events.ts";
+import type { ContractAsk, ContractStore, OpenSubject } from "./store-port.ts";
+
+const minute = 60_000;
+const leaseMs = 10 * minute;
+
+async function claim(
+  store: ContractStore,
+  now: number,
+  { limit = 100, dueBy = now, account = "main" } = {},
+): Promise<readonly ContractAsk[]> {
+  return store.claimAsks({ account, now, dueBy, after: minute, limit, leaseMs });
+}
+
+function register(store: ContractStore, wamids: readonly string[], more: { id?: boolean; sentAt?: number; account?: string } = {}) {
+  const { id = true, sentAt, account = "main" } = more;
+  return store.register(
+    wamids.map((wamid) => ({ account, wamid, ...(id ? { id: `id-${wamid}` } : {}), ...(sentAt === undefined ? {} : { sentAt }) })),
+    start,
+  );
+}
+
+const again = ({ message, until }: ContractAsk, nextAt: number, rank = 1) =>
+  ({ message, until, end: "again", nextAt, rank, asks: 1, failures: 0, askedAt: nextAt - minute }) as const;
+const wamids = (asks: readonly ContractAsk[]) => asks.map(({ wamid }) => wamid).toSorted();
+const count = (store: ContractStore, dueBy: number) =>
+  store.countAsks({ account: "main", dueBy, after: minute, from: 0, resting: ["read"], rare: { statuses: ["delivered"], sentBy: 0 } });
+
+export function askContract(open: OpenSubject): void {
+  describe("asks", () => {
+    test("a message with the service's id is due once it is old enough, with its state", async () => {
+      const { store } = await openWith(open, []);
+      await register(store, ["w"]);
+      await register(store, ["late"], { sentAt: start + 5 * minute });
+      await register(store, ["elsewhere"], { account: "other" });
+      await accept(store, { wamid: "w", status: "sent" });
+      expect(await claim(store, start + minute - 1)).toEqual([]);
+      expect(await claim(store, start + minute)).toMatchObject([
+        {
+          wamid: "w",
+          messageId: "id-w",
+          state: { status: "sent" },
+          since: start,
+          asks: 0,
+          failures: 0,
+          askedAt: null,
+          until: start + 11 * minute,
+        },
+      ]);
+      expect(wamids(await claim(store, start + 6 * minute))).toEqual(["late"]);
+      expect(await claim(store, start + minute, { account: "nobody" })).toEqual([]);
+    });
+
+    test("one known by wamid alone is not, until its id is told; registering again changes nothing", async () => {
+      const { store } = await openWith(open, []);
+      await register(store, ["w"], { id: false });
+      await accept(store, { wamid: "seen" });
+      expect(await claim(store, start + minute)).toEqual([]);
+      expect(await count(store, start + minute)).toEqual({ due: 0, unaskable: 1, missing: 0 });
+      await register(store, ["w"]);
+      const [ask] = await claim(store, start + minute);
+      expect(ask?.wamid).toBe("w");
+      await register(store, ["w"]);
+      expect(await claim(store, start + minute)).toEqual([]);
+      expect(await count(store, start + minute)).toEqual({ due: 0, unaskable: 0, missing: 0 });
+    });
+
+    test("what one claims no other gets, over restarts, until the lease runs out", async () => {
+      const subject = await openWith(open, []);
+      let { store } = subject;
+      const all = Array.from({ length: 40 }, (_, n) => `w${n}`);
+      await register(store, all);
+      const claims = await Promise.all([15, 15, 15, 15].map((limit) => claim(store, start + minute, { limit })));
+      expect(claims.map(({ length }) => length)).toEqual([15, 15, 10, 0]);
+      expect(wamids(claims.flat())).toEqual(all.toSorted());
+      store = await subject.reopen();
+      expect(await claim(store, start + minute + leaseMs - 1)).toEqual([]);
+      expect(wamids(await claim(store, start + 2 * minute + leaseMs))).toEqual(all.toSorted());
+    });
+
+    test("a settlement counts for the claim it is of, and for no later one", async () => {
+      const { store } = await openWith(open, []);
+      await register(store, ["w"]);
+      const [first] = (await claim(store, start + minute)) as [ContractAsk];
+      const late = start + 2 * minute + leaseMs;
+      const [second] = (await claim(store, late)) as [ContractAsk];
+      // The first is back from a long sleep.
+      await store.settleAsks([again(first, late)]);
+      await store.settleAsks([{ message: first.message, until: first.until, end: "over" }]);
+      expect(await claim(store, late + 1)).toEqual([]);
+      await store.settleAsks([again(second, late + 5)]);
+      expect(await claim(store, late + 4)).toEqual([]);
+      expect(await claim(store, late + 5)).toMatchObject([{ wamid: "w", rank: 1, asks: 1, askedAt: late + 5 - minute }]);
+    });
+
+    test("over is over, and missing is counted and not asked again", async () => {
+      const { store } = await openWith(open, []);
+      await register(store, ["a", "b"]);
+      const [a, b] = (await claim(store, start + minute)).toSorted((x, y) => (x.wamid < y.wamid ? -1 : 1)) as [ContractAsk, ContractAsk];
+      await store.settleAsks([
+        { message: a.message, until: a.until, end: "over" },
+        { message: b.message, until: b.until, end: "missing", at: start + minute },
+      ]);
+      expect(await claim(store, start + 10_000 * minute)).toEqual([]);
+      expect(await count(store, start + 10_000 * minute)).toEqual({ due: 0, unaskable: 0, missing: 1 });
+      await register(store, ["a", "b"]);
+      expect(await claim(store, start + 10_000 * minute)).toEqual([]);
+    });
+
+    test("lower ranks go first, and the longest due first among them", async () => {
+      const { store } = await openWith(open, []);
+      await register(store, ["a", "b", "c", "d"]);
+      const by = new Map((await claim(store, start + minute)).map((ask) => [ask.wamid, ask]));
+      const due = start + 100 * minute;
+      await store.settleAsks([
+        again(by.get("a") as ContractAsk, due - 9, 17),
+        again(by.get("b") as ContractAsk, due - 1, 2),
+        again(by.get("c") as ContractAsk, due - 2, 2),
+        again(by.get("d") as ContractAsk, due + 1, 1),
+      ]);
+      expect(await count(store, due)).toMatchObject({ due: 3 });
+      const order: string[] = [];
+      for (let n = 0; n < 4; n++) order.push(...(await claim(store, due, { limit: 1 })).map(({ wamid }) => wamid));
+      expect(order).toEqual(["c", "b", "a"]);
+    });
+
+    test("what has come to rest is not counted as due, nor what is asked about more rarely and is not old enough", async () => {
+      const { store } = await openWith(open, []);
+      await register(store, ["open", "resting", "rare"]);
+      await accept(store, { wamid: "resting", status: "read" });
+      await accept(store, { wamid: "rare", status: "delivered" });
+      expect(await count(store, start + minute)).toEqual({ due: 1, unaskable: 0, missing: 0 });
+      const query = { account: "main", dueBy: start + minute, after: minute, from: 0, resting: ["read"] };
+      expect(await store.countAsks({ ...query, rare: { statuses: ["delivered"], sentBy: start } })).toMatchObject({ due: 2 });
+      expect(await store.countAsks({ ...query, from: start + 1, rare: { statuses: [], sentBy: 0 } })).toMatchObject({ due: 0 });
+    });
+
+    test("a message that retention deletes is not asked about", async () => {
+      const { store } = await openWith(open, []);
+      await register(store, ["old", "newest"]);
+      for (let n = 0; n < 20; n++) await store.sweep(start + 1000 * minute, { events: 1, ignored: 1, deliveries: 1, messages: 1 }, 100);
+      expect(await store.message("main", "old")).toBeNull();
+      expect(wamids(await claim(store, start + 1000 * minute))).toEqual(["newest"]);
+    });
+
+    test("calls add up by day, over restarts", async () => {
+      const subject = await openWith(open, []);
+      const day = 86_400_000;
+      await subject.store.addServiceCalls([
+        { account: "main", day: start, polls: 1, others: 2 },
+        { account: "main", day: start + day, polls: 10, others: 0 },
+        { account: "other", day: start, polls: 100, others: 100 },
+      ]);
+      await subject.store.addServiceCalls([{ account: "main", day: start, polls: 1, others: 1 }]);
+      const store = await subject.reopen();
+      expect(await store.serviceCalls("main", start)).toEqual([
+        { day: start, polls: 2, others: 3 },
+        { day: start + day, polls: 10, others: 0 },
+      ]);
+      expect(await store.serviceCalls("main", start + 1)).toHaveLength(1);
+      expect(await store.serviceCalls("nobody", 0)).toEqual([]);
+    });
+  });
+}

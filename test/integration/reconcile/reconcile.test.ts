@@ -1,0 +1,188 @@
+import { expect, onTestFinished, test } from "vitest";
+import { openDownstream } from "../../harness/downstream.ts";
+import { routeTo } from "../../harness/relay-settings.ts";
+import { until } from "../../harness/until.ts";
+import { openStage } from "./stage.ts";
+
+const minute = 60_000;
+const hour = 60 * minute;
+
+/** True statuses at the service. */
+const truth = (stage: Awaited<ReturnType<typeof openStage>>) =>
+  new Map(stage.sandbox.messages().map(({ wamid, status }) => [wamid as string, status as string | null]));
+
+test("what no webhook told is learned by asking, goes to the routes once, and is not asked again when at rest", async () => {
+  const downstream = await openDownstream();
+  const stage = await openStage({ settings: { routes: [routeTo(downstream.url, { emit: "transitions" })] } });
+  await stage.send(12);
+  stage.clock.jump(59_000);
+  expect(await stage.reconcile()).toMatchObject({ asked: 0, leftForBudget: 0 });
+
+  stage.clock.jump(5 * minute);
+  const calls = await stage.apiCalls();
+  expect(await stage.reconcile()).toMatchObject({ asked: 12, changed: 12, unchanged: 0, missing: 0, failed: 0, stopped: null });
+  expect(await stage.apiCalls()).toBe(calls + 12);
+  expect(await stage.statuses()).toEqual(truth(stage));
+  await until("all are delivered", () => downstream.counts().taken === 12);
+
+  // At once again: nothing is due.
+  expect(await stage.reconcile()).toMatchObject({ asked: 0 });
+  // Those that are delivered may still be read; those that are read are never asked about again.
+  const delivered = [...truth(stage).values()].filter((status) => status === "delivered").length;
+  expect(delivered).toBeGreaterThan(0);
+  stage.clock.jump(hour);
+  expect(await stage.reconcile()).toMatchObject({ asked: delivered, changed: 0, unchanged: delivered });
+  expect(downstream.counts().taken).toBe(12);
+});
+
+test("a message whose webhooks came is not asked about while it is delivered, nor ever when it is read", async () => {
+  const stage = await openStage({ webhooks: true });
+  await stage.send(6);
+  stage.clock.jump(5 * minute);
+  await until("all webhooks came", async () => {
+    const seen = await stage.statuses();
+    return [...truth(stage)].every(([wamid, status]) => seen.get(wamid) === status);
+  });
+  expect(await stage.reconcile()).toMatchObject({ asked: 0, failed: 0 });
+});
+
+test("two at once ask about no message twice, counted at the service", async () => {
+  const stage = await openStage();
+  await stage.send(150);
+  stage.clock.jump(2 * minute);
+  const calls = await stage.apiCalls();
+  const [one, other, third] = await Promise.all([stage.reconcile(), stage.reconcile(), stage.reconcile()]);
+  expect((one?.asked ?? 0) + (other?.asked ?? 0) + (third?.asked ?? 0)).toBe(150);
+  expect(await stage.apiCalls()).toBe(calls + 150);
+});
+
+test("404: missing, never asked again, counted; a wamid alone cannot be asked about", async () => {
+  const stage = await openStage();
+  const [sent] = await stage.send(1);
+  await stage.ask("POST", "/v1/messages/track", [
+    { account: "main", wamid: "wamid.unknown", id: "0199aa10-0000-7000-8000-000000000001" },
+    { account: "main", wamid: "wamid.alone" },
+    // The id of another message: its status is not this one's.
+    { account: "main", wamid: "wamid.wrong", id: sent?.id },
+  ]);
+  stage.clock.jump(2 * minute);
+  expect(await stage.reconcile()).toMatchObject({ asked: 3, changed: 1, missing: 2, unaskable: 1 });
+  stage.clock.jump(2 * minute);
+  expect(await stage.reconcile()).toMatchObject({ missing: 0 });
+  expect((await stage.statuses()).get("wamid.wrong")).toBeNull();
+  const { body } = await stage.ask("POST", "/v1/reconcile", { dryRun: true });
+  expect(body).toMatchObject({ accounts: [{ account: "main", missing: 2, unaskable: 1 }] });
+});
+
+test("a dry run asks nothing and changes nothing", async () => {
+  const stage = await openStage();
+  await stage.send(3);
+  stage.clock.jump(2 * minute);
+  const calls = await stage.apiCalls();
+  for (const _ of [1, 2]) {
+    const { body } = await stage.ask("POST", "/v1/reconcile", { dryRun: true });
+    expect(body).toMatchObject({ accounts: [{ account: "main", due: 3, wouldAsk: 3, leftForBudget: 0, stopped: null, lastsUntil: null }] });
+  }
+  expect(await stage.apiCalls()).toBe(calls);
+  expect(await stage.reconcile()).toMatchObject({ asked: 3 });
+});
+
+test("a revoked key: one bad call, an alarm in /readyz and the log, and all is asked once the key is good", async () => {
+  const stage = await openStage();
+  await stage.send(20);
+  stage.clock.jump(2 * minute);
+  const keys = (await stage.sandbox.control("GET", "/keys")).body as { data: { id: string }[] };
+  const { key } = (await stage.sandbox.control("POST", "/keys", { label: "another" })).body as { key: string };
+  await stage.sandbox.control("DELETE", `/keys/${keys.data[0]?.id}`);
+  expect(await stage.reconcile()).toMatchObject({ asked: 0, stopped: { reason: "unauthenticated" } });
+  expect((await stage.ask("GET", "/readyz")).body).toMatchObject({ ready: true, alarms: [{ alarm: "key", account: "main" }] });
+  expect(stage.lines.filter(({ alarm }) => alarm === "key")).toHaveLength(1);
+  expect(await stage.reconcile()).toMatchObject({ asked: 0, stopped: { reason: "unauthenticated" } });
+
+  stage.reload({ apiKey: key });
+  expect(await stage.reconcile()).toMatchObject({ asked: 20, changed: 20, stopped: null });
+  stage.clock.jump(16_000);
+  expect((await stage.ask("GET", "/readyz")).body).toMatchObject({ ready: true, alarms: [] });
+});
+
+test("the quota used up: nothing is asked until the month's renewal, and then all is", async () => {
+  // 2026-11-29 12:00 UTC.
+  const stage = await openStage({ plan: "escala", start: Date.UTC(2026, 10, 29, 12) });
+  await stage.send(5);
+  stage.clock.jump(2 * minute);
+  await stage.sandbox.control("PUT", "/usage", { apiCalls: 300_000 });
+  const stopped = await stage.reconcile();
+  expect(stopped).toMatchObject({ asked: 0, stopped: { reason: "quota", until: "2026-12-01T03:00:00.000Z" } });
+  const said = () => stage.lines.filter(({ msg }) => String(msg).includes("reconciled") || String(msg).includes("quota")).length;
+  const before = said();
+  expect(before).toBeGreaterThan(0);
+  stage.clock.jump(hour);
+  expect(await stage.reconcile()).toMatchObject({ asked: 0, stopped: { reason: "quota" } });
+  expect(said()).toBe(before);
+  stage.clock.jump(40 * hour);
+  expect(await stage.reconcile()).toMatchObject({ asked: 5, changed: 5, stopped: null });
+});
+
+test("the service down: given up after some calls, asked again later with growing waits", async () => {
+  const stage = await openStage();
+  await stage.send(40);
+  stage.clock.jump(2 * minute);
+  stage.sandbox.setFaults({ api: [{ answer: 500 }] });
+  const down = await stage.reconcile();
+  expect(down).toMatchObject({ changed: 0, stopped: { reason: "unreachable" } });
+  expect(down.failed).toBeGreaterThanOrEqual(5);
+  // Those under way when it was given up.
+  expect(down.failed).toBeLessThan(15);
+  stage.sandbox.setFaults({});
+  // Those that failed wait; the others do not.
+  expect((await stage.reconcile()).asked).toBe(40 - down.failed);
+  stage.clock.jump(minute + 1000);
+  expect(await stage.reconcile()).toMatchObject({ changed: down.failed });
+  expect(await stage.statuses()).toEqual(truth(stage));
+});
+
+test("a small quota is spread over the month: what is left waits, and that is said", async () => {
+  // 2026-12-01, three hours into the month: 3,000 calls are ours, 300 are kept for sends, a day's part is 87.
+  const stage = await openStage({ plan: "escala", account: { share: 0.01 }, start: Date.UTC(2026, 11, 1, 6) });
+  await stage.send(60, "0002");
+  stage.clock.jump(2 * minute);
+  // The share allows one question a minute.
+  const ticking = setInterval(() => stage.clock.jump(5_000), 10);
+  onTestFinished(() => clearInterval(ticking));
+  const first = await stage.reconcile();
+  clearInterval(ticking);
+  // A quarter of the day's part, and an eighth of the rest, for an eighth of the day has gone.
+  expect(first.asked).toBeGreaterThanOrEqual(29);
+  expect(first.asked).toBeLessThanOrEqual(33);
+  expect(first.leftForBudget).toBe(60 - first.asked);
+  expect(first.lastsUntil).toMatch(/^2026-12-/);
+  expect(stage.lines.filter(({ msg }) => String(msg).includes("so that the month's quota lasts"))).toHaveLength(1);
+  const metrics = await fetch(`${stage.url}/metrics`).then((answer) => answer.text());
+  expect(metrics).toContain(`relay_reconcile_left_for_budget{account="main"} ${first.leftForBudget}`);
+
+  // What was asked is counted in the store.
+  await stage.restart();
+  const { body } = await stage.ask("POST", "/v1/reconcile", { dryRun: true });
+  const plan = (body as { accounts: { wouldAsk: number; leftForBudget: number }[] }).accounts[0];
+  expect(plan?.wouldAsk).toBeLessThanOrEqual(1);
+  // The next day has its own part.
+  stage.clock.jump(24 * hour);
+  const next = await stage.ask("POST", "/v1/reconcile", { dryRun: true });
+  expect((next.body as { accounts: { wouldAsk: number }[] }).accounts[0]?.wouldAsk).toBeGreaterThan(25);
+}, 40_000);
+
+test("asked by its own schedule, and over a restart in the midst", async () => {
+  const stage = await openStage({ settings: { reconcile: { schedule: "* * * * *" } } });
+  await stage.send(120);
+  const calls = await stage.apiCalls();
+  await until("some are asked", async () => {
+    stage.clock.jump(5_000);
+    return (await stage.apiCalls()) > calls + 5;
+  });
+  await stage.restart();
+  await until("all are at rest or known", async () => {
+    stage.clock.jump(5_000);
+    const seen = await stage.statuses();
+    return [...truth(stage)].every(([wamid, status]) => seen.get(wamid) === status);
+  });
+});

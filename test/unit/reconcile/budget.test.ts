@@ -1,0 +1,94 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { type BudgetFacts, budgetOf, dayMs, lastsUntil } from "../../../src/reconcile/budget.ts";
+import { quotaDay, quotaMonth } from "../../../src/service-api/renewal.ts";
+
+const none = { polls: 0, others: 0 };
+
+function facts(at: number, parts: Partial<BudgetFacts> = {}): BudgetFacts {
+  return { quota: 150_000, month: quotaMonth(at), day: quotaDay(at), now: at, before: none, today: none, ...parts };
+}
+
+test("days and months are Argentina's", () => {
+  const at = Date.UTC(2026, 10, 1, 2, 59);
+  expect(new Date(quotaDay(at)).toISOString()).toBe("2026-10-31T03:00:00.000Z");
+  expect(Object.values(quotaMonth(at)).map((ms) => new Date(ms).toISOString())).toEqual([
+    "2026-10-01T03:00:00.000Z",
+    "2026-11-01T03:00:00.000Z",
+  ]);
+  expect(new Date(quotaDay(at + 60_000)).toISOString()).toBe("2026-11-01T03:00:00.000Z");
+});
+
+test("a fresh month: a tenth for sends, an even part a day, a quarter of it at once", () => {
+  const dawn = Date.UTC(2026, 10, 1, 3);
+  expect(budgetOf(facts(dawn)).mayAsk).toBe(Math.floor((150_000 * 0.9) / 30 / 4));
+  expect(budgetOf(facts(dawn + dayMs - 1)).mayAsk).toBe(4_499);
+});
+
+test("enterprise asks as it likes", () => {
+  expect(budgetOf(facts(Date.UTC(2026, 10, 9), { quota: null }))).toEqual({ left: null, mayAsk: Number.MAX_SAFE_INTEGER });
+});
+
+test("sends keep what they took a day until now", () => {
+  const noon = Date.UTC(2026, 10, 16, 15);
+  // 15 days have gone and 15 are left: 60,000 sends until now, as many to come; 90,000 are left.
+  const { mayAsk } = budgetOf(facts(noon, { before: { polls: 0, others: 60_000 } }));
+  expect(mayAsk).toBe(Math.floor((30_000 / 15) * (0.25 + 0.75 / 2)));
+});
+
+const someFacts = fc
+  .record({
+    quota: fc.integer({ min: 0, max: 300_000 }),
+    at: fc.integer({ min: Date.UTC(2026, 0, 1), max: Date.UTC(2027, 11, 31) }),
+    before: fc.record({ polls: fc.nat(200_000), others: fc.nat(200_000) }),
+    today: fc.record({ polls: fc.nat(20_000), others: fc.nat(20_000) }),
+  })
+  .map(({ at, ...parts }) => facts(at, parts));
+
+test("never more than is left, never less than nothing, and more as the day goes on", () => {
+  fc.assert(
+    fc.property(someFacts, fc.nat(dayMs), (some, later) => {
+      const { left, mayAsk } = budgetOf(some);
+      expect(mayAsk).toBeGreaterThanOrEqual(0);
+      expect(mayAsk).toBeLessThanOrEqual(left ?? 0);
+      const now = Math.min(some.now + later, some.day + dayMs - 1);
+      expect(budgetOf({ ...some, now }).mayAsk).toBeGreaterThanOrEqual(mayAsk);
+    }),
+  );
+});
+
+test("a month of asking all that may be, with any sends that stay as they are, never uses up the quota, and leaves the last day its part", () => {
+  fc.assert(
+    fc.property(fc.integer({ min: 300, max: 300_000 }), fc.integer({ min: 0, max: 60 }), (quota, percent) => {
+      const month = quotaMonth(Date.UTC(2026, 10, 15));
+      const sendsADay = Math.floor((quota * percent) / 100 / 30);
+      const before = { polls: 0, others: 0 };
+      let lastDay = 0;
+      for (let day = month.from; day < month.until; day += dayMs) {
+        const today = { polls: 0, others: 0 };
+        for (const hour of [0, 6, 12, 18, 23]) {
+          if (hour === 12) today.others += sendsADay;
+          const { mayAsk } = budgetOf(facts(day + hour * 3_600_000, { quota, before: { ...before }, today: { ...today } }));
+          today.polls += mayAsk;
+        }
+        before.polls += today.polls;
+        before.others += today.others;
+        lastDay = today.polls;
+      }
+      expect(before.polls + before.others).toBeLessThanOrEqual(quota);
+      if (percent <= 50) expect(lastDay).toBeGreaterThan(0);
+    }),
+    { numRuns: 200 },
+  );
+});
+
+test("when it cannot last, the day on which it would be used up", () => {
+  const noon = Date.UTC(2026, 10, 10, 15);
+  const spent = facts(noon, { before: { polls: 100_000, others: 0 }, today: { polls: 1_000, others: 0 } });
+  const budget = budgetOf(spent);
+  // 49,000 are left; half a day brought 13,000 questions.
+  const at = lastsUntil(spent, budget, 12_000);
+  expect(at).toBe(noon + Math.round((49_000 / 13_000) * (dayMs / 2)));
+  expect(lastsUntil(spent, budget, 0)).toBeNull();
+  expect(lastsUntil({ ...spent, quota: null }, { left: null, mayAsk: 1 }, 12_000)).toBeNull();
+});

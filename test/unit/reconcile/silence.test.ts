@@ -1,0 +1,105 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { findSilence, type Seen } from "../../../src/reconcile/silence.ts";
+import { createSilenceWatch, type SilenceAlarm } from "../../../src/reconcile/silence-watch.ts";
+
+const minute = 60_000;
+const after = 15 * minute;
+const quiet: Seen = { events: 0, missed: 0, refused: 0, registered: { count: 0, first: null }, quotaUsedUp: false };
+
+test("nobody sends: no silence, whatever was refused", () => {
+  expect(findSilence({ ...quiet, refused: 100 }, after * 10, after)).toBeNull();
+});
+
+test("some messages and no event for long enough", () => {
+  const seen = { ...quiet, registered: { count: 5, first: 0 } };
+  expect(findSilence(seen, after - 1, after)).toBeNull();
+  expect(findSilence(seen, after, after)).toEqual({ kind: "nothing", causes: ["url", "quota"] });
+  expect(findSilence({ ...seen, registered: { count: 4, first: 0 } }, after, after)).toBeNull();
+  expect(findSilence({ ...seen, refused: 1 }, after, after)?.causes).toEqual(["secret"]);
+  expect(findSilence({ ...seen, quotaUsedUp: true }, after, after)?.causes).toEqual(["quota", "url"]);
+});
+
+test("a fifth learned by asking, and at least ten of them", () => {
+  expect(findSilence({ ...quiet, events: 36, missed: 9 }, 0, after)).toBeNull();
+  expect(findSilence({ ...quiet, events: 41, missed: 10 }, 0, after)).toBeNull();
+  expect(findSilence({ ...quiet, events: 40, missed: 10 }, 0, after)).toEqual({ kind: "missed", causes: ["dropped"] });
+});
+
+test("an alarm has a cause, always", () => {
+  const seen = fc.record({
+    events: fc.nat(100),
+    missed: fc.nat(100),
+    refused: fc.nat(3),
+    registered: fc.record({ count: fc.nat(10), first: fc.constantFrom(null, 0) }),
+    quotaUsedUp: fc.boolean(),
+  });
+  fc.assert(
+    fc.property(seen, fc.nat(2 * after), (some, now) => {
+      expect(findSilence(some, now, after)?.causes.length ?? 1).toBeGreaterThan(0);
+    }),
+  );
+});
+
+function setUp() {
+  let now = 1_800_000_000_000;
+  const told: string[] = [];
+  const tell = (what: string) => (alarm: SilenceAlarm) => void told.push(`${what} ${alarm.account} ${alarm.kind}`);
+  let missed = 0;
+  const watch = createSilenceWatch({
+    now: () => now,
+    after: () => after,
+    quotaUsedUp: () => false,
+    began: tell("began"),
+    ended: tell("ended"),
+    missed: () => {
+      missed += 1;
+    },
+  });
+  return {
+    watch,
+    told,
+    missed: () => missed,
+    pass(ms: number) {
+      for (let passed = 0; passed < ms; passed += 15_000) {
+        now += 15_000;
+        watch.look();
+      }
+    },
+  };
+}
+
+test("a webhook within the grace takes back what was learned; one of another message or status does not", () => {
+  const { watch, pass, missed } = setUp();
+  for (const wamid of ["a", "b", "c", "d"]) watch.learned("main", wamid, "delivered");
+  pass(minute);
+  watch.arrived("main", "a", "delivered");
+  watch.arrived("main", "b", "read");
+  watch.arrived("other", "c", "delivered");
+  pass(5 * minute);
+  expect(missed()).toBe(3);
+});
+
+test("begins once, and ends once: with events, and not because nobody sends any more", () => {
+  const { watch, pass, told } = setUp();
+  for (let n = 0; n < 20; n++) watch.learned("main", `w${n}`, "sent");
+  pass(3 * minute);
+  expect(told).toEqual(["began main missed"]);
+  pass(5 * after);
+  expect(told).toHaveLength(1);
+  expect(watch.alarms()).toMatchObject([{ account: "main" }]);
+  watch.arrived("main", "w", "sent");
+  pass(minute);
+  expect(told).toEqual(["began main missed", "ended main missed"]);
+  expect(watch.alarms()).toEqual([]);
+});
+
+test("some events among many missing do not end it", () => {
+  const { watch, pass, told } = setUp();
+  for (let n = 0; n < 100; n++) {
+    watch.learned("main", `w${n}`, "sent");
+    if (n % 10 === 0) watch.arrived("main", "other", "sent");
+    pass(15_000);
+  }
+  expect(told).toEqual(["began main missed"]);
+});
