@@ -52,11 +52,18 @@ export function createHydrating({ settings, store, services, clock, random, log,
     async read(account, messageId, signal) {
       const client = services.client(account);
       if (client === null) return { type: "no-key" };
+      let at = clock.now();
+      const watch = {
+        ...onlyOnce,
+        async starting() {
+          at = clock.now();
+        },
+      };
       try {
-        const { id, wamid, status, errorCode } = await client.getMessage(messageId, { priority: "poll", signal, watch: onlyOnce });
-        return { type: "told", messageId: id, wamid, status, errorCode: errorCode ?? null };
+        const { id, wamid, status, errorCode } = await client.getMessage(messageId, { priority: "poll", signal, watch });
+        return { type: "told", at, told: { messageId: id, wamid, status, errorCode: errorCode ?? null } };
       } catch (error) {
-        if (error instanceof ServiceError) return answerOf(error);
+        if (error instanceof ServiceError) return answerOf(error, at);
         if (signal.aborted) return { type: "later", until: null };
         throw error;
       }
@@ -112,16 +119,15 @@ const unseen = { status: null, errorCode: null, times: {} };
 
 /** Hydration has waits of its own; a call that a cap held back did nothing, and may go again. */
 const onlyOnce = {
-  starting: async () => {},
   async repeating(error: ServiceError) {
     if (error.kind !== "rate-limited") throw error;
   },
 };
 
-function answerOf({ failure }: ServiceError): ReadAnswer {
+function answerOf({ failure }: ServiceError, at: number): ReadAnswer {
   switch (failure.kind) {
     case "not-found":
-      return { type: "missing" };
+      return { type: "missing", at };
     case "validation":
       return { type: "refused" };
     case "quota":

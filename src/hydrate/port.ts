@@ -74,7 +74,7 @@ export interface HydrationStore {
     account: string,
     query: { readonly withId: boolean; readonly before: Place; readonly from: number; readonly limit: number },
   ): Soon<readonly TrackedMessage[]>;
-  /** Remembers what was asked: `at` is when the call began. */
+  /** Remembers what was asked: `at` is when the request left. */
   noteAsked(sweep: Sweep, asked: number, read: readonly { message: number; at: number; isMissing: boolean }[]): Promise<void>;
   /** Calls that sweeps of the account made since `since`. */
   callsSince(account: string, since: number): Soon<number>;
@@ -88,17 +88,11 @@ export interface HydrationStore {
   endSweep(sweep: Sweep, now: number): Promise<void>;
 }
 
-/** What the service says of one message. */
+/** What the service says of one message. `at` is when the request left, in unix ms. */
 export type ReadAnswer =
-  | {
-      readonly type: "told";
-      readonly messageId: string;
-      readonly wamid: string;
-      readonly status: string;
-      readonly errorCode: string | number | null;
-    }
+  | { readonly type: "told"; readonly at: number; readonly told: ToldStatus }
   /** It knows no such message. */
-  | { readonly type: "missing" }
+  | { readonly type: "missing"; readonly at: number }
   /** Asking for this id is refused for good. */
   | { readonly type: "refused" }
   /** Not now; `until` (unix ms) where that is known. */
@@ -106,14 +100,17 @@ export type ReadAnswer =
   /** The account has no base URL or key. */
   | { readonly type: "no-key" };
 
-/** News that a truncated event may have been about. */
-export interface News {
-  readonly account: string;
-  readonly source: string;
+export interface ToldStatus {
   readonly messageId: string;
   readonly wamid: string;
   readonly status: string;
   readonly errorCode: string | number | null;
+}
+
+/** News that a truncated event may have been about. */
+export interface News extends ToldStatus {
+  readonly account: string;
+  readonly source: string;
   readonly because: string;
 }
 

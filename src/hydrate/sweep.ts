@@ -71,20 +71,20 @@ export async function runSweep(sweep: Sweep, parts: SweepParts): Promise<SweepTa
     await pause(clock, Math.max(1, Math.min(ms, oldest + parts.settings().giveUpAfter - clock.now())), signal);
   }
 
-  async function askOne(item: Item): Promise<{ item: Item; at: number; answer: ReadAnswer; isNews: boolean }> {
-    const at = clock.now();
+  async function askOne(item: Item): Promise<{ item: Item; answer: ReadAnswer; isNews: boolean }> {
     const answer = await outside.read(sweep.account, item.id, signal);
     const isNews =
-      answer.type === "told" && (await outside.learn({ ...answer, account: sweep.account, source: sweep.source, because: sweep.because }));
-    return { item, at, answer, isNews };
+      answer.type === "told" &&
+      (await outside.learn({ ...answer.told, account: sweep.account, source: sweep.source, because: sweep.because }));
+    return { item, answer, isNews };
   }
 
   /** Asks for some; gives those to be asked again, and how long to wait first. */
   async function round(items: readonly Item[]): Promise<{ later: Item[]; until: number | null; hasKey: boolean }> {
     const asked = await Promise.all(items.map(askOne));
-    const read = asked.flatMap(({ item, at, answer }) =>
+    const read = asked.flatMap(({ item, answer }) =>
       item.message !== null && (answer.type === "told" || answer.type === "missing")
-        ? [{ message: item.message, at, isMissing: answer.type === "missing" }]
+        ? [{ message: item.message, at: answer.at, isMissing: answer.type === "missing" }]
         : [],
     );
     const answered = asked.filter(({ answer }) => answer.type === "told" || answer.type === "missing" || answer.type === "refused");
@@ -99,7 +99,7 @@ export async function runSweep(sweep: Sweep, parts: SweepParts): Promise<SweepTa
     }
     for (const { item, answer } of asked) {
       if (item.message !== null || answer.type === "later" || answer.type === "no-key") continue;
-      const { events } = await store.settleTarget(sweep, item.id, answer.type === "told" ? answer.wamid : null, clock.now());
+      const { events } = await store.settleTarget(sweep, item.id, answer.type === "told" ? answer.told.wamid : null, clock.now());
       tally.events += events;
       if (events > 0) parts.onSettled(sweep, "done", events);
     }

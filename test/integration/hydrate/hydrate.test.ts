@@ -1,5 +1,7 @@
-import { expect, test } from "vitest";
-import { openRelay } from "./open-relay.ts";
+import { describe, expect, test } from "vitest";
+import type { MessageRecord } from "../../../src/sandbox/world/records.ts";
+import { routeTo } from "../../harness/relay-settings.ts";
+import { hour, minute, openRelay } from "./open-relay.ts";
 
 test("nothing tracked: recorded as done with nothing found, and no call made", async () => {
   const relay = await openRelay();
@@ -35,4 +37,175 @@ test("one tracked: its news goes in by the front door, and is recorded on the ev
   expect(JSON.parse(learned.text)).toMatchObject({ relay: { origin: "hydrate", messageId: message.id, because: event?.id } });
   expect(relay.asked).toEqual([message.id]);
   expect(relay.downstream.arrivals.map(({ eventId }) => eventId)).toEqual([event?.id, news?.id]);
+});
+
+test("a burst of a thousand makes one sweep: each message is asked about once", async () => {
+  const relay = await openRelay({ sandbox: { plan: "enterprise" } });
+  const messages: MessageRecord[] = [];
+  for (let n = 0; n < 5; n += 1) messages.push(await relay.send());
+  const before = await relay.usage();
+  relay.truncate(1);
+  for (let n = 0; n < 1_000; n += 1) await relay.sandbox.control("POST", "/events", { event: "message.status", data: {} });
+  const [first] = messages as [MessageRecord];
+  await relay.move(first, "delivered");
+  await relay.pass(10_000);
+  const metrics = await relay.metrics();
+  expect(metrics).toContain('relay_hydrations_total{account="main",state="done"} 1001');
+  expect(metrics).toContain('relay_hydration_sweeps_total{account="main"} 1\n');
+  expect(relay.asked).toEqual(messages.map(({ id }) => id).toReversed());
+  expect((await relay.usage()).apiCalls.used - before.apiCalls.used).toBe(5);
+  const [one] = (await relay.truncated()).slice(-1);
+  expect(one?.hydration).toMatchObject({ state: "done", asked: 5, found: [{ wamid: first.wamid, status: "delivered" }], foundCount: 1 });
+  expect(relay.log().filter(({ truncated }) => truncated === 1_001)).toHaveLength(1);
+});
+
+test("those that come during a sweep wait for the next, which reads only what was not read since they came", async () => {
+  // Three polls a minute, so that the sweep takes a while.
+  const relay = await openRelay({ account: { share: 0.02 } });
+  const messages: MessageRecord[] = [];
+  for (let n = 0; n < 6; n += 1) messages.push(await relay.send());
+  const ids = messages.map(({ id }) => id).toReversed();
+  relay.truncate(1);
+  await relay.move(messages[0] as MessageRecord, "sent");
+  await relay.pass(minute, 500);
+  const asked = relay.asked.length;
+  expect(asked).toBeGreaterThan(0);
+  expect(asked).toBeLessThan(6);
+  await relay.move(messages[5] as MessageRecord, "sent");
+  await relay.pass(10 * minute, 500);
+  expect(relay.asked.slice(0, 6)).toEqual(ids);
+  // What the first sweep read before the second event came, and no more than those under way besides.
+  const again = relay.asked.slice(6);
+  expect(again).toEqual(ids.slice(0, again.length));
+  expect(again.length).toBeGreaterThanOrEqual(asked);
+  expect(again.length).toBeLessThan(6);
+  expect((await relay.truncated()).map(({ hydration }) => [hydration?.state, hydration?.unknown])).toEqual([
+    ["done", 0],
+    ["done", 0],
+  ]);
+  expect(await relay.status(messages[5] as MessageRecord)).toBe("sent");
+});
+
+test("the API down for an hour: it goes on by itself when it is back, and nothing is lost", async () => {
+  const relay = await openRelay();
+  const messages = [await relay.send(), await relay.send(), await relay.send()];
+  relay.sandbox.setFaults({ events: { truncate: 1 }, api: [{ answer: 500, endpoint: "GET /messages/{id}" }] });
+  for (const message of messages) await relay.move(message, "delivered");
+  await relay.pass(hour, 1_000);
+  expect((await relay.truncated()).map(({ hydration }) => hydration?.state)).toEqual(["waiting", "waiting", "waiting"]);
+  const tries = relay.asked.length;
+  expect(tries).toBeGreaterThan(3);
+  expect(tries).toBeLessThan(20);
+  relay.truncate(1);
+  await relay.pass(11 * minute, 1_000);
+  for (const { hydration } of await relay.truncated()) {
+    expect(hydration).toMatchObject({ state: "done", asked: 3, foundCount: 3, unknown: 0 });
+  }
+  for (const message of messages) expect(await relay.status(message)).toBe("delivered");
+});
+
+test("down for longer than giveUpAfter: settled with what stays unknown, and said in the log", async () => {
+  const relay = await openRelay({ settings: { hydrate: { giveUpAfter: "30m" } } });
+  const message = await relay.send();
+  const nameless = await relay.send({ track: false });
+  await relay.track([nameless], { withId: false });
+  relay.sandbox.setFaults({ events: { truncate: 1 }, api: [{ answer: "reset", endpoint: "GET /messages/{id}" }] });
+  await relay.move(message, "delivered");
+  await relay.pass(31 * minute, 1_000);
+  const [event] = await relay.truncated();
+  expect(event?.hydration).toMatchObject({ state: "given-up", reason: "too-long", asked: 0, foundCount: 0, unknown: 2 });
+  expect(relay.log().filter(({ level }) => level === "warn")).toEqual([expect.objectContaining({ reason: "too-long", unknown: 2 })]);
+});
+
+test("a key refused, then a good one by reload; then none at all", async () => {
+  const relay = await openRelay();
+  const message = await relay.send();
+  relay.reload({ accounts: { main: { baseUrl: relay.sandbox.url, apiKey: "acme_live_wrong" } } });
+  relay.truncate(1);
+  await relay.move(message, "delivered");
+  await relay.pass(minute);
+  expect((await relay.truncated())[0]?.hydration?.state).toBe("waiting");
+  relay.reload({});
+  await relay.pass(10 * minute, 1_000);
+  expect((await relay.truncated())[0]?.hydration).toMatchObject({ state: "done", foundCount: 1 });
+
+  relay.reload({ accounts: { main: {} } });
+  await relay.move(message, "read");
+  expect((await relay.truncated())[1]?.hydration).toMatchObject({ state: "given-up", reason: "no-key" });
+});
+
+describe("routes that hold", () => {
+  const holding = { name: "holding", match: { events: ["message.*", "automation.*"] }, truncated: "hold", payload: "enriched" };
+  const open = async () => {
+    const relay = await openRelay();
+    const routes = [
+      routeTo(`${relay.downstream.url}/all`, { name: "all" }),
+      routeTo(`${relay.downstream.url}/holding`, holding),
+      routeTo(`${relay.downstream.url}/reads`, { name: "reads", match: { statuses: ["read"], tracked: true }, emit: "transitions" }),
+    ];
+    relay.reload({ routes });
+    const at = (path: string) => relay.downstream.arrivals.filter((arrival) => arrival.path === path);
+    return { relay, at };
+  };
+
+  test("get the news instead of the event that came without its data", async () => {
+    const { relay, at } = await open();
+    const message = await relay.send();
+    relay.truncate(1);
+    await relay.move(message, "read");
+    await relay.pass(1_000);
+    const [held] = await relay.truncated();
+    expect(held).toMatchObject({ routes: [{ verdict: "deliver" }, { verdict: "park" }, { verdict: "skip", reason: "status" }] });
+    expect([at("/all").length, at("/holding").length]).toEqual([1, 0]);
+    await relay.pass(5_000);
+    const [event] = await relay.truncated();
+    expect(event).toMatchObject({ disposition: "forwarded", routes: [{}, { route: "holding", verdict: "skip", reason: "hydrated" }, {}] });
+    const news = event?.hydration?.found[0]?.id;
+    expect([at("/all"), at("/holding"), at("/reads")].map((arrivals) => arrivals.map(({ eventId }) => eventId))).toEqual([
+      [event?.id, news],
+      [news],
+      [news],
+    ]);
+  });
+
+  test("get the event itself, marked, when there were no news", async () => {
+    const { relay, at } = await open();
+    const stranger = await relay.send({ track: false });
+    relay.truncate(1);
+    await relay.move(stranger, "sent");
+    await relay.pass(5_000);
+    const [event] = await relay.truncated();
+    expect(event).toMatchObject({ routes: [{ verdict: "deliver" }, { verdict: "deliver" }, { verdict: "skip" }] });
+    const [arrival] = at("/holding");
+    expect(JSON.parse(arrival?.body?.toString() ?? "")).toMatchObject({
+      id: event?.id,
+      data: { truncated: true },
+      relay: { truncated: true, hydration: { state: "done", reason: null, asked: 0, found: 0, unknown: 0 } },
+    });
+  });
+
+  test("get results of automations at once, with the open runs that could be meant", async () => {
+    const { relay, at } = await open();
+    const automation = relay.sandbox.automations().find(({ trigger }) => trigger === "manual")?.id as string;
+    const runIds: string[] = [];
+    for (const reference of ["order-1", "order-2"]) {
+      const path = `/v1/automations/${automation}/runs`;
+      const answered = relay.post(path, { reference, phone: `+54911555000${runIds.length}` });
+      await relay.pass(100);
+      runIds.push(((await answered).body as { runId: string }).runId);
+    }
+    relay.truncate(1);
+    await relay.sandbox.control("POST", "/events", { event: "automation.completed", data: { runId: runIds[0] } });
+    await relay.pass(100);
+    const event = (await relay.truncated()).find(({ event: kind }) => kind === "automation.completed");
+    const runs = [
+      { runId: runIds[1], reference: "order-2" },
+      { runId: runIds[0], reference: "order-1" },
+    ];
+    expect(event?.hydration).toMatchObject({ state: "given-up", reason: "not-readable", unknown: 2, candidates: runs });
+    const arrival = at("/holding").find(({ eventId }) => eventId === event?.id);
+    expect(JSON.parse(arrival?.body?.toString() ?? "")).toMatchObject({
+      relay: { truncated: true, hydration: { state: "given-up", candidates: { runs } } },
+    });
+  });
 });

@@ -60,8 +60,15 @@ export interface HydratingRelay {
   get(path: string): Promise<{ status: number; body: unknown }>;
   post(path: string, body: unknown): Promise<{ status: number; body: unknown }>;
   metrics(): Promise<string>;
+  /** What the sandbox has counted. */
+  usage(): Promise<SeenUsage>;
   reload(parts: SettingsParts): void;
   restart(): Promise<void>;
+}
+
+export interface SeenUsage {
+  readonly apiCalls: { readonly used: number };
+  readonly perMinute: { readonly requests: { readonly last: number; readonly peak: number }; readonly refused: number };
 }
 
 export const minute = 60_000;
@@ -204,6 +211,7 @@ export async function openRelay(
     async metrics() {
       return String((await ask("GET", "/metrics")).body);
     },
+    usage: async () => (await sandbox.control("GET", "/usage")).body as SeenUsage,
     reload: (parts) => void relay.reload(settingsFor(parts)),
     async restart() {
       await relay.close();

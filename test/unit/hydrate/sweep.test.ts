@@ -24,7 +24,11 @@ function someMessages(count: number, parts: (n: number) => Partial<TrackedMessag
   }));
 }
 
-const told = (id: string): ReadAnswer => ({ type: "told", messageId: id, wamid: `wamid of ${id}`, status: "delivered", errorCode: null });
+const told = (id: string, at = start + 2_000): ReadAnswer => ({
+  type: "told",
+  at,
+  told: { messageId: id, wamid: `wamid of ${id}`, status: "delivered", errorCode: null },
+});
 const later: ReadAnswer = { type: "later", until: null };
 
 interface Plan {
@@ -91,7 +95,10 @@ test("all that could be meant are read, latest first, at most eight at once", as
 
 test("what cannot be read for want of an id stays unknown; what the service does not know does not", async () => {
   const messages = someMessages(4, (n) => (n === 0 ? { messageId: null } : {}));
-  const { tally, settled } = await sweepThrough({ messages, answer: (id) => (id === "id-2" ? { type: "missing" } : told(id)) });
+  const { tally, settled } = await sweepThrough({
+    messages,
+    answer: (id) => (id === "id-2" ? { type: "missing", at: start + 2_000 } : told(id)),
+  });
   expect(tally).toMatchObject({ asked: 3, missing: 1, unknown: 1 });
   expect(settled).toEqual([{ seq: 1, reason: null, unknown: 1 }]);
 });
@@ -152,7 +159,7 @@ test("an id that an event came with is read and nothing else; one that is no mes
     answer: told,
   });
   expect([byId.asked.map(({ id }) => id), byId.settled]).toEqual([["id-3"], [{ seq: 1, reason: null, unknown: 0 }]]);
-  for (const answer of [{ type: "missing" }, { type: "refused" }] as const) {
+  for (const answer of [{ type: "missing", at: start }, { type: "refused" }] as const) {
     const events = [{ seq: 1, receivedAt: start, target: "odd" }];
     const { asked } = await sweepThrough({ messages: someMessages(2), events, answer: (id) => (id === "odd" ? answer : told(id)) });
     expect(asked.map(({ id }) => id)).toEqual(["odd", "id-2", "id-1"]);
@@ -189,7 +196,8 @@ test("whatever the service answers, every event is settled once, and unknown is 
             if (behaviours.includes("down") && now < upAt) return later;
             const count = (seen.get(id) ?? 0) + 1;
             seen.set(id, count);
-            if (how === "missing" || how === "refused") return { type: how };
+            if (how === "missing") return { type: how, at: now };
+            if (how === "refused") return { type: how };
             return how === "never" || (how === "flaky" && count < 3) ? later : told(id);
           },
         });
