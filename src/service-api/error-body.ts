@@ -5,8 +5,8 @@ import type { ValidationProblem } from "./service-error.ts";
 /** The body of an error, as far as it is the document's ("Errors", "Shape"). */
 export interface ErrorBody {
   readonly text: string;
-  /** Null too where the document's body has none. */
-  readonly cause: PlanCause | null;
+  /** Undefined where the body has no such field: the document leaves it out of some 429s, and a proxy knows nothing of it. */
+  readonly cause: PlanCause | null | undefined;
 }
 
 const shape = z.looseObject({ error: z.string(), cause: planCauseSchema.nullish() });
@@ -14,7 +14,7 @@ const shape = z.looseObject({ error: z.string(), cause: planCauseSchema.nullish(
 /** Reads `{error, cause}`; null when it is something else, or its cause is of a type not documented. */
 export function readErrorBody(json: unknown): ErrorBody | null {
   const read = shape.safeParse(json);
-  return read.success ? { text: read.data.error, cause: read.data.cause ?? null } : null;
+  return read.success ? { text: read.data.error, cause: read.data.cause } : null;
 }
 
 const validationShape = z.looseObject({ error: z.looseObject({ message: z.string() }) });

@@ -57,14 +57,14 @@ function readFailure(endpoint: Endpoint<unknown>, answer: Answer, parsed: Parsed
     case 401:
       return body === null ? unlikeDocument("{error}") : fail({ kind: "unauthenticated" });
     case 402:
-      return body === null || body.cause === null ? unlikeDocument("{error, cause}") : fail({ kind: "plan", cause: body.cause });
+      return body?.cause ? fail({ kind: "plan", cause: body.cause }) : unlikeDocument("{error, cause}");
     case 404:
       return body === null ? unlikeDocument("{error}") : fail({ kind: "not-found" });
     case 409:
       return body === null ? unlikeDocument("{error}") : fail({ kind: "conflict" });
     case 429: {
       if (body === null) return unlikeDocument("{error}");
-      if (body.cause !== null) return fail({ kind: "quota", cause: body.cause, until: nextRenewal(now) });
+      if (body.cause) return fail({ kind: "quota", cause: body.cause, until: nextRenewal(now) });
       const rate = rateLimit(headers);
       // The block for bad keys has the same status and body; only the cap comes with these headers.
       return fail(rate === null ? { kind: "blocked" } : { kind: "rate-limited", ...rate, cap: capReached(endpoint, body.text) });
@@ -73,8 +73,9 @@ function readFailure(endpoint: Endpoint<unknown>, answer: Answer, parsed: Parsed
       // Its body is not shown: whatever it is, it is not malformed.
       return fail({ kind: "unexpected", retryAfterMs: wholeNumber(headers["retry-after"], 1000) });
     case 502:
-      // In the documented shape it is the provider's refusal; anything else may be a proxy's, which knows nothing of what was done.
-      return body === null || body.cause !== null ? fail({ kind: "undocumented" }) : fail({ kind: "rejected" }, "not-done");
+      // In the documented shape, with its `cause: null`, it is the provider's refusal; anything else may be a proxy's, which
+      // knows nothing of what was done. Many proxies say `{"error": …}` too: to take that for a refusal could send twice.
+      return body?.cause === null ? fail({ kind: "rejected" }, "not-done") : fail({ kind: "undocumented" });
     default:
       return fail({ kind: "undocumented" });
   }

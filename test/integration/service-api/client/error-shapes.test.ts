@@ -185,7 +185,8 @@ describe("an error of the service, from its bytes:", () => {
   });
 
   test("a 502 in another shape may be a proxy's, which knows nothing of what was done", async () => {
-    for (const body of ["<html><h1>502 Bad Gateway</h1></html>", "", '{"message":"bad gateway"}', `{"error":"x","cause":${upgrade}}`]) {
+    const html = "<html><h1>502 Bad Gateway</h1></html>";
+    for (const body of [html, "", '{"message":"bad gateway"}', '{"error":"Bad Gateway"}', `{"error":"x","cause":${upgrade}}`]) {
       expect(await answered(bytesOf("HTTP/1.1 502 Bad Gateway", body))).toMatchObject({
         kind: "undocumented",
         status: 502,

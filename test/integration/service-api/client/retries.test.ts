@@ -34,6 +34,7 @@ const error = (status: number, headers = "") => bytesOf(`HTTP/1.1 ${status} What
 const failures: Record<string, Failure> = {
   "500": { answer: error(500), again: 4, onlyOnce: 1 },
   "502 of the provider": { answer: error(502), again: 4, onlyOnce: 4 },
+  "502 of a proxy that speaks JSON": { answer: bytesOf("HTTP/1.1 502 Bad Gateway", '{"error":"Bad Gateway"}'), again: 4, onlyOnce: 1 },
   "502 of a proxy": { answer: bytesOf("HTTP/1.1 502 Bad Gateway", "<h1>"), again: 4, onlyOnce: 1 },
   "connection reset": { answer: "reset", again: 4, onlyOnce: 1 },
   timeout: { answer: "silence", again: 4, onlyOnce: 1 },
@@ -100,7 +101,7 @@ describe("between attempts", () => {
   });
 
   test("a refusal that is not temporary, by the setting, ends the call", async () => {
-    const service = await startScripted(() => bytesOf("HTTP/1.1 502 Bad Gateway", '{"error":"Sin medio de pago"}'));
+    const service = await startScripted(() => bytesOf("HTTP/1.1 502 Bad Gateway", '{"error":"Sin medio de pago","cause":null}'));
     const { client } = openClient(service.baseUrl, { retry: { isTemporary: (text) => !text.includes("medio de pago") } });
     expect(await failureOf(client.sendMessage({ to: "+5491155550000", text: "x" }))).toMatchObject({ kind: "rejected" });
     expect(service.seen).toHaveLength(1);
