@@ -1,5 +1,6 @@
 import type { FastifyRequest } from "fastify";
 import { z } from "zod";
+import { firstAfter } from "../world/first-after.ts";
 import type { AccountRecord } from "../world/records.ts";
 import type { World } from "../world/world.ts";
 import { found, wholeNumber } from "./refusal.ts";
@@ -35,14 +36,4 @@ export function pageOf<T extends { readonly id: string }>(
     data.push(record);
   }
   return { data, next: null };
-}
-
-function firstAfter(list: readonly { readonly id: string }[], id: string): number {
-  let [from, to] = [0, list.length];
-  while (from < to) {
-    const middle = (from + to) >> 1;
-    if ((list[middle]?.id ?? "") > id) to = middle;
-    else from = middle + 1;
-  }
-  return from;
 }

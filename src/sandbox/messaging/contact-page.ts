@@ -1,3 +1,4 @@
+import { firstAfter } from "../world/first-after.ts";
 import type { ContactRecord } from "../world/records.ts";
 
 export interface ContactPage {
@@ -15,16 +16,4 @@ export function contactPage(contacts: readonly ContactRecord[], { limit, after }
   const start = after === undefined ? 0 : firstAfter(contacts, after);
   const data = contacts.slice(start, start + limit);
   return { data, next: data.length === limit ? (data.at(-1)?.id ?? null) : null };
-}
-
-/** The place of the first contact with a greater id. */
-function firstAfter(contacts: readonly ContactRecord[], id: string): number {
-  let low = 0;
-  let high = contacts.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if ((contacts[middle] as ContactRecord).id > id) high = middle;
-    else low = middle + 1;
-  }
-  return low;
 }

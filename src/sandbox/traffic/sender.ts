@@ -1,7 +1,7 @@
 import { Pool } from "undici";
 import type { Clock } from "../../event/clock.ts";
 import type { EventId } from "../../event/ids.ts";
-import { signatureHeaders } from "../../event/signature-scheme.ts";
+import { createSigner } from "../../event/signature-scheme.ts";
 import type { SignatureSettings } from "../../event/signature-settings.ts";
 import { type Acknowledgement, createAcknowledgements } from "./acknowledgements.ts";
 import { createPace } from "./pace.ts";
@@ -57,6 +57,7 @@ export function createSender(settings: SenderSettings): Sender {
     bodyTimeout: timeoutMs,
     connect: { timeout: timeoutMs },
   });
+  const sign = createSigner(signature, secret);
   const acknowledgements = createAcknowledgements();
   let ticks = 0;
 
@@ -66,7 +67,7 @@ export function createSender(settings: SenderSettings): Sender {
     // A wrong signature is one over other bytes: it has the right form and proves nothing.
     const body = post.signature === "right" ? post.body : Buffer.concat([post.body, Buffer.from(" ")]);
     const request = { method: "POST", url: settings.url, body, id: post.subject.id, timestampMs: clock.now() };
-    return { ...headers, ...signatureHeaders(signature, secret, request) };
+    return { ...headers, ...sign(request) };
   };
   const tryOnce = async (post: Post): Promise<Try> => {
     try {
@@ -101,7 +102,7 @@ export function createSender(settings: SenderSettings): Sender {
     const result: PostResult =
       "error" in last
         ? { kind: "unanswered", error: last.error, tries, tookMs }
-        : { kind: "answered", status: last.status, answer: readAnswer(last.status, last.text), tries, tookMs };
+        : { kind: "answered", status: last.status, answer: readAnswer(last.status, last.text), said: last.text.slice(0, 200), tries, tookMs };
     if (keepAcknowledgements) acknowledgements.note(one, result, from, ticks++);
     return result;
   };

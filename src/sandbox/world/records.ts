@@ -159,7 +159,7 @@ export interface RecipientsRecord extends Owned {
   readonly phones: string[];
 }
 
-/** One thing an automation does. `requestFailed` steps run when the request's receiver did not answer 2xx within 10 s. */
+/** One thing an automation does. `onError` is the exit of a request whose receiver did not answer 2xx within 10 s. */
 export type AutomationStep =
   | { readonly type: "send"; readonly text: string }
   | { readonly type: "send"; readonly templateId: string; readonly variables?: Record<string, string> }
