@@ -37,4 +37,14 @@ export function addControlRoutes(app: FastifyInstance, parts: ControlParts): voi
     addMessageRoutes(scope, parts);
     addFlowRoutes(scope, parts);
   });
+  // Of its own: what the service says of unknown paths is about its API.
+  void app.register(
+    async (scope) => {
+      scope.setNotFoundHandler(({ method, url }, reply) => {
+        const error = `there is no ${method} ${url.split("?")[0]}; docs/sandbox.md lists what there is`;
+        return reply.code(404).send({ error });
+      });
+    },
+    { prefix: "/sandbox" },
+  );
 }

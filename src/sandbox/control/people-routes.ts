@@ -1,5 +1,6 @@
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import { z } from "zod";
+import { parsePhone } from "../messaging/phone.ts";
 import type { ContactRecord, ConversationRecord, MessageRecord } from "../world/records.ts";
 import type { ControlParts } from "./parts.ts";
 import { found, read } from "./refusal.ts";
@@ -28,7 +29,7 @@ export function addPeopleRoutes(app: FastifyInstance, { world, messaging, custom
   app.post("/sandbox/colleague/replies", (request, reply) => {
     const account = accountOf(world, request);
     const { phone, text: words } = read(colleagueReply, request.body);
-    const contact = found(world.contacts.find(account.id, phone), `contact ${phone}`);
+    const contact = contactWith(world, account.id, phone);
     reply.code(201);
     return messaging.reply(account.id, contact.conversationId, words);
   });
@@ -36,7 +37,7 @@ export function addPeopleRoutes(app: FastifyInstance, { world, messaging, custom
   app.get("/sandbox/contacts/:phone", (request) => {
     const { phone = "" } = params(request);
     const account = accountOf(world, request);
-    return withConversation(world, found(world.contacts.find(account.id, phone), `contact ${phone}`));
+    return withConversation(world, contactWith(world, account.id, phone));
   });
   app.put("/sandbox/contacts/:phone", (request) => {
     const { phone = "" } = params(request);
@@ -44,6 +45,11 @@ export function addPeopleRoutes(app: FastifyInstance, { world, messaging, custom
     const { contactId } = messaging.contactFor(account.id, phone, defined(read(contactFacts, request.body)));
     return withConversation(world, found(world.contacts.get(contactId), `contact ${phone}`));
   });
+}
+
+/** By a phone written in any way that sending takes. */
+function contactWith(world: ControlParts["world"], account: string, phone: string): ContactRecord {
+  return found(world.contacts.find(account, parsePhone(phone) ?? phone), `contact ${phone}`);
 }
 
 /** Keys that were not given left out, as optional properties want it. */

@@ -203,7 +203,13 @@ test("customers write, a colleague replies, contacts are put", async () => {
   expect([reply.status, reply.body.origin, reply.body.text]).toEqual([201, "chat", "Sí"]);
   const { conversation } = (await control("GET", `/contacts/${encodeURIComponent(phone)}`)).body;
   expect(conversation).toMatchObject({ customerWroteAt: sandbox.clock.now(), humanRepliedAt: sandbox.clock.now(), runId: null });
+  // Written as people write it, as sending takes it too.
+  const spaced = `${phone.slice(0, 3)} ${phone.slice(3, 6)}-${phone.slice(6)}`;
+  expect((await control("GET", `/contacts/${encodeURIComponent(spaced)}`)).body.conversation).toEqual(conversation);
+  expect((await control("POST", "/colleague/replies", { phone: spaced, text: "Sí" })).status).toBe(201);
   expect((await control("GET", "/contacts/+5491100000000")).status).toBe(404);
+  expect(await control("GET", "/nowhere")).toMatchObject({ status: 404, body: { error: expect.stringContaining("docs/sandbox.md") } });
+  expect((await control("DELETE", "/clock")).status).toBe(404);
   expect((await control("POST", "/customers/ana/messages", { text: "x" })).status).toBe(400);
   expect((await control("POST", `/customers/${phone}/messages`, { text: "" })).status).toBe(400);
 });
