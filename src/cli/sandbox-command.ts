@@ -2,7 +2,7 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import type { Command } from "commander";
 import type { Happening } from "../sandbox/start-sandbox.ts";
 import { CommandFailed, type Io } from "./io.ts";
-import { type FailOption, fail, port, share, speed, webhook } from "./sandbox/option-values.ts";
+import { type FailOption, fail, port, share, speed, usualWebhook, webhook } from "./sandbox/option-values.ts";
 import { endOnSecondSignal, stopSignal } from "./stop-signal.ts";
 
 interface Options {
@@ -42,12 +42,8 @@ export function addSandboxCommand(program: Command, io: Io): void {
     .option("--seed <text>", "the same seed makes the same lives of messages (default: others each time)")
     .option("--state <file>", "remember everything in this SQLite file (default: memory only)")
     .option("--unlimited", "no caps per minute and no monthly quotas")
-    .option(
-      "--webhook <url>",
-      "post events to this URL; may be repeated (default: the relay at http://127.0.0.1:8080/webhooks/main)",
-      webhook,
-    )
-    .option("--no-webhook", "post events nowhere")
+    .option("--webhook <url>", `post events to this URL; may be repeated (default: the relay at ${usualWebhook})`, webhook)
+    .option("--no-webhook", "set up no URL for events; those that the state file remembers stay")
     .option("--key <text>", "the API key (default: the environment variable SANDBOX_KEY, or made up)")
     .option("--secret <text>", "the secret that signs events (default: the environment variable SANDBOX_SECRET, or made up)")
     .option("--service <name>", "the service's short name: events are signed in x-<name>-signature", "acme")
@@ -143,7 +139,7 @@ function settingsOf(options: Options, io: Io) {
 
 /** A plan without the API has no webhooks. */
 function usualWebhooks(plan: string | undefined): readonly string[] {
-  return plan === "trial" || plan === "growth" ? [] : ["http://127.0.0.1:8080/webhooks/main"];
+  return plan === "trial" || plan === "growth" ? [] : [usualWebhook];
 }
 
 /** Keys whose value was not given left out. */

@@ -1,5 +1,8 @@
 import { InvalidArgumentError } from "commander";
 
+/** Where a relay takes events that nothing else is said about. */
+export const usualWebhook = "http://127.0.0.1:8080/webhooks/main";
+
 /** What a call to the API can meet instead of its answer. */
 const answers = ["500", "502", "429", "hang", "reset", "malformed"] as const;
 

@@ -1,4 +1,5 @@
 import { stringify } from "yaml";
+import { usualWebhook } from "./option-values.ts";
 
 /** What a relay's settings need to know of a sandbox. */
 export interface ForRelay {
@@ -12,9 +13,6 @@ export interface ForRelay {
 }
 
 export const firstLine = "# Settings of a relay for the sandbox, made by wamid-relay sandbox.";
-
-/** Where a relay takes events that nothing else is said about. */
-export const usualWebhook = "http://127.0.0.1:8080/webhooks/main";
 
 /** The settings file of a relay that has the sandbox as its messaging service, and listens where the sandbox posts. */
 export function relayYaml({ url, key, secret, service, plan, webhooks }: ForRelay): string {
@@ -40,12 +38,12 @@ function inYaml(text: string): string {
 
 /** The relay's port and source, where a webhook URL is one of a relay on this machine. */
 function placeOf(webhooks: readonly string[]): { port: number; source: string } {
-  for (const webhook of [...webhooks, usualWebhook]) {
+  for (const webhook of webhooks) {
     const { protocol, hostname, port, pathname } = new URL(webhook);
     const [, source] = /^\/webhooks\/([A-Za-z0-9][A-Za-z0-9._-]{0,63})$/.exec(pathname) ?? [];
     if (protocol === "http:" && /^(localhost|127\..+|\[::1\])$/.test(hostname) && source !== undefined) {
       return { port: Number(port || 80), source };
     }
   }
-  return { port: 8080, source: "main" };
+  return placeOf([usualWebhook]);
 }
