@@ -11,6 +11,7 @@ export interface GaugeParts {
   readonly backlog: () => readonly RouteBacklog[];
   readonly lanes: () => ReadonlyMap<string, LaneState>;
   readonly limiters: () => ReadonlyMap<string, LimiterState>;
+  readonly listeners: () => Gauges["listeners"];
   readonly inFlight: () => number;
   readonly storing: () => boolean;
 }
@@ -47,7 +48,7 @@ export function createGaugeReader(parts: GaugeParts): () => Gauges {
       };
     });
     const services = [...parts.limiters()].map(([account, state]) => serviceGauges(account, state));
-    return { routes, services, requestsInFlight: parts.inFlight(), storing: parts.storing(), now };
+    return { routes, services, listeners: parts.listeners(), requestsInFlight: parts.inFlight(), storing: parts.storing(), now };
   };
 }
 

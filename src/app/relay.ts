@@ -20,8 +20,9 @@ import { openSqliteStore } from "../store/sqlite/sqlite-store.ts";
 import { clientAddress } from "./client-address.ts";
 import { createControlPort } from "./control-port.ts";
 import { createGaugeReader } from "./gauges.ts";
-import { createHydrating } from "./hydrating.ts";
 import { laneHooks, limiterHooks, receiverHooks, storeHooks } from "./hooks.ts";
+import { createHydrating } from "./hydrating.ts";
+import { createListening } from "./listening.ts";
 import { createProxying, isProxyRoute, stoppedDuring } from "./proxying.ts";
 import { createReconciling } from "./reconciling.ts";
 import { createRules } from "./rules.ts";
@@ -88,6 +89,7 @@ export function createRelay({
     const outcome = await store.accept(event, proxied);
     if (outcome.result === "accepted") {
       dispatcher.offer(outcome.due);
+      listening.stored();
       watching.arrived(event);
       hydrating.stored(event);
       metrics.dispositions.inc({ source: event.source, disposition: outcome.disposition });
@@ -145,12 +147,15 @@ export function createRelay({
     known: () => ({ accounts: Object.keys(settings.accounts), maxWait: settings.send.maxWait }),
   });
 
+  const listening = createListening({ store, clock, retention: () => settings.retention.events });
+
   const metrics = createMetrics(
     createGaugeReader({
       now: clock.now,
       backlog: store.read.backlog,
       lanes: dispatcher.states,
       limiters: services.limiters,
+      listeners: listening.lags,
       inFlight: receiver.inFlight,
       storing: health.storing,
     }),
@@ -179,6 +184,7 @@ export function createRelay({
     authorize: () => authorize,
     sending: sending.port,
     reconcile: reconciling.port,
+    listening: listening.port,
     control: createControlPort({
       store,
       now: clock.now,

@@ -1,5 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { Authorize } from "./auth.ts";
+import type { ListenPort } from "./listen-port.ts";
+import { addListenRoutes } from "./listen-routes.ts";
 import type { Control } from "./port.ts";
 import { addReadingRoutes } from "./reading-routes.ts";
 import { addReconcileRoute, type ReconcilePort } from "./reconcile-routes.ts";
@@ -12,12 +14,16 @@ export interface ControlParts {
   readonly control: Control;
   readonly sending: SendingPort;
   readonly reconcile: ReconcilePort;
+  readonly listening: ListenPort;
   readonly secretUses: () => readonly SecretUse[];
   readonly authorize: () => Authorize;
 }
 
 /** The control API under `/v1`. */
-export function addControlRoutes(app: FastifyInstance, { control, sending, reconcile, secretUses, authorize }: ControlParts): void {
+export function addControlRoutes(
+  app: FastifyInstance,
+  { control, sending, reconcile, listening, secretUses, authorize }: ControlParts,
+): void {
   const allow = (scope: string) => async (request: FastifyRequest) => {
     authorize()(request.headers.authorization, scope);
   };
@@ -26,4 +32,5 @@ export function addControlRoutes(app: FastifyInstance, { control, sending, recon
   addWritingRoutes(app, control, { replay: allow("replay"), track: allow("track") });
   addSendingRoutes(app, sending, allow("send"));
   addReconcileRoute(app, reconcile, allow("replay"));
+  addListenRoutes(app, listening, allow("listen"));
 }

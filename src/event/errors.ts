@@ -53,6 +53,10 @@ export const errorCodes = {
     meaning:
       "More requests are in hand than `server.maxInFlight`, or more bytes of bodies than memory is set aside for; send again after `Retry-After`.",
   },
+  too_many_listeners: {
+    status: 503,
+    meaning: "As many listen (`GET /v1/listen`) as the relay takes; ask again after `Retry-After`.",
+  },
   store_unavailable: {
     status: 503,
     meaning: "It cannot be stored now (disk full, file locked …), and nothing was done; send again after `Retry-After`.",

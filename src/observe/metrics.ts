@@ -1,5 +1,6 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "@prometheus-io/client";
 import { createHydrationMetrics } from "./hydration-metrics.ts";
+import { createListenMetrics } from "./listen-metrics.ts";
 import { createReconcileMetrics } from "./reconcile-metrics.ts";
 import { createServiceMetrics, type ServiceGauges } from "./service-metrics.ts";
 
@@ -19,6 +20,8 @@ export interface RouteGauges {
 export interface Gauges {
   readonly routes: readonly RouteGauges[];
   readonly services: readonly ServiceGauges[];
+  /** How many events behind each of those who listen is. */
+  readonly listeners: readonly { readonly listener: string; readonly behind: number }[];
   readonly requestsInFlight: number;
   readonly storing: boolean;
   readonly now: number;
@@ -90,6 +93,7 @@ export function createMetrics(read: () => Gauges) {
   const service = createServiceMetrics(registry);
   const reconcile = createReconcileMetrics(registry);
   const hydration = createHydrationMetrics(registry);
+  const listen = createListenMetrics(registry);
   const swept = new Counter({ name: "relay_retention_deleted_total", help: "Rows deleted by retention", labelNames: ["what"], registers });
 
   const gauge = (name: string, help: string) => new Gauge({ name, help, labelNames: ["route"], registers });
@@ -104,8 +108,9 @@ export function createMetrics(read: () => Gauges) {
   const storing = new Gauge({ name: "relay_store_up", help: "1 when the last write was stored", registers });
 
   function observeGauges(): void {
-    const { routes, services, requestsInFlight, storing: up, now } = read();
+    const { routes, services, listeners, requestsInFlight, storing: up, now } = read();
     service.observe(services);
+    listen.observe(listeners);
     for (const metric of [waiting, held, dead, oldest, stopped, breaker, sending]) metric.reset();
     for (const route of routes) {
       const labels = { route: route.route };

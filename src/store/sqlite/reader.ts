@@ -4,6 +4,7 @@ import { createPlans } from "./plans.ts";
 import { createReadDeliveries } from "./read-deliveries.ts";
 import { createReadEvents } from "./read-events.ts";
 import { createReadFile } from "./read-file.ts";
+import { createReadListen } from "./read-listen.ts";
 import { createReadMessages } from "./read-messages.ts";
 import { createReadRuns } from "./read-runs.ts";
 import { createReadStats } from "./read-stats.ts";
@@ -20,6 +21,7 @@ export function createReader(db: Db) {
     messages: createReadMessages(db, names),
     runs: createReadRuns(db, names),
     file: createReadFile(db, names),
+    listen: createReadListen(db, names),
     ...createReadStats(db, names),
   };
 }

@@ -8,6 +8,7 @@ import type { Rules } from "../rules.ts";
 import { StoreUnavailable } from "../store-error.ts";
 import { createAccept } from "./accept.ts";
 import { type AskClaim, type CallCount, createAsks, type SettledAsk } from "./asks.ts";
+import { createCursors } from "./cursors.ts";
 import { createDeliveries } from "./deliveries.ts";
 import { lockFile } from "./file-lock.ts";
 import { watchPlace } from "./file-place.ts";
@@ -67,6 +68,7 @@ export function openSqliteStore(path: string, rules: Rules, hooks: SqliteStoreHo
   const deliveries = createDeliveries(db, names);
   const replay = createReplay(db, names);
   const sweep = createRetention(db);
+  const cursors = createCursors(db);
   const register = createRegister(messages, names, parking);
   const sends = createSends(db, names, createRegisterSent({ messages, runs, names, rules, register, parking }));
   const hydrations = createHydrations(db, { names, plans, rules, messages, planDeliveries });
@@ -127,6 +129,8 @@ export function openSqliteStore(path: string, rules: Rules, hooks: SqliteStoreHo
     settleSend: (key: SendKey, ended: SendEnd): Promise<readonly DueDelivery[]> => writes.run(() => sends.settle(key, ended)),
     forgetSends: (before: number, limit: number): Promise<number> => writes.run(() => sends.forget(before, limit)),
     reading: createReading(db),
+    findCursor: cursors.find,
+    moveCursor: (name: string, seq: number, at: number): Promise<number> => writes.run(() => cursors.move(name, seq, at)),
     due: deliveries.due,
     nextDueAt: deliveries.nextDueAt,
     load: deliveries.load,

@@ -41,6 +41,7 @@ function setUp(main: Record<string, unknown>) {
       backlog: () => [],
       lanes: () => new Map(),
       limiters: services.limiters,
+      listeners: () => [],
       inFlight: () => 0,
       storing: () => true,
     }),

@@ -1,0 +1,120 @@
+import { readFileSync } from "node:fs";
+import { setImmediate as turn } from "node:timers/promises";
+import type { Listener, ListenFilter, ListenPort } from "../control/listen-port.ts";
+import type { Clock } from "../event/clock.ts";
+import { parseEnvelope } from "../event/envelope.ts";
+import { RelayError } from "../event/errors.ts";
+import { automationRequest } from "../receive/prove.ts";
+import { compileGlobs } from "../route/glob.ts";
+import { compileWhere } from "../route/where.ts";
+import { whereSchema } from "../route/where-settings.ts";
+import type { Wanted } from "../store/sqlite/read-listen.ts";
+import type { SqliteStore } from "../store/sqlite/sqlite-store.ts";
+
+/** Listeners at once. Each costs a connection and a page of events; more than this are a client that does not close. */
+const mostListeners = 100;
+
+export interface ListeningParts {
+  readonly store: Pick<SqliteStore, "read" | "findCursor" | "moveCursor">;
+  readonly clock: Clock;
+  /** How long events are kept, in ms. */
+  readonly retention: () => number;
+}
+
+export interface Listening {
+  readonly port: ListenPort;
+  /** An event was committed. */
+  stored(): void;
+  /** How many events behind each listener is, by its name or, without one, its place. */
+  lags(): { readonly listener: string; readonly behind: number }[];
+}
+
+/** Those who listen to events as they are stored; nothing of deliveries is touched for them. */
+export function createListening({ store, clock, retention }: ListeningParts): Listening {
+  const waiting = new Set<() => void>();
+  /** By place: the lowest free one, so that few names come up in metrics. */
+  const listeners = new Map<number, Listener>();
+  let before: Promise<unknown> = Promise.resolve();
+
+  /** One page a turn of the event loop, whoever asks: twenty who catch up hold up receiving no more than one does. */
+  function inTurn<T>(run: () => T): Promise<T> {
+    const mine = before.then(() => turn()).then(run);
+    before = mine.catch(() => {});
+    return mine;
+  }
+
+  return {
+    port: {
+      open(filter) {
+        const wanted = compileFilter(filter);
+        return (after) => inTurn(() => store.read.listen.page(after, wanted));
+      },
+      ends: store.read.listen.ends,
+      seqBefore: store.read.listen.seqBefore,
+      onStored(wake) {
+        waiting.add(wake);
+        return () => void waiting.delete(wake);
+      },
+      cursor: store.findCursor,
+      moveCursor: (name, seq) => store.moveCursor(name, seq, clock.now()),
+      enter(listener) {
+        let place = 1;
+        while (listeners.has(place)) place += 1;
+        if (place > mostListeners) return null;
+        listeners.set(place, listener);
+        return () => void listeners.delete(place);
+      },
+      now: clock.now,
+      after: clock.after,
+      retention,
+      version: (JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as { version: string }).version,
+    },
+    stored() {
+      for (const wake of waiting) wake();
+    },
+    lags() {
+      const { newest } = store.read.listen.ends();
+      return [...listeners].map(([place, { name, position }]) => ({ listener: name ?? String(place), behind: newest - position() }));
+    },
+  };
+}
+
+/** Throws `bad_request`. */
+function compileFilter({ sources, events, statuses, tracked, where }: ListenFilter): Wanted {
+  const ofKind = events === undefined ? null : compileGlobs(events);
+  return {
+    row(row) {
+      if (sources !== undefined && !sources.includes(row.source)) return false;
+      if (ofKind !== null && !ofKind(row.event)) return false;
+      if (statuses !== undefined && (row.status === null || !statuses.includes(row.status))) return false;
+      return tracked === undefined || row.tracked === tracked;
+    },
+    body: where === undefined ? null : compileData(where),
+  };
+}
+
+function compileData(where: unknown): NonNullable<Wanted["body"]> {
+  const parsed = whereSchema.safeParse(where);
+  if (!parsed.success) {
+    const details = parsed.error.issues.map(({ path, message }) => ({ path: ["where", ...path].map(String).join("."), message }));
+    throw new RelayError("bad_request", details.map(({ path, message }) => `${path}: ${message}`).join("; "), details);
+  }
+  const condition = compileWhere(parsed.data, "where");
+  return ({ event }, body) => {
+    const data = dataOf(event, body);
+    return data !== null && condition(data) === null;
+  };
+}
+
+/** What routes judge: the envelope's `data`; of an automation's request, which has no envelope, the body. */
+function dataOf(event: string, body: Buffer): unknown {
+  if (event !== automationRequest) {
+    const parsed = parseEnvelope(body);
+    return parsed.ok ? parsed.envelope.data : null;
+  }
+  try {
+    return JSON.parse(body.toString("utf8"));
+  } catch {
+    return {};
+  }
+}

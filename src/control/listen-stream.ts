@@ -1,0 +1,128 @@
+import type { ListenEvent, ListenPage, ListenPort } from "./listen-port.ts";
+import type { Start } from "./listen-query.ts";
+import { iso } from "./present.ts";
+
+/** Something is sent at least this often: whoever hears nothing for three of them knows that the connection is dead. */
+export const heartbeatMs = 15_000;
+/** Whoever wants few of the events is told at most so often how far has been looked, so that a new start need not look again. */
+const placeEveryMs = 1_000;
+
+export interface ListenStreamParts {
+  readonly port: ListenPort;
+  readonly read: (after: number) => Promise<ListenPage>;
+  readonly start: Start;
+  /** Told as the position moves. */
+  readonly moved: (seq: number) => void;
+  /** The relay stops: a last word is said. */
+  readonly stopping: AbortSignal;
+  /** Nobody listens any more. */
+  readonly gone: AbortSignal;
+}
+
+/**
+ * Server-sent events, a page at a time (docs/listen.md says what they are). The next page is read when the one before
+ * has been taken, so a slow reader costs one page of memory and nothing else. Ends when `gone` or `stopping` is.
+ */
+export async function* listenStream({ port, read, start, moved, stopping, gone }: ListenStreamParts): AsyncGenerator<string, void> {
+  let position = start.after;
+  let told = position;
+  let sentAt = port.now();
+  const sent = (text: string): string => {
+    told = position;
+    sentAt = port.now();
+    moved(position);
+    return text;
+  };
+  const newest = () => port.ends().newest;
+
+  const { oldestAt } = port.ends();
+  const hello = {
+    relay: port.version,
+    after: start.after,
+    newest: newest(),
+    reset: start.reset,
+    keptFrom: iso(oldestAt),
+    retentionMs: port.retention(),
+  };
+  // Where to resume goes along with the first word: whoever is cut off before the first event misses none.
+  yield sent(`retry: 2000\n${message("hello", hello, position)}`);
+
+  let missing: ListenPage["missing"] = null;
+  while (!gone.aborted) {
+    if (stopping.aborted) {
+      yield message("bye", { reason: "the relay is stopping" }, null);
+      return;
+    }
+    const woken = wakeUp(port, [stopping, gone]);
+    try {
+      const page = await read(position);
+      missing = joined(missing, page.missing);
+      position = page.through;
+      let text = "";
+      if (missing !== null && (page.events.length > 0 || page.atEnd)) {
+        text += message("gap", missing, null);
+        missing = null;
+      }
+      for (const event of page.events) text += message("event", present(event), event.seq);
+      if (text !== "") yield sent(text);
+      else if (position > told && port.now() - sentAt >= placeEveryMs)
+        yield sent(message("at", { seq: position, newest: newest() }, position));
+      if (!page.atEnd) continue;
+      while (!woken.isDone()) {
+        const isBehind = position > told;
+        const rest = (isBehind ? placeEveryMs : heartbeatMs) - (port.now() - sentAt);
+        await woken.within(Math.max(0, rest));
+        if (woken.isDone()) break;
+        yield sent(isBehind ? message("at", { seq: position, newest: newest() }, position) : ": still here\n\n");
+      }
+    } finally {
+      woken.end();
+    }
+  }
+}
+
+function message(event: string, data: unknown, id: number | null): string {
+  return `${id === null ? "" : `id: ${id}\n`}event: ${event}\ndata: ${JSON.stringify(data)}\n\n`;
+}
+
+/** The bytes as base64: text inside JSON would lose what is no UTF-8. */
+function present({ body, receivedAt, ...rest }: ListenEvent) {
+  return { ...rest, receivedAt: iso(receivedAt), body: body.toString("base64") };
+}
+
+function joined(before: ListenPage["missing"], next: ListenPage["missing"]): ListenPage["missing"] {
+  if (before === null || next === null) return before ?? next;
+  return { from: before.from, to: next.to, count: before.count + next.count };
+}
+
+/** Done at the first event stored after its making, or when a signal is aborted; made before reading, so that none slips between. */
+function wakeUp(port: ListenPort, signals: readonly AbortSignal[]) {
+  let done = signals.some((signal) => signal.aborted);
+  let tell = (): void => {};
+  const wake = (): void => {
+    done = true;
+    tell();
+  };
+  const leave = port.onStored(wake);
+  for (const signal of signals) signal.addEventListener("abort", wake);
+  return {
+    isDone: () => done,
+    /** Resolves when it is done, or after `ms`. */
+    within: (ms: number): Promise<void> =>
+      new Promise((resolve) => {
+        if (done) {
+          resolve();
+          return;
+        }
+        const cancel = port.after(ms, resolve);
+        tell = () => {
+          cancel();
+          resolve();
+        };
+      }),
+    end(): void {
+      leave();
+      for (const signal of signals) signal.removeEventListener("abort", wake);
+    },
+  };
+}

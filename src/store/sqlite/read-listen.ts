@@ -1,0 +1,147 @@
+import type { EventId } from "../../event/ids.ts";
+import type { Disposition } from "../../event/plan.ts";
+import { dispositionList, originList, unpackEventId } from "./codes.ts";
+import type { Names } from "./names.ts";
+import type { Db } from "./open.ts";
+
+/** An event before its body is read. Times are unix ms. */
+export interface ListenRow {
+  readonly seq: number;
+  readonly id: EventId;
+  readonly event: string;
+  readonly source: string;
+  readonly account: string;
+  readonly origin: string;
+  readonly receivedAt: number;
+  readonly disposition: Disposition;
+  readonly status: string | null;
+  readonly subject: { readonly type: "message" | "run"; readonly key: string } | null;
+  /** Whether its message or run is registered now. */
+  readonly tracked: boolean;
+}
+
+export interface ListenedEvent extends ListenRow {
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Buffer;
+}
+
+export interface ListenPage {
+  readonly events: readonly ListenedEvent[];
+  /** Everything up to this seq was looked at. */
+  readonly through: number;
+  /** Events among those looked at that retention has deleted: how many, and between which seqs. */
+  readonly missing: { readonly from: number; readonly to: number; readonly count: number } | null;
+  /** True when there was nothing after `through`. */
+  readonly atEnd: boolean;
+}
+
+/** Which events are wanted; `body` is asked only where `row` said yes. */
+export interface Wanted {
+  row(row: ListenRow): boolean;
+  readonly body: ((row: ListenRow, body: Buffer) => boolean) | null;
+}
+
+interface Row {
+  seq: number;
+  account: number;
+  id: Buffer | string | null;
+  kind: number | null;
+  source: number;
+  origin: number;
+  received_at: number;
+  status: string | null;
+  disposition: number;
+  wamid: string | null;
+  run_id: string | null;
+  registered_at: number | null;
+}
+
+/** Most rows looked at in a page, and bytes of bodies read for it: a page is read in one turn of the event loop. */
+const most = { rows: 500, bytes: 64 * 1024 };
+
+/** Events in the order of their seq, for those who listen. */
+export function createReadListen(db: Db, names: Names) {
+  const after = db.prepare<[number, number], Row>(`
+    SELECT e.seq, e.account, e.id, e.kind, e.source, e.origin, e.received_at, e.status, e.disposition, m.wamid, r.run_id,
+      coalesce(m.registered_at, r.registered_at) AS registered_at
+    FROM events e
+    LEFT JOIN messages m ON e.subject % 2 = 0 AND m.seq = e.subject / 2
+    LEFT JOIN runs r ON e.subject % 2 = 1 AND r.seq = e.subject / 2
+    WHERE e.seq > ? ORDER BY e.seq LIMIT ?`);
+  const content = db.prepare<[number], { headers: string | null; body: Buffer }>("SELECT headers, body FROM events WHERE seq = ?");
+  const bounds = db.prepare<[], { oldest: number | null; newest: number | null }>(
+    "SELECT (SELECT min(seq) FROM events) AS oldest, (SELECT max(seq) FROM events) AS newest",
+  );
+  const at = db.prepare<[number], { seq: number; received_at: number }>(
+    "SELECT seq, received_at FROM events WHERE seq >= ? ORDER BY seq LIMIT 1",
+  );
+
+  function view(row: Row): ListenRow | null {
+    const id = unpackEventId(row.id);
+    // What is quarantined is no event.
+    if (id === null || row.kind === null) return null;
+    const key = row.wamid ?? row.run_id;
+    return {
+      seq: row.seq,
+      id,
+      event: names.nameOf(row.kind),
+      source: names.nameOf(row.source),
+      account: names.nameOf(row.account),
+      origin: originList[row.origin] ?? "webhook",
+      receivedAt: row.received_at,
+      disposition: dispositionList[row.disposition] ?? "filtered",
+      status: row.status,
+      subject: key === null ? null : { type: row.wamid !== null ? "message" : "run", key },
+      tracked: row.registered_at !== null,
+    };
+  }
+
+  return {
+    /**
+     * The next events after `start` that are wanted. Seqs have no holes but those that retention leaves, so what is
+     * missing is counted exactly. Several pages may go by without an event.
+     */
+    page(start: number, wanted: Wanted): ListenPage {
+      const rows = after.all(start, most.rows);
+      const events: ListenedEvent[] = [];
+      let through = start;
+      let missing = null as ListenPage["missing"];
+      let bytes = 0;
+      for (const row of rows) {
+        if (bytes >= most.bytes) return { events, through, missing, atEnd: false };
+        if (row.seq > through + 1) {
+          const count: number = row.seq - through - 1 + (missing?.count ?? 0);
+          missing = { from: missing?.from ?? through + 1, to: row.seq - 1, count };
+        }
+        through = row.seq;
+        const event = view(row);
+        if (event === null || !wanted.row(event)) continue;
+        const { headers, body } = content.get(row.seq) ?? { headers: null, body: Buffer.alloc(0) };
+        bytes += body.length;
+        if (wanted.body !== null && !wanted.body(event, body)) continue;
+        events.push({ ...event, headers: headers === null ? {} : (JSON.parse(headers) as Record<string, string>), body });
+      }
+      return { events, through, missing, atEnd: rows.length < most.rows };
+    },
+    /** Smallest and greatest seq, 0 when there are no events; `oldestAt` is when the oldest was received. */
+    ends(): { oldest: number; newest: number; oldestAt: number | null } {
+      const { oldest, newest } = bounds.get() ?? { oldest: null, newest: null };
+      return { oldest: oldest ?? 0, newest: newest ?? 0, oldestAt: at.get(oldest ?? 0)?.received_at ?? null };
+    },
+    /** The seq after which the events received from `time` (unix ms) on are. By halving: events are stored in the order received. */
+    seqBefore(time: number): number {
+      const { oldest, newest } = bounds.get() ?? { oldest: null, newest: null };
+      if (oldest === null || newest === null) return 0;
+      let before = oldest - 1;
+      let last = newest;
+      while (before < last) {
+        const middle = before + Math.floor((last - before) / 2) + 1;
+        const found = at.get(middle);
+        // What is found lies at `middle` or after it, and nothing is between the two.
+        if (found !== undefined && found.received_at < time) before = found.seq;
+        else last = middle - 1;
+      }
+      return before;
+    },
+  };
+}
