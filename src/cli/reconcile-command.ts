@@ -76,7 +76,10 @@ async function runPass(
     const step = readAnswer(reconciledSchema, expectDone(await client.request("POST", "/v1/reconcile", { ...filter, dueBy: plan.dueBy })));
     for (const each of step.accounts) sums.set(each.account, addUp(sums.get(each.account), each));
     const accounts = [...sums.values()];
-    progress.show(accounts.reduce((sum, { asked }) => sum + asked, 0));
+    progress.show(
+      accounts.reduce((sum, { asked }) => sum + asked, 0),
+      !step.more,
+    );
     if (!step.more) return accounts;
   }
 }

@@ -1,7 +1,8 @@
 import type { Io } from "../io.ts";
 
 export interface ReconcileProgress {
-  show(asked: number): void;
+  /** After each step of some seconds. */
+  show(asked: number, isLast: boolean): void;
 }
 
 const width = 30;
@@ -11,9 +12,9 @@ export function createReconcileProgress(io: Io, isJson: boolean, total: number):
   const isDrawn = io.isTerminal && !isJson;
   let onScreen = false;
   return {
-    show(asked) {
+    show(asked, isLast) {
       // What was done in one step needs no progress.
-      if (!onScreen && asked >= total) return;
+      if (isLast && !onScreen) return;
       const part = total === 0 ? 1 : Math.min(1, asked / total);
       const text = `${asked.toLocaleString("en-US")} of ${total.toLocaleString("en-US")} asked`;
       if (!isDrawn) {

@@ -31,6 +31,7 @@ export interface Stage {
   readonly clock: JumpingClock;
   /** The relay's. */
   readonly url: string;
+  readonly storePath: string;
   readonly lines: Record<string, unknown>[];
   relay: Relay;
   /** As SIGHUP, with these settings of the account. */
@@ -55,6 +56,8 @@ export interface StageOptions {
   readonly speed?: number;
   readonly start?: number;
   readonly plan?: "escala" | "enterprise";
+  /** The service has no caps and no quotas. */
+  readonly isUnlimited?: boolean;
 }
 
 /** A sandbox and a relay in this process that share a clock; the relay asks only when told to. */
@@ -65,6 +68,7 @@ export async function openStage({
   speed,
   start,
   plan = "enterprise",
+  isUnlimited = false,
 }: StageOptions = {}): Promise<Stage> {
   const folder = mkdtempSync(join(tmpdir(), "reconcile-"));
   const port = await freePort();
@@ -72,6 +76,7 @@ export async function openStage({
   const sandbox = await startSandbox({
     clock,
     plan,
+    isUnlimited,
     seed: "reconcile",
     ...(webhooks ? { webhooks: [{ url: `http://127.0.0.1:${port}/webhooks/main` }] } : {}),
   });
@@ -94,6 +99,7 @@ export async function openStage({
   const stage: Stage = {
     sandbox,
     clock,
+    storePath: join(folder, "relay.db"),
     url: `http://127.0.0.1:${port}`,
     lines,
     relay: await open(),
