@@ -1,0 +1,22 @@
+import { execFile } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { promisify } from "node:util";
+import { expect, test } from "vitest";
+import { readyLine, spawnSandbox } from "../harness/sandbox-process.ts";
+
+const run = promisify(execFile);
+const page = readFileSync(new URL("../../docs/sandbox.md", import.meta.url), "utf8");
+
+test("the first round of docs/sandbox.md, as it stands there", async () => {
+  const [, script = ""] = /## A first round\n[\s\S]*?```sh\n([\s\S]*?)```/.exec(page) ?? [];
+  expect(script).toContain("/messages");
+  const env = { SANDBOX_KEY: "acme_live_first_round" };
+  const { url } = await readyLine(spawnSandbox(["--port", "0", "--no-webhook", "--json"], { env }));
+  const { stdout } = await run("bash", ["-e", "-c", script.replaceAll("http://127.0.0.1:4010", url)], { env: { ...process.env, ...env } });
+  // One answer per call: written to, sent, a minute later, all messages, events, faults, the spoilt send, all messages.
+  expect(stdout).toContain('"status":"received"');
+  expect(stdout).toContain('"status":"pending"');
+  expect(stdout).toMatch(/"event":"message\.status"/);
+  expect(stdout).toContain("Ocurrió un error inesperado");
+  expect(stdout.slice(stdout.lastIndexOf('{"data":'))).toContain("¿Seguís ahí?");
+});
