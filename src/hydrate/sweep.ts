@@ -125,13 +125,8 @@ export async function runSweep(sweep: Sweep, parts: SweepParts): Promise<SweepTa
         covered = await store.covered(sweep);
         continue;
       }
-      const left = callsPerDay - (await store.callsSince(sweep.account, now - dayMs));
-      if (left <= 0) {
-        await rest(budgetWaitMs, covered);
-        continue;
-      }
       // One call is enough to learn whether a service that was down is back.
-      const most = Math.min(left, failures > 0 ? 1 : atOnce);
+      const most = failures > 0 ? 1 : atOnce;
       const items = first.splice(0, most);
       while (items.length < most) {
         const item = await next();
@@ -141,6 +136,12 @@ export async function runSweep(sweep: Sweep, parts: SweepParts): Promise<SweepTa
       const isTail = items.length === 0;
       if (isTail) items.push(...last.splice(0, most));
       if (items.length === 0) return true;
+      const left = Math.max(0, callsPerDay - (await store.callsSince(sweep.account, now - dayMs)));
+      first.unshift(...items.splice(left));
+      if (items.length === 0) {
+        await rest(budgetWaitMs, covered);
+        continue;
+      }
       const { later, until, hasKey } = await round(items);
       if (!hasKey) {
         await settle(covered, "no-key", Number.MAX_SAFE_INTEGER);

@@ -152,6 +152,12 @@ test("the day's calls used up: it waits, and gives up in time with the rest unkn
   expect(settled).toEqual([{ seq: 1, reason: "too-long", unknown: 20 }]);
 });
 
+test("when the day's calls are just enough, nothing waits", async () => {
+  const { settled, clock } = await sweepThrough({ messages: someMessages(10), settings: { callsPerDay: 10 }, answer: told });
+  expect(settled).toEqual([{ seq: 1, reason: null, unknown: 0 }]);
+  expect(clock.now() - start).toBeLessThan(minute);
+});
+
 test("an id that an event came with is read and nothing else; one that is no message's leaves it to the walk", async () => {
   const byId = await sweepThrough({
     messages: someMessages(5),

@@ -1,0 +1,68 @@
+import { expect, test } from "vitest";
+import { startSandbox } from "../../src/sandbox/start-sandbox.ts";
+import { type RelayProcess, startRelay } from "../harness/relay-process.ts";
+import { relayToken } from "../harness/relay-settings.ts";
+import { integrityOf, rowsOf } from "../harness/store-rows.ts";
+import { until } from "../harness/until.ts";
+
+const count = 60;
+/** Calls that a crash may have cut, and that are made again. */
+const atOnce = 8;
+
+async function hydrationOf(relay: RelayProcess): Promise<Record<string, unknown>> {
+  const [event] = rowsOf<{ event: number }>(relay.storePath, "SELECT event FROM hydrations");
+  return ((await relay.ask(`/v1/events/${event?.event}`)).body as { hydration: Record<string, unknown> }).hydration;
+}
+
+test("killed with -9 in the midst of a sweep: it goes on, and does not begin anew", async () => {
+  await using sandbox = await startSandbox({ plan: "enterprise", speed: 1_000, faults: { events: { truncate: 1 } } });
+  const relay = await startRelay({
+    settings: {
+      accounts: { main: { baseUrl: sandbox.url, apiKey: sandbox.key, plan: "enterprise", share: 1 } },
+      sources: { main: { account: "main", signature: { service: "acme", secrets: [sandbox.secret] } } },
+      hydrate: { delay: "100ms" },
+      reconcile: { schedule: "off" },
+    },
+  });
+  // The phones are switched off: all that happens is that each message is sent, before anybody listens.
+  const phones = Array.from({ length: count }, (_, n) => `+54911${String(n).padStart(4, "0")}0003`);
+  await sandbox.control("POST", "/campaigns", { name: "sent", phones, perSecond: 1_000 });
+  await until("all are sent", () => sandbox.messages().filter(({ status }) => status === "sent").length === count);
+  const tracked = await fetch(`${relay.url}/v1/messages/track`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${relayToken}`, "content-type": "application/x-ndjson" },
+    body: sandbox
+      .messages()
+      .map(({ id, wamid }) => `${JSON.stringify({ account: "main", wamid, id })}\n`)
+      .join(""),
+  });
+  await tracked.text();
+  expect(tracked.status).toBe(200);
+  const asked = async () => ((await sandbox.control("GET", "/usage")).body as { apiCalls: { used: number } }).apiCalls.used;
+  expect(await asked()).toBe(0);
+
+  sandbox.addWebhook({ url: relay.webhookUrl });
+  await sandbox.control("POST", "/events", { event: "message.status", data: {} });
+  const kills = [];
+  for (const share of [1 / 3, 2 / 3]) {
+    await until(`${share} is asked`, async () => (await asked()) >= count * share);
+    await relay.kill9();
+    kills.push(await asked());
+    expect(kills.at(-1)).toBeLessThan(count);
+    expect(integrityOf(relay.storePath)).toBe("ok");
+    expect(rowsOf(relay.storePath, "SELECT 1 FROM hydrations WHERE state = 0")).toHaveLength(1);
+    await relay.start();
+  }
+  await until("the sweep is over", async () => (await hydrationOf(relay))["state"] === "done");
+  const used = await asked();
+  expect(used).toBeGreaterThanOrEqual(count);
+  expect(used).toBeLessThanOrEqual(count + kills.length * atOnce);
+  const hydration = await hydrationOf(relay);
+  expect(hydration).toMatchObject({ state: "done", foundCount: count, unknown: 0 });
+  expect(hydration["asked"]).toBeGreaterThanOrEqual(count);
+  expect(hydration["asked"]).toBeLessThanOrEqual(used);
+  const known = rowsOf(relay.storePath, "SELECT status, count(*) AS n FROM messages GROUP BY status");
+  expect(known).toEqual([{ status: "sent", n: count }]);
+  expect(rowsOf(relay.storePath, "SELECT count(*) AS n FROM events WHERE origin <> 0")).toEqual([{ n: count }]);
+  expect((await relay.stop()).code).toBe(0);
+});
