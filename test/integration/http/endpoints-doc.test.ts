@@ -163,6 +163,7 @@ test("the answers shown have the shape of real ones", async () => {
     ["GET /v1/messages/{wamid}", [await get(`/v1/messages/${encodeURIComponent(sent.wamid)}`)]],
     ["POST /v1/automations/{id}/runs", [run, await post(`/v1/automations/${automation}/runs`, run)]],
     ["GET /v1/runs", [await get("/v1/runs?status=started")]],
+    ["POST /v1/reconcile", [await post("/v1/reconcile")]],
   );
   for (const [endpoint, real] of answers) {
     const examples = jsonBlocks(endpoint);

@@ -95,6 +95,8 @@ test("a revoked key: one bad call, an alarm in /readyz and the log, and all is a
   const { key } = (await stage.sandbox.control("POST", "/keys", { label: "another" })).body as { key: string };
   await stage.sandbox.control("DELETE", `/keys/${keys.data[0]?.id}`);
   expect(await stage.reconcile()).toMatchObject({ asked: 0, stopped: { reason: "unauthenticated" } });
+  const metrics = await fetch(`${stage.url}/metrics`).then((answer) => answer.text());
+  expect(metrics).toContain('relay_service_calls_total{account="main",outcome="unauthenticated"} 1\n');
   expect((await stage.ask("GET", "/readyz")).body).toMatchObject({ ready: true, alarms: [{ alarm: "key", account: "main" }] });
   expect(stage.lines.filter(({ alarm }) => alarm === "key")).toHaveLength(1);
   expect(await stage.reconcile()).toMatchObject({ asked: 0, stopped: { reason: "unauthenticated" } });
