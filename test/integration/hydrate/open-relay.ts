@@ -39,7 +39,6 @@ export interface HydratingRelay {
   readonly clock: ManualClock;
   readonly sandbox: Sandbox;
   readonly downstream: Downstream;
-  readonly storePath: string;
   /** Service ids in the order in which the relay asked about them. */
   readonly asked: readonly string[];
   /** Log lines of level info and above. */
@@ -63,7 +62,6 @@ export interface HydratingRelay {
   /** What the sandbox has counted. */
   usage(): Promise<SeenUsage>;
   reload(parts: SettingsParts): void;
-  restart(): Promise<void>;
 }
 
 export interface SeenUsage {
@@ -97,8 +95,6 @@ export async function openRelay(
     if (id !== undefined) asked.push(id);
   });
   const lines: string[] = [];
-  let relay: Relay;
-  let url = "";
 
   const settingsFor = (parts: SettingsParts = {}) =>
     parseSettings(
@@ -120,17 +116,14 @@ export async function openRelay(
       {},
     );
 
-  async function start(): Promise<void> {
-    relay = createRelay({
-      settings: settingsFor(),
-      clock,
-      random: () => 0.5,
-      log: { write: (line) => void lines.push(line), end: async () => {} },
-    });
-    url = `http://127.0.0.1:${(await relay.listen()).port}`;
-  }
-  await start();
-  const webhook = sandbox.addWebhook({ url: `${url}/webhooks/main` });
+  const relay: Relay = createRelay({
+    settings: settingsFor(),
+    clock,
+    random: () => 0.5,
+    log: { write: (line) => void lines.push(line), end: async () => {} },
+  });
+  const url = `http://127.0.0.1:${(await relay.listen()).port}`;
+  sandbox.addWebhook({ url: `${url}/webhooks/main` });
   onTestFinished(async () => {
     await relay.close();
     await sandbox.close();
@@ -161,7 +154,6 @@ export async function openRelay(
     clock,
     sandbox,
     downstream,
-    storePath,
     asked,
     log: () => lines.map((line) => JSON.parse(line) as Record<string, unknown>),
     async send({ to, track = true } = {}) {
@@ -213,12 +205,6 @@ export async function openRelay(
     },
     usage: async () => (await sandbox.control("GET", "/usage")).body as SeenUsage,
     reload: (parts) => void relay.reload(settingsFor(parts)),
-    async restart() {
-      await relay.close();
-      await start();
-      const { status } = await sandbox.control("PATCH", `/webhooks/${webhook.id}`, { url: `${url}/webhooks/main` });
-      expect(status).toBe(200);
-    },
   };
   return self;
 }
