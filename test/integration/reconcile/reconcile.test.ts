@@ -143,6 +143,28 @@ test("the service down: given up after some calls, asked again later with growin
   expect(await stage.statuses()).toEqual(truth(stage));
 });
 
+test("the cap of a minute holds, measured at the service: what is due goes out over minutes", async () => {
+  const stage = await openStage({ plan: "escala", start: Date.UTC(2026, 11, 1, 15) });
+  for (const digits of ["1111", "2222", "3333", "4444", "5555"]) {
+    await stage.send(60, digits);
+    stage.clock.jump(61_000);
+  }
+  stage.clock.jump(hour);
+  const ticking = setInterval(() => stage.clock.jump(1_000), 10);
+  onTestFinished(() => clearInterval(ticking));
+  const before = stage.clock.now();
+  expect(await stage.reconcile()).toMatchObject({ asked: 300, changed: 300, failed: 0, stopped: null });
+  clearInterval(ticking);
+  // 300 requests a minute, less the 60 of sends and a tenth for those who wait for an answer: 216.
+  expect(stage.clock.now() - before).toBeGreaterThan(20_000);
+  const { perMinute } = (await stage.sandbox.control("GET", "/usage")).body as {
+    perMinute: { requests: { peak: number }; refused: number };
+  };
+  expect(perMinute.refused).toBe(0);
+  expect(perMinute.requests.peak).toBeGreaterThan(60);
+  expect(perMinute.requests.peak).toBeLessThanOrEqual(216);
+}, 40_000);
+
 test("a small quota is spread over the month: what is left waits, and that is said", async () => {
   // 2026-12-01, three hours into the month: 3,000 calls are ours, 300 are kept for sends, a day's part is 87.
   const stage = await openStage({ plan: "escala", account: { share: 0.01 }, start: Date.UTC(2026, 11, 1, 6) });
