@@ -1,32 +1,44 @@
 import { expect, test } from "vitest";
-import { planCaps, quotasOf, shareOf } from "../../../src/service-api/limits/caps.ts";
+import { planCaps, shareOf } from "../../../src/service-api/limits/caps.ts";
 import { type Competition, compete, stepMs } from "./competing.ts";
 
 const minute = 60_000;
-/** What the relay is asked to send, of what its share allows: with the bursts, some have to wait for their turn. */
-const sendLoad = 0.8;
-/** Sent at once on each minute, of all that is sent in it. */
+/** What the relay is asked to send in a usual minute, of what its share allows. */
+const usualLoad = 0.8;
+/** The part of it that comes at once as the minute begins: more than may go at once, so that some wait for their turn. */
 const burst = 1 / 3;
 
-/** Sends for so many minutes: a burst on each minute, the rest evenly. Gives how long each took. */
-async function sendFor(competition: Competition, minutes: number, perMinute: number): Promise<number[]> {
-  const atOnce = Math.round(perMinute * burst);
-  const pause = minute / (perMinute - atOnce);
-  const sends: Promise<number>[] = [];
-  for (let done = 0; done < minutes; done++) {
-    for (let n = 0; n < atOnce; n++) sends.push(competition.send());
-    for (let n = 0; n < perMinute - atOnce; n++) {
-      await competition.pass(pause);
-      sends.push(competition.send());
+/** How long each send took, by the clock; `rush` has those of the minute in which all that a minute may hold came at once, and of the next. */
+interface Waits {
+  readonly usual: number[];
+  readonly rush: number[];
+}
+
+async function sendFor(
+  competition: Competition,
+  { minutes, rushAt, most }: { minutes: number; rushAt: number; most: number },
+): Promise<Waits> {
+  const sends = { usual: [] as Promise<number>[], rush: [] as Promise<number>[] };
+  for (let at = 0; at < minutes; at++) {
+    const mine = at === rushAt || at === rushAt + 1 ? sends.rush : sends.usual;
+    const perMinute = at === rushAt ? most : usualLoad * most;
+    const atOnce = at === rushAt ? most : Math.round(perMinute * burst);
+    for (let n = 0; n < atOnce; n++) mine.push(competition.send());
+    const later = perMinute - atOnce;
+    if (later === 0) await competition.pass(minute);
+    for (let n = 0; n < later; n++) {
+      await competition.pass(minute / later);
+      mine.push(competition.send());
     }
   }
   let isOver = false;
-  const all = Promise.all(sends).finally(() => {
+  const all = Promise.all([Promise.all(sends.usual), Promise.all(sends.rush)]).finally(() => {
     isOver = true;
   });
   all.catch(() => {});
   for (let waited = 0; !isOver && waited < minute; waited += stepMs) await competition.pass(stepMs);
-  return all;
+  const [usual, rush] = await all;
+  return { usual, rush };
 }
 
 const polls = async (competition: Competition) => ({
@@ -43,29 +55,32 @@ test.each([
   "%s, share %d: for ten minutes sends, reconciliation and hydration compete within the caps, and sends go as if they were alone",
   async (plan, share) => {
     const ours = shareOf(planCaps[plan], share);
-    const perMinute = sendLoad * ours.messages;
     const alone = await compete(plan, share, { reconcile: { schedule: "off" } });
-    const undisturbed = await sendFor(alone, 2, perMinute);
+    const undisturbed = await sendFor(alone, { minutes: 4, rushAt: 2, most: ours.messages });
     expect(await polls(alone)).toEqual({ reconciled: 0, hydrated: 0 });
 
     const competition = await compete(plan, share, {}, { events: { truncate: 0.2 } });
     await competition.registerOpen(800);
-    const waits = await sendFor(competition, 10, perMinute);
+    const waits = await sendFor(competition, { minutes: 10, rushAt: 5, most: ours.messages });
 
     const { perMinute: seen } = await competition.usage();
     expect(competition.refused).toEqual([]);
     expect(seen.refused).toBe(0);
     expect(seen.requests.peak).toBeLessThanOrEqual(ours.requests);
     expect(seen.messages.peak).toBeLessThanOrEqual(ours.messages);
-    // There was a fight: all that sends leave was used by both of the others, for all ten minutes.
+    // There was a fight: what the caps leave to others than sends (a tenth of it to those whom somebody waits for) was
+    // used by both of them for all ten minutes, and in the rush the caps were used to the brim.
     const { reconciled, hydrated } = await polls(competition);
-    const left = quotasOf(ours).poll;
+    const left = 0.9 * (ours.requests - ours.messages);
     expect(reconciled + hydrated).toBeGreaterThan(0.85 * 10 * left);
     expect(Math.min(reconciled, hydrated)).toBeGreaterThan(0.2 * 10 * left);
-    expect(seen.requests.peak).toBeGreaterThan(0.8 * ours.requests);
+    expect(seen.requests.peak).toBeGreaterThan(0.9 * (left + ours.messages));
+    expect(seen.messages.peak).toBeGreaterThan(0.95 * ours.messages);
 
-    expect(longest(waits)).toBeLessThanOrEqual(1.25 * longest(undisturbed) + 2 * stepMs);
-    expect(average(waits)).toBeLessThanOrEqual(1.25 * average(undisturbed) + stepMs);
+    for (const of of ["usual", "rush"] as const) {
+      expect(longest(waits[of]), of).toBeLessThanOrEqual(1.25 * longest(undisturbed[of]) + 2 * stepMs);
+      expect(average(waits[of]), of).toBeLessThanOrEqual(1.25 * average(undisturbed[of]) + stepMs);
+    }
   },
-  60_000,
+  120_000,
 );

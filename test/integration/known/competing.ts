@@ -7,9 +7,8 @@ import { createRelay } from "../../../src/app/relay.ts";
 import { parseSettings } from "../../../src/config/load.ts";
 import { createRandom } from "../../../src/sandbox/random.ts";
 import { type Happening, type Sandbox, type SandboxOptions, startSandbox } from "../../../src/sandbox/start-sandbox.ts";
-import { openDownstream } from "../../harness/downstream.ts";
 import { createManualClock, settled } from "../../harness/manual-clock.ts";
-import { relayToken, routeTo, type SettingsParts, settingsOf } from "../../harness/relay-settings.ts";
+import { relayToken, type SettingsParts, settingsOf } from "../../harness/relay-settings.ts";
 import { openSlowRoad } from "../service-api/sandbox/slow-road.ts";
 
 /** Small against every deadline and wait there is. */
@@ -20,8 +19,8 @@ export const longestWayMs = 600;
 const longestRequestMs = 10_000;
 
 /**
- * Requests of this process on their way, whoever makes them: the relay to the service, the sandbox to the relay, the
- * relay to its downstream. Sends are not among them: they wait in the relay until there is room, and time must pass for that.
+ * Requests of this process on their way, whoever makes them: the relay to the service, the sandbox to the relay. Sends
+ * are not among them: they wait in the relay until there is room, and time must pass for that.
  */
 function watchRequests(sendsAt: string): { underWay(): number; end(): void } {
   type Message = { readonly request: { readonly origin: unknown; readonly path: string; readonly method: string } };
@@ -82,7 +81,6 @@ export async function compete(
   });
   const random = createRandom(`road ${plan}`);
   const road = await openSlowRoad(sandbox.url, clock, () => random.below(longestWayMs));
-  const downstream = await openDownstream({ keepArrivals: false });
   const settings = parseSettings(
     JSON.stringify(
       settingsOf(
@@ -90,7 +88,8 @@ export async function compete(
         {
           accounts: { main: { baseUrl: road.url, apiKey: sandbox.key, plan, share } },
           sources: { main: { account: "main", signature: { service: "acme", secrets: [sandbox.secret] } } },
-          routes: [routeTo(downstream.url, { match: { tracked: true }, emit: "transitions" })],
+          // Some of what this asks for waits longer than a sender usually would.
+          send: { maxWait: "5m" },
           log: { level: "error" },
           ...parts,
         },
