@@ -9,6 +9,7 @@ import {
   type ShownEventDetail,
   type ShownHydration,
 } from "./control-views.ts";
+import { addEventsSaveCommand } from "./events-save.ts";
 import type { Io } from "./io.ts";
 import { printableJson } from "./printable.ts";
 import { type PrivateView, privateView } from "./private-view.ts";
@@ -37,7 +38,7 @@ interface ShowOptions extends RelayOptions {
   readonly json?: boolean;
 }
 
-/** Adds `events list` and `events show`. They read the file itself, beside a relay that runs or without one. */
+/** Adds `events list`, `events show` and `events save`. They read the file itself, beside a relay that runs or without one. */
 export function addEventsCommand(program: Command, io: Io): void {
   const events = program.command("events").description("look at the events received and what became of them");
 
@@ -82,6 +83,8 @@ Examples:
   wamid-relay events show 1234 --body > body.json`,
     )
     .action((id: string, options: ShowOptions) => showEvent(show, id, options, io));
+
+  addEventsSaveCommand(events, io);
 }
 
 async function listEvents(command: Command, options: ListOptions, io: Io): Promise<void> {

@@ -1,11 +1,13 @@
 import { readFileSync } from "node:fs";
 import { Command, CommanderError } from "commander";
+import { addAuditCommand } from "./audit-command.ts";
 import { addConfigCommand } from "./config-command.ts";
 import { addDeliveriesCommand } from "./deliveries-command.ts";
 import { addDemoCommand } from "./demo-command.ts";
 import { addDoctorCommand } from "./doctor-command.ts";
 import { addEventsCommand } from "./events-command.ts";
 import { CommandFailed, type Io, processIo } from "./io.ts";
+import { addListenCommand } from "./listen-command.ts";
 import { addReconcileCommand } from "./reconcile-command.ts";
 import { addReplayCommand } from "./replay-command.ts";
 import { addResumeCommand } from "./resume-command.ts";
@@ -14,6 +16,7 @@ import { addSandboxCommand } from "./sandbox-command.ts";
 import { addSendCommand } from "./send-command.ts";
 import { addServeCommand } from "./serve-command.ts";
 import { addTrackCommand } from "./track-command.ts";
+import { addTriggerCommand } from "./trigger-command.ts";
 import { addVerifyCommand } from "./verify-command.ts";
 
 const version = (JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as { version: string }).version;
@@ -32,11 +35,14 @@ export function createProgram(io: Io): Command {
   addVerifyCommand(program, io);
   addDemoCommand(program, io);
   addSandboxCommand(program, io);
+  addTriggerCommand(program, io);
+  addListenCommand(program, io);
   addEventsCommand(program, io);
   addDeliveriesCommand(program, io);
   addRetryCommand(program, io);
   addReplayCommand(program, io);
   addResumeCommand(program, io);
+  addAuditCommand(program, io);
   addReconcileCommand(program, io);
   addTrackCommand(program, io);
   addSendCommand(program, io);

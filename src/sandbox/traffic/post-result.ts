@@ -7,6 +7,8 @@ export type PostResult =
       readonly status: number;
       /** Null for an answer that the relay does not document for this case, and for 5xx after the last try. */
       readonly answer: Answer | null;
+      /** The beginning of the answer's body. */
+      readonly said?: string;
       readonly tries: number;
       readonly tookMs: number;
     }

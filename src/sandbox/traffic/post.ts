@@ -22,7 +22,7 @@ export type Answer = (typeof answers)[number];
  * comes first: for an event, of all posts with its id one is `accepted` and each other is `duplicate`.
  */
 export type Expectation =
-  | { readonly of: "post"; readonly answer: "quarantined" | "unauthorized" }
+  | { readonly of: "post"; readonly answer: "accepted" | "quarantined" | "unauthorized" }
   | { readonly of: "event"; readonly id: EventId };
 
 /** What a post is about. */

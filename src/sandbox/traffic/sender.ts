@@ -102,7 +102,14 @@ export function createSender(settings: SenderSettings): Sender {
     const result: PostResult =
       "error" in last
         ? { kind: "unanswered", error: last.error, tries, tookMs }
-        : { kind: "answered", status: last.status, answer: readAnswer(last.status, last.text), said: last.text.slice(0, 200), tries, tookMs };
+        : {
+            kind: "answered",
+            status: last.status,
+            answer: readAnswer(last.status, last.text),
+            said: last.text.slice(0, 200),
+            tries,
+            tookMs,
+          };
     if (keepAcknowledgements) acknowledgements.note(one, result, from, ticks++);
     return result;
   };

@@ -1,0 +1,98 @@
+import type { Command } from "commander";
+import { isLoopbackHost } from "../../config/private-address.ts";
+import type { Settings, SourceSettings } from "../../config/schema.ts";
+import { findSchemeFaults } from "../../event/signature-scheme.ts";
+import { type SignatureSettings, signatureSettingsSchema } from "../../event/signature-settings.ts";
+import { ownAddress } from "../control-client.ts";
+import { CommandFailed, type Io } from "../io.ts";
+import { readSettings } from "../settings-option.ts";
+
+export interface TargetOptions {
+  readonly config: string;
+  readonly source?: string;
+  readonly url?: string;
+  readonly secretEnv?: readonly string[];
+  readonly service?: string;
+  readonly signature?: Readonly<Record<string, string>>;
+  readonly allowRemote?: boolean;
+}
+
+/** Where posts go, and how they are signed. */
+export interface Target {
+  readonly url: string;
+  readonly signature: SignatureSettings;
+  /** The newest first. */
+  readonly secrets: readonly [string, ...string[]];
+  /** The source of the settings, when it is known. */
+  readonly source: { readonly account: string; readonly kind: SourceSettings["kind"] } | null;
+  /** False where what answers need not speak as a relay does: another URL, or the downstream behind a proxying source. */
+  readonly isRelay: boolean;
+}
+
+/** Throws {@link CommandFailed} for what cannot be a target; wrong usage ends in `command.error`. */
+export function findTarget(command: Command, options: TargetOptions, kind: SourceSettings["kind"], io: Io): Target {
+  const { secretEnv, url } = options;
+  if (url === undefined && secretEnv !== undefined)
+    command.error("error: --secret-env is for --url; the relay's secrets are in the settings");
+  if (secretEnv === undefined && (options.service !== undefined || options.signature !== undefined)) {
+    command.error("error: --service and --signature go with --secret-env; otherwise the settings say how to sign");
+  }
+  const target =
+    url !== undefined && secretEnv !== undefined
+      ? bareTarget(command, options, url, secretEnv, io)
+      : ofSettings(command, options, kind, io);
+  if (options.allowRemote !== true && !isLoopbackHost(target.url)) {
+    throw new CommandFailed(`${new URL(target.url).host} is not this machine: sample events would go out to it; --allow-remote lets them`);
+  }
+  return target;
+}
+
+function bareTarget(command: Command, options: TargetOptions, url: string, names: readonly string[], io: Io): Target {
+  if (options.source !== undefined) command.error("error: --source and --secret-env exclude each other");
+  const secrets = names.map((name) => {
+    const text = io.env[name];
+    if (text === undefined || text === "") command.error(`error: the environment variable ${name} is not set`);
+    return text;
+  }) as [string, ...string[]];
+  const parsed = signatureSettingsSchema.safeParse({ ...usualHeader(options), ...options.signature });
+  if (!parsed.success)
+    command.error(`error: --signature: ${parsed.error.issues.map(({ path, message }) => `${path.join(".")} ${message}`).join("; ")}`);
+  return { url, signature: parsed.data, secrets, source: null, isRelay: false };
+}
+
+/** Without a word about the header it is `x-acme-signature`, as of the sandbox. */
+function usualHeader({ service, signature }: TargetOptions): SignatureSettings {
+  if (service !== undefined) return { service };
+  const given = (signature ?? {}) as SignatureSettings;
+  return findSchemeFaults(given).some(({ key }) => key === "header") ? { service: "acme" } : {};
+}
+
+function ofSettings(command: Command, options: TargetOptions, kind: SourceSettings["kind"], io: Io): Target {
+  const settings = readSettings(options.config, io);
+  const [name, source] = pickSource(settings, options, kind);
+  const { secrets, ...signature } = source.signature;
+  const own = ownAddress(settings.server);
+  if (options.url === undefined && own === null) {
+    command.error("error: server.port is 0 in the settings, so the relay's address is not known; give --url");
+  }
+  return {
+    url: options.url ?? `${own}/webhooks/${name}`,
+    signature,
+    secrets: secrets.map((secret) => secret.reveal()) as [string, ...string[]],
+    source: { account: source.account, kind: source.kind },
+    isRelay: options.url === undefined && !(source.kind === "automation-request" && source.mode === "proxy"),
+  };
+}
+
+function pickSource({ sources }: Settings, { config, source }: TargetOptions, kind: SourceSettings["kind"]): [string, SourceSettings] {
+  if (source !== undefined) {
+    const found = sources[source];
+    if (found === undefined)
+      throw new CommandFailed(`${config} has no source "${source}"; it has ${Object.keys(sources).join(", ") || "none"}`);
+    return [source, found];
+  }
+  const [first, ...others] = Object.entries(sources).filter(([, each]) => each.kind === kind);
+  if (first === undefined) throw new CommandFailed(`${config} has no source of the kind ${kind}`);
+  if (others.length > 0) throw new CommandFailed(`say which with --source: ${[first, ...others].map(([name]) => name).join(", ")}`);
+  return first;
+}
