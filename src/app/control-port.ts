@@ -41,7 +41,7 @@ export function createControlPort({ store, now, known, offer, registered, wake, 
   }
 
   return {
-    ...createReadingPort(store.read),
+    ...createReadingPort(store.read, store.inspecting),
     async retry(id) {
       const delivery = store.read.deliveries.find(id);
       if (delivery === null) return null;

@@ -6,6 +6,7 @@ import type { UrlDestinationSettings } from "../deliver/settings.ts";
 import type { Clock } from "../event/clock.ts";
 import { keptResponseBytes } from "../event/delivery.ts";
 import { RelayError } from "../event/errors.ts";
+import { proxyRoute } from "../event/proxy-route.ts";
 import type { ReceivedEvent } from "../event/received.ts";
 import type { Settlement, StoredDelivery } from "../event/stored-delivery.ts";
 import type { ProxiedAnswer } from "../receive/accepting.ts";
@@ -27,17 +28,6 @@ export interface Proxying {
   reload(sources: Readonly<Record<string, SourceSettings>>): void;
   /** Ends what is under way: steps that wait are told at once. May be called again. */
   close(): Promise<void>;
-}
-
-const routePrefix = "proxy:";
-
-/** The name under which a proxied exchange stands among the deliveries. No route can be called so. */
-export function proxyRoute(source: string): string {
-  return `${routePrefix}${source}`;
-}
-
-export function isProxyRoute(route: string): boolean {
-  return route.startsWith(routePrefix);
 }
 
 /** Why a delivery is dead whose exchange the relay's own end cut short. */

@@ -1,8 +1,11 @@
 import type { FastifyInstance } from "fastify";
+import { addAuditRoute } from "../control/audit-route.ts";
 import { createHttp } from "../control/http.ts";
 import { addReadingRoutes } from "../control/reading-routes.ts";
 import { openReader } from "../store/sqlite/reader.ts";
+import { createAuditing } from "./auditing.ts";
 import { createReadingPort } from "./reading-port.ts";
+import { systemClock } from "./system-clock.ts";
 
 /**
  * The looking half of the control API straight from a store's file, for commands on the same machine: no
@@ -15,12 +18,14 @@ export function createReadingApi(
 ): { readonly http: FastifyInstance; close(): Promise<void> } {
   const reader = openReader(storePath);
   const http = createHttp(null, failed);
-  addReadingRoutes(http, createReadingPort(reader), async () => {});
+  const anybody = async () => {};
+  addReadingRoutes(http, createReadingPort(reader, reader.inspecting), anybody);
+  addAuditRoute(http, createAuditing({ inspecting: reader.inspecting, now: systemClock.now, isRunning: false }), anybody);
   return {
     http,
     async close() {
       await http.close();
-      reader.close();
+      await reader.close();
     },
   };
 }

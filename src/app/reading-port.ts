@@ -1,4 +1,5 @@
 import type { Reading } from "../control/port.ts";
+import type { Inspecting } from "../store/sqlite/inspecting.ts";
 import type { StoreReader } from "../store/sqlite/reader.ts";
 import { createTrackedPort } from "./tracked-port.ts";
 import { walkBack } from "./walk-back.ts";
@@ -7,7 +8,7 @@ import { walkBack } from "./walk-back.ts";
 const clockSlackMs = 3_600_000;
 
 /** The looking half of the control API's port, over a store or a reader beside one. */
-export function createReadingPort(read: StoreReader): Reading {
+export function createReadingPort(read: StoreReader, inspecting: Pick<Inspecting, "stats">): Reading {
   return {
     ...createTrackedPort(read),
     async listEvents(filter) {
@@ -62,6 +63,6 @@ export function createReadingPort(read: StoreReader): Reading {
         .list({ event, limit: 1000 })
         .reverse()
         .map((delivery) => ({ ...delivery, tries: read.deliveries.attempts(delivery) })),
-    stats: () => read.stats(),
+    stats: () => inspecting.stats(),
   };
 }

@@ -10,6 +10,7 @@ import { addControlRoutes } from "../control/routes.ts";
 import { createUrlDestination } from "../deliver/destinations/url.ts";
 import { createDispatcher, type Dispatcher } from "../deliver/dispatcher.ts";
 import type { Clock } from "../event/clock.ts";
+import { isProxyRoute } from "../event/proxy-route.ts";
 import type { ReceivedEvent } from "../event/received.ts";
 import { createHealth } from "../observe/health.ts";
 import { createLogger, createPrivacy, type LogStream } from "../observe/logger.ts";
@@ -17,13 +18,14 @@ import { createMetrics } from "../observe/metrics.ts";
 import { createReceiver } from "../receive/receiver.ts";
 import type { AcceptOutcome } from "../store/planned.ts";
 import { openSqliteStore } from "../store/sqlite/sqlite-store.ts";
+import { createAuditing } from "./auditing.ts";
 import { clientAddress } from "./client-address.ts";
 import { createControlPort } from "./control-port.ts";
 import { createGaugeReader } from "./gauges.ts";
 import { laneHooks, limiterHooks, receiverHooks, storeHooks } from "./hooks.ts";
 import { createHydrating } from "./hydrating.ts";
 import { createListening } from "./listening.ts";
-import { createProxying, isProxyRoute, stoppedDuring } from "./proxying.ts";
+import { createProxying, stoppedDuring } from "./proxying.ts";
 import { createReconciling } from "./reconciling.ts";
 import { createRules } from "./rules.ts";
 import { secretUses } from "./secret-uses.ts";
@@ -184,6 +186,7 @@ export function createRelay({
     authorize: () => authorize,
     sending: sending.port,
     reconcile: reconciling.port,
+    audit: createAuditing({ inspecting: store.inspecting, now: clock.now, isRunning: dispatch }),
     listening: listening.port,
     control: createControlPort({
       store,
@@ -264,6 +267,8 @@ export function createRelay({
       log.info("stopping");
       health.drain();
       receiver.drain();
+      // Who waits for an audit is told at once that it has ended.
+      void store.inspecting.close();
       endUpkeep();
       const server = http.server as Server;
       const closing = http.close();

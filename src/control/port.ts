@@ -21,7 +21,7 @@ export interface Reading extends TrackedReading {
   /** Newest events first. */
   listDeliveries(filter: DeliveryQuery): Promise<Page<DeliveryView, string>>;
   deliveriesOf(event: number): (DeliveryView & { tries: AttemptView[] })[];
-  stats(): unknown;
+  stats(): Promise<unknown>;
 }
 
 export interface Writing {

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { RelayError } from "../event/errors.ts";
 
-const time = z.iso.datetime({ offset: true }).transform((text) => Date.parse(text));
+export const time = z.iso.datetime({ offset: true }).transform((text) => Date.parse(text));
 export const listLimit = z.coerce.number().int().min(1).max(1000).default(50);
 
 export const eventQuery = z.strictObject({

@@ -1,4 +1,6 @@
 import type { FastifyInstance, FastifyRequest } from "fastify";
+import type { AuditPort } from "./audit-port.ts";
+import { addAuditRoute } from "./audit-route.ts";
 import type { Authorize } from "./auth.ts";
 import type { ListenPort } from "./listen-port.ts";
 import { addListenRoutes } from "./listen-routes.ts";
@@ -14,6 +16,7 @@ export interface ControlParts {
   readonly control: Control;
   readonly sending: SendingPort;
   readonly reconcile: ReconcilePort;
+  readonly audit: AuditPort;
   readonly listening: ListenPort;
   readonly secretUses: () => readonly SecretUse[];
   readonly authorize: () => Authorize;
@@ -22,7 +25,7 @@ export interface ControlParts {
 /** The control API under `/v1`. */
 export function addControlRoutes(
   app: FastifyInstance,
-  { control, sending, reconcile, listening, secretUses, authorize }: ControlParts,
+  { control, sending, reconcile, audit, listening, secretUses, authorize }: ControlParts,
 ): void {
   const allow = (scope: string) => async (request: FastifyRequest) => {
     authorize()(request.headers.authorization, scope);
@@ -31,6 +34,7 @@ export function addControlRoutes(
   addSecretsRoute(app, secretUses, allow("read"));
   addWritingRoutes(app, control, { replay: allow("replay"), track: allow("track") });
   addSendingRoutes(app, sending, allow("send"));
+  addAuditRoute(app, audit, allow("read"));
   addReconcileRoute(app, reconcile, allow("replay"));
   addListenRoutes(app, listening, allow("listen"));
 }

@@ -1,16 +1,6 @@
-import type { DeliveryState } from "../../event/delivery.ts";
-import type { Disposition } from "../../event/plan.ts";
-import { dispositionList, stateCode, stateList } from "./codes.ts";
+import { stateCode } from "./codes.ts";
 import type { Names } from "./names.ts";
 import type { Db } from "./open.ts";
-
-export interface Stats {
-  readonly dispositions: Readonly<Record<Disposition, number>>;
-  readonly duplicates: number;
-  readonly deliveries: Readonly<Record<DeliveryState, number>>;
-  /** Attempts made, and those that led to nothing yet. */
-  readonly attempts: { readonly made: number; readonly failed: number };
-}
 
 export interface RouteBacklog {
   route: string;
@@ -23,15 +13,8 @@ export interface RouteBacklog {
   stopped: string | null;
 }
 
-/** Sums from the rows themselves. `stats` reads every row; `backlog` only the open ones, by index. */
+/** Sums from the rows themselves: of the open ones and the dead, by index (`count-stats.ts` counts them all). */
 export function createReadStats(db: Db, names: Names) {
-  const byDisposition = db.prepare<[], { disposition: number; n: number; duplicates: number }>(
-    "SELECT disposition, count(*) AS n, sum(duplicates) AS duplicates FROM events GROUP BY disposition",
-  );
-  const byState = db.prepare<[], { state: number; n: number }>("SELECT state, count(*) AS n FROM deliveries GROUP BY state");
-  const attempts = db.prepare<[], { made: number; failed: number }>(
-    "SELECT count(*) AS made, count(*) FILTER (WHERE status IS NULL OR status NOT BETWEEN 200 AND 299) AS failed FROM attempts",
-  );
   const waiting = db.prepare<[], { route: number; n: number; oldest: number | null }>(
     `SELECT route, count(*) AS n, min(next_at) AS oldest FROM deliveries WHERE state = ${stateCode.waiting} GROUP BY route`,
   );
@@ -44,21 +27,6 @@ export function createReadStats(db: Db, names: Names) {
   const stopped = db.prepare<[], { route: number; reason: string }>("SELECT route, reason FROM stopped");
 
   return {
-    stats(): Stats {
-      const dispositions = Object.fromEntries(dispositionList.map((word) => [word, 0])) as Record<Disposition, number>;
-      const deliveries = Object.fromEntries(stateList.map((word) => [word, 0])) as Record<DeliveryState, number>;
-      let duplicates = 0;
-      for (const row of byDisposition.all()) {
-        const word = dispositionList[row.disposition];
-        if (word !== undefined) dispositions[word] = row.n;
-        duplicates += row.duplicates;
-      }
-      for (const row of byState.all()) {
-        const word = stateList[row.state];
-        if (word !== undefined) deliveries[word] = row.n;
-      }
-      return { dispositions, duplicates, deliveries, attempts: attempts.get() ?? { made: 0, failed: 0 } };
-    },
     backlog(): RouteBacklog[] {
       const routes = new Map<number, Omit<RouteBacklog, "route">>();
       const of = (route: number): Omit<RouteBacklog, "route"> => {

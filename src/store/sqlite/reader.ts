@@ -1,3 +1,4 @@
+import { createInspecting, type Inspecting } from "./inspecting.ts";
 import { createNames } from "./names.ts";
 import { type Db, openForReading } from "./open.ts";
 import { createPlans } from "./plans.ts";
@@ -44,7 +45,15 @@ export function createReading(db: Db): <T>(run: () => T) => T {
 }
 
 /** A reader on the file of a relay that may be running. */
-export function openReader(path: string): StoreReader & { close(): void } {
+export function openReader(path: string): StoreReader & { readonly inspecting: Inspecting; close(): Promise<void> } {
   const db = openForReading(path);
-  return { ...createReader(db), close: () => db.close() };
+  const inspecting = createInspecting(path);
+  return {
+    ...createReader(db),
+    inspecting,
+    async close() {
+      db.close();
+      await inspecting.close();
+    },
+  };
 }

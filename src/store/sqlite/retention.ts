@@ -2,6 +2,7 @@ import { dispositionCode, stateCode } from "./codes.ts";
 import { createGiveBack } from "./give-back.ts";
 import { inOneTurn } from "./one-turn.ts";
 import type { Db } from "./open.ts";
+import { createSwept } from "./swept.ts";
 
 /** How long rows are kept, in milliseconds (DESIGN.md, `retention`). */
 export interface RetentionTimes {
@@ -61,6 +62,7 @@ export function createRetention(db: Db) {
   const deleteRun = db.prepare<[number]>("DELETE FROM runs WHERE seq = ?");
 
   const giveBack = createGiveBack(db);
+  const swept = createSwept(db);
 
   let phase: Phase = "ignored";
   let cursor = 0;
@@ -127,10 +129,16 @@ export function createRetention(db: Db) {
     if (phase === "ignored") {
       const seqs = ignored.all(now - keep.ignored, greatest.get() ?? 0, limit);
       for (const seq of seqs) deleteEvent.run(seq);
+      if (seqs.length > 0) swept.note("events", now - keep.ignored);
       if (seqs.length < limit) next("events");
       return { events: seqs.length, deliveries: 0, messages: 0, done: false };
     }
-    if (phase === "events") return sweepEvents(now, keep, limit);
+    if (phase === "events") {
+      const taken = sweepEvents(now, keep, limit);
+      if (taken.events > 0) swept.note("events", now - keep.events);
+      if (taken.deliveries > 0) swept.note("deliveries", now - keep.deliveries);
+      return taken;
+    }
     if (phase !== "pages") return sweepSubjects(phase, now, keep, limit);
     const done = !giveBack(limit);
     if (done) next("ignored");

@@ -14,6 +14,7 @@ import { lockFile } from "./file-lock.ts";
 import { watchPlace } from "./file-place.ts";
 import { createGroupCommit, isStorageFault } from "./group-commit.ts";
 import { type Covering, createHydrations, type HydrationEnd } from "./hydrations.ts";
+import { createInspecting } from "./inspecting.ts";
 import { conflictError } from "./message-facts.ts";
 import { createMessages, stateOf } from "./messages.ts";
 import { createNames } from "./names.ts";
@@ -56,6 +57,7 @@ export function openSqliteStore(path: string, rules: Rules, hooks: SqliteStoreHo
     }
   })();
   const inPlace = watchPlace(path);
+  const inspecting = createInspecting(path);
 
   const names = createNames(db);
   const plans = createPlans(db);
@@ -106,6 +108,7 @@ export function openSqliteStore(path: string, rules: Rules, hooks: SqliteStoreHo
 
   return {
     read: createReader(db),
+    inspecting,
     accept: (event: ReceivedEvent, proxyRoute: string | null = null): Promise<AcceptOutcome> => writes.run(() => accept(event, proxyRoute)),
     quarantine: (body: QuarantinedBody): Promise<number> => writes.run(() => quarantine(body)),
     /** All or none: rejects with a `conflict` when one contradicts what is stored. */
@@ -181,7 +184,7 @@ export function openSqliteStore(path: string, rules: Rules, hooks: SqliteStoreHo
       );
     },
     async close(): Promise<void> {
-      await writes.idle();
+      await Promise.all([writes.idle(), inspecting.close()]);
       db.close();
       lock.release();
     },

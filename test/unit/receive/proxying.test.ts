@@ -1,8 +1,9 @@
 import { describe, expect, test } from "vitest";
-import { answerLimit, createProxying, isProxyRoute, type ProxyingParts, proxyRoute } from "../../../src/app/proxying.ts";
+import { answerLimit, createProxying, type ProxyingParts } from "../../../src/app/proxying.ts";
 import { parseSettings } from "../../../src/config/load.ts";
 import type { AttemptOutcome } from "../../../src/deliver/destinations/destination.ts";
 import type { EventId } from "../../../src/event/ids.ts";
+import { isProxyRoute, proxyRoute } from "../../../src/event/proxy-route.ts";
 import type { ReceivedEvent } from "../../../src/event/received.ts";
 import type { Settlement } from "../../../src/event/stored-delivery.ts";
 import { StoreUnavailable } from "../../../src/store/store-error.ts";

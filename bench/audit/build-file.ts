@@ -1,0 +1,123 @@
+import Database from "better-sqlite3";
+import { createRules } from "../../src/app/rules.ts";
+import type { Settings } from "../../src/config/schema.ts";
+import { Secret } from "../../src/event/secret.ts";
+import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import { account, secret, source } from "../events.ts";
+
+export interface BuiltFile {
+  readonly events: number;
+  readonly deliveries: number;
+  readonly attempts: number;
+}
+
+/** Events in one transaction. */
+const chunk = 100_000;
+/** The events of so many days, the last one received now. */
+const days = 20;
+const dayMs = 86_400_000;
+
+/**
+ * Fills a new store's file with `events` events, in the relay's own schema and as the relay would leave them, but by
+ * SQL alone. Of each 20 messages (three events each) one is ignored and one filtered; one in 500 is dead after three
+ * attempts; one event in 10,007 is quarantined; the last 300 messages are parked, and the 3,000 before them wait.
+ */
+export async function buildFile(path: string, settings: Settings, events: number, say: (line: string) => void): Promise<BuiltFile> {
+  await openSqliteStore(path, createRules(settings), { committed: () => {}, failed: () => {} }).close();
+  const db = new Database(path);
+  try {
+    db.pragma("synchronous = OFF");
+    db.pragma("cache_size = -262144");
+    db.pragma("wal_autocheckpoint = 20000");
+    const now = Date.now();
+    const route = settings.routes[0]?.name ?? "none";
+    const name = db.prepare<[string, string], number>("INSERT INTO names (kind, name) VALUES (?, ?) RETURNING id").pluck();
+    const plan = db.prepare<[string], number>("INSERT INTO plans (verdicts) VALUES (?) RETURNING id").pluck();
+    const values = {
+      now,
+      first: now - days * dayMs,
+      step: (days * dayMs) / events,
+      events,
+      lastMessage: Math.ceil(events / 3),
+      account: name.get("account", account) as number,
+      source: name.get("source", source) as number,
+      kind: name.get("kind", "message.status") as number,
+      secret: name.get("secret", new Secret(secret).fingerprint()) as number,
+      route: name.get("route", route) as number,
+      deliver: plan.get(JSON.stringify([[route, "deliver"]])) as number,
+      untracked: plan.get(JSON.stringify([[route, "skip", "untracked"]])) as number,
+      filtered: plan.get(JSON.stringify([[route, "skip", "event"]])) as number,
+      park: plan.get(JSON.stringify([[route, "park"]])) as number,
+    };
+    db.exec("CREATE TEMP TABLE made (seq INTEGER PRIMARY KEY, message INTEGER NOT NULL, fate INTEGER NOT NULL)");
+    const steps = [makeFates, makeEvents, makeMessages, makeDeliveries, makeAttempts].map((sql) => db.prepare(sql));
+    for (let from = 1; from <= events; from += chunk) {
+      const to = Math.min(events, from + chunk - 1);
+      db.transaction(() => {
+        db.exec("DELETE FROM made");
+        for (const step of steps) step.run(only(step.source, { ...values, from, to }));
+      })();
+      if (Math.floor((from - 1) / 1_000_000) !== Math.floor(to / 1_000_000)) say(`${to} of ${events} events built`);
+    }
+    db.prepare(
+      `INSERT INTO proofs (source, secret, events, duplicates, first_at, last_at)
+       SELECT @source, @secret, count(*), 0, @first, @now FROM events`,
+    ).run({ source: values.source, secret: values.secret, first: values.first, now });
+    const count = (table: string) => db.prepare(`SELECT count(*) FROM ${table}`).pluck().get() as number;
+    const built = { events: count("events"), deliveries: count("deliveries"), attempts: count("attempts") };
+    db.pragma("wal_checkpoint(TRUNCATE)");
+    return built;
+  } finally {
+    db.close();
+  }
+}
+
+/** The values that a statement names: others would be refused. */
+function only(sql: string, values: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(values).filter(([name]) => new RegExp(`@${name}\\b`).test(sql)));
+}
+
+/** 0 delivered, 1 ignored, 2 filtered, 3 dead, 4 parked, 5 waits, 6 quarantined. */
+const makeFates = `
+  WITH RECURSIVE n(seq) AS (SELECT CAST(@from AS INTEGER) UNION ALL SELECT seq + 1 FROM n WHERE seq < @to), m AS (SELECT seq, (seq + 2) / 3 AS message FROM n)
+  INSERT INTO made SELECT seq, message, CASE
+    WHEN seq % 10007 = 0 THEN 6
+    WHEN message > @lastMessage - 300 THEN 4
+    WHEN message > @lastMessage - 3300 THEN 5
+    WHEN message % 20 = 0 THEN 1
+    WHEN message % 20 = 1 THEN 2
+    WHEN message % 500 = 3 THEN 3
+    ELSE 0 END FROM m`;
+
+const makeEvents = `
+  INSERT INTO events (seq, account, id, kind, source, origin, received_at, created_at, secret, subject, status, previous_status, moved,
+    disposition, plan, parked_until, fault, body)
+  SELECT seq, @account,
+    iif(fate = 6, NULL, unhex(printf('%012x7000800000%012x', @first + seq * @step, seq))), iif(fate = 6, NULL, @kind), @source, 0,
+    CAST(@first + seq * @step AS INTEGER), iif(fate = 6, NULL, CAST(@first + seq * @step AS INTEGER)), @secret, iif(fate = 6, NULL, message * 2),
+    CASE WHEN fate = 6 THEN NULL WHEN seq % 3 = 1 THEN 'sent' WHEN seq % 3 = 2 THEN 'delivered' ELSE 'read' END,
+    CASE seq % 3 WHEN 2 THEN 'sent' WHEN 0 THEN 'delivered' END, iif(fate = 6, 0, 1),
+    CASE fate WHEN 1 THEN 2 WHEN 2 THEN 1 WHEN 4 THEN 4 WHEN 6 THEN 3 ELSE 0 END,
+    CASE fate WHEN 1 THEN @untracked WHEN 2 THEN @filtered WHEN 4 THEN @park WHEN 6 THEN NULL ELSE @deliver END,
+    iif(fate = 4, @now + 3600000, NULL), iif(fate = 6, 'id: Invalid input', NULL),
+    CAST(printf('{"id":"0199%04x-0000-7000-8000-%012x","event":"message.status","createdAt":"2026-11-20T08:00:00.000Z","data":{"wamid":"wamid.HBgNNTQ5MTE1NTU1%028dAA==","status":"delivered","conversationId":"018f2c6a-1d3e-7b5a-9c41-%012x","phoneNumberId":"106540352242922","timestamp":"%d"}}', seq % 65536, seq, message, message, seq) AS BLOB)
+  FROM made ORDER BY seq`;
+
+const makeMessages = `
+  INSERT INTO messages (account, wamid, registered_at, status, sent_at, delivered_at, read_at, updated_at)
+  SELECT @account, printf('wamid.HBgNNTQ5MTE1NTU1%028dAA==', message), iif(fate IN (1, 4), NULL, @first + seq * @step), 'read', 1, 2, 3, CAST(@first + seq * @step AS INTEGER)
+  FROM made WHERE seq % 3 = 1 ORDER BY seq`;
+
+const makeDeliveries = `
+  INSERT INTO deliveries (event, route, state, subject, next_at, attempts, spent, replays, settled_at, reason)
+  SELECT seq, @route, CASE fate WHEN 0 THEN 2 WHEN 3 THEN 3 ELSE iif(seq % 3 = 1, 0, 1) END, message * 2,
+    iif(fate = 5 AND seq % 3 = 1, @now + 86400000, NULL), CASE fate WHEN 0 THEN 1 WHEN 3 THEN 3 ELSE 0 END,
+    CASE fate WHEN 0 THEN 1 WHEN 3 THEN 3 ELSE 0 END, 0, iif(fate = 5, NULL, CAST(@first + seq * @step AS INTEGER) + 40),
+    iif(fate = 3, 'out of attempts (3): the last was answered 500', NULL)
+  FROM made WHERE fate IN (0, 3, 5) ORDER BY seq`;
+
+const makeAttempts = `
+  INSERT INTO attempts (event, route, number, at, took_ms, status, response)
+  SELECT seq, @route, number, CAST(@first + seq * @step AS INTEGER) + number, 12, iif(fate = 0, 200, 500), CAST('{"ok":true}' AS BLOB)
+  FROM made JOIN (SELECT 1 AS number UNION ALL SELECT 2 UNION ALL SELECT 3) ON number <= iif(fate = 0, 1, 3)
+  WHERE fate IN (0, 3) ORDER BY seq, number`;

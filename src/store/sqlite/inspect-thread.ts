@@ -1,0 +1,51 @@
+import { setPriority } from "node:os";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { parentPort, workerData } from "node:worker_threads";
+import { runAudit } from "./audit/run-audit.ts";
+import { countStats } from "./count-stats.ts";
+import type { InspectAnswer, InspectJob } from "./inspect-job.ts";
+import { type Db, openForReading } from "./open.ts";
+
+/*
+ * The thread that looks at every row, on a connection of its own that cannot write. Several jobs may be under way: they
+ * take turns, slice by slice, so that a count does not wait for an audit of minutes.
+ */
+
+const { path } = workerData as { path: string };
+const say = (answer: InspectAnswer) => parentPort?.postMessage(answer);
+
+// On Linux this is about this thread alone: receiving goes before it when there are too few processors for both.
+if (process.platform === "linux") {
+  try {
+    setPriority(0, 10);
+  } catch {
+    // Some containers do not allow it; then it runs as everything else does.
+  }
+}
+
+async function stepThrough<Step, Result>(steps: Generator<Step, Result>, each: (step: Step) => void): Promise<Result> {
+  for (;;) {
+    const step = steps.next();
+    if (step.done === true) return step.value;
+    each(step.value);
+    await nextTurn();
+  }
+}
+
+async function work(job: InspectJob): Promise<void> {
+  const { id } = job;
+  let db: Db | null = null;
+  try {
+    db = openForReading(path);
+    db.pragma("cache_size = -16384");
+    if (job.kind === "stats") say({ id, stats: await stepThrough(countStats(db), () => {}) });
+    else say({ id, report: await stepThrough(runAudit(db, job.order), (progress) => say({ id, progress })) });
+  } catch (error) {
+    const { message, code } = error as { message: string; code?: string };
+    say({ id, error: { message, code } });
+  } finally {
+    db?.close();
+  }
+}
+
+parentPort?.on("message", (job: InspectJob) => void work(job));
