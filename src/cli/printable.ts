@@ -25,6 +25,11 @@ export function printableJson(value: unknown): string {
     .join("\n");
 }
 
+/** The same for JSON that stands in one line. */
+export function asLine(json: string): string {
+  return json.replace(acting, asEscape);
+}
+
 function asEscape(character: string): string {
   return Array.from({ length: character.length }, (_, at) => `\\u${character.charCodeAt(at).toString(16).padStart(4, "0")}`).join("");
 }

@@ -1,0 +1,172 @@
+import { randomBytes } from "node:crypto";
+import { type Command, InvalidArgumentError, Option } from "commander";
+import { durationSchema } from "../event/units.ts";
+import type { Io } from "./io.ts";
+import { type AddressOptions, relayAddress } from "./listen/relay-address.ts";
+import { privateView } from "./private-view.ts";
+import { withRelayOptions } from "./reach-relay.ts";
+import { endOnSecondSignal, stopSignal } from "./stop-signal.ts";
+import { count, time } from "./time-options.ts";
+
+interface Options extends AddressOptions {
+  readonly forwardTo: readonly string[];
+  readonly forward: boolean;
+  readonly allowRemote?: boolean;
+  readonly events?: string;
+  readonly source?: string;
+  readonly status?: string;
+  readonly where?: string;
+  readonly tracked?: boolean;
+  /** A duration in ms, or a time in ISO 8601. */
+  readonly since?: number | string;
+  readonly latest?: boolean;
+  readonly as?: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly secret?: string;
+  readonly printSecret?: boolean;
+  readonly tries?: number;
+  readonly showPii?: boolean;
+  readonly json?: boolean;
+}
+
+/** Adds `listen`: the events of a relay that runs elsewhere, on this machine. */
+export function addListenCommand(program: Command, io: Io): void {
+  const listen = withRelayOptions(program.command("listen"));
+  listen
+    .description("bring the live events of a deployed relay to this machine, byte for byte, and catch up after sleep")
+    .option("--token-file <file>", "with --relay: a file that holds the token; read again for each connection")
+    .option("--token <text>", "with --relay: the token itself (others on this machine can see it in the list of processes)")
+    .option("--forward-to <url>", "post events to this URL, or to source=URL those of one source; may be repeated", collect, [])
+    .option("--no-forward", "only show events")
+    .option("--allow-remote", "let --forward-to name another machine")
+    .option("--events <patterns>", 'only these kinds, such as message.status or "message.*,automation.*"')
+    .option("--source <names>", "only from these sources, with commas between")
+    .option("--status <words>", "only with these statuses, such as failed,read")
+    .option("--where <json>", "only those whose data fulfil this condition, as where of a route", jsonText)
+    .option("--tracked", "only about messages and runs that are registered")
+    .addOption(new Option("--since <time>", "begin with what was received since then: 30m, 2h, or 2026-11-20T08:00:00Z").argParser(since))
+    .addOption(new Option("--latest", "begin now, whatever was missed under this name").conflicts("since"))
+    .option("--as <name>", "the relay remembers under this name what was taken, so that the next listen goes on there", name)
+    .option("-H, --headers <header>", 'add this header to each post, as "name: value"; may be repeated', header, {})
+    .option("--secret <text>", "sign each post with this in the Standard Webhooks way, as a route's to.secret; whsec_… or plain text")
+    .option("--print-secret", "sign so with a secret made for this run, and print it")
+    .option("--tries <count>", "pass over an event after so many answers that are no 2xx (default: never)", count)
+    .option("--show-pii", "show wamids in clear, and bodies with --json")
+    .option("--json", "print a line of JSON for each thing that happens")
+    .addHelpText(
+      "after",
+      `
+Posts the bytes that the relay received, with the original signature headers, one event at a time and in
+order. An event that the local server does not take is posted until it is; one that is down is waited for.
+Production routes do not notice.
+
+Keys on a terminal: r replay the last one, p pause, s skip, f filter, q quit.
+
+Examples:
+  wamid-relay listen --relay https://relay.example --forward-to http://localhost:3000/hook --as ana
+  wamid-relay listen --relay https://relay.example --events "message.*" --status failed --since 2h
+  wamid-relay listen --forward-to main=http://localhost:3000/hook --forward-to flows=http://localhost:3000/flows
+  wamid-relay listen --no-forward --json | jq -r .id`,
+    )
+    .action((options: Options) => listenTo(listen, options, io));
+}
+
+async function listenTo(command: Command, options: Options, io: Io): Promise<void> {
+  const { forwardTo, forward, headers } = options;
+  const wrong = (message: string): never => command.error(`error: ${message}`);
+  if (!forward && forwardTo.length > 0) wrong("--no-forward and --forward-to exclude each other");
+  if (options.printSecret === true && options.secret !== undefined) wrong("--print-secret makes a secret, --secret gives one");
+  if (forwardTo.length === 0) {
+    for (const [flag, given] of [
+      ["--headers", Object.keys(headers).length > 0],
+      ["--secret", options.secret !== undefined],
+      ["--print-secret", options.printSecret === true],
+      ["--tries", options.tries !== undefined],
+    ] as const)
+      if (given) wrong(`${flag} is for --forward-to`);
+  }
+  const secret = options.printSecret === true ? `whsec_${randomBytes(24).toString("base64")}` : (options.secret ?? null);
+  const relay = relayAddress(command, options, io);
+
+  const [{ createTargets }, { runListen }, { systemClock }] = await Promise.all([
+    import("./listen/targets.ts"),
+    import("./listen/run-listen.ts"),
+    import("../app/system-clock.ts"),
+  ]);
+  const targets = (() => {
+    if (forwardTo.length === 0) return null;
+    try {
+      return createTargets({ forwardTo, allowRemote: options.allowRemote === true, headers, secret }, systemClock.now);
+    } catch (error) {
+      return wrong((error as Error).message);
+    }
+  })();
+
+  if (options.printSecret === true)
+    io.out(options.json === true ? JSON.stringify({ type: "secret", secret }) : `posts are signed with ${secret}`);
+  const hasKeys = options.json !== true && io.isTerminal && process.stdin.isTTY === true;
+  const stop = stopSignal();
+  void stop.then(endOnSecondSignal);
+  await runListen(io, {
+    relay,
+    targets,
+    query: queryOf(options, targets?.sources ?? null),
+    as: options.as ?? null,
+    since: typeof options.since === "number" ? Date.now() - options.since : options.since === undefined ? null : Date.parse(options.since),
+    tries: options.tries ?? null,
+    isJson: options.json === true,
+    view: privateView(options.showPii),
+    keys: hasKeys ? process.stdin : null,
+    columns: () => process.stdout.columns ?? 80,
+    clock: systemClock,
+    random: Math.random,
+    stop,
+  });
+}
+
+function queryOf(options: Options, targetSources: readonly string[] | null): URLSearchParams {
+  const { events, source, status, where, tracked, since: from, latest, as } = options;
+  const query = new URLSearchParams();
+  const set = (key: string, value: string | undefined): void => {
+    if (value !== undefined) query.set(key, value);
+  };
+  set("events", events);
+  set("source", source ?? targetSources?.join(","));
+  set("status", status);
+  set("where", where);
+  set("tracked", tracked === true ? "true" : undefined);
+  set("since", typeof from === "number" ? `${from}ms` : from);
+  set("latest", latest === true ? "true" : undefined);
+  set("as", as);
+  return query;
+}
+
+function since(text: string): number | string {
+  const duration = durationSchema.safeParse(text);
+  return duration.success ? duration.data : time(text);
+}
+
+function name(text: string): string {
+  if (!/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/.test(text))
+    throw new InvalidArgumentError("It must be a name: letters, digits, . _ -, at most 64.");
+  return text;
+}
+
+function jsonText(text: string): string {
+  try {
+    JSON.parse(text);
+    return text;
+  } catch {
+    throw new InvalidArgumentError('It must be JSON, such as {"errorCode":"131026"}.');
+  }
+}
+
+function header(text: string, earlier: Readonly<Record<string, string>>): Record<string, string> {
+  const colon = text.indexOf(":");
+  if (colon < 1) throw new InvalidArgumentError('It must be "name: value".');
+  return { ...earlier, [text.slice(0, colon).trim()]: text.slice(colon + 1).trim() };
+}
+
+function collect(text: string, earlier: readonly string[]): string[] {
+  return [...earlier, text];
+}

@@ -1,0 +1,144 @@
+import type { Clock } from "../../event/clock.ts";
+import { CommandFailed } from "../io.ts";
+import { createSseParser } from "./sse-parser.ts";
+import { backoffMs, startWatchdog, waitFor } from "./waiting.ts";
+import { type Gap, type Hello, type ListenedEvent, type Place, readSaid } from "./wire.ts";
+
+/** A relay says something every 15 s; three times that in silence, and the connection is dead whatever TCP says. */
+export const silenceMs = 45_000;
+/** A connection that lasted so long, or brought something, was good: the next failure is the first one again. */
+const goodAfterMs = 10_000;
+
+export type StreamState =
+  | { readonly is: "connecting" }
+  | { readonly is: "live" }
+  | { readonly is: "waiting"; readonly why: string; readonly ms: number };
+
+export type Opened =
+  | { readonly ok: true; readonly body: AsyncIterable<Uint8Array>; close(): void }
+  /** `lasting`: trying again will not help by itself. */
+  | { readonly ok: false; readonly why: string; readonly retryAfterMs: number | null; readonly lasting: boolean };
+
+export interface FollowParts {
+  /** Opens the stream after this event, or where the relay says. Rejects when no answer comes. */
+  open(after: number | null, signal: AbortSignal): Promise<Opened>;
+  /** Resolves once the event is done with; while it does not, nothing more is read. Rejects when it was given up. */
+  take(event: ListenedEvent): Promise<void>;
+  onHello(hello: Hello): void;
+  onGap(gap: Gap): void;
+  /** Everything up to `seq` is done with, or not wanted. */
+  onPlace(place: Place): void;
+  onState(state: StreamState): void;
+  readonly clock: Clock;
+  readonly random: () => number;
+}
+
+interface Ended {
+  readonly why: string;
+  readonly good: boolean;
+  readonly retryAfterMs?: number | null;
+  readonly lasting?: boolean;
+}
+
+export interface Following {
+  /** Ends when its signal is aborted; rejects with {@link CommandFailed} when the first connection is refused for good. */
+  readonly done: Promise<void>;
+  /** Opens the stream anew, from where it is: for another filter, or because somebody does not want to wait. */
+  again(): void;
+}
+
+/** Keeps a stream of events going, one event after the other, over whatever happens to connections. */
+export function follow(parts: FollowParts, signal: AbortSignal): Following {
+  const { clock, random } = parts;
+  let position: number | null = null;
+  let announced = 0;
+  let wasLive = false;
+  let anew = new AbortController();
+
+  async function once(stop: AbortSignal): Promise<Ended> {
+    const startedAt = clock.now();
+    let brought = false;
+    let isSilent = false;
+    const cut = new AbortController();
+    const dog = startWatchdog(clock, silenceMs, () => {
+      isSilent = true;
+      cut.abort();
+    });
+    const ended = (why: string): Ended => ({ why, good: brought || clock.now() - startedAt >= goodAfterMs });
+    let opened: Opened | null = null;
+    try {
+      opened = await parts.open(position, AbortSignal.any([stop, cut.signal]));
+      if (!opened.ok) return { ...opened, good: false };
+      const parser = createSseParser();
+      let greeted = false;
+      for await (const chunk of opened.body) {
+        dog.rest();
+        for (const message of parser.push(chunk)) {
+          // After a word to begin anew, what is still in hand of the old stream may not be wanted.
+          if (stop.aborted) return ended("");
+          const said = readSaid(message);
+          if (said.kind === "bye") return ended("the relay is stopping");
+          if (said.kind === "hello") {
+            greeted = true;
+            wasLive = true;
+            if (position === null || said.reset) position = said.after;
+            parts.onHello(said);
+            parts.onState({ is: "live" });
+          } else if (!greeted) throw new Error("what came is nothing that a wamid-relay says");
+          else if (said.kind === "event" && said.event.seq > (position ?? 0)) {
+            await parts.take(said.event);
+            position = said.event.seq;
+            brought = true;
+          } else if (said.kind === "gap" && said.to > announced) {
+            announced = said.to;
+            parts.onGap(said);
+          } else if (said.kind === "at") {
+            position = Math.max(position ?? 0, said.seq);
+            brought = true;
+            parts.onPlace(said);
+          }
+        }
+        dog.heard();
+      }
+      return ended("the connection was closed");
+    } catch (error) {
+      return ended(isSilent ? `nothing was heard for ${silenceMs / 1000} s` : errorText(error));
+    } finally {
+      dog.end();
+      if (opened?.ok === true) opened.close();
+    }
+  }
+
+  async function run(): Promise<void> {
+    let failures = 0;
+    while (!signal.aborted) {
+      anew = new AbortController();
+      const stop = AbortSignal.any([signal, anew.signal]);
+      parts.onState({ is: "connecting" });
+      const ended = await once(stop);
+      if (signal.aborted) return;
+      if (anew.signal.aborted) continue;
+      if (ended.lasting === true && !wasLive) throw new CommandFailed(ended.why);
+      failures = ended.good ? 0 : failures + 1;
+      const ms = Math.max(ended.retryAfterMs ?? 0, backoffMs(Math.max(0, failures - 1), random));
+      parts.onState({ is: "waiting", why: ended.why, ms });
+      await waitFor(clock, ms, stop);
+    }
+  }
+
+  return { done: run(), again: () => anew.abort() };
+}
+
+function errorText(error: unknown): string {
+  const { code, message } = error as { code?: unknown; message?: unknown };
+  const known: Readonly<Record<string, string>> = {
+    ECONNREFUSED: "nothing listens there",
+    ECONNRESET: "the connection was reset",
+    UND_ERR_SOCKET: "the connection was closed",
+    UND_ERR_HEADERS_TIMEOUT: "no answer came",
+    UND_ERR_CONNECT_TIMEOUT: "no connection came about",
+    ENOTFOUND: "its name is not known",
+    EAI_AGAIN: "its name cannot be looked up now",
+  };
+  return (typeof code === "string" ? known[code] : undefined) ?? String(message ?? error);
+}

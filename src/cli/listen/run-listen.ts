@@ -1,0 +1,209 @@
+import type { Clock } from "../../event/clock.ts";
+import { CommandFailed, type Io } from "../io.ts";
+import type { PrivateView } from "../private-view.ts";
+import { createCursor } from "./cursor.ts";
+import { type FollowParts, follow, type StreamState } from "./follow.ts";
+import { createForwarder } from "./forwarder.ts";
+import { createKeys, readKeys } from "./keys.ts";
+import { answerLine, eventJson, eventLine, gapLine, helloLines, stateText, statusLine } from "./lines.ts";
+import { openStream } from "./open-stream.ts";
+import type { RelayAddress } from "./relay-address.ts";
+import { createScreen } from "./screen.ts";
+import type { Targets } from "./targets.ts";
+import { waitFor } from "./waiting.ts";
+import type { ListenedEvent } from "./wire.ts";
+
+export interface ListenRun {
+  readonly relay: RelayAddress;
+  /** Null: events are only shown. */
+  readonly targets: Targets | null;
+  /** What is asked of the relay, but for the place. */
+  readonly query: URLSearchParams;
+  /** The name whose cursor the relay keeps; null: none. */
+  readonly as: string | null;
+  /** Unix ms of `--since`; null: not given. */
+  readonly since: number | null;
+  readonly tries: number | null;
+  readonly isJson: boolean;
+  readonly view: PrivateView;
+  /** Where keys come from; null: there are none. */
+  readonly keys: NodeJS.ReadStream | null;
+  readonly columns: () => number;
+  readonly clock: Clock;
+  readonly random: () => number;
+  /** Resolves when somebody ends the command. */
+  readonly stop: Promise<void>;
+}
+
+/** At the end: for a post under way, and for the relay to hear how far it came. */
+const lastWordsMs = 2_000;
+
+/** Listens until told to stop. Throws {@link CommandFailed} when the relay refuses for good at the first time. */
+export async function runListen(io: Io, run: ListenRun): Promise<void> {
+  const { relay, targets, query, as, isJson, view, clock, random } = run;
+  const quitting = new AbortController();
+  const over = new AbortController();
+  const quit = (): void => quitting.abort();
+  void run.stop.then(quit);
+
+  let state: StreamState = { is: "connecting" };
+  let stateAt = clock.now();
+  let place = 0;
+  let newest = 0;
+  let isFirst = true;
+  let typing: string | null = null;
+  const counts = { came: 0, taken: 0, skipped: 0 };
+
+  const behind = () => Math.max(0, newest - place);
+  const stateNow = (): StreamState =>
+    state.is === "waiting" ? { ...state, ms: Math.max(0, state.ms - Math.max(0, clock.now() - stateAt)) } : state;
+  const status = (): string =>
+    statusLine(
+      {
+        ...counts,
+        state: stateNow(),
+        behind: behind(),
+        failures: forwarder.failures(),
+        isPaused: forwarder.isPaused(),
+        filter: query.get("events"),
+        typing,
+      },
+      run.columns(),
+    );
+  const screen = createScreen(io, { isInteractive: run.keys !== null, status });
+  const cursor =
+    as === null
+      ? null
+      : createCursor({
+          tell: (seq) => tellCursor(relay, as, seq),
+          wait: (ms) => waitFor(clock, ms, over.signal),
+          over: quitting.signal,
+        });
+
+  function done(seq: number): void {
+    place = Math.max(place, seq);
+    newest = Math.max(newest, seq);
+    cursor?.moved(place);
+    screen.drawStatus();
+  }
+
+  const forwarder = createForwarder({
+    targets,
+    tries: run.tries,
+    clock,
+    random,
+    quit: quitting.signal,
+    onEvent(event, url) {
+      counts.came += 1;
+      newest = Math.max(newest, event.seq);
+      if (isJson) screen.json(eventJson(event, view));
+      else
+        screen.line(
+          `${eventLine(event, view, query.getAll("source").length !== 1)}${targets !== null && url === null ? " (goes nowhere)" : ""}`,
+        );
+    },
+    onAnswer(event, url, outcome, { again, replay }) {
+      if (outcome.taken && !replay) counts.taken += 1;
+      if (isJson) screen.json({ type: "answer", seq: event.seq, id: event.id, url, ...outcome, again, replay });
+      else screen.line(answerLine(event, url, outcome, { again, replay, keys: run.keys !== null }));
+    },
+    onSkipped(event) {
+      counts.skipped += 1;
+      if (isJson) screen.json({ type: "skipped", seq: event.seq, id: event.id });
+      else screen.line(`... passed over [${event.id}]`);
+    },
+  });
+
+  const parts: FollowParts = {
+    open: (after, signal) => openStream(relay, query, after, signal),
+    async take(event: ListenedEvent) {
+      await forwarder.take(event);
+      done(event.seq);
+    },
+    onHello(hello) {
+      place = hello.reset ? hello.after : Math.max(place, hello.after);
+      newest = hello.newest;
+      if (isJson) screen.json({ type: "hello", relay: hello.relay, after: hello.after, newest: hello.newest, reset: hello.reset });
+      else if (isFirst || hello.reset) for (const line of helloLines(hello, { url: relay.url, since: run.since })) screen.note(line);
+      else screen.note(`live again${behind() === 0 ? "" : `, ${behind().toLocaleString("en-US")} events behind`}`);
+      isFirst = false;
+    },
+    onGap(gap) {
+      if (isJson) screen.json({ type: "gap", from: gap.from, to: gap.to, count: gap.count });
+      else screen.line(gapLine(gap));
+    },
+    onPlace({ seq, newest: last }) {
+      newest = last;
+      done(seq);
+    },
+    onState(next) {
+      state = next;
+      stateAt = clock.now();
+      if (isJson) screen.json({ type: "state", ...next, state: next.is });
+      else if (next.is === "waiting") screen.note(stateText(next, 0));
+      screen.drawStatus();
+    },
+    clock,
+    random,
+  };
+  const following = follow(parts, quitting.signal);
+
+  const press = createKeys({
+    replay: forwarder.replay,
+    skip: () => void forwarder.skip(),
+    quit,
+    pause() {
+      forwarder.pause();
+      screen.drawStatus();
+    },
+    filter(text) {
+      if (text === "") query.delete("events");
+      else query.set("events", text);
+      following.again();
+    },
+    typing(text) {
+      typing = text;
+      screen.drawStatus();
+    },
+  });
+  const endKeys = run.keys === null ? () => {} : readKeys(run.keys, press);
+  const endTicks = run.keys === null ? () => {} : everySecond(clock, screen.drawStatus);
+
+  try {
+    const ended = new Promise<void>((resolve) => {
+      quitting.signal.addEventListener("abort", () => void waitFor(clock, lastWordsMs, over.signal).then(resolve));
+    });
+    await Promise.race([following.done, ended]);
+    if (cursor !== null) await Promise.race([cursor.flush(), waitFor(clock, lastWordsMs, over.signal)]);
+  } finally {
+    over.abort();
+    endKeys();
+    endTicks();
+    screen.end();
+    await targets?.close();
+  }
+}
+
+async function tellCursor(relay: RelayAddress, name: string, seq: number): Promise<void> {
+  const answer = await fetch(`${relay.url}/v1/listen/cursors/${name}`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${relay.token()}`, "content-type": "application/json" },
+    body: JSON.stringify({ seq }),
+    redirect: "manual",
+    signal: AbortSignal.timeout(10_000),
+  });
+  await answer.arrayBuffer();
+  if (!answer.ok) throw new CommandFailed(`the relay does not keep the cursor (status ${answer.status})`);
+}
+
+function everySecond(clock: Clock, run: () => void): () => void {
+  let cancel = (): void => {};
+  const tick = (): void => {
+    cancel = clock.after(1_000, () => {
+      run();
+      tick();
+    });
+  };
+  tick();
+  return () => cancel();
+}

@@ -1,0 +1,161 @@
+import { expect, test } from "vitest";
+import { postEvent } from "../../harness/post-event.ts";
+import { createMessages } from "../../harness/posts.ts";
+import { type RelayProcess, startRelay } from "../../harness/relay-process.ts";
+import { rowsOf } from "../../harness/store-rows.ts";
+import { until } from "../../harness/until.ts";
+import { startListen } from "./listener.ts";
+import { openLocalServer } from "./local-server.ts";
+import { openProxy } from "./tcp-proxy.ts";
+
+const messages = createMessages("surviving");
+
+/** Posts so many events one after the other and gives their ids. */
+async function post(relay: RelayProcess, count: number): Promise<string[]> {
+  const ids: string[] = [];
+  for (let n = 0; n < count; n++) {
+    const event = messages.event();
+    expect((await postEvent(relay.webhookUrl, event)).word).toBe("accepted");
+    ids.push(event.id);
+  }
+  return ids;
+}
+
+test("a relay killed with -9 and started again under a listener: each event is taken once, in order", async () => {
+  const relay = await startRelay();
+  const local = await openLocalServer();
+  const listener = startListen(relay.url, ["--forward-to", local.url]);
+  await listener.live();
+  const ids: string[] = [];
+  for (let round = 1; round <= 3; round++) {
+    ids.push(...(await post(relay, 20)));
+    await relay.kill9();
+    await relay.start();
+    // Nobody listens yet.
+    ids.push(...(await post(relay, 5)));
+    await listener.live(round + 1);
+  }
+  ids.push(...(await post(relay, 5)));
+  await until("all are taken", () => local.taken().length >= ids.length);
+  expect(local.taken()).toEqual(ids);
+  expect(listener.err()).toMatch(/^reconnecting in \d+ s because /m);
+  expect(await listener.stop()).toBe(0);
+});
+
+test("a relay that stops says so, and is found again", async () => {
+  const relay = await startRelay();
+  const local = await openLocalServer();
+  const listener = startListen(relay.url, ["--forward-to", local.url]);
+  await listener.live();
+  const startedAt = performance.now();
+  expect(await relay.stop()).toEqual({ code: 0, signal: null });
+  expect(performance.now() - startedAt).toBeLessThan(5_000);
+  await until("it says why", () => listener.err().includes("because the relay is stopping"));
+  await relay.start();
+  const ids = await post(relay, 3);
+  await until("all are taken", () => local.taken().length >= 3);
+  expect(local.taken()).toEqual(ids);
+});
+
+test("a proxy that cuts, drips, and closes long connections: nothing is lost, doubled or out of order", async () => {
+  const relay = await startRelay();
+  const local = await openLocalServer();
+  const proxy = await openProxy(relay.port);
+  const listener = startListen(proxy.url, ["--forward-to", local.url]);
+  await listener.live();
+  const ids = await post(relay, 10);
+  for (let round = 1; round <= 4; round++) {
+    proxy.drip(round % 2 === 0 ? 7 : null);
+    const posting = post(relay, 15);
+    // In the middle of an event, as often as not.
+    await until("something came", () => local.taken().length > (round - 1) * 15);
+    proxy.cut();
+    ids.push(...(await posting));
+    await listener.live(round + 1);
+  }
+  proxy.drip(null);
+  await until("all are taken", () => local.taken().length >= ids.length);
+  expect(local.taken()).toEqual(ids);
+  expect(proxy.connections()).toBeGreaterThanOrEqual(5);
+});
+
+test("a local server that is down is waited for; what it refuses is posted until it is taken; the others wait behind it", async () => {
+  const relay = await startRelay();
+  const local = await openLocalServer();
+  const listener = startListen(relay.url, ["--forward-to", local.url]);
+  await listener.live();
+  const ids = await post(relay, 2);
+  await until("two are taken", () => local.taken().length === 2);
+  await local.stop();
+  ids.push(...(await post(relay, 5)));
+  await until("it says so", () => /^<-- \[---\] POST .* failed: .*; trying until it is taken/m.test(listener.out()));
+  local.answer(500);
+  await local.start();
+  await until("it is refused", () => local.posts.filter(({ status }) => status === 500).length >= 2);
+  local.answer(204);
+  await until("all are taken", () => local.taken().length === 7);
+  expect(local.taken()).toEqual(ids);
+  // Only the first of them was tried while it was refused.
+  const refused = local.posts.filter(({ status }) => status === 500).map(({ body }) => (JSON.parse(body.toString()) as { id: string }).id);
+  expect(new Set(refused)).toEqual(new Set([ids[2]]));
+});
+
+test("--as: another checkout goes on after the last event that was taken, also after kill -9 of the listener", async () => {
+  const relay = await startRelay();
+  const local = await openLocalServer();
+  const first = startListen(relay.url, ["--forward-to", local.url, "--as", "ana"]);
+  await first.live();
+  const ids = await post(relay, 5);
+  await until("all are taken", () => local.taken().length === 5);
+  expect(await first.stop()).toBe(0);
+  ids.push(...(await post(relay, 5)));
+
+  const second = startListen(relay.url, ["--forward-to", local.url, "--as", "ana"]);
+  await until("what was missed is taken", () => local.taken().length === 10);
+  expect(local.taken()).toEqual(ids);
+  await until(
+    "the relay knows",
+    () => rowsOf<{ seq: number }>(relay.storePath, "SELECT seq FROM cursors WHERE name = 'ana'")[0]?.seq === 10,
+  );
+  // Refused, so that it is killed in the middle of an event.
+  local.answer(500);
+  const [missed] = await post(relay, 1);
+  await until("it is refused", () => local.posts.some(({ status }) => status === 500));
+  await second.kill9();
+  local.answer(200);
+  startListen(relay.url, ["--forward-to", local.url, "--as", "ana"]);
+  await until("it is taken", () => local.taken().at(-1) === missed);
+  expect(local.taken()).toEqual([...ids, missed]);
+
+  const other = startListen(relay.url, ["--json", "--as", "ben"]);
+  await other.live();
+  expect(other.said("event")).toEqual([]);
+  const latest = startListen(relay.url, ["--json", "--since", "1h"]);
+  await until("everything came", () => latest.said("event").length === 11);
+});
+
+test("a token that is changed under a listener: the new one is read and counts", async () => {
+  const { writeFileSync } = await import("node:fs");
+  const { join } = await import("node:path");
+  const tokens = (token: string) => ({ control: { tokens: [{ name: "dev", token, scopes: ["listen"] }] } });
+  const relay = await startRelay({ settings: tokens("the-first-token-of-all") });
+  const local = await openLocalServer();
+  const file = join(relay.folder, "token");
+  writeFileSync(file, "the-first-token-of-all\n");
+  const listener = startListen(relay.url, ["--forward-to", local.url, "--token-file", file]);
+  await listener.live();
+  const ids = await post(relay, 1);
+  await until("it is taken", () => local.taken().length === 1);
+  await relay.stop();
+  relay.writeSettings(tokens("the-second-token-of-all"));
+  await relay.start();
+  await until("the old one is refused", () => listener.err().includes("because the relay says: unknown token"));
+  ids.push(...(await post(relay, 2)));
+  writeFileSync(file, "the-second-token-of-all\n");
+  await until("all are taken", () => local.taken().length === 3);
+  expect(local.taken()).toEqual(ids);
+
+  const stranger = startListen(relay.url, ["--token", "nobody-knows-this-one"]);
+  expect(await stranger.ended).toBe(1);
+  expect(stranger.err()).toContain("the relay says: unknown token");
+});
