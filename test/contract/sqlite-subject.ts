@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Rules } from "../../src/store/rules.ts";
 import { openSqliteStore, type SqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import { auditFile } from "../harness/audit-file.ts";
 import { rowsOf } from "../harness/store-rows.ts";
 import type { ContractStore, ContractSubject } from "./store-port.ts";
 
@@ -54,6 +55,7 @@ function contractOf(store: SqliteStore, path: string): ContractStore {
     },
     expireParked: store.expireParked,
     sweep: store.sweep,
+    audit: (now, filter = {}) => auditFile(path, { now, ...filter }),
     proofs: store.read.file.proofs,
     findSend: store.findSend,
     beginSend: store.beginSend,

@@ -1,6 +1,7 @@
 import { describe } from "vitest";
 import { acceptingContract } from "./accepting-contract.ts";
 import { askContract } from "./ask-contract.ts";
+import { auditContract } from "./audit-contract.ts";
 import { groupContract } from "./group-contract.ts";
 import { hydrationContract } from "./hydration-contract.ts";
 import { orderContract } from "./order-contract.ts";
@@ -27,6 +28,7 @@ export function storeContract(engine: string, open: OpenSubject): void {
     proofsContract(open);
     retentionContract(open);
     askContract(open);
+    auditContract(open);
     sendContract(open);
     hydrationContract(open);
     queueModelContract(open);

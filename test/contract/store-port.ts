@@ -1,3 +1,4 @@
+import type { AuditFilter, AuditReport } from "../../src/event/audit-report.ts";
 import type { DeliveryState } from "../../src/event/delivery.ts";
 import type { Disposition } from "../../src/event/plan.ts";
 import type { QuarantinedBody, ReceivedEvent } from "../../src/event/received.ts";
@@ -57,6 +58,8 @@ export interface ContractStore extends Omit<HydrationStore, "settleTarget" | "se
   addServiceCalls(
     counts: readonly { readonly account: string; readonly day: number; readonly polls: number; readonly others: number }[],
   ): Promise<void>;
+  /** Everything that is stored, held to the rules. `now` is unix ms. */
+  audit(now: number, filter?: AuditFilter): Soon<AuditReport>;
   /** What each secret has proved so far. */
   proofs(): Soon<readonly ContractProof[]>;
 

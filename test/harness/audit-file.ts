@@ -1,0 +1,17 @@
+import type { AuditReport } from "../../src/event/audit-report.ts";
+import { type AuditOrder, runAudit } from "../../src/store/sqlite/audit/run-audit.ts";
+import { openForReading } from "../../src/store/sqlite/open.ts";
+
+/** The audit of a store's file in this thread, beside whatever writes it. */
+export function auditFile(path: string, order: Partial<AuditOrder> & Pick<AuditOrder, "now">): AuditReport {
+  const db = openForReading(path);
+  try {
+    const steps = runAudit(db, { isRunning: false, mostOffenders: 100, ...order });
+    for (;;) {
+      const step = steps.next();
+      if (step.done === true) return step.value;
+    }
+  } finally {
+    db.close();
+  }
+}
