@@ -8,6 +8,8 @@ import { openStage, type SentMessage, type Stage } from "../integration/reconcil
 const sends = 5_000;
 const atOnce = 24;
 const batch = 100;
+/** Messages whose last event is dropped for certain. */
+const lost = 300;
 const minute = 60_000;
 /** Where a status stands; it never goes down. */
 const height: Readonly<Record<string, number>> = { pending: 1, sent: 2, failed: 3, delivered: 4, read: 5 };
@@ -72,14 +74,24 @@ test(`${sends} sends with a tenth of the events dropped, a tenth doubled, a fift
   stage.clock.jump(15 * minute);
   // Of the clock: a real minute.
   await stage.sandbox.idle(20 * minute);
+  // Truncated events have the relay look up what is open, which repairs much: it is to be over, so that what follows
+  // is left to reconciliation alone.
+  const hydrating = () => rowsOf<{ n: number }>(stage.storePath, "SELECT count(*) AS n FROM hydrations WHERE state = 0")[0]?.n;
+  await until("hydration is over", () => hydrating() === 0, 60_000);
+  stage.sandbox.setFaults({ events: { drop: 1 } });
+  const delivered = stage.sandbox.messages().filter(({ status }) => status === "delivered");
+  for (const { id } of delivered.slice(0, lost)) {
+    expect((await stage.sandbox.control("POST", `/messages/${id}/status`, { status: "read" })).status).toBeLessThan(300);
+  }
+  await stage.sandbox.idle(20 * minute);
   const truth = new Map(stage.sandbox.messages().map(({ wamid, status }) => [wamid as string, status as string | null]));
   expect(truth.size).toBe(sends - (2 * sends) / 200);
   const wrongNow = async () => {
     const seen = await stage.statuses();
     return [...truth].filter(([wamid, status]) => seen.get(wamid) !== status).length;
   };
-  // Otherwise there would be nothing to repair. Truncated events may have repaired some already.
-  expect(await wrongNow()).toBeGreaterThan(50);
+  const toRepair = await wrongNow();
+  expect(toRepair).toBeGreaterThanOrEqual(lost);
 
   // From an hour on those that are delivered are asked about too, for they may be read.
   stage.clock.jump(61 * minute);
@@ -91,7 +103,8 @@ test(`${sends} sends with a tenth of the events dropped, a tenth doubled, a fift
     if (wrong > 0) stage.clock.jump(6 * 60 * minute);
   }
   expect(await wrongNow()).toBe(0);
-  expect(changed).toBeGreaterThan(50);
+  // Each was learned once, and nothing else was.
+  expect(changed).toBe(toRepair);
 
   const moved = (extra = "") =>
     rowsOf<{ n: number }>(stage.storePath, `SELECT count(*) AS n FROM events WHERE moved = 1 ${extra}`)[0]?.n ?? -1;

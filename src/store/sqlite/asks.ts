@@ -92,13 +92,14 @@ type AskRow = MessageRow & {
   next_at: number;
   asks: number;
   failures: number;
-  asked_at: number | null;
+  /** Not `asked_at`: messages have a column of that name. */
+  answered_at: number | null;
 };
 
 /** What is asked about, and how often the service was called. `claim`, `settle` and `addCalls` are for inside a transaction. */
 export function createAsks(db: Db, names: Names) {
   const dueRows = db.prepare<[number, number, number, number], AskRow>(
-    `SELECT m.*, a.message, a.since, a.rank, a.next_at, a.asks, a.failures, a.asked_at FROM asks a JOIN messages m ON m.seq = a.message
+    `SELECT m.*, a.message, a.since, a.rank, a.next_at, a.asks, a.failures, a.asked_at AS answered_at FROM asks a JOIN messages m ON m.seq = a.message
      WHERE a.account = ? AND a.rank = ? AND a.next_at <= ? AND a.next_at IS NOT NULL ORDER BY a.next_at LIMIT ?`,
   );
   const lease = db.prepare<[number, number]>("UPDATE asks SET next_at = ? WHERE message = ?");
@@ -156,7 +157,7 @@ export function createAsks(db: Db, names: Names) {
             rank: row.rank,
             asks: row.asks,
             failures: row.failures,
-            askedAt: row.asked_at,
+            askedAt: row.answered_at,
           });
         }
       }

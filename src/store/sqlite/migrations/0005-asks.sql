@@ -36,7 +36,7 @@ FROM messages WHERE service_id IS NOT NULL AND registered_at IS NOT NULL AND sta
 CREATE TABLE service_calls (
   account INTEGER NOT NULL,
   day     INTEGER NOT NULL, -- unix ms at which it began
-  polls   INTEGER NOT NULL, -- made by reconciliation
+  polls   INTEGER NOT NULL, -- polling, by reconciliation and hydration
   others  INTEGER NOT NULL,
   PRIMARY KEY (account, day)
 ) STRICT, WITHOUT ROWID;
