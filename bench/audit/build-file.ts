@@ -1,9 +1,15 @@
 import Database from "better-sqlite3";
-import { createRules } from "../../src/app/rules.ts";
-import type { Settings } from "../../src/config/schema.ts";
 import { Secret } from "../../src/event/secret.ts";
-import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { account, secret, source } from "../events.ts";
+
+export interface BuildOptions {
+  /** A store's file that a relay has made, without rows, and that none has open. */
+  readonly path: string;
+  /** The route of all deliveries. */
+  readonly route: string;
+  readonly events: number;
+  readonly say: (line: string) => void;
+}
 
 export interface BuiltFile {
   readonly events: number;
@@ -18,19 +24,16 @@ const days = 20;
 const dayMs = 86_400_000;
 
 /**
- * Fills a new store's file with `events` events, in the relay's own schema and as the relay would leave them, but by
- * SQL alone. Of each 20 messages (three events each) one is ignored and one filtered; one in 500 is dead after three
+ * Fills a store's file with events as the relay would leave them, by SQL alone. Of each 20 messages (three events each) one is ignored and one filtered; one in 500 is dead after three
  * attempts; one event in 10,007 is quarantined; the last 300 messages are parked, and the 3,000 before them wait.
  */
-export async function buildFile(path: string, settings: Settings, events: number, say: (line: string) => void): Promise<BuiltFile> {
-  await openSqliteStore(path, createRules(settings), { committed: () => {}, failed: () => {} }).close();
+export function buildFile({ path, route, events, say }: BuildOptions): BuiltFile {
   const db = new Database(path);
   try {
     db.pragma("synchronous = OFF");
     db.pragma("cache_size = -262144");
     db.pragma("wal_autocheckpoint = 20000");
     const now = Date.now();
-    const route = settings.routes[0]?.name ?? "none";
     const name = db.prepare<[string, string], number>("INSERT INTO names (kind, name) VALUES (?, ?) RETURNING id").pluck();
     const plan = db.prepare<[string], number>("INSERT INTO plans (verdicts) VALUES (?) RETURNING id").pluck();
     const values = {

@@ -25,6 +25,8 @@ export interface Relay {
   register(wamids: readonly string[]): Promise<void>;
   /** Events in the file, by what became of them (`GET /v1/stats`). */
   dispositions(): Promise<Record<string, number>>;
+  /** An answer of the control API; fails unless it is a 2xx. */
+  get(path: string): Promise<unknown>;
   /** Bytes of the database file and the files beside it. */
   diskBytes(): Promise<number>;
   /** SIGKILL, as a crash would. */
@@ -82,6 +84,7 @@ export async function startRelay(options: RelayOptions): Promise<Relay> {
     pid: () => child?.pid ?? 0,
     register: (wamids) => register(port, wamids),
     dispositions: () => dispositions(port),
+    get: (path) => ask(port, path, { method: "GET" }),
     diskBytes: () => diskBytes(file),
     kill: () => end("SIGKILL"),
     end: () => end("SIGTERM"),
