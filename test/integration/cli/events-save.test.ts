@@ -1,0 +1,93 @@
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { postEvent } from "../../harness/post-event.ts";
+import { makeRelay, type RelayProcess } from "../../harness/relay-process.ts";
+import { jsonOf, runOn, runRemote } from "./run-cli.ts";
+
+const phone = "5491155550001";
+const wamid = "wamid.HBgNNTQ5MTE1NTU1MDAwMRUCABEYEkQ0QzQ5RkE2RTIxQjg3AA==";
+const id = "01998d3e-7c1a-7000-8000-0000000000ab";
+/** As no serialiser of ours writes it. */
+const body = Buffer.from(
+  `{ "id":"${id}","event" : "message.status","createdAt":"2026-11-21T12:00:00.000Z",\n"data":{"n":12345678901234567890,"status":"failed",` +
+    `"errorCode":131026,"wamid":"${wamid}","to":"+${phone}","contact_name":"Jos\\u00e9 Sosa","note":"Jos\\u00e9 \\/ ${phone} \\u2026","conversationId":"${id}"}}`,
+);
+const folder = mkdtempSync(join(tmpdir(), "wamid-relay-save-"));
+const file = join(folder, "deep", "saved.json");
+let relay: RelayProcess;
+
+beforeAll(async () => {
+  relay = await makeRelay();
+  await relay.start();
+  await postEvent(relay.webhookUrl, body);
+  await postEvent(relay.webhookUrl, Buffer.from("{ not JSON"));
+});
+afterAll(async () => {
+  await relay.dispose();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const save = (...args: string[]) => runOn(relay, "events", "save", ...args);
+
+describe("events save", () => {
+  test("writes a fixture with nobody's data in it, every other byte as received, and says what it replaced", async () => {
+    const { code, out, err } = await save(id, "--out", file, "--salt", "team");
+    expect([code, err]).toEqual([0, "note: look it over before you share it; free text may hold what nothing tells of\n"]);
+    expect(out).toBe(`saved ${file}; replaced: 1 phone, 1 wamid, 2 names, 1 id, 0 emails\n`);
+    const text = readFileSync(file, "utf8");
+    for (const secret of [phone, wamid, wamid.slice(6, 30), "Jos", "Sosa", id]) expect(text).not.toContain(secret);
+    for (const kept of [
+      '{ "id":"',
+      '","event" : "message.status","createdAt":"2026-11-21T12:00:00.000Z",\n"data":{"n":12345678901234567890,"status":"failed","errorCode":131026,',
+      " \\/ ",
+      ' \\u2026"',
+    ]) {
+      expect(text).toContain(kept);
+    }
+    const { data } = JSON.parse(text) as { data: { wamid: string; to: string } };
+    expect(Buffer.from(data.wamid.slice(6), "base64").toString("latin1")).toContain(data.to.slice(1));
+  });
+
+  test("does not write over a file unless told to; the same salt gives the same again, from another machine too", async () => {
+    const text = readFileSync(file, "utf8");
+    expect(await save(id, "--out", file)).toEqual({
+      code: 1,
+      out: "",
+      err: `wamid-relay: ${file} is there already; --force writes over it, --out names another\n`,
+    });
+    const { replaced } = jsonOf<{ file: string; replaced: Record<string, number> }>(
+      await save("1", "--out", file, "--salt", "team", "--force", "--json"),
+    );
+    expect(replaced).toEqual({ phones: 1, wamids: 1, names: 2, ids: 1, emails: 0 });
+    expect(readFileSync(file, "utf8")).toBe(text);
+    const remote = await runRemote(relay, "events", "save", id, "--account", "main", "--out", "-", "--salt", "team");
+    expect(remote).toEqual({ code: 0, out: text, err: "" });
+  });
+
+  test("without a salt it is another each time", async () => {
+    const printed = [(await save(id, "--out", "-")).out, (await save(id, "--out", "-")).out];
+    expect(printed[0]).not.toBe(printed[1]);
+    for (const text of printed) expect(text).not.toContain(phone);
+  });
+
+  test("what it saved can be triggered, as another event", async () => {
+    const { code, out } = await runOn(relay, "trigger", "saved", "--fixtures", join(folder, "deep"));
+    expect(code).toBe(0);
+    expect(out).toMatch(/^200 accepted +message\.status failed {2}/);
+  });
+
+  test("a body that is not JSON is not saved, and an unknown event neither", async () => {
+    const out = join(folder, "quarantined.json");
+    const { code, err } = await save("2", "--out", out);
+    expect([code, err]).toEqual([1, expect.stringContaining("the body is not JSON")]);
+    expect((await save("no-such-event", "--out", out)).err).toBe("wamid-relay: no such event\n");
+    expect(existsSync(out)).toBe(false);
+  });
+
+  test("wrong usage", async () => {
+    expect(await save(id, "--salt", "")).toMatchObject({ code: 2, out: "" });
+    expect(await save(id, "--out", "-", "--json")).toMatchObject({ code: 2, out: "" });
+  });
+});

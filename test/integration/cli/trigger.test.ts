@@ -1,0 +1,361 @@
+import { spawn } from "node:child_process";
+import { createHmac } from "node:crypto";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { main } from "../../../src/cli/main.ts";
+import { triggerScenarios } from "../../../src/sandbox/fixtures/trigger-scenarios.ts";
+import { entry, makeRelay, type RelayProcess } from "../../harness/relay-process.ts";
+import { webhookSecret } from "../../harness/relay-settings.ts";
+import { freePort } from "../../setup/free-port.ts";
+import { startTestServer } from "../sandbox/test-server.ts";
+import { proves, startBareReceiver } from "./bare-receiver.ts";
+import { jsonOf, runCli, runOn } from "./run-cli.ts";
+
+interface Printed {
+  readonly url: string;
+  readonly posts: number;
+  readonly answers: Record<string, number>;
+  readonly unexpected: number;
+  readonly faults: string[];
+  readonly events: { id: string | null; event: string; wamid: string | null; runId: string | null; answer: string; sort: string }[];
+  readonly eventsLeftOut: number;
+}
+interface Shown {
+  readonly event: string;
+  readonly status: string | null;
+  readonly errorCode: string | null;
+  readonly disposition: string;
+  readonly duplicates: number;
+  readonly text: string;
+  readonly secret: string;
+}
+
+const oldSecret = "an-older-webhook-secret";
+const folder = mkdtempSync(join(tmpdir(), "wamid-relay-trigger-"));
+let relay: RelayProcess;
+
+beforeAll(async () => {
+  const signature = (...secrets: string[]) => ({ service: "acme", secrets });
+  relay = await makeRelay({
+    settings: {
+      sources: {
+        main: { account: "main", signature: signature(webhookSecret, oldSecret) },
+        flows: { account: "main", kind: "automation-request", mode: "ack", signature: signature("ats_of-the-harness") },
+      },
+    },
+  });
+  await relay.start();
+});
+afterAll(async () => {
+  await relay.dispose();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const trigger = (...args: string[]) => runOn(relay, "trigger", ...args);
+const triggered = async (...args: string[]) => jsonOf<Printed>(await trigger(...args, "--json"));
+/** Without a process of its own: for what ends before anything is posted. */
+async function runInProcess(...args: string[]) {
+  const printed = { out: "", err: "" };
+  const add = (to: "out" | "err") => (line: string) => {
+    printed[to] += `${line}\n`;
+  };
+  const code = await main(args, { out: add("out"), err: add("err"), isTerminal: false, env: {}, readStdin: async () => Buffer.alloc(0) });
+  return { code, ...printed };
+}
+const shown = async (id: string | null | undefined) =>
+  jsonOf<Shown>(await runOn(relay, "events", "show", String(id), "--json", "--show-pii"));
+
+describe("one event, to the relay of the settings", () => {
+  test("a line with the answer, the id and the wamid, then the sum", async () => {
+    const { code, out, err } = await trigger("message.status");
+    expect([code, err]).toEqual([0, ""]);
+    expect(out).toMatch(
+      /^200 accepted +message\.status delivered {2}[0-9a-f-]{36} {2}wamid\.\S+ {2}\d+ ms\n1 post in \d\.\d s: 1 accepted\n$/,
+    );
+  });
+
+  test.each([
+    ["message.status", { event: "message.status", status: "delivered" }],
+    ["message.status.sent", { event: "message.status", status: "sent" }],
+    ["message.status.read", { event: "message.status", status: "read" }],
+    ["message.status.failed", { event: "message.status", status: "failed", errorCode: "131026" }],
+    ["message.received", { event: "message.received", status: "received" }],
+    ["automation.completed", { event: "automation.completed" }],
+    ["automation.failed", { event: "automation.failed" }],
+    ["truncated", { event: "message.status" }],
+  ])("%s is stored as what it is", async (name, stored) => {
+    const { events } = await triggered(name);
+    expect(await shown(events[0]?.id)).toMatchObject(stored);
+  });
+
+  test("the request of an automation goes to the source of its kind, signed with its token", async () => {
+    const { url, events } = await triggered("automation-request");
+    expect(url).toBe(`${relay.url}/webhooks/flows`);
+    expect(events).toMatchObject([{ id: null, event: "automation.request", answer: "accepted" }]);
+  });
+
+  test("--set changes what is posted, JSON where it is JSON; a path that leads nowhere is refused", async () => {
+    const { events } = await triggered(
+      ..."message.status --set data.status=failed --set data.errorCode=131047 --set data.note=a=b".split(" "),
+    );
+    const { status, errorCode, text } = await shown(events[0]?.id);
+    expect([status, errorCode]).toEqual(["failed", "131047"]);
+    expect(text).toContain('"status": "failed","errorCode":131047,"note":"a=b"');
+    expect(await trigger("message.status", "--set", "data.status.x=1")).toEqual({
+      code: 1,
+      out: "",
+      err: 'wamid-relay: --set: "x" is not inside an object\n',
+    });
+  });
+
+  test("--truncated sends what the service sends for more than 256 KB", async () => {
+    const { events } = await triggered("message.received", "--truncated");
+    expect(events).toMatchObject([{ sort: "truncated", wamid: null }]);
+    expect(JSON.parse((await shown(events[0]?.id)).text)).toMatchObject({
+      event: "message.received",
+      data: { truncated: true, id: null, size: 262145 },
+    });
+  });
+
+  test("--wamid: all are about that message", async () => {
+    const { events } = await triggered("message.status", "--wamid", "wamid.HBgNNTQ5MTE1NTU1MDE5OQ==", "--count", "2");
+    expect(events.map(({ wamid }) => wamid)).toEqual(Array(2).fill("wamid.HBgNNTQ5MTE1NTU1MDE5OQ=="));
+  });
+
+  test("--keep-ids sends the file's very bytes, so that a second time it is a duplicate; the wamid is masked", async () => {
+    const text =
+      '{"id" : "kept-1","event":"message.reaction","createdAt":"2026-11-21T12:00:00.000Z","data":{"wamid":"wamid.HBgNNTQ5MTE1NTU1MDE5OA==","n":12345678901234567890,"e":"\\u00e9\\/"}}';
+    writeFileSync(join(folder, "kept.json"), text);
+    const first = await trigger("kept", "--fixtures", folder, "--keep-ids");
+    expect(first.code).toBe(0);
+    expect(first.out).toMatch(/^200 accepted +message\.reaction {2}kept-1 {2}wamid:[0-9a-f]{12} /);
+    expect((await shown("kept-1")).text).toBe(text);
+    expect((await triggered("kept", "--fixtures", folder, "--keep-ids")).answers).toEqual({ duplicate: 1 });
+  });
+
+  test("what is no envelope is expected to be quarantined", async () => {
+    writeFileSync(join(folder, "broken-envelope.json"), '{"id":7}');
+    expect((await triggered("broken-envelope", "--fixtures", folder)).answers).toEqual({ quarantined: 1 });
+  });
+});
+
+describe("many events", () => {
+  test("--count, --duplicate, --shuffle, --seed: each accepted once, its copies duplicates", async () => {
+    const { posts, answers, events } = await triggered(..."message.status --count 40 --duplicate 2 --shuffle --seed many".split(" "));
+    expect([posts, answers]).toEqual([120, { accepted: 40, duplicate: 80 }]);
+    const again = await triggered(..."message.status --count 40 --duplicate 2 --shuffle --seed many".split(" "));
+    expect(new Set(again.events.map(({ wamid }) => wamid))).toEqual(new Set(events.map(({ wamid }) => wamid)));
+    expect(new Set(again.events.map(({ id }) => id))).not.toEqual(new Set(events.map(({ id }) => id)));
+  });
+
+  test("--rate holds it back", async () => {
+    const startedAt = performance.now();
+    expect((await triggered(..."message.status --count 20 --rate 40/s --concurrency 2".split(" "))).posts).toBe(20);
+    expect(performance.now() - startedAt).toBeGreaterThan(350);
+  });
+
+  test("--json keeps the first thousand and counts the rest", async () => {
+    const { posts, events, eventsLeftOut } = await triggered("message.status", "--count", "1100");
+    expect([posts, events.length, eventsLeftOut]).toEqual([1100, 1000, 100]);
+  });
+});
+
+describe("scenarios", () => {
+  test.each(triggerScenarios.map(({ name }) => name))("%s gets the answers that it should", async (name) => {
+    const { unexpected, faults, posts } = await triggered("scenario", name, "--seed", "fixed");
+    expect([unexpected, faults]).toEqual([0, []]);
+    expect(posts).toBeGreaterThanOrEqual(20);
+  });
+
+  test("late-registration: parked events are released, and each message has its status", async () => {
+    const { events } = await triggered("scenario", "late-registration", "--count", "3", "--seed", "late");
+    const wamids = new Set(events.map(({ wamid }) => wamid as string));
+    expect(wamids.size).toBe(3);
+    for (const wamid of wamids) {
+      const { status, body } = await relay.ask(`/v1/messages/${encodeURIComponent(wamid)}`);
+      expect([status, (body as { reference: string }).reference]).toEqual([200, expect.stringMatching(/^trigger-\d$/)]);
+    }
+  });
+
+  test("secret-rotation: both secrets are shown to prove events", async () => {
+    const { events } = await triggered("scenario", "secret-rotation");
+    const proved = events.filter(({ answer }) => answer === "accepted");
+    const used = [await shown(proved[0]?.id), await shown(proved.at(-1)?.id)].map(({ secret }) => secret);
+    expect(new Set(used).size).toBe(2);
+  });
+
+  test("a receiver that takes forged events is found out", async () => {
+    await using gullible = await startTestServer((response) => void response.writeHead(200).end());
+    const { code, out, err } = await runCli(
+      ["trigger", "scenario", "bad-signatures", "--url", gullible.url, "--secret-env", "HOOK_SECRET"],
+      { HOOK_SECRET: "any" },
+    );
+    expect(code).toBe(1);
+    expect(out).toContain("!! unauthorized expected, got 200");
+    expect(err).toMatch(/not as expected: .*unauthorized expected, got 200\n[\s\S]*wamid-relay: \d+ answers are not the expected\n$/);
+  });
+});
+
+describe("to a URL", () => {
+  const secret = "a secret of the hook";
+  const env = { HOOK_SECRET: secret };
+
+  test("no settings are needed; the signature is over the very bytes", async () => {
+    await using receiver = await startBareReceiver(secret);
+    const ran = await runCli(
+      ["trigger", "message.received", "--count", "3", "--url", `${receiver.url}/hook?x=1`, "--secret-env", "HOOK_SECRET", "--json"],
+      env,
+    );
+    expect(jsonOf<Printed>(ran)).toMatchObject({ posts: 3, answers: { 204: 3 } });
+    expect(receiver.seen.map(({ url, method }) => `${method} ${url}`)).toEqual(Array(3).fill("POST /hook?x=1"));
+    for (const request of receiver.seen) expect(proves(request, secret)).toBe(true);
+  });
+
+  test("with --service and --signature, and with a preset, as the settings would have it", async () => {
+    await using receiver = await startTestServer((response) => void response.writeHead(200).end());
+    const post = (...flags: string[]) =>
+      runCli(["trigger", "message.status", "--url", receiver.url, "--secret-env", "HOOK_SECRET", ...flags], env);
+    expect(
+      (await post("--service", "other", "--signature", "algorithm=sha1", "--signature", "encoding=base64", "--signature", "prefix=")).code,
+    ).toBe(0);
+    expect((await post("--signature", "preset=stripe")).code).toBe(0);
+    const [other, stripe] = receiver.seen;
+    expect(other?.headers["x-other-signature"]).toBe(
+      createHmac("sha1", secret)
+        .update(other?.body ?? "")
+        .digest("base64"),
+    );
+    const [, timestamp, signature] = /^t=(\d+),v1=([0-9a-f]{64})$/.exec(String(stripe?.headers["stripe-signature"])) ?? [];
+    expect(signature).toBe(
+      createHmac("sha256", secret)
+        .update(`${timestamp}.`)
+        .update(stripe?.body ?? "")
+        .digest("hex"),
+    );
+  });
+
+  test("with a source of the settings it is signed as that source is", async () => {
+    await using receiver = await startBareReceiver(webhookSecret);
+    expect((await trigger("message.status", "--url", receiver.url, "--source", "main")).code).toBe(0);
+    expect(receiver.seen).toHaveLength(1);
+  });
+
+  test("an answer that is none of success is exit code 1, and what was said is shown", async () => {
+    await using receiver = await startTestServer((response) => void response.writeHead(422).end("no \u001b[31mthanks"));
+    const { code, out, err } = await runCli(["trigger", "message.status", "--url", receiver.url, "--secret-env", "HOOK_SECRET"], env);
+    expect(code).toBe(1);
+    expect(out).toContain("!! accepted expected, got 422  no \\u001b[31mthanks\n");
+    expect(err).toContain("wamid-relay: one answer is not the expected\n");
+  });
+
+  test("nobody there: it ends at once, however many there were to be", async () => {
+    const url = `http://127.0.0.1:${await freePort()}`;
+    const { code, out } = await runCli(
+      ["trigger", "message.status", "--count", "100000", "--url", url, "--secret-env", "HOOK_SECRET"],
+      env,
+    );
+    expect(code).toBe(1);
+    expect(out.split("\n").length).toBeLessThan(40);
+    expect(out).toContain("--- unanswered");
+    expect(out).toContain("no answer (ECONNREFUSED)");
+  });
+
+  test("another machine only with --allow-remote", async () => {
+    const args = ["trigger", "message.status", "--url", "http://relay.invalid/hook", "--secret-env", "HOOK_SECRET"];
+    expect(await runCli(args, env)).toEqual({
+      code: 1,
+      out: "",
+      err: "wamid-relay: relay.invalid is not this machine: sample events would go out to it; --allow-remote lets them\n",
+    });
+    expect((await runCli([...args, "--allow-remote"], env)).out).toContain("--- unanswered");
+  });
+});
+
+describe("--list", () => {
+  test("shows fixtures and scenarios, the user's own first", async () => {
+    mkdirSync(join(folder, "own"));
+    writeFileSync(
+      join(folder, "own", "message.status.json"),
+      '{"id":"1","event":"message.status","createdAt":"2026-11-21T12:00:00.000Z","data":{"status":"mine"}}',
+    );
+    writeFileSync(join(folder, "own", "broken.json"), "{");
+    const { code, out, err } = await runCli(["trigger", "--list", "--fixtures", join(folder, "own")]);
+    expect([code, err]).toEqual([0, ""]);
+    expect(out).toMatch(/\nmessage\.status {2,}message\.status {2,}mine {2,}\S+own\n/);
+    expect(out).toMatch(/\nbroken {2,}cannot be used: /);
+    for (const { name, description } of triggerScenarios)
+      expect(out).toMatch(new RegExp(`\n${name} {2,}${description.replace(/[()]/g, "$&")}\n`));
+    const { fixtures, scenarios } = jsonOf<{ fixtures: { name: string; folder: string | null }[]; scenarios: unknown[] }>(
+      await runCli(["trigger", "--list", "--json"]),
+    );
+    expect(fixtures.find(({ name }) => name === "message.status")?.folder).toBeNull();
+    expect(scenarios).toHaveLength(triggerScenarios.length);
+  });
+});
+
+describe("wrong usage", () => {
+  test.each([
+    [[], "say which event"],
+    [["scenario"], "say which scenario"],
+    [["message.status", "automation.failed"], "too many arguments"],
+    [["scenario", "out-of-order", "--keep-ids"], "--keep-ids is for events"],
+    [["message.status", "--url", "ftp://x"], "--url takes an http or https URL"],
+    [["message.status", "--secret-env", "X"], "--secret-env is for --url"],
+    [["message.status", "--service", "x"], "go with --secret-env"],
+    [["message.status", "--url", "http://localhost:1", "--secret-env", "NOT_SET_HERE"], "NOT_SET_HERE is not set"],
+    [["message.status", "--signature", "colour=red"], "It must be key=value as under signature"],
+    [["message.status", "--signature", "algorithm=md5"], "It must be key=value as under signature"],
+    [["message.status", "--set", "status"], "It must be path=value"],
+    [["message.status", "--duplicate", "1.5"], "It must be a share below 1"],
+    [["message.status", "--rate", "fast"], "It must be a rate"],
+    [["message.status", "--count", "0"], "must be a whole number from 1"],
+    [["scenario", "late-registration", "--url", "http://localhost:1"], "registers messages"],
+  ])("%j is exit code 2", async (args, told) => {
+    const { code, out, err } = await runInProcess("trigger", ...args);
+    expect([code, out]).toEqual([2, ""]);
+    expect(err).toContain(told);
+  });
+
+  test.each([
+    [["no-such-event"], 'there is no event "no-such-event"; there are automation-request, '],
+    [["scenario", "no-such"], 'there is no scenario "no-such"; there are campaign-burst, '],
+    [["message.status", "--source", "none"], 'has no source "none"; it has main, flows'],
+    [["message.status", "--fixtures", "/nowhere"], "there is no folder /nowhere"],
+  ])("%j is exit code 1", async (args, told) => {
+    const { code, out, err } = await runInProcess("trigger", ...args, "--config", relay.settingsPath);
+    expect([code, out]).toEqual([1, ""]);
+    expect(err).toContain(told);
+  });
+});
+
+test("of several sources of a kind one has to be named", async () => {
+  const other = await makeRelay({
+    settings: {
+      sources: Object.fromEntries(
+        ["a", "b"].map((name) => [name, { account: "main", signature: { service: "acme", secrets: ["s".repeat(20)] } }]),
+      ),
+    },
+  });
+  onTestFinished(() => other.dispose());
+  expect((await runOn(other, "trigger", "message.status")).err).toBe("wamid-relay: say which with --source: a, b\n");
+});
+
+test("Ctrl-C ends it with what was posted, exit code 1", async () => {
+  const args = [entry, "trigger", "message.status", "--count", "100000", "--rate", "20/s", "--config", relay.settingsPath];
+  const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "pipe"] });
+  let out = "";
+  let err = "";
+  child.stderr.on("data", (chunk: Buffer) => (err += chunk));
+  const code = await new Promise((resolve) => {
+    child.stdout.on("data", (chunk: Buffer) => {
+      if (out === "") child.kill("SIGINT");
+      out += chunk;
+    });
+    child.on("close", resolve);
+  });
+  expect(code).toBe(1);
+  expect(out).toMatch(/\n\d+ posts? in /);
+  expect(err).toBe("wamid-relay: stopped before the end\n");
+});

@@ -1,0 +1,85 @@
+import { expect, test } from "vitest";
+import { createOutcomeNotes } from "../../../src/cli/trigger/outcome.ts";
+import { createTriggerShow, postLine } from "../../../src/cli/trigger/show.ts";
+import type { Post } from "../../../src/sandbox/traffic/post.ts";
+import type { PostResult } from "../../../src/sandbox/traffic/post-result.ts";
+
+const post = {
+  sort: "duplicate",
+  body: Buffer.from('{"data":{"status":"se\\u001bnt"}}'),
+  subject: { id: "e1", event: "message.status", wamid: "wamid.HBgNNTQ5MTE1NTU1MDAwMRUC", runId: null, ours: false },
+} as unknown as Post;
+const ok: PostResult = { kind: "answered", status: 200, answer: "accepted", said: "{}", tries: 1, tookMs: 3.4 };
+
+function onScreen(isTerminal: boolean, total: number | null, isJson = false) {
+  const printed: string[] = [];
+  let now = 0;
+  const io = {
+    out: (line: string) => void printed.push(`out ${line}`),
+    err: (line: string) => void printed.push(`err ${line}`),
+    isTerminal,
+    env: {},
+    readStdin: async () => Buffer.alloc(0),
+  };
+  const show = createTriggerShow({ io, isJson, now: () => now, total, showsWamids: true });
+  return { printed, show, at: (ms: number) => (now = ms) };
+}
+
+test("a line has the answer, what it is about and what is wrong, and nothing that a terminal acts upon", () => {
+  expect(postLine(post, ok, null, true)).toBe(
+    "200 accepted      message.status se\\u001bnt  e1  wamid.HBgNNTQ5MTE1NTU1MDAwMRUC  duplicate  3 ms",
+  );
+  const refused: PostResult = { kind: "answered", status: 404, answer: null, said: "no\u001b[2J", tries: 1, tookMs: 1 };
+  expect(postLine(post, refused, "accepted expected, got 404", false)).toMatch(
+    /^404 404 .* wamid:[0-9a-f]{12} .*!! accepted expected, got 404 {2}no\\u001b\[2J$/,
+  );
+});
+
+test("in a pipe each post is a line", () => {
+  const { printed, show } = onScreen(false, 200);
+  for (let sent = 0; sent < 200; sent += 1) show.post(post, ok, null);
+  expect(printed).toHaveLength(200);
+});
+
+test("on a terminal many are a bar, drawn over itself, that ends full", () => {
+  const { printed, show, at } = onScreen(true, 60);
+  for (let sent = 1; sent <= 60; sent += 1) {
+    at(sent * 10);
+    show.post(post, ok, sent === 30 ? "wrong" : null);
+  }
+  expect(printed[0]).toBe(`out [${"#".repeat(5)}${".".repeat(25)}]  16%  10 posts`);
+  expect(printed.at(-1)).toBe(`out \x1b[1A\x1b[0J[${"#".repeat(30)}] 100%  60 posts  100/s  1 unexpected`);
+  expect(printed.length).toBeLessThan(9);
+});
+
+test("on a terminal few are lines, and so are the first of who knows how many", () => {
+  const few = onScreen(true, 3);
+  for (let sent = 0; sent < 3; sent += 1) few.show.post(post, ok, null);
+  expect(few.printed).toHaveLength(3);
+  const unknown = onScreen(true, null);
+  for (let sent = 0; sent < 60; sent += 1) unknown.show.post(post, ok, null);
+  expect(unknown.printed).toHaveLength(50);
+  unknown.at(1_000);
+  unknown.show.post(post, ok, null);
+  expect(unknown.printed.at(-1)).toBe("out 61 posts  61/s");
+});
+
+test("with --json there is a line on standard error every two seconds, and none on standard output", () => {
+  const { printed, show, at } = onScreen(true, 3, true);
+  show.post(post, ok, null);
+  at(2_500);
+  show.post(post, ok, null);
+  at(3_000);
+  show.post(post, ok, null);
+  expect(printed).toEqual(["err 2 posts  1/s"]);
+});
+
+test("the outcome counts everything and keeps the first of it", () => {
+  const notes = createOutcomeNotes();
+  for (let sent = 0; sent < 1200; sent += 1) notes.note(post, ok, sent < 150 ? "wrong" : null);
+  notes.note(post, { kind: "unanswered", error: "ECONNRESET", tries: 1, tookMs: 1 }, "no answer");
+  const { posts, answers, unexpected, faults, events, eventsLeftOut } = notes.outcome();
+  expect([posts, answers, unexpected]).toEqual([1201, { accepted: 1200, unanswered: 1 }, 151]);
+  expect([faults.length, events.length, eventsLeftOut]).toEqual([100, 1000, 201]);
+  expect(faults[0]).toBe("e1: wrong");
+});
