@@ -63,7 +63,8 @@ export function createTargets({ forwardTo, allowRemote, headers, secret }: Targe
     });
     if (!settings.success) {
       const [issue] = settings.error.issues;
-      throw new Error(`${issue?.path[0] === "url" ? "--forward-to" : `--${String(issue?.path[0])}`}: ${issue?.message}`);
+      const message = issue?.code === "invalid_key" ? issue.issues[0]?.message : issue?.message;
+      throw new Error(`${issue?.path[0] === "url" ? "--forward-to" : `--${String(issue?.path[0])}`}: ${message}`);
     }
     destinations.set(url.href, createUrlDestination(settings.data, now));
   }

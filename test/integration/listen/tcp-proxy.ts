@@ -7,10 +7,8 @@ export interface TcpProxy {
   readonly url: string;
   /** Connections made through it so far. */
   connections(): number;
-  /** Connections stay open and no byte comes through any more, also of new ones. */
+  /** Connections there are stay open, and no byte comes through them any more: as after sleep. New ones work. */
   freeze(): void;
-  /** Lets bytes through again. */
-  thaw(): void;
   /** Ends every connection at once, with a reset. */
   cut(): void;
   /** From now on what the relay says comes `bytes` at a time, every millisecond. */
@@ -21,14 +19,14 @@ export interface TcpProxy {
 export async function openProxy(port: number): Promise<TcpProxy> {
   const pairs = new Set<readonly [Socket, Socket]>();
   let count = 0;
-  let isFrozen = false;
+  const frozen = new WeakSet<Socket>();
   let bytes: number | null = null;
 
   async function pump(from: Socket, to: Socket): Promise<void> {
     for await (const chunk of from as AsyncIterable<Buffer>) {
       let step = 0;
       for (let at = 0; at < chunk.length; at += step) {
-        while (isFrozen) await pause(5);
+        while (frozen.has(from) && !to.destroyed) await pause(5);
         if (to.destroyed) return;
         step = bytes ?? chunk.length;
         to.write(chunk.subarray(at, at + step));
@@ -47,8 +45,9 @@ export async function openProxy(port: number): Promise<TcpProxy> {
       socket.setNoDelay(true);
       socket.on("error", () => {});
       socket.on("close", () => {
-        pairs.delete(pair);
-        if (!isFrozen) other.destroy();
+        if (client.destroyed && relay.destroyed) pairs.delete(pair);
+        // Nobody hears of the end of one that is frozen.
+        if (!frozen.has(socket)) other.destroy();
       });
     }
     pump(client, relay).catch(() => {});
@@ -63,7 +62,6 @@ export async function openProxy(port: number): Promise<TcpProxy> {
     }
   };
   onTestFinished(async () => {
-    isFrozen = false;
     cut();
     server.close();
     await once(server, "close");
@@ -72,10 +70,7 @@ export async function openProxy(port: number): Promise<TcpProxy> {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     connections: () => count,
     freeze() {
-      isFrozen = true;
-    },
-    thaw() {
-      isFrozen = false;
+      for (const pair of pairs) for (const socket of pair) frozen.add(socket);
     },
     cut,
     drip(next) {

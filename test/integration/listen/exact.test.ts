@@ -1,0 +1,192 @@
+import { createHmac } from "node:crypto";
+import { Webhook } from "standardwebhooks";
+import { expect, test } from "vitest";
+import type { Io } from "../../../src/cli/io.ts";
+import { main } from "../../../src/cli/main.ts";
+import { postEvent } from "../../harness/post-event.ts";
+import { startRelay } from "../../harness/relay-process.ts";
+import { relayToken, webhookSecret } from "../../harness/relay-settings.ts";
+import { until } from "../../harness/until.ts";
+import { startListen } from "./listener.ts";
+import { openLocalServer, type Post } from "./local-server.ts";
+
+const at = "2026-11-21T12:00:00.000Z";
+/** Bytes that a JSON parser and serialiser on the way would change. */
+const bodies = [
+  `{"id":"e-1","event":"message.status","createdAt":"${at}","data":{"wamid":"wamid.A","status":"sent","note":"caf\\u00e9 \\/ \\ud83d\\ude00"}}`,
+  `{ "data" : { "status":"delivered",   "wamid":"wamid.A" }, "event":"message.status",\t"createdAt":"${at}",\n "id":"e-2" }\r\n`,
+  `{"id":"e-3","event":"message.status","createdAt":"${at}","data":{"wamid":"wamid.A","big":12345678901234567890,"exact":1.0,"exponent":1E+2,"b":1,"a":2,"a":3}}`,
+  `{"id":"e-4","event":"message.status","createdAt":"${at}","data":{"wamid":"wamid.A","status":"read","text":"Año — 😀 \u2028"}}`,
+];
+
+const signatureOf = (body: Buffer): string => `sha256=${createHmac("sha256", webhookSecret).update(body).digest("hex")}`;
+const proved = ({ body, headers }: Post): boolean => headers["x-acme-signature"] === signatureOf(body);
+
+test("the bytes received, and their signature, arrive as they were: proved with the account's own secret", async () => {
+  const relay = await startRelay();
+  const local = await openLocalServer();
+  const listener = startListen(relay.url, ["--forward-to", local.url, "-H", "x-team: support"]);
+  await listener.live();
+  for (const body of bodies) expect((await postEvent(relay.webhookUrl, Buffer.from(body))).word).toBe("accepted");
+  await until("all came", () => local.posts.length === bodies.length);
+  expect(local.posts.map(({ body }) => body.toString("utf8"))).toEqual(bodies);
+  expect(local.posts.map(proved)).toEqual(bodies.map(() => true));
+  expect(local.posts[0]?.headers).toMatchObject({
+    "content-type": "application/json",
+    "x-team": "support",
+    "webhook-id": "e-1",
+    "webhook-attempt": "1",
+    "x-wamid-relay-event": "message.status",
+  });
+  expect(local.posts[0]?.headers).not.toHaveProperty("webhook-signature");
+  // The check can fail: re-serialised, the second is no longer proved.
+  const [, second] = local.posts as [Post, Post];
+  expect(proved({ ...second, body: Buffer.from(JSON.stringify(JSON.parse(second.body.toString()))) })).toBe(false);
+
+  expect(listener.out()).toMatch(/^--> message\.status sent \[e-1\] wamid:[0-9a-f]{12} from main$/m);
+  expect(listener.out()).toMatch(new RegExp(`^<-- \\[200\\] POST http://localhost:${local.port}/hook \\[e-1\\] \\d+ms$`, "m"));
+  expect(listener.out()).not.toContain("wamid.A");
+});
+
+test("signed anew: with the secret given, and with the one printed", async () => {
+  const relay = await startRelay();
+  const local = await openLocalServer();
+  const given = startListen(relay.url, ["--forward-to", local.url, "--secret", "whsec_c2VjcmV0LW9mLXRoaXMtbWFjaGluZQ=="]);
+  await given.live();
+  await postEvent(relay.webhookUrl, Buffer.from(bodies[0] as string));
+  await until("it came", () => local.posts.length === 1);
+  await given.stop();
+  const printed = startListen(relay.url, ["--forward-to", local.url, "--print-secret"]);
+  await printed.live();
+  const secret = /^posts are signed with (whsec_\S+)$/m.exec(printed.out())?.[1] ?? "";
+  await postEvent(relay.webhookUrl, Buffer.from(bodies[1] as string));
+  await until("it came", () => local.posts.length === 2);
+
+  const verify = (key: string, { body, headers }: Post) =>
+    new Webhook(key).verify(body.toString("utf8"), headers as Record<string, string>);
+  const [first, second] = local.posts as [Post, Post];
+  verify("whsec_c2VjcmV0LW9mLXRoaXMtbWFjaGluZQ==", first);
+  verify(secret, second);
+  expect(() => verify(secret, first)).toThrow();
+  expect([first, second].map(proved)).toEqual([true, true]);
+});
+
+test("sources go to paths of their own; an automation's request comes as it is, whatever its bytes", async () => {
+  const signature = { service: "acme", secrets: [webhookSecret] };
+  const relay = await startRelay({
+    settings: {
+      sources: {
+        main: { account: "main", signature },
+        flows: { account: "main", kind: "automation-request", mode: "ack", signature },
+        others: { account: "main", signature },
+      },
+    },
+  });
+  const local = await openLocalServer();
+  const base = `http://127.0.0.1:${local.port}`;
+  const listener = startListen(relay.url, ["--forward-to", `main=${base}/a?b=c`, "--forward-to", `flows=${base}/flows`]);
+  await listener.live();
+  const bytes = Buffer.from([0, 255, 254, 10, 13]);
+  const headers = { "x-acme-signature": signatureOf(bytes), "content-type": "text/x-odd; charset=latin1" };
+  await postEvent(`${relay.url}/webhooks/others`, Buffer.from(bodies[1] as string));
+  await fetch(`${relay.url}/webhooks/flows`, { method: "POST", headers, body: new Uint8Array(bytes) });
+  await postEvent(relay.webhookUrl, Buffer.from(bodies[0] as string));
+  await until("both came", () => local.posts.length === 2);
+  expect(local.posts.map(({ path, body, headers: got }) => [path, body.toString("hex"), got["content-type"]])).toEqual([
+    ["/flows", bytes.toString("hex"), "text/x-odd; charset=latin1"],
+    ["/a?b=c", Buffer.from(bodies[0] as string).toString("hex"), "application/json"],
+  ]);
+  expect(local.posts.map(proved)).toEqual([true, true]);
+  expect(listener.out()).not.toContain("e-2");
+});
+
+test("filters choose, and --json tells; without --show-pii it has neither wamids nor bodies", async () => {
+  const relay = await startRelay();
+  const registered = { account: "main", wamid: "wamid.REGISTERED0001" };
+  await relay.ask("/v1/messages/track", { method: "POST", body: registered });
+  const make = (id: string, event: string, data: object) => Buffer.from(JSON.stringify({ id, event, createdAt: at, data }));
+  for (const body of [
+    make("f-1", "message.status", { wamid: "wamid.STRANGER000001", status: "failed", errorCode: 131026 }),
+    make("f-2", "message.status", { wamid: registered.wamid, status: "sent" }),
+    make("f-3", "automation.completed", { runId: "r-1" }),
+    make("f-4", "message.status", { wamid: registered.wamid, status: "failed", errorCode: "131047" }),
+  ])
+    await postEvent(relay.webhookUrl, body);
+  // No event, and nobody's to take.
+  expect((await postEvent(relay.webhookUrl, Buffer.from("{}"))).word).toBe("quarantined");
+
+  const first = startListen(relay.url, ["--json", "--since", "1h", "--show-pii"]);
+  await until("all came", () => first.said("event").length === 4);
+  expect(first.said("event").map(({ id, body }) => [id, typeof body])).toEqual(["f-1", "f-2", "f-3", "f-4"].map((id) => [id, "string"]));
+  await first.stop();
+  const cases: [string[], string[]][] = [
+    [
+      ["--events", "message.*"],
+      ["f-1", "f-2", "f-4"],
+    ],
+    [["--events", "automation.completed"], ["f-3"]],
+    [
+      ["--status", "failed,read"],
+      ["f-1", "f-4"],
+    ],
+    [["--tracked"], ["f-2", "f-4"]],
+    [["--source", "main", "--where", '{"errorCode":{"$in":["131026",131026]}}'], ["f-1"]],
+    [["--source", "another"], []],
+  ];
+  await Promise.all(
+    cases.map(async ([args, wanted]) => {
+      const listener = startListen(relay.url, ["--json", "--no-forward", "--since", "1h", ...args]);
+      await until(`all came of ${args}`, () => listener.said("event").length >= wanted.length && listener.said("hello").length === 1);
+      expect([args, listener.said("event").map(({ id }) => id)]).toEqual([args, wanted]);
+      expect(listener.out()).not.toContain("wamid.");
+      expect(await listener.stop()).toBe(0);
+    }),
+  );
+});
+
+test("--tries passes over what is refused, and goes on", async () => {
+  const relay = await startRelay();
+  const local = await openLocalServer();
+  local.answer((body) => (body.includes("e-1") ? 422 : 200));
+  const listener = startListen(relay.url, ["--forward-to", local.url, "--tries", "2", "--as", "ci"]);
+  await listener.live();
+  for (const body of bodies.slice(0, 2)) await postEvent(relay.webhookUrl, Buffer.from(body));
+  await until("the second is taken", () => local.taken().length === 1);
+  expect(local.posts.map(({ status }) => status)).toEqual([422, 422, 200]);
+  expect(listener.out()).toContain("... passed over [e-1]");
+  expect(await listener.stop()).toBe(0);
+});
+
+test("wrong usage is exit code 2, and what the relay refuses exit code 1", async () => {
+  const relay = await startRelay();
+  const cases: [string[], number, string][] = [
+    [["--forward-to", "http://192.168.1.7:3000/hook"], 2, "add --allow-remote"],
+    [["--forward-to", "http://localhost.example:3000/hook"], 2, "add --allow-remote"],
+    [["--forward-to", "localhost:3000"], 2, "takes an http or https URL"],
+    [["--forward-to", "http://localhost:1", "--forward-to", "http://localhost:2"], 2, "two URLs for the same events"],
+    [["--forward-to", "http://localhost:1", "--no-forward"], 2, "exclude each other"],
+    [["--forward-to", "http://localhost:1", "-H", "webhook-id: mine"], 2, "is set by the relay itself"],
+    [["--forward-to", "http://localhost:1", "--secret", "whsec_%"], 2, "is not base64"],
+    [["--tries", "2"], 2, "--tries is for --forward-to"],
+    [["--since", "1h", "--latest"], 2, "cannot be used with"],
+    [["--where", "{"], 2, "must be JSON"],
+    [["--as", "ana maria"], 2, "must be a name"],
+    [["--where", '{"a":{"$what":1}}'], 1, "is not an operator"],
+    [["--token", "not-a-known-token-at-all"], 1, "unknown token"],
+    [["--token-file", "/nowhere/token"], 1, "the token's file cannot be read"],
+  ];
+  for (const [args, code, told] of cases) {
+    const said: string[] = [];
+    const io: Io = {
+      out: (line) => void said.push(line),
+      err: (line) => void said.push(line),
+      isTerminal: false,
+      env: { RELAY_TOKEN: relayToken },
+      readStdin: async () => Buffer.alloc(0),
+    };
+    expect([args, await main(["listen", "--relay", relay.url, ...args], io)]).toEqual([args, code]);
+    expect(said.join("\n")).toContain(told);
+  }
+  const remote = startListen(relay.url, ["--allow-remote", "--forward-to", "http://192.0.2.1:3000/hook", "--latest"]);
+  await remote.live();
+});

@@ -1,0 +1,106 @@
+import { expect, onTestFinished, test } from "vitest";
+import { follow, type StreamState } from "../../../src/cli/listen/follow.ts";
+import { openStream } from "../../../src/cli/listen/open-stream.ts";
+import type { Clock } from "../../../src/event/clock.ts";
+import { postEvent } from "../../harness/post-event.ts";
+import { createMessages } from "../../harness/posts.ts";
+import { type RelayProcess, startRelay } from "../../harness/relay-process.ts";
+import { relayToken } from "../../harness/relay-settings.ts";
+import { until } from "../../harness/until.ts";
+import { openProxy } from "./tcp-proxy.ts";
+
+const hour = 3_600_000;
+
+/** The machine's clock; while it sleeps time goes on, and timers do not. */
+function sleepingClock(): Clock & { sleep(ms: number): void } {
+  let slept = 0;
+  return {
+    now: () => Date.now() + slept,
+    after(ms, run) {
+      const timer = setTimeout(run, ms);
+      return () => clearTimeout(timer);
+    },
+    sleep(ms) {
+      slept += ms;
+    },
+  };
+}
+
+async function listener(relayUrl: string, clock: Clock) {
+  const taken: string[] = [];
+  const states: StreamState[] = [];
+  const quit = new AbortController();
+  const following = follow(
+    {
+      open: (after, signal) => openStream({ url: relayUrl, token: () => relayToken }, new URLSearchParams(), after, signal),
+      take: async ({ id }) => void taken.push(id),
+      onHello: () => {},
+      onGap: () => {},
+      onPlace: () => {},
+      onState: (state) => void states.push(state),
+      clock,
+      random: () => 0.5,
+    },
+    quit.signal,
+  );
+  onTestFinished(async () => {
+    quit.abort();
+    await following.done;
+  });
+  await until("it is live", () => states.at(-1)?.is === "live");
+  return { taken, states };
+}
+
+const messages = createMessages("sleep");
+async function post(relay: RelayProcess, count: number): Promise<string[]> {
+  const ids: string[] = [];
+  for (let n = 0; n < count; n++) {
+    const event = messages.event();
+    await postEvent(relay.webhookUrl, event);
+    ids.push(event.id);
+  }
+  return ids;
+}
+
+test("24 hours of sleep: the dead connection is noticed within moments, and all that was missed comes, in order", async () => {
+  const relay = await startRelay();
+  const proxy = await openProxy(relay.port);
+  const clock = sleepingClock();
+  const { taken, states } = await listener(proxy.url, clock);
+  const ids = await post(relay, 3);
+  await until("they came", () => taken.length === 3);
+  // Nothing says that it is dead: neither end hears of it.
+  proxy.freeze();
+  ids.push(...(await post(relay, 40)));
+  await relay.kill9();
+  await relay.start();
+  ids.push(...(await post(relay, 10)));
+  expect(taken.length).toBe(3);
+  const wokenAt = performance.now();
+  clock.sleep(24 * hour);
+  await until("what was missed came", () => taken.length === ids.length);
+  expect(taken).toEqual(ids);
+  expect(performance.now() - wokenAt).toBeLessThan(5_000);
+  expect(states.map((state) => (state.is === "waiting" ? state.why : state.is))).toEqual([
+    "connecting",
+    "live",
+    "nothing was heard for 45 s",
+    "connecting",
+    "live",
+  ]);
+});
+
+test("silence is not taken for death before its time, also when the clock is set back", async () => {
+  const relay = await startRelay();
+  const proxy = await openProxy(relay.port);
+  const clock = sleepingClock();
+  const { taken, states } = await listener(proxy.url, clock);
+  clock.sleep(-5 * hour);
+  clock.sleep(20_000);
+  await new Promise((resolve) => setTimeout(resolve, 2_500));
+  expect(states.at(-1)?.is).toBe("live");
+  const ids = await post(relay, 2);
+  await until("they came", () => taken.length === 2);
+  expect(taken).toEqual(ids);
+  expect(proxy.connections()).toBe(1);
+});

@@ -1,0 +1,206 @@
+import { once } from "node:events";
+import { connect } from "node:net";
+import { expect, onTestFinished, test } from "vitest";
+import { createSseParser, type SseMessage } from "../../../src/cli/listen/sse-parser.ts";
+import { postEvent } from "../../harness/post-event.ts";
+import { createMessages } from "../../harness/posts.ts";
+import { type RelayProcess, startRelay } from "../../harness/relay-process.ts";
+import { relayToken } from "../../harness/relay-settings.ts";
+import { rowsOf } from "../../harness/store-rows.ts";
+import { until } from "../../harness/until.ts";
+import { startListen } from "./listener.ts";
+import { openLocalServer } from "./local-server.ts";
+
+const messages = createMessages("stream");
+const authorization = `Bearer ${relayToken}`;
+
+interface Reader {
+  readonly status: number;
+  readonly messages: SseMessage[];
+  seqs(): number[];
+  close(): void;
+}
+
+/** Somebody who listens with nothing but fetch. */
+async function listen(relay: RelayProcess, query = "", headers: Readonly<Record<string, string>> = {}): Promise<Reader> {
+  const closing = new AbortController();
+  onTestFinished(() => closing.abort());
+  const answer = await fetch(`${relay.url}/v1/listen${query}`, { headers: { authorization, ...headers }, signal: closing.signal });
+  const read: SseMessage[] = [];
+  const parser = createSseParser();
+  void (async () => {
+    for await (const chunk of answer.body ?? []) read.push(...parser.push(chunk));
+  })().catch(() => {});
+  return {
+    status: answer.status,
+    messages: read,
+    seqs: () => read.filter(({ event }) => event === "event").map(({ id }) => Number(id)),
+    close: () => closing.abort(),
+  };
+}
+
+const gauge = async (relay: RelayProcess, name: string): Promise<number> => {
+  const text = String((await relay.ask("/metrics")).body);
+  return Number(
+    text
+      .split("\n")
+      .find((line) => line.startsWith(`${name} `))
+      ?.split(" ")[1],
+  );
+};
+
+async function post(relay: RelayProcess, count: number): Promise<void> {
+  for (let n = 0; n < count; n++) expect((await postEvent(relay.webhookUrl, messages.event())).word).toBe("accepted");
+}
+
+test("begins where it is told: now, after a seq, after the last event heard, at a time, where a name has come", async () => {
+  const relay = await startRelay();
+  await post(relay, 4);
+  const now = await listen(relay);
+  const all = await listen(relay, "?since=1h");
+  const after = await listen(relay, "?after=2");
+  const resumed = await listen(relay, "?since=1h&latest=true", { "last-event-id": "3" });
+  const none = await listen(relay, `?since=${encodeURIComponent("2100-01-01T00:00:00Z")}`);
+  expect(await relay.ask("/v1/listen/cursors/ana", { method: "POST", body: { seq: 1 } })).toMatchObject({ body: { name: "ana", seq: 1 } });
+  const named = await listen(relay, "?as=ana");
+  const latest = await listen(relay, "?as=ana&latest=true");
+  await post(relay, 1);
+  await until("all came", () => [now, all, after, resumed, none, named, latest].every((reader) => reader.seqs().at(-1) === 5));
+  expect(now.seqs()).toEqual([5]);
+  expect(all.seqs()).toEqual([1, 2, 3, 4, 5]);
+  expect(after.seqs()).toEqual([3, 4, 5]);
+  expect(resumed.seqs()).toEqual([4, 5]);
+  expect(none.seqs()).toEqual([5]);
+  expect(named.seqs()).toEqual([2, 3, 4, 5]);
+  expect(latest.seqs()).toEqual([5]);
+  const [hello] = now.messages;
+  expect(hello).toMatchObject({ event: "hello", id: "4" });
+  expect(JSON.parse(hello?.data ?? "")).toMatchObject({ after: 4, newest: 4, reset: false, relay: "0.1.0", retentionMs: 30 * 86_400_000 });
+  // It knows of events that this store never had.
+  const stranger = await listen(relay, "", { "last-event-id": "900" });
+  await until("it is greeted", () => stranger.messages.length === 1);
+  expect(JSON.parse(stranger.messages[0]?.data ?? "")).toMatchObject({ after: 5, reset: true });
+});
+
+test("a cursor never goes back, and not beyond the newest event; both kinds of faults are told", async () => {
+  const relay = await startRelay();
+  await post(relay, 3);
+  const move = async (name: string, body: unknown) => (await relay.ask(`/v1/listen/cursors/${name}`, { method: "POST", body })).body;
+  expect(await move("ana", { seq: 3 })).toEqual({ name: "ana", seq: 3 });
+  expect(await move("ana", { seq: 1 })).toEqual({ name: "ana", seq: 3 });
+  expect(await move("ana", { seq: 4 })).toMatchObject({ code: "bad_request" });
+  expect(await move("ana%20maria", { seq: 1 })).toMatchObject({ code: "bad_request" });
+  expect(await move("ana", {})).toMatchObject({ code: "bad_request" });
+  for (const query of [
+    "?after=-1",
+    "?since=soon",
+    "?where=%7B",
+    "?where=%7B%22a%22:%5B1%5D%7D",
+    "?tracked=maybe",
+    "?event=x",
+    "?events=a,,b",
+  ])
+    expect([query, (await listen(relay, query)).status]).toEqual([query, 400]);
+});
+
+test("what retention has deleted is announced, with how much it was; the rest comes", async () => {
+  const relay = await startRelay({ settings: { retention: { events: "1s", deliveries: "1s", ignored: "1s", messages: "1s" } } });
+  const local = await openLocalServer();
+  const args = ["--forward-to", local.url, "--as", "ana"];
+  const before = startListen(relay.url, args);
+  await before.live();
+  await post(relay, 1);
+  await until("it is taken", () => local.taken().length === 1);
+  expect(await before.stop()).toBe(0);
+  await post(relay, 5);
+  await until("retention left one", () => rowsOf<{ n: number }>(relay.storePath, "SELECT count(*) AS n FROM events")[0]?.n === 1);
+  const back = startListen(relay.url, args);
+  await until("the last one is taken", () => local.taken().length === 2);
+  expect(back.out()).toContain("!!! 4 events are gone: retention deleted them before they could be listened to (seq 2 to 5)");
+});
+
+test("no more than 100 listen at once; when one leaves there is room", async () => {
+  const relay = await startRelay();
+  const readers = await Promise.all(Array.from({ length: 100 }, () => listen(relay)));
+  expect(readers.map(({ status }) => status)).toEqual(readers.map(() => 200));
+  const more = await relay.ask("/v1/listen");
+  expect([more.status, more.headers.get("retry-after"), more.body]).toMatchObject([503, "30", { code: "too_many_listeners" }]);
+  expect(await gauge(relay, "relay_listeners")).toBe(100);
+  readers[0]?.close();
+  const next = await until("there is room", async () => {
+    const reader = await listen(relay);
+    return reader.status === 200 ? reader : null;
+  });
+  await post(relay, 1);
+  await until("those there are hear it", () => [...readers.slice(1), next].every((reader) => reader.seqs().length === 1));
+  expect(await relay.stop(8_000)).toEqual({ code: 0, signal: null });
+});
+
+/** Somebody who listens and never reads a byte. */
+async function listenDeaf(relay: RelayProcess): Promise<void> {
+  const socket = connect(relay.port, "127.0.0.1");
+  onTestFinished(() => void socket.destroy());
+  await once(socket, "connect");
+  socket.pause();
+  socket.write(`GET /v1/listen HTTP/1.1\r\nhost: relay\r\nauthorization: ${authorization}\r\n\r\n`);
+}
+
+const pad = "x".repeat(8_000);
+async function postLarge(relay: RelayProcess, count: number): Promise<void> {
+  let left = count;
+  const one = async (): Promise<void> => {
+    while (left-- > 0) {
+      const event = messages.event();
+      await postEvent(relay.webhookUrl, Buffer.from(JSON.stringify({ ...event, data: { ...event.data, pad } })));
+    }
+  };
+  await Promise.all(Array.from({ length: 16 }, one));
+}
+
+const lagsOf = async (relay: RelayProcess): Promise<number[]> =>
+  [...String((await relay.ask("/metrics")).body).matchAll(/^relay_listener_events_behind\{listener="\d+"\} (\d+)$/gm)].map(([, behind]) =>
+    Number(behind),
+  );
+
+test("twenty who never read cost the relay no memory, and hold up no stop", async () => {
+  const relay = await startRelay();
+  for (let n = 0; n < 20; n++) await listenDeaf(relay);
+  await until("they listen", async () => (await gauge(relay, "relay_listeners")) === 20);
+  const memory = async () => (await gauge(relay, "nodejs_heap_size_used_bytes")) + (await gauge(relay, "nodejs_external_memory_bytes"));
+  const before = await memory();
+  await postLarge(relay, 3_000);
+  const grown = (await memory()) - before;
+  // Buffered without end, it would be some 30 MB for each.
+  const lags = await lagsOf(relay);
+  expect(lags.length).toBe(20);
+  expect(Math.min(...lags) * pad.length).toBeGreaterThan(5_000_000);
+  expect(grown).toBeLessThan(60_000_000);
+  const startedAt = performance.now();
+  expect(await relay.stop(8_000)).toEqual({ code: 0, signal: null });
+  expect(performance.now() - startedAt).toBeLessThan(5_000);
+});
+
+test("twenty listen and one never reads: the others hear everything at once", async () => {
+  const relay = await startRelay();
+  await listenDeaf(relay);
+  await until("it listens", async () => (await gauge(relay, "relay_listeners")) === 1);
+  const others = await Promise.all(Array.from({ length: 19 }, () => listen(relay)));
+  const count = 1_500;
+  await postLarge(relay, count);
+  await until("the others have all", () => others.every((reader) => reader.seqs().length === count));
+  for (const reader of others) expect(reader.seqs()).toEqual(Array.from({ length: count }, (_, n) => n + 1));
+  const [deaf = 0, ...lags] = await lagsOf(relay);
+  expect(deaf).toBeGreaterThan(100);
+  expect(lags).toEqual(others.map(() => 0));
+
+  const times: number[] = [];
+  for (let n = 1; n <= 40; n++) {
+    const postedAt = performance.now();
+    await post(relay, 1);
+    await until("all heard it", () => others.every((reader) => Number(reader.messages.at(-1)?.id) === count + n));
+    times.push(performance.now() - postedAt);
+  }
+  times.sort((a, b) => a - b);
+  // Some 15 ms on a machine that does nothing else, half of it the posting.
+  expect(times[20]).toBeLessThan(150);
+});

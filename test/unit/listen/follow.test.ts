@@ -1,0 +1,145 @@
+import { expect, onTestFinished, test } from "vitest";
+import { follow, type Opened, type StreamState } from "../../../src/cli/listen/follow.ts";
+import { createManualClock, settled } from "../../harness/manual-clock.ts";
+
+const hello = (after: number, more: object = {}) =>
+  `id: ${after}\nevent: hello\ndata: ${JSON.stringify({ relay: "0.1.0", after, newest: after, reset: false, keptFrom: null, ...more })}\n\n`;
+const event = (seq: number) =>
+  `id: ${seq}\nevent: event\ndata: ${JSON.stringify({
+    seq,
+    id: `e${seq}`,
+    event: "message.status",
+    source: "main",
+    account: "main",
+    origin: "webhook",
+    receivedAt: "2026-11-21T12:00:00.000Z",
+    disposition: "filtered",
+    status: null,
+    subject: null,
+    tracked: false,
+    headers: {},
+    body: "",
+  })}\n\n`;
+const gap = (from: number, to: number) => `event: gap\ndata: ${JSON.stringify({ from, to, count: to - from + 1 })}\n\n`;
+
+/** A listener whose connections are the given ones, in turn; the last stays open. */
+function start(connections: readonly (readonly string[] | Opened)[], take = async (_seq: number): Promise<void> => {}) {
+  const clock = createManualClock();
+  const opened: (number | null)[] = [];
+  const taken: number[] = [];
+  const states: StreamState[] = [];
+  const gaps: number[] = [];
+  const quit = new AbortController();
+  const following = follow(
+    {
+      async open(after, signal) {
+        const next = connections[opened.length];
+        opened.push(after);
+        if (next !== undefined && !("length" in next)) return next;
+        const isLast = opened.length >= connections.length;
+        return {
+          ok: true,
+          close: () => {},
+          body: (async function* () {
+            for (const text of next ?? []) yield Buffer.from(text);
+            if (isLast) await new Promise((_, reject) => signal.addEventListener("abort", () => reject(new Error("aborted"))));
+          })(),
+        };
+      },
+      async take({ seq }) {
+        await take(seq);
+        taken.push(seq);
+      },
+      onHello: () => {},
+      onGap: ({ to }) => void gaps.push(to),
+      onPlace: () => {},
+      onState: (state) => void states.push(state),
+      clock,
+      random: () => 1,
+    },
+    quit.signal,
+  );
+  onTestFinished(() => quit.abort());
+  return { clock, opened, taken, states, gaps, quit, following };
+}
+
+test("goes on after the last event that was taken; one that comes again is not taken again; a gap is told once", async () => {
+  const { clock, opened, taken, gaps } = start([
+    [hello(4), event(5), gap(6, 7), event(8)],
+    [hello(8), event(7), event(8), gap(6, 7), event(9), "event: bye\ndata: {}\n\n"],
+    [hello(9), 'id: 30\nevent: at\ndata: {"seq":30,"newest":30}\n\n'],
+    [hello(30)],
+  ]);
+  await clock.advance(120_000);
+  // The last one stays silent, so it is opened again and again.
+  expect(opened.slice(0, 4)).toEqual([null, 8, 9, 30]);
+  expect(taken).toEqual([5, 8, 9]);
+  expect(gaps).toEqual([7]);
+});
+
+test("a connection that is lost before the first event goes on where it began", async () => {
+  const { clock, opened } = start([[hello(4)], [hello(4)]]);
+  await clock.advance(2_000);
+  expect(opened).toEqual([null, 4]);
+});
+
+test("what is not taken is asked for again", async () => {
+  let isDown = true;
+  const { clock, opened, taken } = start(
+    [
+      [hello(0), event(1), event(2)],
+      [hello(1), event(2)],
+    ],
+    async (seq) => {
+      if (seq === 2 && isDown) {
+        isDown = false;
+        throw new Error("not taken");
+      }
+    },
+  );
+  await clock.advance(2_000);
+  expect(opened).toEqual([null, 1]);
+  expect(taken).toEqual([1, 2]);
+});
+
+test("while an event is waited with, silence on the connection means nothing", async () => {
+  const later = Promise.withResolvers<void>();
+  const { clock, opened, taken, states } = start([[hello(0), event(1)]], () => later.promise);
+  await clock.advance(3_600_000);
+  expect([opened.length, states.at(-1)?.is]).toEqual([1, "live"]);
+  later.resolve();
+  await settled();
+  expect(taken).toEqual([1]);
+});
+
+test("pauses grow while nothing works, and begin anew after something did; Retry-After is kept to", async () => {
+  const no: Opened = { ok: false, why: "the relay says: no", retryAfterMs: null, lasting: false };
+  const { clock, states } = start([no, no, no, { ...no, retryAfterMs: 20_000 }, [hello(0), event(1)], [hello(1)]]);
+  await clock.advance(40_000);
+  expect(states.flatMap((state) => (state.is === "waiting" ? [state.ms] : []))).toEqual([500, 1_000, 2_000, 20_000, 500]);
+});
+
+test("what will not get better by itself ends it at the first time, and is waited with later", async () => {
+  const no: Opened = { ok: false, why: "the relay says: unknown token", retryAfterMs: null, lasting: true };
+  const first = start([no]);
+  await expect(first.following.done).rejects.toThrow("unknown token");
+  const later = start([[hello(0)], no, no, [hello(0), event(1)]]);
+  await later.clock.advance(10_000);
+  expect(later.taken).toEqual([1]);
+  expect(later.states.filter((state) => state.is === "waiting" && state.why.includes("unknown token")).length).toBe(2);
+});
+
+test("another store: goes on where that one says", async () => {
+  const { clock, opened } = start([[hello(900)], [hello(5, { reset: true })], [hello(5)]]);
+  await clock.advance(3_000);
+  expect(opened).toEqual([null, 900, 5]);
+});
+
+test("what is no relay's is not taken for one", async () => {
+  const { clock, states } = start([["data: hello\n\n"], [event(1)], [hello(0)]]);
+  await clock.advance(3_000);
+  expect(states.flatMap((state) => (state.is === "waiting" ? [state.why] : []))).toEqual([
+    "what came is nothing that a wamid-relay says",
+    "what came is nothing that a wamid-relay says",
+  ]);
+});
