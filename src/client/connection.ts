@@ -17,6 +17,8 @@ export interface RelayClientOptions {
 /** Throws {@link RelayClientError} for whatever is no 2xx. */
 export interface Connection {
   json<T>(method: "GET" | "POST", path: string, body?: unknown): Promise<T>;
+  /** Posts JSON with headers beside the token's; gives the answer with its own. */
+  post<T>(path: string, body: unknown, headers: Readonly<Record<string, string>>): Promise<{ readonly body: T; readonly headers: Headers }>;
   /** Posts NDJSON; gives the lines of the answer. */
   lines<T>(path: string, lines: string): Promise<T[]>;
 }
@@ -29,20 +31,27 @@ export function connect({ url, token, timeoutMs = 60_000, signal, fetch = global
   if (typeof token !== "string" || !/^[\x21-\x7e]+$/.test(token)) throw new TypeError("token must be text without spaces");
   const root = `${base.origin}${base.pathname.replace(/\/+$/, "")}`;
 
-  async function ask(method: string, path: string, type: string | null, body: string | null): Promise<string> {
+  async function ask(
+    method: string,
+    path: string,
+    type: string | null,
+    body: string | null,
+    more: Readonly<Record<string, string>> = {},
+  ): Promise<{ text: string; headers: Headers }> {
     const timeout = AbortSignal.timeout(timeoutMs);
     let status = 0;
     let text: string;
+    let headers: Headers;
     try {
       const answer = await fetch(`${root}${path}`, {
         method,
-        headers: { authorization: `Bearer ${token}`, ...(type === null ? {} : { "content-type": type }) },
+        headers: { ...more, authorization: `Bearer ${token}`, ...(type === null ? {} : { "content-type": type }) },
         ...(body === null ? {} : { body }),
         // A redirect would carry the token elsewhere.
         redirect: "error",
         signal: signal === undefined ? timeout : AbortSignal.any([timeout, signal]),
       });
-      status = answer.status;
+      ({ status, headers } = answer);
       text = await answer.text();
     } catch (cause) {
       throw new RelayClientError(`no answer from ${base.origin}${timeout.aborted ? ` within ${timeoutMs} ms` : ""}`, {
@@ -52,16 +61,21 @@ export function connect({ url, token, timeoutMs = 60_000, signal, fetch = global
       });
     }
     if (status < 200 || status > 299) throw refusal(base.origin, status, text);
-    return text;
+    return { text, headers };
   }
 
   return {
     async json<T>(method: "GET" | "POST", path: string, body?: unknown) {
       const [type, sent] = body === undefined ? [null, null] : ["application/json", JSON.stringify(body)];
-      return parsed<T>(base.origin, await ask(method, path, type, sent));
+      const { text } = await ask(method, path, type, sent);
+      return parsed<T>(base.origin, text);
+    },
+    async post<T>(path: string, body: unknown, more: Readonly<Record<string, string>>) {
+      const { text, headers } = await ask("POST", path, "application/json", JSON.stringify(body), more);
+      return { body: parsed<T>(base.origin, text), headers };
     },
     async lines<T>(path: string, lines: string) {
-      const text = await ask("POST", path, "application/x-ndjson", lines);
+      const { text } = await ask("POST", path, "application/x-ndjson", lines);
       return text
         .split("\n")
         .filter((line) => line !== "")

@@ -14,12 +14,27 @@ import type {
 } from "./answers.ts";
 import { type Connection, connect, type RelayClientOptions } from "./connection.ts";
 import { readPages } from "./pages.ts";
+import { type AccountPlan, type AccountReconciled, planReconcile, type ReconcileFilter, reconcile } from "./reconcile.ts";
 import { RelayClientError } from "./relay-client-error.ts";
+import {
+  type MessageOptions,
+  type MessageOrder,
+  type RunOrder,
+  type SendOptions,
+  type SentMessage,
+  type StartedRun,
+  sendMessage,
+  startRun,
+} from "./send.ts";
 import { trackAll } from "./track-all.ts";
+import type { MessageFilter, RelayMessage, RelayRun, RunFilter, SecretUse } from "./tracked-answers.ts";
 
 export type * from "./answers.ts";
 export type { RelayClientOptions } from "./connection.ts";
+export type { AccountPlan, AccountReconciled, ReconcileFilter, ReconcileStop } from "./reconcile.ts";
 export { RelayClientError, type RelayClientErrorCode } from "./relay-client-error.ts";
+export type { MessageOptions, MessageOrder, RunOrder, SendOptions, SentMessage, StartedRun } from "./send.ts";
+export type * from "./tracked-answers.ts";
 
 /**
  * A relay's control API (docs/endpoints.md), over the global `fetch`: Node from 20 on, and browsers. Every method throws
@@ -47,20 +62,53 @@ export class RelayClient {
     return trackAll(this.#connection, messages);
   }
 
-  /** Newest first, asked for page by page. Scope `read`, as all that follows up to `stats`. */
+  /**
+   * Sends one message through the service, once per `idempotencyKey`, and registers it. May take as long as the relay's
+   * `send.maxWait` and one call of the service. `outcome_unknown` when nobody knows whether it was sent. Scope `send`.
+   */
+  send(message: MessageOrder, options: MessageOptions = {}): Promise<SentMessage> {
+    return sendMessage(this.#connection, message, options);
+  }
+
+  /** Starts a run of an automation, once per `reference`, for ever. Scope `send`. */
+  startRun(automation: string, run: RunOrder, options: SendOptions = {}): Promise<StartedRun> {
+    return startRun(this.#connection, automation, run, options);
+  }
+
+  /** By wamid, the service's id or reference; `account` tells apart those of several accounts. Scope `read`, as all that follows up to `stats`. */
+  message(name: string, { account }: { account?: string | undefined } = {}): Promise<RelayMessage> {
+    return this.#connection.json("GET", `/v1/messages/${encodeURIComponent(name)}${accountQuery(account)}`);
+  }
+
+  /** Registered ones, newest first, asked for page by page. */
+  messages({ limit, ...filter }: MessageFilter = {}): AsyncGenerator<RelayMessage, void> {
+    return readPages(this.#connection, "/v1/messages", { ...filter }, limit);
+  }
+
+  /** Newest first, asked for page by page. */
+  runs({ limit, ...filter }: RunFilter = {}): AsyncGenerator<RelayRun, void> {
+    return readPages(this.#connection, "/v1/runs", { ...filter }, limit);
+  }
+
+  /** Newest first, asked for page by page. */
   events({ limit, ...filter }: EventFilter = {}): AsyncGenerator<RelayEvent, void> {
     return readPages(this.#connection, "/v1/events", { ...filter }, limit);
   }
 
   /** By event id or seq. `account` tells apart events of several accounts with the same id. */
   event(id: string | number, { account }: { account?: string | undefined } = {}): Promise<RelayEventDetail> {
-    const query = account === undefined ? "" : `?account=${encodeURIComponent(account)}`;
-    return this.#connection.json("GET", `/v1/events/${encodeURIComponent(id)}${query}`);
+    return this.#connection.json("GET", `/v1/events/${encodeURIComponent(id)}${accountQuery(account)}`);
   }
 
   /** Those of the newest events first, asked for page by page. */
   deliveries({ limit, ...filter }: DeliveryFilter = {}): AsyncGenerator<RelayDelivery, void> {
     return readPages(this.#connection, "/v1/deliveries", { ...filter }, limit);
+  }
+
+  /** Which secret proved how much, and when last. */
+  async secrets(): Promise<SecretUse[]> {
+    const { data } = await this.#connection.json<{ data: SecretUse[] }>("GET", "/v1/secrets");
+    return data;
   }
 
   stats(): Promise<RelayStats> {
@@ -97,4 +145,18 @@ export class RelayClient {
     const { resumed } = await this.#connection.json<{ resumed: boolean }>("POST", `/v1/routes/${encodeURIComponent(route)}/resume`);
     return resumed;
   }
+
+  /** What `reconcile` would ask; asks nothing. */
+  planReconcile(filter: ReconcileFilter = {}): Promise<AccountPlan[]> {
+    return planReconcile(this.#connection, filter);
+  }
+
+  /** Has the service asked about every message that is due now, however many calls that takes; what became of it, by account. */
+  reconcile(filter: ReconcileFilter = {}): Promise<AccountReconciled[]> {
+    return reconcile(this.#connection, filter);
+  }
+}
+
+function accountQuery(account: string | undefined): string {
+  return account === undefined ? "" : `?account=${encodeURIComponent(account)}`;
 }

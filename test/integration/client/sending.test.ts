@@ -1,0 +1,126 @@
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { expect, onTestFinished, test } from "vitest";
+import { RelayClient, RelayClientError } from "../../../src/client/relay-client.ts";
+import { relayToken } from "../../harness/relay-settings.ts";
+import { hello, openPhone, openRelay, type SendingRelay, sentBy } from "../send/open-relay.ts";
+
+const clientOf = (relay: SendingRelay) => new RelayClient({ url: relay.url(), token: relayToken });
+const settings = { reconcile: { schedule: "off", after: "1s" } };
+
+async function failure(promise: Promise<unknown>): Promise<RelayClientError> {
+  const error = await promise.catch((thrown: unknown) => thrown);
+  expect(error).toBeInstanceOf(RelayClientError);
+  return error as RelayClientError;
+}
+
+async function all<T>(items: AsyncIterable<T>): Promise<T[]> {
+  const found: T[] = [];
+  for await (const item of items) found.push(item);
+  return found;
+}
+
+test("send: once per key; the first answer again, another body refused, a key made where none is given", async () => {
+  const relay = await openRelay({ settings });
+  const client = clientOf(relay);
+  const order = { ...hello, reference: "order-1", metadata: { team: "a" } };
+  const sent = await client.send(order, { idempotencyKey: "k1", maxWaitMs: 5_000 });
+  expect(sent).toMatchObject({
+    account: "main",
+    idempotencyKey: "k1",
+    status: "pending",
+    reference: "order-1",
+    stored: true,
+    replayed: false,
+  });
+  expect(await client.send(order, { idempotencyKey: "k1" })).toEqual({ ...sent, replayed: true });
+  expect(await failure(client.send({ ...order, text: "Otro" }, { idempotencyKey: "k1" }))).toMatchObject({
+    status: 409,
+    code: "idempotency_conflict",
+  });
+  const second = await client.send(hello);
+  expect(second.idempotencyKey).toMatch(/^[0-9a-f-]{36}$/);
+  expect(await client.send(hello, { idempotencyKey: second.idempotencyKey })).toMatchObject({ id: second.id, replayed: true });
+  expect(sentBy(relay)).toHaveLength(2);
+  await expect(client.send(hello, { idempotencyKey: "canción" })).rejects.toThrow(TypeError);
+
+  expect(await client.message("order-1")).toMatchObject({ wamid: sent.wamid, id: sent.id, metadata: { team: "a" }, status: "pending" });
+  expect(await client.message(sent.wamid, { account: "main" })).toEqual(await client.message(sent.id));
+  expect(await failure(client.message("nobody/else"))).toMatchObject({ status: 404, code: "not_found" });
+  expect((await all(client.messages({ account: "main" }))).map(({ wamid }) => wamid)).toEqual([second.wamid, sent.wamid]);
+  expect(await all(client.messages({ reference: "order-1", limit: 5 }))).toHaveLength(1);
+});
+
+test("send: what nobody knows is sent again only when told so, by the number that the error has", async () => {
+  const relay = await openRelay({ settings });
+  const client = clientOf(relay);
+  await relay.sandbox.control("PUT", "/faults", { api: [{ answer: 500, when: "after", endpoint: "POST /messages", times: 1 }] });
+  const unknown = await failure(client.send(hello, { idempotencyKey: "k" }));
+  expect(unknown).toMatchObject({ status: 409, code: "outcome_unknown", details: { justNow: true, resend: 1 } });
+  expect(await failure(client.send(hello, { idempotencyKey: "k" }))).toMatchObject({ code: "outcome_unknown" });
+  expect(sentBy(relay)).toHaveLength(1);
+  const { resend } = unknown.details as { resend: number };
+  expect(await client.send(hello, { idempotencyKey: "k", resend })).toMatchObject({ replayed: false });
+  expect(sentBy(relay)).toHaveLength(2);
+});
+
+test("send: when no answer comes, the error names the key, so that asking again sends nothing twice", async () => {
+  const keys: unknown[] = [];
+  const server = createServer((request) => {
+    keys.push(request.headers["idempotency-key"]);
+    request.socket.destroy();
+  }).listen(0, "127.0.0.1");
+  onTestFinished(() => void server.close());
+  await new Promise((resolve) => server.once("listening", resolve));
+  const client = new RelayClient({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, token: "t" });
+  const lost = await failure(client.send({ to: openPhone, text: "Hola" }));
+  expect(lost).toMatchObject({ code: "no_answer", details: { idempotencyKey: expect.stringMatching(/^[0-9a-f-]{36}$/) } });
+  expect(keys).toEqual([(lost.details as { idempotencyKey: string }).idempotencyKey]);
+});
+
+test("startRun and runs: one run per reference", async () => {
+  const relay = await openRelay({ settings });
+  const client = clientOf(relay);
+  const { data } = (await relay.sandbox.control("GET", "/automations")).body;
+  const { id } = data.find(({ trigger }: { trigger: string }) => trigger === "manual");
+  const run = { reference: "deal/1", phone: "+5491155559999", data: { pedido: "17" } };
+  const started = await client.startRun(id, run);
+  expect(started).toMatchObject({ reference: "deal/1", automation: id, created: true, stored: true });
+  expect(await client.startRun(id, run)).toEqual({ ...started, created: false });
+  expect(await all(client.runs({ reference: "deal/1" }))).toMatchObject([{ runId: started.runId, account: "main", error: null }]);
+  expect(await all(client.runs({ runId: "none" }))).toEqual([]);
+});
+
+test("reconcile asks about all that is due; secrets tells what each has proved", async () => {
+  const relay = await openRelay({ settings });
+  const client = clientOf(relay);
+  const sentAt = new Date(Date.now() - 90_000);
+  for (const n of [1, 2]) await client.track({ account: "main", wamid: `w${n}`, id: `0199aa10-0000-7000-8000-00000000000${n}`, sentAt });
+  expect(await client.planReconcile()).toMatchObject([{ account: "main", due: 2, wouldAsk: 2, stopped: null }]);
+  expect(await client.reconcile({ account: "main" })).toMatchObject([{ account: "main", asked: 2, missing: 2, changed: 0, stopped: null }]);
+  expect(await failure(client.reconcile({ account: "other" }))).toMatchObject({ status: 400, code: "bad_request" });
+  expect(await client.secrets()).toMatchObject([{ source: "main", place: "sources.main.signature.secrets[0]", events: 0, lastAt: null }]);
+});
+
+test("reconcile goes on where the relay stopped for a while, as one pass, and adds up", async () => {
+  const asked: unknown[] = [];
+  const server = createServer((request, response) => {
+    const parts: Buffer[] = [];
+    request.on("data", (part: Buffer) => parts.push(part));
+    request.on("end", () => {
+      const body = JSON.parse(Buffer.concat(parts).toString()) as { dueBy: string | null };
+      asked.push(body);
+      const account = { account: "main", asked: 10, changed: 3, unchanged: 6, missing: 1, failed: 0, leftForBudget: 0 };
+      response.end(JSON.stringify({ dueBy: "2026-11-21T12:00:00.000Z", more: asked.length < 3, accounts: [account] }));
+    });
+  }).listen(0, "127.0.0.1");
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  await new Promise((resolve) => server.once("listening", resolve));
+  const client = new RelayClient({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, token: "t" });
+  expect(await client.reconcile()).toMatchObject([{ asked: 30, changed: 9, unchanged: 18, missing: 3, leftForBudget: 0 }]);
+  const dueBy = "2026-11-21T12:00:00.000Z";
+  expect(asked).toEqual([{ dueBy: null }, { dueBy }, { dueBy }]);
+});
