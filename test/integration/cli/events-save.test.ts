@@ -1,11 +1,14 @@
+import { execFile } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { postEvent } from "../../harness/post-event.ts";
-import { makeRelay, type RelayProcess } from "../../harness/relay-process.ts";
+import { entry, makeRelay, type RelayProcess } from "../../harness/relay-process.ts";
 import { jsonOf, runOn, runRemote } from "./run-cli.ts";
 
+const run = promisify(execFile);
 const phone = "5491155550001";
 const wamid = "wamid.HBgNNTQ5MTE1NTU1MDAwMRUCABEYEkQ0QzQ5RkE2RTIxQjg3AA==";
 const id = "01998d3e-7c1a-7000-8000-0000000000ab";
@@ -76,6 +79,15 @@ describe("events save", () => {
     const { code, out } = await runOn(relay, "trigger", "saved", "--fixtures", join(folder, "deep"));
     expect(code).toBe(0);
     expect(out).toMatch(/^200 accepted +message\.status failed {2}/);
+  });
+
+  test("without --out it goes into fixtures/, under its kind and status, where trigger looks first", async () => {
+    const config = ["--config", relay.settingsPath];
+    const inFolder = (...args: string[]) => run(process.execPath, [entry, ...args, ...config], { cwd: folder });
+    expect((await inFolder("events", "save", id)).stdout).toMatch(/^saved fixtures\/message\.status\.failed\.json; /);
+    const { stdout } = await inFolder("trigger", "message.status.failed", "--json");
+    expect(stdout).toContain('"accepted": 1');
+    expect((await inFolder("trigger", "--list")).stdout).toMatch(/\nmessage\.status\.failed .* fixtures\n/);
   });
 
   test("a body that is not JSON is not saved, and an unknown event neither", async () => {
