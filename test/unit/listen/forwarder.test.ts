@@ -1,0 +1,152 @@
+import { expect, test } from "vitest";
+import { createCursor } from "../../../src/cli/listen/cursor.ts";
+import { createForwarder } from "../../../src/cli/listen/forwarder.ts";
+import type { PostOutcome, Targets } from "../../../src/cli/listen/targets.ts";
+import type { ListenedEvent } from "../../../src/cli/listen/wire.ts";
+import { createManualClock, settled } from "../../harness/manual-clock.ts";
+
+const eventOf = (seq: number): ListenedEvent => ({ seq, id: `e${seq}`, source: "main" }) as ListenedEvent;
+const down: PostOutcome = { taken: false, status: null, error: "refused", tookMs: 1 };
+const answered = (status: number): PostOutcome => ({ taken: status < 300, status, error: null, tookMs: 1 });
+
+function start(answers: (PostOutcome | Promise<PostOutcome>)[], tries: number | null = null) {
+  const clock = createManualClock();
+  const posts: { id: string; at: number; attempt: number; replay: boolean }[] = [];
+  const told: string[] = [];
+  const begunAt = clock.now();
+  const quit = new AbortController();
+  const targets: Targets = {
+    urlOf: () => "http://localhost:3000/",
+    sources: null,
+    async post(_url, { id }, attempt, replay) {
+      posts.push({ id, at: clock.now() - begunAt, attempt, replay });
+      return answers.shift() ?? answered(200);
+    },
+    close: async () => {},
+  };
+  const forwarder = createForwarder({
+    targets,
+    tries,
+    clock,
+    random: () => 1,
+    onEvent: ({ id }) => void told.push(`--> ${id}`),
+    onAnswer: ({ id }, _url, { status }, { again, replay }) =>
+      void told.push(`<-- ${status} ${id}${again ? " again" : ""}${replay ? " replay" : ""}`),
+    onSkipped: ({ id }) => void told.push(`skipped ${id}`),
+    quit: quit.signal,
+  });
+  return { clock, posts, told, forwarder, quit };
+}
+
+test("posts until it is taken, with growing pauses; the same failure is told once", async () => {
+  const { clock, posts, told, forwarder } = start([down, down, answered(500), answered(500), down, answered(204)]);
+  let isTaken = false;
+  void forwarder.take(eventOf(1)).then(() => {
+    isTaken = true;
+  });
+  await clock.advance(15_000);
+  expect(isTaken).toBe(true);
+  expect(posts.map(({ at }) => at)).toEqual([0, 500, 1_500, 3_500, 7_500, 12_500]);
+  expect(posts.map(({ attempt }) => attempt)).toEqual([1, 2, 3, 4, 5, 6]);
+  expect(told).toEqual(["--> e1", "<-- null e1 again", "<-- 500 e1 again", "<-- null e1 again", "<-- 204 e1"]);
+});
+
+test("after so many refusals it is passed over; a server that is down does not count", async () => {
+  const { clock, posts, told, forwarder } = start([down, answered(422), down, answered(422)], 2);
+  void forwarder.take(eventOf(1));
+  await clock.advance(60_000);
+  expect(posts.length).toBe(4);
+  expect(told.slice(-2)).toEqual(["<-- 422 e1", "skipped e1"]);
+});
+
+test("s passes over what is waited with and nothing else; r tries it at once, or posts the last one again", async () => {
+  const { clock, posts, told, forwarder } = start([answered(200), answered(200), down, down]);
+  forwarder.replay();
+  expect(forwarder.skip()).toBe(false);
+  await forwarder.take(eventOf(1));
+  forwarder.replay();
+  await settled();
+  expect(posts.map(({ replay }) => replay)).toEqual([false, true]);
+  expect(told.at(-1)).toBe("<-- 200 e1 replay");
+
+  void forwarder.take(eventOf(2));
+  await settled();
+  expect([posts.length, forwarder.failures()]).toEqual([3, 1]);
+  forwarder.replay();
+  await settled();
+  expect([posts.length, forwarder.failures()]).toEqual([4, 2]);
+  expect(forwarder.skip()).toBe(true);
+  await settled();
+  expect(told.at(-1)).toBe("skipped e2");
+  await forwarder.take(eventOf(3));
+  expect(posts.at(-1)?.id).toBe("e3");
+  expect(clock.pending()).toBe(0);
+});
+
+test("paused, nothing goes out until it goes on", async () => {
+  const { posts, forwarder } = start([]);
+  expect(forwarder.pause()).toBe(true);
+  const taken = forwarder.take(eventOf(1));
+  await settled();
+  expect(posts.length).toBe(0);
+  expect(forwarder.pause()).toBe(false);
+  await taken;
+  expect(posts.length).toBe(1);
+});
+
+test("at the end a post under way may still be taken; what waits is given back", async () => {
+  const late = Promise.withResolvers<PostOutcome>();
+  const underWay = start([late.promise]);
+  const taken = underWay.forwarder.take(eventOf(1));
+  await settled();
+  underWay.quit.abort();
+  late.resolve(answered(200));
+  await taken;
+
+  const waiting = start([down]);
+  const given = waiting.forwarder.take(eventOf(1));
+  await settled();
+  waiting.quit.abort();
+  await expect(given).rejects.toThrow("the command ends");
+  expect(waiting.posts.length).toBe(1);
+});
+
+test("a cursor is told one word at a time, the newest place only, until the relay knows it", async () => {
+  const told: number[] = [];
+  const waits: number[] = [];
+  let first = Promise.withResolvers<void>();
+  let wake = () => {};
+  const over = new AbortController();
+  const cursor = createCursor({
+    over: over.signal,
+    tell(seq) {
+      told.push(seq);
+      return first.promise;
+    },
+    wait: (ms) => {
+      waits.push(ms);
+      return new Promise((resolve) => {
+        wake = resolve;
+      });
+    },
+  });
+  cursor.moved(1);
+  cursor.moved(2);
+  cursor.moved(7);
+  cursor.moved(3);
+  expect(told).toEqual([1]);
+  first.reject(new Error("no relay"));
+  await settled();
+  first = Promise.withResolvers();
+  first.resolve();
+  wake();
+  await settled();
+  expect(told).toEqual([1, 7]);
+  expect((waits[0] ?? 0) > (waits[1] ?? 0)).toBe(true);
+  await cursor.flush();
+  expect(told).toEqual([1, 7]);
+  cursor.moved(8);
+  over.abort();
+  await cursor.flush();
+  expect(told.at(-1)).toBe(8);
+});
