@@ -6,13 +6,14 @@ export type Judgement = { readonly ask: true } | { readonly ask: false; readonly
 
 /**
  * The message as it stands now: a webhook may have moved it since it was put down to be asked about, so that it has come
- * to rest, or is asked about more rarely.
+ * to rest, or is asked about more rarely; or hydration has just read it.
  */
 export function judgeAsk(ask: ClaimedAsk, now: number, times: AskTimes): Judgement {
-  const { message, until, since, state, asks, failures, askedAt } = ask;
+  const { message, until, since, state, asks, failures, askedAt, readAt } = ask;
   const age = now - since;
-  const dueAge = nextAskAge(askedAt === null ? 0 : Math.max(0, askedAt - since), state.status, times);
-  if (dueAge === null || age > times.giveUpAfter) return { ask: false, settled: { message, until, end: "over" } };
+  const byAge = nextAskAge(Math.max(0, (askedAt ?? since) - since, (readAt ?? since) - since), state.status, times);
+  if (byAge === null || age > times.giveUpAfter) return { ask: false, settled: { message, until, end: "over" } };
+  const dueAge = Math.max(byAge, readAt === null ? 0 : readAt + times.after - since);
   if (dueAge <= age) return { ask: true };
   const rank = rankOf(state.status, asks);
   return { ask: false, settled: { message, until, end: "again", nextAt: since + dueAge, rank, asks, failures, askedAt } };

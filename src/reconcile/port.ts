@@ -17,6 +17,8 @@ export interface ClaimedAsk {
   /** In a row. */
   readonly failures: number;
   readonly askedAt: number | null;
+  /** When hydration began to read it last; null: it never did. */
+  readonly readAt: number | null;
 }
 
 export interface NextAsk {

@@ -46,11 +46,24 @@ export function askContract(open: OpenSubject): void {
           asks: 0,
           failures: 0,
           askedAt: null,
+          readAt: null,
           until: start + 11 * minute,
         },
       ]);
       expect(wamids(await claim(store, start + 6 * minute))).toEqual(["late"]);
       expect(await claim(store, start + minute, { account: "nobody" })).toEqual([]);
+    });
+
+    test("the times of answers and of what hydration read are kept apart", async () => {
+      const { store } = await openWith(open, []);
+      await register(store, ["w"]);
+      const [ask] = await claim(store, start + minute);
+      await store.settleAsks([again(ask as ContractAsk, start + 2 * minute)]);
+      await accept(store, { data: { truncated: true, id: null, size: 300_000 } });
+      const sweep = await store.beginSweep("main", start + minute);
+      if (sweep === null) throw new Error("nothing waits");
+      await store.noteAsked(sweep, 1, [{ message: (ask as ContractAsk).message, at: start + 90_000, isMissing: false }]);
+      expect(await claim(store, start + 2 * minute)).toMatchObject([{ wamid: "w", askedAt: start + minute, readAt: start + 90_000 }]);
     });
 
     test("one known by wamid alone is not, until its id is told; registering again changes nothing", async () => {

@@ -33,6 +33,8 @@ export interface ClaimedAsk {
   readonly asks: number;
   readonly failures: number;
   readonly askedAt: number | null;
+  /** When a call that read it for a truncated event left; null: none did. */
+  readonly readAt: number | null;
 }
 
 /** What became of a claim; one that has run out meanwhile is left to whoever has it now. */
@@ -94,12 +96,15 @@ type AskRow = MessageRow & {
   failures: number;
   /** Not `asked_at`: messages have a column of that name. */
   answered_at: number | null;
+  swept_at: number | null;
 };
 
 /** What is asked about, and how often the service was called. `claim`, `settle` and `addCalls` are for inside a transaction. */
 export function createAsks(db: Db, names: Names) {
   const dueRows = db.prepare<[number, number, number, number], AskRow>(
-    `SELECT m.*, a.message, a.since, a.rank, a.next_at, a.asks, a.failures, a.asked_at AS answered_at FROM asks a JOIN messages m ON m.seq = a.message
+    `SELECT m.*, a.message, a.since, a.rank, a.next_at, a.asks, a.failures, a.asked_at AS answered_at,
+       m.asked_at AS swept_at
+     FROM asks a JOIN messages m ON m.seq = a.message
      WHERE a.account = ? AND a.rank = ? AND a.next_at <= ? AND a.next_at IS NOT NULL ORDER BY a.next_at LIMIT ?`,
   );
   const lease = db.prepare<[number, number]>("UPDATE asks SET next_at = ? WHERE message = ?");
@@ -158,6 +163,7 @@ export function createAsks(db: Db, names: Names) {
             asks: row.asks,
             failures: row.failures,
             askedAt: row.answered_at,
+            readAt: row.swept_at,
           });
         }
       }

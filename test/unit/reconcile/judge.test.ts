@@ -1,0 +1,56 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { judgeAsk } from "../../../src/reconcile/judge.ts";
+import type { AskTimes } from "../../../src/reconcile/next-ask.ts";
+import type { ClaimedAsk } from "../../../src/reconcile/port.ts";
+
+const minute = 60_000;
+const since = 1_800_000_000_000;
+const times: AskTimes = { after: minute, giveUpAfter: 72 * 60 * minute, until: "read" };
+
+function claimed(parts: Partial<ClaimedAsk> & { readonly status?: string | null }): ClaimedAsk {
+  const { status = "sent", ...more } = parts;
+  const state = { status, errorCode: null, times: {} } as ClaimedAsk["state"];
+  const ask = { message: 1, until: since + 10 * minute, wamid: "w", messageId: "id", state, since, dueAt: since, rank: 0 };
+  return { ...ask, asks: 0, failures: 0, askedAt: null, readAt: null, ...more };
+}
+
+const nextAge = (ask: ClaimedAsk, age: number) => {
+  const judged = judgeAsk(ask, since + age, times);
+  if (judged.ask) return "now";
+  return judged.settled.end === "again" ? (judged.settled.nextAt - since) / minute : judged.settled.end;
+};
+
+test("asked at its age, more rarely once delivered, never at rest or when too old", () => {
+  expect(nextAge(claimed({}), minute)).toBe("now");
+  expect(nextAge(claimed({ askedAt: since + 1.1 * minute }), 1.5 * minute)).toBe(2);
+  expect(nextAge(claimed({ status: "delivered" }), minute)).toBe(60);
+  expect(nextAge(claimed({ status: "read" }), minute)).toBe("over");
+  expect(nextAge(claimed({}), 73 * 60 * minute)).toBe("over");
+});
+
+test("one that hydration has just read waits as if it had been asked about, and for `after` at least", () => {
+  expect(nextAge(claimed({ readAt: since + 0.9 * minute }), minute)).toBe(1.9);
+  expect(nextAge(claimed({ readAt: since + 0.9 * minute }), 1.9 * minute)).toBe("now");
+  expect(nextAge(claimed({ readAt: since + 21 * minute }), 25 * minute)).toBe(40);
+  expect(nextAge(claimed({ readAt: since + 4 * minute, askedAt: since + 5 * minute }), 6 * minute)).toBe(10);
+  // Asked about later than hydration read it: that read holds up nothing.
+  expect(nextAge(claimed({ readAt: since + 2 * minute, askedAt: since + 3 * minute }), 5 * minute)).toBe("now");
+});
+
+test("within `after` of a read nothing is asked, and it is never put off for longer than the schedule or `after`", () => {
+  const some = fc.integer({ min: 0, max: 70 * 60 * minute });
+  fc.assert(
+    fc.property(some, some, fc.option(some), fc.constantFrom(null, "sent", "delivered", "failed"), (read, later, asked, status) => {
+      const age = read + later;
+      const askedAt = asked === null || asked > age ? null : since + asked;
+      const judged = judgeAsk(claimed({ status, readAt: since + read, askedAt }), since + age, times);
+      if (later < times.after) expect(judged.ask).toBe(false);
+      if (judged.ask || judged.settled.end !== "again") return;
+      expect(judged.settled.nextAt).toBeGreaterThan(since + age);
+      const unread = judgeAsk(claimed({ status, askedAt: Math.max(since + read, askedAt ?? 0) }), since + age, times);
+      const regular = unread.ask ? since + age : unread.settled.end === "again" ? unread.settled.nextAt : Number.POSITIVE_INFINITY;
+      expect(judged.settled.nextAt).toBeLessThanOrEqual(Math.max(regular, since + read + times.after));
+    }),
+  );
+});
