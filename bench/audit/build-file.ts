@@ -96,7 +96,7 @@ const makeEvents = `
   INSERT INTO events (seq, account, id, kind, source, origin, received_at, created_at, secret, subject, status, previous_status, moved,
     disposition, plan, parked_until, fault, body)
   SELECT seq, @account,
-    iif(fate = 6, NULL, unhex(printf('%012x7000800000%012x', @first + seq * @step, seq))), iif(fate = 6, NULL, @kind), @source, 0,
+    iif(fate = 6, NULL, unhex(printf('%012x70008000%012x', @first + seq * @step, seq))), iif(fate = 6, NULL, @kind), @source, 0,
     CAST(@first + seq * @step AS INTEGER), iif(fate = 6, NULL, CAST(@first + seq * @step AS INTEGER)), @secret, iif(fate = 6, NULL, message * 2),
     CASE WHEN fate = 6 THEN NULL WHEN seq % 3 = 1 THEN 'sent' WHEN seq % 3 = 2 THEN 'delivered' ELSE 'read' END,
     CASE seq % 3 WHEN 2 THEN 'sent' WHEN 0 THEN 'delivered' END, iif(fate = 6, 0, 1),
@@ -108,7 +108,7 @@ const makeEvents = `
 
 const makeMessages = `
   INSERT INTO messages (account, wamid, registered_at, status, sent_at, delivered_at, read_at, updated_at)
-  SELECT @account, printf('wamid.HBgNNTQ5MTE1NTU1%028dAA==', message), iif(fate IN (1, 4), NULL, @first + seq * @step), 'read', 1, 2, 3, CAST(@first + seq * @step AS INTEGER)
+  SELECT @account, printf('wamid.HBgNNTQ5MTE1NTU1%028dAA==', message), iif(fate IN (1, 4), NULL, CAST(@first + seq * @step AS INTEGER)), 'read', 1, 2, 3, CAST(@first + seq * @step AS INTEGER)
   FROM made WHERE seq % 3 = 1 ORDER BY seq`;
 
 const makeDeliveries = `

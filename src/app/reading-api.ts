@@ -1,9 +1,11 @@
 import type { FastifyInstance } from "fastify";
 import { addAuditRoute } from "../control/audit-route.ts";
+import { addExplainRoute } from "../control/explain-route.ts";
 import { createHttp } from "../control/http.ts";
 import { addReadingRoutes } from "../control/reading-routes.ts";
 import { openReader } from "../store/sqlite/reader.ts";
 import { createAuditing } from "./auditing.ts";
+import { createExplaining } from "./explaining.ts";
 import { createReadingPort } from "./reading-port.ts";
 import { systemClock } from "./system-clock.ts";
 
@@ -20,6 +22,7 @@ export function createReadingApi(
   const http = createHttp(null, failed);
   const anybody = async () => {};
   addReadingRoutes(http, createReadingPort(reader, reader.inspecting), anybody);
+  addExplainRoute(http, createExplaining({ read: reader, now: systemClock.now, lanes: null }), anybody);
   addAuditRoute(http, createAuditing({ inspecting: reader.inspecting, now: systemClock.now, isRunning: false }), anybody);
   return {
     http,

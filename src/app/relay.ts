@@ -21,6 +21,7 @@ import { openSqliteStore } from "../store/sqlite/sqlite-store.ts";
 import { createAuditing } from "./auditing.ts";
 import { clientAddress } from "./client-address.ts";
 import { createControlPort } from "./control-port.ts";
+import { createExplaining } from "./explaining.ts";
 import { createGaugeReader } from "./gauges.ts";
 import { laneHooks, limiterHooks, receiverHooks, storeHooks } from "./hooks.ts";
 import { createHydrating } from "./hydrating.ts";
@@ -186,6 +187,7 @@ export function createRelay({
     authorize: () => authorize,
     sending: sending.port,
     reconcile: reconciling.port,
+    explain: createExplaining({ read: store.read, now: clock.now, lanes: dispatch ? dispatcher.states : null }),
     audit: createAuditing({ inspecting: store.inspecting, now: clock.now, isRunning: dispatch }),
     listening: listening.port,
     control: createControlPort({

@@ -40,7 +40,7 @@ export const deliverySchema = z.looseObject({
 });
 export type ShownDelivery = z.infer<typeof deliverySchema>;
 
-const attemptSchema = z.looseObject({
+export const attemptSchema = z.looseObject({
   number: z.number(),
   at: z.string(),
   tookMs: z.number(),

@@ -50,13 +50,17 @@ export function eventLines(event: ShownEventDetail, view: PrivateView): string[]
   ];
 }
 
-function movement({ status, previousStatus, transition }: ShownEventDetail): string {
+export function movement({
+  status,
+  previousStatus,
+  transition,
+}: Pick<ShownEventDetail, "status" | "previousStatus" | "transition">): string {
   const before = previousStatus ?? "unknown";
   if (status === null) return previousStatus === null ? "none" : `stays ${before}`;
   return transition ? `${before} → ${status} (a transition)` : `${status} came, stays ${before} (no transition)`;
 }
 
-function verdictLine({ route, verdict, reason }: ShownEventDetail["routes"][number]): string {
+export function verdictLine({ route, verdict, reason }: ShownEventDetail["routes"][number]): string {
   const words: Record<string, string> = { deliver: "delivers", park: "holds it back (parked)", skip: "does not match" };
   if (reason === "hydrated") return `  ${printable(route)}: got the news found by asking instead`;
   return `  ${printable(route)}: ${words[verdict] ?? printable(verdict)}${reason === undefined ? "" : `: ${printable(reason)}`}`;

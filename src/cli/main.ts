@@ -6,6 +6,7 @@ import { addDeliveriesCommand } from "./deliveries-command.ts";
 import { addDemoCommand } from "./demo-command.ts";
 import { addDoctorCommand } from "./doctor-command.ts";
 import { addEventsCommand } from "./events-command.ts";
+import { addExplainCommand } from "./explain-command.ts";
 import { CommandFailed, type Io, processIo } from "./io.ts";
 import { addListenCommand } from "./listen-command.ts";
 import { addReconcileCommand } from "./reconcile-command.ts";
@@ -42,6 +43,7 @@ export function createProgram(io: Io): Command {
   addRetryCommand(program, io);
   addReplayCommand(program, io);
   addResumeCommand(program, io);
+  addExplainCommand(program, io);
   addAuditCommand(program, io);
   addReconcileCommand(program, io);
   addTrackCommand(program, io);

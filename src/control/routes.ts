@@ -2,6 +2,8 @@ import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { AuditPort } from "./audit-port.ts";
 import { addAuditRoute } from "./audit-route.ts";
 import type { Authorize } from "./auth.ts";
+import type { ExplainPort } from "./explain-port.ts";
+import { addExplainRoute } from "./explain-route.ts";
 import type { ListenPort } from "./listen-port.ts";
 import { addListenRoutes } from "./listen-routes.ts";
 import type { Control } from "./port.ts";
@@ -17,6 +19,7 @@ export interface ControlParts {
   readonly sending: SendingPort;
   readonly reconcile: ReconcilePort;
   readonly audit: AuditPort;
+  readonly explain: ExplainPort;
   readonly listening: ListenPort;
   readonly secretUses: () => readonly SecretUse[];
   readonly authorize: () => Authorize;
@@ -25,7 +28,7 @@ export interface ControlParts {
 /** The control API under `/v1`. */
 export function addControlRoutes(
   app: FastifyInstance,
-  { control, sending, reconcile, audit, listening, secretUses, authorize }: ControlParts,
+  { control, sending, reconcile, audit, explain, listening, secretUses, authorize }: ControlParts,
 ): void {
   const allow = (scope: string) => async (request: FastifyRequest) => {
     authorize()(request.headers.authorization, scope);
@@ -35,6 +38,7 @@ export function addControlRoutes(
   addWritingRoutes(app, control, { replay: allow("replay"), track: allow("track") });
   addSendingRoutes(app, sending, allow("send"));
   addAuditRoute(app, audit, allow("read"));
+  addExplainRoute(app, explain, allow("read"));
   addReconcileRoute(app, reconcile, allow("replay"));
   addListenRoutes(app, listening, allow("listen"));
 }

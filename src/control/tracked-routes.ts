@@ -42,11 +42,11 @@ export function addTrackedRoutes(app: FastifyInstance, reading: TrackedReading, 
   });
 }
 
-function presentMessage(view: MessageView) {
+export function presentMessage(view: MessageView) {
   return { ...presentRun(view), sentAt: iso(view.sentAt) };
 }
 
-function presentRun<T extends MessageView | RunView>(view: T) {
+export function presentRun<T extends MessageView | RunView>(view: T) {
   const { times, registeredAt, updatedAt } = view;
   return {
     ...view,

@@ -9,6 +9,7 @@ import { createReadListen } from "./read-listen.ts";
 import { createReadMessages } from "./read-messages.ts";
 import { createReadRuns } from "./read-runs.ts";
 import { createReadStats } from "./read-stats.ts";
+import { createReadStories } from "./read-stories.ts";
 
 /** Everything that looks and does not write. */
 export type StoreReader = ReturnType<typeof createReader>;
@@ -22,6 +23,7 @@ export function createReader(db: Db) {
     messages: createReadMessages(db, names),
     runs: createReadRuns(db, names),
     file: createReadFile(db, names),
+    stories: createReadStories(db, names),
     listen: createReadListen(db, names),
     ...createReadStats(db, names),
   };

@@ -1,0 +1,118 @@
+import { movement, verdictLine } from "../event-report.ts";
+import { printable } from "../printable.ts";
+import type { PrivateView } from "../private-view.ts";
+import { timeText } from "../time-options.ts";
+import { nextText } from "./next-text.ts";
+import type { DeliveryStoryView, EventStoryView, HydrationView, StoryView } from "./views.ts";
+
+/** A story for a person, in the order in which it happened. Times are UTC. */
+export function storyLines(story: StoryView, view: PrivateView): string[] {
+  const registered = (story.message ?? story.run)?.registeredAt ?? null;
+  const parts = [
+    ...(registered === null ? [] : [{ at: registered, lines: registrationLines(story, view) }]),
+    ...story.events.map((event) => ({ at: event.receivedAt, lines: eventLines(event, view) })),
+  ];
+  // What came in one millisecond stays as it stands: a stable sort.
+  parts.sort((a, b) => Date.parse(a.at) - Date.parse(b.at));
+  return [...headLines(story, view), ...parts.flatMap(({ lines }) => ["", ...lines])];
+}
+
+function headLines({ message, run, events }: StoryView, view: PrivateView): string[] {
+  const tracked = message ?? run;
+  if (tracked === null) {
+    const [event] = events;
+    return [printable(`event ${event?.id ?? "(quarantined: no id)"}, about no message or run`)];
+  }
+  const key = message !== null ? view.subject({ type: "message", key: message.wamid }) : (run?.runId ?? "");
+  const times = Object.entries(tracked.times)
+    .toSorted(([, a], [, b]) => Date.parse(a) - Date.parse(b))
+    .map(([status, at]) => `${status} ${timeText(at)}`);
+  const error = message?.errorCode ?? run?.error ?? null;
+  return [
+    printable(`${message !== null ? "message" : "run"} ${key} of account ${tracked.account}`),
+    field("status", `${tracked.status ?? "none yet"}${error === null ? "" : `, error ${view.text(error)}`}`),
+    ...(times.length === 0 ? [] : [field("first seen", times.join(", "))]),
+    ...(tracked.registeredAt === null ? [field("registered", "never: nobody said that it is theirs")] : []),
+    ...(events.length === 0 ? [field("events", "none has come")] : []),
+  ];
+}
+
+function registrationLines({ message, run }: StoryView, view: PrivateView): string[] {
+  const tracked = message ?? run;
+  if (tracked === null) return [];
+  const facts: [string, string | null][] = [
+    ["reference", tracked.reference === null ? null : view.text(tracked.reference)],
+    ["id", message?.id ?? null],
+    ["sent at", message?.sentAt ?? null],
+    ["metadata", tracked.metadata === null ? null : view.text(JSON.stringify(tracked.metadata))],
+  ];
+  const told = facts.filter(([, value]) => value !== null).map(([name, value]) => `${name} ${value}`);
+  return [moment(tracked.registeredAt, "registered"), ...(told.length === 0 ? [] : [field("told", told.join(", "))])];
+}
+
+function eventLines(event: EventStoryView, view: PrivateView): string[] {
+  const { duplicates, conflicts } = event;
+  const proof = event.secret === null ? "made by the relay" : `proved by secret ${event.secret}`;
+  return [
+    moment(event.receivedAt, `event ${event.seq}: ${event.event ?? "no valid envelope"}${event.id === null ? "" : `, ${event.id}`}`),
+    field("received", `${event.origin} of source ${event.source}, ${proof}`),
+    ...(duplicates === 0
+      ? []
+      : [field("again", `${duplicates} times${conflicts === 0 ? "" : `, ${conflicts} of them with other bytes; the first were kept`}`)]),
+    ...(event.status === null ? [] : [field("status", movement(event))]),
+    ...(event.errorCode === null ? [] : [field("error code", event.errorCode)]),
+    ...(event.hydration === null ? [] : hydrationLines(event.hydration, view)),
+    field("came to", fate(event)),
+    ...event.routes.map((route) => `  ${verdictLine(route)}`),
+    ...event.deliveries.flatMap((delivery) => deliveryLines(delivery, view)),
+  ];
+}
+
+function fate({ disposition, fault, parkedUntil, routes }: EventStoryView): string {
+  if (fault !== null) return `${disposition}: ${fault}`;
+  if (parkedUntil !== null) return `${disposition}, parked until ${timeText(parkedUntil)}: released when it is registered by then`;
+  if (disposition === "ignored") return "ignored: nobody registered its message";
+  if (routes.length === 0) return `${disposition}: there were no routes`;
+  return disposition;
+}
+
+function hydrationLines({ state, reason, asked, found, foundCount, unknown, candidates }: HydrationView, view: PrivateView): string[] {
+  const why = reason === null ? "" : ` (${reason})`;
+  const left = unknown === null || unknown === 0 ? "" : `, ${unknown} that could be meant not read`;
+  return [
+    field("truncated", `hydration ${state}${why}: ${asked} asked about, ${foundCount} news${left}`),
+    ...found.slice(0, 10).map(({ seq, wamid, status }) => {
+      const about = wamid === null ? "" : ` of ${view.subject({ type: "message", key: wamid })}`;
+      return printable(`      event ${seq}: ${status ?? "news"}${about}`);
+    }),
+    ...(candidates ?? []).slice(0, 10).map(({ runId, reference }) => {
+      return printable(`      could be run ${runId}${reference === null ? "" : `, reference ${view.text(reference)}`}`);
+    }),
+  ];
+}
+
+function deliveryLines(delivery: DeliveryStoryView, view: PrivateView): string[] {
+  const { route, state, id, replays, earlierTries, tries, next, settledAt, reason } = delivery;
+  const settled = settledAt === null ? "" : ` ${timeText(settledAt)}`;
+  const why = reason === null ? "" : `: ${reason}`;
+  const replayed = replays === 0 ? "" : `, sent again ${replays} times`;
+  return [
+    printable(`    delivery to ${route}: ${state}${settled}${why}${replayed}  ${id}`),
+    ...(earlierTries === 0 ? [] : [`      … ${earlierTries} attempts before these`]),
+    ...tries.map(({ number, at, status, error, tookMs, response }) => {
+      const answer = status === null ? `no answer: ${error ?? "?"}` : `answered ${status}`;
+      const said =
+        response === null || response === "" || (status !== null && status < 300) ? "" : ` | ${view.text(response).slice(0, 120)}`;
+      return printable(`      ${number}. ${timeText(at)} ${answer} in ${tookMs} ms${said}`);
+    }),
+    ...(next.kind === "done" ? [] : [printable(`      next: ${nextText(next, delivery)}`)]),
+  ];
+}
+
+function moment(at: string | null, what: string): string {
+  return printable(`${timeText(at)}  ${what}`);
+}
+
+function field(name: string, value: string): string {
+  return `    ${name.padEnd(11)} ${printable(value)}`;
+}

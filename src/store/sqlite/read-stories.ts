@@ -1,0 +1,48 @@
+import { messageSubject, runSubject, stateCode } from "./codes.ts";
+import type { Names } from "./names.ts";
+import type { Db } from "./open.ts";
+
+export interface Held {
+  /** Seq of the event whose delivery goes out first of those of the same message on the route. */
+  readonly behind: number;
+  /** How many are held before it, besides. */
+  readonly ahead: number;
+}
+
+/** What `explain` asks beside the views of events, messages and deliveries. */
+export function createReadStories(db: Db, names: Names) {
+  const messageSeq = db.prepare<[number, string], number>("SELECT seq FROM messages WHERE account = ? AND wamid = ?").pluck();
+  const runSeq = db.prepare<[number, string], number>("SELECT seq FROM runs WHERE account = ? AND run_id = ?").pluck();
+  const events = db
+    .prepare<[number, number, number], number>("SELECT seq FROM events WHERE subject = ? AND seq > ? ORDER BY seq LIMIT ?")
+    .pluck();
+  const subjectOf = db.prepare<[number, number], number | null>("SELECT subject FROM deliveries WHERE event = ? AND route = ?").pluck();
+  const open = "FROM deliveries WHERE subject = ? AND route = ? AND state <= 1 AND subject IS NOT NULL";
+  const first = db.prepare<[number, number], number>(`SELECT event ${open} AND state = ${stateCode.waiting} LIMIT 1`).pluck();
+  const ahead = db.prepare<[number, number, number], number>(`SELECT count(*) ${open} AND state = ${stateCode.held} AND event < ?`).pluck();
+  const stopped = db.prepare<[number], string>("SELECT reason FROM stopped WHERE route = ?").pluck();
+
+  return {
+    /** Seqs of the events about a message or run, oldest first. */
+    eventsOf(type: "message" | "run", account: string, key: string, after: number, limit: number): number[] {
+      const id = names.find("account", account);
+      if (id === null) return [];
+      const seq = (type === "message" ? messageSeq : runSeq).get(id, key);
+      if (seq === undefined) return [];
+      return events.all(type === "message" ? messageSubject(seq) : runSubject(seq), after, limit);
+    },
+    /** What a held delivery waits for; null when it is not held any more. */
+    held(event: number, route: string): Held | null {
+      const id = names.find("route", route);
+      const subject = id === null ? null : (subjectOf.get(event, id) ?? null);
+      if (id === null || subject === null) return null;
+      const behind = first.get(subject, id);
+      return behind === undefined ? null : { behind, ahead: ahead.get(subject, id, event) ?? 0 };
+    },
+    /** Why a route's destination is stopped; null when it is not. */
+    stopReason(route: string): string | null {
+      const id = names.find("route", route);
+      return id === null ? null : (stopped.get(id) ?? null);
+    },
+  };
+}
