@@ -52,6 +52,8 @@ export async function runListen(io: Io, run: ListenRun): Promise<void> {
   let newest = 0;
   let isFirst = true;
   let typing: string | null = null;
+  /** Why it is not connected, as said last: a relay that is away for a night says it once. */
+  let told = "";
   const counts = { came: 0, taken: 0, skipped: 0 };
 
   const behind = () => Math.max(0, newest - place);
@@ -95,7 +97,6 @@ export async function runListen(io: Io, run: ListenRun): Promise<void> {
     quit: quitting.signal,
     onEvent(event, url) {
       counts.came += 1;
-      newest = Math.max(newest, event.seq);
       if (isJson) screen.json(eventJson(event, view));
       else
         screen.line(
@@ -117,6 +118,7 @@ export async function runListen(io: Io, run: ListenRun): Promise<void> {
   const parts: FollowParts = {
     open: (after, signal) => openStream(relay, query, after, signal),
     async take(event: ListenedEvent) {
+      newest = Math.max(newest, event.seq);
       await forwarder.take(event);
       done(event.seq);
     },
@@ -140,7 +142,9 @@ export async function runListen(io: Io, run: ListenRun): Promise<void> {
       state = next;
       stateAt = clock.now();
       if (isJson) screen.json({ type: "state", ...next, state: next.is });
-      else if (next.is === "waiting") screen.note(stateText(next, 0));
+      else if (next.is === "waiting" && next.why !== told) screen.note(stateText(next, 0));
+      if (next.is === "waiting") told = next.why;
+      else if (next.is === "live") told = "";
       screen.drawStatus();
     },
     clock,
