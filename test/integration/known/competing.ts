@@ -126,7 +126,7 @@ export async function compete(
   async function quiet(): Promise<void> {
     const deadline = performance.now() + longestRequestMs;
     let still = 0;
-    while (still < 3) {
+    while (still < 2) {
       await settled();
       still = watched.underWay() <= road.held() ? still + 1 : 0;
       if (performance.now() > deadline) throw new Error("a request hangs");
