@@ -1,0 +1,92 @@
+import Database from "better-sqlite3";
+import { expect, test } from "vitest";
+import { openDownstream } from "../../harness/downstream.ts";
+import { postEvent } from "../../harness/post-event.ts";
+import { createMessages } from "../../harness/posts.ts";
+import { type RelayProcess, startRelay } from "../../harness/relay-process.ts";
+import { routeTo } from "../../harness/relay-settings.ts";
+import { until } from "../../harness/until.ts";
+import { jsonOf, runOn, runRemote } from "./run-cli.ts";
+
+interface Report {
+  balanced: boolean;
+  events: Record<string, number>;
+  days: { day: string; source: string; received: number }[];
+  deliveries: Record<string, number>;
+  broken: Record<string, number>;
+  offenders: { rule: string; event: number | null; eventId: string | null; route: string | null }[];
+}
+
+async function busyRelay(): Promise<{ relay: RelayProcess; ids: string[] }> {
+  const downstream = await openDownstream();
+  const relay = await startRelay({ settings: { routes: [routeTo(downstream.url, { match: { events: ["message.*"] } })] } });
+  const messages = createMessages("auditing");
+  const ids: string[] = [];
+  for (let each = 0; each < 5; each += 1) {
+    const event = messages.event();
+    ids.push(event.id);
+    await postEvent(relay.webhookUrl, event);
+    await postEvent(relay.webhookUrl, event);
+  }
+  await postEvent(relay.webhookUrl, Buffer.from('{"no":"envelope"}'));
+  await until("all is delivered", async () => {
+    const { body } = await relay.ask("/v1/stats");
+    return (body as { deliveries: { delivered: number } }).deliveries.delivered === 5;
+  });
+  return { relay, ids };
+}
+
+test("beside a relay that runs, through it, and without it: the sums match, exit code 0", async () => {
+  const { relay } = await busyRelay();
+  const day = new Date().toISOString().slice(0, 10);
+  const { code, out, err } = await runOn(relay, "audit");
+  expect([code, err]).toEqual([0, ""]);
+  expect(out).toMatch(/^DAY \(UTC\) +SOURCE +RECEIVED +FORWARDED +FILTERED +IGNORED +QUARANTINED +PARKED +UNACCOUNTED +DUPLICATES\n/);
+  expect(out).toMatch(/\nall +6 +5 +0 +0 +1 +0 +0 +5\n/);
+  expect(out).toMatch(/\nthe sums match; 6 events, 5 deliveries and 5 attempts in .* events\/s\)\n$/);
+  const remote = jsonOf<Report>(await runRemote(relay, "audit", "--json", "--day", day, "--source", "main"));
+  expect(remote).toMatchObject({
+    balanced: true,
+    events: { received: 6, forwarded: 5, quarantined: 1, duplicates: 5 },
+    deliveries: { planned: 5, delivered: 5 },
+    broken: {},
+  });
+  expect(jsonOf<Report>(await runOn(relay, "audit", "--json", "--since", "1h")).events["received"]).toBe(6);
+  expect(jsonOf<Report>(await runOn(relay, "audit", "--json", "--day", "2020-01-01")).events["received"]).toBe(0);
+  expect(jsonOf<Report>(await runOn(relay, "audit", "--json", "--source", "none")).events["received"]).toBe(0);
+  expect((await runOn(relay, "audit", "--day", day, "--since", "1h")).code).toBe(2);
+  await relay.stop();
+  expect((await runOn(relay, "audit")).code).toBe(0);
+});
+
+test("a delivery that somebody deleted: named with its event and route, exit code 1", async () => {
+  const { relay, ids } = await busyRelay();
+  await relay.stop();
+  const db = new Database(relay.storePath);
+  db.exec("DELETE FROM attempts WHERE event = 2; DELETE FROM deliveries WHERE event = 2");
+  db.exec("UPDATE events SET disposition = 1 WHERE seq = 4");
+  db.close();
+  const { code, out, err } = await runOn(relay, "audit");
+  expect(code).toBe(1);
+  expect(out).toMatch(/\nall +6 +3 +0 +0 +1 +0 +2 +5\n/);
+  expect(out).toMatch(/\nthe sums do not match: 2 offences; /);
+  expect(err).toContain(`delivery missing: event 2 (${ids[1]}): route everything: was to be delivered, and there is no delivery\n`);
+  expect(err).toContain(`wrong disposition: event 4 (${ids[3]}): is filtered; by the verdicts of its routes it is forwarded\n`);
+  expect(err).toContain("delivery missing: 1 in all\n");
+  const { code: same, out: json } = await runOn(relay, "audit", "--json");
+  expect(same).toBe(1);
+  const report = JSON.parse(json) as Report;
+  expect(report.offenders.map(({ rule, event, eventId, route }) => [rule, event, eventId, route])).toEqual([
+    ["delivery missing", 2, ids[1], "everything"],
+    ["wrong disposition", 4, ids[3], null],
+  ]);
+});
+
+test("an audit that goes on: 202 with how far it is, asked again it is the same one", async () => {
+  const { relay } = await busyRelay();
+  const first = await relay.ask("/v1/audit?wait=0");
+  expect([200, 202]).toContain(first.status);
+  const then = await relay.ask("/v1/audit?wait=20");
+  expect([then.status, (then.body as Report).balanced]).toEqual([200, true]);
+  expect((await relay.ask("/v1/audit?wait=no")).status).toBe(400);
+});

@@ -1,0 +1,145 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { maskWamid } from "../../../src/event/mask.ts";
+import { type Downstream, startDownstream } from "../../../src/sandbox/downstream/downstream.ts";
+import { postEvent } from "../../harness/post-event.ts";
+import { createMessages } from "../../harness/posts.ts";
+import { makeRelay, type RelayProcess } from "../../harness/relay-process.ts";
+import { routeTo } from "../../harness/relay-settings.ts";
+import { until } from "../../harness/until.ts";
+import { jsonOf, runOn, runRemote } from "./run-cli.ts";
+
+interface Explained {
+  data: {
+    message: { wamid: string; reference: string | null } | null;
+    events: {
+      seq: number;
+      id: string;
+      routes: unknown[];
+      deliveries: { route: string; tries: unknown[]; next: Record<string, unknown> }[];
+    }[];
+    next: number | null;
+  }[];
+}
+
+let relay: RelayProcess;
+let downstream: Downstream;
+const messages = createMessages("explaining");
+const wamid = messages.wamid();
+const other = messages.wamid();
+const sent = messages.status(wamid, "sent");
+const delivered = messages.status(wamid, "delivered");
+const failed = messages.status(wamid, "failed");
+const stranger = messages.status(messages.wamid(), "sent");
+
+beforeAll(async () => {
+  downstream = await startDownstream();
+  relay = await makeRelay({
+    settings: {
+      tracking: { unknown: "park", parkFor: "1h" },
+      routes: [
+        routeTo(`${downstream.url}/ours`, { name: "ours", match: { tracked: true }, to: { retry: { schedule: ["0s"] } } }),
+        routeTo(`${downstream.url}/down`, {
+          name: "down",
+          match: { statuses: ["sent", "delivered"] },
+          to: { retry: { schedule: ["0s", "1h"], jitter: 0 } },
+        }),
+      ],
+    },
+  });
+  downstream.fail({ status: 500 }, "/down");
+  await relay.start();
+  await postEvent(relay.webhookUrl, sent);
+  for (const each of [wamid, other]) {
+    await relay.ask("/v1/messages/track", {
+      method: "POST",
+      body: { account: "main", wamid: each, reference: "order-7", metadata: { phone: "+5491123456789" } },
+    });
+  }
+  await postEvent(relay.webhookUrl, delivered);
+  await postEvent(relay.webhookUrl, delivered);
+  await postEvent(relay.webhookUrl, failed);
+  await postEvent(relay.webhookUrl, stranger);
+  await until("what can be is settled", async () => {
+    const { body } = await relay.ask("/v1/stats");
+    const { deliveries, attempts } = body as { deliveries: { delivered: number }; attempts: { failed: number } };
+    return deliveries.delivered === 3 && attempts.failed >= 2;
+  });
+});
+afterAll(async () => {
+  await relay.stop();
+  await downstream.close();
+});
+
+test("a message's story: in order of time, with the reason of each route, each attempt, and what is next", async () => {
+  const { code, out, err } = await runOn(relay, "explain", wamid);
+  expect([code, err]).toEqual([0, ""]);
+  expect(out).not.toContain(wamid);
+  expect(out).not.toContain("5491123456789");
+  expect(out).toContain(`message ${maskWamid(wamid)} of account main`);
+  const places = [
+    `event 1: message.status, ${sent.id}`,
+    "received    webhook of source main, proved by secret ",
+    "status      unknown → sent (a transition)",
+    "delivery to down: waiting",
+    "answered 500 in ",
+    "next: attempt ",
+    "delivery to ours: delivered",
+    "1. ",
+    "registered\n",
+    "told        reference order-7, ",
+    `event 2: message.status, ${delivered.id}`,
+    "again       1 times",
+    "delivery to down: held",
+    "next: held until that of event 1 is settled",
+    `event 3: message.status, ${failed.id}`,
+    "status      failed came, stays delivered (no transition)",
+    "down: does not match: status",
+  ];
+  let at = -1;
+  for (const place of places) {
+    const found = out.indexOf(place, at + 1);
+    expect([place, found > at]).toEqual([place, true]);
+    at = found;
+  }
+});
+
+test("--show-pii shows what is masked", async () => {
+  const { out } = await runOn(relay, "explain", wamid, "--show-pii");
+  expect(out).toContain(wamid);
+  expect(out).toContain("+5491123456789");
+  const json = await runOn(relay, "explain", wamid, "--json");
+  expect(json.out).not.toContain(wamid);
+  expect(json.out).not.toContain("5491123456789");
+});
+
+test("by event id, by seq, and by a reference that two messages share; from another machine the same", async () => {
+  const byId = jsonOf<Explained>(await runOn(relay, "explain", delivered.id, "--json"));
+  expect(byId.data.map(({ events }) => events.map(({ seq }) => seq))).toEqual([[2]]);
+  expect(jsonOf<Explained>(await runRemote(relay, "explain", "2", "--as", "event", "--json"))).toEqual(byId);
+  const both = jsonOf<Explained>(await runRemote(relay, "explain", "order-7", "--json", "--show-pii"));
+  expect(both.data.map(({ message, events }) => [message?.wamid, events.length])).toEqual([
+    [other, 0],
+    [wamid, 3],
+  ]);
+  const { out } = await runOn(relay, "explain", "order-7");
+  expect(out).toContain("events      none has come");
+});
+
+test("what is parked says until when, and a page says where the next begins", async () => {
+  const { out } = await runOn(relay, "explain", stranger.id);
+  expect(out).toMatch(/came to {5}forwarded, parked until .*: released when it is registered by then/);
+  expect(out).toContain("ours: holds it back (parked)");
+  const first = await runOn(relay, "explain", wamid, "--limit", "2");
+  expect(first.err).toBe("there are later events: --after 2, or a greater --limit\n");
+  const rest = jsonOf<Explained>(await runOn(relay, "explain", wamid, "--after", "2", "--json", "--account", "main"));
+  expect(rest.data.map(({ events, next }) => [events.map(({ seq }) => seq), next])).toEqual([[[3], null]]);
+});
+
+test("what nobody knows is one line, exit code 1", async () => {
+  expect(await runOn(relay, "explain", "nothing")).toEqual({
+    code: 1,
+    out: "",
+    err: "wamid-relay: nothing known has this event id, wamid, id or reference\n",
+  });
+  expect((await runOn(relay, "explain", wamid, "--account", "other")).code).toBe(1);
+});
