@@ -17,10 +17,19 @@ export type LimiterOptions = Allowance & {
   readonly graceMs?: number;
   /** Calls under way at once, 2 or more, a quarter of which only sends may be; 8, and to stay well below 20 (see `unprovenCalls`). */
   readonly atOnce?: number;
+  /** Calls that another process, which is no more, let go within the last minutes: they count against the caps as ours do. */
+  readonly recent?: readonly LetGo[];
   readonly hooks?: LimiterHooks;
 };
 
+/** A call that was let go at `at` (unix ms). */
+export interface LetGo extends CallKind {
+  readonly at: number;
+}
+
 export interface LimiterHooks {
+  /** A call is let go now. */
+  letGo?(call: LetGo): void;
   settled?(call: CallRequest, outcome: CallOutcome): void;
   /** A call was turned away without asking the service. */
   refused?(reason: StopReason): void;
@@ -42,6 +51,9 @@ export interface Limiter extends Admission {
  * a key is revoked, all that are under way are bad calls.
  */
 const unprovenCalls = 5;
+
+/** The time a call of another process had for its answer; when it ended is not known, so it counts until a minute after that. */
+const othersTookMs = 10_000;
 
 /**
  * Keeps an account's calls under its per-minute caps, in one process.
@@ -70,6 +82,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
   /** What the service grants: as planned, or fewer when one of its answers said so. */
   let granted = capsOf(options);
   const slots = createSlots(shareOf(granted, options.share), graceMs);
+  countRecent();
   const holds: Record<keyof Caps, CapHold> = { requests: createCapHold(), messages: createCapHold() };
   const turns = createTurns<StopReason>({ clock, time, readyAt });
   /** The number of the call let go last. */
@@ -89,6 +102,13 @@ export function createLimiter(options: LimiterOptions): Limiter {
     return Math.max(heldUntil, slots.readyAt(kind, now));
   }
 
+  function countRecent(): void {
+    const now = clock.now();
+    for (const { at, ...kind } of (options.recent ?? []).toSorted((a, b) => a.at - b.at)) {
+      slots.count(kind, time.now() + Math.min(at, now) + othersTookMs - now);
+    }
+  }
+
   function countUnderWay({ priority }: CallRequest, by: 1 | -1): void {
     if (priority === "send") sendsUnderWay += by;
     else othersUnderWay += by;
@@ -96,6 +116,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
 
   function permitFor(call: CallRequest, isProbe: boolean): Permit {
     newest += 1;
+    hooks.letGo?.({ cap: call.cap, priority: call.priority, at: clock.now() });
     countUnderWay(call, 1);
     const numbered = { number: newest, isProbe };
     slots.take(call, time.now());

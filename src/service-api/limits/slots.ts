@@ -28,6 +28,8 @@ export interface Slots {
   /** The call goes. Only when `readyAt` allows it. */
   take(kind: CallKind, now: number): void;
   end(kind: CallKind, now: number, how: SlotEnd): void;
+  /** A call that ended at `endedAt` at the latest, and was taken from no slot of ours; to be told in their order, before any is taken. */
+  count(kind: CallKind, endedAt: number): void;
   setCaps(caps: Caps): void;
   used(cap: CallCap, now: number): number;
   limit(cap: CallCap): number;
@@ -77,6 +79,13 @@ export function createSlots(initial: Caps, graceMs: number): Slots {
         if (how === "not-sent") window.undo();
         else if (how === "lost") window.giveBack(now + windowMs + graceMs, true);
         else window.giveBack(now + windowMs, false);
+      }
+    },
+    count(kind, endedAt) {
+      for (const window of windowsOf(kind)) {
+        window.take();
+        // Among the lost, whose slots come back later than those of any that ends from now on.
+        window.giveBack(endedAt + windowMs, true);
       }
     },
     setCaps(caps) {

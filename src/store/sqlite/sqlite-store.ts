@@ -24,6 +24,7 @@ import { createPlanDeliveries } from "./plan-deliveries.ts";
 import { createPlans } from "./plans.ts";
 import { createProofs } from "./proofs.ts";
 import { createReader, createReading } from "./reader.ts";
+import { createRecentCalls, type RecentCall } from "./recent-calls.ts";
 import { createRegister, type MessageRegistration, type Registered } from "./register.ts";
 import { createRegisterSent } from "./register-sent.ts";
 import { createReplay } from "./replay.ts";
@@ -64,6 +65,7 @@ export function openSqliteStore(path: string, rules: Rules, hooks: SqliteStoreHo
   const proofs = createProofs(db);
   const messages = createMessages(db);
   const asks = createAsks(db, names);
+  const recentCalls = createRecentCalls(db, names);
   const runs = createRuns(db);
   const planDeliveries = createPlanDeliveries(db, names, rules);
   const parking = createParking(db, { names, plans, rules, planDeliveries });
@@ -151,6 +153,8 @@ export function openSqliteStore(path: string, rules: Rules, hooks: SqliteStoreHo
     countAsks: asks.count,
     serviceCalls: asks.calls,
     addServiceCalls: (counts: readonly CallCount[]): Promise<void> => writes.run(() => asks.addCalls(counts)),
+    recentCalls: recentCalls.since,
+    noteCall: (account: string, call: RecentCall): Promise<void> => writes.run(() => recentCalls.note(account, call)),
     /** Null when nothing is known of the message. */
     messageState(account: string, wamid: string): MessageState | null {
       const id = names.find("account", account);

@@ -1,5 +1,8 @@
+import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { CallOutcome } from "../../../../src/service-api/admission.ts";
+import { createLimiter, type LetGo } from "../../../../src/service-api/limits/limiter.ts";
+import { createManualClock } from "../../../harness/manual-clock.ts";
 import { answered, ask, permitOf, poll, run, send, setUp } from "./set-up.ts";
 
 const rateLimited = (more: Partial<Extract<CallOutcome, { type: "rate-limited" }>> = {}): CallOutcome => ({
@@ -356,4 +359,58 @@ test("other settings: other limits, and what was used stays used", async () => {
   expect(later.got).toBeNull();
   await clock.advance(1);
   expect(permitOf(later)).toBeDefined();
+});
+
+describe("calls of a process that is no more", () => {
+  test("count until a minute after they can have ended, against all that they counted against then", async () => {
+    const recentOf = (count: number, at: number) =>
+      Array.from({ length: count }, () => ({ cap: "messages", priority: "send", at }) as const);
+    const clock = createManualClock();
+    const limiter = createLimiter({ plan: "escala", share: 1, clock, recent: recentOf(58, clock.now() - 5_000) });
+    expect(limiter.state().caps).toMatchObject({ messages: { used: 58 }, requests: { used: 58 } });
+    let went = 0;
+    for (let n = 0; n < 5; n += 1) {
+      void limiter.enter(send).then((permit) => {
+        went += 1;
+        permit.settle(answered);
+      });
+    }
+    await clock.advance(59_999);
+    expect(went).toBe(2);
+    // Ours come back first: those of the other may have ended 10 s after they went.
+    await clock.advance(5_000);
+    expect(went).toBe(4);
+    await clock.advance(1);
+    expect(went).toBe(5);
+  });
+
+  test("a relay that crashes again and again keeps the caps of every minute", async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(fc.integer({ min: 0, max: 40_000 }), { minLength: 1, maxLength: 12 }), async (lives) => {
+        const clock = createManualClock();
+        const made: LetGo[] = [];
+        for (const life of lives) {
+          const death = new AbortController();
+          const recent = made.filter(({ at }) => at > clock.now() - 180_000);
+          const limiter = createLimiter({ plan: "escala", share: 0.5, clock, recent, hooks: { letGo: (call) => void made.push(call) } });
+          for (const call of [send, run, ask, poll]) {
+            for (let n = 0; n < 40; n += 1) {
+              limiter.enter({ ...call, signal: death.signal }).then(
+                (permit) => permit.settle(answered),
+                () => {},
+              );
+            }
+          }
+          await clock.advance(life);
+          death.abort();
+        }
+        for (const { at } of made) {
+          const minute = made.filter((call) => call.at >= at && call.at < at + 60_000);
+          expect(minute.length).toBeLessThanOrEqual(150);
+          expect(minute.filter(({ cap }) => cap === "messages").length).toBeLessThanOrEqual(30);
+        }
+      }),
+      { numRuns: 30 },
+    );
+  });
 });
