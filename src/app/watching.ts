@@ -1,5 +1,6 @@
 import type { Settings } from "../config/schema.ts";
 import type { Clock } from "../event/clock.ts";
+import { isTruncated } from "../event/envelope.ts";
 import type { ReceivedEvent } from "../event/received.ts";
 import { type AlarmChange, alertBody, createAlarms } from "../observe/alarms.ts";
 import type { Logger } from "../observe/logger.ts";
@@ -81,10 +82,11 @@ export function createWatching({ settings, services, clock, log, metrics }: Watc
 
   return {
     start: wait,
-    arrived({ account, origin, subject }: ReceivedEvent): void {
+    arrived({ account, origin, subject, envelope }: ReceivedEvent): void {
       if (origin !== "webhook") return;
       if (subject.type === "message") watch.arrived(account, subject.wamid, subject.status);
       else watch.arrived(account, null, null);
+      if (isTruncated(envelope) && envelope.event.startsWith("message.")) watch.truncated(account);
     },
     learned: watch.learned,
     /** `sentAt`: unix ms; of a message sent long ago no event is to come any more. */

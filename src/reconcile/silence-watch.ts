@@ -21,6 +21,8 @@ export interface SilenceWatchParts {
 export interface SilenceWatch {
   /** An event that proved itself. `wamid` and `status` of one about a message. */
   arrived(account: string, wamid: string | null, status: string | null): void;
+  /** One about a message that came without its data: to be told besides `arrived`. */
+  truncated(account: string): void;
   /** A status learned by asking: its webhook has the grace to come. */
   learned(account: string, wamid: string, status: string): void;
   registered(account: string, count: number): void;
@@ -38,7 +40,8 @@ const slices = 15;
 /** Statuses that wait for their webhook; beyond that the oldest count as missed. */
 const mostPending = 10_000;
 
-type Counted = "events" | "missed" | "refused";
+const counted = ["events", "missed", "truncated", "refused"] as const;
+type Counted = (typeof counted)[number];
 interface Account {
   readonly slots: { readonly slot: number; readonly counts: Record<Counted, number> }[];
   lastEvent: number | null;
@@ -66,7 +69,7 @@ export function createSilenceWatch({ now, after, quotaUsedUp, began, ended, miss
     const slot = Math.floor((now() * slices) / after());
     let last = slots.at(-1);
     if (last === undefined || last.slot !== slot) {
-      last = { slot, counts: { events: 0, missed: 0, refused: 0 } };
+      last = { slot, counts: { events: 0, missed: 0, truncated: 0, refused: 0 } };
       slots.push(last);
       while ((slots[0]?.slot ?? slot) <= slot - slices) slots.shift();
     }
@@ -75,10 +78,10 @@ export function createSilenceWatch({ now, after, quotaUsedUp, began, ended, miss
 
   function seen(name: string, account: Account): Seen {
     const from = Math.floor((now() * slices) / after()) - slices;
-    const sums: Record<Counted, number> = { events: 0, missed: 0, refused: 0 };
+    const sums: Record<Counted, number> = { events: 0, missed: 0, truncated: 0, refused: 0 };
     for (const { slot, counts } of account.slots) {
       if (slot <= from) continue;
-      for (const what of ["events", "missed", "refused"] as const) sums[what] += counts[what];
+      for (const what of counted) sums[what] += counts[what];
     }
     return { ...sums, registered: account.registered, quotaUsedUp: quotaUsedUp(name) };
   }
@@ -97,6 +100,7 @@ export function createSilenceWatch({ now, after, quotaUsedUp, began, ended, miss
       count(name, "events");
       if (pending.size > 0 && wamid !== null && status !== null) pending.delete(keyOf(name, wamid, status));
     },
+    truncated: (account) => count(account, "truncated"),
     learned(account, wamid, status) {
       const [oldest] = pending;
       if (oldest !== undefined && pending.size >= mostPending) miss(oldest[0], oldest[1].account);

@@ -8,6 +8,8 @@ export interface Seen {
   readonly events: number;
   /** Statuses learned by asking whose webhook did not come within the grace. */
   readonly missed: number;
+  /** Events about a message that came without their data: each stands for a status that could only be learned by asking. */
+  readonly truncated: number;
   /** Bad signatures at the account's sources. */
   readonly refused: number;
   /** Messages registered since the last event, or since the beginning: how many, and unix ms of the first. */
@@ -31,7 +33,8 @@ const leastRegistered = 5;
 
 /** Whether webhooks are missing; null: there is no sign of it. Pure. */
 export function findSilence(seen: Seen, now: number, after: number): Silence | null {
-  const { events, missed, registered } = seen;
+  const { events, registered } = seen;
+  const missed = Math.max(0, seen.missed - seen.truncated);
   const isMissed = missed >= leastMissed && missed >= missedShare * (missed + events);
   const isOverdue = registered.first !== null && now - registered.first >= after;
   const isNothing = events === 0 && isOverdue && (registered.count >= leastRegistered || missed > 0);

@@ -5,7 +5,7 @@ import { createSilenceWatch, type SilenceAlarm } from "../../../src/reconcile/si
 
 const minute = 60_000;
 const after = 15 * minute;
-const quiet: Seen = { events: 0, missed: 0, refused: 0, registered: { count: 0, first: null }, quotaUsedUp: false };
+const quiet: Seen = { events: 0, missed: 0, truncated: 0, refused: 0, registered: { count: 0, first: null }, quotaUsedUp: false };
 
 test("nobody sends: no silence, whatever was refused", () => {
   expect(findSilence({ ...quiet, refused: 100 }, after * 10, after)).toBeNull();
@@ -26,10 +26,25 @@ test("a fifth learned by asking, and at least ten of them", () => {
   expect(findSilence({ ...quiet, events: 40, missed: 10 }, 0, after)).toEqual({ kind: "missed", causes: ["dropped"] });
 });
 
+test("a status whose webhook came without its data is not missing", () => {
+  const seen = { ...quiet, events: 40, missed: 15, truncated: 6 };
+  expect(findSilence(seen, 0, after)).toBeNull();
+  expect(findSilence({ ...seen, truncated: 5 }, 0, after)?.kind).toBe("missed");
+  const { watch, pass, told } = setUp();
+  for (let n = 0; n < 20; n++) {
+    watch.learned("main", `w${n}`, "sent");
+    watch.arrived("main", null, null);
+    if (n < 11) watch.truncated("main");
+  }
+  pass(3 * minute);
+  expect(told).toEqual([]);
+});
+
 test("an alarm has a cause, always", () => {
   const seen = fc.record({
     events: fc.nat(100),
     missed: fc.nat(100),
+    truncated: fc.nat(10),
     refused: fc.nat(3),
     registered: fc.record({ count: fc.nat(10), first: fc.constantFrom(null, 0) }),
     quotaUsedUp: fc.boolean(),
