@@ -1,16 +1,21 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { ReplayCount, ReplayQuery } from "../control/port.ts";
 import type { DueDelivery } from "../store/planned.ts";
-import type { ReplayCursor } from "../store/sqlite/replay-walk.ts";
+import type { ReplayCursor, ReplayFound } from "../store/sqlite/replay-walk.ts";
 import type { SqliteStore } from "../store/sqlite/sqlite-store.ts";
 
 export interface ReplayingParts {
-  readonly store: Pick<SqliteStore, "findReplay" | "replay" | "stopReason">;
+  readonly store: Pick<SqliteStore, "findReplay" | "replay" | "findUnplanned" | "planAgain" | "stopReason">;
   readonly now: () => number;
   readonly isRouted: (route: string) => boolean;
   readonly offer: (due: readonly DueDelivery[]) => void;
   /** True once the relay is stopping: what is left is for the next call. */
   readonly stopping: () => boolean;
+}
+
+interface Steps {
+  look(cursor: ReplayCursor, limit: number): ReplayFound;
+  go(found: ReplayFound["found"]): Promise<{ readonly replayed: number; readonly due: readonly DueDelivery[] }>;
 }
 
 /** Deliveries looked at, and at most replayed, between two turns of the event loop. */
@@ -20,12 +25,28 @@ const longestMs = 5_000;
 
 /** Replay in small steps over the whole of what a filter means, whatever its size; memory holds one step. */
 export function createReplaying({ store, now, isRouted, offer, stopping }: ReplayingParts) {
+  /** Deliveries that are there, or such as would be, when the events that went nowhere were judged again. */
+  function stepsOf({ disposition, ...filter }: ReplayQuery): Steps {
+    if (disposition === "filtered" || disposition === "ignored") {
+      const unplanned = { ...filter, disposition };
+      return {
+        look: (cursor, limit) => store.findUnplanned(unplanned, cursor, limit),
+        go: (found) => store.planAgain([...new Set(found.map(({ event }) => event))], unplanned, now()),
+      };
+    }
+    return {
+      look: (cursor, limit) => store.findReplay(filter, cursor, now(), limit),
+      go: (found) => store.replay(found, filter.states, now()),
+    };
+  }
+
   return {
     async count(filter: ReplayQuery): Promise<ReplayCount> {
       const counts = new Map<string, number>();
+      const steps = stepsOf(filter);
       let cursor: ReplayCursor | null = start(now());
       while (cursor !== null && !stopping()) {
-        const step: ReturnType<typeof store.findReplay> = store.findReplay(filter, cursor, now(), stepRows);
+        const step = steps.look(cursor, stepRows);
         for (const { route } of step.found) counts.set(route, (counts.get(route) ?? 0) + 1);
         cursor = step.cursor;
         await nextTurn();
@@ -40,14 +61,15 @@ export function createReplaying({ store, now, isRouted, offer, stopping }: Repla
     },
     async replay(filter: ReplayQuery, from: string | null, limit: number): Promise<{ replayed: number; next: string | null }> {
       const startedAt = performance.now();
+      const steps = stepsOf(filter);
       let replayed = 0;
       let cursor: ReplayCursor | null = from === null ? start(now()) : parseCursor(from);
       while (cursor !== null && replayed < limit && performance.now() - startedAt < longestMs && !stopping()) {
-        const step: ReturnType<typeof store.findReplay> = store.findReplay(filter, cursor, now(), Math.min(stepRows, limit - replayed));
+        const step = steps.look(cursor, Math.min(stepRows, limit - replayed));
         const found = step.found.filter(({ route }) => isRouted(route));
         if (found.length === 0) await nextTurn();
         else {
-          const done = await store.replay(found, filter.states, now());
+          const done = await steps.go(found);
           replayed += done.replayed;
           offer(done.due);
         }

@@ -109,6 +109,8 @@ export interface Retried {
 
 export interface ReplayQuery {
   route?: string | undefined;
+  /** Of the events. `filtered` and `ignored` ones have no deliveries: they are judged anew, and `states` says nothing. */
+  disposition?: "forwarded" | "filtered" | "ignored" | undefined;
   states: readonly ("delivered" | "dead")[];
   errorCode?: string | undefined;
   from?: number | undefined;

@@ -31,6 +31,7 @@ export const deliveryQuery = z.strictObject({
 
 export const replayBody = z.strictObject({
   route: z.string().optional(),
+  disposition: z.enum(["forwarded", "filtered", "ignored"]).optional(),
   /** `dead` alone by default: what was delivered goes out again only when asked for. */
   states: z
     .array(z.enum(["delivered", "dead"]))

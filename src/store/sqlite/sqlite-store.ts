@@ -20,6 +20,7 @@ import { createMessages, stateOf } from "./messages.ts";
 import { createNames } from "./names.ts";
 import { openForReading, openForWriting } from "./open.ts";
 import { createParking } from "./parking.ts";
+import { createPlanAgain, type PlanAgainFilter } from "./plan-again.ts";
 import { createPlanDeliveries } from "./plan-deliveries.ts";
 import { createPlans } from "./plans.ts";
 import { createProofs } from "./proofs.ts";
@@ -71,6 +72,7 @@ export function openSqliteStore(path: string, rules: Rules, hooks: SqliteStoreHo
   const parking = createParking(db, { names, plans, rules, planDeliveries });
   const deliveries = createDeliveries(db, names);
   const replay = createReplay(db, names);
+  const planAgain = createPlanAgain(db, { names, plans, rules, messages, runs, planDeliveries });
   const sweep = createRetention(db);
   const cursors = createCursors(db);
   const register = createRegister(messages, names, parking);
@@ -148,6 +150,9 @@ export function openSqliteStore(path: string, rules: Rules, hooks: SqliteStoreHo
     findReplay: (filter: ReplayFilter, cursor: ReplayCursor, now: number, limit: number) => replay.look(filter, cursor, now, limit),
     replay: (found: readonly { event: number; route: string }[], states: ReplayFilter["states"], at: number) =>
       writes.run(() => replay.replay(found, states, at)),
+    /** Events that went nowhere and that routes of today would get; writes nothing. */
+    findUnplanned: (filter: PlanAgainFilter, cursor: ReplayCursor, limit: number) => planAgain.look(filter, cursor, limit),
+    planAgain: (events: readonly number[], filter: PlanAgainFilter, at: number) => writes.run(() => planAgain.plan(events, filter, at)),
     claimAsks: (claim: AskClaim) => writes.run(() => asks.claim(claim)),
     settleAsks: (settled: readonly SettledAsk[]): Promise<void> => writes.run(() => asks.settle(settled)),
     countAsks: asks.count,

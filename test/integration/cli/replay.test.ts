@@ -1,0 +1,171 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { openDownstream } from "../../harness/downstream.ts";
+import { postEvent } from "../../harness/post-event.ts";
+import { createMessages } from "../../harness/posts.ts";
+import { entry, type RelayProcess, startRelay } from "../../harness/relay-process.ts";
+import { routeTo } from "../../harness/relay-settings.ts";
+import { until } from "../../harness/until.ts";
+import { jsonOf, runOn } from "./run-cli.ts";
+
+async function counts(relay: RelayProcess) {
+  const { body } = await relay.ask("/v1/stats");
+  return body as { dispositions: Record<string, number>; deliveries: Record<"waiting" | "held" | "delivered" | "dead", number> };
+}
+
+async function withDelivered(events: number) {
+  const downstream = await openDownstream();
+  const relay = await startRelay({ settings: { routes: [routeTo(downstream.url)] } });
+  const messages = createMessages("replaying");
+  for (let each = 0; each < events; each++) await postEvent(relay.webhookUrl, messages.event());
+  await until("all are delivered", async () => (await counts(relay)).deliveries.delivered === events);
+  return { downstream, relay };
+}
+
+function startReplay(relay: RelayProcess, ...args: string[]): { readonly child: ChildProcess; readonly said: () => string } {
+  const child = spawn(process.execPath, [entry, "replay", ...args, "--config", join(relay.folder, "relay.yaml")], {
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let said = "";
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding("utf8").on("data", (text: string) => {
+      said += text;
+    });
+  }
+  return { child, said: () => said };
+}
+
+test("downstream is told by a header what is a replay, of a delivery made anew too", async () => {
+  const seen: (string | undefined)[] = [];
+  const server = createServer((request, response) => {
+    seen.push(request.headers["webhook-replay"] as string | undefined);
+    request.resume();
+    response.end();
+  });
+  server.listen(0, "127.0.0.1");
+  onTestFinished(() => void server.close());
+  await once(server, "listening");
+  const relay = await startRelay({
+    settings: {
+      tracking: { unknown: "ignore" },
+      routes: [routeTo(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`, { match: { tracked: true } })],
+    },
+  });
+  const messages = createMessages("marked");
+  const wamid = messages.wamid();
+  await postEvent(relay.webhookUrl, messages.status(wamid, "sent"));
+  await runOn(relay, "track", "--account", "main", "--wamid", wamid);
+  await postEvent(relay.webhookUrl, messages.status(wamid, "delivered"));
+  await until("the second is delivered", () => seen.length === 1);
+  await runOn(relay, "replay", "--disposition", "ignored", "--yes");
+  await until("the first is delivered", () => seen.length === 2);
+  await until("both are settled", async () => (await counts(relay)).deliveries.delivered === 2);
+  await runOn(relay, "replay", "--state", "delivered", "--yes");
+  await until("both came again", () => seen.length === 4);
+  expect(seen).toEqual([undefined, "true", "true", "true"]);
+});
+
+test("a replay has the old ids, and keeps to its rate", async () => {
+  const { downstream, relay } = await withDelivered(12);
+  const startedAt = performance.now();
+  const { code, out } = await runOn(relay, "replay", "--state", "delivered", "--yes", "--rate", "8/s");
+  expect([code, out]).toEqual([0, "12 of 12 deliveries go out again\n"]);
+  // Four of 12 at a time: the last ones one second after the first, at least.
+  expect(performance.now() - startedAt).toBeGreaterThan(1_000);
+  await until("all came again", () => downstream.counts().duplicates === 12);
+  const [first, second] = [downstream.arrivals.slice(0, 12), downstream.arrivals.slice(12)];
+  expect(second.map(({ deliveryId }) => deliveryId).toSorted()).toEqual(first.map(({ deliveryId }) => deliveryId).toSorted());
+});
+
+test("ended by Ctrl-C it says how to go on; with a checkpoint the same command does, and nothing goes out twice", async () => {
+  const { downstream, relay } = await withDelivered(40);
+  const checkpoint = join(relay.folder, "replay.json");
+  const options = ["--state", "delivered", "--yes", "--rate", "10/s", "--checkpoint", checkpoint];
+  const { child, said } = startReplay(relay, ...options);
+  await until("some have gone out", () => downstream.counts().duplicates >= 5);
+  child.kill("SIGINT");
+  const [code] = (await once(child, "close")) as [number];
+  expect(code).toBe(1);
+  expect(said()).toMatch(
+    /wamid-relay: stopped; \d+ of 40 deliveries go out again; go on with the same options and the same --checkpoint\n$/,
+  );
+  const other = await runOn(relay, "replay", "--state", "any", "--yes", "--checkpoint", checkpoint);
+  expect([other.code, other.err]).toEqual([
+    1,
+    `wamid-relay: ${checkpoint} is the checkpoint of a replay with other options; remove it to begin anew\n`,
+  ]);
+  const rest = await runOn(relay, "replay", "--state", "delivered", "--yes", "--checkpoint", checkpoint);
+  expect([rest.code, rest.out]).toEqual([0, "40 of 40 deliveries go out again\n"]);
+  expect(existsSync(checkpoint)).toBe(false);
+  await until("all came again", () => downstream.counts().duplicates === 40);
+  await until("nothing waits", async () => (await counts(relay)).deliveries.delivered === 40);
+  expect(downstream.arrivals.length).toBe(80);
+});
+
+test("killed with -9, and the relay too: the checkpoint goes on, and nothing goes out twice", async () => {
+  const { downstream, relay } = await withDelivered(30);
+  const checkpoint = join(relay.folder, "replay.json");
+  const { child } = startReplay(relay, "--state", "delivered", "--yes", "--rate", "10/s", "--checkpoint", checkpoint);
+  await until("some have gone out", () => downstream.counts().duplicates >= 5);
+  child.kill("SIGKILL");
+  await once(child, "close");
+  await until("what went out is delivered", async () => (await counts(relay)).deliveries.delivered === 30);
+  await relay.kill9();
+  await relay.start();
+  const { code, out } = await runOn(relay, "replay", "--state", "delivered", "--yes", "--checkpoint", checkpoint);
+  expect([code, out]).toEqual([0, "30 of 30 deliveries go out again\n"]);
+  await until("all came again", () => downstream.counts().duplicates === 30);
+  await until("nothing waits", async () => (await counts(relay)).deliveries.delivered === 30);
+  expect(downstream.arrivals.length).toBe(60);
+});
+
+test("without a checkpoint it says the place, and --resume goes on there", async () => {
+  const { downstream, relay } = await withDelivered(30);
+  const { child, said } = startReplay(relay, "--state", "delivered", "--yes", "--rate", "10/s");
+  await until("some have gone out", () => downstream.counts().duplicates >= 5);
+  child.kill("SIGINT");
+  await once(child, "close");
+  const place = /--resume (\S+)\n/.exec(said())?.[1] ?? "";
+  expect((await runOn(relay, "replay", "--state", "delivered", "--resume", place)).code).toBe(0);
+  await until("all came again", () => downstream.counts().duplicates === 30);
+  await until("nothing waits", async () => (await counts(relay)).deliveries.delivered === 30);
+  expect(downstream.arrivals.length).toBe(60);
+  expect((await runOn(relay, "replay", "--resume", "somewhere")).code).toBe(2);
+});
+
+test("a file that is no checkpoint is left alone", async () => {
+  const { relay } = await withDelivered(1);
+  const file = join(relay.folder, "notes.txt");
+  writeFileSync(file, "mine");
+  const { code, err } = await runOn(relay, "replay", "--checkpoint", file);
+  expect([code, err]).toEqual([1, `wamid-relay: ${file} is no checkpoint of a replay; remove it to begin anew\n`]);
+  expect(readFileSync(file, "utf8")).toBe("mine");
+});
+
+test("ignored events whose message was registered too late go out after all, once, and the audit balances", async () => {
+  const downstream = await openDownstream();
+  const relay = await startRelay({
+    settings: { tracking: { unknown: "ignore" }, routes: [routeTo(downstream.url, { match: { tracked: true } })] },
+  });
+  const messages = createMessages("too late");
+  const wamid = messages.wamid();
+  const events = [messages.status(wamid, "sent"), messages.status(wamid, "delivered")];
+  for (const event of [...events, messages.status(messages.wamid(), "sent")]) await postEvent(relay.webhookUrl, event);
+  expect((await counts(relay)).dispositions["ignored"]).toBe(3);
+  await runOn(relay, "track", "--account", "main", "--wamid", wamid);
+  expect((await runOn(relay, "replay", "--disposition", "ignored", "--dry-run")).out).toBe("2 deliveries match:\n  everything: 2\n");
+  const asked = await runOn(relay, "replay", "--disposition", "ignored");
+  expect(asked.err).toBe("wamid-relay: 2 deliveries of ignored events would go out again; add --yes to do it\n");
+  expect((await runOn(relay, "replay", "--disposition", "filtered", "--yes")).out).toBe("0 deliveries match\n");
+  expect((await runOn(relay, "replay", "--disposition", "ignored", "--yes")).out).toBe("2 of 2 deliveries go out again\n");
+  await until("both are delivered", async () => (await counts(relay)).deliveries.delivered === 2);
+  expect(downstream.arrivals.map(({ eventId }) => eventId)).toEqual(events.map(({ id }) => id));
+  expect((await counts(relay)).dispositions).toMatchObject({ ignored: 1, forwarded: 2 });
+  expect((await runOn(relay, "replay", "--disposition", "ignored", "--yes")).out).toBe("0 deliveries match\n");
+  expect(jsonOf<{ balanced: boolean }>(await runOn(relay, "audit", "--json")).balanced).toBe(true);
+});
