@@ -1,5 +1,6 @@
 import { type AskAnswer, type Hold, holdReasons, type Service } from "../reconcile/port.ts";
 import { ServiceError } from "../service-api/service-error.ts";
+import { pollMessage } from "./polling.ts";
 import type { ServiceAccounts } from "./service-accounts.ts";
 
 /** What reconciliation asks of the service, over the accounts' clients. */
@@ -10,7 +11,7 @@ export function createAskingService(services: Pick<ServiceAccounts, "client" | "
       const client = services.client(account);
       if (client === null) return { type: "failed", reason: "the account has no base URL and API key any more" };
       try {
-        const { wamid, status, errorCode } = await client.getMessage(messageId, { priority: "poll", patience, watch: onlyOnce });
+        const { wamid, status, errorCode } = await pollMessage(client, messageId, { patience });
         return { type: "found", wamid, status, errorCode: errorCode ?? null };
       } catch (error) {
         if (error instanceof ServiceError) return answerOf(error);
@@ -25,14 +26,6 @@ export function createAskingService(services: Pick<ServiceAccounts, "client" | "
     },
   };
 }
-
-/** Reconciliation has waits of its own; a call that a cap held back did nothing, and may go again. */
-const onlyOnce = {
-  starting: async () => {},
-  async repeating(error: ServiceError) {
-    if (error.kind !== "rate-limited") throw error;
-  },
-};
 
 function answerOf({ failure, message }: ServiceError): AskAnswer {
   switch (failure.kind) {

@@ -1,27 +1,36 @@
+import type { Settings } from "../config/schema.ts";
+import type { Clock } from "../event/clock.ts";
 import type { BudgetFacts, Calls } from "../reconcile/budget.ts";
 import type { CallOutcome, CallPriority } from "../service-api/admission.ts";
+import { monthlyCalls } from "../service-api/limits/caps.ts";
 import { quotaDay, quotaMonth } from "../service-api/renewal.ts";
 import type { SqliteStore } from "../store/sqlite/sqlite-store.ts";
 
 export interface CallUsageParts {
   readonly store: Pick<SqliteStore, "serviceCalls" | "addServiceCalls">;
-  readonly now: () => number;
-  /** The relay's share of the account's calls a month; null: unlimited. */
-  readonly quota: (account: string) => number | null;
+  readonly clock: Clock;
+  readonly settings: () => Settings;
+  /** What was counted could not be stored; it is tried again. */
+  readonly failed: (error: unknown) => void;
 }
 
 /** The calls of each account, by day: what counts against the month's quota. */
 export interface CallUsage {
   ended(account: string, priority: CallPriority, outcome: CallOutcome): void;
   facts(account: string): BudgetFacts;
-  /** Puts what was counted on the disk; a crash before that forgets it. */
+  /** Puts what was counted on the disk, as is done every 15 seconds; a crash before that forgets it. */
   write(): Promise<void>;
+  /** What is counted after it is for another `write`. */
+  close(): void;
 }
 
 /** "An API call is each request with a valid key … Requests rejected by the per-minute cap do not count" (document, "Monthly quotas"). */
 const counted: readonly CallOutcome["type"][] = ["answered", "unknown"];
 
-export function createCallUsage({ store, now, quota }: CallUsageParts): CallUsage {
+const writeEveryMs = 15_000;
+
+export function createCallUsage({ store, clock, settings, failed }: CallUsageParts): CallUsage {
+  const { now } = clock;
   type Count = { account: string; day: number; polls: number; others: number };
   let unwritten = new Map<string, Count>();
 
@@ -31,6 +40,15 @@ export function createCallUsage({ store, now, quota }: CallUsageParts): CallUsag
       ...[...unwritten.values()].filter((count) => count.account === account && count.day >= quotaMonth(now()).from),
     ].filter(({ day }) => isDay(day));
     return { polls: rows.reduce((sum, { polls }) => sum + polls, 0), others: rows.reduce((sum, { others }) => sum + others, 0) };
+  }
+
+  let cancel = writeLater();
+
+  /** The relay's share of the account's calls a month; null: unlimited. */
+  function quota(account: string): number | null {
+    const { plan, share } = settings().accounts[account] ?? { plan: "escala", share: 1 };
+    const calls = monthlyCalls[plan];
+    return calls === null ? null : Math.floor(calls * share);
   }
 
   return {
@@ -53,22 +71,32 @@ export function createCallUsage({ store, now, quota }: CallUsageParts): CallUsag
         today: sumOf(account, (of) => of === day),
       };
     },
-    async write() {
-      if (unwritten.size === 0) return;
-      const counts = unwritten;
-      unwritten = new Map();
-      try {
-        await store.addServiceCalls([...counts.values()]);
-      } catch (error) {
-        for (const [key, count] of counts) {
-          const since = unwritten.get(key);
-          unwritten.set(
-            key,
-            since === undefined ? count : { ...count, polls: count.polls + since.polls, others: count.others + since.others },
-          );
-        }
-        throw error;
-      }
-    },
+    write,
+    close: () => cancel(),
   };
+
+  async function write(): Promise<void> {
+    if (unwritten.size === 0) return;
+    const counts = unwritten;
+    unwritten = new Map();
+    try {
+      await store.addServiceCalls([...counts.values()]);
+    } catch (error) {
+      for (const [key, count] of counts) {
+        const since = unwritten.get(key);
+        unwritten.set(
+          key,
+          since === undefined ? count : { ...count, polls: count.polls + since.polls, others: count.others + since.others },
+        );
+      }
+      failed(error);
+    }
+  }
+
+  function writeLater(): () => void {
+    return clock.after(writeEveryMs, () => {
+      void write();
+      cancel = writeLater();
+    });
+  }
 }

@@ -3,7 +3,7 @@ import type { Health } from "../observe/health.ts";
 import type { Logger, Privacy } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import type { ReceiverHooks } from "../receive/receiver.ts";
-import type { CallOutcome, CallRequest } from "../service-api/admission.ts";
+import type { CallOutcome, CallPriority } from "../service-api/admission.ts";
 import type { LimiterHooks } from "../service-api/limits/limiter.ts";
 import type { StopReason } from "../service-api/limits/stops.ts";
 import type { SqliteStoreHooks } from "../store/sqlite/sqlite-store.ts";
@@ -111,7 +111,7 @@ const stopTexts: Record<StopReason, string> = {
 };
 
 export interface LimiterWatchers extends Omit<Watchers, "privacy"> {
-  readonly called: (account: string, call: CallRequest, outcome: CallOutcome) => void;
+  readonly called: (account: string, priority: CallPriority, outcome: CallOutcome) => void;
   readonly keyRefused: (account: string) => void;
 }
 
@@ -119,7 +119,7 @@ export interface LimiterWatchers extends Omit<Watchers, "privacy"> {
 export function limiterHooks(account: string, { log, metrics, called, keyRefused }: LimiterWatchers): LimiterHooks {
   return {
     settled(call, outcome) {
-      called(account, call, outcome);
+      called(account, call.priority, outcome);
       metrics().serviceCalls.inc({ account, outcome: outcome.type });
       if (outcome.type !== "rate-limited") return;
       const { cap, limit, retryAfterMs } = outcome;

@@ -1,18 +1,16 @@
 import type { Settings } from "../config/schema.ts";
 import type { Clock } from "../event/clock.ts";
 import { isTruncated } from "../event/envelope.ts";
-import type { Wamid } from "../event/ids.ts";
-import { learnedEvent } from "../event/learned-event.ts";
 import type { ReceivedEvent } from "../event/received.ts";
-import { fieldsSchema } from "../event/subject.ts";
 import { createHydrator } from "../hydrate/hydrator.ts";
 import type { News, Outside, ReadAnswer } from "../hydrate/port.ts";
 import type { Logger } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import { ServiceError } from "../service-api/service-error.ts";
-import type { AcceptOutcome, DueDelivery } from "../store/planned.ts";
+import type { DueDelivery } from "../store/planned.ts";
 import type { SqliteStore } from "../store/sqlite/sqlite-store.ts";
-import { stepMessage } from "../track/message-states.ts";
+import type { Learning } from "./learning.ts";
+import { pollMessage } from "./polling.ts";
 import type { ServiceAccounts } from "./service-accounts.ts";
 
 export interface HydratingParts {
@@ -23,44 +21,39 @@ export interface HydratingParts {
   readonly random: () => number;
   readonly log: Logger;
   readonly metrics: () => Metrics;
-  readonly accept: (event: ReceivedEvent) => Promise<AcceptOutcome>;
+  readonly learning: Learning;
+  /** False while sends need what is left of the month's calls. */
+  readonly mayPoll: (account: string) => boolean;
   readonly offer: (due: readonly DueDelivery[]) => void;
 }
 
 export type Hydrating = ReturnType<typeof createHydrating>;
 
 /** Hydration, put together from the store, the service's clients, and the front door for what it learns. */
-export function createHydrating({ settings, store, services, clock, random, log, metrics, accept, offer }: HydratingParts) {
+export function createHydrating({ settings, store, services, clock, random, log, metrics, learning, mayPoll, offer }: HydratingParts) {
   function offered<T extends { readonly due: readonly DueDelivery[] }>(settled: T): T {
     offer(settled.due);
     return settled;
   }
 
   async function learn({ account, source, messageId, wamid, status, errorCode, because }: News): Promise<boolean> {
-    const at = clock.now();
     const state = store.messageState(account, wamid) ?? unseen;
-    const seen = { status, errorCode: errorCode === null ? null : String(errorCode), at };
-    if (stepMessage(state, seen).transition === null) return false;
-    const from = settings().sources[source];
-    const fields = from?.kind === "events" ? from.fields : fieldsSchema.parse({});
-    const origin = "hydrate";
-    const event = learnedEvent({ account, source, fields, origin, messageId, wamid: wamid as Wamid, status, errorCode, at, because });
-    return (await accept(event)).result === "accepted";
+    if (!learning.moves(state, status, errorCode)) return false;
+    return learning.learn({ account, source, origin: "hydrate", messageId, wamid, status, errorCode, because });
   }
 
   const outside: Outside = {
     async read(account, messageId, signal) {
       const client = services.client(account);
       if (client === null) return { type: "no-key" };
+      // As when nobody can be asked: sweeps wait, and end when their time is up.
+      if (!mayPoll(account)) return { type: "later", until: null };
       let at = clock.now();
-      const watch = {
-        ...onlyOnce,
-        async starting() {
-          at = clock.now();
-        },
+      const leaving = () => {
+        at = clock.now();
       };
       try {
-        const { id, wamid, status, errorCode } = await client.getMessage(messageId, { priority: "poll", signal, watch });
+        const { id, wamid, status, errorCode } = await pollMessage(client, messageId, { signal, leaving });
         return { type: "told", at, told: { messageId: id, wamid, status, errorCode: errorCode ?? null } };
       } catch (error) {
         if (error instanceof ServiceError) return answerOf(error, at);
@@ -68,8 +61,7 @@ export function createHydrating({ settings, store, services, clock, random, log,
         throw error;
       }
     },
-    // The other two words no event ever tells (messaging-service-api.md, "Events").
-    learn: async (news) => news.status !== "pending" && news.status !== "received" && learn(news),
+    learn,
   };
   const hydrator = createHydrator(settings().hydrate, {
     store: {
@@ -116,13 +108,6 @@ export function createHydrating({ settings, store, services, clock, random, log,
 }
 
 const unseen = { status: null, errorCode: null, times: {} };
-
-/** Hydration has waits of its own; a call that a cap held back did nothing, and may go again. */
-const onlyOnce = {
-  async repeating(error: ServiceError) {
-    if (error.kind !== "rate-limited") throw error;
-  },
-};
 
 function answerOf({ failure }: ServiceError, at: number): ReadAnswer {
   switch (failure.kind) {

@@ -1,9 +1,9 @@
 import type { Settings } from "../config/schema.ts";
 import type { Wamid } from "../event/ids.ts";
-import { learnedEvent } from "../event/learned-event.ts";
+import { type LearnedStatus, learnedEvent } from "../event/learned-event.ts";
 import type { ReceivedEvent } from "../event/received.ts";
 import { fieldsSchema } from "../event/subject.ts";
-import type { Tracking } from "../reconcile/port.ts";
+import type { MessageState } from "../event/tracking.ts";
 import type { AcceptOutcome } from "../store/planned.ts";
 import { stepMessage } from "../track/message-states.ts";
 
@@ -11,38 +11,44 @@ export interface LearningParts {
   readonly settings: () => Settings;
   readonly now: () => number;
   readonly accept: (event: ReceivedEvent) => Promise<AcceptOutcome>;
-  /** A status that was news. */
-  readonly learned: (account: string, wamid: string, status: string) => void;
 }
 
-/** What reconciliation learned goes in by the front door, as the event that a webhook of the account's source would have brought. */
-export function createLearning({ settings, now, accept, learned }: LearningParts): Tracking {
+/** A status that the service told when asked. */
+export interface Learned extends Pick<LearnedStatus, "account" | "origin" | "messageId" | "status" | "errorCode" | "because"> {
+  readonly wamid: string;
+  /** Not given: the first source of the account's events; an account that has none is its own. */
+  readonly source?: string;
+}
+
+/** What was learned by asking goes in by the front door, as the event that a webhook of the account's source would have brought. */
+export interface Learning {
+  /** Whether a status moves a message of this state. */
+  moves(state: MessageState, status: string, errorCode: string | number | null): boolean;
+  /** True when it was news. */
+  learn(learned: Learned): Promise<boolean>;
+}
+
+export function createLearning({ settings, now, accept }: LearningParts): Learning {
   return {
-    moves: (state, status, errorCode) => stepMessage(state, { status, errorCode, at: now() }).transition !== null,
-    async learn(account, { wamid, messageId }, { status, errorCode }) {
-      const { source, fields } = sourceOf(settings(), account);
-      const event = learnedEvent({
-        account,
-        source,
-        fields,
-        origin: "reconcile",
-        messageId,
-        wamid: wamid as Wamid,
-        status,
-        errorCode,
-        at: now(),
-      });
-      const isNews = (await accept(event)).result === "accepted";
-      if (isNews) learned(account, wamid, status);
-      return isNews;
+    moves(state, status, errorCode) {
+      if (!tellable.includes(status)) return false;
+      const seen = { status, errorCode: errorCode === null ? null : String(errorCode), at: now() };
+      return stepMessage(state, seen).transition !== null;
+    },
+    async learn({ wamid, source, ...learned }) {
+      const from = source ?? sourceOf(settings(), learned.account);
+      const given = settings().sources[from];
+      const fields = given?.kind === "events" ? given.fields : fieldsSchema.parse({});
+      const event = learnedEvent({ ...learned, wamid: wamid as Wamid, source: from, fields, at: now() });
+      return (await accept(event)).result === "accepted";
     },
   };
 }
 
-/** The account's source of events; an account that has none is its own. */
-function sourceOf({ sources }: Settings, account: string) {
-  for (const [source, each] of Object.entries(sources)) {
-    if (each.kind === "events" && each.account === account) return { source, fields: each.fields };
-  }
-  return { source: account, fields: fieldsSchema.parse({}) };
+/** "The status of a sent message changes (sent, delivered, read, failed)": no webhook ever tells another (document, "Events"). */
+const tellable: readonly string[] = ["sent", "delivered", "read", "failed"];
+
+function sourceOf({ sources }: Settings, account: string): string {
+  const found = Object.entries(sources).find(([, { kind, account: of }]) => kind === "events" && of === account);
+  return found?.[0] ?? account;
 }

@@ -2,29 +2,26 @@ import type { Settings } from "../config/schema.ts";
 import type { ReconcilePort } from "../control/reconcile-routes.ts";
 import type { Clock } from "../event/clock.ts";
 import { RelayError } from "../event/errors.ts";
-import type { ReceivedEvent } from "../event/received.ts";
 import type { Logger } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import { createReconciler, type ReconcilerHooks } from "../reconcile/reconciler.ts";
 import type { AccountSummary } from "../reconcile/summary.ts";
-import type { CallOutcome, CallRequest } from "../service-api/admission.ts";
-import { monthlyCalls } from "../service-api/limits/caps.ts";
-import type { AcceptOutcome } from "../store/planned.ts";
 import type { SqliteStore } from "../store/sqlite/sqlite-store.ts";
 import { createAskingService } from "./asking-service.ts";
-import { createCallUsage } from "./call-usage.ts";
-import { createLearning } from "./learning.ts";
+import type { CallUsage } from "./call-usage.ts";
+import type { Learning } from "./learning.ts";
 import type { ServiceAccounts } from "./service-accounts.ts";
 import type { Watching } from "./watching.ts";
 
 export interface ReconcilingParts {
   readonly settings: () => Settings;
-  readonly store: Pick<SqliteStore, "claimAsks" | "settleAsks" | "countAsks" | "serviceCalls" | "addServiceCalls">;
+  readonly store: Pick<SqliteStore, "claimAsks" | "settleAsks" | "countAsks">;
   readonly services: ServiceAccounts;
+  readonly usage: CallUsage;
+  readonly learning: Learning;
   readonly clock: Clock;
   readonly log: Logger;
   readonly metrics: () => Metrics;
-  readonly accept: (event: ReceivedEvent) => Promise<AcceptOutcome>;
   readonly watching: Watching;
   /** False: asks only when told to. */
   readonly scheduled: boolean;
@@ -32,47 +29,27 @@ export interface ReconcilingParts {
 
 /** One call of the API ends after this and says whether there is more, so that a relay can stop and a client see how far it is. */
 const longestMs = 5_000;
-const writeEveryMs = 15_000;
 
 /** Reconciliation, put together from the store, the service's clients and who watches. */
 export function createReconciling(parts: ReconcilingParts) {
-  const { settings, store, services, clock, log, metrics, watching, scheduled } = parts;
-  const usage = createCallUsage({
-    store,
-    now: clock.now,
-    quota(account) {
-      const { plan, share } = settings().accounts[account] ?? { plan: "escala", share: 1 };
-      const calls = monthlyCalls[plan];
-      return calls === null ? null : Math.floor(calls * share);
-    },
-  });
+  const { settings, store, services, usage, learning, clock, log, metrics, watching, scheduled } = parts;
   const scheduleOf = ({ reconcile }: Settings) => (scheduled ? reconcile : { ...reconcile, schedule: "off" });
   const reconciler = createReconciler(scheduleOf(settings()), {
     store,
     clock,
     service: createAskingService(services),
-    tracking: createLearning({ ...parts, now: clock.now, learned: watching.learned }),
+    tracking: {
+      moves: learning.moves,
+      async learn(account, { wamid, messageId }, { status, errorCode }) {
+        const isNews = await learning.learn({ account, origin: "reconcile", messageId, wamid, status, errorCode });
+        if (isNews) watching.learned(account, wamid, status);
+        return isNews;
+      },
+    },
     budget: usage.facts,
     hooks: passHooks(log, metrics),
   });
 
-  async function write(): Promise<void> {
-    try {
-      await usage.write();
-    } catch (error) {
-      // That nothing can be stored is said by the store itself, once.
-      if (!(error instanceof Error && error.name === "StoreUnavailable"))
-        log.error({ err: error }, "calls could not be counted; tried again");
-    }
-  }
-
-  function writeLater(): () => void {
-    return clock.after(writeEveryMs, () => {
-      void write();
-      cancel = writeLater();
-    });
-  }
-  let cancel = writeLater();
   let isClosing = false;
 
   function accountsOf(account: string | undefined): readonly string[] {
@@ -88,7 +65,7 @@ export function createReconciling(parts: ReconcilingParts) {
       const dueBy = Math.min(given ?? clock.now(), clock.now());
       const patience = AbortSignal.any([gone, AbortSignal.timeout(longestMs)]);
       const accounts = await Promise.all(accountsOf(account).map((each) => reconciler.pass(each, { dueBy, patience })));
-      await write();
+      await usage.write();
       return { dueBy, more: accounts.some(({ more }) => more), accounts: accounts.map(({ more, ...summary }) => summary) };
     },
     planReconcile(account) {
@@ -99,18 +76,12 @@ export function createReconciling(parts: ReconcilingParts) {
 
   return {
     port,
-    /** A call to the service has ended. */
-    called: (account: string, { priority }: CallRequest, outcome: CallOutcome): void => usage.ended(account, priority, outcome),
     reload: (next: Settings): void => reconciler.reload(scheduleOf(next)),
     /** Ends the passes under way: their calls first, so that what they claimed is given back. To be called before the clients are closed. */
     async close(): Promise<void> {
       isClosing = true;
-      cancel();
       await reconciler.close();
-      await write();
     },
-    /** Once more, when the last calls have ended. */
-    write,
   };
 }
 

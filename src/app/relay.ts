@@ -23,19 +23,15 @@ import { clientAddress } from "./client-address.ts";
 import { createControlPort } from "./control-port.ts";
 import { createExplaining } from "./explaining.ts";
 import { createGaugeReader } from "./gauges.ts";
-import { laneHooks, limiterHooks, receiverHooks, storeHooks } from "./hooks.ts";
-import { createHydrating } from "./hydrating.ts";
+import { laneHooks, receiverHooks, storeHooks } from "./hooks.ts";
 import { createListening } from "./listening.ts";
 import { createProxying, stoppedDuring } from "./proxying.ts";
-import { createReconciling } from "./reconciling.ts";
+import { startRelayUpkeep } from "./relay-upkeep.ts";
 import { createRules } from "./rules.ts";
 import { secretUses } from "./secret-uses.ts";
-import { createRelaySending } from "./sending.ts";
-import { createServiceAccounts } from "./service-accounts.ts";
+import { createServiceSide } from "./service-side.ts";
 import { inboundSources } from "./sources.ts";
 import { systemClock } from "./system-clock.ts";
-import { startUpkeep } from "./upkeep.ts";
-import { createWatching } from "./watching.ts";
 
 export interface RelayOptions {
   readonly settings: Settings;
@@ -93,8 +89,7 @@ export function createRelay({
     if (outcome.result === "accepted") {
       dispatcher.offer(outcome.due);
       listening.stored();
-      watching.arrived(event);
-      hydrating.stored(event);
+      service.stored(event);
       metrics.dispositions.inc({ source: event.source, disposition: outcome.disposition });
       if (event.secret !== null) metrics.proofs.inc({ source: event.source, secret: event.secret });
     } else if (outcome.conflict) {
@@ -125,29 +120,20 @@ export function createRelay({
     now: clock.now,
     address: clientAddress(settings.server.trustProxy),
     limits: settings.server,
-    hooks: receiverHooks({ log, privacy, metrics: () => metrics, refused: (source) => watching.refused(source) }),
+    hooks: receiverHooks({ log, privacy, metrics: () => metrics, refused: (source) => service.refused(source) }),
   });
 
-  const services = createServiceAccounts(calls ? settings.accounts : {}, {
+  const service = createServiceSide({
+    settings: () => settings,
+    store,
     clock,
     random,
-    hooks: (account) =>
-      limiterHooks(account, {
-        log,
-        metrics: () => metrics,
-        called: (...call) => reconciling.called(...call),
-        keyRefused: (refused) => watching.keyRefused(refused),
-      }),
-  });
-  const shared = { settings: () => settings, store, services, clock, log, metrics: () => metrics };
-  const watching = createWatching(shared);
-  const reconciling = createReconciling({ ...shared, accept, watching, scheduled: dispatch });
-  const hydrating = createHydrating({ ...shared, random, accept, offer: dispatcher.offer });
-  const sending = createRelaySending({
-    ...shared,
+    log,
+    metrics: () => metrics,
+    accept,
     offer: dispatcher.offer,
-    registered: (account) => watching.registered(account, undefined),
-    known: () => ({ accounts: Object.keys(settings.accounts), maxWait: settings.send.maxWait }),
+    calls,
+    scheduled: dispatch,
   });
 
   const listening = createListening({ store, clock, retention: () => settings.retention.events });
@@ -157,7 +143,7 @@ export function createRelay({
       now: clock.now,
       backlog: store.read.backlog,
       lanes: dispatcher.states,
-      limiters: services.limiters,
+      limiters: service.limiters,
       listeners: listening.lags,
       inFlight: receiver.inFlight,
       storing: health.storing,
@@ -182,11 +168,11 @@ export function createRelay({
     },
     (error, requestId) => log.error({ err: error, requestId }, "a request failed"),
   );
-  addOperateRoutes(http, { health: () => ({ ...health.report(), alarms: watching.alarms() }), metrics });
+  addOperateRoutes(http, { health: () => ({ ...health.report(), alarms: service.alarms() }), metrics });
   addControlRoutes(http, {
     authorize: () => authorize,
-    sending: sending.port,
-    reconcile: reconciling.port,
+    sending: service.sending,
+    reconcile: service.reconcile,
     explain: createExplaining({ read: store.read, now: clock.now, lanes: dispatch ? dispatcher.states : null }),
     audit: createAuditing({ inspecting: store.inspecting, now: clock.now, isRunning: dispatch }),
     listening: listening.port,
@@ -195,40 +181,20 @@ export function createRelay({
       now: clock.now,
       known: () => ({ routes: settings.routes.map(({ name }) => name), accounts: Object.keys(settings.accounts) }),
       offer: dispatcher.offer,
-      registered: watching.registered,
+      registered: service.registered,
       wake: dispatcher.wake,
       stopping: () => health.report().draining,
     }),
     secretUses: () => secretUses(settings.sources, store.read.file.proofs()),
   });
 
-  const endUpkeep = dispatch
-    ? startUpkeep({
-        clock,
-        expireParked: (limit) => store.expireParked(clock.now(), limit),
-        sweep: async (limit) => {
-          await store.forgetSends(clock.now() - settings.send.keepKeys, limit);
-          return store.sweep(clock.now(), settings.retention, limit);
-        },
-        shortestKeep: () => Math.min(...Object.values(settings.retention)),
-        probe: () => store.probe(clock.now()),
-        storing: health.storing,
-        fileInPlace: store.fileInPlace,
-        swept(swept) {
-          if (swept.events > 0) metrics.swept.inc({ what: "events" }, swept.events);
-          if (swept.deliveries > 0) metrics.swept.inc({ what: "deliveries" }, swept.deliveries);
-          if (swept.messages > 0) metrics.swept.inc({ what: "messages" }, swept.messages);
-        },
-        failed: (what, error) => log.error({ err: error }, `${what} failed; it will be tried again`),
-      })
-    : () => {};
+  const endUpkeep = dispatch ? startRelayUpkeep({ settings: () => settings, store, clock, health, metrics, log }) : () => {};
 
   return {
     http,
     server: http.server as Server,
     async listen() {
-      watching.start();
-      if (dispatch) await hydrating.start();
+      await service.start();
       // An exchange that a crash cut short was answered by nobody: the step has gone its error exit.
       // Asked of the store, because its source may be gone from the settings since.
       for (const { route } of store.read.backlog()) {
@@ -255,9 +221,7 @@ export function createRelay({
       receiver.reload(inboundSources(next));
       proxying.reload(next.sources);
       dispatcher.reload(dispatch ? next.routes : []);
-      services.reload(calls ? next.accounts : {});
-      reconciling.reload(next);
-      hydrating.reload(next);
+      service.reload(next);
       authorize = createAuthorize(next.control.tokens);
       log.info(
         { sources: Object.keys(next.sources), routes: next.routes.map(({ name }) => name), needRestart: fixed },
@@ -280,14 +244,11 @@ export function createRelay({
         void proxying.close().finally(() => setImmediate(() => server.closeAllConnections()));
       });
       const { shutdownTimeout } = settings.server;
-      // Who asks first: calls that wait are given back, and do not fail with the clients.
-      const asking = Promise.all([reconciling.close(), hydrating.close()]);
-      await Promise.all([closing, asking, dispatcher.close(shutdownTimeout), services.close(shutdownTimeout), watching.close()]);
+      await Promise.all([closing, service.close(shutdownTimeout), dispatcher.close(shutdownTimeout)]);
       clearInterval(closingIdle);
       cancel();
       await proxying.close();
-      await sending.close();
-      await reconciling.write();
+      await service.end();
       await store.close();
       log.info("stopped");
       await stream.end();

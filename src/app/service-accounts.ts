@@ -2,7 +2,7 @@ import type { AccountSettings, Settings } from "../config/schema.ts";
 import type { Clock } from "../event/clock.ts";
 import type { Secret } from "../event/secret.ts";
 import { createServiceClient, type ServiceClient } from "../service-api/client.ts";
-import { createLimiter, type Limiter, type LimiterHooks } from "../service-api/limits/limiter.ts";
+import { createLimiter, type LetGo, type Limiter, type LimiterHooks } from "../service-api/limits/limiter.ts";
 import type { LimiterState } from "../service-api/limits/limiter-state.ts";
 
 /** The accounts whose service can be asked: each with its client, and a limiter that keeps its caps. */
@@ -19,6 +19,8 @@ export interface ServiceAccounts {
 export interface ServiceAccountsParts {
   readonly clock: Clock;
   readonly random: () => number;
+  /** Calls of the last minutes, also those of a process that is no more. */
+  readonly recent: (account: string) => readonly LetGo[];
   readonly hooks: (account: string) => LimiterHooks;
 }
 
@@ -34,7 +36,10 @@ interface Entry {
   readonly client: ServiceClient;
 }
 
-export function createServiceAccounts(accounts: Settings["accounts"], { clock, random, hooks }: ServiceAccountsParts): ServiceAccounts {
+export function createServiceAccounts(
+  accounts: Settings["accounts"],
+  { clock, random, recent, hooks }: ServiceAccountsParts,
+): ServiceAccounts {
   let entries = new Map<string, Entry>();
   /** Clients that are being closed. */
   const closing = new Set<ServiceClient>();
@@ -49,7 +54,7 @@ export function createServiceAccounts(accounts: Settings["accounts"], { clock, r
     const isSameService = before !== undefined && before.settings.baseUrl === settings.baseUrl;
     const isSameKey = isSameService && before.settings.apiKey.reveal() === settings.apiKey.reveal();
     const isSameAllowance = before?.settings.plan === settings.plan && before.settings.share === settings.share;
-    const limiter = isSameService ? before.limiter : createLimiter({ ...settings, clock, hooks: hooks(account) });
+    const limiter = isSameService ? before.limiter : createLimiter({ ...settings, clock, recent: recent(account), hooks: hooks(account) });
     if (isSameService && !(isSameKey && isSameAllowance)) limiter.retune(settings);
     if (isSameKey) return { settings, limiter, client: before.client };
     return { settings, limiter, client: createServiceClient({ ...settings, admission: limiter, clock, random }) };

@@ -22,6 +22,8 @@ export interface Budget {
   readonly left: number | null;
   /** How many asks may be made now. */
   readonly mayAsk: number;
+  /** Of what is left of the month, what sends do not need. */
+  readonly spare: number;
 }
 
 export const dayMs = 86_400_000;
@@ -36,16 +38,18 @@ const atOnce = 0.25;
  * others their part.
  */
 export function budgetOf({ quota, month, day, now, before, today }: BudgetFacts): Budget {
-  if (quota === null) return { left: null, mayAsk: Number.MAX_SAFE_INTEGER };
+  if (quota === null) return { left: null, mayAsk: Number.MAX_SAFE_INTEGER, spare: Number.MAX_SAFE_INTEGER };
   const leftAtDawn = quota - before.polls - before.others;
   const left = Math.max(0, leftAtDawn - today.polls - today.others);
   const daysLeft = Math.max(1, (month.until - day) / dayMs);
   const daysGone = (day - month.from) / dayMs;
   const sendsADay = Math.max(daysGone < 1 ? 0 : before.others / daysGone, today.others);
   const forSends = Math.max(sendsADay * daysLeft, leftAtDawn * keptForSends);
-  const part = Math.max(0, leftAtDawn - forSends) / daysLeft;
+  const forAsks = Math.max(0, leftAtDawn - forSends);
+  const part = forAsks / daysLeft;
   const open = atOnce + (1 - atOnce) * Math.min(1, Math.max(0, now - day) / dayMs);
-  return { left, mayAsk: Math.max(0, Math.min(Math.floor(part * open) - today.polls, left)) };
+  const upTo = (most: number) => Math.max(0, Math.min(Math.floor(most) - today.polls, left));
+  return { left, mayAsk: upTo(part * open), spare: upTo(forAsks) };
 }
 
 /** Shortest time that a rate is taken from: the first minutes of a day tell little. */
@@ -55,7 +59,7 @@ const leastElapsedMs = 3_600_000;
  * When the quota would be used up if every ask that is due were made, unix ms; null: it lasts. `postponed`: asks that the
  * budget did not allow.
  */
-export function lastsUntil({ month, day, now, today }: BudgetFacts, { left }: Budget, postponed: number): number | null {
+export function lastsUntil({ month, day, now, today }: BudgetFacts, { left }: Pick<Budget, "left">, postponed: number): number | null {
   if (left === null) return null;
   const perMs = (today.polls + today.others + postponed) / Math.max(leastElapsedMs, now - day);
   const at = perMs === 0 ? Number.POSITIVE_INFINITY : now + left / perMs;

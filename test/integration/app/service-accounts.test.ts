@@ -33,6 +33,7 @@ function setUp(main: Record<string, unknown>) {
   const services = createServiceAccounts(accounts(main), {
     clock: systemClock,
     random: Math.random,
+    recent: () => [],
     hooks: (account) => limiterHooks(account, { log, metrics: () => metrics, called: () => {}, keyRefused: () => {} }),
   });
   const metrics = createMetrics(

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { type BudgetFacts, budgetOf, dayMs, lastsUntil } from "../../../src/reconcile/budget.ts";
+import { type BudgetFacts, budgetOf, type Calls, dayMs, lastsUntil } from "../../../src/reconcile/budget.ts";
 import { quotaDay, quotaMonth } from "../../../src/service-api/renewal.ts";
 
 const none = { polls: 0, others: 0 };
@@ -26,7 +26,7 @@ test("a fresh month: a tenth for sends, an even part a day, a quarter of it at o
 });
 
 test("enterprise asks as it likes", () => {
-  expect(budgetOf(facts(Date.UTC(2026, 10, 9), { quota: null }))).toEqual({ left: null, mayAsk: Number.MAX_SAFE_INTEGER });
+  expect(budgetOf(facts(Date.UTC(2026, 10, 9), { quota: null }))).toMatchObject({ left: null, mayAsk: Number.MAX_SAFE_INTEGER });
 });
 
 test("sends keep what they took a day until now", () => {
@@ -90,5 +90,17 @@ test("when it cannot last, the day on which it would be used up", () => {
   const at = lastsUntil(spent, budget, 12_000);
   expect(at).toBe(noon + Math.round((49_000 / 13_000) * (dayMs / 2)));
   expect(lastsUntil(spent, budget, 0)).toBeNull();
-  expect(lastsUntil({ ...spent, quota: null }, { left: null, mayAsk: 1 }, 12_000)).toBeNull();
+  expect(lastsUntil({ ...spent, quota: null }, { left: null }, 12_000)).toBeNull();
+});
+
+test("what polling may take of the whole month is what sends do not need", () => {
+  const noon = Date.UTC(2026, 10, 10, 15);
+  const of = (before: Calls, today: Calls) => budgetOf(facts(noon, { before, today })).spare;
+  // A share of 150,000: nothing was sent, and a tenth of what is left is kept for sends all the same.
+  expect(of({ polls: 0, others: 0 }, { polls: 0, others: 0 })).toBe(135_000);
+  expect(of({ polls: 50_000, others: 0 }, { polls: 1_000, others: 0 })).toBe(89_000);
+  expect(of({ polls: 0, others: 0 }, { polls: 135_000, others: 0 })).toBe(0);
+  // Sends that will need all that is left.
+  expect(of({ polls: 0, others: 90_000 }, { polls: 0, others: 0 })).toBe(0);
+  expect(budgetOf(facts(noon, { quota: null })).spare).toBe(Number.MAX_SAFE_INTEGER);
 });

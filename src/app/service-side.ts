@@ -1,0 +1,110 @@
+import type { Settings } from "../config/schema.ts";
+import type { Clock } from "../event/clock.ts";
+import type { ReceivedEvent } from "../event/received.ts";
+import type { Logger } from "../observe/logger.ts";
+import type { Metrics } from "../observe/metrics.ts";
+import { budgetOf } from "../reconcile/budget.ts";
+import type { AcceptOutcome, DueDelivery } from "../store/planned.ts";
+import type { SqliteStore } from "../store/sqlite/sqlite-store.ts";
+import { createCallUsage } from "./call-usage.ts";
+import { limiterHooks } from "./hooks.ts";
+import { createHydrating } from "./hydrating.ts";
+import { createLearning } from "./learning.ts";
+import { createReconciling } from "./reconciling.ts";
+import { createRelaySending } from "./sending.ts";
+import { createServiceAccounts } from "./service-accounts.ts";
+import { createWatching } from "./watching.ts";
+
+export interface ServiceSideParts {
+  /** In force now. */
+  readonly settings: () => Settings;
+  readonly store: SqliteStore;
+  readonly clock: Clock;
+  readonly random: () => number;
+  readonly log: Logger;
+  readonly metrics: () => Metrics;
+  /** The front door, for what is learned by asking. */
+  readonly accept: (event: ReceivedEvent) => Promise<AcceptOutcome>;
+  /** Deliveries that became due. */
+  readonly offer: (due: readonly DueDelivery[]) => void;
+  /** Whether the service is called at all. */
+  readonly calls: boolean;
+  /** False: nothing is asked but what somebody tells it to. */
+  readonly scheduled: boolean;
+}
+
+/** Calls counted against a cap of the minute, and the time they may have taken. */
+const recentMs = 180_000;
+
+/** All of the relay that has to do with the messaging service itself: calling it, and noticing when it does not call. */
+export function createServiceSide({ settings, store, clock, random, log, metrics, accept, offer, calls, scheduled }: ServiceSideParts) {
+  const accountsOf = (from: Settings) => (calls ? from.accounts : {});
+  const usage = createCallUsage({
+    store,
+    clock,
+    settings,
+    failed(error) {
+      // That nothing can be stored is said by the store itself, once.
+      if (!(error instanceof Error && error.name === "StoreUnavailable"))
+        log.error({ err: error }, "calls could not be counted; tried again");
+    },
+  });
+  const services = createServiceAccounts(accountsOf(settings()), {
+    clock,
+    random,
+    recent: (account) => store.recentCalls(account, clock.now() - recentMs),
+    hooks: (account) => ({
+      ...limiterHooks(account, { log, metrics, called: usage.ended, keyRefused: (refused) => watching.keyRefused(refused) }),
+      // One that cannot be stored is missing only if this process ends within the minute.
+      letGo: (call) => void store.noteCall(account, call).catch(() => {}),
+    }),
+  });
+  const shared = { settings, store, services, usage, clock, log, metrics };
+  const learning = createLearning({ settings, now: clock.now, accept });
+  const watching = createWatching(shared);
+  const reconciling = createReconciling({ ...shared, learning, watching, scheduled });
+  const mayPoll = (account: string) => budgetOf(usage.facts(account)).spare > 0;
+  const hydrating = createHydrating({ ...shared, random, learning, mayPoll, offer });
+  const sending = createRelaySending({
+    ...shared,
+    offer,
+    registered: (account) => watching.registered(account, undefined),
+    known: () => ({ accounts: Object.keys(settings().accounts), maxWait: settings().send.maxWait }),
+  });
+
+  return {
+    sending: sending.port,
+    reconcile: reconciling.port,
+    limiters: services.limiters,
+    alarms: watching.alarms,
+    /** An event was stored. */
+    stored(event: ReceivedEvent): void {
+      watching.arrived(event);
+      hydrating.stored(event);
+    },
+    /** A bad signature at a source. */
+    refused: watching.refused,
+    /** A message was registered; `sentAt` in unix ms, when told. */
+    registered: watching.registered,
+    async start(): Promise<void> {
+      watching.start();
+      if (scheduled) await hydrating.start();
+    },
+    reload(next: Settings): void {
+      services.reload(accountsOf(next));
+      reconciling.reload(next);
+      hydrating.reload(next);
+    },
+    /** Resolves when nothing is asked any more; calls are cut after `withinMs`. */
+    async close(withinMs: number): Promise<void> {
+      // Who asks first: calls that wait are given back, and do not fail with the clients.
+      await Promise.all([reconciling.close(), hydrating.close(), services.close(withinMs), watching.close()]);
+    },
+    /** To be called when no request comes any more, and before the store is closed: the last of what was sent and counted is stored. */
+    async end(): Promise<void> {
+      await sending.close();
+      usage.close();
+      await usage.write();
+    },
+  };
+}
