@@ -86,6 +86,9 @@ test("the comparison of shapes can fail", () => {
   expect(fits({ a: 1, c: null }, { a: 1 })).toEqual([".c is only in the page"]);
 });
 
+/** No relay has an offender until somebody damages its file; test/integration/cli/audit.test.ts does. */
+const offenderShape = { rule: "", event: 0, eventId: "", route: "", what: "" };
+
 test("the answers shown have the shape of real ones", async () => {
   const downstream = await openDownstream();
   await using service = await startSandbox();
@@ -140,6 +143,8 @@ test("the answers shown have the shape of real ones", async () => {
     ["GET /v1/events/{id}", [await get(`/v1/events/${events.data[0]?.id}`)]],
     ["GET /v1/deliveries", [deliveries]],
     ["GET /v1/stats", [await get("/v1/stats/")]],
+    ["GET /v1/explain/{name}", [await get(`/v1/explain/${events.data[0]?.id}`)]],
+    ["GET /v1/audit", [await get("/v1/audit?wait=30"), offenderShape]],
     ["GET /v1/secrets", [await get("/v1/secrets")]],
     [
       "POST /v1/replay",

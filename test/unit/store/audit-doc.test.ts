@@ -1,0 +1,19 @@
+import { readFileSync } from "node:fs";
+import { expect, test } from "vitest";
+import { auditRules } from "../../../src/event/audit-report.ts";
+
+const page = readFileSync(new URL("../../../docs/audit.md", import.meta.url), "utf8");
+
+test("docs/audit.md has every rule of the audit as the code says it, and no other", () => {
+  const part = page.slice(page.indexOf("| rule |"), page.indexOf("- **Retention**"));
+  const rows = [...part.matchAll(/^\| `([^`]+)` \| (.+) \|$/gm)].map(([, rule, meaning]) => [rule, meaning]);
+  expect(rows).toEqual(Object.entries(auditRules));
+});
+
+test("it has every next step of explain, as src/control/explain-port.ts says it", () => {
+  const port = readFileSync(new URL("../../../src/control/explain-port.ts", import.meta.url), "utf8");
+  const rowsIn = (text: string) => [...text.matchAll(/^(?: \* )?\| `([a-z ]+)` \| (.+) \|$/gm)].map(([, kind, meaning]) => [kind, meaning]);
+  const documented = rowsIn(page.slice(page.indexOf("| next |")));
+  expect(documented.length).toBe(9);
+  expect(documented).toEqual(rowsIn(port));
+});
