@@ -1,0 +1,75 @@
+import { expect, onTestFinished, test } from "vitest";
+import { createInspecting } from "../../../src/store/sqlite/inspecting.ts";
+import { accept, delivered, settle } from "../../contract/contract-tools.ts";
+import { openSqliteSubject } from "../../contract/sqlite-subject.ts";
+import { rulesFor, start } from "../../contract/store-events.ts";
+
+const order = { now: start, isRunning: true, mostOffenders: 10 };
+
+async function opened() {
+  const subject = await openSqliteSubject(rulesFor([{ name: "all" }]));
+  const inspecting = createInspecting(subject.path);
+  onTestFinished(async () => {
+    await inspecting.close();
+    await subject.end();
+  });
+  return { subject, inspecting };
+}
+
+test("it sees what was committed just before, each time", async () => {
+  const { subject, inspecting } = await opened();
+  expect((await inspecting.stats()).dispositions.forwarded).toBe(0);
+  for (let each = 1; each <= 3; each += 1) {
+    const event = await accept(subject.store, { wamid: `w${each}` });
+    await settle(subject.store, "all", event, delivered);
+    expect(await inspecting.stats()).toEqual({
+      dispositions: { forwarded: each, filtered: 0, ignored: 0, quarantined: 0, parked: 0 },
+      duplicates: 0,
+      deliveries: { waiting: 0, held: 0, delivered: each, dead: 0 },
+      attempts: { made: each, failed: 0 },
+    });
+  }
+});
+
+test("counts and audits at the same time, while events come in", async () => {
+  const { subject, inspecting } = await opened();
+  const looks: Promise<unknown>[] = [];
+  for (let each = 0; each < 50; each += 1) {
+    await accept(subject.store, { wamid: `w${each % 7}` });
+    if (each % 10 === 0)
+      looks.push(
+        inspecting.stats(),
+        inspecting.audit(order, () => {}),
+      );
+  }
+  for (const look of await Promise.all(looks)) expect((look as { balanced?: boolean }).balanced ?? true).toBe(true);
+  expect(await inspecting.audit(order, () => {})).toMatchObject({
+    balanced: true,
+    events: { received: 50 },
+    deliveries: { planned: 50, waiting: 7, held: 43 },
+  });
+});
+
+test("closed while it looks: who waits is told at once, and who asks afterwards too", async () => {
+  const { inspecting } = await opened();
+  const looking = [inspecting.stats(), inspecting.audit(order, () => {})].map((look) =>
+    look.then(
+      () => "done",
+      (error: Error) => error.name,
+    ),
+  );
+  await inspecting.close();
+  expect(await Promise.all(looking)).toEqual(["StoreUnavailable", "StoreUnavailable"]);
+  await expect(inspecting.stats()).rejects.toMatchObject({ name: "StoreUnavailable" });
+});
+
+test("a file that cannot be read is said, and the next question is a new attempt", async () => {
+  const inspecting = createInspecting("/nowhere/relay.db");
+  onTestFinished(() => inspecting.close());
+  for (let each = 0; each < 2; each += 1) {
+    await expect(inspecting.stats()).rejects.toMatchObject({
+      name: "StoreUnavailable",
+      message: expect.stringContaining("/nowhere/relay.db"),
+    });
+  }
+});
