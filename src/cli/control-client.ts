@@ -6,6 +6,8 @@ export interface ControlAnswer {
   readonly status: number;
   /** The parsed body. */
   readonly json: unknown;
+  /** The first answer to the same request, made before. */
+  readonly isReplayed: boolean;
 }
 
 /** A way to the control API, over a socket or straight into the store: the same paths and answers. */
@@ -20,6 +22,7 @@ export interface ControlClient {
 }
 
 const ndjson = "application/x-ndjson";
+const replayedHeader = "idempotent-replayed";
 
 /** Longest wait for one answer. A replay answers after some seconds at most. */
 const answerWithinMs = 60_000;
@@ -133,7 +136,8 @@ function injector(http: FastifyInstance, token: string | null): Pick<ControlClie
 }
 
 function parsed({ statusCode, headers, body }: LightMyRequestResponse): ControlAnswer {
-  return { status: statusCode, json: parsedBody(body, String(headers["content-type"])) };
+  const isReplayed = headers[replayedHeader] === "true";
+  return { status: statusCode, json: parsedBody(body, String(headers["content-type"])), isReplayed };
 }
 
 /** Throws SyntaxError when the body is neither JSON nor lines of it, as it says it is. */
@@ -175,10 +179,11 @@ async function exchange(url: string, init: RequestInit): Promise<ControlAnswer> 
   } catch (error) {
     throw new Unreachable(url, faultCode(error));
   }
+  const isReplayed = answer.headers.get(replayedHeader) === "true";
   try {
-    return { status: answer.status, json: parsedBody(text, answer.headers.get("content-type") ?? "") };
+    return { status: answer.status, json: parsedBody(text, answer.headers.get("content-type") ?? ""), isReplayed };
   } catch {
-    return { status: answer.status, json: undefined };
+    return { status: answer.status, json: undefined, isReplayed };
   }
 }
 

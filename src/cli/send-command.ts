@@ -89,7 +89,12 @@ async function sendMessage(command: Command, options: Options, io: Io): Promise<
   }
   const sent = readAnswer(sentSchema, expectDone(answer));
   if (options.json === true) io.out(printableJson(answer.json));
-  else io.out(printable(`sent  ${view.subject({ type: "message", key: sent.wamid })}  id ${sent.id}  key ${sent.idempotencyKey}`));
+  else
+    io.out(
+      printable(
+        `${answer.isReplayed ? "sent before" : "sent"}  ${view.subject({ type: "message", key: sent.wamid })}  id ${sent.id}  key ${sent.idempotencyKey}`,
+      ),
+    );
   if (!sent.stored) io.err("wamid-relay: it was sent, but the relay cannot store it now; keep its id, and do not send it again");
 }
 

@@ -1,5 +1,6 @@
-import type { FastifyInstance, FastifyReply } from "fastify";
+import type { FastifyInstance } from "fastify";
 import { z } from "zod";
+import { goneSignal } from "./gone-signal.ts";
 import { iso } from "./present.ts";
 import { parse } from "./queries.ts";
 import type { OnRequest } from "./reading-routes.ts";
@@ -51,13 +52,4 @@ export function addReconcileRoute(app: FastifyInstance, port: ReconcilePort, onR
 
 function present<T extends AccountReconciled>({ stopped, lastsUntil, ...rest }: T) {
   return { ...rest, stopped: stopped === null ? null : { ...stopped, until: iso(stopped.until) }, lastsUntil: iso(lastsUntil) };
-}
-
-/** Aborted when the connection is closed before the answer has gone out. */
-function goneSignal(reply: FastifyReply): AbortSignal {
-  const gone = new AbortController();
-  reply.raw.once("close", () => {
-    if (!reply.raw.writableEnded) gone.abort();
-  });
-  return gone.signal;
 }

@@ -1,5 +1,6 @@
-import type { FastifyInstance, FastifyReply } from "fastify";
+import type { FastifyInstance } from "fastify";
 import { RelayError } from "../event/errors.ts";
+import { goneSignal } from "./gone-signal.ts";
 import { parse } from "./queries.ts";
 import type { OnRequest } from "./reading-routes.ts";
 import { keyHeader, messageBody, runBody, sendQuery } from "./sending-body.ts";
@@ -30,13 +31,4 @@ function readKey(header: string | string[] | undefined): string | null {
   const read = keyHeader.safeParse(Array.isArray(header) ? header.join(", ") : header);
   if (read.success) return read.data ?? null;
   throw new RelayError("bad_request", `Idempotency-Key: ${read.error.issues.map(({ message }) => message).join("; ")}`);
-}
-
-/** Aborted when the connection is closed before the answer has gone out. */
-function goneSignal(reply: FastifyReply): AbortSignal {
-  const gone = new AbortController();
-  reply.raw.once("close", () => {
-    if (!reply.raw.writableEnded) gone.abort();
-  });
-  return gone.signal;
 }

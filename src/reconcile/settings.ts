@@ -17,7 +17,10 @@ function isSchedule(text: string): boolean {
 export const reconcileSchema = z
   .strictObject({
     /** When the relay asks by itself, as cron writes it, in UTC; `off`: only when told to. */
-    schedule: z.string().refine(isSchedule, "is neither a cron pattern that ever comes (like * * * * *) nor off").default("* * * * *"),
+    schedule: z
+      .string("must be a cron pattern in quotes, or off")
+      .refine(isSchedule, "is neither a cron pattern that ever comes (like * * * * *) nor off")
+      .default("* * * * *"),
     /** How long after the send a message is asked about for the first time; later asks follow at multiples of it. */
     after: durationSchema.refine((ms) => ms >= 1000, "must be at least 1s").prefault("60s"),
     giveUpAfter: durationSchema.prefault("72h"),

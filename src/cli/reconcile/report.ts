@@ -15,7 +15,7 @@ export function summaryLines(accounts: readonly AccountView[]): string[] {
 export function planLines(accounts: readonly AccountPlanView[]): string[] {
   return tableLines(
     ["account", "due", "would ask", "left for budget"],
-    accounts.map(({ account, due, wouldAsk, leftForBudget }) => [account, ...[due, wouldAsk, leftForBudget].map(String)]),
+    accounts.map(({ account, due, wouldAsk, leftForBudget }) => [account, atLeast(due), String(wouldAsk), atLeast(leftForBudget)]),
   );
 }
 
@@ -25,6 +25,13 @@ const stops: Readonly<Record<string, string>> = {
   blocked: "the service has blocked this address because of bad keys",
   unreachable: "the service cannot be reached",
 };
+
+/** Counts stop here (docs/endpoints.md, "POST /v1/reconcile"). */
+const mostCounted = 20_000;
+
+function atLeast(count: number): string {
+  return count >= mostCounted ? `${mostCounted} or more` : String(count);
+}
 
 /** What a person should know besides, a line each. */
 export function remarks(accounts: readonly (AccountView | AccountPlanView)[]): string[] {
@@ -36,11 +43,13 @@ export function remarks(accounts: readonly (AccountView | AccountPlanView)[]): s
       ...(leftForBudget === 0
         ? []
         : [
-            `${account}: ${leftForBudget} questions wait so that the month's quota lasts${
+            `${account}: ${atLeast(leftForBudget)} questions wait so that the month's quota lasts${
               lastsUntil === null ? "" : `; asked at this rate, it would last until ${printable(lastsUntil.slice(0, 10))}`
             }`,
           ]),
-      ...(unaskable === 0 ? [] : [`${account}: ${unaskable} open messages are known by wamid alone, and nobody can ask about them`]),
+      ...(unaskable === 0
+        ? []
+        : [`${account}: ${atLeast(unaskable)} open messages are known by wamid alone, and nobody can ask about them`]),
     ];
   });
 }
