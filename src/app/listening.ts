@@ -1,5 +1,4 @@
 import { readFileSync } from "node:fs";
-import { setImmediate as turn } from "node:timers/promises";
 import type { Listener, ListenFilter, ListenPort } from "../control/listen-port.ts";
 import type { Clock } from "../event/clock.ts";
 import { parseEnvelope } from "../event/envelope.ts";
@@ -10,12 +9,13 @@ import { compileWhere } from "../route/where.ts";
 import { whereSchema } from "../route/where-settings.ts";
 import type { Wanted } from "../store/sqlite/read-listen.ts";
 import type { SqliteStore } from "../store/sqlite/sqlite-store.ts";
+import { createTurns } from "./turns.ts";
 
 /** Listeners at once. Each costs a connection and a page of events; more than this are a client that does not close. */
 const mostListeners = 100;
 
 export interface ListeningParts {
-  readonly store: Pick<SqliteStore, "read" | "findCursor" | "moveCursor">;
+  readonly store: Pick<SqliteStore, "read" | "reading" | "findCursor" | "moveCursor">;
   readonly clock: Clock;
   /** How long events are kept, in ms. */
   readonly retention: () => number;
@@ -34,20 +34,13 @@ export function createListening({ store, clock, retention }: ListeningParts): Li
   const waiting = new Set<() => void>();
   /** By place: the lowest free one, so that few names come up in metrics. */
   const listeners = new Map<number, Listener>();
-  let before: Promise<unknown> = Promise.resolve();
-
-  /** One page a turn of the event loop, whoever asks: twenty who catch up hold up receiving no more than one does. */
-  function inTurn<T>(run: () => T): Promise<T> {
-    const mine = before.then(() => turn()).then(run);
-    before = mine.catch(() => {});
-    return mine;
-  }
+  const inTurn = createTurns(clock);
 
   return {
     port: {
       open(filter) {
         const wanted = compileFilter(filter);
-        return (after) => inTurn(() => store.read.listen.page(after, wanted));
+        return (after, use) => inTurn(() => store.reading(() => use(store.read.listen.page(after, wanted))));
       },
       ends: store.read.listen.ends,
       seqBefore: store.read.listen.seqBefore,
@@ -89,19 +82,19 @@ function compileFilter({ sources, events, statuses, tracked, where }: ListenFilt
       if (statuses !== undefined && (row.status === null || !statuses.includes(row.status))) return false;
       return tracked === undefined || row.tracked === tracked;
     },
-    body: where === undefined ? null : compileData(where),
+    event: where === undefined ? null : compileData(where),
   };
 }
 
-function compileData(where: unknown): NonNullable<Wanted["body"]> {
+function compileData(where: unknown): NonNullable<Wanted["event"]> {
   const parsed = whereSchema.safeParse(where);
   if (!parsed.success) {
     const details = parsed.error.issues.map(({ path, message }) => ({ path: ["where", ...path].map(String).join("."), message }));
     throw new RelayError("bad_request", details.map(({ path, message }) => `${path}: ${message}`).join("; "), details);
   }
   const condition = compileWhere(parsed.data, "where");
-  return ({ event }, body) => {
-    const data = dataOf(event, body);
+  return ({ event, content }) => {
+    const data = dataOf(event, content().body);
     return data !== null && condition(data) === null;
   };
 }

@@ -12,8 +12,8 @@ export interface ListenEvent {
   readonly status: string | null;
   readonly subject: { readonly type: string; readonly key: string } | null;
   readonly tracked: boolean;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly body: Buffer;
+  /** Its headers and bytes; to be called at once, by who is given the page. */
+  content(): { readonly headers: Readonly<Record<string, string>>; readonly body: Buffer };
 }
 
 /** What somebody wants to hear of. Not given: all. */
@@ -36,6 +36,12 @@ export interface ListenPage {
   readonly atEnd: boolean;
 }
 
+/**
+ * Reads the next events after a seq. What `use` makes of them is made at once, so that its time counts as listening's,
+ * of which there is a share.
+ */
+export type ReadPage = <T>(after: number, use: (page: ListenPage) => T) => Promise<T>;
+
 /** Somebody who listens now, as metrics show it. */
 export interface Listener {
   /** `as=` of the request, or null. */
@@ -46,8 +52,8 @@ export interface Listener {
 
 /** What the control API asks of the relay so that others can listen. Times are unix ms. */
 export interface ListenPort {
-  /** Reads the next events after a seq that match. Throws `bad_request` for a filter that is none. */
-  open(filter: ListenFilter): (after: number) => Promise<ListenPage>;
+  /** For the events that match. Throws `bad_request` for a filter that is none. */
+  open(filter: ListenFilter): ReadPage;
   /** Seqs of the oldest and newest event kept, 0 when there is none, and when the oldest was received. */
   ends(): { readonly oldest: number; readonly newest: number; readonly oldestAt: number | null };
   /** The seq after which the events of this time and later are. */

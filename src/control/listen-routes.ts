@@ -4,6 +4,7 @@ import { RelayError } from "../event/errors.ts";
 import type { ListenPort } from "./listen-port.ts";
 import { cursorBody, filterOf, listenerName, listenQuery, startOf } from "./listen-query.ts";
 import { listenStream } from "./listen-stream.ts";
+import { createEventTexts } from "./listen-text.ts";
 import { letLast } from "./long-request.ts";
 import { parse } from "./queries.ts";
 import type { OnRequest } from "./reading-routes.ts";
@@ -19,6 +20,7 @@ const lastWordMs = 500;
 export function addListenRoutes(app: FastifyInstance, port: ListenPort, onRequest: OnRequest): void {
   const stopping = new AbortController();
   const open = new Set<Readable>();
+  const texts = createEventTexts();
   // Open answers would hold up the end for ever.
   app.addHook("preClose", async () => {
     stopping.abort();
@@ -43,6 +45,7 @@ export function addListenRoutes(app: FastifyInstance, port: ListenPort, onReques
       gone.abort();
       leave();
       open.delete(stream);
+      if (open.size === 0) texts.clear();
     });
     // From here on what is stored is owed to this name, also when the connection is cut before the first event.
     if (query.as !== undefined && port.cursor(query.as) === null) {
@@ -53,7 +56,7 @@ export function addListenRoutes(app: FastifyInstance, port: ListenPort, onReques
     const moved = (seq: number): void => {
       position = seq;
     };
-    const stream = Readable.from(listenStream({ port, read, start, moved, stopping: stopping.signal, gone: gone.signal }), {
+    const stream = Readable.from(listenStream({ port, read, start, texts, moved, stopping: stopping.signal, gone: gone.signal }), {
       objectMode: false,
       highWaterMark: bufferedBytes,
     });

@@ -1,5 +1,6 @@
-import type { ListenEvent, ListenPage, ListenPort } from "./listen-port.ts";
+import type { ListenPage, ListenPort, ReadPage } from "./listen-port.ts";
 import type { Start } from "./listen-query.ts";
+import { type EventTexts, message } from "./listen-text.ts";
 import { iso } from "./present.ts";
 
 /** Something is sent at least this often: whoever hears nothing for three of them knows that the connection is dead. */
@@ -9,8 +10,9 @@ const placeEveryMs = 1_000;
 
 export interface ListenStreamParts {
   readonly port: ListenPort;
-  readonly read: (after: number) => Promise<ListenPage>;
+  readonly read: ReadPage;
   readonly start: Start;
+  readonly texts: EventTexts;
   /** Told as the position moves. */
   readonly moved: (seq: number) => void;
   /** The relay stops: a last word is said. */
@@ -23,7 +25,7 @@ export interface ListenStreamParts {
  * Server-sent events, a page at a time (docs/listen.md says what they are). The next page is read when the one before
  * has been taken, so a slow reader costs one page of memory and nothing else. Ends when `gone` or `stopping` is.
  */
-export async function* listenStream({ port, read, start, moved, stopping, gone }: ListenStreamParts): AsyncGenerator<string, void> {
+export async function* listenStream({ port, read, start, texts, moved, stopping, gone }: ListenStreamParts): AsyncGenerator<string, void> {
   let position = start.after;
   let told = position;
   let sentAt = port.now();
@@ -55,19 +57,17 @@ export async function* listenStream({ port, read, start, moved, stopping, gone }
     }
     const woken = wakeUp(port, [stopping, gone]);
     try {
-      const page = await read(position);
-      missing = joined(missing, page.missing);
-      position = page.through;
-      let text = "";
-      if (missing !== null && (page.events.length > 0 || page.atEnd)) {
-        text += message("gap", missing, null);
-        missing = null;
-      }
-      for (const event of page.events) text += message("event", present(event), event.seq);
+      const { text, atEnd } = await read(position, (page) => {
+        missing = joined(missing, page.missing);
+        position = page.through;
+        const told = missing !== null && (page.events.length > 0 || page.atEnd) ? message("gap", missing, null) : "";
+        if (told !== "") missing = null;
+        return { atEnd: page.atEnd, text: told + page.events.map(texts.of).join("") };
+      });
       if (text !== "") yield sent(text);
       else if (position > told && port.now() - sentAt >= placeEveryMs)
         yield sent(message("at", { seq: position, newest: newest() }, position));
-      if (!page.atEnd) continue;
+      if (!atEnd) continue;
       while (!woken.isDone()) {
         const isBehind = position > told;
         const rest = (isBehind ? placeEveryMs : heartbeatMs) - (port.now() - sentAt);
@@ -79,15 +79,6 @@ export async function* listenStream({ port, read, start, moved, stopping, gone }
       woken.end();
     }
   }
-}
-
-function message(event: string, data: unknown, id: number | null): string {
-  return `${id === null ? "" : `id: ${id}\n`}event: ${event}\ndata: ${JSON.stringify(data)}\n\n`;
-}
-
-/** The bytes as base64: text inside JSON would lose what is no UTF-8. */
-function present({ body, receivedAt, ...rest }: ListenEvent) {
-  return { ...rest, receivedAt: iso(receivedAt), body: body.toString("base64") };
 }
 
 function joined(before: ListenPage["missing"], next: ListenPage["missing"]): ListenPage["missing"] {

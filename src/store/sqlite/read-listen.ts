@@ -20,9 +20,14 @@ export interface ListenRow {
   readonly tracked: boolean;
 }
 
-export interface ListenedEvent extends ListenRow {
+export interface ListenedContent {
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Buffer;
+}
+
+export interface ListenedEvent extends ListenRow {
+  /** Reads it from the file: to be called in the same turn as the page was read. */
+  content(): ListenedContent;
 }
 
 export interface ListenPage {
@@ -35,10 +40,10 @@ export interface ListenPage {
   readonly atEnd: boolean;
 }
 
-/** Which events are wanted; `body` is asked only where `row` said yes. */
+/** Which events are wanted; `event` is asked only where `row` said yes. */
 export interface Wanted {
   row(row: ListenRow): boolean;
-  readonly body: ((row: ListenRow, body: Buffer) => boolean) | null;
+  readonly event: ((event: ListenedEvent) => boolean) | null;
 }
 
 interface Row {
@@ -51,18 +56,21 @@ interface Row {
   received_at: number;
   status: string | null;
   disposition: number;
+  size: number;
   wamid: string | null;
   run_id: string | null;
   registered_at: number | null;
 }
 
-/** Most rows looked at in a page, and bytes of bodies read for it: a page is read in one turn of the event loop. */
-const most = { rows: 500, bytes: 64 * 1024 };
+/** Most rows looked at in a page, and bytes of bodies in it: a page is made in one turn of the event loop. */
+const most = { rows: 512, bytes: 64 * 1024 };
+/** Rows read at once: more are read for nothing where bodies are large. */
+const stepRows = 32;
 
 /** Events in the order of their seq, for those who listen. */
 export function createReadListen(db: Db, names: Names) {
   const after = db.prepare<[number, number], Row>(`
-    SELECT e.seq, e.account, e.id, e.kind, e.source, e.origin, e.received_at, e.status, e.disposition, m.wamid, r.run_id,
+    SELECT e.seq, e.account, e.id, e.kind, e.source, e.origin, e.received_at, e.status, e.disposition, length(e.body) AS size, m.wamid, r.run_id,
       coalesce(m.registered_at, r.registered_at) AS registered_at
     FROM events e
     LEFT JOIN messages m ON e.subject % 2 = 0 AND m.seq = e.subject / 2
@@ -75,6 +83,22 @@ export function createReadListen(db: Db, names: Names) {
   const at = db.prepare<[number], { seq: number; received_at: number }>(
     "SELECT seq, received_at FROM events WHERE seq >= ? ORDER BY seq LIMIT 1",
   );
+
+  /** Up to a page of them. */
+  function* rowsAfter(start: number): Generator<Row> {
+    let from = start;
+    for (let left = most.rows; left > 0; left -= stepRows) {
+      const rows = after.all(from, stepRows);
+      yield* rows;
+      if (rows.length < stepRows) return;
+      from = rows.at(-1)?.seq ?? from;
+    }
+  }
+
+  function read(seq: number): ListenedContent {
+    const { headers, body } = content.get(seq) ?? { headers: null, body: Buffer.alloc(0) };
+    return { headers: headers === null ? {} : (JSON.parse(headers) as Record<string, string>), body };
+  }
 
   function view(row: Row): ListenRow | null {
     const id = unpackEventId(row.id);
@@ -102,26 +126,26 @@ export function createReadListen(db: Db, names: Names) {
      * missing is counted exactly. Several pages may go by without an event.
      */
     page(start: number, wanted: Wanted): ListenPage {
-      const rows = after.all(start, most.rows);
       const events: ListenedEvent[] = [];
       let through = start;
       let missing = null as ListenPage["missing"];
       let bytes = 0;
-      for (const row of rows) {
+      let looked = 0;
+      for (const row of rowsAfter(start)) {
         if (bytes >= most.bytes) return { events, through, missing, atEnd: false };
         if (row.seq > through + 1) {
           const count: number = row.seq - through - 1 + (missing?.count ?? 0);
           missing = { from: missing?.from ?? through + 1, to: row.seq - 1, count };
         }
         through = row.seq;
-        const event = view(row);
-        if (event === null || !wanted.row(event)) continue;
-        const { headers, body } = content.get(row.seq) ?? { headers: null, body: Buffer.alloc(0) };
-        bytes += body.length;
-        if (wanted.body !== null && !wanted.body(event, body)) continue;
-        events.push({ ...event, headers: headers === null ? {} : (JSON.parse(headers) as Record<string, string>), body });
+        looked += 1;
+        const shown = view(row);
+        if (shown === null || !wanted.row(shown)) continue;
+        bytes += row.size;
+        const event = { ...shown, content: () => read(row.seq) };
+        if (wanted.event === null || wanted.event(event)) events.push(event);
       }
-      return { events, through, missing, atEnd: rows.length < most.rows };
+      return { events, through, missing, atEnd: looked < most.rows };
     },
     /** Smallest and greatest seq, 0 when there are no events; `oldestAt` is when the oldest was received. */
     ends(): { oldest: number; newest: number; oldestAt: number | null } {

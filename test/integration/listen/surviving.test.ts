@@ -47,9 +47,7 @@ test("a relay that stops says so, and is found again", async () => {
   const local = await openLocalServer();
   const listener = startListen(relay.url, ["--forward-to", local.url]);
   await listener.live();
-  const startedAt = performance.now();
   expect(await relay.stop()).toEqual({ code: 0, signal: null });
-  expect(performance.now() - startedAt).toBeLessThan(5_000);
   await until("it says why", () => listener.err().includes("because the relay is stopping"));
   await relay.start();
   const ids = await post(relay, 3);
