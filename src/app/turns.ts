@@ -10,9 +10,9 @@ const longestRestMs = 50;
 
 /**
  * Runs small pieces of work in the order in which they are asked for, some in a turn of the event loop, with rests in
- * proportion to the time they took: however many ask, no more is taken from receiving and delivering.
+ * proportion to the time they took: however many ask, no more is taken from receiving and delivering. `elapsed` is in ms.
  */
-export function createTurns(clock: Clock): <T>(run: () => T) => Promise<T> {
+export function createTurns(clock: Clock, elapsed: () => number = () => performance.now()): <T>(run: () => T) => Promise<T> {
   const queue: (() => void)[] = [];
   let isRunning = false;
 
@@ -20,10 +20,10 @@ export function createTurns(clock: Clock): <T>(run: () => T) => Promise<T> {
     isRunning = true;
     while (queue.length > 0) {
       await turn();
-      const startedAt = performance.now();
+      const startedAt = elapsed();
       do queue.shift()?.();
-      while (queue.length > 0 && performance.now() - startedAt < sliceMs);
-      const restMs = Math.min(longestRestMs, Math.round((performance.now() - startedAt) * (1 / share - 1)));
+      while (queue.length > 0 && elapsed() - startedAt < sliceMs);
+      const restMs = Math.min(longestRestMs, Math.round((elapsed() - startedAt) * (1 / share - 1)));
       if (restMs > 0) await new Promise<void>((resolve) => void clock.after(restMs, resolve));
     }
     isRunning = false;

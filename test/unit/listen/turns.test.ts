@@ -2,35 +2,31 @@ import { expect, test } from "vitest";
 import { createTurns } from "../../../src/app/turns.ts";
 import { createManualClock, settled } from "../../harness/manual-clock.ts";
 
-const work = (ms: number): void => {
-  const until = performance.now() + ms;
-  while (performance.now() < until);
-};
-
 test("pieces go in order; after some milliseconds of work comes a rest in proportion, whoever asks", async () => {
   const clock = createManualClock();
-  const inTurn = createTurns(clock);
+  let time = 0;
+  const inTurn = createTurns(clock, () => time);
   const done: number[] = [];
   const all = [1, 2, 3, 4].map((n) =>
     inTurn(() => {
-      work(2);
+      time += 2;
       done.push(n);
       return n;
     }),
   );
   await settled();
-  // Two make a slice of more than three milliseconds; the others wait for the rest to be over.
+  // Two make a slice of more than three milliseconds, a fifth of the time; the others wait for the rest to be over.
   expect(done).toEqual([1, 2]);
   await clock.advance(15);
   expect(done).toEqual([1, 2]);
-  await clock.advance(200);
+  await clock.advance(1);
   expect(done).toEqual([1, 2, 3, 4]);
   expect(await Promise.all(all)).toEqual([1, 2, 3, 4]);
 });
 
 test("a piece that fails fails alone, and what takes no time takes no rest", async () => {
   const clock = createManualClock();
-  const inTurn = createTurns(clock);
+  const inTurn = createTurns(clock, () => 0);
   const failed = inTurn(() => {
     throw new Error("this one");
   });
