@@ -1,5 +1,5 @@
 import { setPriority } from "node:os";
-import { setImmediate as nextTurn } from "node:timers/promises";
+import { setTimeout as wait } from "node:timers/promises";
 import { parentPort, workerData } from "node:worker_threads";
 import { runAudit } from "./audit/run-audit.ts";
 import { countStats } from "./count-stats.ts";
@@ -10,6 +10,9 @@ import { type Db, openForReading } from "./open.ts";
  * The thread that looks at every row, on a connection of its own that cannot write. Several jobs may be under way: they
  * take turns, slice by slice, so that a count does not wait for an audit of minutes.
  */
+
+/** Between two slices: in it the relay commits at least once with nobody reading, and can empty its write-ahead log. */
+const pauseMs = 3;
 
 const { path } = workerData as { path: string };
 const say = (answer: InspectAnswer) => parentPort?.postMessage(answer);
@@ -28,7 +31,7 @@ async function stepThrough<Step, Result>(steps: Generator<Step, Result>, each: (
     const step = steps.next();
     if (step.done === true) return step.value;
     each(step.value);
-    await nextTurn();
+    await wait(pauseMs);
   }
 }
 
