@@ -53,10 +53,15 @@ export function addListenRoutes(app: FastifyInstance, port: ListenPort, onReques
     }
     letLast(request.raw, reply.raw, patienceMs);
     request.raw.socket.setNoDelay?.(true);
+    const allowed = () =>
+      onRequest(request).then(
+        () => true,
+        () => false,
+      );
     const moved = (seq: number): void => {
       position = seq;
     };
-    const stream = Readable.from(listenStream({ port, read, start, texts, moved, stopping: stopping.signal, gone: gone.signal }), {
+    const stream = Readable.from(listenStream({ port, read, start, texts, moved, allowed, stopping: stopping.signal, gone: gone.signal }), {
       objectMode: false,
       highWaterMark: bufferedBytes,
     });

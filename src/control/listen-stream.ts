@@ -15,6 +15,8 @@ export interface ListenStreamParts {
   readonly texts: EventTexts;
   /** Told as the position moves. */
   readonly moved: (seq: number) => void;
+  /** Whether whoever asked still may: tokens change while somebody listens. */
+  readonly allowed: () => Promise<boolean>;
   /** The relay stops: a last word is said. */
   readonly stopping: AbortSignal;
   /** Nobody listens any more. */
@@ -25,7 +27,16 @@ export interface ListenStreamParts {
  * Server-sent events, a page at a time (docs/listen.md says what they are). The next page is read when the one before
  * has been taken, so a slow reader costs one page of memory and nothing else. Ends when `gone` or `stopping` is.
  */
-export async function* listenStream({ port, read, start, texts, moved, stopping, gone }: ListenStreamParts): AsyncGenerator<string, void> {
+export async function* listenStream({
+  port,
+  read,
+  start,
+  texts,
+  moved,
+  allowed,
+  stopping,
+  gone,
+}: ListenStreamParts): AsyncGenerator<string, void> {
   let position = start.after;
   let told = position;
   let sentAt = port.now();
@@ -55,6 +66,10 @@ export async function* listenStream({ port, read, start, texts, moved, stopping,
       yield message("bye", { reason: "the relay is stopping" }, null);
       return;
     }
+    if (!(await allowed())) {
+      yield message("bye", { reason: "the token no longer counts" }, null);
+      return;
+    }
     const woken = wakeUp(port, [stopping, gone]);
     try {
       const { text, atEnd } = await read(position, (page) => {
@@ -72,7 +87,7 @@ export async function* listenStream({ port, read, start, texts, moved, stopping,
         const isBehind = position > told;
         const rest = (isBehind ? placeEveryMs : heartbeatMs) - (port.now() - sentAt);
         await woken.within(Math.max(0, rest));
-        if (woken.isDone()) break;
+        if (woken.isDone() || !(await allowed())) break;
         yield sent(isBehind ? message("at", { seq: position, newest: newest() }, position) : ": still here\n\n");
       }
     } finally {

@@ -21,7 +21,7 @@ const afterFailureMs = 2_000;
 export function createCursor({ tell, wait, over }: CursorParts): Cursor {
   let wanted = -1;
   let known = -1;
-  let telling: Promise<void> | null = null;
+  let isTelling = false;
 
   async function once(): Promise<boolean> {
     const seq = wanted;
@@ -35,15 +35,16 @@ export function createCursor({ tell, wait, over }: CursorParts): Cursor {
   }
 
   async function run(): Promise<void> {
+    isTelling = true;
     while (known < wanted && !over.aborted) await wait((await once()) ? everyMs : afterFailureMs);
-    telling = null;
+    isTelling = false;
   }
 
   return {
     moved(seq) {
       if (seq <= wanted) return;
       wanted = seq;
-      telling ??= run();
+      if (!isTelling) void run();
     },
     async flush() {
       if (known < wanted) await once();

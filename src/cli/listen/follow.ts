@@ -77,7 +77,7 @@ export function follow(parts: FollowParts, signal: AbortSignal): Following {
           // After a word to begin anew, what is still in hand of the old stream may not be wanted.
           if (stop.aborted) return ended("");
           const said = readSaid(message);
-          if (said.kind === "bye") return ended("the relay is stopping");
+          if (said.kind === "bye") return ended(said.reason);
           if (said.kind === "hello") {
             greeted = true;
             wasLive = true;

@@ -26,6 +26,8 @@ const eventSchema = z.looseObject({
 const gapSchema = z.looseObject({ from: z.number().int(), to: z.number().int(), count: z.number().int() });
 const placeSchema = z.looseObject({ seq: z.number().int(), newest: z.number().int() });
 
+const byeSchema = z.object({ reason: z.string() });
+
 export type Hello = z.infer<typeof helloSchema>;
 export type ListenedEvent = z.infer<typeof eventSchema>;
 export type Gap = z.infer<typeof gapSchema>;
@@ -36,7 +38,7 @@ export type Said =
   | { readonly kind: "event"; readonly event: ListenedEvent }
   | ({ readonly kind: "gap" } & Gap)
   | ({ readonly kind: "at" } & Place)
-  | { readonly kind: "bye" }
+  | { readonly kind: "bye"; readonly reason: string }
   /** Of a later version, and nothing to this one. */
   | { readonly kind: "other" };
 
@@ -46,7 +48,8 @@ export function readSaid({ event, data }: SseMessage): Said {
   if (event === "event") return { kind: "event", event: read(eventSchema, data) };
   if (event === "gap") return { kind: "gap", ...read(gapSchema, data) };
   if (event === "at") return { kind: "at", ...read(placeSchema, data) };
-  return { kind: event === "bye" ? "bye" : "other" };
+  if (event === "bye") return { kind: "bye", ...read(byeSchema, data) };
+  return { kind: "other" };
 }
 
 function read<T extends z.ZodType>(schema: T, data: string): z.infer<T> {

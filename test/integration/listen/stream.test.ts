@@ -83,11 +83,41 @@ test("begins where it is told: now, after a seq, after the last event heard, at 
   expect(latest.seqs()).toEqual([5]);
   const [hello] = now.messages;
   expect(hello).toMatchObject({ event: "hello", id: "4" });
-  expect(JSON.parse(hello?.data ?? "")).toMatchObject({ after: 4, newest: 4, reset: false, relay: "0.1.0", retentionMs: 30 * 86_400_000 });
+  expect(JSON.parse(hello?.data ?? "")).toMatchObject({
+    after: 4,
+    newest: 4,
+    reset: false,
+    relay: expect.any(String),
+    retentionMs: 30 * 86_400_000,
+  });
   // It knows of events that this store never had.
   const stranger = await listen(relay, "", { "last-event-id": "900" });
   await until("it is greeted", () => stranger.messages.length === 1);
   expect(JSON.parse(stranger.messages[0]?.data ?? "")).toMatchObject({ after: 5, reset: true });
+});
+
+test("a token that is taken out of the settings hears nothing more", async () => {
+  const tokens = (...names: string[]) => ({
+    control: {
+      tokens: ["harness", ...names].map((name) => ({
+        name,
+        token: name === "harness" ? relayToken : `token-of-${name}-0001`,
+        scopes: ["read", "listen"],
+      })),
+    },
+  });
+  const relay = await startRelay({ settings: tokens("ana") });
+  const ana = await listen(relay, "", { authorization: "Bearer token-of-ana-0001" });
+  const other = await listen(relay);
+  await post(relay, 1);
+  await until("both hear", () => ana.seqs().length === 1 && other.seqs().length === 1);
+  relay.writeSettings(tokens());
+  relay.signal("SIGHUP");
+  await until("it is read", () => relay.log().some(({ msg }) => msg === "settings reloaded"));
+  await post(relay, 1);
+  await until("the other hears", () => other.seqs().length === 2);
+  await until("it is told", () => ana.messages.at(-1)?.event === "bye");
+  expect(ana.seqs()).toEqual([1]);
 });
 
 test("a cursor never goes back, and not beyond the newest event; both kinds of faults are told", async () => {

@@ -66,7 +66,7 @@ function start(connections: readonly (readonly string[] | Opened)[], take = asyn
 test("goes on after the last event that was taken; one that comes again is not taken again; a gap is told once", async () => {
   const { clock, opened, taken, gaps } = start([
     [hello(4), event(5), gap(6, 7), event(8)],
-    [hello(8), event(7), event(8), gap(6, 7), event(9), "event: bye\ndata: {}\n\n"],
+    [hello(8), event(7), event(8), gap(6, 7), event(9), 'event: bye\ndata: {"reason":"the relay is stopping"}\n\n'],
     [hello(9), 'id: 30\nevent: at\ndata: {"seq":30,"newest":30}\n\n'],
     [hello(30)],
   ]);
