@@ -9,7 +9,7 @@ import type { Metrics } from "../observe/metrics.ts";
 import { ServiceError } from "../service-api/service-error.ts";
 import type { DueDelivery } from "../store/planned.ts";
 import type { SqliteStore } from "../store/sqlite/sqlite-store.ts";
-import type { Learning } from "./learning.ts";
+import { type Learning, webhooksTell } from "./learning.ts";
 import { pollMessage } from "./polling.ts";
 import type { ServiceAccounts } from "./service-accounts.ts";
 
@@ -37,6 +37,8 @@ export function createHydrating({ settings, store, services, clock, random, log,
   }
 
   async function learn({ account, source, messageId, wamid, status, errorCode, because }: News): Promise<boolean> {
+    // No event was about such a status, a truncated one neither.
+    if (!webhooksTell(status)) return false;
     const state = store.messageState(account, wamid) ?? unseen;
     if (!learning.moves(state, status, errorCode)) return false;
     return learning.learn({ account, source, origin: "hydrate", messageId, wamid, status, errorCode, because });

@@ -31,7 +31,6 @@ export interface Learning {
 export function createLearning({ settings, now, accept }: LearningParts): Learning {
   return {
     moves(state, status, errorCode) {
-      if (!tellable.includes(status)) return false;
       const seen = { status, errorCode: errorCode === null ? null : String(errorCode), at: now() };
       return stepMessage(state, seen).transition !== null;
     },
@@ -45,8 +44,10 @@ export function createLearning({ settings, now, accept }: LearningParts): Learni
   };
 }
 
-/** "The status of a sent message changes (sent, delivered, read, failed)": no webhook ever tells another (document, "Events"). */
-const tellable: readonly string[] = ["sent", "delivered", "read", "failed"];
+/** "The status of a sent message changes (sent, delivered, read, failed)": no webhook tells another (document, "Events"). */
+export function webhooksTell(status: string): boolean {
+  return status !== "pending" && status !== "received";
+}
 
 function sourceOf({ sources }: Settings, account: string): string {
   const found = Object.entries(sources).find(([, { kind, account: of }]) => kind === "events" && of === account);

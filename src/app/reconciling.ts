@@ -9,7 +9,7 @@ import type { AccountSummary } from "../reconcile/summary.ts";
 import type { SqliteStore } from "../store/sqlite/sqlite-store.ts";
 import { createAskingService } from "./asking-service.ts";
 import type { CallUsage } from "./call-usage.ts";
-import type { Learning } from "./learning.ts";
+import { type Learning, webhooksTell } from "./learning.ts";
 import type { ServiceAccounts } from "./service-accounts.ts";
 import type { Watching } from "./watching.ts";
 
@@ -42,7 +42,7 @@ export function createReconciling(parts: ReconcilingParts) {
       moves: learning.moves,
       async learn(account, { wamid, messageId }, { status, errorCode }) {
         const isNews = await learning.learn({ account, origin: "reconcile", messageId, wamid, status, errorCode });
-        if (isNews) watching.learned(account, wamid, status);
+        if (isNews && webhooksTell(status)) watching.learned(account, wamid, status);
         return isNews;
       },
     },
