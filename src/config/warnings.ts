@@ -29,7 +29,10 @@ export function warnings(settings: Settings): Warning[] {
   }
   const isAsked = Object.values(settings.accounts).some(({ baseUrl, apiKey }) => baseUrl !== undefined && apiKey !== undefined);
   if (isAsked && settings.hydrate.giveUpAfter > settings.retention.events) {
-    warn(["hydrate", "giveUpAfter"], "is longer than retention.events: a truncated event may be deleted before it is known what it was about");
+    warn(
+      ["hydrate", "giveUpAfter"],
+      "is longer than retention.events: a truncated event may be deleted before it is known what it was about",
+    );
   }
   if (settings.log.pii === "clear") warn(["log", "pii"], "logs will show people's phone numbers");
   for (const [index, route] of settings.routes.entries()) {
