@@ -5,7 +5,7 @@ import type { Io } from "./io.ts";
 import { type AddressOptions, relayAddress } from "./listen/relay-address.ts";
 import { privateView } from "./private-view.ts";
 import { withRelayOptions } from "./reach-relay.ts";
-import { endOnSecondSignal, stopSignal } from "./stop-signal.ts";
+import { stopSignal } from "./stop-signal.ts";
 import { count, time } from "./time-options.ts";
 
 interface Options extends AddressOptions {
@@ -106,7 +106,6 @@ async function listenTo(command: Command, options: Options, io: Io): Promise<voi
     io.out(options.json === true ? JSON.stringify({ type: "secret", secret }) : `posts are signed with ${secret}`);
   const hasKeys = options.json !== true && io.isTerminal && process.stdin.isTTY === true;
   const stop = stopSignal();
-  void stop.then(endOnSecondSignal);
   await runListen(io, {
     relay,
     targets,

@@ -3,7 +3,7 @@ import type { Command } from "commander";
 import type { Happening } from "../sandbox/start-sandbox.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { type FailOption, fail, port, share, speed, usualWebhook, webhook } from "./sandbox/option-values.ts";
-import { endOnSecondSignal, stopSignal } from "./stop-signal.ts";
+import { stopSignal } from "./stop-signal.ts";
 
 interface Options {
   readonly port: number;
@@ -105,7 +105,6 @@ async function sandbox(options: Options, io: Io): Promise<void> {
   early.forEach(print);
   early = null;
   await stopped;
-  endOnSecondSignal();
 }
 
 /** Only whoever started it may read it: it has the key and the secret. */

@@ -5,7 +5,7 @@ import { loadSettings } from "../config/load.ts";
 import { warnings } from "../config/warnings.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { readSettings, settingsFailureText, withConfigOption } from "./settings-option.ts";
-import { endOnSecondSignal, stopSignal } from "./stop-signal.ts";
+import { stopSignal } from "./stop-signal.ts";
 
 export function addServeCommand(program: Command, io: Io): void {
   withConfigOption(program.command("serve"))
@@ -57,7 +57,6 @@ Examples:
         }
       });
       await stopSignal();
-      endOnSecondSignal();
       await relay.close();
     });
 }

@@ -4,22 +4,20 @@
  */
 const doubledSignalMs = 1_000;
 
-/** Resolves when somebody presses Ctrl-C or ends the process in an orderly way. */
+/**
+ * Resolves when somebody presses Ctrl-C or ends the process in an orderly way; from then on another signal ends the
+ * process at once. There is no moment without a listener: the doubled signal may come within the same turn, and would
+ * kill the process.
+ */
 export function stopSignal(): Promise<void> {
   return new Promise((resolve) => {
+    let stoppedAt: number | null = null;
     const stop = (): void => {
-      process.off("SIGTERM", stop).off("SIGINT", stop);
-      resolve();
+      if (stoppedAt === null) {
+        stoppedAt = performance.now();
+        resolve();
+      } else if (performance.now() - stoppedAt > doubledSignalMs) process.exit(1);
     };
     process.on("SIGTERM", stop).on("SIGINT", stop);
   });
-}
-
-/** To be called once a stop is under way: another signal ends the process at once. */
-export function endOnSecondSignal(): void {
-  const stoppedAt = performance.now();
-  const hurry = (): void => {
-    if (performance.now() - stoppedAt > doubledSignalMs) process.exit(1);
-  };
-  process.on("SIGTERM", hurry).on("SIGINT", hurry);
 }
