@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import Database from "better-sqlite3";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { until } from "../harness/until.ts";
@@ -23,6 +24,15 @@ async function expectUnknownThenSettled(pair: Pair, key: string, made: 0 | 1): P
   expect(pair.made(key)).toBe(made + 1);
   expect((await pair.send(key))?.body).toEqual(resent?.body);
   expect(pair.made(key)).toBe(made + 1);
+}
+
+/** Whether a socket of this machine has bytes from that port that nobody has read (proc(5), `/proc/net/tcp`: rem_address, rx_queue). */
+function hasUnreadFrom(port: number): boolean {
+  const rows = readFileSync("/proc/net/tcp", "utf8").trim().split("\n").slice(1);
+  return rows.some((row) => {
+    const [, , remote = "", , queues = ""] = row.trim().split(/\s+/);
+    return Number.parseInt(remote.split(":")[1] ?? "", 16) === port && Number.parseInt(queues.split(":")[1] ?? "", 16) > 0;
+  });
 }
 
 describe("POST /v1/messages, the relay killed with -9", () => {
@@ -67,8 +77,7 @@ describe("POST /v1/messages, the relay killed with -9", () => {
     };
     const sending = pair.send("k");
     await until("it was done", () => pair.made("k") === 1);
-    // Its answer goes to a process that stands still.
-    await new Promise((resolve) => setTimeout(resolve, 100));
+    await until("its answer waits at a process that stands still", () => hasUnreadFrom(Number(new URL(pair.sandbox.url).port)));
     await pair.relay.kill9();
     expect(await sending).toBeNull();
     await pair.relay.start();
