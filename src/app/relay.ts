@@ -18,6 +18,7 @@ import { createMetrics } from "../observe/metrics.ts";
 import { createReceiver } from "../receive/receiver.ts";
 import type { AcceptOutcome } from "../store/planned.ts";
 import { openSqliteStore } from "../store/sqlite/sqlite-store.ts";
+import { sqlitePath } from "../store/sqlite-path.ts";
 import { createAuditing } from "./auditing.ts";
 import { clientAddress } from "./client-address.ts";
 import { createControlPort } from "./control-port.ts";
@@ -73,7 +74,7 @@ export function createRelay({
   const health = createHealth();
   const rules = createRules(settings);
 
-  const store = openSqliteStore(settings.storage.path, rules, storeHooks({ log, health, metrics: () => metrics }));
+  const store = openSqliteStore(sqlitePath(settings.storage), rules, storeHooks({ log, health, metrics: () => metrics }));
 
   const attemptHooks = laneHooks({ log, privacy, now: clock.now, metrics: () => metrics });
   const dispatcher: Dispatcher = createDispatcher(dispatch ? settings.routes : [], {
@@ -206,7 +207,7 @@ export function createRelay({
         {
           host: address.address,
           port: address.port,
-          store: settings.storage.path,
+          store: sqlitePath(settings.storage),
           sources: Object.keys(settings.sources),
           routes: settings.routes.map(({ name }) => name),
         },

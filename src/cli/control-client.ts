@@ -1,5 +1,6 @@
 import type { FastifyInstance, LightMyRequestResponse } from "fastify";
 import type { Scope, Settings } from "../config/schema.ts";
+import { sqlitePath } from "../store/sqlite-path.ts";
 import { CommandFailed } from "./io.ts";
 
 export interface ControlAnswer {
@@ -82,7 +83,7 @@ export function ownAddress({ host, port }: Settings["server"]): string | null {
  */
 export async function openStore(settings: Settings, scope: Scope): Promise<ControlClient> {
   const { existsSync } = await import("node:fs");
-  const { path } = settings.storage;
+  const path = await opened(() => sqlitePath(settings.storage));
   // Made here, it would belong to whoever ran the command.
   if (!existsSync(path)) throw new CommandFailed(`there is no store at ${path} yet; "wamid-relay serve" makes it`);
   const [{ randomBytes }, { createRelay }, { Secret }] = await Promise.all([
@@ -103,8 +104,9 @@ export async function openStore(settings: Settings, scope: Scope): Promise<Contr
 }
 
 /** The file of a store, looked into beside the relay that may hold it. */
-export async function openForLooking(storePath: string): Promise<ControlClient> {
+export async function openForLooking(storage: Settings["storage"]): Promise<ControlClient> {
   const { createReadingApi } = await import("../app/reading-api.ts");
+  const storePath = await opened(() => sqlitePath(storage));
   let fault: unknown = null;
   const api = await opened(() =>
     createReadingApi(storePath, (error) => {

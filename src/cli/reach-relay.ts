@@ -33,7 +33,7 @@ export async function withReading<T>(
   use: (client: ControlClient) => Promise<T>,
 ): Promise<T> {
   const remote = remoteRelay(command, options, io);
-  return using(remote ?? (await openForLooking(readSettings(options.config, io).storage.path)), use);
+  return using(remote ?? (await openForLooking(readSettings(options.config, io).storage)), use);
 }
 
 /**

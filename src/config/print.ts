@@ -25,10 +25,11 @@ function printable(value: unknown, shapes: readonly JsonSchema[], key?: string):
   return Object.fromEntries(given.map(([name, item]) => [name, printable(item, shapesUnder(chosen, name), name)]));
 }
 
-/** Of the shapes that a `kind` chooses among, the one chosen. */
+/** Of the shapes that a `kind` or a `driver` chooses among, the one chosen. */
 function fitting(shapes: readonly JsonSchema[], value: object): readonly JsonSchema[] {
-  const kind = (value as { kind?: unknown }).kind;
-  return shapes.filter((shape) => shape.properties?.["kind"]?.const === undefined || shape.properties["kind"].const === kind);
+  const { kind, driver } = value as { kind?: unknown; driver?: unknown };
+  const fits = (chooser: JsonSchema | undefined, chosen: unknown): boolean => chooser?.const === undefined || chooser.const === chosen;
+  return shapes.filter(({ properties }) => fits(properties?.["kind"], kind) && fits(properties?.["driver"], driver));
 }
 
 /** A setting that is text in the file and a number after parsing is one with a unit; its title says which. */

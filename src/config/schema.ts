@@ -10,6 +10,7 @@ import { reconcileSchema, silenceSchema } from "../reconcile/settings.ts";
 import { routingSchema, trackingSchema } from "../route/settings.ts";
 import { sendSettingsSchema } from "../send/settings.ts";
 import { apiKeySchema, baseUrlSchema } from "../service-api/settings.ts";
+import { storageSchema } from "../store/settings.ts";
 
 const name = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, "is not a name (letters, digits, . _ -, at most 64)");
 
@@ -40,11 +41,6 @@ const serverSchema = z.strictObject({
   badSignatureLimit: z.number().int().min(1).default(20),
   /** On SIGTERM: how long deliveries in flight may take to finish before they are handed back. */
   shutdownTimeout: durationSchema.prefault("10s"),
-});
-
-const storageSchema = z.strictObject({
-  driver: z.literal("sqlite", { error: "must be sqlite (redis is not in this version)" }).default("sqlite"),
-  path: z.string().min(1).default("data/relay.db"),
 });
 
 export const scopes = ["read", "track", "send", "replay", "listen"] as const;

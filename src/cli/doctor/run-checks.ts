@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import type { Settings } from "../../config/schema.ts";
 import { isLocked } from "../../store/sqlite/file-lock.ts";
+import { sqlitePath } from "../../store/sqlite-path.ts";
 import { ownAddress } from "../control-client.ts";
 import { changedAt, judgeClock } from "./clock-check.ts";
 import { checkDestinations } from "./destination-checks.ts";
@@ -38,7 +39,7 @@ export async function runChecks({ config, env, deep, offline }: DoctorOptions): 
     now,
     jumpedMs: now - began.wall - (performance.now() - began.steady),
     newestEventAt: store.newestEventAt,
-    fileChangedAt: changedAt(settings.storage.path),
+    fileChangedAt: settings.storage.driver === "sqlite" ? changedAt(settings.storage.path) : null,
     skews: destinations.skews,
   });
   return [...findings, ...store.files, relay, ...store.rows, ...destinations.findings, ...services, ...clock];
@@ -52,7 +53,7 @@ interface StoreFindings {
 }
 
 function checkStore({ storage, retention, routes, sources }: Settings, deep: boolean): StoreFindings {
-  const { path } = storage;
+  const path = sqlitePath(storage);
   const files = checkStoreFiles(path, process.getuid?.());
   if (!existsSync(path)) return { files, rows: [], isHeld: false, newestEventAt: null };
   const { reader, findings } = openStoreToCheck(path);

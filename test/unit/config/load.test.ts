@@ -45,7 +45,7 @@ describe("the file", () => {
   });
 
   test("a relative storage path stays as it is: relative to the working directory", () => {
-    expect(parseSettings("storage: { path: here/relay.db }", "/etc/relay.yaml", {}).storage.path).toBe("here/relay.db");
+    expect(parseSettings("storage: { path: here/relay.db }", "/etc/relay.yaml", {}).storage).toMatchObject({ path: "here/relay.db" });
   });
 });
 
@@ -129,7 +129,7 @@ routes:
 
   test("an anchor's name may be used again: an alias means the one before it", () => {
     const settings = parseSettings("server: { host: &x one }\nstorage: { path: *x }\nlog: { level: &x debug }", "f", {});
-    expect([settings.storage.path, settings.log.level]).toEqual(["one", "debug"]);
+    expect([settings.storage, settings.log.level]).toEqual([{ driver: "sqlite", path: "one" }, "debug"]);
   });
 });
 

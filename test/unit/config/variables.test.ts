@@ -43,7 +43,7 @@ describe("substitution", () => {
 describe("in a file", () => {
   test("only values are filled in: not keys, not comments, and never as structure", () => {
     const settings = load("# ${UNSET}\nstorage: # ${UNSET}\n  path: ${P}\n", { P: "a: {b: [c]} # d" });
-    expect(settings.storage.path).toBe("a: {b: [c]} # d");
+    expect(settings.storage).toEqual({ driver: "sqlite", path: "a: {b: [c]} # d" });
     expect(faultsOf("${LOG}: {}", { LOG: "log" })).toEqual([expect.stringContaining("relay.yaml:1:1 […]: is no setting")]);
   });
 
@@ -86,7 +86,7 @@ describe("in a file", () => {
   test("the source names the variable, or that its default was taken", () => {
     const text = "storage:\n  driver: ${D:-reddis}\nlog:\n  level: ${L}";
     expect(faultsOf(text, { L: "loud" })).toEqual([
-      "relay.yaml:2:11 storage.driver: must be sqlite (redis is not in this version) (from the default of ${D})",
+      "relay.yaml:2:11 storage.driver: must be sqlite or redis (from the default of ${D})",
       "relay.yaml:4:10 log.level: must be one of trace, debug, info, warn, error, fatal, silent (from ${L})",
     ]);
   });

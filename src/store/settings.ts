@@ -1,0 +1,44 @@
+import { z } from "zod";
+import { readRedisUrl, redisUrlSchema } from "../event/redis-url.ts";
+import { durationSchema } from "../event/units.ts";
+
+const sqliteSchema = z.strictObject({
+  driver: z.literal("sqlite").default("sqlite"),
+  path: z.string().min(1).default("data/relay.db"),
+});
+
+const redisSchema = z
+  .strictObject({
+    driver: z.literal("redis"),
+    /** One server; of a Cluster or with `sentinel`, several hosts parted by commas may stand in it. */
+    url: redisUrlSchema,
+    /** Begins every key, in braces: all keys of a relay are in one hash slot of a Cluster. */
+    prefix: z
+      .string()
+      .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, "is not a prefix (letters, digits, . _ -, at most 64)")
+      .default("relay"),
+    /** A command that takes longer has failed; what storing waited for is then answered 503. */
+    commandTimeout: durationSchema.refine((ms) => ms >= 100 && ms <= 30_000, "must be from 100ms to 30s").prefault("2s"),
+    cluster: z.boolean().default(false),
+    /** The name under which the Sentinels at `url` know the primary. */
+    sentinel: z.string().min(1).optional(),
+  })
+  .superRefine(({ url, cluster, sentinel }, context) => {
+    const fault = (key: string, message: string): void => void context.addIssue({ code: "custom", path: [key], message });
+    if (cluster && sentinel !== undefined) fault("sentinel", "and cluster: true exclude one another");
+    const place = readRedisUrl(url.reveal());
+    if (place === null) return;
+    if (cluster && place.db !== 0) fault("url", "names a database, and a Cluster has only number 0");
+    if (!cluster && sentinel === undefined && place.hosts.length > 1)
+      fault("url", "has several hosts: that is for cluster: true, or for sentinel: <name of the primary>");
+  });
+
+/** Which engine keeps what the relay knows, and where. `driver` chooses; sqlite when it is not given. */
+export const storageSchema = z.preprocess(
+  (value) => (typeof value === "object" && value !== null && !("driver" in value) ? { driver: "sqlite", ...value } : value),
+  z.discriminatedUnion("driver", [sqliteSchema, redisSchema]),
+);
+
+export type StorageSettings = z.infer<typeof storageSchema>;
+export type SqliteSettings = z.infer<typeof sqliteSchema>;
+export type RedisSettings = z.infer<typeof redisSchema>;
