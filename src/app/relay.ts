@@ -7,6 +7,7 @@ import { type Authorize, createAuthorize } from "../control/auth.ts";
 import { createHttp } from "../control/http.ts";
 import { addOperateRoutes } from "../control/operate.ts";
 import { addControlRoutes } from "../control/routes.ts";
+import { createDestinations } from "../deliver/destinations/create.ts";
 import { createUrlDestination } from "../deliver/destinations/url.ts";
 import { createDispatcher, type Dispatcher } from "../deliver/dispatcher.ts";
 import type { Clock } from "../event/clock.ts";
@@ -81,7 +82,7 @@ export function createRelay({
     store,
     clock,
     random,
-    connect: (to) => createUrlDestination(to, clock.now),
+    connect: createDestinations(clock.now),
     hooks: attemptHooks,
   });
 

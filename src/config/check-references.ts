@@ -25,7 +25,7 @@ export function checkReferences(parts: Parts): Finding[] {
         ...checkNames(route.match.sources, parts.sourceNames, "source", [...path, "match", "sources"]),
         ...checkNames(route.match.accounts, parts.accounts, "account", [...path, "match", "accounts"]),
         ...signature,
-        ...checkAddress(route.to, [...path, "to", "url"]),
+        ...("url" in route.to ? checkAddress(route.to, [...path, "to", "url"]) : []),
       ];
     }),
     ...repeated(parts.routes.map(([index, route]) => [index, route.name])).map(([index, first]) => ({

@@ -1,6 +1,6 @@
 import proxyAddr from "@fastify/proxy-addr";
 import { z } from "zod";
-import { payloadSchema, urlDestinationSchema } from "../deliver/settings.ts";
+import { destinationSchema, payloadSchema, urlDestinationSchema } from "../deliver/settings.ts";
 import { secretSchema } from "../event/secret.ts";
 import { signatureSettingsSchema } from "../event/signature-settings.ts";
 import { fieldsSchema } from "../event/subject.ts";
@@ -90,7 +90,7 @@ export const sourceSchema = z.preprocess(
 
 export const routeSchema = routingSchema.extend({
   payload: payloadSchema.default("original"),
-  to: urlDestinationSchema,
+  to: destinationSchema,
 });
 
 const retentionSchema = z.strictObject({

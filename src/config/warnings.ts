@@ -1,4 +1,6 @@
 import isSafePattern from "safe-regex2";
+import type { DestinationSettings, UrlDestinationSettings } from "../deliver/settings.ts";
+import { readRedisUrl } from "../event/redis-url.ts";
 import { pathText } from "./fault.ts";
 import { isLoopbackHost, isPrivateHost } from "./private-address.ts";
 import type { AccountSettings, Settings } from "./schema.ts";
@@ -38,15 +40,31 @@ export function warnings(settings: Settings): Warning[] {
   for (const [index, route] of settings.routes.entries()) {
     const path = ["routes", index, "to"];
     warnAboutPatterns(route.match, ["routes", index, "match"], warn);
-    if (route.to.url.startsWith("http:") && !isPrivateHost(route.to.url)) {
-      warn([...path, "url"], "is http: people's data goes over the network unencrypted");
-    }
-    const proves = route.to.secret !== undefined || route.to.passSignature || Object.keys(route.to.headers).length > 0;
-    if (!proves && !isPrivateHost(route.to.url)) {
-      warn(path, "has no secret, passSignature or headers: the destination cannot tell the relay from anybody else");
-    }
+    if ("url" in route.to) warnAboutUrl(route.to, path, warn);
+    else warnAboutRedis(route.to, path, warn);
   }
   return found;
+}
+
+function warnAboutUrl(to: UrlDestinationSettings, path: readonly (string | number)[], warn: Warn): void {
+  if (isPrivateHost(to.url)) return;
+  if (to.url.startsWith("http:")) warn([...path, "url"], "is http: people's data goes over the network unencrypted");
+  if (to.secret === undefined && !to.passSignature && Object.keys(to.headers).length === 0) {
+    warn(path, "has no secret, passSignature or headers: the destination cannot tell the relay from anybody else");
+  }
+}
+
+function warnAboutRedis(to: Exclude<DestinationSettings, UrlDestinationSettings>, path: readonly (string | number)[], warn: Warn): void {
+  if ("stream" in to && to.maxLength === undefined) {
+    warn([...path, "stream"], "has no maxLength beside it: it grows until Redis is full, unless somebody else trims it");
+  }
+  const place = readRedisUrl(to.redis.reveal());
+  const host = place?.hosts[0]?.host ?? "";
+  // A name of one part, such as that of a container, is one of the own network.
+  const isFar = host.includes(".") || host.includes(":");
+  if (place?.tls === false && isFar && !isPrivateHost(`http://${host.includes(":") ? `[${host}]` : host}/`)) {
+    warn([...path, "redis"], "is redis: people's data goes over the network unencrypted (rediss: is with TLS)");
+  }
 }
 
 type Warn = (path: readonly (string | number)[], message: string) => void;

@@ -1,5 +1,5 @@
 import type { AttemptResult } from "../event/delivery.ts";
-import type { UrlDestinationSettings } from "./settings.ts";
+import type { LineSettings } from "./line-settings.ts";
 
 /*
  * | state | what happens | becomes |
@@ -32,7 +32,7 @@ export interface Breaker {
 }
 
 /** A breaker, closed. `clock` gives unix milliseconds. */
-export function createBreaker(settings: UrlDestinationSettings["breaker"], clock: () => number): Breaker {
+export function createBreaker(settings: LineSettings["breaker"], clock: () => number): Breaker {
   let current: BreakerState = "closed";
   let failures = 0;
   let pause = settings.pause;

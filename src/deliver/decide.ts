@@ -1,5 +1,5 @@
 import type { AttemptResult } from "../event/delivery.ts";
-import type { RetrySettings } from "./settings.ts";
+import type { RetrySettings } from "./line-settings.ts";
 
 /**
  * What follows from an attempt.

@@ -6,14 +6,14 @@ import { type Decision, decide } from "./decide.ts";
 import type { DeliveryStore } from "./delivery-store.ts";
 import type { AttemptOutcome, Destination, OutgoingDelivery } from "./destinations/destination.ts";
 import { createReadyQueue, type ReadyQueue } from "./ready-queue.ts";
-import type { Payload, UrlDestinationSettings } from "./settings.ts";
+import type { DestinationSettings, Payload } from "./settings.ts";
 import { createTokenBucket, type TokenBucket } from "./token-bucket.ts";
 
 /** A route as the dispatcher sees it. */
 export interface LaneSettings {
   readonly name: string;
   readonly payload: Payload;
-  readonly to: UrlDestinationSettings;
+  readonly to: DestinationSettings;
 }
 
 export interface AttemptReport {
@@ -34,7 +34,7 @@ export interface LaneParts {
   readonly store: DeliveryStore;
   readonly clock: Clock;
   readonly random: () => number;
-  readonly connect: (to: UrlDestinationSettings) => Destination;
+  readonly connect: (to: DestinationSettings) => Destination;
   readonly hooks: LaneHooks;
 }
 

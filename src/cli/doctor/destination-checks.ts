@@ -13,7 +13,7 @@ export interface Skew {
 /** Whether each destination can be connected to, and what its clock says. */
 export async function checkDestinations(settings: Settings): Promise<{ readonly findings: Finding[]; readonly skews: Skew[] }> {
   const destinations = [
-    ...settings.routes.map(({ name, to }) => ({ name, to })),
+    ...settings.routes.flatMap(({ name, to }) => ("url" in to ? [{ name, to }] : [])),
     ...Object.entries(settings.sources).flatMap(([name, source]) =>
       source.kind === "automation-request" && source.to !== undefined ? [{ name: `proxy:${name}`, to: source.to }] : [],
     ),
