@@ -1,0 +1,112 @@
+/**
+ * Why a Redis does not do what it is asked, whoever asks.
+ *
+ * | kind | what it is | who has the answer |
+ * |---|---|---|
+ * | `unreachable` | no connection: not running, no such name, network, closed while waiting | nobody |
+ * | `hung` | connected, and does not answer in time; or a script has kept it busy for seconds | nobody |
+ * | `loading` | reads its files after a start | Redis, `LOADING` |
+ * | `clients` | has as many connections as it allows | Redis |
+ * | `cluster` | the Cluster has no node for the keys, or the keys are moving | Redis, `CLUSTERDOWN`, `MOVED` … |
+ * | `credentials` | wrong user or password, or a user without the permissions | Redis, `NOAUTH`, `WRONGPASS`, `NOPERM` |
+ * | `stranger` | what answers is no Redis, or TLS fails | |
+ * | `full` | `maxmemory` is reached: nothing that needs memory is taken | Redis, `OOM` |
+ * | `read-only` | a replica: it was the primary, and another one is now | Redis, `READONLY`, `MASTERDOWN` |
+ * | `disk` | cannot write its files, so it takes no writes | Redis, `MISCONF` |
+ * | `replicas` | fewer replicas than `min-replicas-to-write` | Redis, `NOREPLICAS` |
+ */
+export const redisFaultKinds = [
+  "unreachable",
+  "hung",
+  "loading",
+  "clients",
+  "cluster",
+  "credentials",
+  "stranger",
+  "full",
+  "read-only",
+  "disk",
+  "replicas",
+] as const;
+export type RedisFaultKind = (typeof redisFaultKinds)[number];
+
+export interface RedisFault {
+  readonly kind: RedisFaultKind;
+  /** One line for a person; holds neither arguments of commands nor secrets. */
+  readonly message: string;
+  /** True when what was asked may have been done all the same: it was sent, and no answer came. */
+  readonly mayBeDone: boolean;
+}
+
+/** First words of Redis' own answers. */
+const answered: Readonly<Record<string, { readonly kind: RedisFaultKind; readonly message: string }>> = {
+  LOADING: { kind: "loading", message: "Redis is reading its files after a start" },
+  BUSY: { kind: "hung", message: "Redis is kept busy by a script" },
+  CLUSTERDOWN: { kind: "cluster", message: "the Redis Cluster is down" },
+  TRYAGAIN: { kind: "cluster", message: "the Redis Cluster is moving the keys" },
+  MOVED: { kind: "cluster", message: "the keys are on another node of a Redis Cluster" },
+  ASK: { kind: "cluster", message: "the Redis Cluster is moving the keys" },
+  CROSSSLOT: { kind: "cluster", message: "the keys are on several nodes of a Redis Cluster" },
+  NOAUTH: { kind: "credentials", message: "Redis asks for a password, and the settings have none" },
+  WRONGPASS: { kind: "credentials", message: "Redis refuses the user or the password" },
+  NOPERM: { kind: "credentials", message: "the user of Redis lacks a permission" },
+  OOM: { kind: "full", message: "Redis is full (maxmemory)" },
+  READONLY: { kind: "read-only", message: "Redis is a read-only replica" },
+  MASTERDOWN: { kind: "read-only", message: "Redis is a replica that has lost its primary" },
+  UNBLOCKED: { kind: "read-only", message: "Redis has become a replica" },
+  MISCONF: { kind: "disk", message: "Redis cannot write its files to disk, and takes no writes" },
+  NOREPLICAS: { kind: "replicas", message: "Redis has too few replicas connected (min-replicas-to-write)" },
+};
+
+const unsent = /enableOfflineQueue|Too many Cluster redirections|Failed to refresh slots cache|None of startup nodes/;
+const closed = /^Connection is closed|max retries per request|Command aborted due to connection close|Socket closed/i;
+const noConnection = new Set(["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "EHOSTUNREACH", "ENETUNREACH", "EHOSTDOWN", "EADDRNOTAVAIL"]);
+const brokenConnection = new Set(["ECONNRESET", "EPIPE", "ECONNABORTED"]);
+
+/**
+ * What an error of a Redis client says about Redis; null when it says nothing about it: a command that is wrong, or an
+ * error of our own. `error` is anything that was thrown.
+ */
+export function redisFaultOf(error: unknown): RedisFault | null {
+  if (!(error instanceof Error)) return null;
+  const { message, name, code, previousErrors, lastNodeError } = error as Error & {
+    code?: unknown;
+    previousErrors?: unknown;
+    lastNodeError?: unknown;
+  };
+  // A transaction that was refused while it was gathered, and a Cluster none of whose nodes answered.
+  if (message.startsWith("EXECABORT") && Array.isArray(previousErrors)) return redisFaultOf(previousErrors[0]);
+  if (lastNodeError instanceof Error) return redisFaultOf(lastNodeError) ?? fault("unreachable", "no node of the Redis Cluster answers");
+
+  const known = answered[/^[A-Z]+/.exec(message)?.[0] ?? ""];
+  if (known !== undefined) return { ...known, mayBeDone: false };
+  if (/max number of clients/i.test(message)) return fault("clients", "Redis has as many clients as it allows (maxclients)");
+  if (/^ERR.*(?:operation not permitted|invalid password|without any password|only be called when)/i.test(message)) {
+    return fault("credentials", "Redis refuses the user or the password");
+  }
+  if (message === "Command timed out" || /^Socket timeout/.test(message)) return fault("hung", "Redis does not answer in time", true);
+  if (unsent.test(message)) return fault("unreachable", "Redis is not connected");
+  if (closed.test(message)) return fault("unreachable", "the connection to Redis was lost", true);
+  if (name === "ParserError") return fault("stranger", "what answers is no Redis", true);
+  if (typeof code !== "string") return null;
+  if (noConnection.has(code)) return fault("unreachable", `Redis cannot be reached (${code})`);
+  if (code === "ETIMEDOUT") return fault("unreachable", "Redis cannot be reached (no connection in time)");
+  if (brokenConnection.has(code)) return fault("unreachable", `the connection to Redis was lost (${code})`, true);
+  if (/^(ERR_TLS|ERR_SSL|CERT_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO)|_CERT|EPROTO/.test(code)) {
+    return fault("stranger", `TLS with Redis fails (${code})`);
+  }
+  return null;
+}
+
+function fault(kind: RedisFaultKind, message: string, mayBeDone = false): RedisFault {
+  return { kind, message, mayBeDone };
+}
+
+/**
+ * An error of a Redis client as one that can be logged: its own carries the command with every argument (people's data),
+ * and Redis quotes arguments in some messages.
+ */
+export function redisErrorText(error: unknown): string {
+  const text = error instanceof Error ? error.message : String(error);
+  return (text.split(/, with args beginning with|\n/, 1)[0] ?? "").slice(0, 300);
+}
