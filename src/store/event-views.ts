@@ -1,0 +1,73 @@
+import type { HydrationBrief } from "../event/hydration.ts";
+import type { EventId } from "../event/ids.ts";
+import type { Disposition } from "../event/plan.ts";
+import type { KeptVerdict } from "./verdicts.ts";
+
+/** Seqs of the oldest and the newest of something; null: there is none. */
+export type SeqBounds = { readonly oldest: number; readonly newest: number } | null;
+
+export interface EventFilter {
+  readonly event?: string | undefined;
+  readonly source?: string | undefined;
+  readonly account?: string | undefined;
+  readonly status?: string | undefined;
+  readonly disposition?: Disposition | undefined;
+  readonly wamid?: string | undefined;
+  readonly from?: number | undefined;
+  readonly to?: number | undefined;
+  /** Only events with a smaller seq: the last one of the page before. */
+  readonly before?: number | undefined;
+  /** Only events with a greater seq. */
+  readonly after?: number | undefined;
+  readonly limit: number;
+}
+
+/** An event as the API and the CLI show it. Times are unix ms. */
+export interface EventView {
+  readonly seq: number;
+  readonly id: EventId | null;
+  readonly event: string | null;
+  readonly account: string;
+  readonly source: string;
+  readonly origin: string;
+  readonly receivedAt: number;
+  readonly createdAt: number | null;
+  /** Fingerprint of the secret that proved it. */
+  readonly secret: string | null;
+  readonly subject: { readonly type: "message" | "run"; readonly key: string } | null;
+  readonly status: string | null;
+  readonly previousStatus: string | null;
+  readonly transition: boolean;
+  readonly errorCode: string | null;
+  readonly disposition: Disposition;
+  readonly parkedUntil: number | null;
+  readonly duplicates: number;
+  readonly conflicts: number;
+  readonly fault: string | null;
+  readonly size: number;
+}
+
+export interface EventDetail extends EventView {
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Buffer;
+  readonly verdicts: readonly KeptVerdict[];
+  /** Null unless it came without its data. */
+  readonly hydration: HydrationView | null;
+}
+
+/** News learned by asking, as an event of its own. */
+export interface FoundView {
+  readonly id: EventId;
+  readonly seq: number;
+  readonly wamid: string | null;
+  readonly status: string | null;
+}
+
+export interface HydrationView extends Omit<HydrationBrief, "found"> {
+  /** The first of them. */
+  readonly found: readonly FoundView[];
+  /** How many there are in all. */
+  readonly foundCount: number;
+  /** Unix ms; null while it waits. */
+  readonly settledAt: number | null;
+}

@@ -1,0 +1,2 @@
+/** Names a message within the store, which alone knows what is in it. */
+export type MessageKey = number | string;

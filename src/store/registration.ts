@@ -1,0 +1,110 @@
+import { isDeepStrictEqual } from "node:util";
+import { RelayError } from "../event/errors.ts";
+import type { DueDelivery } from "./planned.ts";
+
+/** A user's word that a message is theirs. */
+export interface MessageRegistration {
+  readonly account: string;
+  readonly wamid: string;
+  /** The service's. */
+  readonly id?: string | undefined;
+  readonly reference?: string | undefined;
+  readonly conversationId?: string | undefined;
+  readonly metadata?: Readonly<Record<string, unknown>> | undefined;
+  /** When it was sent, in unix ms. */
+  readonly sentAt?: number | undefined;
+}
+
+/** What is stored of a registration; null: not told. */
+export interface MessageFacts {
+  /** The service's. */
+  readonly id: string | null;
+  readonly reference: string | null;
+  readonly conversationId: string | null;
+  /** A JSON object. */
+  readonly metadata: string | null;
+  /** Unix ms. */
+  readonly sentAt: number | null;
+}
+
+export type Registered =
+  | { readonly result: "created" | "known"; readonly due: readonly DueDelivery[] }
+  | { readonly result: "conflict"; readonly conflicts: Conflicts };
+
+/** Facts told twice, and differently, by name: `id`, `reference`, `conversationId`, `metadata.<key>`. */
+export type Conflicts = Readonly<Record<string, { readonly stored: unknown; readonly given: unknown }>>;
+
+export function factsTold({ id, reference, conversationId, metadata, sentAt }: MessageRegistration): MessageFacts {
+  return {
+    id: id ?? null,
+    reference: reference ?? null,
+    conversationId: conversationId ?? null,
+    metadata: metadata === undefined ? null : JSON.stringify(metadata),
+    sentAt: sentAt ?? null,
+  };
+}
+
+/**
+ * What is stored of a message together with what a registration tells. A fact that was not known is
+ * added, one that is the same changes nothing, one that differs is a conflict; metadata is taken key by
+ * key. The time it was sent is no such fact, because clocks differ: the earliest told counts.
+ */
+export function joinFacts(
+  known: MessageFacts,
+  given: MessageRegistration,
+): { readonly facts: MessageFacts; readonly isNew: boolean } | { readonly conflicts: Conflicts } {
+  const conflicts: Record<string, { stored: unknown; given: unknown }> = {};
+  let isNew = false;
+
+  function join(name: string, stored: string | null, told: string | undefined): string | null {
+    if (told === undefined || told === stored) return stored;
+    if (stored !== null) conflicts[name] = { stored, given: told };
+    isNew = true;
+    return told;
+  }
+
+  function joinMetadata(stored: string | null, told: Readonly<Record<string, unknown>> | undefined): string | null {
+    if (told === undefined) return stored;
+    const text = JSON.stringify(told);
+    if (text === stored) return stored;
+    isNew ||= stored === null;
+    const joined = new Map(Object.entries(stored === null ? {} : (JSON.parse(stored) as Record<string, unknown>)));
+    // As they would be read back: -0, for one, is not what it was.
+    for (const [key, value] of Object.entries(JSON.parse(text) as Record<string, unknown>)) {
+      if (!joined.has(key)) {
+        joined.set(key, value);
+        isNew = true;
+      } else if (!isDeepStrictEqual(joined.get(key), value)) conflicts[`metadata.${key}`] = { stored: joined.get(key), given: value };
+    }
+    return JSON.stringify(Object.fromEntries(joined));
+  }
+
+  function joinTime(stored: number | null, told: number | undefined): number | null {
+    if (told === undefined || (stored !== null && stored <= told)) return stored;
+    isNew = true;
+    return told;
+  }
+
+  const facts: MessageFacts = {
+    id: join("id", known.id, given.id),
+    reference: join("reference", known.reference, given.reference),
+    conversationId: join("conversationId", known.conversationId, given.conversationId),
+    metadata: joinMetadata(known.metadata, given.metadata),
+    sentAt: joinTime(known.sentAt, given.sentAt),
+  };
+  return Object.keys(conflicts).length > 0 ? { conflicts } : { facts, isNew };
+}
+
+/** `index`: the place in a list of registrations of the one that conflicts. */
+export function conflictError(conflicts: Conflicts, index?: number): RelayError {
+  const each = Object.entries(conflicts).map(([name, { stored, given }]) => `${name} (${shown(stored)}, not ${shown(given)})`);
+  const where = index === undefined ? "" : `; it is number ${index + 1} of the list, of which nothing was registered`;
+  const details = index === undefined ? conflicts : { ...conflicts, index };
+  return new RelayError("conflict", `this wamid is registered with another ${each.join(" and another ")}${where}`, details);
+}
+
+/** Metadata can be large; `details` has it whole. */
+function shown(value: unknown): string {
+  const text = JSON.stringify(value) ?? "nothing";
+  return text.length <= 100 ? text : `${text.slice(0, 99)}…`;
+}
