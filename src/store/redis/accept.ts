@@ -1,0 +1,156 @@
+import { isTruncated } from "../../event/envelope.ts";
+import type { HydrationStart } from "../../event/hydration.ts";
+import type { DeliveryPlan } from "../../event/plan.ts";
+import type { QuarantinedBody, ReceivedEvent } from "../../event/received.ts";
+import type { AcceptOutcome, DueDelivery } from "../planned.ts";
+import type { Rules } from "../rules.ts";
+import { type Argument, type GroupCommit, lostTheRace, mostTries, type Operation, pushOperations } from "./commit.ts";
+import { dispositionCode, writeEventRow } from "./event-row.ts";
+import { orderKey } from "./order-key.ts";
+import { planText } from "./plan-texts.ts";
+import type { SubjectCache } from "./subject-cache.ts";
+import { readSubjectRow, writeSubjectRow } from "./subject-row.ts";
+import { nothingTracked, subjectNameOf, trackEvent } from "./track.ts";
+import { rowJson, rowVersion } from "./transact.ts";
+
+export interface AcceptParts {
+  readonly commit: GroupCommit;
+  readonly rules: Rules;
+  readonly cache: SubjectCache;
+  readonly version: () => string;
+  /** What is stored beside a truncated event, in its step; `@seq@` stands for its seq. */
+  readonly hydrating: (event: ReceivedEvent, start: HydrationStart) => readonly Operation[] | Promise<readonly Operation[]>;
+}
+
+/**
+ * Accept + track + plan in one atomic step, of any receiver. The rules are computed here, from the subject's row as this
+ * process guesses it to be; a wrong guess comes back with the row, and they are computed again.
+ */
+export function createAccept({ commit, rules, cache, version, hydrating }: AcceptParts) {
+  /** `proxyRoute`: the exchange that a `mode: proxy` source makes at once; no dispatcher picks it up. */
+  async function accept(event: ReceivedEvent, proxyRoute: string | null): Promise<AcceptOutcome> {
+    const { account, envelope, receivedAt, subject } = event;
+    const name = subjectNameOf(event);
+    const created = Date.parse(envelope.createdAt);
+    const createdAt = Number.isNaN(created) ? receivedAt : created;
+    const truncated = isTruncated(envelope);
+    const hydration = truncated ? rules.hydration({ event: envelope.event, account, hasSubject: name !== null }) : null;
+    const beside = hydration === null ? [] : await hydrating(event, hydration);
+    const isHydrating = hydration?.state === "waiting";
+    const status = subject.type === "none" ? null : subject.status;
+    const errorCode = subject.type === "message" ? subject.errorCode : null;
+
+    for (let tries = 0; tries < mostTries; tries++) {
+      const stored = name === null ? "" : cache.guess(name);
+      const tracked = trackEvent(rules, event, stored === "" ? null : readSubjectRow(rowJson(stored)), createdAt);
+      const tracking = tracked?.tracking ?? nothingTracked;
+      const routed = { event: envelope.event, account, source: event.source, status, errorCode, data: envelope.data, truncated };
+      const plan = withProxy(rules.plan({ ...routed, hydrating: isHydrating }, tracking), proxyRoute);
+      const isParked = plan.verdicts.some(({ verdict }) => verdict === "park") && !isHydrating;
+      const parkedUntil = isParked ? receivedAt + rules.parkFor : null;
+      const { digest, verdicts } = planText(plan);
+      const row = writeEventRow({
+        subject: name,
+        account,
+        source: event.source,
+        id: envelope.id,
+        kind: envelope.event,
+        origin: event.origin,
+        receivedAt,
+        createdAt,
+        secret: event.secret,
+        status,
+        previousStatus: tracking.previousStatus,
+        moved: tracking.transition !== null,
+        errorCode,
+        disposition: plan.disposition,
+        plan: digest,
+        parkedUntil,
+        fault: null,
+        headers: someHeaders(event.headers),
+        size: event.body.length,
+      });
+      // Whoever releases what is parked for a subject must see that one more is.
+      const next = tracked?.next ?? (isParked && stored !== "" ? readSubjectRow(rowJson(stored)) : null);
+      const nextRow = next === null ? "" : version() + writeSubjectRow(next);
+      const list: Argument[] = ["A", `${account}:${envelope.id}`, event.body, version() + row];
+      list.push(name ?? "", rowVersion(stored), nextRow, subject.type === "run" ? "r" : "m");
+      list.push(String(receivedAt), dispositionCode(plan.disposition), parkedUntil === null ? "" : String(parkedUntil));
+      list.push(digest, verdicts, event.origin === "webhook" ? "" : account, proofOf(event));
+      const planned = plannedDeliveries(plan, name, receivedAt, proxyRoute);
+      list.push(String(planned.length));
+      for (const { route, order, at } of planned) list.push(route, order, at);
+      pushOperations(list, beside);
+
+      const [result, seq, ...answer] = await commit.run({ list });
+      if (result === 2) return { result: "duplicate", seq: Number(seq), conflict: answer[0] === 1 };
+      if (result === 1) {
+        if (name !== null && nextRow !== "") cache.remember(name, nextRow);
+        const due = planned.flatMap(({ route, at }, n): DueDelivery[] =>
+          at === "" || answer[n] !== "0" ? [] : [{ route, event: Number(seq), at: Number(at) }],
+        );
+        return { result: "accepted", seq: Number(seq), disposition: plan.disposition, due };
+      }
+      if (name !== null) cache.remember(name, String(answer[0]));
+    }
+    throw lostTheRace("the message");
+  }
+
+  /** Deliveries as the script takes them: `order` is empty for unordered ones; of an exchange it is when it began, and `at` is empty. */
+  function plannedDeliveries(plan: DeliveryPlan, subject: string | null, now: number, proxyRoute: string | null) {
+    const planned: { route: string; order: string; at: string }[] = [];
+    let order: string | null = null;
+    for (const { route, verdict } of plan.verdicts) {
+      if (verdict !== "deliver") continue;
+      if (route === proxyRoute) {
+        planned.push({ route, order: String(now), at: "" });
+        continue;
+      }
+      const { ordered, firstWait } = rules.timing(route);
+      if (ordered && subject !== null) order ??= orderKey(subject);
+      planned.push({ route, order: ordered && order !== null ? order : "", at: String(now + firstWait) });
+    }
+    return planned;
+  }
+
+  async function quarantine(body: QuarantinedBody): Promise<number> {
+    const { account, source, origin, receivedAt, secret } = body;
+    const row = writeEventRow({
+      subject: null,
+      account,
+      source,
+      id: null,
+      kind: null,
+      origin,
+      receivedAt,
+      createdAt: null,
+      secret,
+      status: null,
+      previousStatus: null,
+      moved: false,
+      errorCode: null,
+      disposition: "quarantined",
+      plan: null,
+      parkedUntil: null,
+      fault: body.error,
+      headers: someHeaders(body.headers),
+      size: body.body.length,
+    });
+    const [, seq] = await commit.run({ list: ["Q", version() + row, body.body, String(receivedAt), proofOf(body)] });
+    return Number(seq);
+  }
+
+  return { accept, quarantine };
+}
+
+function someHeaders(headers: Readonly<Record<string, string>>): Readonly<Record<string, string>> | null {
+  for (const _ in headers) return headers;
+  return null;
+}
+
+const proofOf = ({ source, secret }: Pick<ReceivedEvent, "source" | "secret">): string => (secret === null ? "" : `${source}:${secret}`);
+
+function withProxy(plan: DeliveryPlan, route: string | null): DeliveryPlan {
+  if (route === null) return plan;
+  return { disposition: "forwarded", verdicts: [{ route, verdict: "deliver" }, ...plan.verdicts] };
+}

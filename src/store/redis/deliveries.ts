@@ -1,0 +1,154 @@
+import { deliveryStates } from "../../event/delivery.ts";
+import type { HydrationBrief } from "../../event/hydration.ts";
+import type { EventId } from "../../event/ids.ts";
+import type { DeliverySubject, Settlement, StoredDelivery } from "../../event/stored-delivery.ts";
+import { writeAttempt } from "./attempt-row.ts";
+import type { GroupCommit } from "./commit.ts";
+import { type Argument, pushOperations } from "./commit.ts";
+import { type EventRow, readEventRow } from "./event-row.ts";
+import { type Keys, padSeq, readSubjectName } from "./keys.ts";
+import type { RedisLink } from "./link.ts";
+import { readScript } from "./script.ts";
+import { readSubjectRow } from "./subject-row.ts";
+import { factsOf } from "./track.ts";
+import { rowJson } from "./transact.ts";
+
+const claimScript = readScript("claim");
+const holdScript = readScript("hold");
+
+/** Number of a state, as it stands in a delivery's hash. */
+export const stateCode = (state: (typeof deliveryStates)[number]): string => String(deliveryStates.indexOf(state));
+export const stateOf = (code: string) => deliveryStates[Number(code)] ?? "dead";
+
+export interface DeliveryClaims {
+  readonly deliveries: readonly StoredDelivery[];
+  readonly more: boolean;
+  readonly nextDueAt: number | null;
+  readonly stopped: string | null;
+}
+
+export interface DeliveriesParts {
+  readonly keys: Keys;
+  readonly link: RedisLink;
+  readonly commit: GroupCommit;
+  /** What is known of a truncated event, from its row. */
+  readonly briefOf: (row: string) => HydrationBrief | null;
+}
+
+/** What the dispatchers read and write: claims with a lease, and what came of attempts. */
+export function createDeliveries({ keys, link, commit, briefOf }: DeliveriesParts) {
+  const { base } = keys;
+
+  function load(route: string, found: readonly Buffer[]): StoredDelivery {
+    const [seq, attempts, spent, replays, event, body, about] = found as [Buffer, Buffer, Buffer, Buffer, Buffer, Buffer, Buffer];
+    const row = readEventRow(rowJson(event.toString("utf8")));
+    const known = about.length === 0 ? null : rowJson(about.toString("utf8"));
+    const hydration = row.subject === null && known !== null ? briefOf(known) : null;
+    return {
+      route,
+      event: Number(seq),
+      account: row.account,
+      source: row.source,
+      eventId: row.id as EventId,
+      kind: row.kind ?? "",
+      origin: row.origin,
+      receivedAt: row.receivedAt,
+      body,
+      headers: row.headers ?? {},
+      attempts: Number(attempts),
+      spent: Number(spent),
+      replays: Number(replays),
+      subject: row.subject === null ? null : subjectPart(row, row.subject, known),
+      ...(hydration === null ? {} : { hydration }),
+    };
+  }
+
+  async function hold(route: string, events: readonly number[], holder: string, lease: string): Promise<number[]> {
+    if (events.length === 0) return [];
+    const list = [base, route, holder, lease, ...events.map(String)];
+    const lost = (await link.run((redis) => holdScript.run(redis, `${base}seq`, list))) as string[];
+    return lost.map(Number);
+  }
+
+  return {
+    async claim(
+      route: string,
+      { now, limit, maxBytes, leaseMs, holder }: { now: number; limit: number; maxBytes: number; leaseMs: number; holder: string },
+    ): Promise<DeliveryClaims> {
+      const list = [base, route, String(now), String(limit), String(maxBytes), String(leaseMs), holder];
+      const answer = await link.run((redis) => claimScript.runBuffer(redis, `${base}seq`, list));
+      const [stopped, next, found] = answer as [Buffer, Buffer, Buffer[][]];
+      const nextDueAt = next.length === 0 ? null : Number(next);
+      return {
+        deliveries: found.map((one) => load(route, one)),
+        more: stopped.length === 0 && nextDueAt !== null && nextDueAt <= now,
+        nextDueAt,
+        stopped: stopped.length === 0 ? null : (JSON.parse(stopped.toString("utf8")) as { reason: string }).reason,
+      };
+    },
+    renew: (route: string, events: readonly number[], holder: string, leaseMs: number) => hold(route, events, holder, String(leaseMs)),
+    async handBack(route: string, events: readonly number[], holder: string): Promise<void> {
+      await hold(route, events, holder, "");
+    },
+    /** `holder` is empty for what nobody claims: exchanges of a proxy. Gives the event of the delivery it released. */
+    async settle({ route, event, attempt, settled, at, stop = "" }: Settlement, holder = "") {
+      const next = settled.to === "waiting" ? String(settled.nextAt) : "";
+      const reason = settled.to === "dead" ? settled.reason : "";
+      const order: Argument[] = [
+        String(event),
+        route,
+        holder,
+        stateCode(settled.to),
+        next,
+        reason,
+        String(at),
+        writeAttempt(attempt),
+        stop,
+      ];
+      const list: Argument[] = ["T", "0"];
+      pushOperations(list, [["settle", ...order, String(attempt.number)]]);
+      const [, result] = await commit.run({ list });
+      return { written: result !== "", released: result === "" || result === "x" ? null : Number(result) };
+    },
+    /** Events due on a route at `now` and claimed by nobody, soonest first. */
+    async due(route: string, now: number, limit: number): Promise<number[]> {
+      const found = await link.run((redis) => redis.zrangebyscore(`${base}due:${route}`, "-inf", now, "LIMIT", 0, limit));
+      return found.map(Number);
+    },
+    async nextDueAt(route: string, now: number): Promise<number | null> {
+      const found = await link.run((redis) => redis.zrangebyscore(`${base}due:${route}`, `(${now}`, "+inf", "WITHSCORES", "LIMIT", 0, 1));
+      return found[1] === undefined ? null : Number(found[1]);
+    },
+    /** The delivery, when it is waiting, whoever has it; for who looks only. */
+    async load(route: string, event: number): Promise<StoredDelivery | null> {
+      const [state, ...counts] = await link.run((redis) => redis.hmget(keys.delivery(event, route), "s", "a", "p", "rp"));
+      const row = await link.run((redis) => redis.getBuffer(keys.event(event)));
+      const body = await link.run((redis) => redis.getBuffer(keys.body(event)));
+      if (state !== stateCode("waiting") || row === null || body === null) return null;
+      const { subject } = readEventRow(rowJson(row.toString("utf8")));
+      const about = await link.run((redis) => redis.getBuffer(subject === null ? keys.of(`h:${event}`) : keys.of(subject)));
+      const numbers = counts.map((count) => Buffer.from(count ?? "0"));
+      return load(route, [Buffer.from(padSeq(event)), ...numbers, row, body, about ?? Buffer.alloc(0)]);
+    },
+    async stopReason(route: string): Promise<string | null> {
+      const found = await link.run((redis) => redis.hget(`${base}stopped`, route));
+      return found === null ? null : (JSON.parse(found) as { reason: string }).reason;
+    },
+    resume: async (route: string): Promise<boolean> => (await link.run((redis) => redis.hdel(`${base}stopped`, route))) > 0,
+    /** Ends exchanges that were begun before `before` (unix ms) and that nobody settled; gives how many. */
+    async abandon(route: string, before: number, at: number, reason: string): Promise<number> {
+      const list: Argument[] = ["T", "0"];
+      pushOperations(list, [["abandon", route, String(before), String(at), reason]]);
+      const [, ended] = await commit.run({ list });
+      return Number(ended);
+    },
+  };
+}
+
+function subjectPart(event: EventRow, name: string, row: string | null): DeliverySubject | null {
+  if (row === null) return null;
+  const { type, key } = readSubjectName(name);
+  const facts = factsOf(type, readSubjectRow(row));
+  const { tracked, id, reference, metadata } = facts;
+  return { type, key, tracked, id, reference, metadata, previousStatus: event.previousStatus, status: event.status, moved: event.moved };
+}

@@ -1,0 +1,70 @@
+/*
+ * What stands where in Redis. Every key begins with `{prefix}:`, so that all of one relay is in one slot of a Cluster and
+ * a step over several keys is possible; the scripts in lua/ build the same names.
+ *
+ * | key | type | what |
+ * |---|---|---|
+ * | `seq` | number | the last event's seq: it grows and is never given twice |
+ * | `e:<seq>` | row | the event (event-row.ts) |
+ * | `b:<seq>` | string | the bytes received |
+ * | `id:<account>:<event id>` | number | seq of the event with this id: the dedupe that everything rests on |
+ * | `live:<seq / 65536>` | bitmap | which of these events are stored |
+ * | `dups`, `conflicts` | hash by seq | duplicates that came, and those of them with other bytes |
+ * | `m:<account>:<wamid>`, `r:<account>:<run id>` | row | the message or run: the subject. Its version guards all that hangs on it |
+ * | `es:<subject>` | zset by seq | seqs of the events about it |
+ * | `registered:<m or r>`, `seen:<m or r>` | zset by number | subjects the user registered, and those only seen, in the order they came |
+ * | `numbers` | number | the last number given to a subject |
+ * | `parked` | zset by unix ms | seqs of events parked until then |
+ * | `pk:<subject>` | zset by seq | those of a subject |
+ * | `ignored`, `quarantined` | zset by unix ms received | seqs |
+ * | `learned:<account>` | zset by seq | events the relay made itself |
+ * | `plans` | hash | verdicts of routes, by their digest |
+ * | `routes` | set | routes that ever had a delivery |
+ * | `d:<seq>:<route>` | hash | the delivery: `s` state, `n` next at, `a` attempts, `p` spent, `rp` replays, `t` settled at, `r` reason, `o` order, `c` claim, `a1`… attempts |
+ * | `due:<route>` | zset by unix ms | waiting, and nobody's |
+ * | `leased:<route>` | zset by unix ms | waiting, and claimed until then |
+ * | `px:<route>` | zset by unix ms | exchanges of a proxy under way |
+ * | `held:<route>`, `dead:<route>` | zset by seq | |
+ * | `o:<route>:<order>` | zset | open deliveries of one message: held ones by seq, the one that goes out by -seq |
+ * | `stopped` | hash by route | `{"at", "reason"}` of destinations that are stopped |
+ * | `proofs` | hash | `<source>:<secret>:<what>` |
+ *
+ * A row is a string: ten characters of version, then JSON. Members that name an event are padded to fifteen digits where
+ * they stand under equal scores, so that they go in their order.
+ */
+export interface Keys {
+  /** `{prefix}:` */
+  readonly base: string;
+  event(seq: number | string): string;
+  body(seq: number | string): string;
+  delivery(seq: number | string, route: string): string;
+  /** Of a subject or row such as `m:main:wamid.…`. */
+  of(name: string): string;
+}
+
+export function keysOf(prefix: string): Keys {
+  const base = `{${prefix}}:`;
+  return {
+    base,
+    event: (seq) => `${base}e:${seq}`,
+    body: (seq) => `${base}b:${seq}`,
+    delivery: (seq, route) => `${base}d:${seq}:${route}`,
+    of: (name) => base + name,
+  };
+}
+
+/** A subject's own name: `m:<account>:<wamid>` or `r:<account>:<run id>`. Accounts have no colon in their names. */
+export type SubjectName = string;
+
+export const messageName = (account: string, wamid: string): SubjectName => `m:${account}:${wamid}`;
+export const runName = (account: string, runId: string): SubjectName => `r:${account}:${runId}`;
+
+export function readSubjectName(name: SubjectName): { readonly type: "message" | "run"; readonly account: string; readonly key: string } {
+  const end = name.indexOf(":", 2);
+  return { type: name[0] === "m" ? "message" : "run", account: name.slice(2, end), key: name.slice(end + 1) };
+}
+
+/** Bits of one `live:` bitmap. */
+export const liveBits = 65_536;
+
+export const padSeq = (seq: number): string => String(seq).padStart(15, "0");

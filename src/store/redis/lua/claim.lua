@@ -1,0 +1,48 @@
+#!lua
+-- Claims due deliveries of a route with all that an attempt needs. Leases run on the clock of Redis.
+-- ARGV: base, route, now, limit, most bytes, lease in ms, holder.
+local base, route, now = ARGV[1], ARGV[2], ARGV[3]
+local limit, most, holder = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[7]
+local call = redis.call
+local time = call('TIME')
+local clock = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+local until_ = clock + tonumber(ARGV[6])
+local due, leased = base .. 'due:' .. route, base .. 'leased:' .. route
+
+local stopped = call('HGET', base .. 'stopped', route) or ''
+-- What somebody claimed and never settled is anybody's again, at its old time: it goes out before what came after it.
+for _, member in ipairs(call('ZRANGEBYSCORE', leased, '-inf', clock, 'LIMIT', 0, 1000)) do
+  local key = base .. 'd:' .. string.format('%.0f', tonumber(member)) .. ':' .. route
+  call('ZREM', leased, member)
+  local at = call('HGET', key, 'n')
+  if at then call('ZADD', due, at, member) end
+  call('HDEL', key, 'c')
+end
+
+local found, bytes = {}, 0
+if stopped == '' and limit > 0 then
+  for _, member in ipairs(call('ZRANGEBYSCORE', due, '-inf', now, 'LIMIT', 0, limit)) do
+    local seq = string.format('%.0f', tonumber(member))
+    local event = call('GET', base .. 'e:' .. seq)
+    if not event then
+      call('ZREM', due, member)
+    else
+      local size = call('STRLEN', base .. 'b:' .. seq)
+      if #found > 0 and bytes + size > most then break end
+      bytes = bytes + size
+      local key = base .. 'd:' .. seq .. ':' .. route
+      local counts = call('HMGET', key, 'a', 'p', 'rp')
+      call('HSET', key, 'c', holder)
+      call('ZREM', due, member)
+      call('ZADD', leased, until_, member)
+      -- The row's first value is the subject's name: see event-row.ts.
+      local subject = cjson.decode(string.sub(event, 11))[1]
+      local about
+      if subject == cjson.null then about = call('GET', base .. 'h:' .. seq) else about = call('GET', base .. subject) end
+      found[#found + 1] = { seq, counts[1] or '0', counts[2] or '0', counts[3] or '0', event, call('GET', base .. 'b:' .. seq), about or '' }
+    end
+  end
+end
+-- The next one: by now it may be due already, when there was no room for it.
+local first = call('ZRANGE', due, 0, 0, 'WITHSCORES')
+return { stopped, first[2] or '', found }

@@ -1,0 +1,27 @@
+import { createHash } from "node:crypto";
+import type { DeliveryPlan, RouteVerdict } from "../../event/plan.ts";
+
+/** A route's verdict as it is kept: `[route, verdict, reason?]`. */
+export type KeptVerdict = readonly [route: string, verdict: RouteVerdict["verdict"], reason?: string];
+
+export interface PlanText {
+  /** What an event has of it. */
+  readonly digest: string;
+  /** What is kept once for all events with these verdicts. */
+  readonly verdicts: string;
+}
+
+// The planner gives the same object for the same verdicts, so identity finds nearly all of them.
+const known = new WeakMap<DeliveryPlan, PlanText>();
+
+/** The verdicts of a plan as they are kept. Reasons depend on the settings alone, so there are few. */
+export function planText(plan: DeliveryPlan): PlanText {
+  const found = known.get(plan);
+  if (found !== undefined) return found;
+  const verdicts = JSON.stringify(plan.verdicts.map((v) => (v.verdict === "skip" ? [v.route, v.verdict, v.reason] : [v.route, v.verdict])));
+  const text = { digest: createHash("sha256").update(verdicts).digest("base64url").slice(0, 12), verdicts };
+  known.set(plan, text);
+  return text;
+}
+
+export const readVerdicts = (text: string | null): readonly KeptVerdict[] => (text === null ? [] : (JSON.parse(text) as KeptVerdict[]));

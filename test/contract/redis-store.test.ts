@@ -1,0 +1,28 @@
+import { afterAll, beforeAll, describe } from "vitest";
+import { type Redis, startRedis } from "../setup/redis.ts";
+import { acceptingContract } from "./accepting-contract.ts";
+import { groupContract } from "./group-contract.ts";
+import { orderContract } from "./order-contract.ts";
+import { queueModelContract } from "./queue-model-contract.ts";
+import { openRedisSubject } from "./redis-subject.ts";
+import { settlingContract } from "./settling-contract.ts";
+import type { OpenSubject } from "./store-port.ts";
+import { trackingContract } from "./tracking-contract.ts";
+
+let redis: Redis;
+
+beforeAll(async () => {
+  redis = await startRedis();
+});
+afterAll(() => redis.stop());
+
+const open: OpenSubject = (rules) => openRedisSubject(redis.url, rules);
+
+describe("redis: the store's contract", () => {
+  acceptingContract(open);
+  groupContract(open);
+  trackingContract(open);
+  orderContract(open);
+  settlingContract(open);
+  queueModelContract(open);
+});
