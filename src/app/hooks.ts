@@ -6,7 +6,7 @@ import type { ReceiverHooks } from "../receive/receiver.ts";
 import type { CallOutcome, CallPriority } from "../service-api/admission.ts";
 import type { LimiterHooks } from "../service-api/limits/limiter.ts";
 import type { StopReason } from "../service-api/limits/stops.ts";
-import type { SqliteStoreHooks } from "../store/sqlite/sqlite-store.ts";
+import type { StoreHooks } from "../store/store.ts";
 
 interface Watchers {
   readonly log: Logger;
@@ -27,7 +27,7 @@ export function receiverHooks({ log, metrics, refused }: Watchers & { readonly r
   };
 }
 
-export function storeHooks({ log, health, metrics }: Omit<Watchers, "privacy"> & { readonly health: Health }): SqliteStoreHooks {
+export function storeHooks({ log, health, metrics }: Omit<Watchers, "privacy"> & { readonly health: Health }): StoreHooks {
   return {
     committed(tookMs, writes) {
       if (!health.storing()) log.info("storing works again");
@@ -85,7 +85,9 @@ export function laneHooks({ log, privacy, now, metrics }: Watchers & { readonly 
           outcome: outcomes[decision.kind],
           ...(result.kind === "answered"
             ? { status: result.status }
-            : { error: result.error, detail: privacy.text(response?.toString("utf8") ?? "") }),
+            : result.kind === "failed"
+              ? { error: result.error, detail: privacy.text(response?.toString("utf8") ?? "") }
+              : {}),
           tookMs,
           lagMs,
           ...(decision.kind === "retry" ? { nextAt: new Date(decision.at).toISOString() } : {}),

@@ -1,6 +1,6 @@
 import type { SourceSettings } from "../config/schema.ts";
 import { compose } from "../deliver/compose.ts";
-import type { AttemptOutcome, Destination } from "../deliver/destinations/destination.ts";
+import type { UrlDestination, UrlOutcome } from "../deliver/destinations/destination.ts";
 import type { LaneHooks } from "../deliver/lane.ts";
 import type { UrlDestinationSettings } from "../deliver/settings.ts";
 import type { Clock } from "../event/clock.ts";
@@ -13,7 +13,7 @@ import type { ProxiedAnswer } from "../receive/accepting.ts";
 
 export interface ProxyingParts {
   /** A destination that keeps answers up to `keep` bytes, and cuts longer ones off there. */
-  readonly connect: (to: UrlDestinationSettings, keep: number) => Destination;
+  readonly connect: (to: UrlDestinationSettings, keep: number) => UrlDestination;
   readonly clock: Clock;
   /** Makes the event durable, with a delivery on `route` that no dispatcher picks up; gives its seq. */
   readonly accept: (event: ReceivedEvent, route: string) => Promise<number>;
@@ -42,7 +42,7 @@ const storeRetryMs = 500;
 /** A destination with what is under way on it; ended with the last of that once other settings have taken its place. */
 interface Line {
   readonly to: UrlDestinationSettings;
-  readonly destination: Destination;
+  readonly destination: UrlDestination;
   underWay: number;
   retired: boolean;
 }
@@ -71,7 +71,7 @@ export function createProxying(sources: Readonly<Record<string, SourceSettings>>
     return opened;
   }
 
-  async function send(line: Line, delivery: StoredDelivery): Promise<AttemptOutcome> {
+  async function send(line: Line, delivery: StoredDelivery): Promise<UrlOutcome> {
     const outgoing = compose(delivery, "original", line.to.passSignature);
     const at = clock.now();
     line.underWay += 1;
@@ -154,11 +154,11 @@ function firstDelivery({ envelope, ...event }: ReceivedEvent, route: string, seq
   };
 }
 
-function isTooLarge({ response }: AttemptOutcome): boolean {
+function isTooLarge({ response }: UrlOutcome): boolean {
   return response !== null && response.length > answerLimit;
 }
 
-function judge(outcome: AttemptOutcome): Verdict {
+function judge(outcome: UrlOutcome): Verdict {
   const { result } = outcome;
   if (result.kind === "failed" && result.error === "aborted") return { kind: "dead", reason: stoppedDuring };
   if (result.kind === "failed") return { kind: "dead", reason: `proxied: no answer (${result.error}); the step was told` };

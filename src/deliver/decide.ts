@@ -1,4 +1,5 @@
-import type { AttemptResult } from "../event/delivery.ts";
+import { type AttemptResult, isOutage, type UrlResult } from "../event/delivery.ts";
+import type { Settled } from "../event/stored-delivery.ts";
 import type { RetrySettings } from "./line-settings.ts";
 
 /**
@@ -6,7 +7,8 @@ import type { RetrySettings } from "./line-settings.ts";
  *
  * | kind | when | the delivery |
  * |---|---|---|
- * | `delivered` | 2xx | `delivered` |
+ * | `delivered` | 2xx, or taken by a queue or stream | `delivered` |
+ * | `retry` | the Redis of a queue or stream is out | `waiting` until `at`; it spares the attempt |
  * | `retry` | any other answer or failure, attempts left | `waiting` until `at` |
  * | `dead` | any other answer or failure, attempts used up | `dead` |
  * | `stop` | 410 | `waiting`; the destination is stopped |
@@ -16,7 +18,7 @@ import type { RetrySettings } from "./line-settings.ts";
  */
 export type Decision =
   | { readonly kind: "delivered" }
-  | { readonly kind: "retry"; readonly at: number; readonly pauseUntil: number | null }
+  | { readonly kind: "retry"; readonly at: number; readonly pauseUntil: number | null; readonly spares?: boolean }
   | { readonly kind: "dead"; readonly reason: string }
   | { readonly kind: "stop"; readonly reason: string }
   | { readonly kind: "again" };
@@ -25,15 +27,26 @@ const delivered: Decision = { kind: "delivered" };
 const again: Decision = { kind: "again" };
 
 /**
+ * How long after an outage a delivery is tried again, in milliseconds. Short, because the breaker paces the attempts:
+ * once its probe gets through, everything that waits goes out.
+ */
+const outageWaitMs = 5_000;
+
+/**
  * Decides what follows from attempt number `attempt` (1 for the first) that ended at `now` (unix
  * milliseconds). Pure; `random` gives [0, 1).
  */
 export function decide(result: AttemptResult, attempt: number, retry: RetrySettings, now: number, random: () => number): Decision {
   if (result.kind === "failed" && result.error === "aborted") return again;
+  if (result.kind === "taken") return delivered;
   if (result.kind === "answered" && result.status >= 200 && result.status < 300) return delivered;
   // Standard Webhooks: 410 says that nobody wants these any more. The delivery is not to blame and stays.
   if (result.kind === "answered" && result.status === 410) return { kind: "stop", reason: "the destination answered 410 (gone)" };
 
+  // The delivery is not to blame: in an hour without Redis none must go dead.
+  if (result.kind === "failed" && isOutage(result.error)) {
+    return { kind: "retry", at: now + spread(outageWaitMs, retry.jitter, random), pauseUntil: null, spares: true };
+  }
   const wait = retry.schedule[attempt];
   if (wait === undefined) return { kind: "dead", reason: `out of attempts (${attempt}): ${lastWord(result)}` };
   const retryAfter = result.kind === "answered" ? (result.retryAfterMs ?? 0) : 0;
@@ -44,10 +57,18 @@ export function decide(result: AttemptResult, attempt: number, retry: RetrySetti
   return { kind: "retry", at, pauseUntil: pauses ? now + retryAfter : null };
 }
 
+/** How the delivery goes on after a decision made at `now` (unix milliseconds). */
+export function settledBy(decision: Exclude<Decision, { kind: "again" }>, now: number): Settled {
+  if (decision.kind === "delivered") return { to: "delivered" };
+  if (decision.kind === "dead") return { to: "dead", reason: decision.reason };
+  if (decision.kind === "stop") return { to: "waiting", nextAt: now };
+  return { to: "waiting", nextAt: decision.at, ...(decision.spares === true ? { spares: true } : {}) };
+}
+
 function spread(wait: number, jitter: number, random: () => number): number {
   return Math.round(wait * (1 + jitter * (2 * random() - 1)));
 }
 
-function lastWord(result: AttemptResult): string {
+function lastWord(result: UrlResult): string {
   return result.kind === "answered" ? `the last was answered ${result.status}` : `the last failed (${result.error})`;
 }

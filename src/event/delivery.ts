@@ -1,3 +1,5 @@
+import { type RedisFaultKind, redisFaultKinds } from "./redis-fault.ts";
+
 /**
  * The states of a delivery.
  *
@@ -14,11 +16,27 @@ export type DeliveryState = (typeof deliveryStates)[number];
 /** What came of one attempt to deliver, as data: what follows from it is decided by `decide` in deliver/. */
 export type AttemptResult =
   | { readonly kind: "answered"; readonly status: number; readonly retryAfterMs: number | null }
+  /** A queue or a stream has it. */
+  | { readonly kind: "taken" }
   | { readonly kind: "failed"; readonly error: AttemptError };
 
-/** Why no answer came. `blocked` is the guard against private addresses, before a byte was sent. */
-export const attemptErrors = ["timeout", "connect", "dns", "reset", "tls", "blocked", "protocol", "aborted"] as const;
+/** What can come of one to a URL. */
+export type UrlResult = Exclude<AttemptResult, { kind: "taken" }>;
+
+/** Why a URL gave no answer. `blocked` is the guard against private addresses, before a byte was sent. */
+const urlErrors = ["timeout", "connect", "dns", "reset", "tls", "blocked", "protocol", "aborted"] as const;
+
+/**
+ * Why an attempt failed without a status. Of a queue or a stream: what is wrong with its Redis, or `refused`, when
+ * Redis is well and does not take this (a key of another type).
+ */
+export const attemptErrors = [...urlErrors, ...redisFaultKinds, "refused"] as const;
 export type AttemptError = (typeof attemptErrors)[number];
+
+/** True when the error says that the whole destination can take nothing now: no delivery is to blame, nor given up for it. */
+export function isOutage(error: AttemptError): error is RedisFaultKind {
+  return (redisFaultKinds as readonly string[]).includes(error);
+}
 
 /** One attempt as it is kept. */
 export interface Attempt {

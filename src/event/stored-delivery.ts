@@ -47,7 +47,8 @@ export interface DeliverySubject {
 /** How a delivery goes on after an attempt. */
 export type Settled =
   | { readonly to: "delivered" }
-  | { readonly to: "waiting"; readonly nextAt: number }
+  /** `spares`: the attempt is written down, and not counted among those it may have (`spent`). */
+  | { readonly to: "waiting"; readonly nextAt: number; readonly spares?: boolean }
   | { readonly to: "dead"; readonly reason: string };
 
 /** What an attempt made of a delivery. `attempt.number` is one more than the delivery's `attempts`. */

@@ -1,4 +1,4 @@
-import type { Destination } from "../../deliver/destinations/destination.ts";
+import type { UrlDestination } from "../../deliver/destinations/destination.ts";
 import { createUrlDestination } from "../../deliver/destinations/url.ts";
 import { urlDestinationSchema } from "../../deliver/settings.ts";
 import type { DeliveryId } from "../../event/ids.ts";
@@ -39,7 +39,7 @@ const timeout = "5m";
 export function createTargets({ forwardTo, allowRemote, headers, secret }: TargetOptions, now: () => number): Targets {
   const bySource = new Map<string, string>();
   let others: string | null = null;
-  const destinations = new Map<string, Destination>();
+  const destinations = new Map<string, UrlDestination>();
   for (const text of forwardTo) {
     const { 1: source, 2: given = text } = /^([A-Za-z0-9][A-Za-z0-9._-]{0,63})=(https?:\/\/.*)$/is.exec(text) ?? [];
     const url = URL.parse(given);
@@ -84,7 +84,7 @@ export function createTargets({ forwardTo, allowRemote, headers, secret }: Targe
         contentType,
         passHeaders,
       };
-      const { result, tookMs, response } = await (destinations.get(url) as Destination).send(delivery, signal);
+      const { result, tookMs, response } = await (destinations.get(url) as UrlDestination).send(delivery, signal);
       if (result.kind === "answered") {
         const { status } = result;
         return { taken: status >= 200 && status < 300, status, error: null, tookMs };

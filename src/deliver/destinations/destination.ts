@@ -1,4 +1,4 @@
-import type { AttemptResult } from "../../event/delivery.ts";
+import type { AttemptResult, UrlResult } from "../../event/delivery.ts";
 import type { DeliveryId } from "../../event/ids.ts";
 import type { KeptHeaders } from "../../event/received.ts";
 
@@ -21,8 +21,8 @@ export interface OutgoingDelivery {
 }
 
 /** What came of one attempt. */
-export interface AttemptOutcome {
-  readonly result: AttemptResult;
+export interface AttemptOutcome<Result extends AttemptResult = AttemptResult> {
+  readonly result: Result;
   readonly tookMs: number;
   /** The first 4 KiB of the answer's body, or the text of the error. */
   readonly response: Buffer | null;
@@ -33,9 +33,12 @@ export interface AttemptOutcome {
 }
 
 /** Where deliveries go. The port of the dispatcher. */
-export interface Destination {
+export interface Destination<Result extends AttemptResult = AttemptResult> {
   /** One attempt. Never rejects: what happened is data. `signal` aborts it (shutdown). */
-  send(delivery: OutgoingDelivery, signal: AbortSignal): Promise<AttemptOutcome>;
+  send(delivery: OutgoingDelivery, signal: AbortSignal): Promise<AttemptOutcome<Result>>;
   /** Ends all connections. Attempts still under way end as `aborted`. */
   close(): Promise<void>;
 }
+
+export type UrlOutcome = AttemptOutcome<UrlResult>;
+export type UrlDestination = Destination<UrlResult>;

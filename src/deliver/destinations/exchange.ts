@@ -1,7 +1,7 @@
 import type { Dispatcher } from "undici";
 import { attemptFailure } from "./attempt-failure.ts";
 import type { Borrower, Connection, Connections } from "./connections.ts";
-import type { AttemptOutcome } from "./destination.ts";
+import type { UrlOutcome } from "./destination.ts";
 import { parseRetryAfter } from "./retry-after.ts";
 
 type Controller = Dispatcher.DispatchController;
@@ -28,7 +28,7 @@ export class Exchange implements Dispatcher.DispatchHandler, Borrower {
   readonly #place: ExchangePlace;
   readonly #request: Dispatcher.DispatchOptions;
   readonly #signal: AbortSignal;
-  readonly #resolve: (outcome: AttemptOutcome) => void;
+  readonly #resolve: (outcome: UrlOutcome) => void;
   readonly #startedAt = performance.now();
   readonly #deadline: NodeJS.Timeout;
   #connection: Connection | null = null;
@@ -42,7 +42,7 @@ export class Exchange implements Dispatcher.DispatchHandler, Borrower {
   #responseEncoding: string | null = null;
   #response: Buffer | null = null;
 
-  constructor(place: ExchangePlace, request: Dispatcher.DispatchOptions, signal: AbortSignal, resolve: (outcome: AttemptOutcome) => void) {
+  constructor(place: ExchangePlace, request: Dispatcher.DispatchOptions, signal: AbortSignal, resolve: (outcome: UrlOutcome) => void) {
     this.#place = place;
     this.#request = request;
     this.#signal = signal;
@@ -151,7 +151,7 @@ export class Exchange implements Dispatcher.DispatchHandler, Borrower {
     this.#end({ result: failed(error), tookMs: this.#tookMs(), response: Buffer.from(text) }, false);
   }
 
-  #end(outcome: AttemptOutcome, isWhole: boolean): void {
+  #end(outcome: UrlOutcome, isWhole: boolean): void {
     if (this.#step === "over") return;
     this.#step = "over";
     clearTimeout(this.#deadline);
@@ -180,6 +180,6 @@ function onDeadline(exchange: Exchange): void {
   exchange.expire();
 }
 
-function failed(error: ReturnType<typeof attemptFailure>["error"]): AttemptOutcome["result"] {
+function failed(error: ReturnType<typeof attemptFailure>["error"]): UrlOutcome["result"] {
   return { kind: "failed", error };
 }

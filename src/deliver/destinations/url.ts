@@ -4,7 +4,7 @@ import type { UrlDestinationSettings } from "../settings.ts";
 import { createConnections } from "./connections.ts";
 import { type ConnectorOptions, createConnector } from "./connector.ts";
 import { createDeliveryHeaders } from "./delivery-headers.ts";
-import type { AttemptOutcome, Destination } from "./destination.ts";
+import type { UrlDestination, UrlOutcome } from "./destination.ts";
 import { Exchange } from "./exchange.ts";
 
 /**
@@ -16,7 +16,7 @@ export function createUrlDestination(
   clock: () => number,
   connector: ConnectorOptions = { allowPrivate: settings.allowPrivate },
   keep = keptResponseBytes,
-): Destination {
+): UrlDestination {
   const url = new URL(settings.url);
   const path = `${url.pathname}${url.search}`;
   const headersOf = createDeliveryHeaders(settings, relayVersion());
@@ -47,7 +47,7 @@ export function createUrlDestination(
   };
 }
 
-const neverSent: AttemptOutcome = {
+const neverSent: UrlOutcome = {
   result: { kind: "failed", error: "aborted" },
   tookMs: 0,
   response: Buffer.from("the relay was shutting down"),
