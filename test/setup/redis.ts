@@ -17,6 +17,8 @@ export interface RedisOptions {
   readonly dir?: string;
   /** Not given: a free one. Give the old one to start again where clients expect it. */
   readonly port?: number;
+  /** More of its command line, such as `["--requirepass", "secret"]`. */
+  readonly args?: readonly string[];
 }
 
 export interface Redis {
@@ -28,6 +30,10 @@ export interface Redis {
   stop(): Promise<void>;
   /** Ends it at once (SIGKILL), as a crash would. Its folder stays until `stop()`. */
   kill(): Promise<void>;
+  /** SIGSTOP: connections stay, new ones are taken, and nothing is answered. */
+  hang(): void;
+  /** SIGCONT. */
+  goOn(): void;
 }
 
 const readyWithinMs = 20_000;
@@ -41,7 +47,7 @@ export async function startRedis(options: RedisOptions = {}): Promise<Redis> {
   for (let left = tries; ; left -= 1) {
     const port = options.port ?? (await freePort());
     try {
-      const child = await launch(program, dir, port, options.appendonly);
+      const child = await launch(program, dir, port, options);
       return handle(child, port, dir, options.dir === undefined);
     } catch (error) {
       if (left > 1) continue;
@@ -51,7 +57,7 @@ export async function startRedis(options: RedisOptions = {}): Promise<Redis> {
   }
 }
 
-async function launch(program: string, dir: string, port: number, appendonly: RedisOptions["appendonly"]): Promise<ChildProcess> {
+async function launch(program: string, dir: string, port: number, { appendonly, args: more = [] }: RedisOptions): Promise<ChildProcess> {
   const durability = appendonly === undefined ? ["--appendonly", "no"] : ["--appendonly", "yes", "--appendfsync", appendonly];
   const args = [
     "--bind",
@@ -65,6 +71,7 @@ async function launch(program: string, dir: string, port: number, appendonly: Re
     "--maxmemory-policy",
     "noeviction",
     ...durability,
+    ...more,
   ];
   const child = spawn(program, args, { stdio: ["ignore", "pipe", "ignore"] });
   // It writes its log here: the end of it is the reason when it does not start.
@@ -93,6 +100,8 @@ function handle(child: ChildProcess, port: number, dir: string, ownsDir: boolean
     if (child.exitCode !== null || child.signalCode !== null) return;
     const exited = once(child, "exit");
     child.kill(signal);
+    // A stopped one takes SIGTERM once it goes on.
+    child.kill("SIGCONT");
     await exited;
   };
   return {
@@ -101,6 +110,8 @@ function handle(child: ChildProcess, port: number, dir: string, ownsDir: boolean
     pid: child.pid as number,
     dir,
     kill: () => end("SIGKILL"),
+    hang: () => void child.kill("SIGSTOP"),
+    goOn: () => void child.kill("SIGCONT"),
     async stop() {
       await end("SIGTERM");
       if (ownsDir) await rm(dir, { recursive: true, force: true });
@@ -108,13 +119,13 @@ function handle(child: ChildProcess, port: number, dir: string, ownsDir: boolean
   };
 }
 
-/** True when PING is answered with PONG; false while nothing listens or the append-only file is still being loaded. */
+/** True when PING is answered with PONG, or with a demand for a password; false while nothing listens or files are still being loaded. */
 function answersPing(port: number): Promise<boolean> {
   const { promise, resolve } = Promise.withResolvers<boolean>();
   const socket = connect(port, "127.0.0.1", () => socket.write("PING\r\n"));
   socket.setTimeout(1000, () => socket.destroy());
   socket.once("data", (data) => {
-    resolve(data.toString("latin1").startsWith("+PONG"));
+    resolve(/^(\+PONG|-NOAUTH)/.test(data.toString("latin1")));
     socket.destroy();
   });
   socket.once("error", () => resolve(false));

@@ -1,0 +1,95 @@
+import { Cluster, Redis, type RedisOptions } from "ioredis";
+import { type RedisPlace, readRedisUrl } from "../../event/redis-url.ts";
+import type { RedisSettings } from "../settings.ts";
+
+export type { Redis };
+
+/** How a client of Redis behaves when there is no answer. */
+export type Manner =
+  /** Commands fail at once without a connection, and after `commandTimeout` without an answer; none is sent twice. */
+  | "fail-fast"
+  /** For workers of BullMQ: commands wait for the connection, and blocking ones for their work. */
+  | "patient";
+
+/** First waits after a lost connection, in milliseconds; doubled from one try to the next. */
+const firstWaitMs = 50;
+/** Longest wait between two tries: how long after its return Redis may go unnoticed. */
+const longestWaitMs = 2_000;
+
+/** A patient connection that has heard nothing for this long is dead: BullMQ's workers ask every ten seconds at the latest. */
+const silentMs = 30_000;
+
+/** Waits between tries: 50 ms, doubling to 2 s, each spread by a fifth so that many processes do not come back in one moment. */
+export function reconnectDelay(tries: number, random: () => number): number {
+  const wait = Math.min(longestWaitMs, firstWaitMs * 2 ** Math.min(tries - 1, 10));
+  return Math.round(wait * (0.8 + 0.4 * random()));
+}
+
+/**
+ * A client for the Redis of the settings: one server, behind Sentinels, or a Cluster. Connects by `connect()`, and again by
+ * itself for ever. `name` is what `CLIENT LIST` shows. Whoever makes one listens to its `error` events.
+ */
+export function createRedisClient(settings: RedisSettings, name: string, manner: Manner, random: () => number = Math.random): Redis {
+  const place = readRedisUrl(settings.url.reveal());
+  if (place === null) throw new Error("storage.url has passed its check and is no URL");
+  const retryStrategy = (tries: number): number => reconnectDelay(tries, random);
+  const { enableOfflineQueue, ...options } = connectionOptions(place, settings.commandTimeout, name, manner);
+
+  if (settings.cluster) {
+    const cluster = new Cluster([...place.hosts], {
+      lazyConnect: true,
+      clusterRetryStrategy: retryStrategy,
+      // A node that comes back is noticed by itself, and not by the next MOVED of another.
+      clusterNodeRetryStrategy: retryStrategy,
+      enableOfflineQueue,
+      slotsRefreshTimeout: settings.commandTimeout,
+      // Named in their certificates, and not by the addresses behind the names.
+      ...(place.tls ? { dnsLookup: (host, done) => done(null, host) } : {}),
+      redisOptions: {
+        ...options,
+        // Of a node that is hung: the client of one server is told to connect again, that of a Cluster's node cannot be.
+        ...(manner === "fail-fast" ? { socketTimeout: settings.commandTimeout * 2 } : {}),
+      },
+    });
+    // It has all of the commands; what differs (events of nodes) is dealt with where it is used.
+    return cluster as unknown as Redis;
+  }
+  const common: RedisOptions = { ...options, enableOfflineQueue, lazyConnect: true, retryStrategy };
+  if (settings.sentinel === undefined) return new Redis({ ...common, ...place.hosts[0] });
+  return new Redis({
+    ...common,
+    sentinels: [...place.hosts],
+    name: settings.sentinel,
+    ...(place.username === "" ? {} : { sentinelUsername: place.username }),
+    ...(place.password === "" ? {} : { sentinelPassword: place.password }),
+    ...(place.tls ? { sentinelTLS: {}, enableTLSForSentinelMode: true } : {}),
+    sentinelCommandTimeout: settings.commandTimeout,
+    sentinelRetryStrategy: retryStrategy,
+    // Learns of a failover from the Sentinels, and not only from READONLY.
+    failoverDetector: true,
+  });
+}
+
+function connectionOptions(
+  { tls, username, password, db }: RedisPlace,
+  commandTimeout: number,
+  name: string,
+  manner: Manner,
+): Pick<RedisOptions, "commandTimeout" | "connectTimeout" | "db"> & { readonly enableOfflineQueue: boolean } {
+  return {
+    db,
+    ...(username === "" ? {} : { username }),
+    ...(password === "" ? {} : { password }),
+    ...(tls ? { tls: {} } : {}),
+    connectionName: name,
+    connectTimeout: commandTimeout,
+    // A hung server does not close its side; waiting for that would hold up the next try.
+    disconnectTimeout: 100,
+    keepAlive: 10_000,
+    // While it loads its files, Redis is asked this often, and not only after the time it guesses itself.
+    maxLoadingRetryTime: 250,
+    ...(manner === "fail-fast"
+      ? { enableOfflineQueue: false, commandTimeout, maxRetriesPerRequest: 0, autoResendUnfulfilledCommands: false }
+      : { enableOfflineQueue: true, socketTimeout: silentMs, maxRetriesPerRequest: null }),
+  } as RedisOptions & { readonly enableOfflineQueue: boolean };
+}

@@ -1,0 +1,225 @@
+import type { Clock } from "../../event/clock.ts";
+import { type RedisFault, type RedisFaultKind, redisFaultOf } from "../../event/redis-fault.ts";
+import { readRedisUrl, redisPlaceText } from "../../event/redis-url.ts";
+import type { RedisSettings } from "../settings.ts";
+import { StoreRefused } from "../store-error.ts";
+import { createRedisClient, type Redis } from "./client.ts";
+import { type Presence, removePresence, writePresence } from "./presence.ts";
+import { checkVersion } from "./server-version.ts";
+import { RedisUnavailable, storeError } from "./unavailable.ts";
+
+/**
+ * What is known of Redis.
+ *
+ * | state | what is asked of it | left when |
+ * |---|---|---|
+ * | `down` | fails at once, without Redis being asked; so before the first connection too | a probe was written |
+ * | `refusing` | is asked: it answers, reads work, and writes fail with why (full, read-only, disk, replicas) | a probe was written, or it goes down |
+ * | `up` | is asked | a command or a probe fails with a fault of Redis, or the connection is lost |
+ *
+ * The probe is a write: this process' presence, on every new connection, every two seconds while up, and otherwise until
+ * it succeeds. So it is noticed without traffic too that Redis is gone, and that it is back.
+ */
+export type RedisState =
+  | { readonly kind: "up" }
+  | { readonly kind: "refusing"; readonly fault: RedisFault }
+  | { readonly kind: "down"; readonly fault: RedisFault };
+
+export interface RedisHooks {
+  /** The state, or the kind of its fault, is another: once for each change, however many commands fail. */
+  moved?(state: RedisState): void;
+  /**
+   * Runs on every new connection before it counts as up. What it throws as `StoreRefused` (another program's data, a
+   * newer schema) is no fault that waiting repairs.
+   */
+  greet?(redis: Redis): Promise<void>;
+}
+
+export interface RedisOptions {
+  readonly clock: Clock;
+  readonly random?: () => number;
+  /** What tells of this process while it is connected. */
+  readonly presence: Presence;
+  /** What `CLIENT LIST` shows; not given: `wamid-relay`. */
+  readonly name?: string;
+}
+
+export interface RedisConnection {
+  /** For commands inside `run`, and for BullMQ's producers. Fails fast: no command waits for a connection. */
+  readonly client: Redis;
+  /**
+   * Runs commands. Rejects with `StoreUnavailable` (a {@link RedisUnavailable}) at once while Redis is known to be down, and
+   * within `commandTimeout` when it proves to be; with the same where Redis refuses; with a plain error where the command is wrong.
+   */
+  run<T>(use: (redis: Redis) => Promise<T>): Promise<T>;
+  state(): RedisState;
+  /**
+   * Resolves with the first state that is known: Redis need not be there. Rejects with `StoreRefused`, one line, for what
+   * no waiting repairs: user or password, a Redis too old, no Redis at all, what `greet` refuses.
+   */
+  opened(): Promise<RedisState>;
+  close(): Promise<void>;
+}
+
+/** Where the address is for a person to read, without user and password. */
+export function redisAddress({ url }: RedisSettings): string {
+  const place = readRedisUrl(url.reveal());
+  return place === null ? "redis" : redisPlaceText(place);
+}
+
+/** Between two probes while up. */
+const aliveEveryMs = 2_000;
+/** Between two probes while not, at first; doubled while each success is followed by a new refusal. */
+const probeEveryMs = 250;
+const longestProbeMs = 5_000;
+/** A refusal this soon after the last one is the same trouble, such as memory at its limit. */
+const relapseMs = 10_000;
+
+const refusals = new Set<RedisFaultKind>(["full", "read-only", "disk", "replicas"]);
+const hopeless = new Set<RedisFaultKind>(["credentials", "stranger"]);
+
+/** Connects at once, and again for ever, until `close`. */
+export function connectRedis(settings: RedisSettings, options: RedisOptions, hooks: RedisHooks = {}): RedisConnection {
+  const { clock, presence } = options;
+  const client = createRedisClient(settings, options.name ?? "wamid-relay", "fail-fast", options.random);
+  const first = Promise.withResolvers<RedisState>();
+  // Whoever does not ask for the first state does not have it thrown at them.
+  first.promise.catch(() => {});
+
+  let state: RedisState = { kind: "down", fault: { kind: "unreachable", message: "Redis is not connected yet", mayBeDone: false } };
+  let isKnown = false;
+  let isClosed = false;
+  let isProbing = false;
+  /** The last fault that the client told of before it lost its connection. */
+  let lastWords: RedisFault | null = null;
+  /** True once this connection was greeted. */
+  let isGreeted = false;
+  /** True while a connection that we gave up ourselves closes, which is no news. */
+  let isLeft = false;
+  let refusedAt = Number.NEGATIVE_INFINITY;
+  let relapses = 0;
+  let cancelProbe = (): void => {};
+
+  function move(next: RedisState): void {
+    const isNews = state.kind !== next.kind || (state.kind !== "up" && next.kind !== "up" && state.fault.kind !== next.fault.kind);
+    state = next;
+    if (!isKnown) {
+      isKnown = true;
+      first.resolve(next);
+    } else if (!isNews) return;
+    hooks.moved?.(next);
+  }
+
+  function refuse(message: string): void {
+    if (!isKnown) {
+      isKnown = true;
+      first.reject(new StoreRefused(`${redisAddress(settings)}: ${message}`));
+    }
+    move({ kind: "down", fault: { kind: "stranger", message, mayBeDone: false } });
+  }
+
+  function suspect(fault: RedisFault): void {
+    if (isClosed) return;
+    if (hopeless.has(fault.kind) && !isKnown) {
+      refuse(fault.message);
+      return;
+    }
+    if (!refusals.has(fault.kind)) move({ kind: "down", fault });
+    // A connection that is down is not brought up by a refusal; only a probe does that.
+    else if (state.kind !== "down" || isGreeted) {
+      if (state.kind === "up") {
+        relapses = clock.now() - refusedAt < relapseMs ? relapses + 1 : 0;
+        refusedAt = clock.now();
+      }
+      move({ kind: "refusing", fault });
+    }
+    if (!isProbing) probeIn(probeEveryMs);
+  }
+
+  function probeIn(ms: number): void {
+    cancelProbe();
+    cancelProbe = clock.after(ms, () => void probe());
+  }
+
+  async function probe(): Promise<void> {
+    if (isClosed || isProbing) return;
+    isProbing = true;
+    try {
+      if (client.status !== "ready") return;
+      if (!isGreeted) {
+        await checkVersion(client);
+        await hooks.greet?.(client);
+      }
+      isGreeted = true;
+      await writePresence(client, settings.prefix, clock.now(), presence);
+      if (!isClosed) move({ kind: "up" });
+    } catch (error) {
+      failed(error);
+    } finally {
+      isProbing = false;
+      if (!isClosed) probeIn(state.kind === "up" ? aliveEveryMs : Math.min(longestProbeMs, probeEveryMs * 2 ** Math.min(relapses, 5)));
+    }
+  }
+
+  function failed(error: unknown): void {
+    if (isClosed) return;
+    if (error instanceof StoreRefused) {
+      refuse(error.message);
+      return;
+    }
+    const fault = error instanceof RedisUnavailable ? error : redisFaultOf(error);
+    if (fault === null) {
+      refuse(storeError(error).message);
+      return;
+    }
+    suspect({ kind: fault.kind, message: fault.message, mayBeDone: false });
+    // The name or the Sentinels may lead elsewhere by now, and a connection may be dead on the other side only.
+    if (fault.kind === "hung" || fault.kind === "read-only") reconnect();
+  }
+
+  /** A Cluster's client looks after the connections to its nodes itself. */
+  function reconnect(): void {
+    if (client.status !== "ready" || client.isCluster) return;
+    isLeft = true;
+    client.disconnect(true);
+  }
+
+  client.on("error", (error) => {
+    lastWords = redisFaultOf(error) ?? { kind: "unreachable", message: storeError(error).message, mayBeDone: false };
+  });
+  client.on("ready", () => {
+    isGreeted = false;
+    lastWords = null;
+    void probe();
+  });
+  client.on("close", () => {
+    isGreeted = false;
+    if (isLeft) isLeft = false;
+    else suspect(lastWords ?? { kind: "unreachable", message: "the connection to Redis was lost", mayBeDone: false });
+  });
+  void client.connect().catch(() => {});
+
+  return {
+    client,
+    async run(use) {
+      if (state.kind === "down") throw new RedisUnavailable({ ...state.fault, mayBeDone: false });
+      try {
+        return await use(client);
+      } catch (error) {
+        const fault = redisFaultOf(error);
+        if (fault !== null && state.kind !== "down") suspect(fault);
+        throw storeError(error);
+      }
+    },
+    state: () => state,
+    opened: () => first.promise,
+    async close() {
+      if (isClosed) return;
+      isClosed = true;
+      cancelProbe();
+      if (client.status === "ready" && state.kind !== "down") await removePresence(client, settings.prefix, presence).catch(() => {});
+      client.disconnect();
+      if (!isKnown) first.resolve(state);
+    },
+  };
+}

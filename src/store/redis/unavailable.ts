@@ -1,0 +1,36 @@
+import { type RedisFault, type RedisFaultKind, redisErrorText, redisFaultOf } from "../../event/redis-fault.ts";
+import { StoreRefused, StoreUnavailable } from "../store-error.ts";
+
+/** Redis could not do what it was asked just now. */
+export class RedisUnavailable extends StoreUnavailable {
+  readonly kind: RedisFaultKind;
+  /** True when it may have been done all the same: it was sent, and no answer came. */
+  readonly mayBeDone: boolean;
+
+  constructor({ kind, message, mayBeDone }: RedisFault) {
+    super(message);
+    this.kind = kind;
+    this.mayBeDone = mayBeDone;
+  }
+}
+
+/**
+ * An error of a client of Redis as one of ours: `StoreUnavailable` where Redis is at fault, else one that says what was wrong
+ * with the command. The client's own is left behind: it holds every argument, people's data among them.
+ */
+export function storeError(error: unknown): Error {
+  if (error instanceof StoreUnavailable || error instanceof StoreRefused) return error;
+  const fault = redisFaultOf(error);
+  if (fault !== null) return new RedisUnavailable(fault);
+  if (!(error instanceof Error)) return new Error(String(error));
+  return "command" in error || error.name === "ReplyError" ? new Error(`Redis: ${redisErrorText(error)}`) : error;
+}
+
+/** What a pipeline or transaction gave, or its first error thrown: `exec` itself resolves whatever the commands did. */
+export function pipelineResults(results: readonly (readonly [Error | null, unknown])[] | null): unknown[] {
+  if (results === null) throw new RedisUnavailable({ kind: "unreachable", message: "the pipeline was not run", mayBeDone: false });
+  return results.map(([error, result]) => {
+    if (error !== null) throw error;
+    return result;
+  });
+}
