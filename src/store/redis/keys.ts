@@ -20,12 +20,14 @@
  * | `learned:<account>` | zset by seq | events the relay made itself |
  * | `plans` | hash | verdicts of routes, by their digest |
  * | `routes` | set | routes that ever had a delivery |
+ * | `accounts` | set | accounts that ever had an event with an id, or a registration |
  * | `d:<seq>:<route>` | hash | the delivery: `s` state, `n` next at, `a` attempts, `p` spent, `rp` replays, `t` settled at, `r` reason, `o` order, `c` claim, `a1`… attempts |
  * | `due:<route>` | zset by unix ms | waiting, and nobody's |
  * | `leased:<route>` | zset by unix ms | waiting, and claimed until then |
  * | `px:<route>` | zset by unix ms | exchanges of a proxy under way |
  * | `held:<route>`, `dead:<route>` | zset by seq | |
- * | `o:<route>:<order>` | zset | open deliveries of one message: held ones by seq, the one that goes out by -seq |
+ * | `o:<route>:<order>` | number | seq of the one open delivery of a message that goes out |
+ * | `oh:<route>:<order>` | zset by seq | those held behind it |
  * | `stopped` | hash by route | `{"at", "reason"}` of destinations that are stopped |
  * | `proofs` | hash | `<source>:<secret>:<what>` |
  *

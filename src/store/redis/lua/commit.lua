@@ -11,17 +11,47 @@ local function take()
 end
 
 local call = redis.call
-local routes, proofs = {}, {}
-local has_routes, has_proofs = false, false
+
+-- What many steps of a batch add to one key is gathered, and written once at the end: each call costs more than it does.
+local routes, plans, proofs, live, due, seen = {}, {}, {}, {}, {}, {}
+local last_seq, first_seq
+local last_number, first_number
+
+local function next_seq()
+  if not last_seq then
+    first_seq = tonumber(call('GET', base .. 'seq') or '0')
+    last_seq = first_seq
+  end
+  last_seq = last_seq + 1
+  return last_seq
+end
+
+local function next_number()
+  if not last_number then
+    first_number = tonumber(call('GET', base .. 'numbers') or '0')
+    last_number = first_number
+  end
+  last_number = last_number + 1
+  return string.format('%.0f', last_number)
+end
+
+local function add(list, key, ...)
+  local values = list[key]
+  if not values then
+    values = {}
+    list[key] = values
+  end
+  for n = 1, select('#', ...) do values[#values + 1] = select(n, ...) end
+end
 
 local function padded(seq)
   return string.format('%015d', tonumber(seq))
 end
 
--- Of one message on one route a single delivery goes out, the others are held behind it (promise 3).
+-- Of one message on one route a single delivery goes out, the others are held behind it (promise 3): `o:` is the seq of
+-- the one that goes out, `oh:` are those held.
 local function plan_delivery(seq, route, order, at, replays)
   routes[route] = true
-  has_routes = true
   local key = base .. 'd:' .. seq .. ':' .. route
   if at == '' then
     call('HSET', key, 's', '0')
@@ -31,33 +61,32 @@ local function plan_delivery(seq, route, order, at, replays)
   if replays ~= '0' then call('HSET', key, 'rp', replays) end
   if order == '' then
     call('HSET', key, 's', '0', 'n', at)
-    call('ZADD', base .. 'due:' .. route, at, padded(seq))
-    return '0'
-  end
-  local open = base .. 'o:' .. route .. ':' .. order
-  if call('EXISTS', open) == 1 then
+  elseif call('SET', base .. 'o:' .. route .. ':' .. order, seq, 'NX') then
+    call('HSET', key, 's', '0', 'o', order, 'n', at)
+  else
     call('HSET', key, 's', '1', 'o', order)
-    call('ZADD', open, seq, seq)
+    call('ZADD', base .. 'oh:' .. route .. ':' .. order, seq, seq)
     call('ZADD', base .. 'held:' .. route, seq, seq)
     return '1'
   end
-  call('HSET', key, 's', '0', 'o', order, 'n', at)
-  call('ZADD', open, '-' .. seq, seq)
-  call('ZADD', base .. 'due:' .. route, at, padded(seq))
+  add(due, route, at, padded(seq))
   return '0'
 end
 
--- The oldest one held goes next, unless another is already under way.
-local function release_next(route, order, at)
-  local open = base .. 'o:' .. route .. ':' .. order
-  local first = call('ZRANGE', open, 0, 0, 'WITHSCORES')
-  if #first == 0 or tonumber(first[2]) < 0 then return 'x' end
-  local seq = first[1]
-  call('ZADD', open, '-' .. seq, seq)
-  call('ZREM', base .. 'held:' .. route, seq)
-  call('HSET', base .. 'd:' .. seq .. ':' .. route, 's', '0', 'n', at)
-  call('ZADD', base .. 'due:' .. route, at, padded(seq))
-  return seq
+-- The one that went out is settled: the oldest one held goes next.
+local function release_next(seq, route, order, at)
+  local going = base .. 'o:' .. route .. ':' .. order
+  if call('GET', going) ~= seq then return 'x' end
+  local first = call('ZPOPMIN', base .. 'oh:' .. route .. ':' .. order)[1]
+  if not first then
+    call('DEL', going)
+    return 'x'
+  end
+  call('SET', going, first)
+  call('ZREM', base .. 'held:' .. route, first)
+  call('HSET', base .. 'd:' .. first .. ':' .. route, 's', '0', 'n', at)
+  add(due, route, at, padded(first))
+  return first
 end
 
 -- A settled delivery waits again, or is held when its message has an open one.
@@ -68,19 +97,15 @@ local function requeue(seq, route, at)
   call('HSET', key, 'p', '0')
   call('HINCRBY', key, 'rp', 1)
   call('ZREM', base .. 'dead:' .. route, seq)
-  if order then
-    local open = base .. 'o:' .. route .. ':' .. order
-    if call('EXISTS', open) == 1 then
-      call('HSET', key, 's', '1')
-      call('HDEL', key, 'n')
-      call('ZADD', open, seq, seq)
-      call('ZADD', base .. 'held:' .. route, seq, seq)
-      return '1'
-    end
-    call('ZADD', open, '-' .. seq, seq)
+  if order and not call('SET', base .. 'o:' .. route .. ':' .. order, seq, 'NX') then
+    call('HSET', key, 's', '1')
+    call('HDEL', key, 'n')
+    call('ZADD', base .. 'oh:' .. route .. ':' .. order, seq, seq)
+    call('ZADD', base .. 'held:' .. route, seq, seq)
+    return '1'
   end
   call('HSET', key, 's', '0', 'n', at)
-  call('ZADD', base .. 'due:' .. route, at, padded(seq))
+  add(due, route, at, padded(seq))
   return '0'
 end
 
@@ -98,14 +123,14 @@ end
 -- A place of its own, once, in the order things came; nothing when it has one.
 function operations.number(a)
   if call('ZSCORE', a[1], a[2]) then return '' end
-  call('ZADD', a[1], call('INCR', base .. 'numbers'), a[2])
+  call('ZADD', a[1], next_number(), a[2])
   return ''
 end
 
 -- From one list to another with the number it has.
 function operations.move(a)
   local number = call('ZSCORE', a[1], a[3])
-  if not number then number = call('INCR', base .. 'numbers') else call('ZREM', a[1], a[3]) end
+  if not number then number = next_number() else call('ZREM', a[1], a[3]) end
   call('ZADD', a[2], 'NX', number, a[3])
   return ''
 end
@@ -128,10 +153,10 @@ function operations.settle(a)
   call('HDEL', key, 'c')
   if to == '0' then
     call('HSET', key, 'n', a[5])
-    call('ZADD', base .. 'due:' .. route, a[5], member)
+    add(due, route, a[5], member)
     return 'x'
   end
-  call('ZREM', base .. 'due:' .. route, member)
+  if not now[4] then call('ZREM', base .. 'due:' .. route, member) end
   call('ZREM', base .. 'px:' .. route, seq)
   call('HSET', key, 's', to, 't', at)
   call('HDEL', key, 'n')
@@ -139,9 +164,7 @@ function operations.settle(a)
     call('HSET', key, 'r', a[6])
     call('ZADD', base .. 'dead:' .. route, seq, seq)
   end
-  if not now[2] then return 'x' end
-  call('ZREM', base .. 'o:' .. route .. ':' .. now[2], seq)
-  return release_next(route, now[2], at)
+  return now[2] and release_next(seq, route, now[2], at) or 'x'
 end
 
 -- Whatever its state: a settled one waits again, a waiting one goes out at once. Gives '' or the state then, and whether it is due now.
@@ -221,19 +244,17 @@ local function prove(key, at, is_new)
   if not sum then
     sum = { events = 0, duplicates = 0, first = at, last = at }
     proofs[key] = sum
-    has_proofs = true
   end
   if is_new then sum.events = sum.events + 1 else sum.duplicates = sum.duplicates + 1 end
   if at < sum.first then sum.first = at end
   if at > sum.last then sum.last = at end
 end
 
-local function store_event(row, body, received_at)
-  local seq = tostring(call('INCR', base .. 'seq'))
-  local number = tonumber(seq)
+local function store_event(number, row, body)
+  local seq = string.format('%.0f', number)
   call('SET', base .. 'e:' .. seq, row)
   call('SET', base .. 'b:' .. seq, body)
-  call('SETBIT', base .. 'live:' .. math.floor(number / 65536), number % 65536, 1)
+  add(live, math.floor(number / 65536), 'SET', 'u1', number % 65536, '1')
   return seq
 end
 
@@ -248,30 +269,30 @@ local function accept()
   local after = place
 
   local id_key = base .. 'id:' .. id
-  local same = call('GET', id_key)
-  if same then
-    skip_operations()
-    if proof ~= '' then prove(proof, tonumber(received_at), false) end
-    call('HINCRBY', base .. 'dups', same, 1)
-    local stored = call('GET', base .. 'b:' .. same)
-    local conflict = stored ~= body
-    if conflict then call('HINCRBY', base .. 'conflicts', same, 1) end
-    return { 2, same, conflict and 1 or 0 }
-  end
   if subject ~= '' then
     local current = call('GET', base .. subject)
-    if (current and string.sub(current, 1, 10) or '') ~= version then
+    if (current and string.sub(current, 1, 10) or '') ~= version and call('EXISTS', id_key) == 0 then
       skip_operations()
       return { 0, 0, current or '' }
     end
   end
+  local number = next_seq()
+  local same = call('SET', id_key, string.format('%.0f', number), 'NX', 'GET')
+  if same then
+    last_seq = number - 1
+    skip_operations()
+    if proof ~= '' then prove(proof, tonumber(received_at), false) end
+    call('HINCRBY', base .. 'dups', same, 1)
+    local conflict = call('GET', base .. 'b:' .. same) ~= body
+    if conflict then call('HINCRBY', base .. 'conflicts', same, 1) end
+    return { 2, same, conflict and 1 or 0 }
+  end
 
-  local seq = store_event(row, body)
-  call('SET', id_key, seq)
+  local seq = store_event(number, row, body)
   if proof ~= '' then prove(proof, tonumber(received_at), true) end
   if subject ~= '' then
     if next_row ~= '' then call('SET', base .. subject, next_row) end
-    if version == '' then call('ZADD', base .. 'seen:' .. kind, call('INCR', base .. 'numbers'), subject) end
+    if version == '' then add(seen, kind, next_number(), subject) end
     call('ZADD', base .. 'es:' .. subject, seq, seq)
   end
   if disposition == '2' then call('ZADD', base .. 'ignored', received_at, seq) end
@@ -280,7 +301,7 @@ local function accept()
     if subject ~= '' then call('ZADD', base .. 'pk:' .. subject, seq, seq) end
   end
   if learned ~= '' then call('ZADD', base .. 'learned:' .. learned, seq, seq) end
-  call('HSETNX', base .. 'plans', plan, verdicts)
+  plans[plan] = verdicts
   local result = { 1, seq }
   place = deliveries
   for n = 1, tonumber(take()) do
@@ -298,22 +319,13 @@ end
 
 local function quarantine()
   local row, body, received_at, proof = take(), take(), take(), take()
-  local seq = store_event(row, body)
+  local seq = store_event(next_seq(), row, body)
   call('ZADD', base .. 'quarantined', received_at, seq)
   if proof ~= '' then prove(proof, tonumber(received_at), true) end
   return { 1, seq }
 end
 
-local kinds = { T = transact, A = accept, Q = quarantine }
-local results = {}
-for n = 1, tonumber(take()) do results[n] = kinds[take()]() end
-
-if has_routes then
-  local names = {}
-  for route in pairs(routes) do names[#names + 1] = route end
-  call('SADD', base .. 'routes', unpack(names))
-end
-if has_proofs then
+local function write_proofs()
   local key = base .. 'proofs'
   for proof, sum in pairs(proofs) do
     if sum.events > 0 then call('HINCRBY', key, proof .. ':events', sum.events) end
@@ -323,4 +335,24 @@ if has_proofs then
     if not known[2] or sum.last > tonumber(known[2]) then call('HSET', key, proof .. ':last', string.format('%.0f', sum.last)) end
   end
 end
+
+local function write_gathered()
+  if last_seq and last_seq > first_seq then call('SET', base .. 'seq', string.format('%.0f', last_seq)) end
+  if last_number and last_number > first_number then call('SET', base .. 'numbers', string.format('%.0f', last_number)) end
+  for chunk, bits in pairs(live) do call('BITFIELD', base .. 'live:' .. chunk, unpack(bits)) end
+  for route, pairs_ in pairs(due) do call('ZADD', base .. 'due:' .. route, unpack(pairs_)) end
+  for kind, pairs_ in pairs(seen) do call('ZADD', base .. 'seen:' .. kind, unpack(pairs_)) end
+  for digest, verdicts in pairs(plans) do call('HSETNX', base .. 'plans', digest, verdicts) end
+  for route in pairs(routes) do call('SADD', base .. 'routes', route) end
+  write_proofs()
+end
+
+local kinds = { T = transact, A = accept, Q = quarantine }
+local results = {}
+-- A fault in one step is a fault of this script; what was given before it must be written all the same, or a seq would be given twice.
+local is_whole, fault = pcall(function()
+  for n = 1, tonumber(take()) do results[n] = kinds[take()]() end
+end)
+write_gathered()
+if not is_whole then return redis.error_reply(type(fault) == 'table' and fault.err or tostring(fault)) end
 return results
