@@ -28,6 +28,8 @@ export type ServiceFailure =
   | { readonly kind: "quota"; readonly cause: PlanCause | null; readonly until: number }
   /** 429: this address has sent too many bad keys, and is blocked for a minute. */
   | { readonly kind: "blocked" }
+  /** Not asked: what other processes of the account let go cannot be known now, and so not whether the caps leave room. */
+  | { readonly kind: "caps-unknown" }
   /** 500 */
   | { readonly kind: "unexpected"; readonly retryAfterMs: number | null }
   /** 502: the network provider did not accept the send; `text` has its reason. */
@@ -68,6 +70,7 @@ const meanings: Record<ServiceErrorKind, string> = {
   "rate-limited": "a per-minute cap is reached",
   quota: "the monthly quota is used up",
   blocked: "this address is blocked for a minute because of bad keys",
+  "caps-unknown": "what the account's other processes do cannot be known now",
   unexpected: "the service failed",
   rejected: "the network provider rejected it",
   network: "no answer",
@@ -135,5 +138,11 @@ export class ServiceError extends Error {
 
 /** The refusal of an admission that knows, without asking, that calling would be useless or harmful. The client fills in the endpoint. */
 export function refusedUnasked(failure: Extract<ServiceFailure, { kind: "quota" | "unauthenticated" | "blocked" }>): ServiceError {
+  return new ServiceError({ endpoint: "any call", status: null, text: null, outcome: "not-done", local: true, failure });
+}
+
+/** As `refusedUnasked`, because the store that the processes of the account share their caps by cannot be reached. */
+export function capsUnknown(): ServiceError {
+  const failure = { kind: "caps-unknown" } as const;
   return new ServiceError({ endpoint: "any call", status: null, text: null, outcome: "not-done", local: true, failure });
 }

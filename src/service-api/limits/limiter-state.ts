@@ -1,5 +1,5 @@
 import { type CallCap, type CallPriority, callPriorities } from "../admission.ts";
-import type { CapHold } from "./cap-hold.ts";
+import type { HoldState } from "./account-state.ts";
 import type { Caps } from "./caps.ts";
 import type { Slots } from "./slots.ts";
 import type { SteadyTime } from "./steady-time.ts";
@@ -29,7 +29,7 @@ export interface LimiterParts {
   readonly planned: Caps;
   readonly granted: Caps;
   readonly slots: Slots;
-  readonly holds: Readonly<Record<CallCap, CapHold>>;
+  readonly holds: Readonly<Record<CallCap, HoldState>>;
   readonly waiting: (cap: CallCap, priority: CallPriority) => number;
   readonly time: SteadyTime;
   readonly stops: StopState;
@@ -39,7 +39,7 @@ export interface LimiterParts {
 export function limiterState({ planned, granted, slots, holds, waiting, time, stops }: LimiterParts): LimiterState {
   const now = time.now();
   const capState = (cap: CallCap): CapState => {
-    const until = holds[cap].until();
+    const { until } = holds[cap];
     return {
       planned: planned[cap],
       granted: granted[cap],

@@ -1,15 +1,23 @@
 import type { Clock } from "../../event/clock.ts";
 import { type Admission, type CallOutcome, type CallRequest, type Permit, usuallyAtOnce } from "../admission.ts";
-import { type CapHold, createCapHold } from "./cap-hold.ts";
+import { capsUnknown } from "../service-error.ts";
+import { forgetGranted, keyOf } from "./account-state.ts";
 import { type Caps, type Plan, planCaps, shareOf } from "./caps.ts";
+import { grantedCaps, learnCaps } from "./learn-caps.ts";
+import { createOwnLearned } from "./learned.ts";
 import { type LimiterState, limiterState } from "./limiter-state.ts";
-import { type CallKind, createSlots, type SlotEnd } from "./slots.ts";
+import { createSharedAccount, type SharedAccount } from "./shared-account.ts";
+import type { SharedCaps } from "./shared-port.ts";
+import { type CallKind, callKinds, createSlots, type SlotEnd } from "./slots.ts";
 import { createSteadyTime } from "./steady-time.ts";
-import { createStops, type StopReason } from "./stops.ts";
+import { createStops, type Identity, type StopReason, type StopState, stopReasons } from "./stops.ts";
 import { createTurns } from "./turns.ts";
 
 /** The account's caps, as its plan has them or in numbers, and the share of them (more than 0 to 1) that is ours. */
-export type Allowance = ({ readonly plan: Plan } | { readonly caps: Caps }) & { readonly share: number };
+export type Allowance = ({ readonly plan: Plan } | { readonly caps: Caps }) & { readonly share: number } & {
+  /** Tells the account's keys from one another, without being one; processes with different keys may share an account. */
+  readonly keyId?: string;
+};
 
 export type LimiterOptions = Allowance & {
   readonly clock: Clock;
@@ -19,6 +27,8 @@ export type LimiterOptions = Allowance & {
   readonly atOnce?: number;
   /** Calls that another process, which is no more, let go within the last minutes: they count against the caps as ours do. */
   readonly recent?: readonly LetGo[];
+  /** Caps and stops are kept together with other processes of the account; not given: this one is alone. */
+  readonly shared?: SharedCaps | undefined;
   readonly hooks?: LimiterHooks;
 };
 
@@ -32,8 +42,8 @@ export interface LimiterHooks {
   letGo?(call: LetGo): void;
   settled?(call: CallRequest, outcome: CallOutcome): void;
   /** A call was turned away without asking the service. */
-  refused?(reason: StopReason): void;
-  /** `until`: unix ms. */
+  refused?(reason: StopReason | "unknown"): void;
+  /** A stop began with an answer that was given here. `until`: unix ms. */
   stopped?(reason: StopReason, until: number): void;
 }
 
@@ -56,7 +66,7 @@ const unprovenCalls = 5;
 const othersTookMs = 10_000;
 
 /**
- * Keeps an account's calls under its per-minute caps, in one process.
+ * Keeps an account's calls under its per-minute caps: those of one process, or of all that share them.
  *
  * **Why the caps hold.** The service counts in one-minute windows whose phase we do not know, and counts a call at some
  * moment between our letting it go and its end. A call holds a slot from when it is let go until 60 s after its end,
@@ -69,6 +79,9 @@ const othersTookMs = 10_000;
  * slot back at once. What the service grants others who use the account is not ours
  * to know: when it answers 429 all the same, the cap is held (`cap-hold.ts`).
  *
+ * Over several processes the same holds, with the moment at which the slot was granted in the place of the one at
+ * which the call is let go (`shared-account.ts`).
+ *
  * **Who goes first.** `send` before `ask` before `poll` (`turns.ts`). `ask` and `poll` leave alone what sends can need
  * (`quotasOf`); messages and polls are spread over the minute (`slots.ts`).
  *
@@ -77,36 +90,86 @@ const othersTookMs = 10_000;
 export function createLimiter(options: LimiterOptions): Limiter {
   const { clock, graceMs = 30_000, atOnce = usuallyAtOnce, hooks = {} } = options;
   const time = createSteadyTime(clock);
-  const stops = createStops(clock, time);
   let allowance: Allowance = options;
-  /** What the service grants: as planned, or fewer when one of its answers said so. */
-  let granted = capsOf(options);
-  const slots = createSlots(shareOf(granted, options.share), graceMs);
-  countRecent();
-  const holds: Record<keyof Caps, CapHold> = { requests: createCapHold(), messages: createCapHold() };
-  const turns = createTurns<StopReason>({ clock, time, readyAt });
-  /** The number of the call let go last. */
-  let newest = 0;
+  const identity = (): Identity => identityOf(allowance);
+  const account = options.shared === undefined ? ownAccount() : sharedAccount(options.shared);
+  const { slots, learned } = account;
+  const stops = createStops({ clock, time, learned, identity });
+  const turns = createTurns<StopReason | "unknown">({ clock, time, readyAt });
+  /** Stops that are known to those who wait here. */
+  let inForce = stops.state();
   let sendsUnderWay = 0;
   let othersUnderWay = 0;
   /** Of those under way: a service that hangs on polls would otherwise hang sends too. */
   const mostOthers = atOnce - Math.ceil(atOnce / 4);
-  let isProven = false;
 
-  function readyAt(kind: CallKind, now: number): number {
-    const mostUnderWay = isProven ? atOnce : Math.min(atOnce, unprovenCalls);
-    const isSend = kind.priority === "send";
-    // Worth another look when one of them ends.
-    if (sendsUnderWay + othersUnderWay >= mostUnderWay || (!isSend && othersUnderWay >= mostOthers)) return Number.POSITIVE_INFINITY;
-    const heldUntil = Math.max(holds.requests.until(), kind.cap === "messages" ? holds.messages.until() : 0);
-    return Math.max(heldUntil, slots.readyAt(kind, now));
-  }
-
-  function countRecent(): void {
+  function ownAccount(): SharedAccount {
+    const own = createSlots(shareOf(capsOf(options), options.share), graceMs);
     const now = clock.now();
     for (const { at, ...kind } of (options.recent ?? []).toSorted((a, b) => a.at - b.at)) {
-      slots.count(kind, time.now() + Math.min(at, now) + othersTookMs - now);
+      own.count(kind, time.now() + Math.min(at, now) + othersTookMs - now);
     }
+    return { slots: own, learned: createOwnLearned(identity().plan, own.newest), isKnown: () => true, refresh: () => {} };
+  }
+
+  function sharedAccount(shared: SharedCaps): SharedAccount {
+    return createSharedAccount({
+      shared,
+      clock,
+      time,
+      graceMs,
+      plan: identity().plan,
+      caps: shareOf(capsOf(options), options.share),
+      isProven: () => keyOf(learned.view(), identity().key).isProven,
+      wanted,
+      changed: takeIn,
+      lost: () => turns.turnAllAway("unknown"),
+    });
+  }
+
+  const mostUnderWay = (): number => (keyOf(learned.view(), identity().key).isProven ? atOnce : Math.min(atOnce, unprovenCalls));
+  const heldUntil = ({ cap }: CallKind): number => {
+    const { requests, messages } = learned.view().holds;
+    return Math.max(requests.until, cap === "messages" ? messages.until : 0);
+  };
+
+  function readyAt(kind: CallKind, now: number): number {
+    // Worth another look when one of them ends.
+    if (sendsUnderWay + othersUnderWay >= mostUnderWay() || (kind.priority !== "send" && othersUnderWay >= mostOthers)) {
+      return Number.POSITIVE_INFINITY;
+    }
+    const held = heldUntil(kind);
+    return held > now ? held : slots.readyAt(kind, now);
+  }
+
+  /** How many of each kind could go if there were slots. */
+  function wanted(): readonly number[] {
+    const now = time.now();
+    let free = mostUnderWay() - sendsUnderWay - othersUnderWay;
+    let forOthers = mostOthers - othersUnderWay;
+    return callKinds.map((kind) => {
+      const isSend = kind.priority === "send";
+      const most = heldUntil(kind) > now ? 0 : Math.max(0, isSend ? free : Math.min(free, forOthers));
+      const count = Math.min(turns.waiting(kind.cap, kind.priority), most);
+      free -= count;
+      if (!isSend) forOthers -= count;
+      return count;
+    });
+  }
+
+  /** Something was learned, here or elsewhere. */
+  function takeIn(): void {
+    slots.setCaps(shareOf(grantedCaps(learned.view(), capsOf(allowance), identity()), allowance.share));
+    const before = inForce;
+    inForce = stops.state();
+    for (const reason of stopReasons) if (inForce[reason] !== null && !wasInForce(reason, before)) turns.turnAllAway(reason);
+    turns.letGo();
+  }
+
+  /** Doubts about the key end by what is learned only; of the others the time may have run out unnoticed. */
+  function wasInForce(reason: StopReason, before: StopState): boolean {
+    const until = before[reason];
+    return until !== null && (reason === "unauthenticated" || until > clock.now());
   }
 
   function countUnderWay({ priority }: CallRequest, by: 1 | -1): void {
@@ -115,59 +178,40 @@ export function createLimiter(options: LimiterOptions): Limiter {
   }
 
   function permitFor(call: CallRequest, isProbe: boolean): Permit {
-    newest += 1;
-    hooks.letGo?.({ cap: call.cap, priority: call.priority, at: clock.now() });
+    const { cap, priority } = call;
+    hooks.letGo?.({ cap, priority, at: clock.now() });
     countUnderWay(call, 1);
-    const numbered = { number: newest, isProbe };
-    slots.take(call, time.now());
+    const slot = slots.take(call, time.now());
     let isSettled = false;
     return {
       settle(outcome) {
         if (isSettled) return;
         isSettled = true;
         countUnderWay(call, -1);
-        slots.end(call, time.now(), endOf(outcome));
-        learnCaps(call, numbered.number, outcome);
-        const began = stops.learn(numbered, newest, outcome);
+        const now = time.now();
+        slots.end(slot, now, endOf(outcome));
+        const ended = { call: { number: slot.number, isProbe }, outcome, now, wallNow: clock.now() };
+        const [own, planned] = [identity(), capsOf(allowance)];
+        const began = learned.change((state, newest) => {
+          learnCaps(state, newest, ended, cap, planned, own);
+          return stops.learn(state, newest, ended, own);
+        });
         hooks.settled?.(call, outcome);
-        if (began !== null) {
-          hooks.stopped?.(began, stops.state()[began] ?? clock.now());
-          turns.turnAllAway(began);
-        }
-        turns.letGo();
+        if (began !== null) hooks.stopped?.(began, stops.state()[began] ?? clock.now());
+        takeIn();
       },
     };
   }
 
-  function learnCaps(call: CallRequest, number: number, outcome: CallOutcome): void {
-    if (outcome.type === "unauthenticated") isProven = false;
-    if (outcome.type === "answered") {
-      isProven = true;
-      holds.requests.answered(number);
-      if (call.cap === "messages") holds.messages.answered(number);
-    }
-    if (outcome.type !== "rate-limited") return;
-    isProven = true;
-    for (const cap of outcome.cap === null ? (["requests", "messages"] as const) : [outcome.cap]) {
-      holds[cap].refused(number, newest, time.now(), outcome.retryAfterMs);
-    }
-    // Of a `POST /messages` the answer may not tell which cap it was. Either way messages cannot be more than its
-    // limit, because each counts against both.
-    const lowered = outcome.cap ?? call.cap;
-    const { limit } = outcome;
-    if (limit !== null && limit >= 1 && limit < granted[lowered]) {
-      granted = { ...granted, [lowered]: limit };
-      slots.setCaps(shareOf(granted, allowance.share));
-    }
-  }
-
   function restart(next: Allowance, anotherKey: boolean): void {
     allowance = next;
-    granted = capsOf(next);
-    slots.setCaps(shareOf(granted, next.share));
-    stops.resume(newest, anotherKey);
-    turns.letGo();
+    const { plan } = identity();
+    learned.change((state) => forgetGranted(state, plan));
+    stops.resume(anotherKey);
+    takeIn();
   }
+
+  const refusal = (reason: StopReason | "unknown") => (reason === "unknown" ? capsUnknown() : stops.refusal(reason));
 
   return {
     // What is thrown inside becomes the rejection.
@@ -175,38 +219,58 @@ export function createLimiter(options: LimiterOptions): Limiter {
       new Promise((resolve, reject) => {
         const { signal } = call;
         signal?.throwIfAborted();
-        const verdict = stops.admit();
-        if ("refused" in verdict) {
-          hooks.refused?.(verdict.refused);
-          throw stops.refusal(verdict.refused);
+        const verdict = account.isKnown() ? stops.admit() : "unknown";
+        if (verdict !== "free" && verdict !== "probe") {
+          hooks.refused?.(verdict);
+          throw refusal(verdict);
         }
-        const { isProbe } = verdict;
-        const leaveLine = turns.join(call, {
-          go() {
-            leave();
-            resolve(permitFor(call, isProbe));
-          },
-          turnAway(reason) {
-            leave();
-            if (isProbe) stops.probeLeft();
-            hooks.refused?.(reason);
-            reject(stops.refusal(reason));
-          },
-        });
+        let isProbe = false;
+        let leaveLine = (): void => {};
+        const join = (): void => {
+          leaveLine = turns.join(call, {
+            go() {
+              leave();
+              resolve(permitFor(call, isProbe));
+            },
+            turnAway,
+          });
+          turns.letGo();
+        };
         function leave(): void {
           leaveLine();
           signal?.removeEventListener("abort", giveUp);
         }
+        function turnAway(reason: StopReason | "unknown"): void {
+          leave();
+          if (isProbe) stops.leaveProbe();
+          hooks.refused?.(reason);
+          reject(refusal(reason));
+        }
         function giveUp(): void {
           leave();
-          if (isProbe) stops.probeLeft();
+          if (isProbe) stops.leaveProbe();
           reject(signal?.reason);
           turns.letGo();
         }
         signal?.addEventListener("abort", giveUp);
-        turns.letGo();
+        if (verdict === "free") return join();
+        stops.beginProbe((got) => {
+          if (signal?.aborted === true) {
+            if (got === true) stops.leaveProbe();
+            return;
+          }
+          isProbe = got === true;
+          if (isProbe) join();
+          else turnAway(got === null ? "unknown" : "unauthenticated");
+        });
       }),
-    state: () => limiterState({ planned: capsOf(allowance), granted, slots, holds, waiting: turns.waiting, time, stops: stops.state() }),
+    state() {
+      account.refresh();
+      const planned = capsOf(allowance);
+      const { holds } = learned.view();
+      const granted = grantedCaps(learned.view(), planned, identity());
+      return limiterState({ planned, granted, slots, holds, waiting: turns.waiting, time, stops: stops.state() });
+    },
     resume: () => restart(allowance, false),
     retune: (next) => restart(next, true),
   };
@@ -218,4 +282,9 @@ function endOf({ type }: CallOutcome): SlotEnd {
 
 function capsOf(allowance: Allowance): Caps {
   return "caps" in allowance ? allowance.caps : planCaps[allowance.plan];
+}
+
+function identityOf(allowance: Allowance): Identity {
+  const { requests, messages } = capsOf(allowance);
+  return { plan: `${requests}/${messages}`, key: allowance.keyId ?? "" };
 }

@@ -18,6 +18,13 @@ export const callKinds: readonly CallKind[] = callPriorities.flatMap((priority) 
 /** How a call ended. `lost`: nobody knows whether and when the service counted it; `not-sent`: it surely did not. */
 export type SlotEnd = "answered" | "lost" | "not-sent";
 
+/** A slot that a call holds. */
+export interface Slot {
+  readonly kind: CallKind;
+  /** Of the call: they are numbered as they are let go, from 1. */
+  readonly number: number;
+}
+
 /**
  * Whether there is a slot. All that other processes of the same account must agree on is behind this port; who goes
  * first among those that wait here is not. Times are steady ms.
@@ -26,8 +33,10 @@ export interface Slots {
   /** Now or earlier: a call of this kind may go. Later: worth another look then. Infinity: not before one under way ends. */
   readyAt(kind: CallKind, now: number): number;
   /** The call goes. Only when `readyAt` allows it. */
-  take(kind: CallKind, now: number): void;
-  end(kind: CallKind, now: number, how: SlotEnd): void;
+  take(kind: CallKind, now: number): Slot;
+  end(slot: Slot, now: number, how: SlotEnd): void;
+  /** The number of the call let go last. */
+  newest(): number;
   /** A call that ended at `endedAt` at the latest, and was taken from no slot of ours; to be told in their order, before any is taken. */
   count(kind: CallKind, endedAt: number): void;
   setCaps(caps: Caps): void;
@@ -52,6 +61,7 @@ export function createSlots(initial: Caps, graceMs: number): Slots {
   const polls = createSlotWindow(quotas.poll);
   let messagePace = createPace(initial.messages);
   let pollPace = createPace(quotas.poll);
+  let newest = 0;
 
   const windowsOf = byKind(({ cap, priority }) => [
     requests,
@@ -72,8 +82,11 @@ export function createSlots(initial: Caps, graceMs: number): Slots {
       for (const window of windowsOf(kind)) window.take();
       if (kind.cap === "messages") messagePace.take(now);
       if (kind.priority === "poll") pollPace.take(now);
+      newest += 1;
+      return { kind, number: newest };
     },
-    end(kind, now, how) {
+    newest: () => newest,
+    end({ kind }, now, how) {
       for (const window of windowsOf(kind)) {
         // The pace stays taken: a service that cannot be reached is not to be hammered.
         if (how === "not-sent") window.undo();

@@ -2,7 +2,9 @@ import type { Clock } from "../../event/clock.ts";
 import type { CallOutcome } from "../admission.ts";
 import { nextRenewal } from "../renewal.ts";
 import { refusedUnasked, type ServiceError } from "../service-error.ts";
-import { createKeyDoubt } from "./key-doubt.ts";
+import { type AccountState, holdToPlan, type KeyState, keyOf } from "./account-state.ts";
+import { beginProbe, endDoubt, isDoubted, keyAccepted, keyRefused, keyUnsettled, leaveProbe, mayProbe } from "./key-doubt.ts";
+import type { Learned } from "./learned.ts";
 import type { SteadyTime } from "./steady-time.ts";
 
 /** Why no call goes, whatever the caps say. */
@@ -20,6 +22,12 @@ export interface NumberedCall {
   readonly isProbe: boolean;
 }
 
+/** Which settings calls are made with: what was learned with others is not held against them. */
+export interface Identity {
+  readonly plan: string;
+  readonly key: string;
+}
+
 /*
  * | stop | begins with | while it lasts | ends |
  * |---|---|---|---|
@@ -30,77 +38,113 @@ export interface NumberedCall {
  * The passing of time is noticed when somebody asks: there is no timer.
  */
 export interface Stops {
-  /** Whether a call may wait for its turn, as the probe or as any other; or why not. */
-  admit(): { readonly refused: StopReason } | { readonly isProbe: boolean };
+  /** Whether a call may wait for its turn, as any other or as the one that tries the key; or why not. */
+  admit(): StopReason | "free" | "probe";
   refusal(reason: StopReason): ServiceError;
+  /** `got` hears whether the call that asks is the one that tries; null: it cannot be known. */
+  beginProbe(got: (isProbe: boolean | null) => void): void;
   /** The probe gave up before it was let go. */
-  probeLeft(): void;
-  /** What came of a call; `newest` is the number of the call let go last. Gives the stop that began with it. */
-  learn(call: NumberedCall, newest: number, outcome: CallOutcome): StopReason | null;
+  leaveProbe(): void;
+  /** What came of a call; to be called in a change. Gives the stop that began with it. */
+  learn(state: AccountState, newest: number, ended: EndedCall, own: Identity): StopReason | null;
   /** Ends `quota`: another plan; with `anotherKey` also the doubts about the key. */
-  resume(newest: number, anotherKey: boolean): void;
+  resume(anotherKey: boolean): void;
   state(): StopState;
+}
+
+/** A call that ended: at `now` (steady) and `wallNow` (unix ms). */
+export interface EndedCall {
+  readonly call: NumberedCall;
+  readonly outcome: CallOutcome;
+  readonly now: number;
+  readonly wallNow: number;
 }
 
 /** "blocks that IP for one minute" (messaging-service-api.md, "Authentication"). */
 const blockMs = 60_000;
 
-export function createStops(clock: Clock, time: SteadyTime): Stops {
-  const doubt = createKeyDoubt();
-  /** Unix ms, because renewal is a date. */
-  let quotaUntil: number | null = null;
-  let resumedAt = 0;
-  /** Steady ms. */
-  let blockedUntil = 0;
+export interface StopsParts {
+  readonly clock: Clock;
+  readonly time: SteadyTime;
+  readonly learned: Learned;
+  readonly identity: () => Identity;
+}
 
-  function quota(): number | null {
-    if (quotaUntil !== null && clock.now() >= quotaUntil) quotaUntil = null;
-    return quotaUntil;
-  }
+export function createStops({ clock, time, learned, identity }: StopsParts): Stops {
+  const quota = (): number | null => quotaOf(learned.view(), identity().plan, clock.now());
+  const key = (): KeyState => keyOf(learned.view(), identity().key);
 
   return {
     admit() {
-      if (quota() !== null) return { refused: "quota" };
+      if (quota() !== null) return "quota";
       const now = time.now();
-      const isDoubted = doubt.until() !== null;
-      if (isDoubted && !doubt.mayProbe(now)) return { refused: "unauthenticated" };
-      if (now < blockedUntil) return { refused: "blocked" };
-      if (isDoubted) doubt.probe();
-      return { isProbe: isDoubted };
+      const isKeyDoubted = isDoubted(key());
+      if (isKeyDoubted && !mayProbe(key(), now)) return "unauthenticated";
+      if (now < learned.view().blockedUntil) return "blocked";
+      return isKeyDoubted ? "probe" : "free";
     },
     refusal(reason) {
       if (reason !== "quota") return refusedUnasked({ kind: reason });
       return refusedUnasked({ kind: "quota", cause: null, until: quota() ?? nextRenewal(clock.now()) });
     },
-    probeLeft: doubt.probeLeft,
-    learn(call, newest, outcome) {
+    beginProbe(got) {
       const now = time.now();
-      if (outcome.type === "unauthenticated") return doubt.refused(call, now) ? "unauthenticated" : null;
-      if (outcome.type === "unknown" || outcome.type === "not-sent") doubt.unsettled(call, now);
-      else if (outcome.type === "blocked") {
-        doubt.unsettled(call, now);
-        const wasBlocked = now < blockedUntil;
-        blockedUntil = now + blockMs;
-        return wasBlocked ? null : "blocked";
-      } else doubt.accepted(call, newest);
-      if (outcome.type !== "quota-used-up" || call.number <= resumedAt) return null;
-      const wasUsedUp = quota() !== null;
-      quotaUntil = nextRenewal(clock.now());
-      return wasUsedUp ? null : "quota";
+      const id = identity().key;
+      learned.change((state) => {
+        const own = keyOf(state, id);
+        const may = isDoubted(own) && mayProbe(own, now);
+        if (may) beginProbe(own, now);
+        return may;
+      }, got);
     },
-    resume(newest, anotherKey) {
-      quotaUntil = null;
-      resumedAt = newest;
-      if (anotherKey) doubt.end(newest);
+    leaveProbe() {
+      const id = identity().key;
+      learned.change((state) => leaveProbe(keyOf(state, id)));
+    },
+    learn,
+    resume(anotherKey) {
+      const { plan, key: id } = identity();
+      learned.change((state, newest) => {
+        holdToPlan(state, plan);
+        state.quotaUntil = null;
+        state.resumedAt = newest;
+        if (anotherKey) endDoubt(keyOf(state, id), newest);
+      });
     },
     state() {
       const now = time.now();
-      const doubtUntil = doubt.until();
+      const { blockedUntil } = learned.view();
       return {
         quota: quota(),
-        unauthenticated: doubtUntil === null ? null : time.toUnix(doubtUntil),
+        unauthenticated: isDoubted(key()) ? time.toUnix(key().until) : null,
         blocked: now < blockedUntil ? time.toUnix(blockedUntil) : null,
       };
     },
   };
+}
+
+function quotaOf({ plan, quotaUntil }: AccountState, own: string, wallNow: number): number | null {
+  return plan === own && quotaUntil !== null && wallNow < quotaUntil ? quotaUntil : null;
+}
+
+function learn(
+  state: AccountState,
+  newest: number,
+  { call, outcome, now, wallNow }: EndedCall,
+  { plan, key: id }: Identity,
+): StopReason | null {
+  const key = keyOf(state, id);
+  if (outcome.type === "unauthenticated") return keyRefused(key, call, now) ? "unauthenticated" : null;
+  if (outcome.type === "unknown" || outcome.type === "not-sent") keyUnsettled(key, call, now);
+  else if (outcome.type === "blocked") {
+    keyUnsettled(key, call, now);
+    const wasBlocked = now < state.blockedUntil;
+    state.blockedUntil = now + blockMs;
+    return wasBlocked ? null : "blocked";
+  } else keyAccepted(key, call, newest, now);
+  if (outcome.type !== "quota-used-up" || call.number <= state.resumedAt) return null;
+  const wasUsedUp = quotaOf(state, plan, wallNow) !== null;
+  holdToPlan(state, plan);
+  state.quotaUntil = nextRenewal(wallNow);
+  return wasUsedUp ? null : "quota";
 }

@@ -1,0 +1,96 @@
+import type { CallCap } from "../admission.ts";
+
+/** Whether a key is good, as far as it is known (`key-doubt.ts`). Times are steady ms. */
+export interface KeyState {
+  /** Index into the waits; null: no doubt. */
+  wait: number | null;
+  until: number;
+  /** While a call tries: when it is given up for lost; earlier: none tries. */
+  probeUntil: number;
+  /** The newest call when the last doubt ended. */
+  endedAt: number;
+  /** An answer has shown that it is good. */
+  isProven: boolean;
+}
+
+/** A cap that is held (`cap-hold.ts`). Times are steady ms. */
+export interface HoldState {
+  /** Before it no call of the cap is let go. */
+  until: number;
+  inARow: number;
+  /** The newest call when the hold began. */
+  since: number;
+}
+
+/**
+ * All that is known of an account beside the calls that count: what the answers of the service have taught. Plain data,
+ * so that the processes of an account can share it (`shared-account.ts`).
+ */
+export interface AccountState {
+  /** The plan that `quotaUntil` and `granted` are about: with another they mean nothing. */
+  plan: string;
+  /** Unix ms, because renewal is a date; null: there is quota left. */
+  quotaUntil: number | null;
+  /** The newest call when another plan was begun with. */
+  resumedAt: number;
+  /** Steady ms until which the address is blocked. */
+  blockedUntil: number;
+  /** Calls a minute that the service grants, where it told of fewer than the plan has. */
+  granted: Record<CallCap, number | null>;
+  holds: Record<CallCap, HoldState>;
+  /** By fingerprint: while a key is changed, processes with the old one and with the new one call side by side. */
+  keys: Record<string, KeyState>;
+}
+
+/** So many keys are remembered, the latest. */
+const mostKeys = 4;
+
+export function emptyAccountState(plan: string): AccountState {
+  const noHold = (): HoldState => ({ until: 0, inARow: 0, since: -1 });
+  return {
+    plan,
+    quotaUntil: null,
+    resumedAt: 0,
+    blockedUntil: 0,
+    granted: { requests: null, messages: null },
+    holds: { requests: noHold(), messages: noHold() },
+    keys: {},
+  };
+}
+
+/** What is known of a key; a key that nothing is known of is added. */
+export function keyOf(state: AccountState, key: string): KeyState {
+  const known = state.keys[key];
+  if (known !== undefined) return known;
+  const others = Object.entries(state.keys).slice(1 - mostKeys);
+  const fresh: KeyState = { wait: null, until: 0, probeUntil: 0, endedAt: 0, isProven: false };
+  state.keys = Object.fromEntries([...others, [key, fresh]]);
+  return fresh;
+}
+
+/** Forgets what was about another plan. */
+export function holdToPlan(state: AccountState, plan: string): void {
+  if (state.plan === plan) return;
+  state.quotaUntil = null;
+  forgetGranted(state, plan);
+}
+
+/** Forgets smaller caps that the service told of. */
+export function forgetGranted(state: AccountState, plan: string): void {
+  state.plan = plan;
+  state.granted = { requests: null, messages: null };
+}
+
+/** The same state with all its steady times moved by `byMs`. */
+export function shifted(state: AccountState, byMs: number): AccountState {
+  const hold = (one: HoldState): HoldState => ({ ...one, until: one.until + byMs });
+  return {
+    ...state,
+    granted: { ...state.granted },
+    blockedUntil: state.blockedUntil + byMs,
+    holds: { requests: hold(state.holds.requests), messages: hold(state.holds.messages) },
+    keys: Object.fromEntries(
+      Object.entries(state.keys).map(([key, one]) => [key, { ...one, until: one.until + byMs, probeUntil: one.probeUntil + byMs }]),
+    ),
+  };
+}
