@@ -13,7 +13,7 @@ end
 local call = redis.call
 
 -- What many steps of a batch add to one key is gathered, and written once at the end: each call costs more than it does.
-local routes, plans, proofs, live, due, seen = {}, {}, {}, {}, {}, {}
+local routes, accounts, plans, proofs, live, due, seen = {}, {}, {}, {}, {}, {}, {}
 local last_seq, first_seq
 local last_number, first_number
 
@@ -289,6 +289,7 @@ local function accept()
   end
 
   local seq = store_event(number, row, body)
+  accounts[string.match(id, '^[^:]*')] = true
   if proof ~= '' then prove(proof, tonumber(received_at), true) end
   if subject ~= '' then
     if next_row ~= '' then call('SET', base .. subject, next_row) end
@@ -344,6 +345,7 @@ local function write_gathered()
   for kind, pairs_ in pairs(seen) do call('ZADD', base .. 'seen:' .. kind, unpack(pairs_)) end
   for digest, verdicts in pairs(plans) do call('HSETNX', base .. 'plans', digest, verdicts) end
   for route in pairs(routes) do call('SADD', base .. 'routes', route) end
+  for account in pairs(accounts) do call('SADD', base .. 'accounts', account) end
   write_proofs()
 end
 
