@@ -87,7 +87,7 @@ export function redisFaultOf(error: unknown): RedisFault | null {
   if (message === "Command timed out" || /^Socket timeout/.test(message)) return fault("hung", "Redis does not answer in time", true);
   if (unsent.test(message)) return fault("unreachable", "Redis is not connected");
   if (closed.test(message)) return fault("unreachable", "the connection to Redis was lost", true);
-  if (name === "ParserError") return fault("stranger", "what answers is no Redis", true);
+  if (name === "ParserError" || message.startsWith("Unknown RESP type")) return fault("stranger", "what answers is no Redis", true);
   if (typeof code !== "string") return null;
   if (noConnection.has(code)) return fault("unreachable", `Redis cannot be reached (${code})`);
   if (code === "ETIMEDOUT") return fault("unreachable", "Redis cannot be reached (no connection in time)");

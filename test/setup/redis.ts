@@ -37,6 +37,7 @@ export interface Redis {
 }
 
 const readyWithinMs = 20_000;
+const endsWithinMs = 10_000;
 
 /** A Redis of one's own on loopback: `noeviction`, nothing saved but what `appendonly` asks for. Resolves once PING is answered. */
 export async function startRedis(options: RedisOptions = {}): Promise<Redis> {
@@ -100,9 +101,11 @@ function handle(child: ChildProcess, port: number, dir: string, ownsDir: boolean
     if (child.exitCode !== null || child.signalCode !== null) return;
     const exited = once(child, "exit");
     child.kill(signal);
-    // A stopped one takes SIGTERM once it goes on.
+    // A stopped one takes SIGTERM once it goes on; one in an endless script never does.
     child.kill("SIGCONT");
+    const late = setTimeout(() => child.kill("SIGKILL"), endsWithinMs);
     await exited;
+    clearTimeout(late);
   };
   return {
     port,

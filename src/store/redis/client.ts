@@ -1,4 +1,4 @@
-import { Cluster, Redis, type RedisOptions } from "ioredis";
+import { Cluster, Redis } from "ioredis";
 import { type RedisPlace, readRedisUrl } from "../../event/redis-url.ts";
 import type { RedisSettings } from "../settings.ts";
 
@@ -33,7 +33,8 @@ export function createRedisClient(settings: RedisSettings, name: string, manner:
   const place = readRedisUrl(settings.url.reveal());
   if (place === null) throw new Error("storage.url has passed its check and is no URL");
   const retryStrategy = (tries: number): number => reconnectDelay(tries, random);
-  const { enableOfflineQueue, ...options } = connectionOptions(place, settings.commandTimeout, name, manner);
+  const options = connectionOptions(place, settings.commandTimeout, name, manner);
+  const enableOfflineQueue = manner === "patient";
 
   if (settings.cluster) {
     const cluster = new Cluster([...place.hosts], {
@@ -54,7 +55,7 @@ export function createRedisClient(settings: RedisSettings, name: string, manner:
     // It has all of the commands; what differs (events of nodes) is dealt with where it is used.
     return cluster as unknown as Redis;
   }
-  const common: RedisOptions = { ...options, enableOfflineQueue, lazyConnect: true, retryStrategy };
+  const common = { ...options, enableOfflineQueue, lazyConnect: true, retryStrategy };
   if (settings.sentinel === undefined) return new Redis({ ...common, ...place.hosts[0] });
   return new Redis({
     ...common,
@@ -70,12 +71,8 @@ export function createRedisClient(settings: RedisSettings, name: string, manner:
   });
 }
 
-function connectionOptions(
-  { tls, username, password, db }: RedisPlace,
-  commandTimeout: number,
-  name: string,
-  manner: Manner,
-): Pick<RedisOptions, "commandTimeout" | "connectTimeout" | "db"> & { readonly enableOfflineQueue: boolean } {
+/** What all three ways to connect have in common. */
+function connectionOptions({ tls, username, password, db }: RedisPlace, commandTimeout: number, name: string, manner: Manner) {
   return {
     db,
     ...(username === "" ? {} : { username }),
@@ -89,7 +86,7 @@ function connectionOptions(
     // While it loads its files, Redis is asked this often, and not only after the time it guesses itself.
     maxLoadingRetryTime: 250,
     ...(manner === "fail-fast"
-      ? { enableOfflineQueue: false, commandTimeout, maxRetriesPerRequest: 0, autoResendUnfulfilledCommands: false }
-      : { enableOfflineQueue: true, socketTimeout: silentMs, maxRetriesPerRequest: null }),
-  } as RedisOptions & { readonly enableOfflineQueue: boolean };
+      ? { commandTimeout, maxRetriesPerRequest: 0, autoResendUnfulfilledCommands: false }
+      : { socketTimeout: silentMs, maxRetriesPerRequest: null }),
+  };
 }

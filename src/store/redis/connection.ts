@@ -90,8 +90,8 @@ export function connectRedis(settings: RedisSettings, options: RedisOptions, hoo
   let isKnown = false;
   let isClosed = false;
   let isProbing = false;
-  /** The last fault that the client told of before it lost its connection. */
-  let lastWords: RedisFault | null = null;
+  /** The first fault that the client told of on this connection: it says more than those of its end. */
+  let firstWords: RedisFault | null = null;
   /** True once this connection was greeted. */
   let isGreeted = false;
   /** True while a connection that we gave up ourselves closes, which is no news. */
@@ -108,6 +108,10 @@ export function connectRedis(settings: RedisSettings, options: RedisOptions, hoo
       first.resolve(next);
     } else if (!isNews) return;
     hooks.moved?.(next);
+  }
+
+  function isDown(): boolean {
+    return state.kind === "down";
   }
 
   function refuse(message: string): void {
@@ -185,17 +189,19 @@ export function connectRedis(settings: RedisSettings, options: RedisOptions, hoo
   }
 
   client.on("error", (error) => {
-    lastWords = redisFaultOf(error) ?? { kind: "unreachable", message: storeError(error).message, mayBeDone: false };
+    firstWords ??= redisFaultOf(error) ?? { kind: "unreachable", message: storeError(error).message, mayBeDone: false };
+  });
+  client.on("connecting", () => {
+    firstWords = null;
   });
   client.on("ready", () => {
     isGreeted = false;
-    lastWords = null;
     void probe();
   });
   client.on("close", () => {
     isGreeted = false;
     if (isLeft) isLeft = false;
-    else suspect(lastWords ?? { kind: "unreachable", message: "the connection to Redis was lost", mayBeDone: false });
+    else suspect(firstWords ?? { kind: "unreachable", message: "the connection to Redis was lost", mayBeDone: false });
   });
   void client.connect().catch(() => {});
 
@@ -207,7 +213,8 @@ export function connectRedis(settings: RedisSettings, options: RedisOptions, hoo
         return await use(client);
       } catch (error) {
         const fault = redisFaultOf(error);
-        if (fault !== null && state.kind !== "down") suspect(fault);
+        // What fails after that is the same news.
+        if (fault !== null && !isDown()) suspect(fault);
         throw storeError(error);
       }
     },

@@ -1,0 +1,59 @@
+import { onTestFinished } from "vitest";
+import { systemClock } from "../../../src/app/system-clock.ts";
+import { Secret } from "../../../src/event/secret.ts";
+import { connectRedis, type RedisConnection, type RedisHooks, type RedisState } from "../../../src/store/redis/connection.ts";
+import type { RedisSettings } from "../../../src/store/settings.ts";
+import { until } from "../../harness/until.ts";
+
+/** Short enough for tests, and far above what a busy machine takes to answer. */
+export const commandTimeout = 400;
+
+export function redisSettings(url: string, more: Partial<Omit<RedisSettings, "url">> = {}): RedisSettings {
+  return { driver: "redis", url: new Secret(url), prefix: "relay", commandTimeout, cluster: false, ...more };
+}
+
+export interface Watched {
+  readonly redis: RedisConnection;
+  /** Every move so far: `up`, or the kind of the fault. */
+  readonly moves: string[];
+  /** Resolves once it stands so: `up`, or a kind of fault. */
+  stands(as: string): Promise<void>;
+}
+
+const standing = (state: RedisState): string => (state.kind === "up" ? "up" : state.fault.kind);
+
+/** A connection that is closed at the test's end, and whose moves are kept. */
+export function watch(settings: RedisSettings, hooks: RedisHooks = {}): Watched {
+  const moves: string[] = [];
+  const redis = connectRedis(
+    settings,
+    {
+      clock: systemClock,
+      random: () => 0.5,
+      presence: { id: Math.random().toString(36), role: "both", host: "test", pid: process.pid, since: Date.now() },
+    },
+    { ...hooks, moved: (state) => moves.push(standing(state)) },
+  );
+  onTestFinished(() => redis.close());
+  return {
+    redis,
+    moves,
+    async stands(as) {
+      await until(`the connection stands as ${as}`, () => standing(redis.state()) === as);
+    },
+  };
+}
+
+/** How long a command takes to fail, in ms, and why. */
+export async function failing(
+  redis: RedisConnection,
+): Promise<{ readonly error: Error & { kind?: string; mayBeDone?: boolean }; readonly tookMs: number }> {
+  const startedAt = performance.now();
+  const error = await redis
+    .run((client) => client.set("k", "v"))
+    .then(
+      () => new Error("it did not fail"),
+      (error: Error) => error,
+    );
+  return { error, tookMs: performance.now() - startedAt };
+}

@@ -1,0 +1,218 @@
+import { mkdirSync, rmdirSync } from "node:fs";
+import { createServer } from "node:http";
+import { join } from "node:path";
+import { inspect } from "node:util";
+import { expect, test } from "vitest";
+import { StoreRefused } from "../../../src/store/store-error.ts";
+import { emptyRedis, fillRedis, makePrimary, makeReplica, redisForTest, restartRedis, tellRedis } from "../../harness/redis-states.ts";
+import { until } from "../../harness/until.ts";
+import { freePort } from "../../setup/free-port.ts";
+import { commandTimeout, failing, redisSettings, watch } from "./connection-tools.ts";
+
+/** Far less than a command's time: refused without asking Redis. */
+const atOnceMs = commandTimeout / 4;
+
+test("runs commands, and gives a wrong one as a plain error without its arguments", async () => {
+  const server = await redisForTest();
+  const { redis, moves } = watch(redisSettings(server.url));
+  expect(await redis.opened()).toEqual({ kind: "up" });
+  expect(await redis.run((client) => client.set("k", "wamid.secret"))).toBe("OK");
+  const wrong = await redis.run((client) => client.lpush("k", "wamid.secret")).catch((error: Error) => error);
+  expect(wrong).toMatchObject({ name: "Error", message: expect.stringMatching(/^Redis: WRONGTYPE/) });
+  expect(inspect(wrong, { depth: null })).not.toContain("wamid.secret");
+  expect(redis.state()).toEqual({ kind: "up" });
+  expect(moves).toEqual(["up"]);
+});
+
+test("killed: fails at once, and heals by itself when it is back on its port", async () => {
+  const server = await redisForTest({ appendonly: "always" });
+  const { redis, moves, stands } = watch(redisSettings(server.url));
+  await redis.opened();
+  await redis.run((client) => client.set("kept", "yes"));
+  await server.kill();
+  await stands("unreachable");
+  for (let i = 0; i < 3; i++) {
+    const { error, tookMs } = await failing(redis);
+    expect(error).toMatchObject({ name: "StoreUnavailable", kind: "unreachable", mayBeDone: false });
+    expect(tookMs).toBeLessThan(atOnceMs);
+  }
+  await restartRedis(server, { appendonly: "always" });
+  await stands("up");
+  expect(await redis.run((client) => client.get("kept"))).toBe("yes");
+  expect(moves).toEqual(["up", "unreachable", "up"]);
+});
+
+test("not there at boot: known within moments, and used once it comes", async () => {
+  const port = await freePort();
+  const { redis, moves, stands } = watch(redisSettings(`redis://127.0.0.1:${port}`));
+  expect((await failing(redis)).error).toMatchObject({ name: "StoreUnavailable" });
+  expect(await redis.opened()).toMatchObject({ kind: "down", fault: { message: "Redis cannot be reached (ECONNREFUSED)" } });
+  await redisForTest({ port });
+  await stands("up");
+  expect(await redis.run((client) => client.set("k", "v"))).toBe("OK");
+  expect(moves).toEqual(["unreachable", "up"]);
+});
+
+test("hung: what is under way fails after the time for a command, the rest at once; heals when it goes on", async () => {
+  const server = await redisForTest();
+  const { redis, moves, stands } = watch(redisSettings(server.url));
+  await redis.opened();
+  server.hang();
+  const first = await failing(redis);
+  expect(first.error).toMatchObject({ name: "StoreUnavailable", kind: "hung", mayBeDone: true });
+  expect(first.tookMs).toBeLessThan(commandTimeout * 2);
+  const second = await failing(redis);
+  expect(second.error).toMatchObject({ kind: "hung", mayBeDone: false });
+  expect(second.tookMs).toBeLessThan(atOnceMs);
+  // Over several tries to connect again it is the same news.
+  await until("a new connection was tried", () => redis.client.status === "connect");
+  await until("and given up", () => redis.client.status === "reconnecting");
+  expect(moves).toEqual(["up", "hung"]);
+  server.goOn();
+  await stands("up");
+  expect(await redis.run((client) => client.set("k", "v"))).toBe("OK");
+  expect(moves).toEqual(["up", "hung", "up"]);
+});
+
+test("hung is noticed without anybody asking", async () => {
+  const server = await redisForTest();
+  const { redis, stands } = watch(redisSettings(server.url));
+  await redis.opened();
+  server.hang();
+  await stands("hung");
+  server.goOn();
+  await stands("up");
+});
+
+test("full: writes fail with why, reads go on, and it heals when there is room", async () => {
+  const server = await redisForTest();
+  const { redis, moves, stands } = watch(redisSettings(server.url));
+  await redis.opened();
+  await redis.run((client) => client.set("before", "yes"));
+  await fillRedis(server);
+  expect((await failing(redis)).error).toMatchObject({
+    name: "StoreUnavailable",
+    kind: "full",
+    mayBeDone: false,
+    message: "Redis is full (maxmemory)",
+  });
+  expect(redis.state().kind).toBe("refusing");
+  expect(await redis.run((client) => client.get("before"))).toBe("yes");
+  for (let i = 0; i < 20; i++) await failing(redis);
+  expect(moves).toEqual(["up", "full"]);
+  await emptyRedis(server);
+  await stands("up");
+  expect(await redis.run((client) => client.set("after", "yes"))).toBe("OK");
+  expect(moves).toEqual(["up", "full", "up"]);
+});
+
+test("read-only, as after a failover: connects anew until it is the primary", async () => {
+  const server = await redisForTest();
+  const { redis, moves, stands } = watch(redisSettings(server.url));
+  await redis.opened();
+  await makeReplica(server);
+  expect((await failing(redis)).error).toMatchObject({ kind: "read-only", mayBeDone: false });
+  const connections = async () => Number(/total_connections_received:(\d+)/.exec(String(await tellRedis(server, "INFO", "stats")))?.[1]);
+  const before = await connections();
+  // Each look is a connection too: ours come on top.
+  let looks = 0;
+  await until("it connected anew", async () => (await connections()) - before > ++looks + 1);
+  expect(moves).toEqual(["up", "read-only"]);
+  await makePrimary(server);
+  await stands("up");
+  expect(moves).toEqual(["up", "read-only", "up"]);
+});
+
+test("too few replicas, and files that cannot be written: refused, and healed", async () => {
+  const server = await redisForTest({ args: ["--save", "3600 1"] });
+  const { redis, moves, stands } = watch(redisSettings(server.url));
+  await redis.opened();
+  await tellRedis(server, "CONFIG", "SET", "min-replicas-to-write", 1);
+  expect((await failing(redis)).error).toMatchObject({ kind: "replicas", mayBeDone: false });
+  await tellRedis(server, "CONFIG", "SET", "min-replicas-to-write", 0);
+  await stands("up");
+
+  // A folder where its file should be: the snapshot cannot take its name.
+  mkdirSync(join(server.dir, "dump.rdb"));
+  await tellRedis(server, "BGSAVE");
+  await until("writes are refused", async () => (await failing(redis)).error.kind === "disk");
+  rmdirSync(join(server.dir, "dump.rdb"));
+  await until("the next snapshot was made", () => tellRedis(server, "BGSAVE").catch(() => false));
+  await stands("up");
+  expect(moves).toEqual(["up", "replicas", "up", "disk", "up"]);
+});
+
+test("a script that keeps Redis busy is a hung one, until it ends", async () => {
+  const server = await redisForTest({ args: ["--busy-reply-threshold", "50"] });
+  const { redis, stands } = watch(redisSettings(server.url));
+  await redis.opened();
+  const long = tellRedis(server, "EVAL", "while true do end", 0).catch((error: Error) => error.message);
+  await stands("hung");
+  await until("the script was ended", () => tellRedis(server, "SCRIPT", "KILL").catch(() => false));
+  await stands("up");
+  expect(await long).toMatch(/killed/i);
+});
+
+test("wrong password at boot is refused in one line that does not tell it; a right one that changes later is waited for", async () => {
+  const server = await redisForTest({ args: ["--requirepass", "right-one"] });
+  const at = `127.0.0.1:${server.port}`;
+  const wrong = watch(redisSettings(`redis://:wrong-one@${at}`));
+  await expect(wrong.redis.opened()).rejects.toMatchObject({
+    name: "StoreRefused",
+    message: `redis://${at}/0: Redis refuses the user or the password`,
+  });
+  const none = watch(redisSettings(`redis://${at}`));
+  await expect(none.redis.opened()).rejects.toMatchObject({ message: expect.stringContaining("asks for a password") });
+  const right = watch(redisSettings(`redis://:right-one@${at}`));
+  expect(await right.redis.opened()).toEqual({ kind: "up" });
+  const asRight = { url: `redis://:right-one@${at}` };
+  await tellRedis(asRight, "CONFIG", "SET", "requirepass", "other");
+  await tellRedis({ url: `redis://:other@${at}` }, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes");
+  await right.stands("credentials");
+  await tellRedis({ url: `redis://:other@${at}` }, "CONFIG", "SET", "requirepass", "right-one");
+  await right.stands("up");
+});
+
+test("as many clients as allowed: waits for a place", async () => {
+  const server = await redisForTest();
+  const holder = watch(redisSettings(server.url));
+  await holder.redis.opened();
+  await holder.redis.run((client) => client.config("SET", "maxclients", "1"));
+  const late = watch(redisSettings(server.url));
+  // Redis says why and closes at once: the end of the connection may overtake the words.
+  expect(await late.redis.opened()).toMatchObject({ kind: "down", fault: { kind: expect.stringMatching(/^(clients|unreachable)$/) } });
+  await holder.redis.run((client) => client.config("SET", "maxclients", "100"));
+  await late.stands("up");
+});
+
+test("what is no Redis is refused", async () => {
+  const http = createServer((_request, response) => void response.end("hello"));
+  await new Promise<void>((resolve) => http.listen(0, "127.0.0.1", resolve));
+  const { port } = http.address() as { port: number };
+  const { redis } = watch(redisSettings(`redis://127.0.0.1:${port}`));
+  await expect(redis.opened()).rejects.toMatchObject({ name: "StoreRefused", message: expect.stringContaining("is no Redis") });
+  http.close();
+});
+
+test("is greeted on every connection before it is used; what greeting refuses is a refusal", async () => {
+  const server = await redisForTest();
+  let greeted = 0;
+  const { redis, stands } = watch(redisSettings(server.url), {
+    async greet(client) {
+      greeted++;
+      if ((await client.get("whose")) === "another's") throw new StoreRefused("holds another program's data");
+    },
+  });
+  await redis.opened();
+  expect(greeted).toBe(1);
+  await tellRedis(server, "CLIENT", "KILL", "TYPE", "normal");
+  await until("it was greeted again", () => greeted === 2);
+  await stands("up");
+  await tellRedis(server, "SET", "whose", "another's");
+  const other = watch(redisSettings(server.url), {
+    async greet() {
+      throw new StoreRefused("holds another program's data");
+    },
+  });
+  await expect(other.redis.opened()).rejects.toMatchObject({ message: `redis://127.0.0.1:${server.port}/0: holds another program's data` });
+});
