@@ -25,10 +25,17 @@ export interface Breaker {
    * so ask it last, and call `record` for every true it gave (`"neutral"` when nothing was sent after all).
    */
   mayStart(): boolean;
+  /** True when half-open with the probe out: `mayStart` would be false, and to ask it is not worth a delivery. */
+  waitsForProbe(): boolean;
   /** Unix milliseconds until which no attempt starts; null unless open. */
   openUntil(): number | null;
   /** Tells what came of an attempt that `mayStart` let through. */
   record(ok: boolean | "neutral"): void;
+  /** The destination asked (429) not to be called before `until`, unix milliseconds. No state: nothing failed. */
+  pause(until: number): void;
+  /** The latest `pause` there was; 0 when there was none. */
+  pausedUntil(): number;
+  close(): void;
 }
 
 /** A breaker, closed. `clock` gives unix milliseconds. */
@@ -38,6 +45,7 @@ export function createBreaker(settings: LineSettings["breaker"], clock: () => nu
   let pause = settings.pause;
   let until = 0;
   let probeOut = false;
+  let pausedUntil = 0;
 
   function move(to: BreakerState): void {
     current = to;
@@ -65,6 +73,7 @@ export function createBreaker(settings: LineSettings["breaker"], clock: () => nu
       probeOut = true;
       return true;
     },
+    waitsForProbe: () => state() === "half-open" && probeOut,
     openUntil: () => (state() === "open" ? until : null),
     record(ok) {
       const now = state();
@@ -82,6 +91,11 @@ export function createBreaker(settings: LineSettings["breaker"], clock: () => nu
         if (failures >= settings.failures) move("open");
       }
     },
+    pause(at) {
+      pausedUntil = Math.max(pausedUntil, at);
+    },
+    pausedUntil: () => pausedUntil,
+    close() {},
   };
 }
 
@@ -91,6 +105,7 @@ export function createBreaker(settings: LineSettings["breaker"], clock: () => nu
  */
 export function breakerVerdict(result: AttemptResult): boolean | "neutral" {
   if (result.kind === "failed") return result.error === "aborted" ? "neutral" : false;
+  if (result.kind === "taken") return true;
   const { status } = result;
   if (status >= 200 && status < 300) return true;
   return status >= 400 && status < 500 && status !== 408 && status !== 429 ? "neutral" : false;

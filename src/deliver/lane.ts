@@ -1,13 +1,12 @@
 import type { Clock } from "../event/clock.ts";
 import type { StoredDelivery } from "../event/stored-delivery.ts";
-import { type Breaker, type BreakerState, breakerVerdict, createBreaker } from "./breaker.ts";
+import { type BreakerState, breakerVerdict } from "./breaker.ts";
 import { compose } from "./compose.ts";
-import { type Decision, decide } from "./decide.ts";
-import type { DeliveryStore } from "./delivery-store.ts";
-import type { AttemptOutcome, Destination, OutgoingDelivery } from "./destinations/destination.ts";
-import { createReadyQueue, type ReadyQueue } from "./ready-queue.ts";
+import { type Decision, decide, settledBy } from "./decide.ts";
+import type { QueueOf } from "./delivery-queue.ts";
+import type { AttemptOutcome, OutgoingDelivery } from "./destinations/destination.ts";
+import { type Line, type LineParts, openLine } from "./line.ts";
 import type { DestinationSettings, Payload } from "./settings.ts";
-import { createTokenBucket, type TokenBucket } from "./token-bucket.ts";
 
 /** A route as the dispatcher sees it. */
 export interface LaneSettings {
@@ -30,11 +29,10 @@ export interface LaneHooks {
   storeFailed(route: string, error: unknown): void;
 }
 
-export interface LaneParts {
-  readonly store: DeliveryStore;
+export interface LaneParts extends LineParts {
+  readonly queueOf: QueueOf;
   readonly clock: Clock;
   readonly random: () => number;
-  readonly connect: (to: DestinationSettings) => Destination;
   readonly hooks: LaneHooks;
 }
 
@@ -59,52 +57,53 @@ export interface Lane {
   close(ms: number): Promise<void>;
 }
 
-/** A destination with the settings it was made from; ended when the last attempt on it is over. */
-interface Line {
-  readonly settings: LaneSettings;
-  readonly destination: Destination;
-  readonly breaker: Breaker;
-  readonly bucket: TokenBucket | null;
-  inFlight: number;
-  retired: boolean;
-}
-
 /** How long after a failed read or write of the store it is tried again. */
 const storeRetryMs = 500;
 
+/** A hold that lasts longer is no wait for the next start: what the queue has taken ahead goes back. */
+const shortHoldMs = 1000;
+
 /**
- * Sends the deliveries of one route. What waits stays in the store; memory holds a window of their
- * numbers (see `ready-queue.ts`), so that a backlog of any length costs the same.
+ * Sends the deliveries of one route. What waits stays in the store; memory holds the next few of them
+ * (see `ready-queue.ts` and `claim-queue.ts`), so that a backlog of any length costs the same.
  *
  * Attempts under way are bounded by `concurrency`; settlements not yet durable by four times that,
  * so that connections do not idle while a commit is under way.
  */
 export function createLane(initial: LaneSettings, parts: LaneParts): Lane {
-  const { store, clock, random, hooks } = parts;
+  const { clock, random, hooks } = parts;
   const route = initial.name;
   const abort = new AbortController();
-  const queue: ReadyQueue = createReadyQueue(route, store, clock);
-  let line = open(initial);
+  let line = openLine(initial, parts, lineChanged);
   let settling = 0;
   let underWay = 0;
-  let pausedUntil = 0;
-  let stopped = store.stopReason(route);
   let suspended = false;
   let closed = false;
   let cancelTimer: (() => void) | null = null;
   let pumpScheduled = false;
   let onIdle: (() => void) | null = null;
 
-  function open(settings: LaneSettings): Line {
-    const { to } = settings;
-    return {
-      settings,
-      destination: parts.connect(to),
-      breaker: createBreaker(to.breaker, clock.now),
-      bucket: to.rate === undefined ? null : createTokenBucket(to.rate, clock.now),
-      inFlight: 0,
-      retired: false,
-    };
+  const queue = parts.queueOf(route, {
+    wake: schedule,
+    failed: (error) => hooks.storeFailed(route, error),
+    room() {
+      if (closed || suspended) return 0;
+      // Half-open lets a probe through, and open nothing.
+      if (line.breaker.state() !== "closed") return 1;
+      return Math.min(Math.max(0, line.settings.to.concurrency - underWay), startsAllowed());
+    },
+    mostAhead: () => Math.min(2 * line.settings.to.concurrency, startsAllowed()),
+  });
+
+  /** Starts that `rate` lets through within a tenth of a second. */
+  function startsAllowed(): number {
+    const { rate } = line.settings.to;
+    return rate === undefined ? Number.POSITIVE_INFINITY : Math.max(1, Math.ceil(rate / 10));
+  }
+
+  function lineChanged(of: Line): void {
+    noticeBreaker(of);
+    schedule();
   }
 
   /** One look per turn of the event loop, however many deliveries asked for it. */
@@ -116,7 +115,7 @@ export function createLane(initial: LaneSettings, parts: LaneParts): Lane {
       // Closed since: the store may be closed by now, too.
       if (closed) return;
       try {
-        store.reading(pump);
+        queue.look(pump);
       } catch (error) {
         hooks.storeFailed(route, error);
         wakeAt(clock.now() + storeRetryMs);
@@ -129,31 +128,37 @@ export function createLane(initial: LaneSettings, parts: LaneParts): Lane {
     cancelTimer = at === null ? null : clock.after(Math.max(0, at - clock.now()), schedule);
   }
 
+  /** Starts nothing before `at`. */
+  function hold(at: number, now: number): void {
+    if (at - now > shortHoldMs) queue.rest();
+    wakeAt(at);
+  }
+
   function pump(): void {
-    while (!closed && !suspended && stopped === null && hasRoom()) {
+    while (!closed && !suspended && queue.stopReason() === null && hasRoom()) {
       const now = clock.now();
-      const heldUntil = Math.max(pausedUntil, line.breaker.openUntil() ?? 0);
+      const { breaker, bucket } = line;
+      const heldUntil = Math.max(breaker.pausedUntil(), breaker.openUntil() ?? 0);
       if (heldUntil > now) {
-        wakeAt(heldUntil);
+        hold(heldUntil, now);
         return;
       }
-      const event = queue.peek(now);
-      if (event === null) {
+      // Whatever comes of the probe wakes the lane.
+      if (breaker.waitsForProbe()) {
+        queue.rest();
+        return;
+      }
+      const delivery = queue.peek(now);
+      if (delivery === null) {
         wakeAt(queue.nextDueAt());
         return;
       }
-      const delivery = store.load(route, event);
-      if (delivery === null) {
-        queue.drop();
-        continue;
-      }
-      const { bucket } = line;
       if (bucket !== null && bucket.nextAt() > now) {
-        wakeAt(bucket.nextAt());
+        hold(bucket.nextAt(), now);
         return;
       }
-      // Half-open with its probe under way: whatever comes of that wakes the lane.
-      if (!line.breaker.mayStart()) return;
+      // A breaker that many share answers later, and wakes the lane.
+      if (!breaker.mayStart()) return;
       bucket?.take();
       queue.start();
       void attempt(line, delivery);
@@ -166,12 +171,11 @@ export function createLane(initial: LaneSettings, parts: LaneParts): Lane {
   }
 
   async function attempt(on: Line, delivery: StoredDelivery): Promise<void> {
-    on.inFlight += 1;
+    on.entered();
     underWay += 1;
     const outgoing = compose(delivery, on.settings.payload, on.settings.to.passSignature);
     const startedAt = clock.now();
     const outcome = await on.destination.send(outgoing, abort.signal);
-    on.inFlight -= 1;
     underWay -= 1;
     const now = clock.now();
     const decision = decide(outcome.result, delivery.spent + 1, on.settings.to.retry, now, random);
@@ -182,21 +186,25 @@ export function createLane(initial: LaneSettings, parts: LaneParts): Lane {
     if (decision.kind !== "again") await settle(delivery, outgoing, outcome, decision, startedAt, now);
     else queue.putBack(delivery.event);
     settling -= 1;
-    if (on.retired && on.inFlight === 0) void on.destination.close();
+    on.left();
     if (underWay + settling === 0) onIdle?.();
     schedule();
   }
 
   function recordHealth(on: Line, decision: Decision, outcome: AttemptOutcome): void {
-    const before = on.breaker.state();
+    noticeBreaker(on);
     on.breaker.record(decision.kind === "again" ? "neutral" : breakerVerdict(outcome.result));
-    const after = on.breaker.state();
-    if (after !== before && !on.retired) hooks.breakerMoved(route, after);
-    if (decision.kind === "retry" && decision.pauseUntil !== null) pausedUntil = Math.max(pausedUntil, decision.pauseUntil);
-    if (decision.kind === "stop") {
-      stopped = decision.reason;
-      hooks.stopped(route, decision.reason);
-    }
+    noticeBreaker(on);
+    if (decision.kind === "retry" && decision.pauseUntil !== null) on.breaker.pause(decision.pauseUntil);
+    if (decision.kind === "stop") hooks.stopped(route, decision.reason);
+  }
+
+  /** Tells of a breaker that opened or closed; that time has made it half-open is no news. */
+  function noticeBreaker(of: Line): void {
+    const state = of.breaker.state();
+    if (state === of.seen) return;
+    of.seen = state;
+    if (state !== "half-open" && of === line) hooks.breakerMoved(route, state);
   }
 
   /** Writes down what came of an attempt; while the store cannot take it, keeps it and tries again. */
@@ -209,20 +217,12 @@ export function createLane(initial: LaneSettings, parts: LaneParts): Lane {
     now: number,
   ): Promise<void> {
     const { event } = delivery;
-    const settled =
-      decision.kind === "delivered"
-        ? ({ to: "delivered" } as const)
-        : decision.kind === "dead"
-          ? ({ to: "dead", reason: decision.reason } as const)
-          : ({ to: "waiting", nextAt: decision.kind === "retry" ? decision.at : now } as const);
+    const settled = settledBy(decision, now);
     const attempt = { number: outgoing.attempt, at: startedAt, ...outcome };
     const stop = decision.kind === "stop" ? { stop: decision.reason } : {};
     for (;;) {
       try {
-        const released = await store.settle({ route, event, attempt, settled, at: now, ...stop });
-        queue.finish(event, settled.to === "waiting" ? settled.nextAt : null);
-        if (released !== null) queue.offer(released, now);
-        return;
+        return await queue.settle({ route, event, attempt, settled, at: now, ...stop });
       } catch (error) {
         hooks.storeFailed(route, error);
         // At shutdown it stays waiting in the store and is sent again: at least once.
@@ -241,24 +241,25 @@ export function createLane(initial: LaneSettings, parts: LaneParts): Lane {
     },
     reconfigure(settings) {
       const old = line;
-      old.retired = true;
       suspended = false;
-      line = open(settings);
-      if (old.inFlight === 0) void old.destination.close();
+      line = openLine(settings, parts, lineChanged);
+      line.breaker.pause(old.breaker.pausedUntil());
+      old.retire();
       schedule();
     },
     suspend() {
       suspended = true;
+      queue.rest();
     },
     wake() {
-      stopped = store.stopReason(route);
       queue.lookAgain();
       schedule();
     },
-    state: () => ({ inFlight: underWay, breaker: line.breaker.state(), stopped }),
+    state: () => ({ inFlight: underWay, breaker: line.breaker.state(), stopped: queue.stopReason() }),
     async close(ms) {
       closed = true;
       cancelTimer?.();
+      queue.rest();
       if (underWay + settling > 0) {
         const idle = new Promise<void>((resolve) => {
           onIdle = resolve;
@@ -267,7 +268,8 @@ export function createLane(initial: LaneSettings, parts: LaneParts): Lane {
         await idle;
         cancel();
       }
-      await line.destination.close();
+      await queue.close();
+      await line.end();
     },
   };
 }

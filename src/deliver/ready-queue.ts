@@ -1,34 +1,16 @@
 import type { Clock } from "../event/clock.ts";
+import type { DeliveryQueue } from "./delivery-queue.ts";
 import type { DeliveryStore } from "./delivery-store.ts";
 
 /** Most numbers of due deliveries in memory for one route. */
 const windowSize = 512;
 
 /**
- * Which delivery of a route goes next. The store knows all that wait; here is a window of those due
- * now. A number is in one of three places: in the window, under way (started, not yet settled), or
- * only in the store.
+ * The queue of a route over the store of this process. The store knows all that wait; here is a window
+ * of those due now. A number is in one of three places: in the window, under way (started, not yet
+ * settled), or only in the store.
  */
-export interface ReadyQueue {
-  /** A delivery became due at `at` (unix ms). */
-  offer(event: number, at: number): void;
-  /** The next due delivery, read from the store when the window is empty; null when none is due. */
-  peek(now: number): number | null;
-  /** Takes the peeked one out: its attempt starts. */
-  start(): void;
-  /** Takes the peeked one out for good: it no longer waits. */
-  drop(): void;
-  /** The attempt is settled; `nextAt` is when it waits again, null when it does not. */
-  finish(event: number, nextAt: number | null): void;
-  /** The attempt did not count: the delivery waits as before. */
-  putBack(event: number): void;
-  /** The store was changed by somebody else. */
-  lookAgain(): void;
-  /** Unix ms at which `peek` is worth another look; null: not before something is offered. */
-  nextDueAt(): number | null;
-}
-
-export function createReadyQueue(route: string, store: DeliveryStore, clock: Clock): ReadyQueue {
+export function createReadyQueue(route: string, store: DeliveryStore, clock: Clock): DeliveryQueue {
   const window: number[] = [];
   /** In the window or under way: not to be taken from the store again. */
   const known = new Set<number>();
@@ -36,6 +18,7 @@ export function createReadyQueue(route: string, store: DeliveryStore, clock: Clo
   let more = true;
   /** When the earliest delivery that only the store holds becomes due, as far as known. */
   let dueAt: number | null = null;
+  let stop = store.stopReason(route);
 
   function expect(at: number): void {
     if (dueAt === null || at < dueAt) dueAt = at;
@@ -53,36 +36,52 @@ export function createReadyQueue(route: string, store: DeliveryStore, clock: Clo
     dueAt = more ? null : store.nextDueAt(route, now);
   }
 
+  function offer(event: number, at: number): void {
+    if (at > clock.now()) expect(at);
+    else if (more || window.length >= windowSize) more = true;
+    else if (!known.has(event)) {
+      window.push(event);
+      known.add(event);
+    }
+  }
+
   return {
-    offer(event, at) {
-      if (at > clock.now()) expect(at);
-      else if (more || window.length >= windowSize) more = true;
-      else if (!known.has(event)) {
-        window.push(event);
-        known.add(event);
-      }
-    },
+    look: store.reading,
     peek(now) {
-      if (window.length === 0 && (more || (dueAt !== null && dueAt <= now))) refill(now);
-      return window[0] ?? null;
+      for (;;) {
+        if (window.length === 0 && (more || (dueAt !== null && dueAt <= now))) refill(now);
+        const event = window[0];
+        if (event === undefined) return null;
+        const delivery = store.load(route, event);
+        if (delivery !== null) return delivery;
+        // It no longer waits.
+        window.shift();
+        known.delete(event);
+      }
     },
     start() {
       window.shift();
     },
-    drop() {
-      known.delete(window.shift() as number);
-    },
-    finish(event, nextAt) {
+    async settle(settlement) {
+      const { event, settled, at } = settlement;
+      if (settlement.stop !== undefined) stop = settlement.stop;
+      const released = await store.settle(settlement);
       known.delete(event);
-      if (nextAt !== null) expect(nextAt);
+      if (settled.to === "waiting") expect(settled.nextAt);
+      if (released !== null) offer(released, at);
     },
     putBack(event) {
       known.delete(event);
       more = true;
     },
+    rest() {},
+    offer,
     lookAgain() {
+      stop = store.stopReason(route);
       more = true;
     },
     nextDueAt: () => dueAt,
+    stopReason: () => stop,
+    async close() {},
   };
 }

@@ -3,6 +3,7 @@ export interface TokenBucket {
   take(): boolean;
   /** Unix milliseconds at which `take` will next succeed; now or earlier when it would succeed at once. */
   nextAt(): number;
+  close(): void;
 }
 
 /**
@@ -38,5 +39,6 @@ export function createTokenBucket(perSecond: number, clock: () => number): Token
       return true;
     },
     nextAt: () => origin + next(clock() - origin),
+    close() {},
   };
 }

@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 import type { DeliveryStore } from "../../../src/deliver/delivery-store.ts";
 import type { AttemptOutcome, Destination, OutgoingDelivery } from "../../../src/deliver/destinations/destination.ts";
 import { createLane, type LaneHooks, type LaneSettings } from "../../../src/deliver/lane.ts";
+import { createReadyQueue } from "../../../src/deliver/ready-queue.ts";
 import { urlDestinationSchema } from "../../../src/deliver/settings.ts";
 import type { EventId } from "../../../src/event/ids.ts";
 import type { Settlement, StoredDelivery } from "../../../src/event/stored-delivery.ts";
@@ -150,7 +151,8 @@ function setUp(count: number, to: Record<string, unknown>, rule: ((delivery: Out
     destinations.push(next);
     return next.destination;
   };
-  const lane = createLane(settings(to), { store: memory.store, clock, random: () => 0.5, connect, hooks });
+  const queueOf = (route: string) => createReadyQueue(route, memory.store, clock);
+  const lane = createLane(settings(to), { queueOf, clock, random: () => 0.5, connect, hooks });
   return { clock, memory, hand, hooks, lane, destinations };
 }
 
