@@ -4,10 +4,11 @@ import type { BudgetFacts, Calls } from "../reconcile/budget.ts";
 import type { CallOutcome, CallPriority } from "../service-api/admission.ts";
 import { monthlyCalls } from "../service-api/limits/caps.ts";
 import { quotaDay, quotaMonth } from "../service-api/renewal.ts";
-import type { SqliteStore } from "../store/sqlite/sqlite-store.ts";
+import type { DayCalls } from "../store/asks.ts";
+import type { Store } from "../store/store.ts";
 
 export interface CallUsageParts {
-  readonly store: Pick<SqliteStore, "serviceCalls" | "addServiceCalls">;
+  readonly store: Pick<Store, "serviceCalls" | "addServiceCalls">;
   readonly clock: Clock;
   readonly settings: () => Settings;
   /** What was counted could not be stored; it is tried again. */
@@ -17,7 +18,7 @@ export interface CallUsageParts {
 /** The calls of each account, by day: what counts against the month's quota. */
 export interface CallUsage {
   ended(account: string, priority: CallPriority, outcome: CallOutcome): void;
-  facts(account: string): BudgetFacts;
+  facts(account: string): Promise<BudgetFacts>;
   /** Puts what was counted on the disk, as is done every 15 seconds; a crash before that forgets it. */
   write(): Promise<void>;
   /** What is counted after it is for another `write`. */
@@ -34,12 +35,11 @@ export function createCallUsage({ store, clock, settings, failed }: CallUsagePar
   type Count = { account: string; day: number; polls: number; others: number };
   let unwritten = new Map<string, Count>();
 
-  function sumOf(account: string, isDay: (day: number) => boolean): Calls {
-    const rows = [
-      ...store.serviceCalls(account, quotaMonth(now()).from),
-      ...[...unwritten.values()].filter((count) => count.account === account && count.day >= quotaMonth(now()).from),
-    ].filter(({ day }) => isDay(day));
-    return { polls: rows.reduce((sum, { polls }) => sum + polls, 0), others: rows.reduce((sum, { others }) => sum + others, 0) };
+  /** Of the month, by day; several for a day. */
+  async function countsOf(account: string): Promise<readonly DayCalls[]> {
+    const { from } = quotaMonth(now());
+    const written = await store.serviceCalls(account, from);
+    return [...written, ...[...unwritten.values()].filter((count) => count.account === account && count.day >= from)];
   }
 
   let cancel = writeLater();
@@ -60,15 +60,16 @@ export function createCallUsage({ store, clock, settings, failed }: CallUsagePar
       unwritten.set(key, count);
       count[priority === "poll" ? "polls" : "others"] += 1;
     },
-    facts(account) {
+    async facts(account) {
       const day = quotaDay(now());
+      const counts = await countsOf(account);
       return {
         quota: quota(account),
         month: quotaMonth(now()),
         day,
         now: now(),
-        before: sumOf(account, (of) => of < day),
-        today: sumOf(account, (of) => of === day),
+        before: sumOf(counts.filter((count) => count.day < day)),
+        today: sumOf(counts.filter((count) => count.day === day)),
       };
     },
     write,
@@ -99,4 +100,8 @@ export function createCallUsage({ store, clock, settings, failed }: CallUsagePar
       cancel = writeLater();
     });
   }
+}
+
+function sumOf(counts: readonly Calls[]): Calls {
+  return { polls: counts.reduce((sum, { polls }) => sum + polls, 0), others: counts.reduce((sum, { others }) => sum + others, 0) };
 }

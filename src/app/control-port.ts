@@ -1,8 +1,7 @@
 import type { Control, Registration, RegistrationOutcome } from "../control/port.ts";
 import { RelayError } from "../event/errors.ts";
-import type { DueDelivery } from "../store/planned.ts";
-import { conflictError } from "../store/sqlite/message-facts.ts";
-import type { SqliteStore } from "../store/sqlite/sqlite-store.ts";
+import { conflictError } from "../store/registration.ts";
+import type { Store } from "../store/store.ts";
 import { createReadingPort } from "./reading-port.ts";
 import { createReplaying } from "./replaying.ts";
 
@@ -10,23 +9,19 @@ import { createReplaying } from "./replaying.ts";
 const clocksDifferBy = 24 * 60 * 60 * 1000;
 
 export interface ControlPortParts {
-  readonly store: SqliteStore;
+  readonly store: Store;
   readonly now: () => number;
   /** Names in the settings in force. */
   readonly known: () => { readonly routes: readonly string[]; readonly accounts: readonly string[] };
-  /** Deliveries that became due. */
-  readonly offer: (due: readonly DueDelivery[]) => void;
   /** A message was registered that was not; `sentAt` in unix ms, when told. */
   readonly registered: (account: string, sentAt: number | undefined) => void;
-  /** A destination was resumed. */
-  readonly wake: (route: string) => void;
   readonly stopping: () => boolean;
 }
 
 /** The control API's port over the store and the dispatcher. */
-export function createControlPort({ store, now, known, offer, registered, wake, stopping }: ControlPortParts): Control {
+export function createControlPort({ store, now, known, registered, stopping }: ControlPortParts): Control {
   const isRouted = (route: string) => known().routes.includes(route);
-  const replaying = createReplaying({ store, now, isRouted, offer, stopping });
+  const replaying = createReplaying({ store, now, isRouted, offer: store.announce, stopping });
 
   function refuseUnknownRoute({ route }: { route?: string | undefined }): void {
     if (route !== undefined && !isRouted(route)) throw new RelayError("not_found", `no route "${route}" in the settings`, known().routes);
@@ -43,7 +38,7 @@ export function createControlPort({ store, now, known, offer, registered, wake, 
   return {
     ...createReadingPort(store.read, store.inspecting),
     async retry(id) {
-      const delivery = store.read.deliveries.find(id);
+      const delivery = await store.read.deliveries.find(id);
       if (delivery === null) return null;
       const { event, route, state: previousState } = delivery;
       // Waiting without anybody to send it, it would never settle, and never be taken away either.
@@ -55,8 +50,8 @@ export function createControlPort({ store, now, known, offer, registered, wake, 
       }
       const retried = await store.retry(event, route, now());
       if (retried === null) return null;
-      if (retried.due !== null) offer([retried.due]);
-      return { id, route, state: retried.state, previousState, stopped: store.stopReason(route) };
+      if (retried.due !== null) store.announce([retried.due]);
+      return { id, route, state: retried.state, previousState, stopped: await store.read.stories.stopReason(route) };
     },
     async countReplay(filter) {
       refuseUnknownRoute(filter);
@@ -73,7 +68,7 @@ export function createControlPort({ store, now, known, offer, registered, wake, 
         if (refusal !== null) throw refusal;
       }
       const { created, due } = await store.register(registrations, now());
-      offer(due);
+      store.announce(due);
       if (created > 0) for (const { account, sentAt } of registrations) registered(account, sentAt);
       return { created, known: registrations.length - created };
     },
@@ -91,16 +86,14 @@ export function createControlPort({ store, now, known, offer, registered, wake, 
           const { message: error, details } = conflictError(outcome.conflicts);
           return { result: "conflict", error, details };
         }
-        offer(outcome.due);
+        store.announce(outcome.due);
         if (outcome.result === "created") registered(account, sentAt);
         return { result: outcome.result };
       });
     },
     async resume(route) {
       if (!isRouted(route)) return null;
-      const resumed = await store.resume(route);
-      wake(route);
-      return resumed;
+      return store.resume(route);
     },
   };
 }

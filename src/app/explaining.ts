@@ -1,15 +1,16 @@
 import type { DeliveryStory, EventStory, ExplainPort, ExplainQuery, NextStep, Story } from "../control/explain-port.ts";
 import type { LaneState } from "../deliver/lane.ts";
 import { isProxyRoute } from "../event/proxy-route.ts";
-import type { DeliveryView } from "../store/sqlite/read-deliveries.ts";
-import type { EventDetail } from "../store/sqlite/read-events.ts";
-import type { StoreReader } from "../store/sqlite/reader.ts";
+import type { Soon } from "../event/soon.ts";
+import type { DeliveryView } from "../store/delivery-views.ts";
+import type { EventDetail } from "../store/event-views.ts";
+import type { StoreReading } from "../store/reading.ts";
 
 export interface ExplainingParts {
-  readonly read: Pick<StoreReader, "events" | "deliveries" | "messages" | "runs" | "stories">;
+  readonly read: Pick<StoreReading, "events" | "deliveries" | "messages" | "runs" | "stories">;
   readonly now: () => number;
-  /** Null: only the file is known, and neither settings nor breakers. */
-  readonly lanes: (() => ReadonlyMap<string, Pick<LaneState, "breaker">>) | null;
+  /** By the routes of the settings; null: only the store is known, and neither settings nor breakers. */
+  readonly lanes: (() => Soon<ReadonlyMap<string, Pick<LaneState, "breaker">>>) | null;
 }
 
 interface StoredStory extends EventStory {
@@ -22,7 +23,7 @@ const mostTries = 20;
 
 /** The story of an event, message or run, put together from the rows and the lanes. */
 export function createExplaining({ read, now, lanes }: ExplainingParts): ExplainPort {
-  function nextOf(delivery: DeliveryView): NextStep {
+  async function nextOf(delivery: DeliveryView): Promise<NextStep> {
     const { route, event, state, nextAt } = delivery;
     const step = (kind: NextStep["kind"], more: Partial<NextStep> = {}): NextStep => ({
       kind,
@@ -35,84 +36,92 @@ export function createExplaining({ read, now, lanes }: ExplainingParts): Explain
     if (state === "delivered") return step("done");
     if (state === "dead") return step("dead");
     if (isProxyRoute(route)) return step("exchange");
-    const reason = read.stories.stopReason(route);
+    const reason = await read.stories.stopReason(route);
     if (reason !== null) return step("stopped", { reason });
-    const known = lanes?.();
+    const known = await lanes?.();
     if (known !== undefined && !known.has(route)) return step("no route");
     if (state === "held") {
-      const held = read.stories.held(event, route);
+      const held = await read.stories.held(event, route);
       return step("held", held ?? {});
     }
     if (known?.get(route)?.breaker === "open") return step("breaker", { at: nextAt });
     return step(nextAt !== null && nextAt > now() ? "attempt" : "due", { at: nextAt });
   }
 
-  function deliveryStory(delivery: DeliveryView): DeliveryStory {
-    const tries = read.deliveries.attempts(delivery);
+  async function deliveryStory(delivery: DeliveryView): Promise<DeliveryStory> {
+    const tries = await read.deliveries.attempts(delivery);
     const shown = tries.slice(-mostTries);
-    return { ...delivery, tries: shown, earlierTries: tries.length - shown.length, next: nextOf(delivery) };
+    return { ...delivery, tries: shown, earlierTries: tries.length - shown.length, next: await nextOf(delivery) };
   }
 
-  function eventStory(seq: number): StoredStory | null {
-    const event = read.events.get(seq);
+  async function eventStory(seq: number): Promise<StoredStory | null> {
+    const event = await read.events.get(seq);
     if (event === null) return null;
-    return { event, deliveries: read.deliveries.list({ event: seq, limit: 1000 }).reverse().map(deliveryStory) };
+    const deliveries = await read.deliveries.list({ event: seq, limit: 1000 });
+    return { event, deliveries: await Promise.all(deliveries.toReversed().map(deliveryStory)) };
   }
 
-  function eventsOf(seqs: readonly number[]): StoredStory[] {
-    return seqs.map(eventStory).filter((story) => story !== null);
+  async function eventsOf(seqs: readonly number[]): Promise<StoredStory[]> {
+    const stories = await Promise.all(seqs.map(eventStory));
+    return stories.filter((story) => story !== null);
   }
 
-  function withEvents(type: "message" | "run", account: string, key: string, { after = 0, limit }: ExplainQuery) {
-    const seqs = read.stories.eventsOf(type, account, key, after, limit + 1);
+  async function withEvents(type: "message" | "run", account: string, key: string, { after = 0, limit }: ExplainQuery) {
+    const seqs = await read.stories.eventsOf(type, account, key, after, limit + 1);
     const shown = seqs.slice(0, limit);
-    return { events: eventsOf(shown), next: seqs.length > limit ? (shown.at(-1) ?? null) : null };
+    return { events: await eventsOf(shown), next: seqs.length > limit ? (shown.at(-1) ?? null) : null };
   }
 
-  function messagesNamed(query: ExplainQuery): Story[] {
-    return read.messages
-      .find(query.name)
-      .filter(({ account }) => query.account === undefined || account === query.account)
-      .slice(0, mostStories)
-      .map((message) => ({ message, run: null, ...withEvents("message", message.account, message.wamid, query) }));
+  async function messagesNamed(query: ExplainQuery): Promise<Story[]> {
+    const found = await read.messages.find(query.name);
+    return Promise.all(
+      found
+        .filter(({ account }) => query.account === undefined || account === query.account)
+        .slice(0, mostStories)
+        .map(async (message) => ({ message, run: null, ...(await withEvents("message", message.account, message.wamid, query)) })),
+    );
   }
 
-  function runsNamed(query: ExplainQuery): Story[] {
+  async function runsNamed(query: ExplainQuery): Promise<Story[]> {
     const found = (by: { runId: string } | { reference: string }) =>
       read.runs.list({ account: query.account, after: 0, before: Number.MAX_SAFE_INTEGER, limit: mostStories, ...by });
-    const byId = found({ runId: query.name });
-    return (byId.length > 0 ? byId : found({ reference: query.name })).map(({ seq: _, ...run }) => ({
-      message: null,
-      run,
-      ...withEvents("run", run.account, run.runId, query),
-    }));
+    const byId = await found({ runId: query.name });
+    const runs = byId.length > 0 ? byId : await found({ reference: query.name });
+    return Promise.all(
+      runs.map(async ({ seq: _, ...run }) => ({ message: null, run, ...(await withEvents("run", run.account, run.runId, query)) })),
+    );
   }
 
   /** One event, with what it is about. */
-  function eventsNamed({ name, account }: ExplainQuery): Story[] {
-    const bySeq = /^\d{1,15}$/.test(name) && read.events.get(Number(name)) !== null ? [Number(name)] : read.events.seqsOf(name);
-    return eventsOf(bySeq)
-      .filter(({ event }) => account === undefined || event.account === account)
-      .map((story): Story => {
-        const { subject, account: of } = story.event;
-        const message = subject?.type === "message" ? read.messages.find(subject.key).find((each) => each.account === of) : undefined;
-        const run =
-          subject?.type === "run"
-            ? read.runs.list({ account: of, runId: subject.key, after: 0, before: Number.MAX_SAFE_INTEGER, limit: 1 })[0]
-            : undefined;
-        return { message: message ?? null, run: run ?? null, events: [story], next: null };
-      });
+  async function eventsNamed({ name, account }: ExplainQuery): Promise<Story[]> {
+    const isSeq = /^\d{1,15}$/.test(name) && (await read.events.get(Number(name))) !== null;
+    const stories = await eventsOf(isSeq ? [Number(name)] : await read.events.seqsOf(name));
+    return Promise.all(
+      stories
+        .filter(({ event }) => account === undefined || event.account === account)
+        .map(async (story) => ({ ...(await aboutOf(story.event)), events: [story], next: null })),
+    );
+  }
+
+  async function aboutOf({ subject, account }: EventDetail): Promise<Pick<Story, "message" | "run">> {
+    if (subject?.type === "message") {
+      const found = await read.messages.find(subject.key);
+      return { message: found.find((each) => each.account === account) ?? null, run: null };
+    }
+    if (subject === null) return { message: null, run: null };
+    const [run] = await read.runs.list({ account, runId: subject.key, after: 0, before: Number.MAX_SAFE_INTEGER, limit: 1 });
+    return { message: null, run: run ?? null };
   }
 
   return {
-    explain(query) {
+    async explain(query) {
       const { as } = query;
       if (as === "event") return eventsNamed(query);
       if (as === "message") return messagesNamed(query);
       if (as === "run") return runsNamed(query);
-      const events = eventsNamed(query);
+      const events = await eventsNamed(query);
       // A reference may be that of messages and of runs.
-      return events.length > 0 ? events : [...messagesNamed(query), ...runsNamed(query)];
+      return events.length > 0 ? events : [...(await messagesNamed(query)), ...(await runsNamed(query))];
     },
   };
 }

@@ -1,17 +1,19 @@
 import type { LaneState } from "../deliver/lane.ts";
+import type { Soon } from "../event/soon.ts";
 import type { Gauges } from "../observe/metrics.ts";
 import type { ServiceGauges } from "../observe/service-metrics.ts";
 import { type CallCap, callPriorities } from "../service-api/admission.ts";
 import type { LimiterState } from "../service-api/limits/limiter-state.ts";
 import { stopReasons } from "../service-api/limits/stops.ts";
-import type { RouteBacklog } from "../store/sqlite/read-stats.ts";
+import type { RouteBacklog } from "../store/delivery-views.ts";
+import { StoreUnavailable } from "../store/store-error.ts";
 
 export interface GaugeParts {
   readonly now: () => number;
-  readonly backlog: () => readonly RouteBacklog[];
+  readonly backlog: () => Soon<readonly RouteBacklog[]>;
   readonly lanes: () => ReadonlyMap<string, LaneState>;
   readonly limiters: () => ReadonlyMap<string, LimiterState>;
-  readonly listeners: () => Gauges["listeners"];
+  readonly listeners: () => Soon<Gauges["listeners"]>;
   readonly inFlight: () => number;
   readonly storing: () => boolean;
 }
@@ -20,16 +22,27 @@ export interface GaugeParts {
 const freshMs = 5_000;
 
 /** Reads what the gauges show; routes with a backlog but no settings are among them. */
-export function createGaugeReader(parts: GaugeParts): () => Gauges {
+export function createGaugeReader(parts: GaugeParts): () => Promise<Gauges> {
   let countedAt = Number.NEGATIVE_INFINITY;
   let counted: readonly RouteBacklog[] = [];
 
-  return () => {
+  /** While the store cannot be asked, the last answer stands: the scrape has much else to tell. */
+  async function asked<T>(ask: () => Soon<T>, last: T): Promise<T> {
+    try {
+      return await ask();
+    } catch (error) {
+      if (error instanceof StoreUnavailable) return last;
+      throw error;
+    }
+  }
+
+  return async () => {
     const now = parts.now();
     if (now - countedAt >= freshMs || now < countedAt) {
-      counted = parts.backlog();
       countedAt = now;
+      counted = await asked(parts.backlog, counted);
     }
+    const listeners = await asked(parts.listeners, []);
     const backlog = new Map(counted.map((entry) => [entry.route, entry]));
     const lanes = parts.lanes();
     const names = new Set([...lanes.keys(), ...backlog.keys()]);
@@ -48,7 +61,7 @@ export function createGaugeReader(parts: GaugeParts): () => Gauges {
       };
     });
     const services = [...parts.limiters()].map(([account, state]) => serviceGauges(account, state));
-    return { routes, services, listeners: parts.listeners(), requestsInFlight: parts.inFlight(), storing: parts.storing(), now };
+    return { routes, services, listeners, requestsInFlight: parts.inFlight(), storing: parts.storing(), now };
   };
 }
 

@@ -92,7 +92,7 @@ export function laneHooks({ log, privacy, now, metrics }: Watchers & { readonly 
           lagMs,
           ...(decision.kind === "retry" ? { nextAt: new Date(decision.at).toISOString() } : {}),
           ...("reason" in decision ? { reason: decision.reason } : {}),
-          ...(outgoing.replay ? { replay: true } : {}),
+          ...(outgoing.replays > 0 ? { replay: true } : {}),
         },
         "attempt",
       );

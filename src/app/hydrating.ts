@@ -7,15 +7,16 @@ import type { News, Outside, ReadAnswer } from "../hydrate/port.ts";
 import type { Logger } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import { ServiceError } from "../service-api/service-error.ts";
+import { unseenMessage } from "../store/facts.ts";
 import type { DueDelivery } from "../store/planned.ts";
-import type { SqliteStore } from "../store/sqlite/sqlite-store.ts";
+import type { Store } from "../store/store.ts";
 import { type Learning, webhooksTell } from "./learning.ts";
 import { pollMessage } from "./polling.ts";
 import type { ServiceAccounts } from "./service-accounts.ts";
 
 export interface HydratingParts {
   readonly settings: () => Settings;
-  readonly store: SqliteStore;
+  readonly store: Store;
   readonly services: Pick<ServiceAccounts, "client">;
   readonly clock: Clock;
   readonly random: () => number;
@@ -23,23 +24,35 @@ export interface HydratingParts {
   readonly metrics: () => Metrics;
   readonly learning: Learning;
   /** False while sends need what is left of the month's calls. */
-  readonly mayPoll: (account: string) => boolean;
-  readonly offer: (due: readonly DueDelivery[]) => void;
+  readonly mayPoll: (account: string) => Promise<boolean>;
+  /** False: what is truncated is left to a process that works. */
+  readonly scheduled: boolean;
 }
+
+/** Where several processes share the store. */
+const lookEveryMs = 1_000;
+const dutyMs = 15_000;
 
 export type Hydrating = ReturnType<typeof createHydrating>;
 
 /** Hydration, put together from the store, the service's clients, and the front door for what it learns. */
-export function createHydrating({ settings, store, services, clock, random, log, metrics, learning, mayPoll, offer }: HydratingParts) {
-  function offered<T extends { readonly due: readonly DueDelivery[] }>(settled: T): T {
-    offer(settled.due);
+export function createHydrating(parts: HydratingParts) {
+  const { settings, store, services, clock, random, log, metrics, learning, mayPoll, scheduled } = parts;
+  let cancel = (): void => {};
+  let isClosed = false;
+
+  function announced<T extends { readonly due: readonly DueDelivery[] }>(settled: T): T {
+    store.announce(settled.due);
     return settled;
   }
+
+  /** One process reads for an account, while events of it wait. */
+  const isOurs = (account: string) => store.duty(`hydrate ${account}`, dutyMs);
 
   async function learn({ account, source, messageId, wamid, status, errorCode, because }: News): Promise<boolean> {
     // No event was about such a status, a truncated one neither.
     if (!webhooksTell(status)) return false;
-    const state = store.messageState(account, wamid) ?? unseen;
+    const state = (await store.messageState(account, wamid)) ?? unseenMessage;
     if (!learning.moves(state, status, errorCode)) return false;
     return learning.learn({ account, source, origin: "hydrate", messageId, wamid, status, errorCode, because });
   }
@@ -49,7 +62,7 @@ export function createHydrating({ settings, store, services, clock, random, log,
       const client = services.client(account);
       if (client === null) return { type: "no-key" };
       // As when nobody can be asked: sweeps wait, and end when their time is up.
-      if (!mayPoll(account)) return { type: "later", until: null };
+      if (!(await mayPoll(account))) return { type: "later", until: null };
       let at = clock.now();
       const leaving = () => {
         at = clock.now();
@@ -68,8 +81,9 @@ export function createHydrating({ settings, store, services, clock, random, log,
   const hydrator = createHydrator(settings().hydrate, {
     store: {
       ...store,
-      settleTarget: async (...order) => offered(await store.settleTarget(...order)),
-      settleCovered: async (...order) => offered(await store.settleCovered(...order)),
+      beginSweep: async (account, now) => ((await isOurs(account)) ? store.beginSweep(account, now) : null),
+      settleTarget: async (...order) => announced(await store.settleTarget(...order)),
+      settleCovered: async (...order) => announced(await store.settleCovered(...order)),
     },
     outside,
     clock,
@@ -95,21 +109,41 @@ export function createHydrating({ settings, store, services, clock, random, log,
     },
   });
 
+  async function wakeOurs(): Promise<void> {
+    for (const account of await store.waitingAccounts()) if (await isOurs(account)) hydrator.wake(account);
+  }
+
+  /** Looks for what other processes took in, and keeps the duties that this one has. */
+  function lookLater(): void {
+    if (isClosed) return;
+    cancel = clock.after(lookEveryMs, () => {
+      // While the store cannot be asked there is nothing to be done, and it says so itself.
+      wakeOurs().then(lookLater, lookLater);
+    });
+  }
+
   return {
-    start: hydrator.start,
+    async start(): Promise<void> {
+      if (!scheduled) return;
+      if (store.isShared) lookLater();
+      else await hydrator.start();
+    },
     /** An event was stored. */
     stored({ account, envelope, subject }: ReceivedEvent): void {
       if (!isTruncated(envelope) || subject.type !== "none") return;
-      if (envelope.event.startsWith("message.") && services.client(account) !== null) hydrator.wake(account);
-      else metrics().hydration.settled.inc({ account, state: "given-up" });
+      if (envelope.event.startsWith("message.") && services.client(account) !== null) {
+        if (scheduled && !store.isShared) hydrator.wake(account);
+      } else metrics().hydration.settled.inc({ account, state: "given-up" });
     },
     reload: (next: Settings): void => hydrator.reload(next.hydrate),
     /** To be called before the clients are closed, and resolved before the store is. */
-    close: hydrator.close,
+    close(): Promise<void> {
+      isClosed = true;
+      cancel();
+      return hydrator.close();
+    },
   };
 }
-
-const unseen = { status: null, errorCode: null, times: {} };
 
 function answerOf({ failure }: ServiceError, at: number): ReadAnswer {
   switch (failure.kind) {

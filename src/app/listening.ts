@@ -7,15 +7,15 @@ import { automationRequest } from "../receive/prove.ts";
 import { compileGlobs } from "../route/glob.ts";
 import { compileWhere } from "../route/where.ts";
 import { whereSchema } from "../route/where-settings.ts";
-import type { Wanted } from "../store/sqlite/read-listen.ts";
-import type { SqliteStore } from "../store/sqlite/sqlite-store.ts";
+import type { Wanted } from "../store/listen-page.ts";
+import type { Store } from "../store/store.ts";
 import { createTurns } from "./turns.ts";
 
 /** Listeners at once. Each costs a connection and a page of events; more than this are a client that does not close. */
 const mostListeners = 100;
 
 export interface ListeningParts {
-  readonly store: Pick<SqliteStore, "read" | "reading" | "findCursor" | "moveCursor">;
+  readonly store: Pick<Store, "read" | "onStored" | "findCursor" | "moveCursor">;
   readonly clock: Clock;
   /** How long events are kept, in ms. */
   readonly retention: () => number;
@@ -23,15 +23,12 @@ export interface ListeningParts {
 
 export interface Listening {
   readonly port: ListenPort;
-  /** An event was committed. */
-  stored(): void;
   /** How many events behind each listener is, by its name or, without one, its place. */
-  lags(): { readonly listener: string; readonly behind: number }[];
+  lags(): Promise<{ readonly listener: string; readonly behind: number }[]>;
 }
 
 /** Those who listen to events as they are stored; nothing of deliveries is touched for them. */
 export function createListening({ store, clock, retention }: ListeningParts): Listening {
-  const waiting = new Set<() => void>();
   /** By place: the lowest free one, so that few names come up in metrics. */
   const listeners = new Map<number, Listener>();
   const inTurn = createTurns(clock);
@@ -40,14 +37,14 @@ export function createListening({ store, clock, retention }: ListeningParts): Li
     port: {
       open(filter) {
         const wanted = compileFilter(filter);
-        return (after, use) => inTurn(() => store.reading(() => use(store.read.listen.page(after, wanted))));
+        return async (after, use) => {
+          const page = await store.read.listen.page(after, wanted);
+          return inTurn(() => page(use));
+        };
       },
       ends: store.read.listen.ends,
       seqBefore: store.read.listen.seqBefore,
-      onStored(wake) {
-        waiting.add(wake);
-        return () => void waiting.delete(wake);
-      },
+      onStored: store.onStored,
       cursor: store.findCursor,
       moveCursor: (name, seq) => store.moveCursor(name, seq, clock.now()),
       enter(listener) {
@@ -62,11 +59,9 @@ export function createListening({ store, clock, retention }: ListeningParts): Li
       retention,
       version: (JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as { version: string }).version,
     },
-    stored() {
-      for (const wake of waiting) wake();
-    },
-    lags() {
-      const { newest } = store.read.listen.ends();
+    async lags() {
+      if (listeners.size === 0) return [];
+      const { newest } = await store.read.listen.ends();
       return [...listeners].map(([place, { name, position }]) => ({ listener: name ?? String(place), behind: newest - position() }));
     },
   };

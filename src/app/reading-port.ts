@@ -1,6 +1,6 @@
 import type { Reading } from "../control/port.ts";
-import type { Inspecting } from "../store/sqlite/inspecting.ts";
-import type { StoreReader } from "../store/sqlite/reader.ts";
+import type { Inspecting } from "../store/inspecting.ts";
+import type { StoreReading } from "../store/reading.ts";
 import { createTrackedPort } from "./tracked-port.ts";
 import { walkBack } from "./walk-back.ts";
 
@@ -8,14 +8,14 @@ import { walkBack } from "./walk-back.ts";
 const clockSlackMs = 3_600_000;
 
 /** The looking half of the control API's port, over a store or a reader beside one. */
-export function createReadingPort(read: StoreReader, inspecting: Pick<Inspecting, "stats">): Reading {
+export function createReadingPort(read: StoreReading, inspecting: Pick<Inspecting, "stats">): Reading {
   return {
     ...createTrackedPort(read),
     async listEvents(filter) {
       const { limit, from } = filter;
       // The events of one message are few, and found by index.
       if (filter.wamid !== undefined) {
-        const data = read.events.list(filter);
+        const data = await read.events.list(filter);
         return { data, next: data.length < limit ? null : (data.at(-1)?.seq ?? null) };
       }
       const { found, reached } = await walkBack({
@@ -23,20 +23,18 @@ export function createReadingPort(read: StoreReader, inspecting: Pick<Inspecting
         limit,
         bounds: read.events.bounds,
         read: (after, before, most) => read.events.list({ ...filter, after, before, limit: most }),
-        isPast: (after, before) => {
-          const latest = from === undefined ? null : read.events.latestReceived(after, before);
+        isPast: async (after, before) => {
+          const latest = from === undefined ? null : await read.events.latestReceived(after, before);
           return from !== undefined && latest !== null && latest < from - clockSlackMs;
         },
       });
       return { data: found, next: found.length >= limit ? (found.at(-1)?.seq ?? null) : reached };
     },
-    findEvents(id) {
-      const bySeq = /^\d{1,15}$/.test(id) ? read.events.get(Number(id)) : null;
+    async findEvents(id) {
+      const bySeq = /^\d{1,15}$/.test(id) ? await read.events.get(Number(id)) : null;
       if (bySeq !== null) return [bySeq];
-      return read.events
-        .seqsOf(id)
-        .map((seq) => read.events.get(seq))
-        .filter((event) => event !== null);
+      const events = await Promise.all((await read.events.seqsOf(id)).map((seq) => read.events.get(seq)));
+      return events.filter((event) => event !== null);
     },
     async listDeliveries({ before: place, ...filter }) {
       const [event, route] = (place ?? "").split(".").map(Number);
@@ -55,14 +53,13 @@ export function createReadingPort(read: StoreReader, inspecting: Pick<Inspecting
           }),
       });
       const last = found.length >= filter.limit ? found.at(-1) : undefined;
-      const next = last !== undefined ? read.deliveries.placeOf(last) : reached === null ? null : { event: reached, route: 0 };
+      const next = last !== undefined ? await read.deliveries.placeOf(last) : reached === null ? null : { event: reached, route: 0 };
       return { data: found, next: next === null ? null : `${next.event}.${next.route}` };
     },
-    deliveriesOf: (event) =>
-      read.deliveries
-        .list({ event, limit: 1000 })
-        .reverse()
-        .map((delivery) => ({ ...delivery, tries: read.deliveries.attempts(delivery) })),
+    async deliveriesOf(event) {
+      const found = await read.deliveries.list({ event, limit: 1000 });
+      return Promise.all(found.toReversed().map(async (delivery) => ({ ...delivery, tries: await read.deliveries.attempts(delivery) })));
+    },
     stats: () => inspecting.stats(),
   };
 }

@@ -6,7 +6,7 @@ import type { Logger } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import { createReconciler, type ReconcilerHooks } from "../reconcile/reconciler.ts";
 import type { AccountSummary } from "../reconcile/summary.ts";
-import type { SqliteStore } from "../store/sqlite/sqlite-store.ts";
+import type { Store } from "../store/store.ts";
 import { createAskingService } from "./asking-service.ts";
 import type { CallUsage } from "./call-usage.ts";
 import { type Learning, webhooksTell } from "./learning.ts";
@@ -15,7 +15,7 @@ import type { Watching } from "./watching.ts";
 
 export interface ReconcilingParts {
   readonly settings: () => Settings;
-  readonly store: Pick<SqliteStore, "claimAsks" | "settleAsks" | "countAsks">;
+  readonly store: Pick<Store, "claimAsks" | "settleAsks" | "countAsks">;
   readonly services: ServiceAccounts;
   readonly usage: CallUsage;
   readonly learning: Learning;
@@ -68,9 +68,9 @@ export function createReconciling(parts: ReconcilingParts) {
       await usage.write();
       return { dueBy, more: accounts.some(({ more }) => more), accounts: accounts.map(({ more, ...summary }) => summary) };
     },
-    planReconcile(account) {
+    async planReconcile(account) {
       const dueBy = clock.now();
-      return { dueBy, accounts: accountsOf(account).map((each) => reconciler.plan(each, dueBy)) };
+      return { dueBy, accounts: await Promise.all(accountsOf(account).map((each) => reconciler.plan(each, dueBy))) };
     },
   };
 

@@ -3,13 +3,14 @@ import type { Clock } from "../event/clock.ts";
 import type { Health } from "../observe/health.ts";
 import type { Logger } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
-import type { SqliteStore } from "../store/sqlite/sqlite-store.ts";
+import type { Store } from "../store/store.ts";
+import { stoppedDuring } from "./proxying.ts";
 import { startUpkeep } from "./upkeep.ts";
 
 export interface RelayUpkeepParts {
   /** In force now. */
   readonly settings: () => Settings;
-  readonly store: SqliteStore;
+  readonly store: Store;
   readonly clock: Clock;
   readonly health: Health;
   readonly metrics: Metrics;
@@ -28,7 +29,10 @@ export function startRelayUpkeep({ settings, store, clock, health, metrics, log 
     shortestKeep: () => Math.min(...Object.values(settings().retention)),
     probe: () => store.probe(clock.now()),
     storing: health.storing,
-    fileInPlace: store.fileInPlace,
+    isInPlace: store.isInPlace,
+    duty: store.duty,
+    // A relay that is alone on its store ended those of the one before it when it started.
+    endLeftExchanges: store.isShared ? () => store.endLeftExchanges(clock.now(), stoppedDuring) : null,
     swept(swept) {
       for (const what of ["events", "deliveries", "messages"] as const) {
         if (swept[what] > 0) metrics.swept.inc({ what }, swept[what]);

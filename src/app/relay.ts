@@ -1,25 +1,23 @@
 import { randomInt } from "node:crypto";
-import { createServer, type Server } from "node:http";
+import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { FastifyInstance } from "fastify";
 import type { Settings } from "../config/schema.ts";
 import { type Authorize, createAuthorize } from "../control/auth.ts";
-import { createHttp } from "../control/http.ts";
 import { addOperateRoutes } from "../control/operate.ts";
 import { addControlRoutes } from "../control/routes.ts";
+import type { BreakerState } from "../deliver/breaker.ts";
 import { createDestinations } from "../deliver/destinations/create.ts";
 import { createUrlDestination } from "../deliver/destinations/url.ts";
-import { createDispatcher, type Dispatcher } from "../deliver/dispatcher.ts";
+import { createDispatcher } from "../deliver/dispatcher.ts";
 import type { Clock } from "../event/clock.ts";
-import { isProxyRoute } from "../event/proxy-route.ts";
 import type { ReceivedEvent } from "../event/received.ts";
 import { createHealth } from "../observe/health.ts";
 import { createLogger, createPrivacy, type LogStream } from "../observe/logger.ts";
 import { createMetrics } from "../observe/metrics.ts";
 import { createReceiver } from "../receive/receiver.ts";
 import type { AcceptOutcome } from "../store/planned.ts";
-import { openSqliteStore } from "../store/sqlite/sqlite-store.ts";
-import { sqlitePath } from "../store/sqlite-path.ts";
+import { StoreUnavailable } from "../store/store-error.ts";
 import { createAuditing } from "./auditing.ts";
 import { clientAddress } from "./client-address.ts";
 import { createControlPort } from "./control-port.ts";
@@ -27,19 +25,24 @@ import { createExplaining } from "./explaining.ts";
 import { createGaugeReader } from "./gauges.ts";
 import { laneHooks, receiverHooks, storeHooks } from "./hooks.ts";
 import { createListening } from "./listening.ts";
+import { openStore, storeName } from "./open-store.ts";
 import { createProxying, stoppedDuring } from "./proxying.ts";
 import { startRelayUpkeep } from "./relay-upkeep.ts";
+import { checkRole, type Role } from "./role.ts";
 import { createRules } from "./rules.ts";
 import { secretUses } from "./secret-uses.ts";
 import { createServiceSide } from "./service-side.ts";
 import { inboundSources } from "./sources.ts";
 import { systemClock } from "./system-clock.ts";
+import { createWebServer } from "./web-server.ts";
 
 export interface RelayOptions {
   readonly settings: Settings;
   readonly log: LogStream;
   readonly clock?: Clock;
   readonly random?: () => number;
+  /** Not given: `both`. */
+  readonly role?: Role;
   /** False: nothing is sent; for a command that only writes into the store. */
   readonly dispatch?: boolean;
   /** Whether the messaging service is called; not given: as `dispatch`. */
@@ -58,39 +61,51 @@ export interface Relay {
 }
 
 /**
- * The composition root of the embedded engine: the only place where the parts are made and joined.
- * Throws `StoreRefused` when the file cannot be had. Nothing listens until `listen`.
+ * The composition root: the only place where the parts are made and joined. Throws `StoreRefused` when the store cannot
+ * be had. Nothing listens until `listen`.
  */
-export function createRelay({
+export async function createRelay({
   settings: initial,
   log: stream,
   clock = systemClock,
   random = defaultRandom,
+  role = "both",
   dispatch = true,
   calls = dispatch,
-}: RelayOptions): Relay {
+}: RelayOptions): Promise<Relay> {
+  checkRole(role, initial.storage);
+  const receives = role !== "work";
+  const works = dispatch && role !== "receive";
   let settings = initial;
   const log = createLogger(settings.log, stream);
   const privacy = createPrivacy(settings.log.pii);
   const health = createHealth();
   const rules = createRules(settings);
 
-  const store = openSqliteStore(sqlitePath(settings.storage), rules, storeHooks({ log, health, metrics: () => metrics }));
+  // First, because everything else reports to them; what they read is made by then.
+  const metrics = createMetrics(() => readGauges());
+  const watchers = { log, privacy, metrics: () => metrics };
+  const { store, lanes } = await openStore({
+    storage: settings.storage,
+    rules,
+    hooks: storeHooks({ ...watchers, health }),
+    clock,
+  });
 
-  const attemptHooks = laneHooks({ log, privacy, now: clock.now, metrics: () => metrics });
-  const dispatcher: Dispatcher = createDispatcher(dispatch ? settings.routes : [], {
-    store,
+  const attemptHooks = laneHooks({ ...watchers, now: clock.now });
+  const dispatcher = createDispatcher(works ? settings.routes : [], {
+    ...lanes,
     clock,
     random,
     connect: createDestinations(clock.now),
     hooks: attemptHooks,
   });
+  store.onDue(dispatcher);
 
   async function accept(event: ReceivedEvent, proxied: string | null = null): Promise<AcceptOutcome> {
     const outcome = await store.accept(event, proxied);
     if (outcome.result === "accepted") {
-      dispatcher.offer(outcome.due);
-      listening.stored();
+      store.announce(outcome.due);
       service.stored(event);
       metrics.dispositions.inc({ source: event.source, disposition: outcome.disposition });
       if (event.secret !== null) metrics.proofs.inc({ source: event.source, secret: event.secret });
@@ -104,7 +119,7 @@ export function createRelay({
     connect: (to, keep) => createUrlDestination(to, clock.now, { allowPrivate: to.allowPrivate }, keep),
     clock,
     accept: async (event, route) => (await accept(event, route)).seq,
-    settle: store.settle,
+    settle: store.settleExchange,
     attempted: attemptHooks.attempted,
     storeFailed: attemptHooks.storeFailed,
   });
@@ -122,7 +137,7 @@ export function createRelay({
     now: clock.now,
     address: clientAddress(settings.server.trustProxy),
     limits: settings.server,
-    hooks: receiverHooks({ log, privacy, metrics: () => metrics, refused: (source) => service.refused(source) }),
+    hooks: receiverHooks({ ...watchers, refused: (source) => service.refused(source) }),
   });
 
   const service = createServiceSide({
@@ -133,82 +148,79 @@ export function createRelay({
     log,
     metrics: () => metrics,
     accept,
-    offer: dispatcher.offer,
     calls,
-    scheduled: dispatch,
+    scheduled: works,
   });
 
   const listening = createListening({ store, clock, retention: () => settings.retention.events });
 
-  const metrics = createMetrics(
-    createGaugeReader({
-      now: clock.now,
-      backlog: store.read.backlog,
-      lanes: dispatcher.states,
-      limiters: service.limiters,
-      listeners: listening.lags,
-      inFlight: receiver.inFlight,
-      storing: health.storing,
-    }),
-  );
-
-  let authorize: Authorize = createAuthorize(settings.control.tokens);
-  const http = createHttp(
-    (handler) => {
-      const server = createServer(
-        {
-          requestTimeout: settings.server.requestTimeout,
-          headersTimeout: settings.server.requestTimeout,
-          connectionsCheckingInterval: 1_000,
-          keepAliveTimeout: 65_000,
-        },
-        (request, response) => {
-          if (!receiver.handle(request, response)) handler(request, response);
-        },
-      );
-      return server;
-    },
-    (error, requestId) => log.error({ err: error, requestId }, "a request failed"),
-  );
-  addOperateRoutes(http, { health: () => ({ ...health.report(), alarms: service.alarms() }), metrics });
-  addControlRoutes(http, {
-    authorize: () => authorize,
-    sending: service.sending,
-    reconcile: service.reconcile,
-    explain: createExplaining({ read: store.read, now: clock.now, lanes: dispatch ? dispatcher.states : null }),
-    audit: createAuditing({ inspecting: store.inspecting, now: clock.now, isRunning: dispatch }),
-    listening: listening.port,
-    control: createControlPort({
-      store,
-      now: clock.now,
-      known: () => ({ routes: settings.routes.map(({ name }) => name), accounts: Object.keys(settings.accounts) }),
-      offer: dispatcher.offer,
-      registered: service.registered,
-      wake: dispatcher.wake,
-      stopping: () => health.report().draining,
-    }),
-    secretUses: () => secretUses(settings.sources, store.read.file.proofs()),
+  const readGauges = createGaugeReader({
+    now: clock.now,
+    backlog: store.read.backlog,
+    lanes: dispatcher.states,
+    limiters: service.limiters,
+    listeners: listening.lags,
+    inFlight: receiver.inFlight,
+    storing: health.storing,
   });
 
-  const endUpkeep = dispatch ? startRelayUpkeep({ settings: () => settings, store, clock, health, metrics, log }) : () => {};
+  let authorize: Authorize = createAuthorize(settings.control.tokens);
+  const web = createWebServer(
+    settings.server,
+    (request, response) => receives && receiver.handle(request, response),
+    (error, requestId) => log.error({ err: error, requestId }, "a request failed"),
+  );
+  const { http } = web;
+  addOperateRoutes(http, { health: () => ({ ...health.report(), alarms: service.alarms() }), metrics });
+  if (receives) {
+    addControlRoutes(http, {
+      authorize: () => authorize,
+      sending: service.sending,
+      reconcile: service.reconcile,
+      explain: createExplaining({ read: store.read, now: clock.now, lanes: dispatch ? routeLanes : null }),
+      audit: createAuditing({ inspecting: store.inspecting, now: clock.now, isRunning: dispatch }),
+      listening: listening.port,
+      control: createControlPort({
+        store,
+        now: clock.now,
+        known: () => ({ routes: settings.routes.map(({ name }) => name), accounts: Object.keys(settings.accounts) }),
+        registered: service.registered,
+        stopping: () => health.report().draining,
+      }),
+      secretUses: async () => secretUses(settings.sources, await store.read.proofs()),
+    });
+  }
+
+  /** By route of the settings; the breaker of another process that works is not known here. */
+  function routeLanes(): ReadonlyMap<string, { readonly breaker: BreakerState }> {
+    return works ? dispatcher.states() : new Map(settings.routes.map(({ name }) => [name, { breaker: "closed" }]));
+  }
+
+  const endUpkeep = works ? startRelayUpkeep({ settings: () => settings, store, clock, health, metrics, log }) : () => {};
+
+  /** An exchange that a crash cut short was answered by nobody: the step has gone its error exit. */
+  async function endLeftExchanges(): Promise<void> {
+    try {
+      await store.endLeftExchanges(clock.now(), stoppedDuring);
+    } catch (error) {
+      // One that is shared may be away when a process starts; upkeep does it later.
+      if (!(store.isShared && error instanceof StoreUnavailable)) throw error;
+    }
+  }
 
   return {
     http,
-    server: http.server as Server,
+    server: web.server,
     async listen() {
       await service.start();
-      // An exchange that a crash cut short was answered by nobody: the step has gone its error exit.
-      // Asked of the store, because its source may be gone from the settings since.
-      for (const { route } of store.read.backlog()) {
-        if (isProxyRoute(route)) await store.abandon(route, clock.now(), stoppedDuring);
-      }
-      await http.listen({ host: settings.server.host, port: settings.server.port, backlog: 1024 });
-      const address = http.server.address() as AddressInfo;
+      if (works) await endLeftExchanges();
+      const address = await web.listen();
       log.info(
         {
           host: address.address,
           port: address.port,
-          store: sqlitePath(settings.storage),
+          ...(role === "both" ? {} : { role }),
+          store: storeName(settings.storage),
           sources: Object.keys(settings.sources),
           routes: settings.routes.map(({ name }) => name),
         },
@@ -222,7 +234,7 @@ export function createRelay({
       rules.reload(next);
       receiver.reload(inboundSources(next));
       proxying.reload(next.sources);
-      dispatcher.reload(dispatch ? next.routes : []);
+      dispatcher.reload(works ? next.routes : []);
       service.reload(next);
       authorize = createAuthorize(next.control.tokens);
       log.info(
@@ -238,16 +250,13 @@ export function createRelay({
       // Who waits for an audit is told at once that it has ended.
       void store.inspecting.close();
       endUpkeep();
-      const server = http.server as Server;
-      const closing = http.close();
-      const closingIdle = setInterval(() => server.closeIdleConnections(), closeIdleEveryMs);
+      const closing = web.close();
       const cancel = clock.after(settings.server.shutdownTimeout, () => {
         // Steps that still wait for an answer are told, before their connections go.
-        void proxying.close().finally(() => setImmediate(() => server.closeAllConnections()));
+        void proxying.close().finally(() => setImmediate(() => web.server.closeAllConnections()));
       });
       const { shutdownTimeout } = settings.server;
       await Promise.all([closing, service.close(shutdownTimeout), dispatcher.close(shutdownTimeout)]);
-      clearInterval(closingIdle);
       cancel();
       await proxying.close();
       await service.end();
@@ -257,9 +266,6 @@ export function createRelay({
     },
   };
 }
-
-/** While stopping: a connection whose last answer went out as kept alive would hold up the end for its whole timeout. */
-const closeIdleEveryMs = 50;
 
 const defaultRandom = (): number => randomInt(2 ** 32) / 2 ** 32;
 

@@ -1,11 +1,12 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { ReplayCount, ReplayQuery } from "../control/port.ts";
+import type { Soon } from "../event/soon.ts";
 import type { DueDelivery } from "../store/planned.ts";
-import type { ReplayCursor, ReplayFound } from "../store/sqlite/replay-walk.ts";
-import type { SqliteStore } from "../store/sqlite/sqlite-store.ts";
+import type { ReplayCursor, Replayed, ReplayFound } from "../store/replay-filters.ts";
+import type { Store } from "../store/store.ts";
 
 export interface ReplayingParts {
-  readonly store: Pick<SqliteStore, "findReplay" | "replay" | "findUnplanned" | "planAgain" | "stopReason">;
+  readonly store: Pick<Store, "read" | "findReplay" | "replay" | "findUnplanned" | "planAgain">;
   readonly now: () => number;
   readonly isRouted: (route: string) => boolean;
   readonly offer: (due: readonly DueDelivery[]) => void;
@@ -14,8 +15,8 @@ export interface ReplayingParts {
 }
 
 interface Steps {
-  look(cursor: ReplayCursor, limit: number): ReplayFound;
-  go(found: ReplayFound["found"]): Promise<{ readonly replayed: number; readonly due: readonly DueDelivery[] }>;
+  look(cursor: ReplayCursor, limit: number): Soon<ReplayFound>;
+  go(found: ReplayFound["found"]): Promise<Replayed>;
 }
 
 /** Deliveries looked at, and at most replayed, between two turns of the event loop. */
@@ -46,13 +47,17 @@ export function createReplaying({ store, now, isRouted, offer, stopping }: Repla
       const steps = stepsOf(filter);
       let cursor: ReplayCursor | null = start(now());
       while (cursor !== null && !stopping()) {
-        const step = steps.look(cursor, stepRows);
+        const step = await steps.look(cursor, stepRows);
         for (const { route } of step.found) counts.set(route, (counts.get(route) ?? 0) + 1);
         cursor = step.cursor;
         await nextTurn();
       }
       const all = [...counts].map(([route, matching]) => ({ route, matching }));
-      const routes = all.filter(({ route }) => isRouted(route)).map((entry) => ({ ...entry, stopped: store.stopReason(entry.route) }));
+      const routes = await Promise.all(
+        all
+          .filter(({ route }) => isRouted(route))
+          .map(async (entry) => ({ ...entry, stopped: await store.read.stories.stopReason(entry.route) })),
+      );
       return {
         matching: routes.reduce((sum, { matching }) => sum + matching, 0),
         routes,
@@ -65,7 +70,7 @@ export function createReplaying({ store, now, isRouted, offer, stopping }: Repla
       let replayed = 0;
       let cursor: ReplayCursor | null = from === null ? start(now()) : parseCursor(from);
       while (cursor !== null && replayed < limit && performance.now() - startedAt < longestMs && !stopping()) {
-        const step = steps.look(cursor, Math.min(stepRows, limit - replayed));
+        const step = await steps.look(cursor, Math.min(stepRows, limit - replayed));
         const found = step.found.filter(({ route }) => isRouted(route));
         if (found.length === 0) await nextTurn();
         else {

@@ -1,6 +1,6 @@
 import type { Settings } from "../config/schema.ts";
 import type { SecretUse } from "../control/secrets-route.ts";
-import type { Proof } from "../store/sqlite/read-file.ts";
+import type { Proof } from "../store/tracked-views.ts";
 
 /**
  * What each secret of each source has proved: those of the settings in their order there, whether they proved anything or

@@ -4,27 +4,24 @@ import type { Logger } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import type { OnceHooks } from "../send/once.ts";
 import { createSending } from "../send/sending.ts";
-import type { DueDelivery } from "../store/planned.ts";
-import type { SqliteStore } from "../store/sqlite/sqlite-store.ts";
+import type { Store } from "../store/store.ts";
 import { createSendingPort } from "./sending-port.ts";
 import type { ServiceAccounts } from "./service-accounts.ts";
 import { createServiceCalls } from "./service-calls.ts";
 
 export interface RelaySendingParts {
-  readonly store: Pick<SqliteStore, "findSend" | "beginSend" | "settleSend">;
+  readonly store: Pick<Store, "findSend" | "beginSend" | "settleSend" | "announce">;
   readonly services: Pick<ServiceAccounts, "client" | "limiters">;
   readonly clock: Clock;
   readonly log: Logger;
   readonly metrics: () => Metrics;
-  /** Deliveries of events that had waited for what was sent. */
-  readonly offer: (due: readonly DueDelivery[]) => void;
   /** A message was sent and registered. */
   readonly registered: (account: string) => void;
   readonly known: () => { readonly accounts: readonly string[]; readonly maxWait: number };
 }
 
 /** Sending, put together from the store, the service's clients and who watches. */
-export function createRelaySending({ store, services, clock, log, metrics, offer, registered, known }: RelaySendingParts): {
+export function createRelaySending({ store, services, clock, log, metrics, registered, known }: RelaySendingParts): {
   readonly port: SendingPort;
   /** Resolves when the calls under way have ended and are stored. */
   close(): Promise<void>;
@@ -37,7 +34,7 @@ export function createRelaySending({ store, services, clock, log, metrics, offer
       find: async (key) => store.findSend(key),
       begin: store.beginSend,
       async settle(key, ended) {
-        offer(await store.settleSend(key, ended));
+        store.announce(await store.settleSend(key, ended));
         if (ended.end === "done" && ended.sent.type === "message") registered(key.account);
       },
     },

@@ -4,8 +4,8 @@ import type { ReceivedEvent } from "../event/received.ts";
 import type { Logger } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import { budgetOf } from "../reconcile/budget.ts";
-import type { AcceptOutcome, DueDelivery } from "../store/planned.ts";
-import type { SqliteStore } from "../store/sqlite/sqlite-store.ts";
+import type { AcceptOutcome } from "../store/planned.ts";
+import type { Store } from "../store/store.ts";
 import { createCallUsage } from "./call-usage.ts";
 import { limiterHooks } from "./hooks.ts";
 import { createHydrating } from "./hydrating.ts";
@@ -18,15 +18,13 @@ import { createWatching } from "./watching.ts";
 export interface ServiceSideParts {
   /** In force now. */
   readonly settings: () => Settings;
-  readonly store: SqliteStore;
+  readonly store: Store;
   readonly clock: Clock;
   readonly random: () => number;
   readonly log: Logger;
   readonly metrics: () => Metrics;
   /** The front door, for what is learned by asking. */
   readonly accept: (event: ReceivedEvent) => Promise<AcceptOutcome>;
-  /** Deliveries that became due. */
-  readonly offer: (due: readonly DueDelivery[]) => void;
   /** Whether the service is called at all. */
   readonly calls: boolean;
   /** False: nothing is asked but what somebody tells it to. */
@@ -37,7 +35,7 @@ export interface ServiceSideParts {
 const recentMs = 180_000;
 
 /** All of the relay that has to do with the messaging service itself: calling it, and noticing when it does not call. */
-export function createServiceSide({ settings, store, clock, random, log, metrics, accept, offer, calls, scheduled }: ServiceSideParts) {
+export function createServiceSide({ settings, store, clock, random, log, metrics, accept, calls, scheduled }: ServiceSideParts) {
   const accountsOf = (from: Settings) => (calls ? from.accounts : {});
   const usage = createCallUsage({
     store,
@@ -63,11 +61,10 @@ export function createServiceSide({ settings, store, clock, random, log, metrics
   const learning = createLearning({ settings, now: clock.now, accept });
   const watching = createWatching(shared);
   const reconciling = createReconciling({ ...shared, learning, watching, scheduled });
-  const mayPoll = (account: string) => budgetOf(usage.facts(account)).spare > 0;
-  const hydrating = createHydrating({ ...shared, random, learning, mayPoll, offer });
+  const mayPoll = async (account: string) => budgetOf(await usage.facts(account)).spare > 0;
+  const hydrating = createHydrating({ ...shared, random, learning, mayPoll, scheduled });
   const sending = createRelaySending({
     ...shared,
-    offer,
     registered: (account) => watching.registered(account, undefined),
     known: () => ({ accounts: Object.keys(settings().accounts), maxWait: settings().send.maxWait }),
   });
@@ -88,7 +85,7 @@ export function createServiceSide({ settings, store, clock, random, log, metrics
     registered: watching.registered,
     async start(): Promise<void> {
       watching.start();
-      if (scheduled) await hydrating.start();
+      await hydrating.start();
     },
     reload(next: Settings): void {
       services.reload(accountsOf(next));

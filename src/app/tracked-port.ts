@@ -1,9 +1,11 @@
 import type { TrackedReading } from "../control/tracked-port.ts";
-import type { StoreReader } from "../store/sqlite/reader.ts";
+import type { Soon } from "../event/soon.ts";
+import type { SeqBounds } from "../store/event-views.ts";
+import type { StoreReading } from "../store/reading.ts";
 import { walkBack } from "./walk-back.ts";
 
 /** Messages and runs for the control API, over a store or a reader beside one. */
-export function createTrackedPort({ messages, runs }: Pick<StoreReader, "messages" | "runs">): TrackedReading {
+export function createTrackedPort({ messages, runs }: Pick<StoreReading, "messages" | "runs">): TrackedReading {
   /** Newest first; `next` is a seq, which stays inside. */
   async function page<V extends { readonly seq: number }>(
     query: {
@@ -12,13 +14,13 @@ export function createTrackedPort({ messages, runs }: Pick<StoreReader, "message
       readonly reference?: string | undefined;
       readonly runId?: string | undefined;
     },
-    bounds: () => { readonly oldest: number; readonly newest: number } | null,
-    list: (after: number, before: number, limit: number) => readonly V[],
+    bounds: () => Soon<SeqBounds>,
+    list: (after: number, before: number, limit: number) => Soon<readonly V[]>,
   ): Promise<{ data: Omit<V, "seq">[]; next: number | null }> {
     // What has a name of its own is found by index, and there are few of it.
     const isNamed = query.reference !== undefined || query.runId !== undefined;
     const { found, reached } = isNamed
-      ? { found: list(0, query.before ?? Number.MAX_SAFE_INTEGER, query.limit), reached: null }
+      ? { found: await list(0, query.before ?? Number.MAX_SAFE_INTEGER, query.limit), reached: null }
       : await walkBack({ before: query.before ?? null, limit: query.limit, bounds, read: list });
     const last = found.length >= query.limit ? found.at(-1) : undefined;
     return { data: found.map(({ seq: _, ...view }) => view), next: last?.seq ?? reached };

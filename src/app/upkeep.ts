@@ -1,5 +1,6 @@
 import type { Clock } from "../event/clock.ts";
-import type { Swept } from "../store/sqlite/retention.ts";
+import type { Soon } from "../event/soon.ts";
+import type { Swept } from "../store/keeping.ts";
 
 export interface UpkeepParts {
   readonly clock: Clock;
@@ -10,7 +11,11 @@ export interface UpkeepParts {
   readonly probe: () => Promise<void>;
   /** False while the last write failed: then a probe is due. */
   readonly storing: () => boolean;
-  readonly fileInPlace: () => boolean;
+  readonly isInPlace: () => Soon<boolean>;
+  /** Whether this process, of several, has a duty for the next `forMs`. */
+  readonly duty: (name: string, forMs: number) => Soon<boolean>;
+  /** Null: nothing is left to be ended while this process lives. */
+  readonly endLeftExchanges: (() => Promise<number>) | null;
   readonly swept: (swept: Swept) => void;
   readonly failed: (what: string, error: unknown) => void;
 }
@@ -25,6 +30,9 @@ const stepPauseMs = 20;
 const passPauseMs = { least: 1_000, most: 60_000, failed: 10_000 };
 const expireEveryMs = 500;
 const probeEveryMs = 1_000;
+const exchangesEveryMs = 10_000;
+/** A process that died with a duty is followed by another after this; and how often the others ask for it. */
+const dutyMs = { holds: 15_000, askAgain: 5_000 };
 
 /**
  * The slow work beside receiving and delivering: parked events whose time is up, retention, and a look
@@ -51,6 +59,10 @@ export function startUpkeep(parts: UpkeepParts): () => void {
     cancels.add(cancel);
   }
 
+  /** Done by one process of those that share a store. */
+  const alone = (what: string, run: () => Promise<number>) => async () =>
+    (await parts.duty(what, dutyMs.holds)) ? run() : dutyMs.askAgain;
+
   async function expire(): Promise<number> {
     return (await parts.expireParked(stepRows)) < fewRows ? expireEveryMs : stepPauseMs;
   }
@@ -63,12 +75,18 @@ export function startUpkeep(parts: UpkeepParts): () => void {
   }
 
   async function probe(): Promise<number> {
-    if (parts.fileInPlace() && !parts.storing()) await parts.probe().catch(() => {});
+    if ((await parts.isInPlace()) && !parts.storing()) await parts.probe().catch(() => {});
     return probeEveryMs;
   }
 
-  later(expireEveryMs, expire, "parking");
-  later(stepPauseMs, sweep, "retention");
+  async function endLeftExchanges(): Promise<number> {
+    await parts.endLeftExchanges?.();
+    return exchangesEveryMs;
+  }
+
+  later(expireEveryMs, alone("parking", expire), "parking");
+  later(stepPauseMs, alone("retention", sweep), "retention");
+  if (parts.endLeftExchanges !== null) later(exchangesEveryMs, alone("exchanges", endLeftExchanges), "ending exchanges");
   later(probeEveryMs, probe, "store probe");
 
   return () => {

@@ -1,6 +1,5 @@
 import type { FastifyInstance, LightMyRequestResponse } from "fastify";
 import type { Scope, Settings } from "../config/schema.ts";
-import { sqlitePath } from "../store/sqlite-path.ts";
 import { CommandFailed } from "./io.ts";
 
 export interface ControlAnswer {
@@ -78,14 +77,17 @@ export function ownAddress({ host, port }: Settings["server"]): string | null {
 }
 
 /**
- * The store of a settings file that no relay holds just now: opened for this command. Nothing is delivered, and the
+ * The store of a settings file that no relay holds just now, or that any number of them share: opened for this command.
+ * Nothing is delivered, and the
  * messaging service is called only for the scopes `send` and `replay` (reconciliation).
  */
 export async function openStore(settings: Settings, scope: Scope): Promise<ControlClient> {
   const { existsSync } = await import("node:fs");
-  const path = await opened(() => sqlitePath(settings.storage));
+  const { storage } = settings;
   // Made here, it would belong to whoever ran the command.
-  if (!existsSync(path)) throw new CommandFailed(`there is no store at ${path} yet; "wamid-relay serve" makes it`);
+  if (storage.driver === "sqlite" && !existsSync(storage.path)) {
+    throw new CommandFailed(`there is no store at ${storage.path} yet; "wamid-relay serve" makes it`);
+  }
   const [{ randomBytes }, { createRelay }, { Secret }] = await Promise.all([
     import("node:crypto"),
     import("../app/relay.ts"),
@@ -103,13 +105,12 @@ export async function openStore(settings: Settings, scope: Scope): Promise<Contr
   return { ...injector(relay.http, token), isStore: true, close: relay.close };
 }
 
-/** The file of a store, looked into beside the relay that may hold it. */
+/** A store, looked into beside the relays that may work on it. */
 export async function openForLooking(storage: Settings["storage"]): Promise<ControlClient> {
-  const { createReadingApi } = await import("../app/reading-api.ts");
-  const storePath = await opened(() => sqlitePath(storage));
+  const [{ createReadingApi }, { storeName }] = await Promise.all([import("../app/reading-api.ts"), import("../app/open-store.ts")]);
   let fault: unknown = null;
   const api = await opened(() =>
-    createReadingApi(storePath, (error) => {
+    createReadingApi(storage, (error) => {
       fault = error;
     }),
   );
@@ -118,7 +119,7 @@ export async function openForLooking(storage: Settings["storage"]): Promise<Cont
     postLines,
     async request(method, path, body) {
       const answer = await request(method, path, body);
-      if (fault !== null) throw new CommandFailed(`${storePath} cannot be read: ${(fault as Error).message}`);
+      if (fault !== null) throw new CommandFailed(`${storeName(storage)} cannot be read: ${(fault as Error).message}`);
       return answer;
     },
     close: api.close,
@@ -151,10 +152,10 @@ function parsedBody(text: string, type: string): unknown {
     .map((line) => JSON.parse(line) as unknown);
 }
 
-async function opened<T>(open: () => T): Promise<T> {
+async function opened<T>(open: () => Promise<T>): Promise<T> {
   const { StoreRefused } = await import("../store/store-error.ts");
   try {
-    return open();
+    return await open();
   } catch (error) {
     if (error instanceof StoreRefused) throw new CommandFailed(error.message, { cause: error });
     throw error;

@@ -33,14 +33,10 @@ Examples:
         import("../observe/logger.ts"),
         import("../store/store-error.ts"),
       ]);
-      const relay = (() => {
-        try {
-          return createRelay({ settings, log: stdoutStream() });
-        } catch (error) {
-          if (error instanceof StoreRefused) throw new CommandFailed(error.message);
-          throw error;
-        }
-      })();
+      const relay = await createRelay({ settings, log: stdoutStream() }).catch((error: unknown) => {
+        if (error instanceof StoreRefused) throw new CommandFailed(error.message);
+        throw error;
+      });
       try {
         await relay.listen();
       } catch (error) {

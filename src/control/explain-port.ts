@@ -61,5 +61,5 @@ export interface ExplainQuery {
 /** What the control API asks of the story of an event, message or run. */
 export interface ExplainPort {
   /** Several where accounts, or messages of one reference, have the name in common; none when nothing has it. */
-  explain(query: ExplainQuery): readonly Story[];
+  explain(query: ExplainQuery): Promise<readonly Story[]>;
 }

@@ -19,7 +19,7 @@ const explainQuery = z.strictObject({
 export function addExplainRoute(app: FastifyInstance, port: ExplainPort, onRequest: OnRequest): void {
   app.get<{ Params: { name: string } }>("/v1/explain/:name", { onRequest }, async (request) => {
     const { name } = request.params;
-    const stories = port.explain({ name, ...parse(explainQuery, request.query) });
+    const stories = await port.explain({ name, ...parse(explainQuery, request.query) });
     if (stories.length === 0) throw new RelayError("not_found", "nothing known has this event id, wamid, id or reference");
     return { data: stories.map(presentStory) };
   });

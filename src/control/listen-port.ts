@@ -1,3 +1,5 @@
+import type { Soon } from "../event/soon.ts";
+
 /** An event as those who listen get it. */
 export interface ListenEvent {
   readonly seq: number;
@@ -55,13 +57,13 @@ export interface ListenPort {
   /** For the events that match. Throws `bad_request` for a filter that is none. */
   open(filter: ListenFilter): ReadPage;
   /** Seqs of the oldest and newest event kept, 0 when there is none, and when the oldest was received. */
-  ends(): { readonly oldest: number; readonly newest: number; readonly oldestAt: number | null };
+  ends(): Soon<{ readonly oldest: number; readonly newest: number; readonly oldestAt: number | null }>;
   /** The seq after which the events of this time and later are. */
-  seqBefore(time: number): number;
+  seqBefore(time: number): Soon<number>;
   /** Calls `wake` at each event stored from now on; the function returned ends that. */
   onStored(wake: () => void): () => void;
   /** Null when nobody has listened under this name. */
-  cursor(name: string): number | null;
+  cursor(name: string): Soon<number | null>;
   /** A cursor never goes back; gives where it stands now. */
   moveCursor(name: string, seq: number): Promise<number>;
   /** Makes room for one more; null when there is none. The function returned gives it back. */

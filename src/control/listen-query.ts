@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { RelayError } from "../event/errors.ts";
+import type { Soon } from "../event/soon.ts";
 import { durationSchema } from "../event/units.ts";
 import type { ListenFilter, ListenPort } from "./listen-port.ts";
 
@@ -51,14 +52,14 @@ export interface Start {
 }
 
 /** Where somebody begins: after the last event heard, else `after`, `since`, `latest`, where the cursor stands, now. */
-export function startOf(query: ListenQuery, lastEventId: string | undefined, port: ListenPort): Start {
-  const { newest } = port.ends();
-  const known = resumeAt(query, lastEventId, port);
+export async function startOf(query: ListenQuery, lastEventId: string | undefined, port: ListenPort): Promise<Start> {
+  const { newest } = await port.ends();
+  const known = await resumeAt(query, lastEventId, port);
   if (known === null) return { after: newest, reset: false };
   return known > newest ? { after: newest, reset: true } : { after: known, reset: false };
 }
 
-function resumeAt({ after, since, latest, as }: ListenQuery, lastEventId: string | undefined, port: ListenPort): number | null {
+function resumeAt({ after, since, latest, as }: ListenQuery, lastEventId: string | undefined, port: ListenPort): Soon<number | null> {
   if (lastEventId !== undefined && /^\d{1,15}$/.test(lastEventId)) return Number(lastEventId);
   if (after !== undefined) return after;
   if (since !== undefined) return port.seqBefore(typeof since === "number" ? port.now() - since : since.getTime());

@@ -32,7 +32,7 @@ export function addListenRoutes(app: FastifyInstance, port: ListenPort, onReques
   app.get("/v1/listen", { onRequest, exposeHeadRoute: false }, async (request, reply) => {
     const query = parse(listenQuery, request.query);
     const read = port.open(filterOf(query));
-    const start = startOf(query, headerText(request.headers["last-event-id"]), port);
+    const start = await startOf(query, headerText(request.headers["last-event-id"]), port);
     if (stopping.signal.aborted) throw new RelayError("shutting_down", "the relay is stopping", undefined, { retryAfterMs: 5_000 });
 
     let position = start.after;
@@ -48,9 +48,7 @@ export function addListenRoutes(app: FastifyInstance, port: ListenPort, onReques
       if (open.size === 0) texts.clear();
     });
     // From here on what is stored is owed to this name, also when the connection is cut before the first event.
-    if (query.as !== undefined && port.cursor(query.as) === null) {
-      await port.moveCursor(query.as, start.after).catch(() => {});
-    }
+    if (query.as !== undefined) await remember(query.as, start.after).catch(() => {});
     letLast(request.raw, reply.raw, patienceMs);
     request.raw.socket.setNoDelay?.(true);
     const allowed = () =>
@@ -71,10 +69,14 @@ export function addListenRoutes(app: FastifyInstance, port: ListenPort, onReques
       .send(stream);
   });
 
+  async function remember(name: string, seq: number): Promise<void> {
+    if ((await port.cursor(name)) === null) await port.moveCursor(name, seq);
+  }
+
   app.post<{ Params: { name: string } }>("/v1/listen/cursors/:name", { onRequest }, async (request) => {
     const name = parse(listenerName, request.params.name);
     const { seq } = parse(cursorBody, request.body ?? undefined);
-    const { newest } = port.ends();
+    const { newest } = await port.ends();
     if (seq > newest) throw new RelayError("bad_request", `seq: no event has it yet, the newest is ${newest}`);
     return { name, seq: await port.moveCursor(name, seq) };
   });

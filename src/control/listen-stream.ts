@@ -46,13 +46,13 @@ export async function* listenStream({
     moved(position);
     return text;
   };
-  const newest = () => port.ends().newest;
+  const newest = async () => (await port.ends()).newest;
 
-  const { oldestAt } = port.ends();
+  const { oldestAt, newest: newestNow } = await port.ends();
   const hello = {
     relay: port.version,
     after: start.after,
-    newest: newest(),
+    newest: newestNow,
     reset: start.reset,
     keptFrom: iso(oldestAt),
     retentionMs: port.retention(),
@@ -81,14 +81,14 @@ export async function* listenStream({
       });
       if (text !== "") yield sent(text);
       else if (position > told && port.now() - sentAt >= placeEveryMs)
-        yield sent(message("at", { seq: position, newest: newest() }, position));
+        yield sent(message("at", { seq: position, newest: await newest() }, position));
       if (!atEnd) continue;
       while (!woken.isDone()) {
         const isBehind = position > told;
         const rest = (isBehind ? placeEveryMs : heartbeatMs) - (port.now() - sentAt);
         await woken.within(Math.max(0, rest));
         if (woken.isDone() || !(await allowed())) break;
-        yield sent(isBehind ? message("at", { seq: position, newest: newest() }, position) : ": still here\n\n");
+        yield sent(isBehind ? message("at", { seq: position, newest: await newest() }, position) : ": still here\n\n");
       }
     } finally {
       woken.end();

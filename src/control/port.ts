@@ -17,10 +17,10 @@ export interface Reading extends TrackedReading {
   /** Newest first. */
   listEvents(filter: EventQuery): Promise<Page<EventView, number>>;
   /** By `seq` when `id` is digits and there is such a one, else by event id: one for each account that has it. */
-  findEvents(id: string): EventDetail[];
+  findEvents(id: string): Promise<readonly EventDetail[]>;
   /** Newest events first. */
   listDeliveries(filter: DeliveryQuery): Promise<Page<DeliveryView, string>>;
-  deliveriesOf(event: number): (DeliveryView & { tries: AttemptView[] })[];
+  deliveriesOf(event: number): Promise<readonly (DeliveryView & { readonly tries: readonly AttemptView[] })[]>;
   stats(): Promise<unknown>;
 }
 

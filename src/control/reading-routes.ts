@@ -19,11 +19,13 @@ export function addReadingRoutes(app: FastifyInstance, reading: Reading, onReque
 
   app.get<{ Params: { id: string } }>("/v1/events/:id", read, async (request) => {
     const { account } = parse(eventIdQuery, request.query);
-    const event = onlyOne(reading.findEvents(request.params.id).filter((found) => account === undefined || found.account === account));
-    const deliveries = reading
-      .deliveriesOf(event.seq)
-      .map(({ tries, ...delivery }) => ({ ...presentDelivery(delivery), tries: tries.map(presentAttempt) }));
-    return { ...presentEventDetail(event), deliveries };
+    const found = await reading.findEvents(request.params.id);
+    const event = onlyOne(found.filter((each) => account === undefined || each.account === account));
+    const deliveries = await reading.deliveriesOf(event.seq);
+    return {
+      ...presentEventDetail(event),
+      deliveries: deliveries.map(({ tries, ...delivery }) => ({ ...presentDelivery(delivery), tries: tries.map(presentAttempt) })),
+    };
   });
 
   app.get("/v1/deliveries", read, async (request) => {

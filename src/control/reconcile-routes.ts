@@ -26,7 +26,7 @@ export interface ReconcilePort {
     gone: AbortSignal,
   ): Promise<{ readonly dueBy: number; readonly more: boolean; readonly accounts: readonly AccountReconciled[] }>;
   /** What `reconcile` would do: asks nothing. */
-  planReconcile(account: string | undefined): { readonly dueBy: number; readonly accounts: readonly AccountReconciled[] };
+  planReconcile(account: string | undefined): Promise<{ readonly dueBy: number; readonly accounts: readonly AccountReconciled[] }>;
 }
 
 const reconcileBody = z.strictObject({
@@ -45,7 +45,7 @@ const reconcileBody = z.strictObject({
 export function addReconcileRoute(app: FastifyInstance, port: ReconcilePort, onRequest: OnRequest): void {
   app.post("/v1/reconcile", { onRequest }, async (request, reply) => {
     const { account, dryRun, dueBy } = parse(reconcileBody, request.body ?? {});
-    const done = dryRun ? port.planReconcile(account) : await port.reconcile(account, dueBy, goneSignal(reply));
+    const done = dryRun ? await port.planReconcile(account) : await port.reconcile(account, dueBy, goneSignal(reply));
     return { ...done, dueBy: iso(done.dueBy), accounts: done.accounts.map(present) };
   });
 }

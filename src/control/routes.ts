@@ -21,7 +21,7 @@ export interface ControlParts {
   readonly audit: AuditPort;
   readonly explain: ExplainPort;
   readonly listening: ListenPort;
-  readonly secretUses: () => readonly SecretUse[];
+  readonly secretUses: () => Promise<readonly SecretUse[]>;
   readonly authorize: () => Authorize;
 }
 

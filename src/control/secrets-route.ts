@@ -16,10 +16,10 @@ export interface SecretUse {
 }
 
 /** `GET /v1/secrets`: which secret proved how much and when last, by fingerprints. */
-export function addSecretsRoute(app: FastifyInstance, secretUses: () => readonly SecretUse[], onRequest: OnRequest): void {
+export function addSecretsRoute(app: FastifyInstance, secretUses: () => Promise<readonly SecretUse[]>, onRequest: OnRequest): void {
   const iso = (ms: number | null) => (ms === null ? null : new Date(ms).toISOString());
   app.get("/v1/secrets", { onRequest }, async () => ({
-    data: secretUses().map(({ source, secret, place, events, duplicates, firstAt, lastAt }) => ({
+    data: (await secretUses()).map(({ source, secret, place, events, duplicates, firstAt, lastAt }) => ({
       source,
       secret,
       place,

@@ -1,3 +1,4 @@
+import type { Soon } from "../event/soon.ts";
 import type { Page } from "./port.ts";
 
 /** What the control API asks of tracking, to look at messages and runs. Views are plain data; times in them are unix ms. */
@@ -5,7 +6,7 @@ export interface TrackedReading {
   /** Registered ones, newest first. */
   listMessages(filter: MessageQuery): Promise<Page<MessageView, number>>;
   /** By wamid, else by the service's id, else by reference. */
-  findMessages(name: string): readonly MessageView[];
+  findMessages(name: string): Soon<readonly MessageView[]>;
   /** Newest first. */
   listRuns(filter: RunQuery): Promise<Page<RunView, number>>;
 }

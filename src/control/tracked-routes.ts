@@ -27,13 +27,15 @@ export function addTrackedRoutes(app: FastifyInstance, reading: TrackedReading, 
 
   app.get<{ Params: { wamid: string } }>("/v1/messages/:wamid", read, async (request) => {
     const { account } = parse(accountQuery, request.query);
-    const [message, ...others] = reading
-      .findMessages(request.params.wamid)
-      .filter((found) => account === undefined || found.account === account);
+    const found = await reading.findMessages(request.params.wamid);
+    const [message, ...others] = found.filter((each) => account === undefined || each.account === account);
     if (message === undefined) throw new RelayError("not_found", "no such message");
     if (others.length === 0) return presentMessage(message);
-    const found = [message, ...others].map(({ account: of, wamid }) => ({ account: of, wamid }));
-    throw new RelayError("bad_request", "several messages have this; ask by wamid, with account= where two accounts have it", found);
+    throw new RelayError(
+      "bad_request",
+      "several messages have this; ask by wamid, with account= where two accounts have it",
+      [message, ...others].map(({ account: of, wamid }) => ({ account: of, wamid })),
+    );
   });
 
   app.get("/v1/runs", read, async (request) => {

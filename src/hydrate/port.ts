@@ -1,13 +1,14 @@
 import type { GiveUpReason } from "../event/hydration.ts";
-
-type Soon<T> = T | Promise<T>;
+import type { MessageKey } from "../event/message-key.ts";
+import type { Soon } from "../event/soon.ts";
 
 /**
  * One pass over the messages of an account that could be meant, on behalf of all truncated events that waited when it
  * began. Times are unix ms.
  */
 export interface Sweep {
-  readonly seq: number;
+  /** Names it within the store. */
+  readonly seq: number | string;
   readonly account: string;
   /** Events up to this seq are covered. */
   readonly through: number;
@@ -30,7 +31,7 @@ export interface Covered {
 
 /** A tracked message, as far as it matters for whether it could be meant. */
 export interface TrackedMessage {
-  readonly message: number;
+  readonly message: MessageKey;
   /** The service's id; null: it cannot be read. */
   readonly messageId: string | null;
   readonly status: string | null;
@@ -47,7 +48,8 @@ export interface TrackedMessage {
 /** A place in the order of messages, latest registered first. */
 export interface Place {
   readonly registeredAt: number;
-  readonly message: number;
+  /** Null: before the first one registered then. */
+  readonly message: MessageKey | null;
 }
 
 export interface Settled {
@@ -61,7 +63,7 @@ export interface HydrationStore {
   waitingAccounts(): Soon<readonly string[]>;
   /** When the first of an account's waiting events was received; null: none waits. */
   waitingSince(account: string): Soon<number | null>;
-  /** Goes on with the account's sweep, or begins one over all that wait; null: nothing waits. One sweep at a time per account. */
+  /** Goes on with the account's sweep, or begins one over all that wait; null: nothing waits, or another process has it. One sweep at a time per account. */
   beginSweep(account: string, now: number): Promise<Sweep | null>;
   /** The covered events that wait now; null: none. */
   covered(sweep: Sweep): Soon<Covered | null>;
@@ -75,7 +77,7 @@ export interface HydrationStore {
     query: { readonly withId: boolean; readonly before: Place; readonly from: number; readonly limit: number },
   ): Soon<readonly TrackedMessage[]>;
   /** Remembers what was asked: `at` is when the request left. */
-  noteAsked(sweep: Sweep, asked: number, read: readonly { message: number; at: number; isMissing: boolean }[]): Promise<void>;
+  noteAsked(sweep: Sweep, asked: number, read: readonly { message: MessageKey; at: number; isMissing: boolean }[]): Promise<void>;
   /** Calls that sweeps of the account made since `since`. */
   callsSince(account: string, since: number): Soon<number>;
   /** Ends covered events received at `receivedBy` or earlier, at most `limit` of them. */

@@ -1,5 +1,6 @@
 import type { Clock } from "../event/clock.ts";
 import type { GiveUpReason } from "../event/hydration.ts";
+import type { MessageKey } from "../event/message-key.ts";
 import { budgetWaitMs, dayMs, mostFailuresOfOne, waitAfter } from "./patience.ts";
 import { pause } from "./pause.ts";
 import type { Covered, HydrationStore, Outside, ReadAnswer, Sweep, TrackedMessage } from "./port.ts";
@@ -39,7 +40,7 @@ const settleStep = 100;
 const targetsStep = 1_000;
 
 /** What is to be read: a message of the walk, or an id that a truncated event came with. */
-type Item = { readonly id: string; readonly message: number | null; failures: number };
+type Item = { readonly id: string; readonly message: MessageKey | null; failures: number };
 
 /**
  * Reads, latest registered first, every message that could be meant by the covered events, hands in what is news, and

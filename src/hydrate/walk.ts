@@ -17,7 +17,7 @@ interface WalkParts {
 export async function* unreadMessages(parts: WalkParts, withId: boolean): AsyncGenerator<TrackedMessage> {
   const { store, sweep, covered, settings } = parts;
   const from = registeredFrom(covered, settings);
-  let before: Place = { registeredAt: sweep.startedAt, message: Number.MAX_SAFE_INTEGER };
+  let before: Place = { registeredAt: sweep.startedAt, message: null };
   for (;;) {
     const rows = await store.trackedMessages(sweep.account, { withId, before, from, limit: stepRows });
     for (const row of rows) if (couldBeMeant(row, covered, settings) && !isRead(row, covered)) yield row;

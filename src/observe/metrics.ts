@@ -1,4 +1,5 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "@prometheus-io/client";
+import type { Soon } from "../event/soon.ts";
 import { createHydrationMetrics } from "./hydration-metrics.ts";
 import { createListenMetrics } from "./listen-metrics.ts";
 import { createReconcileMetrics } from "./reconcile-metrics.ts";
@@ -33,7 +34,7 @@ const seconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5
 const breakerNumber = { closed: 0, "half-open": 1, open: 2 };
 
 /** The relay's metrics, in a registry of their own. Labels are few, and never hold a wamid or a phone. */
-export function createMetrics(read: () => Gauges) {
+export function createMetrics(read: () => Soon<Gauges>) {
   const registry = new Registry();
   const registers = [registry];
   collectDefaultMetrics({ register: registry });
@@ -107,8 +108,8 @@ export function createMetrics(read: () => Gauges) {
   const inFlight = new Gauge({ name: "relay_webhook_requests_in_flight", help: "Webhook requests in hand", registers });
   const storing = new Gauge({ name: "relay_store_up", help: "1 when the last write was stored", registers });
 
-  function observeGauges(): void {
-    const { routes, services, listeners, requestsInFlight, storing: up, now } = read();
+  async function observeGauges(): Promise<void> {
+    const { routes, services, listeners, requestsInFlight, storing: up, now } = await read();
     service.observe(services);
     listen.observe(listeners);
     for (const metric of [waiting, held, dead, oldest, stopped, breaker, sending]) metric.reset();
@@ -144,7 +145,7 @@ export function createMetrics(read: () => Gauges) {
     contentType: registry.contentType,
     /** The text that Prometheus scrapes. */
     async text(): Promise<string> {
-      observeGauges();
+      await observeGauges();
       return registry.metrics();
     },
   };

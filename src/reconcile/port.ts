@@ -1,9 +1,11 @@
+import type { MessageKey } from "../event/message-key.ts";
+import type { Soon } from "../event/soon.ts";
 import type { MessageState } from "../event/tracking.ts";
 import type { BudgetFacts } from "./budget.ts";
 
 /** A message that is ours to ask about until `until`. Times are unix ms. */
 export interface ClaimedAsk {
-  readonly message: number;
+  readonly message: MessageKey;
   readonly until: number;
   readonly wamid: string;
   /** The service's. */
@@ -30,7 +32,7 @@ export interface NextAsk {
   readonly askedAt: number | null;
 }
 
-export type SettledAsk = { readonly message: number; readonly until: number } & (
+export type SettledAsk = { readonly message: MessageKey; readonly until: number } & (
   | NextAsk
   | { readonly end: "over" }
   | { readonly end: "missing"; readonly at: number }
@@ -64,7 +66,7 @@ export interface AskStore {
     readonly from: number;
     readonly resting: readonly string[];
     readonly rare: { readonly statuses: readonly string[]; readonly sentBy: number };
-  }): AskCounts;
+  }): Soon<AskCounts>;
 }
 
 export const holdReasons = ["quota", "unauthenticated", "blocked"] as const;
@@ -101,4 +103,4 @@ export interface Tracking {
 }
 
 /** The calls counted, and the quota they count against. */
-export type BudgetFactsOf = (account: string) => BudgetFacts;
+export type BudgetFactsOf = (account: string) => Soon<BudgetFacts>;

@@ -1,6 +1,6 @@
 import type { Clock } from "../event/clock.ts";
 import { type AskingParts, type AskOutcome, askSome } from "./ask-some.ts";
-import { budgetOf, lastsUntil } from "./budget.ts";
+import { type BudgetFacts, budgetOf, lastsUntil } from "./budget.ts";
 import { judgeAsk, released } from "./judge.ts";
 import { firstSettledAge, restingStatuses, settledStatuses } from "./next-ask.ts";
 import type { AskStore, BudgetFactsOf, ClaimedAsk, Service, SettledAsk, Tracking } from "./port.ts";
@@ -36,7 +36,7 @@ export interface Reconciler {
   /** Asks about what is due, in any number of passes at once: none asks what another does. */
   pass(account: string, options: PassOptions): Promise<AccountSummary>;
   /** What a pass would do. Asks and writes nothing. */
-  plan(account: string, dueBy: number): AccountPlan;
+  plan(account: string, dueBy: number): Promise<AccountPlan>;
   reload(settings: ReconcileSettings): void;
   /** Ends the passes under way; resolves when what they claimed is given back. */
   close(): Promise<void>;
@@ -58,7 +58,8 @@ export function createReconciler(initial: ReconcileSettings, parts: ReconcilerPa
   const scheduled = new Set<string>();
   let cancel = (): void => {};
 
-  const mayAsk = (account: string): number => Math.max(0, budgetOf(parts.budget(account)).mayAsk - (reserved.get(account) ?? 0));
+  const mayAskBy = (account: string, facts: BudgetFacts): number => Math.max(0, budgetOf(facts).mayAsk - (reserved.get(account) ?? 0));
+  const mayAsk = async (account: string): Promise<number> => mayAskBy(account, await parts.budget(account));
 
   async function askChunk(account: string, { dueBy, patience }: PassOptions, asking: AskingParts) {
     const now = clock.now();
@@ -70,7 +71,9 @@ export function createReconciler(initial: ReconcileSettings, parts: ReconcilerPa
       if (judged.ask) due.push(claim);
       else settled.push(judged.settled);
     }
-    const may = mayAsk(account);
+    const facts = await parts.budget(account);
+    // Between this and the reservation nothing is waited for: no other pass takes the same room.
+    const may = mayAskBy(account, facts);
     settled.push(...due.slice(may).map(released));
     const tooLong = new AbortController();
     const cancelLease = clock.after(leaseMs / 2, () => tooLong.abort());
@@ -103,14 +106,14 @@ export function createReconciler(initial: ReconcileSettings, parts: ReconcilerPa
     };
     const patience = AbortSignal.any([options.patience, closing.signal]);
     let stopped: PassStop | null = holdNow(account);
-    while (stopped === null && !patience.aborted && mayAsk(account) > 0) {
+    while (stopped === null && !patience.aborted && (await mayAsk(account)) > 0) {
       const done = await askChunk(account, { ...options, patience }, asking);
       stopped = done.stopped;
       if (done.isLast) break;
     }
-    const { due, unaskable } = countsOf(account, options.dueBy);
-    const facts = parts.budget(account);
-    const isBudget = due > 0 && stopped === null && mayAsk(account) === 0;
+    const { due, unaskable } = await countsOf(account, options.dueBy);
+    const facts = await parts.budget(account);
+    const isBudget = due > 0 && stopped === null && mayAskBy(account, facts) === 0;
     const leftForBudget = isBudget ? due : 0;
     const summary: AccountSummary = {
       account,
@@ -176,12 +179,12 @@ export function createReconciler(initial: ReconcileSettings, parts: ReconcilerPa
   return {
     accounts: service.accounts,
     pass: (account, options) => keep(runPass(account, options)),
-    plan(account, dueBy) {
-      const { due, unaskable, missing } = countsOf(account, dueBy);
-      const facts = parts.budget(account);
+    async plan(account, dueBy) {
+      const { due, unaskable, missing } = await countsOf(account, dueBy);
+      const facts = await parts.budget(account);
       const budget = budgetOf(facts);
       const stopped = holdNow(account);
-      const may = mayAsk(account);
+      const may = mayAskBy(account, facts);
       const leftForBudget = Math.max(0, due - may);
       return {
         account,

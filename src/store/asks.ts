@@ -1,5 +1,5 @@
+import type { MessageKey } from "../event/message-key.ts";
 import type { MessageState } from "../event/tracking.ts";
-import type { MessageKey } from "./message-key.ts";
 
 /** Which asks to claim. Times are unix ms. */
 export interface AskClaim {

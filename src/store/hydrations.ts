@@ -1,6 +1,6 @@
 import type { GiveUpReason } from "../event/hydration.ts";
 import type { EventId } from "../event/ids.ts";
-import type { MessageKey } from "./message-key.ts";
+import type { MessageKey } from "../event/message-key.ts";
 import type { DueDelivery } from "./planned.ts";
 
 /** The part of a sweep that says which events it covers. */

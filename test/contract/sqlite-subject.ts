@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { DueDelivery } from "../../src/store/planned.ts";
 import type { Rules } from "../../src/store/rules.ts";
 import { openSqliteStore, type SqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { auditFile } from "../harness/audit-file.ts";
@@ -42,7 +43,7 @@ function contractOf(store: SqliteStore, path: string): ContractStore {
     resume: store.resume,
     retry: store.retry,
     async replay(filter, at) {
-      const all = { replayed: 0, due: [] as Awaited<ReturnType<typeof store.replay>>["due"] };
+      const all = { replayed: 0, due: [] as DueDelivery[] };
       let cursor: ReturnType<typeof store.findReplay>["cursor"] = { since: at, event: 0, route: 0 };
       while (cursor !== null) {
         const step: ReturnType<typeof store.findReplay> = store.findReplay(filter, cursor, at, 3);

@@ -1,6 +1,6 @@
 import type { Settings } from "../../config/schema.ts";
+import type { RouteBacklog } from "../../store/delivery-views.ts";
 import { isLocked } from "../../store/sqlite/file-lock.ts";
-import type { RouteBacklog } from "../../store/sqlite/read-stats.ts";
 import { openReader, type StoreReader } from "../../store/sqlite/reader.ts";
 import { StoreRefused } from "../../store/store-error.ts";
 import { type Finding, fail, ok, spanText, warn } from "./finding.ts";

@@ -1,8 +1,9 @@
 import { isTruncated } from "../../event/envelope.ts";
-import type { DeliveryPlan } from "../../event/plan.ts";
 import type { QuarantinedBody, ReceivedEvent } from "../../event/received.ts";
+import { routedWords } from "../facts.ts";
 import type { AcceptOutcome } from "../planned.ts";
 import type { Rules } from "../rules.ts";
+import { withProxy } from "../verdicts.ts";
 import { dispositionCode, originCode, packEventId } from "./codes.ts";
 import type { createHydrations } from "./hydrations.ts";
 import type { Names } from "./names.ts";
@@ -133,19 +134,7 @@ export function createAccept(db: Db, { names, plans, rules, track, planDeliverie
   return { accept, quarantine };
 }
 
-function routedWords(event: ReceivedEvent): { status: string | null; errorCode: string | null } {
-  const { subject } = event;
-  if (subject.type === "message") return { status: subject.status, errorCode: subject.errorCode };
-  if (subject.type === "run") return { status: subject.status, errorCode: null };
-  return { status: null, errorCode: null };
-}
-
 function headersText(headers: Readonly<Record<string, string>>): string | null {
   for (const _ in headers) return JSON.stringify(headers);
   return null;
-}
-
-function withProxy(plan: DeliveryPlan, route: string | null): DeliveryPlan {
-  if (route === null) return plan;
-  return { disposition: "forwarded", verdicts: [{ route, verdict: "deliver" }, ...plan.verdicts] };
 }

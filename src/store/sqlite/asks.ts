@@ -1,85 +1,8 @@
-import type { MessageState } from "../../event/tracking.ts";
+import type { AskClaim, AskCounts, AskQuery, CallCount, ClaimedAsk, DayCalls, SettledAsk } from "../asks.ts";
 import type { MessageRow } from "./messages.ts";
 import { stateOf } from "./messages.ts";
 import type { Names } from "./names.ts";
 import type { Db } from "./open.ts";
-
-/** Which asks to claim. Times are unix ms. */
-export interface AskClaim {
-  readonly account: string;
-  readonly now: number;
-  /** Only what was due by then, which is `now` or earlier. */
-  readonly dueBy: number;
-  /** How long after the send a message is asked about for the first time. */
-  readonly after: number;
-  readonly limit: number;
-  /** How long the claim holds unless it is settled, so that a crash loses none. */
-  readonly leaseMs: number;
-}
-
-/** A message that nobody else asks about until `until`. */
-export interface ClaimedAsk {
-  readonly message: number;
-  readonly until: number;
-  readonly wamid: string;
-  /** The service's. */
-  readonly messageId: string;
-  readonly state: MessageState;
-  /** When it was sent, as far as anybody told. */
-  readonly since: number;
-  /** When it was due. */
-  readonly dueAt: number;
-  readonly rank: number;
-  readonly asks: number;
-  readonly failures: number;
-  readonly askedAt: number | null;
-  /** When a call that read it for a truncated event left; null: none did. */
-  readonly readAt: number | null;
-}
-
-/** What became of a claim; one that has run out meanwhile is left to whoever has it now. */
-export type SettledAsk = { readonly message: number; readonly until: number } & (
-  | {
-      readonly end: "again";
-      readonly nextAt: number;
-      readonly rank: number;
-      readonly asks: number;
-      readonly failures: number;
-      readonly askedAt: number | null;
-    }
-  /** It has come to rest, or is too old. */
-  | { readonly end: "over" }
-  /** The service does not know it. */
-  | { readonly end: "missing"; readonly at: number }
-);
-
-export interface AskQuery {
-  readonly account: string;
-  readonly dueBy: number;
-  readonly after: number;
-  /** Sent or registered no earlier. */
-  readonly from: number;
-  /** Statuses that are not asked about any more. */
-  readonly resting: readonly string[];
-  /** Statuses that are asked about more rarely: not before those sent by `sentBy` (unix ms), however often they were asked about. */
-  readonly rare: { readonly statuses: readonly string[]; readonly sentBy: number };
-}
-
-export interface AskCounts {
-  readonly due: number;
-  /** Registered without the service's id, and not at rest. */
-  readonly unaskable: number;
-  /** Of those that the service does not know. */
-  readonly missing: number;
-}
-
-export interface CallCount {
-  readonly account: string;
-  /** Unix ms at which the day began. */
-  readonly day: number;
-  readonly polls: number;
-  readonly others: number;
-}
 
 /** Ranks run from 0 to this one. */
 const lastRank = 31;
@@ -132,7 +55,7 @@ export function createAsks(db: Db, names: Names) {
   const countMissing = db
     .prepare<[number, number], number>("SELECT count(*) FROM asks WHERE account = ? AND next_at IS NULL AND asked_at >= ?")
     .pluck();
-  const callsFrom = db.prepare<[number, number], { day: number; polls: number; others: number }>(
+  const callsFrom = db.prepare<[number, number], DayCalls>(
     "SELECT day, polls, others FROM service_calls WHERE account = ? AND day >= ? ORDER BY day",
   );
   const addCall = db.prepare(
@@ -171,7 +94,8 @@ export function createAsks(db: Db, names: Names) {
     },
     settle(settled: readonly SettledAsk[]): void {
       for (const one of settled) {
-        const { message, until } = one;
+        const { until } = one;
+        const message = Number(one.message);
         if (one.end === "over") over.run(message, until);
         else if (one.end === "missing") missing.run(one.at, message, until);
         else again.run(one.nextAt, one.rank, one.asks, one.failures, one.askedAt, message, until);
@@ -193,7 +117,7 @@ export function createAsks(db: Db, names: Names) {
       };
     },
     /** The days from `from` on, earliest first. */
-    calls(account: string, from: number): { day: number; polls: number; others: number }[] {
+    calls(account: string, from: number): DayCalls[] {
       const id = names.find("account", account);
       return id === null ? [] : callsFrom.all(id, from);
     },

@@ -1,4 +1,5 @@
 import type { RouteVerdict } from "../../event/plan.ts";
+import { concludeVerdicts } from "../verdicts.ts";
 import type { Plans } from "./plans.ts";
 
 /** The kept verdicts with those that were parked replaced by what `again` says. For inside a transaction. */
@@ -7,15 +8,7 @@ export function concludePlan(
   kept: number,
   again: (route: string) => RouteVerdict,
 ): { readonly plan: number; readonly released: readonly RouteVerdict[]; readonly isDelivered: boolean } {
-  const released: RouteVerdict[] = [];
-  const verdicts = plans.verdictsOf(kept).map(([route, verdict, reason]): RouteVerdict => {
-    if (verdict === "skip") return { route, verdict, reason: reason ?? "" };
-    if (verdict === "deliver") return { route, verdict };
-    const settled = again(route);
-    released.push(settled);
-    return settled;
-  });
+  const { verdicts, ...concluded } = concludeVerdicts(plans.verdictsOf(kept), again);
   // The disposition is the caller's to say; the verdicts alone are kept.
-  const plan = plans.idOf({ disposition: "forwarded", verdicts });
-  return { plan, released, isDelivered: verdicts.some(({ verdict }) => verdict === "deliver") };
+  return { plan: plans.idOf({ disposition: "forwarded", verdicts }), ...concluded };
 }

@@ -1,15 +1,8 @@
 import type { DeliveryState } from "../../event/delivery.ts";
 import type { Disposition } from "../../event/plan.ts";
+import type { Stats } from "../inspecting.ts";
 import { dispositionList, stateList } from "./codes.ts";
 import type { Db } from "./open.ts";
-
-export interface Stats {
-  readonly dispositions: Readonly<Record<Disposition, number>>;
-  readonly duplicates: number;
-  readonly deliveries: Readonly<Record<DeliveryState, number>>;
-  /** Attempts made, and those that led to nothing yet. */
-  readonly attempts: { readonly made: number; readonly failed: number };
-}
 
 /** Seqs of one look: some tens of milliseconds. */
 const sliceSeqs = 50_000;

@@ -1,4 +1,5 @@
 import type { EventId } from "../../event/ids.ts";
+import { isProxyRoute } from "../../event/proxy-route.ts";
 import type { DeliverySubject, Settlement, StoredDelivery } from "../../event/stored-delivery.ts";
 import { originList, stateCode, unpackEventId } from "./codes.ts";
 import type { Names } from "./names.ts";
@@ -65,8 +66,8 @@ export function createDeliveries(db: Db, names: Names) {
   const insertAttempt = db.prepare(
     "INSERT INTO attempts (event, route, number, at, took_ms, status, error, response) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
   );
-  const wait = db.prepare<[number, number, number]>(
-    "UPDATE deliveries SET attempts = attempts + 1, spent = spent + 1, next_at = ? WHERE event = ? AND route = ?",
+  const wait = db.prepare<[number, number, number, number]>(
+    "UPDATE deliveries SET attempts = attempts + 1, spent = spent + ?, next_at = ? WHERE event = ? AND route = ?",
   );
   const end = db.prepare<[number, number, string | null, number, number], { subject: number | null }>(
     `UPDATE deliveries SET state = ?, attempts = attempts + 1, spent = spent + 1, next_at = NULL, settled_at = ?, reason = ?
@@ -83,6 +84,7 @@ export function createDeliveries(db: Db, names: Names) {
   );
   const unstop = db.prepare<[number]>("DELETE FROM stopped WHERE route = ?");
   const stopReason = db.prepare<[number], string>("SELECT reason FROM stopped WHERE route = ?").pluck();
+  const routeNames = db.prepare<[], { id: number; name: string }>("SELECT id, name FROM names WHERE kind = 'route'");
   const abandon = db.prepare<[number, string, number]>(
     `UPDATE deliveries SET state = ${stateCode.dead}, settled_at = ?, reason = ? WHERE route = ? AND state = ${stateCode.waiting}`,
   );
@@ -166,7 +168,7 @@ export function createDeliveries(db: Db, names: Names) {
       );
       if (stopWhy !== undefined) stop.run(id, at, stopWhy);
       if (settled.to === "waiting") {
-        wait.run(settled.nextAt, event, id);
+        wait.run(settled.spares === true ? 0 : 1, settled.nextAt, event, id);
         return null;
       }
       const row = end.get(stateCode[settled.to], at, settled.to === "dead" ? settled.reason : null, event, id);
@@ -181,10 +183,11 @@ export function createDeliveries(db: Db, names: Names) {
       const id = names.find("route", route);
       return id !== null && unstop.run(id).changes > 0;
     },
-    /** Ends what a route left waiting, such as proxied exchanges that a crash cut short; gives how many. */
-    abandon(route: string, at: number, reason: string): number {
-      const id = names.find("route", route);
-      return id === null ? 0 : abandon.run(at, reason, id).changes;
-    },
+    /** Ends proxied exchanges that a crash cut short, also of sources that are not in the settings any more; gives how many. */
+    endExchanges: (at: number, reason: string): number =>
+      routeNames
+        .all()
+        .filter(({ name }) => isProxyRoute(name))
+        .reduce((sum, { id }) => sum + abandon.run(at, reason, id).changes, 0),
   };
 }

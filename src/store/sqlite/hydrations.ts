@@ -1,9 +1,19 @@
-import { parseEnvelope } from "../../event/envelope.ts";
 import type { GiveUpReason, HydrationStart } from "../../event/hydration.ts";
 import type { RouteVerdict } from "../../event/plan.ts";
 import type { ReceivedEvent } from "../../event/received.ts";
+import { judgeTruncated } from "../facts.ts";
+import {
+  type CoveredEvents,
+  type Covering,
+  type HydrationEnd,
+  mostCandidates,
+  mostOpenRuns,
+  type SettledHydrations,
+  targetOf,
+} from "../hydrations.ts";
 import type { DueDelivery } from "../planned.ts";
 import type { Rules } from "../rules.ts";
+import { againBy } from "../verdicts.ts";
 import { dispositionCode, messageSubject } from "./codes.ts";
 import { concludePlan } from "./conclude-plan.ts";
 import { giveUpCode, hydrationCode } from "./hydration-codes.ts";
@@ -12,26 +22,6 @@ import type { Names } from "./names.ts";
 import type { Db } from "./open.ts";
 import type { PlanDeliveries } from "./plan-deliveries.ts";
 import type { Plans } from "./plans.ts";
-import { nothingTracked } from "./track.ts";
-
-/** The part of a sweep that says which events it covers. */
-export interface Covering {
-  readonly seq: number;
-  readonly account: string;
-  readonly through: number;
-}
-
-export interface HydrationEnd {
-  readonly reason: GiveUpReason | null;
-  readonly unknown: number;
-  /** Unix ms. */
-  readonly receivedBy: number;
-}
-
-export interface SettledHydrations {
-  readonly events: number;
-  readonly due: readonly DueDelivery[];
-}
 
 interface WaitingRow {
   event: number;
@@ -41,10 +31,6 @@ interface WaitingRow {
   disposition: number;
   body: Buffer;
 }
-
-/** Runs that a truncated result may be about: at most so many are named, and so many counted. */
-const mostCandidates = 20;
-const mostOpenRuns = 10_000;
 
 interface Parts {
   names: Names;
@@ -115,25 +101,10 @@ export function createHydrations(db: Db, { names, plans, rules, messages, planDe
     WHERE event = ?`);
   const conclude = db.prepare<[number, number, number]>("UPDATE events SET disposition = ?, plan = ? WHERE seq = ?");
 
-  /** What would be delivered to the routes that held the event back, now that all is known that will be. */
-  function judge(row: WaitingRow): (route: string) => RouteVerdict {
-    const parsed = parseEnvelope(row.body);
-    if (!parsed.ok) return (route) => ({ route, verdict: "deliver" });
-    const { event, data } = parsed.envelope;
-    const { verdicts } = rules.plan(
-      {
-        event,
-        account: names.nameOf(row.account),
-        source: names.nameOf(row.source),
-        status: null,
-        errorCode: null,
-        data,
-        truncated: true,
-      },
-      nothingTracked,
-    );
-    const byRoute = new Map(verdicts.map((verdict) => [verdict.route, verdict]));
-    return (route) => byRoute.get(route) ?? { route, verdict: "skip", reason: "route removed" };
+  /** What is delivered to the routes that held the event back, now that all is known that will be. */
+  function judge({ account, source, body }: WaitingRow): (route: string) => RouteVerdict {
+    const fresh = judgeTruncated(rules, { account: names.nameOf(account), source: names.nameOf(source), body });
+    return fresh === null ? (route) => ({ route, verdict: "deliver" }) : againBy(fresh);
   }
 
   /** Routes that held the event back get it, unless the news they got instead leaves nothing unknown. */
@@ -173,8 +144,7 @@ export function createHydrations(db: Db, { names, plans, rules, messages, planDe
   return {
     /** Beside the event `seq`, in its transaction. */
     begin(seq: number, account: number, { envelope, receivedAt }: ReceivedEvent, start: HydrationStart): void {
-      const id = envelope.data["id"];
-      const target = typeof id === "string" && id !== "" && id.length <= 256 ? id : null;
+      const target = targetOf(envelope.data);
       if (start.state === "waiting") {
         insert.run(seq, account, receivedAt, waiting, null, target, null, null, null, null);
         return;
@@ -188,7 +158,7 @@ export function createHydrations(db: Db, { names, plans, rules, messages, planDe
       const id = names.find("account", account);
       return id === null ? null : (since.get(id) ?? null);
     },
-    covered({ account, through }: Pick<Covering, "account" | "through">): { events: number; oldest: number; newest: number } | null {
+    covered({ account, through }: Pick<Covering, "account" | "through">): CoveredEvents | null {
       const id = names.find("account", account);
       const { events, oldest, newest } = (id === null ? undefined : covered.get(id, through)) ?? { events: 0, oldest: null, newest: null };
       return oldest === null || newest === null ? null : { events, oldest, newest };
@@ -209,7 +179,7 @@ export function createHydrations(db: Db, { names, plans, rules, messages, planDe
     },
     settleCovered(sweep: Covering, { reason, unknown, receivedBy }: HydrationEnd, now: number, limit: number): SettledHydrations {
       const account = names.idOf("account", sweep.account);
-      const asked = calls.get(sweep.seq) ?? 0;
+      const asked = calls.get(Number(sweep.seq)) ?? 0;
       const events = some.all(account, sweep.through, receivedBy, limit);
       const due = events.flatMap((event) => settleOne(event, { reason, unknown, subject: null, asked }, now));
       return { events: events.length, due };

@@ -1,6 +1,5 @@
 import type { AuditReport } from "../../event/audit-report.ts";
-import type { AuditOrder, AuditProgress } from "./audit/run-audit.ts";
-import type { Stats } from "./count-stats.ts";
+import type { AuditOrder, AuditProgress, Stats } from "../inspecting.ts";
 
 /** What the inspecting thread is asked, and says. `id` joins an answer to what asked for it. */
 export type InspectJob =

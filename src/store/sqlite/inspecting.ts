@@ -1,16 +1,7 @@
 import { Worker } from "node:worker_threads";
-import type { AuditReport } from "../../event/audit-report.ts";
+import type { AuditOrder, AuditProgress, Inspecting, Stats } from "../inspecting.ts";
 import { StoreUnavailable } from "../store-error.ts";
-import type { AuditOrder, AuditProgress } from "./audit/run-audit.ts";
-import type { Stats } from "./count-stats.ts";
 import type { InspectAnswer, InspectJob } from "./inspect-job.ts";
-
-/** Looks at every row, in a thread of its own. Rejects with {@link StoreUnavailable} when the file cannot be read, or after `close`. */
-export interface Inspecting {
-  stats(): Promise<Stats>;
-  audit(order: AuditOrder, progress: (at: AuditProgress) => void): Promise<AuditReport>;
-  close(): Promise<void>;
-}
 
 interface Asked {
   readonly progress: (at: AuditProgress) => void;
@@ -25,6 +16,7 @@ const idleMs = 10_000;
 
 const thread = new URL(import.meta.url.endsWith(".ts") ? "./inspect-thread.ts" : "./inspect-thread.js", import.meta.url);
 
+/** Looks at every row in a thread of its own. */
 export function createInspecting(path: string): Inspecting {
   const asked = new Map<number, Asked>();
   let worker: Worker | null = null;

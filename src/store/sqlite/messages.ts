@@ -1,5 +1,6 @@
 import type { MessageStatus } from "../../event/statuses.ts";
 import type { MessageState } from "../../event/tracking.ts";
+import type { MessageFacts } from "../registration.ts";
 import type { Db } from "./open.ts";
 
 export interface MessageRow {
@@ -24,16 +25,19 @@ export interface MessageRow {
   told_sent_at: number | null;
 }
 
-/** What a user tells about a message of theirs. */
-export interface Registration {
-  readonly serviceId: string | null;
-  readonly reference: string | null;
-  readonly conversationId: string | null;
-  /** A JSON object. */
-  readonly metadata: string | null;
-  /** When it was sent, in unix ms; null when not told. */
-  readonly sentAt: number | null;
+/** What a user tells about a message of theirs, and when, in unix ms. */
+export interface Registration extends MessageFacts {
   readonly at: number;
+}
+
+export function knownFacts(row: MessageRow): MessageFacts {
+  return {
+    id: row.service_id,
+    reference: row.reference,
+    conversationId: row.conversation_id,
+    metadata: row.metadata,
+    sentAt: row.told_sent_at,
+  };
 }
 
 export function stateOf(row: MessageRow): MessageState {
@@ -64,7 +68,7 @@ export function createMessages(db: Db) {
       registered_at = coalesce(registered_at, ?), updated_at = ? WHERE seq = ?`);
 
   function factsOf(r: Registration | null): (string | number | null)[] {
-    return r === null ? [null, null, null, null, null, null] : [r.serviceId, r.reference, r.conversationId, r.metadata, r.sentAt, r.at];
+    return r === null ? [null, null, null, null, null, null] : [r.id, r.reference, r.conversationId, r.metadata, r.sentAt, r.at];
   }
 
   function times(state: MessageState): (number | null)[] {

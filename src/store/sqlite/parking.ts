@@ -1,30 +1,22 @@
-import { isTruncated, parseEnvelope } from "../../event/envelope.ts";
-import type { Tracking } from "../../event/tracking.ts";
+import { type Facts, judgeAgain } from "../facts.ts";
 import type { DueDelivery } from "../planned.ts";
 import type { Rules } from "../rules.ts";
+import { againBy } from "../verdicts.ts";
 import { dispositionCode } from "./codes.ts";
 import { concludePlan } from "./conclude-plan.ts";
+import { type JudgedRow, judgedEvent } from "./judged-event.ts";
 import type { Names } from "./names.ts";
 import { inOneTurn } from "./one-turn.ts";
 import type { Db } from "./open.ts";
 import type { PlanDeliveries } from "./plan-deliveries.ts";
 import type { Plans } from "./plans.ts";
 
-interface ParkedRow {
+interface ParkedRow extends JudgedRow {
   seq: number;
-  account: number;
-  source: number;
-  body: Buffer;
-  status: string | null;
-  previous_status: string | null;
-  moved: number;
-  error_code: string | null;
   plan: number;
   received_at: number;
   disposition: number;
 }
-
-type Facts = Pick<Tracking, "subject" | "tracked" | "id" | "reference" | "metadata">;
 
 interface Parts {
   names: Names;
@@ -49,34 +41,9 @@ export function createParking(db: Db, { names, plans, rules, planDeliveries }: P
     release(subject: number, facts: Facts, at: number): DueDelivery[] {
       const due: DueDelivery[] = [];
       for (const row of ofSubject.all(subject)) {
-        const parsed = parseEnvelope(row.body);
-        if (!parsed.ok) continue;
-        const { envelope } = parsed;
-        const to = row.status;
-        const fresh = rules.plan(
-          {
-            event: envelope.event,
-            account: names.nameOf(row.account),
-            source: names.nameOf(row.source),
-            status: row.status,
-            errorCode: row.error_code,
-            data: envelope.data,
-            truncated: isTruncated(envelope),
-          },
-          {
-            ...facts,
-            previousStatus: row.previous_status,
-            status: to,
-            errorCode: row.error_code,
-            transition: row.moved === 1 && to !== null ? { from: row.previous_status, to } : null,
-          },
-        );
-        const byRoute = new Map(fresh.verdicts.map((verdict) => [verdict.route, verdict]));
-        const { plan, released } = concludePlan(
-          plans,
-          row.plan,
-          (route) => byRoute.get(route) ?? { route, verdict: "skip", reason: "route removed" },
-        );
+        const fresh = judgeAgain(rules, judgedEvent(row, names), facts);
+        if (fresh === null) continue;
+        const { plan, released } = concludePlan(plans, row.plan, againBy(fresh));
         const forwarded = row.disposition === dispositionCode.forwarded || released.some((verdict) => verdict.verdict === "deliver");
         end.run(forwarded ? dispositionCode.forwarded : dispositionCode.filtered, plan, row.seq);
         due.push(...planDeliveries(row.seq, subject, { disposition: "forwarded", verdicts: released }, at, null));

@@ -1,37 +1,21 @@
-import { isTruncated, parseEnvelope } from "../../event/envelope.ts";
-import type { Disposition, RouteVerdict } from "../../event/plan.ts";
+import { judgeAgain, nothingTracked } from "../facts.ts";
 import type { DueDelivery } from "../planned.ts";
+import type { PlanAgainFilter, ReplayCursor, Replayed, ReplayFound } from "../replay-filters.ts";
 import type { Rules } from "../rules.ts";
+import { addVerdicts } from "../verdicts.ts";
 import { dispositionCode } from "./codes.ts";
+import { type JudgedRow, judgedEvent } from "./judged-event.ts";
 import type { Messages } from "./messages.ts";
 import type { Names } from "./names.ts";
 import type { Db } from "./open.ts";
 import type { PlanDeliveries } from "./plan-deliveries.ts";
 import type { Plans } from "./plans.ts";
-import type { ReplayCursor } from "./replay-walk.ts";
 import type { Runs } from "./runs.ts";
-import { messageFacts, nothingTracked, runFacts } from "./track.ts";
+import { messageFacts, runFacts } from "./track.ts";
 
-/** Events that went nowhere, judged anew by the routes of today. All that is given must hold. */
-export interface PlanAgainFilter {
-  readonly disposition: Extract<Disposition, "filtered" | "ignored">;
-  /** Only this route may get them. */
-  readonly route?: string | undefined;
-  readonly errorCode?: string | undefined;
-  readonly from?: number | undefined;
-  readonly to?: number | undefined;
-}
-
-interface Row {
+interface Row extends JudgedRow {
   seq: number;
-  account: number;
-  source: number;
-  body: Buffer;
   subject: number | null;
-  status: string | null;
-  previous_status: string | null;
-  moved: number;
-  error_code: string | null;
   plan: number | null;
   disposition: number;
 }
@@ -62,43 +46,14 @@ export function createPlanAgain(db: Db, { names, plans, rules, messages, runs, p
     return subject % 2 === 0 ? messageFacts(messages.get(seq)) : runFacts(runs.get(seq));
   }
 
-  function judge(row: Row): readonly RouteVerdict[] {
-    const parsed = parseEnvelope(row.body);
-    if (!parsed.ok) return [];
-    const { envelope } = parsed;
-    const { status, previous_status: from, error_code: errorCode } = row;
-    const event = {
-      event: envelope.event,
-      account: names.nameOf(row.account),
-      source: names.nameOf(row.source),
-      status,
-      errorCode,
-      data: envelope.data,
-      truncated: isTruncated(envelope),
-    };
-    const transition = row.moved === 1 && status !== null ? { from, to: status } : null;
-    return rules.plan(event, { ...factsOf(row.subject), previousStatus: from, status, errorCode, transition }).verdicts;
-  }
-
-  /** Verdicts as they are then, and those of them that are new. */
-  function planOf(
-    row: Row,
-    only: string | undefined,
-  ): { readonly verdicts: readonly RouteVerdict[]; readonly added: readonly RouteVerdict[] } {
+  function planOf(row: Row, only: string | undefined) {
     const kept = row.plan === null ? [] : plans.verdictsOf(row.plan);
-    const known = new Map(
-      kept.map(([route, verdict, reason]) => [route, verdict === "skip" ? { route, verdict, reason: reason ?? "" } : { route, verdict }]),
-    );
-    const added = judge(row).filter(
-      ({ route, verdict }) => verdict === "deliver" && (only === undefined || route === only) && known.get(route)?.verdict !== "deliver",
-    );
-    for (const verdict of added) known.set(verdict.route, verdict as { route: string; verdict: "deliver" });
-    return { verdicts: [...known.values()] as RouteVerdict[], added };
+    return addVerdicts(kept, judgeAgain(rules, judgedEvent(row, names), factsOf(row.subject)) ?? [], only);
   }
 
   return {
     /** The next events that a filter means, `limit` looked at, with the routes that would get them; writes nothing. */
-    look(filter: PlanAgainFilter, cursor: ReplayCursor, limit: number) {
+    look(filter: PlanAgainFilter, cursor: ReplayCursor, limit: number): ReplayFound {
       const conditions = ["e.disposition = @disposition", "e.received_at <= @since"];
       const values: Record<string, number | string> = {
         disposition: dispositionCode[filter.disposition],
@@ -132,7 +87,7 @@ export function createPlanAgain(db: Db, { names, plans, rules, messages, runs, p
       return { found, cursor: last === undefined || rows.length < limit ? null : { since: cursor.since, event: last.seq, route: 0 } };
     },
     /** Those of the events that still are what the filter means get their deliveries. For inside a transaction. */
-    plan(events: readonly number[], { disposition, route: only }: PlanAgainFilter, at: number): { replayed: number; due: DueDelivery[] } {
+    plan(events: readonly number[], { disposition, route: only }: PlanAgainFilter, at: number): Replayed {
       const due: DueDelivery[] = [];
       let replayed = 0;
       for (const seq of events) {

@@ -1,8 +1,6 @@
-import type { DeliveryPlan, RouteVerdict } from "../../event/plan.ts";
+import type { DeliveryPlan } from "../../event/plan.ts";
+import { type KeptVerdict, keptVerdicts } from "../verdicts.ts";
 import type { Db } from "./open.ts";
-
-/** A route's verdict as it is kept: `[route, verdict, reason?]`. */
-export type KeptVerdict = readonly [route: string, verdict: RouteVerdict["verdict"], reason?: string];
 
 export interface Plans {
   /** The number of a plan's verdicts; writes them when new, so only inside a transaction. */
@@ -23,7 +21,7 @@ export function createPlans(db: Db): Plans {
     idOf(plan) {
       const known = byIdentity.get(plan);
       if (known !== undefined) return known;
-      const text = JSON.stringify(plan.verdicts.map((v) => (v.verdict === "skip" ? [v.route, v.verdict, v.reason] : [v.route, v.verdict])));
+      const text = JSON.stringify(keptVerdicts(plan));
       let id = select.get(text);
       if (id === undefined) {
         if (insert === null) throw new Error("plans cannot be written through a reader");

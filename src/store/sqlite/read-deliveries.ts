@@ -1,51 +1,9 @@
-import type { DeliveryState } from "../../event/delivery.ts";
-import { type DeliveryId, deliveryId, parseDeliveryId, routeTag } from "../../event/ids.ts";
+import { deliveryId, parseDeliveryId, routeTag } from "../../event/ids.ts";
+import type { AttemptView, DeliveryFilter, DeliveryPlace, DeliveryView } from "../delivery-views.ts";
 import { stateCode, stateList, unpackEventId } from "./codes.ts";
 import type { Names } from "./names.ts";
 import type { Db } from "./open.ts";
 import type { createReadEvents } from "./read-events.ts";
-
-export interface DeliveryFilter {
-  readonly route?: string | undefined;
-  readonly state?: DeliveryState | undefined;
-  /** Seq of one event. */
-  readonly event?: number | undefined;
-  /** Only what stands behind this place in the list: see `placeOf`. */
-  readonly before?: DeliveryPlace | undefined;
-  /** Only deliveries of events with a greater seq. */
-  readonly after?: number | undefined;
-  readonly limit: number;
-}
-
-/** A place in the list of deliveries: an event's seq, and which of its routes (0: before them all). */
-export interface DeliveryPlace {
-  readonly event: number;
-  readonly route: number;
-}
-
-/** A delivery as the API and the CLI show it. Times are unix ms. */
-export interface DeliveryView {
-  readonly id: DeliveryId;
-  readonly event: number;
-  readonly eventId: string;
-  readonly route: string;
-  readonly state: DeliveryState;
-  readonly attempts: number;
-  readonly replays: number;
-  readonly nextAt: number | null;
-  readonly settledAt: number | null;
-  readonly reason: string | null;
-}
-
-export interface AttemptView {
-  readonly number: number;
-  readonly at: number;
-  readonly tookMs: number;
-  /** HTTP status of the answer; null when none came. */
-  readonly status: number | null;
-  readonly error: string | null;
-  readonly response: Buffer | null;
-}
 
 interface Row {
   event: number;

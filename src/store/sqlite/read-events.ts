@@ -1,59 +1,10 @@
-import { type EventId, maxIdLength } from "../../event/ids.ts";
-import type { Disposition } from "../../event/plan.ts";
+import { maxIdLength } from "../../event/ids.ts";
+import type { EventDetail, EventFilter, EventView, SeqBounds } from "../event-views.ts";
 import { dispositionCode, dispositionList, originList, packEventId, unpackEventId } from "./codes.ts";
 import type { Names } from "./names.ts";
 import type { Db } from "./open.ts";
-import type { KeptVerdict, Plans } from "./plans.ts";
-import { createReadHydrations, type HydrationView } from "./read-hydrations.ts";
-
-export interface EventFilter {
-  readonly event?: string | undefined;
-  readonly source?: string | undefined;
-  readonly account?: string | undefined;
-  readonly status?: string | undefined;
-  readonly disposition?: Disposition | undefined;
-  readonly wamid?: string | undefined;
-  readonly from?: number | undefined;
-  readonly to?: number | undefined;
-  /** Only events with a smaller seq: the last one of the page before. */
-  readonly before?: number | undefined;
-  /** Only events with a greater seq. */
-  readonly after?: number | undefined;
-  readonly limit: number;
-}
-
-/** An event as the API and the CLI show it. Times are unix ms. */
-export interface EventView {
-  readonly seq: number;
-  readonly id: EventId | null;
-  readonly event: string | null;
-  readonly account: string;
-  readonly source: string;
-  readonly origin: string;
-  readonly receivedAt: number;
-  readonly createdAt: number | null;
-  /** Fingerprint of the secret that proved it. */
-  readonly secret: string | null;
-  readonly subject: { readonly type: "message" | "run"; readonly key: string } | null;
-  readonly status: string | null;
-  readonly previousStatus: string | null;
-  readonly transition: boolean;
-  readonly errorCode: string | null;
-  readonly disposition: Disposition;
-  readonly parkedUntil: number | null;
-  readonly duplicates: number;
-  readonly conflicts: number;
-  readonly fault: string | null;
-  readonly size: number;
-}
-
-export interface EventDetail extends EventView {
-  readonly headers: Readonly<Record<string, string>>;
-  readonly body: Buffer;
-  readonly verdicts: readonly KeptVerdict[];
-  /** Null unless it came without its data. */
-  readonly hydration: HydrationView | null;
-}
+import type { Plans } from "./plans.ts";
+import { createReadHydrations } from "./read-hydrations.ts";
 
 interface Row {
   seq: number;
@@ -179,7 +130,7 @@ export function createReadEvents(db: Db, names: Names, plans: Plans) {
       };
     },
     /** The smallest and greatest seq; null when there are no events. */
-    bounds(): { oldest: number; newest: number } | null {
+    bounds(): SeqBounds {
       const { oldest, newest } = bounds.get() ?? { oldest: null, newest: null };
       return oldest === null || newest === null ? null : { oldest, newest };
     },

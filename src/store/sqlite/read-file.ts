@@ -1,19 +1,7 @@
+import type { Proof } from "../tracked-views.ts";
 import { dispositionCode } from "./codes.ts";
 import type { Names } from "./names.ts";
 import type { Db } from "./open.ts";
-
-/** What a secret has proved of a source, since it was first seen; retention lowers nothing. Times are unix ms. */
-export interface Proof {
-  readonly source: string;
-  /** The secret's fingerprint. */
-  readonly secret: string;
-  /** Stored events, quarantined ones included. */
-  readonly events: number;
-  /** Known ids that came again. */
-  readonly duplicates: number;
-  readonly firstAt: number;
-  readonly lastAt: number;
-}
 
 /** What `doctor` asks of the file itself. */
 export function createReadFile(db: Db, names: Names) {

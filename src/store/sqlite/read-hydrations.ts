@@ -1,25 +1,9 @@
 import type { CandidateRun, HydrationBrief } from "../../event/hydration.ts";
 import type { EventId } from "../../event/ids.ts";
+import type { HydrationView } from "../event-views.ts";
 import { unpackEventId } from "./codes.ts";
 import { giveUpReason, hydrationState } from "./hydration-codes.ts";
 import type { Db } from "./open.ts";
-
-/** News learned by asking, as an event of its own. */
-export interface FoundView {
-  readonly id: EventId;
-  readonly seq: number;
-  readonly wamid: string | null;
-  readonly status: string | null;
-}
-
-export interface HydrationView extends Omit<HydrationBrief, "found"> {
-  /** The first of them. */
-  readonly found: readonly FoundView[];
-  /** How many there are in all. */
-  readonly foundCount: number;
-  /** Unix ms; null while it waits. */
-  readonly settledAt: number | null;
-}
 
 interface Row {
   account: number;

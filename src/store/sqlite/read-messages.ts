@@ -1,38 +1,8 @@
+import type { SeqBounds } from "../event-views.ts";
+import type { MessageFilter, MessageView } from "../tracked-views.ts";
 import { type MessageRow, stateOf } from "./messages.ts";
 import type { Names } from "./names.ts";
 import type { Db } from "./open.ts";
-
-export interface MessageFilter {
-  readonly account?: string | undefined;
-  readonly status?: string | undefined;
-  readonly reference?: string | undefined;
-  /** Exclusive. */
-  readonly after: number;
-  /** Exclusive. */
-  readonly before: number;
-  readonly limit: number;
-}
-
-/** A message as the API shows it. Times are unix ms. */
-export interface MessageView {
-  readonly account: string;
-  readonly wamid: string;
-  readonly id: string | null;
-  readonly conversationId: string | null;
-  readonly reference: string | null;
-  readonly metadata: Readonly<Record<string, unknown>> | null;
-  readonly status: string | null;
-  readonly errorCode: string | null;
-  /** First time of each status seen. */
-  readonly times: Readonly<Record<string, number>>;
-  /** As told at registration. */
-  readonly sentAt: number | null;
-  /** Null: only seen, nobody said that it is theirs. */
-  readonly registeredAt: number | null;
-  readonly updatedAt: number;
-}
-
-export type SeqBounds = { readonly oldest: number; readonly newest: number } | null;
 
 export function createReadMessages(db: Db, names: Names) {
   const columns = ["wamid", "service_id", "reference"] as const;

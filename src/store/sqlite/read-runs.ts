@@ -1,33 +1,8 @@
+import type { SeqBounds } from "../event-views.ts";
+import type { RunFilter, RunView } from "../tracked-views.ts";
 import type { Names } from "./names.ts";
 import type { Db } from "./open.ts";
-import type { SeqBounds } from "./read-messages.ts";
 import { type RunRow, runStateOf } from "./runs.ts";
-
-export interface RunFilter {
-  readonly account?: string | undefined;
-  readonly status?: string | undefined;
-  readonly reference?: string | undefined;
-  readonly runId?: string | undefined;
-  /** Exclusive. */
-  readonly after: number;
-  /** Exclusive. */
-  readonly before: number;
-  readonly limit: number;
-}
-
-/** A run as the API shows it. Times are unix ms. */
-export interface RunView {
-  readonly account: string;
-  readonly runId: string;
-  readonly reference: string | null;
-  readonly metadata: Readonly<Record<string, unknown>> | null;
-  readonly status: string | null;
-  readonly error: string | null;
-  readonly times: Readonly<Record<string, number>>;
-  /** Null: started by somebody else, and only seen. */
-  readonly registeredAt: number | null;
-  readonly updatedAt: number;
-}
 
 export function createReadRuns(db: Db, names: Names) {
   const bounds = db.prepare<[], { oldest: number | null; newest: number | null }>(

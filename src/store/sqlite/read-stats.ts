@@ -1,17 +1,7 @@
+import type { RouteBacklog } from "../delivery-views.ts";
 import { stateCode } from "./codes.ts";
 import type { Names } from "./names.ts";
 import type { Db } from "./open.ts";
-
-export interface RouteBacklog {
-  route: string;
-  waiting: number;
-  held: number;
-  dead: number;
-  /** Unix ms at which the oldest waiting delivery became or becomes due. */
-  oldestDueAt: number | null;
-  /** Why its destination is stopped; null when it is not. */
-  stopped: string | null;
-}
 
 /** Sums from the rows themselves: of the open ones and the dead, by index (`count-stats.ts` counts them all). */
 export function createReadStats(db: Db, names: Names) {

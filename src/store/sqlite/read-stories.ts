@@ -1,13 +1,7 @@
+import type { Held } from "../delivery-views.ts";
 import { messageSubject, runSubject, stateCode } from "./codes.ts";
 import type { Names } from "./names.ts";
 import type { Db } from "./open.ts";
-
-export interface Held {
-  /** Seq of the event whose delivery goes out first of those of the same message on the route. */
-  readonly behind: number;
-  /** How many are held before it, besides. */
-  readonly ahead: number;
-}
 
 /** What `explain` asks beside the views of events, messages and deliveries. */
 export function createReadStories(db: Db, names: Names) {

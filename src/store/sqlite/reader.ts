@@ -1,4 +1,7 @@
-import { createInspecting, type Inspecting } from "./inspecting.ts";
+import type { Inspecting } from "../inspecting.ts";
+import type { OpenPage, Wanted } from "../listen-page.ts";
+import type { StoreReading } from "../reading.ts";
+import { createInspecting } from "./inspecting.ts";
 import { createNames } from "./names.ts";
 import { type Db, openForReading } from "./open.ts";
 import { createPlans } from "./plans.ts";
@@ -11,20 +14,32 @@ import { createReadRuns } from "./read-runs.ts";
 import { createReadStats } from "./read-stats.ts";
 import { createReadStories } from "./read-stories.ts";
 
-/** Everything that looks and does not write. */
-export type StoreReader = ReturnType<typeof createReader>;
+type Reading<T extends StoreReading> = T;
+/** Everything that looks and does not write: the port of all engines, and what is about a file. */
+export type StoreReader = Reading<ReturnType<typeof createReader>>;
 
 export function createReader(db: Db) {
   const names = createNames(db);
   const events = createReadEvents(db, names, createPlans(db));
+  const file = createReadFile(db, names);
+  const listen = createReadListen(db, names);
+  const reading = createReading(db);
   return {
     events,
     deliveries: createReadDeliveries(db, names, events),
     messages: createReadMessages(db, names),
     runs: createReadRuns(db, names),
-    file: createReadFile(db, names),
+    file,
+    proofs: file.proofs,
     stories: createReadStories(db, names),
-    listen: createReadListen(db, names),
+    listen: {
+      ...listen,
+      // The rows are looked at, and their contents read, when and as the page is used.
+      page:
+        (start: number, wanted: Wanted): OpenPage =>
+        (use) =>
+          reading(() => use(listen.page(start, wanted))),
+    },
     ...createReadStats(db, names),
   };
 }

@@ -1,12 +1,6 @@
+import type { RecentCall } from "../asks.ts";
 import type { Names } from "./names.ts";
 import type { Db } from "./open.ts";
-
-/** A call to the service, let go at `at` (unix ms). */
-export interface RecentCall {
-  readonly cap: "requests" | "messages";
-  readonly priority: "send" | "ask" | "poll";
-  readonly at: number;
-}
 
 /** Longer than a call can count against a cap of its minute. */
 const keptMs = 180_000;

@@ -1,5 +1,7 @@
+import { unseenRun } from "../facts.ts";
 import type { DueDelivery } from "../planned.ts";
 import type { Rules } from "../rules.ts";
+import type { SentSubject } from "../sends.ts";
 import { runSubject } from "./codes.ts";
 import { type Messages, stateOf } from "./messages.ts";
 import type { Names } from "./names.ts";
@@ -7,24 +9,6 @@ import type { createParking } from "./parking.ts";
 import type { createRegister } from "./register.ts";
 import { type Runs, runStateOf } from "./runs.ts";
 import { runFacts } from "./track.ts";
-
-/** What was sent through the relay, as the service answered. */
-export type SentSubject =
-  | {
-      readonly type: "message";
-      readonly id: string;
-      readonly wamid: string;
-      readonly status: string;
-      readonly conversationId: string;
-      readonly reference: string | undefined;
-      readonly metadata: Readonly<Record<string, unknown>> | undefined;
-    }
-  | {
-      readonly type: "run";
-      readonly runId: string;
-      readonly reference: string;
-      readonly metadata: Readonly<Record<string, unknown>> | undefined;
-    };
 
 export type RegisterSent = (account: string, sent: SentSubject, at: number) => readonly DueDelivery[];
 
@@ -36,8 +20,6 @@ interface Parts {
   register: ReturnType<typeof createRegister>;
   parking: ReturnType<typeof createParking>;
 }
-
-const unseen = { status: null, error: null, times: {} };
 
 /** Registers a message or run that the relay sent itself, with its first status, and releases what was parked for it. For inside a transaction. */
 export function createRegisterSent({ messages, runs, names, rules, register, parking }: Parts): RegisterSent {
@@ -58,7 +40,7 @@ export function createRegisterSent({ messages, runs, names, rules, register, par
     const { runId, reference, metadata } = sent;
     const accountId = names.idOf("account", account);
     const known = runs.find(accountId, runId);
-    const before = known === undefined ? unseen : runStateOf(known);
+    const before = known === undefined ? unseenRun : runStateOf(known);
     const { state } = rules.stepRun(before, { status: "started", error: null, at });
     const seq = known?.seq ?? runs.add(accountId, runId, state, at);
     if (known !== undefined && state !== before) runs.save(seq, state, at);

@@ -1,30 +1,7 @@
-import type { DeliveryState } from "../../event/delivery.ts";
+import type { ReplayCursor, ReplayFilter, ReplayFound } from "../replay-filters.ts";
 import { stateCode } from "./codes.ts";
 import type { Names } from "./names.ts";
 import type { Db } from "./open.ts";
-
-/** Which settled deliveries to send once more; all that is given must hold. */
-export interface ReplayFilter {
-  readonly route?: string | undefined;
-  readonly states: readonly Extract<DeliveryState, "delivered" | "dead">[];
-  readonly errorCode?: string | undefined;
-  /** Unix ms of acceptance, from (included) and to (not included). */
-  readonly from?: number | undefined;
-  readonly to?: number | undefined;
-}
-
-/** How far a walk has come. `since` is when it began (unix ms): what is settled later is not part of it. */
-export interface ReplayCursor {
-  readonly since: number;
-  readonly event: number;
-  readonly route: number;
-}
-
-export interface ReplayFound {
-  readonly found: readonly { readonly event: number; readonly route: string }[];
-  /** Null when the walk is over. */
-  readonly cursor: ReplayCursor | null;
-}
 
 interface Row {
   event: number;

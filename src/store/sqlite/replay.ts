@@ -1,10 +1,10 @@
-import type { DeliveryState } from "../../event/delivery.ts";
 import type { DueDelivery } from "../planned.ts";
+import type { Replayed, ReplayFilter, Retried } from "../replay-filters.ts";
 import { stateCode } from "./codes.ts";
 import { createHasOpen } from "./has-open.ts";
 import type { Names } from "./names.ts";
 import type { Db } from "./open.ts";
-import { createReplayWalk, type ReplayFilter } from "./replay-walk.ts";
+import { createReplayWalk } from "./replay-walk.ts";
 
 interface Row {
   event: number;
@@ -32,7 +32,7 @@ export function createReplay(db: Db, names: Names) {
     /** Finds what a filter means, a few rows a call; writes nothing. */
     look: createReplayWalk(db, names),
     /** Those of `found` that are still settled wait again. For inside a transaction. */
-    replay(found: readonly { event: number; route: string }[], states: ReplayFilter["states"], at: number) {
+    replay(found: readonly { event: number; route: string }[], states: ReplayFilter["states"], at: number): Replayed {
       const due: DueDelivery[] = [];
       let replayed = 0;
       const codes = states.map((state) => stateCode[state]);
@@ -48,7 +48,7 @@ export function createReplay(db: Db, names: Names) {
       return { replayed, due };
     },
     /** One delivery, retried whatever its state: a settled one waits again, a waiting one goes out at once. For inside a transaction. */
-    retry(event: number, route: string, at: number): { state: DeliveryState; due: DueDelivery | null } | null {
+    retry(event: number, route: string, at: number): Retried | null {
       const id = names.find("route", route);
       const row = id === null ? undefined : one.get(event, id);
       if (row === undefined) return null;

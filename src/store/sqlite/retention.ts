@@ -1,24 +1,9 @@
+import type { RetentionTimes, Swept } from "../keeping.ts";
 import { dispositionCode, stateCode } from "./codes.ts";
 import { createGiveBack } from "./give-back.ts";
 import { inOneTurn } from "./one-turn.ts";
 import type { Db } from "./open.ts";
 import { createSwept } from "./swept.ts";
-
-/** How long rows are kept, in milliseconds (DESIGN.md, `retention`). */
-export interface RetentionTimes {
-  readonly events: number;
-  readonly ignored: number;
-  readonly deliveries: number;
-  readonly messages: number;
-}
-
-export interface Swept {
-  readonly events: number;
-  readonly deliveries: number;
-  readonly messages: number;
-  /** True when a whole pass over everything old is done, and the disk it freed given back. */
-  readonly done: boolean;
-}
 
 type Phase = "ignored" | "events" | "messages" | "runs" | "pages";
 

@@ -1,28 +1,10 @@
 import { randomBytes } from "node:crypto";
-import { beginKey, endKey, type KeyHeld, keyStates, type SendKey, sendKinds } from "../../event/send-key.ts";
+import { beginKey, endKey, keyStates, type SendKey, sendKinds } from "../../event/send-key.ts";
 import type { DueDelivery } from "../planned.ts";
+import type { SendClaim, SendEnd, StoredSend } from "../sends.ts";
 import type { Names } from "./names.ts";
 import type { Db } from "./open.ts";
-import type { RegisterSent, SentSubject } from "./register-sent.ts";
-
-export interface SendClaim {
-  readonly fingerprint: string;
-  readonly resend: number;
-  readonly about: string;
-  /** Unix ms. */
-  readonly at: number;
-}
-
-export interface StoredSend extends KeyHeld {
-  readonly about: string;
-  /** Unix ms. */
-  readonly startedAt: number;
-  readonly answer: Readonly<Record<string, unknown>> | null;
-}
-
-export type SendEnd =
-  | { readonly end: "not-done" | "unknown" }
-  | { readonly end: "done"; readonly at: number; readonly answer: Readonly<Record<string, unknown>>; readonly sent: SentSubject };
+import type { RegisterSent } from "./register-sent.ts";
 
 interface SendRow {
   seq: number;

@@ -3,52 +3,55 @@ import type { QuarantinedBody, ReceivedEvent } from "../../event/received.ts";
 import type { SendKey } from "../../event/send-key.ts";
 import type { Settlement } from "../../event/stored-delivery.ts";
 import type { MessageState } from "../../event/tracking.ts";
+import type { AskClaim, CallCount, RecentCall, SettledAsk } from "../asks.ts";
+import type { Covering, HydrationEnd, ReadMessage, TrackedQuery } from "../hydrations.ts";
+import type { RetentionTimes } from "../keeping.ts";
 import type { AcceptOutcome, DueDelivery } from "../planned.ts";
+import { conflictError, type MessageRegistration, type Registered } from "../registration.ts";
+import type { PlanAgainFilter, ReplayCursor, ReplayFilter } from "../replay-filters.ts";
 import type { Rules } from "../rules.ts";
+import type { SendClaim, SendEnd, StoredSend } from "../sends.ts";
+import type { DueListener, Store, StoreHooks } from "../store.ts";
 import { StoreUnavailable } from "../store-error.ts";
 import { createAccept } from "./accept.ts";
-import { type AskClaim, type CallCount, createAsks, type SettledAsk } from "./asks.ts";
+import { createAsks } from "./asks.ts";
 import { createCursors } from "./cursors.ts";
 import { createDeliveries } from "./deliveries.ts";
 import { lockFile } from "./file-lock.ts";
 import { watchPlace } from "./file-place.ts";
 import { createGroupCommit, isStorageFault } from "./group-commit.ts";
-import { type Covering, createHydrations, type HydrationEnd } from "./hydrations.ts";
+import { createHydrations } from "./hydrations.ts";
 import { createInspecting } from "./inspecting.ts";
-import { conflictError } from "./message-facts.ts";
 import { createMessages, stateOf } from "./messages.ts";
 import { createNames } from "./names.ts";
+import { createNews } from "./news.ts";
 import { openForReading, openForWriting } from "./open.ts";
 import { createParking } from "./parking.ts";
-import { createPlanAgain, type PlanAgainFilter } from "./plan-again.ts";
+import { createPlanAgain } from "./plan-again.ts";
 import { createPlanDeliveries } from "./plan-deliveries.ts";
 import { createPlans } from "./plans.ts";
 import { createProofs } from "./proofs.ts";
 import { createReader, createReading } from "./reader.ts";
-import { createRecentCalls, type RecentCall } from "./recent-calls.ts";
-import { createRegister, type MessageRegistration, type Registered } from "./register.ts";
+import { createRecentCalls } from "./recent-calls.ts";
+import { createRegister } from "./register.ts";
 import { createRegisterSent } from "./register-sent.ts";
 import { createReplay } from "./replay.ts";
-import type { ReplayCursor, ReplayFilter } from "./replay-walk.ts";
-import { createRetention, type RetentionTimes } from "./retention.ts";
+import { createRetention } from "./retention.ts";
 import { createRuns } from "./runs.ts";
-import { createSends, type SendClaim, type SendEnd, type StoredSend } from "./sends.ts";
-import { createSweeps, type TrackedQuery } from "./sweeps.ts";
+import { createSends } from "./sends.ts";
+import { createSweeps } from "./sweeps.ts";
 import { createTrack } from "./track.ts";
 
-export interface SqliteStoreHooks {
-  committed(tookMs: number, writes: number): void;
-  failed(error: unknown): void;
-}
-
-export type SqliteStore = ReturnType<typeof openSqliteStore>;
+type Port<T extends Store> = T;
+/** The port of all engines, and the deliveries' own side. */
+export type SqliteStore = Port<ReturnType<typeof openSqliteStore>>;
 
 /**
  * The embedded engine's store: one file, one writing process, one transaction per turn of the event
  * loop. Throws `StoreRefused` when the file cannot be had; afterwards writes reject with
  * `StoreUnavailable` while storing is not possible, and go on by themselves when it is again.
  */
-export function openSqliteStore(path: string, rules: Rules, hooks: SqliteStoreHooks) {
+export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks) {
   const lock = lockFile(path, () => holderOf(path));
   const db = (() => {
     try {
@@ -89,6 +92,9 @@ export function openSqliteStore(path: string, rules: Rules, hooks: SqliteStoreHo
     track: createTrack(messages, runs, rules),
   });
 
+  const dueListeners = new Set<DueListener>();
+  const news = createNews();
+
   /** Null while the file is in place. */
   function refusal(): StoreUnavailable | null {
     if (inPlace()) return null;
@@ -100,7 +106,10 @@ export function openSqliteStore(path: string, rules: Rules, hooks: SqliteStoreHo
   const writes = createGroupCommit(db, {
     refusal,
     closing: proofs.write,
-    committed: hooks.committed,
+    committed(tookMs, count) {
+      hooks.committed(tookMs, count);
+      news.tell();
+    },
     rolledBack(error) {
       names.forget();
       plans.forget();
@@ -113,7 +122,14 @@ export function openSqliteStore(path: string, rules: Rules, hooks: SqliteStoreHo
   return {
     read: createReader(db),
     inspecting,
-    accept: (event: ReceivedEvent, proxyRoute: string | null = null): Promise<AcceptOutcome> => writes.run(() => accept(event, proxyRoute)),
+    isShared: false,
+    duty: () => true,
+    accept: (event: ReceivedEvent, proxyRoute: string | null = null): Promise<AcceptOutcome> =>
+      writes.run(() => {
+        const outcome = accept(event, proxyRoute);
+        if (outcome.result === "accepted") news.note();
+        return outcome;
+      }),
     quarantine: (body: QuarantinedBody): Promise<number> => writes.run(() => quarantine(body)),
     /** All or none: rejects with a `conflict` when one contradicts what is stored. */
     register: (registrations: readonly MessageRegistration[], at: number): Promise<{ created: number; due: DueDelivery[] }> =>
@@ -143,8 +159,13 @@ export function openSqliteStore(path: string, rules: Rules, hooks: SqliteStoreHo
     load: deliveries.load,
     stopReason: deliveries.stopReason,
     settle: (settlement: Settlement): Promise<number | null> => writes.run(() => deliveries.settle(settlement)),
-    resume: (route: string): Promise<boolean> => writes.run(() => deliveries.resume(route)),
-    abandon: (route: string, at: number, reason: string): Promise<number> => writes.run(() => deliveries.abandon(route, at, reason)),
+    settleExchange: (settlement: Settlement): Promise<number | null> => writes.run(() => deliveries.settle(settlement)),
+    endLeftExchanges: (at: number, reason: string): Promise<number> => writes.run(() => deliveries.endExchanges(at, reason)),
+    async resume(route: string): Promise<boolean> {
+      const resumed = await writes.run(() => deliveries.resume(route));
+      for (const listener of dueListeners) listener.wake(route);
+      return resumed;
+    },
     retry: (event: number, route: string, at: number) => writes.run(() => replay.retry(event, route, at)),
     /** The next settled deliveries that a replay means, and how far it has come; writes nothing. */
     findReplay: (filter: ReplayFilter, cursor: ReplayCursor, now: number, limit: number) => replay.look(filter, cursor, now, limit),
@@ -175,15 +196,23 @@ export function openSqliteStore(path: string, rules: Rules, hooks: SqliteStoreHo
     beginSweep: (account: string, now: number) => writes.run(() => sweeps.begin(account, now)),
     settleTarget: (sweep: Covering, target: string, wamid: string | null, now: number) =>
       writes.run(() => hydrations.settleTarget(sweep, target, wamid, now)),
-    noteAsked: (sweep: Covering, asked: number, read: readonly { message: number; at: number; isMissing: boolean }[]): Promise<void> =>
+    noteAsked: (sweep: Covering, asked: number, read: readonly ReadMessage[]): Promise<void> =>
       writes.run(() => sweeps.note(sweep, asked, read)),
     settleCovered: (sweep: Covering, end: HydrationEnd, now: number, limit: number) =>
       writes.run(() => hydrations.settleCovered(sweep, end, now, limit)),
     endSweep: (sweep: Covering, now: number): Promise<void> => writes.run(() => sweeps.end(sweep, now)),
     expireParked: (now: number, limit: number): Promise<number> => writes.run(() => parking.expire(now, limit)),
     sweep: (now: number, keep: RetentionTimes, limit: number) => writes.run(() => sweep(now, keep, limit)),
+    announce(due: readonly DueDelivery[]): void {
+      for (const listener of dueListeners) listener.offer(due);
+    },
+    onDue(listener: DueListener): () => void {
+      dueListeners.add(listener);
+      return () => void dueListeners.delete(listener);
+    },
+    onStored: news.onStored,
     /** False, and nothing is written, while the file is deleted or replaced. */
-    fileInPlace: (): boolean => refusal() === null,
+    isInPlace: (): boolean => refusal() === null,
     /** Writes a mark and waits for it: proves that storing works now. */
     probe: async (at: number): Promise<void> => {
       await writes.run(() =>

@@ -1,34 +1,9 @@
 import type { EventId } from "../../event/ids.ts";
+import type { Covering, ReadMessage, SweepView, TrackedQuery, TrackedView } from "../hydrations.ts";
 import { unpackEventId } from "./codes.ts";
-import type { Covering, createHydrations } from "./hydrations.ts";
+import type { createHydrations } from "./hydrations.ts";
 import type { Names } from "./names.ts";
 import type { Db } from "./open.ts";
-
-export interface SweepView extends Covering {
-  readonly startedAt: number;
-  readonly asked: number;
-  readonly source: string;
-  readonly because: EventId;
-  readonly covered: { readonly events: number; readonly oldest: number; readonly newest: number };
-}
-
-export interface TrackedQuery {
-  readonly withId: boolean;
-  readonly before: { readonly registeredAt: number; readonly message: number };
-  readonly from: number;
-  readonly limit: number;
-}
-
-export interface TrackedView {
-  readonly message: number;
-  readonly messageId: string | null;
-  readonly status: string | null;
-  readonly registeredAt: number;
-  readonly sentAt: number | null;
-  readonly changedAt: number;
-  readonly askedAt: number | null;
-  readonly isMissing: boolean;
-}
 
 interface TrackedRow extends Omit<TrackedView, "askedAt" | "isMissing"> {
   askedAt: number | null;
@@ -110,15 +85,15 @@ export function createSweeps(db: Db, names: Names, hydrations: Pick<ReturnType<t
       if (cause === undefined || covered === null) return null;
       return { ...row, account: name, covered, source: names.nameOf(cause.source), because: unpackEventId(cause.id) as EventId };
     },
-    note({ seq }: Covering, asked: number, messages: readonly { message: number; at: number; isMissing: boolean }[]): void {
-      count.run(asked, seq);
+    note({ seq }: Covering, asked: number, messages: readonly ReadMessage[]): void {
+      count.run(asked, Number(seq));
       for (const { message, at, isMissing } of messages) {
-        read.run(at, message);
-        if (isMissing) missing.run(at, message);
+        read.run(at, Number(message));
+        if (isMissing) missing.run(at, Number(message));
       }
     },
     end({ seq, account }: Covering, now: number): void {
-      close.run(now, seq);
+      close.run(now, Number(seq));
       forget.run(names.idOf("account", account), now - keptMs);
     },
     callsSince(account: string, since: number): number {
@@ -132,7 +107,7 @@ export function createSweeps(db: Db, names: Names, hydrations: Pick<ReturnType<t
         account: id,
         from: query.from,
         registeredAt: query.before.registeredAt,
-        message: query.before.message,
+        message: Number(query.before.message ?? Number.MAX_SAFE_INTEGER),
         limit: query.limit,
       });
       return rows.map(({ answeredAt, askedAt, isMissing, ...row }) => {

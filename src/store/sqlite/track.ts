@@ -1,30 +1,16 @@
 import type { ReceivedEvent } from "../../event/received.ts";
-import type { MessageState, RunState, Tracking } from "../../event/tracking.ts";
+import type { Tracking } from "../../event/tracking.ts";
+import { type Facts, factsOf, nothingTracked, unseenMessage, unseenRun } from "../facts.ts";
 import type { Rules } from "../rules.ts";
 import { messageSubject, runSubject, type SubjectKey } from "./codes.ts";
 import { type MessageRow, type Messages, stateOf } from "./messages.ts";
 import { type RunRow, type Runs, runStateOf } from "./runs.ts";
-
-const unseenMessage: MessageState = { status: null, errorCode: null, times: {} };
-const unseenRun: RunState = { status: null, error: null, times: {} };
 
 export interface Tracked {
   readonly subject: SubjectKey | null;
   readonly tracking: Tracking;
 }
 
-/** What tracking knows of an event that is about neither a message nor a run. */
-export const nothingTracked: Tracking = {
-  subject: "none",
-  tracked: false,
-  id: null,
-  reference: null,
-  metadata: null,
-  previousStatus: null,
-  status: null,
-  errorCode: null,
-  transition: null,
-};
 const nothing: Tracked = { subject: null, tracking: nothingTracked };
 
 /** Applies an event to its message or run, inside the accepting transaction. */
@@ -65,20 +51,16 @@ export function createTrack(messages: Messages, runs: Runs, rules: Rules) {
   };
 }
 
-type Facts = Pick<Tracking, "subject" | "tracked" | "id" | "reference" | "metadata">;
-
 /** What registration told of a message; nothing when it was never registered. */
 export function messageFacts(row: MessageRow | undefined): Facts {
-  if (row === undefined || row.registered_at === null)
-    return { subject: "message", tracked: false, id: null, reference: null, metadata: null };
-  return { subject: "message", tracked: true, id: row.service_id, reference: row.reference, metadata: parseMetadata(row.metadata) };
+  const registered = row === undefined || row.registered_at === null ? null : row;
+  return factsOf(
+    "message",
+    registered === null ? null : { id: registered.service_id, reference: registered.reference, metadata: registered.metadata },
+  );
 }
 
 export function runFacts(row: RunRow | undefined): Facts {
-  if (row === undefined || row.registered_at === null) return { subject: "run", tracked: false, id: null, reference: null, metadata: null };
-  return { subject: "run", tracked: true, id: null, reference: row.reference, metadata: parseMetadata(row.metadata) };
-}
-
-function parseMetadata(text: string | null): Readonly<Record<string, unknown>> | null {
-  return text === null ? null : (JSON.parse(text) as Record<string, unknown>);
+  const registered = row === undefined || row.registered_at === null ? null : row;
+  return factsOf("run", registered === null ? null : { id: null, reference: registered.reference, metadata: registered.metadata });
 }

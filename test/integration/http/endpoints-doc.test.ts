@@ -27,7 +27,7 @@ async function registered(): Promise<string[]> {
   const folder = mkdtempSync(join(tmpdir(), "wamid-relay-doc-"));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   const settings = parseSettings(JSON.stringify(settingsOf({ port: 0, storePath: join(folder, "relay.db") })), "relay.yaml", {});
-  const relay = createRelay({ settings, log: { write: () => {}, end: async () => {} } });
+  const relay = await createRelay({ settings, log: { write: () => {}, end: async () => {} } });
   await relay.http.ready();
   const found: string[] = [];
   const above: string[] = [];

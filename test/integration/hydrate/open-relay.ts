@@ -116,7 +116,7 @@ export async function openRelay(
       {},
     );
 
-  const relay: Relay = createRelay({
+  const relay: Relay = await createRelay({
     settings: settingsFor(),
     clock,
     random: () => 0.5,

@@ -99,7 +99,7 @@ export async function compete(
     {},
   );
   const complaints: string[] = [];
-  const relay = createRelay({
+  const relay = await createRelay({
     settings,
     clock,
     random: () => 0.5,

@@ -93,7 +93,7 @@ export async function openRelay({
   let relay: Relay;
   let url = "";
   async function start(): Promise<void> {
-    relay = createRelay({ settings, clock, log: { write: (line) => void complaints.push(line), end: async () => {} } });
+    relay = await createRelay({ settings, clock, log: { write: (line) => void complaints.push(line), end: async () => {} } });
     url = `http://127.0.0.1:${(await relay.listen()).port}`;
   }
   await start();

@@ -92,7 +92,7 @@ export async function openStage({
   }
   const open = async (): Promise<Relay> => {
     const log = { write: (line: string) => void lines.push(JSON.parse(line) as Record<string, unknown>), end: async () => {} };
-    const relay = createRelay({ settings: settingsWith({}), log, clock });
+    const relay = await createRelay({ settings: settingsWith({}), log, clock });
     await relay.listen();
     return relay;
   };

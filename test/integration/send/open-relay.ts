@@ -79,7 +79,7 @@ export async function openRelay(
       ...options.settings,
     };
     const settings = parseSettings(JSON.stringify(settingsOf({ port: 0, storePath }, parts)), "relay.yaml", {});
-    relay = createRelay({ settings, clock, log: { write: (line) => void lines.push(line), end: async () => {} } });
+    relay = await createRelay({ settings, clock, log: { write: (line) => void lines.push(line), end: async () => {} } });
     url = `http://127.0.0.1:${(await relay.listen()).port}`;
   }
 

@@ -58,9 +58,10 @@ export function createMemoryStore(messages: TrackedMessage[], waiting: WaitingEv
         .filter(({ messageId, registeredAt }) => (messageId !== null) === withId && registeredAt >= from)
         .filter(
           ({ registeredAt, message }) =>
-            registeredAt < before.registeredAt || (registeredAt === before.registeredAt && message < before.message),
+            registeredAt < before.registeredAt ||
+            (registeredAt === before.registeredAt && (before.message === null || Number(message) < Number(before.message))),
         )
-        .toSorted((a, b) => b.registeredAt - a.registeredAt || b.message - a.message)
+        .toSorted((a, b) => b.registeredAt - a.registeredAt || Number(b.message) - Number(a.message))
         .slice(0, limit),
     async noteAsked(_, asked, read) {
       calls += asked;

@@ -1,4 +1,5 @@
-import type { AuditFilter, AuditReport } from "../../../event/audit-report.ts";
+import type { AuditReport } from "../../../event/audit-report.ts";
+import type { AuditOrder, AuditProgress } from "../../inspecting.ts";
 import { createNames } from "../names.ts";
 import type { Db } from "../open.ts";
 import { createSwept } from "../swept.ts";
@@ -10,20 +11,6 @@ import { createSlices, deliveryColumn, eventColumn } from "./slice.ts";
 import { createStrays } from "./strays.ts";
 import { createTally } from "./tally.ts";
 import { createWholeChecks } from "./whole-checks.ts";
-
-export interface AuditOrder extends AuditFilter {
-  /** Unix ms. */
-  readonly now: number;
-  /** A relay has the file open, so that what is due is done by now. */
-  readonly isRunning: boolean;
-  readonly mostOffenders: number;
-}
-
-export interface AuditProgress {
-  /** Events looked at so far, of how many in all, counted by their numbers. */
-  readonly checked: number;
-  readonly of: number;
-}
 
 /** Parked events may end this much late: a flood's are ended a few at a time. */
 const lateMs = 5 * 60_000;

@@ -1,22 +1,16 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { conflictError, joinFacts } from "../../../src/store/sqlite/message-facts.ts";
-import type { MessageRow } from "../../../src/store/sqlite/messages.ts";
-import type { MessageRegistration } from "../../../src/store/sqlite/register.ts";
+import { conflictError, joinFacts, type MessageFacts, type MessageRegistration } from "../../../src/store/registration.ts";
 
-const empty = { service_id: null, reference: null, conversation_id: null, metadata: null, told_sent_at: null } as unknown as MessageRow;
+const empty: MessageFacts = { id: null, reference: null, conversationId: null, metadata: null, sentAt: null };
 
-function joined(row: MessageRow, told: Partial<MessageRegistration>) {
+function joined(row: MessageFacts, told: Partial<MessageRegistration>) {
   const result = joinFacts(row, { account: "main", wamid: "w", ...told });
   if ("conflicts" in result) return { ...result, row };
-  const { serviceId, reference, conversationId, metadata, sentAt } = result.facts;
-  return {
-    isNew: result.isNew,
-    row: { ...row, service_id: serviceId, reference, conversation_id: conversationId, metadata, told_sent_at: sentAt },
-  };
+  return { isNew: result.isNew, row: result.facts };
 }
 
-const comparable = ({ metadata, ...row }: MessageRow) => ({
+const comparable = ({ metadata, ...row }: MessageFacts) => ({
   ...row,
   metadata: metadata === null ? null : (JSON.parse(metadata) as unknown),
 });
@@ -83,8 +77,8 @@ test("a difference names both; the time it was sent is none, and the earliest co
   const { row } = joined(empty, { id: "m1", metadata: { team: { name: "a" }, n: 1 }, sentAt: 5 });
   const result = joined(row, { id: "m2", metadata: { n: 2, team: { name: "a" }, more: true }, sentAt: 3 });
   expect(result).toMatchObject({ conflicts: { id: { stored: "m1", given: "m2" }, "metadata.n": { stored: 1, given: 2 } } });
-  expect(joined(row, { sentAt: 3 })).toMatchObject({ isNew: true, row: { told_sent_at: 3 } });
-  expect(joined(row, { sentAt: 7 })).toMatchObject({ isNew: false, row: { told_sent_at: 5 } });
+  expect(joined(row, { sentAt: 3 })).toMatchObject({ isNew: true, row: { sentAt: 3 } });
+  expect(joined(row, { sentAt: 7 })).toMatchObject({ isNew: false, row: { sentAt: 5 } });
 });
 
 test("the error is short whatever the values are, and says which of a list it is", () => {

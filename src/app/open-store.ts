@@ -1,0 +1,54 @@
+import type { LaneParts } from "../deliver/lane.ts";
+import { createReadyQueue } from "../deliver/ready-queue.ts";
+import type { Clock } from "../event/clock.ts";
+import type { Inspecting } from "../store/inspecting.ts";
+import type { StoreReading } from "../store/reading.ts";
+import type { Rules } from "../store/rules.ts";
+import type { StorageSettings } from "../store/settings.ts";
+import type { Store, StoreHooks } from "../store/store.ts";
+import { StoreRefused } from "../store/store-error.ts";
+
+/** What is opened of an engine: its store, and what lanes ask of it and of each other in other processes. */
+export interface OpenedStore {
+  readonly store: Store;
+  readonly lanes: Pick<LaneParts, "queueOf" | "breakerOf" | "bucketOf">;
+}
+
+export interface OpenParts {
+  readonly storage: StorageSettings;
+  readonly rules: Rules;
+  readonly hooks: StoreHooks;
+  readonly clock: Clock;
+}
+
+/** Opens the store that the settings name. Throws `StoreRefused` when it cannot be had. */
+export async function openStore({ storage, rules, hooks, clock }: OpenParts): Promise<OpenedStore> {
+  if (storage.driver === "redis") throw notYet();
+  const { openSqliteStore } = await import("../store/sqlite/sqlite-store.ts");
+  const store = openSqliteStore(storage.path, rules, hooks);
+  return { store, lanes: { queueOf: (route) => createReadyQueue(route, store, clock) } };
+}
+
+/** A store to look into, beside the relays that may work on it. */
+export interface StoreToRead {
+  readonly read: StoreReading;
+  readonly inspecting: Inspecting;
+  close(): Promise<void>;
+}
+
+/** Throws `StoreRefused` when it cannot be had. */
+export async function openStoreForReading(storage: StorageSettings): Promise<StoreToRead> {
+  if (storage.driver === "redis") throw notYet();
+  const { openReader } = await import("../store/sqlite/reader.ts");
+  const reader = openReader(storage.path);
+  return { read: reader, inspecting: reader.inspecting, close: reader.close };
+}
+
+/** Where a store is, for people. */
+export function storeName(storage: StorageSettings): string {
+  return storage.driver === "sqlite" ? storage.path : `Redis, prefix ${storage.prefix}`;
+}
+
+function notYet(): StoreRefused {
+  return new StoreRefused("storage.driver redis is not in this version yet");
+}

@@ -1,0 +1,54 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import type { FastifyInstance } from "fastify";
+import type { Settings } from "../config/schema.ts";
+import { createHttp } from "../control/http.ts";
+
+/** While stopping: a connection whose last answer went out as kept alive would hold up the end for its whole timeout. */
+const closeIdleEveryMs = 50;
+
+export interface WebServer {
+  /** Every page but the webhooks. */
+  readonly http: FastifyInstance;
+  readonly server: Server;
+  listen(): Promise<AddressInfo>;
+  /** Listens no more; resolves when the last request is answered. */
+  close(): Promise<void>;
+}
+
+/** `webhooks` takes the requests that are its own, and gives false for all others. */
+export function createWebServer(
+  settings: Settings["server"],
+  webhooks: (request: IncomingMessage, response: ServerResponse) => boolean,
+  failed: (error: unknown, requestId: string) => void,
+): WebServer {
+  const http = createHttp(
+    (handler) =>
+      createServer(
+        {
+          requestTimeout: settings.requestTimeout,
+          headersTimeout: settings.requestTimeout,
+          connectionsCheckingInterval: 1_000,
+          keepAliveTimeout: 65_000,
+        },
+        (request, response) => {
+          if (!webhooks(request, response)) handler(request, response);
+        },
+      ),
+    failed,
+  );
+  const server = http.server as Server;
+  return {
+    http,
+    server,
+    async listen() {
+      await http.listen({ host: settings.host, port: settings.port, backlog: 1024 });
+      return server.address() as AddressInfo;
+    },
+    async close() {
+      const closingIdle = setInterval(() => server.closeIdleConnections(), closeIdleEveryMs);
+      await http.close();
+      clearInterval(closingIdle);
+    },
+  };
+}
