@@ -6,6 +6,8 @@ import { type Argument, createGroupCommit } from "./commit.ts";
 import { createDeliveries } from "./deliveries.ts";
 import { keysOf } from "./keys.ts";
 import type { RedisLink } from "./link.ts";
+import { createNews } from "./news.ts";
+import { createReader } from "./reader.ts";
 import { readScript } from "./script.ts";
 import { createSubjectCache } from "./subject-cache.ts";
 import { createTransact, createVersions } from "./transact.ts";
@@ -34,12 +36,24 @@ export function createRedisStore(link: RedisLink, prefix: string, rules: Rules, 
   const cache = createSubjectCache();
   const { accept, quarantine } = createAccept({ commit, rules, cache, version, hydrating: () => [] });
   const deliveries = createDeliveries({ keys, link, commit, briefOf: () => null });
+  const { read, stats, lastSeq } = createReader(keys, link, () => Promise.resolve(null));
+  const news = createNews(lastSeq);
 
   return {
     transact,
-    accept: (event: ReceivedEvent, proxyRoute: string | null = null): Promise<AcceptOutcome> => accept(event, proxyRoute),
+    read,
+    stats,
+    async accept(event: ReceivedEvent, proxyRoute: string | null = null): Promise<AcceptOutcome> {
+      const outcome = await accept(event, proxyRoute);
+      if (outcome.result === "accepted") news.stored(outcome.seq);
+      return outcome;
+    },
     quarantine: (body: QuarantinedBody): Promise<number> => quarantine(body),
     ...deliveries,
-    close: () => commit.idle(),
+    onStored: news.onStored,
+    async close(): Promise<void> {
+      news.close();
+      await commit.idle();
+    },
   };
 }

@@ -1,0 +1,151 @@
+import type { DeliveryState } from "../../event/delivery.ts";
+import { deliveryId, type EventId, parseDeliveryId, routeTag } from "../../event/ids.ts";
+import type { AttemptView, DeliveryFilter, DeliveryPlace, DeliveryView } from "../delivery-views.ts";
+import type { DeliveryReading } from "../reading.ts";
+import { readAttempt } from "./attempt-row.ts";
+import { stateOf } from "./deliveries.ts";
+import type { Keys } from "./keys.ts";
+import type { RedisLink } from "./link.ts";
+import type { LiveSeqs } from "./live-seqs.ts";
+import { rowsAtOnce, type StoredEvent, type StoredEvents } from "./stored-events.ts";
+import { pipelineResults } from "./unavailable.ts";
+
+export interface ReadDeliveriesParts {
+  readonly keys: Keys;
+  readonly link: RedisLink;
+  readonly live: LiveSeqs;
+  readonly events: StoredEvents;
+}
+
+/** `place`: which of its event's, by the place of its route in the plan, from 1 on. */
+interface Placed {
+  readonly view: DeliveryView;
+  readonly place: number;
+}
+
+/** Commands in one pipeline: a few hundred microseconds of Redis. */
+const mostCommands = 1_000;
+
+/** States that have an index in the list's order. */
+const indexed: Partial<Record<DeliveryState, string>> = { dead: "dead", held: "held" };
+
+/** An event has deliveries on the routes that its plan names so, whatever has become of them. */
+export function createReadDeliveries({ keys, link, live, events }: ReadDeliveriesParts) {
+  /** What the events owe, or owed, in the list's order as long as they are in it; `route`: on no other. */
+  async function deliveriesOf(rows: readonly StoredEvent[], route?: string): Promise<Placed[]> {
+    const plans = await events.verdicts(rows);
+    const asked = rows.flatMap((row, index) =>
+      [...(plans[index] ?? [])]
+        .map(([name, verdict], place) => ({ row, route: name, verdict, place: place + 1 }))
+        .filter((one) => one.verdict === "deliver" && (route === undefined || one.route === route))
+        .reverse(),
+    );
+    const found: Placed[] = [];
+    for (let from = 0; from < asked.length; from += mostCommands) {
+      const some = asked.slice(from, from + mostCommands);
+      const answers = await link.run((redis) => {
+        const pipeline = redis.pipeline();
+        for (const one of some) pipeline.hmget(keys.delivery(one.row.seq, one.route), "s", "a", "rp", "n", "t", "r");
+        return pipeline.exec();
+      });
+      for (const [index, fields] of pipelineResults(answers).entries()) {
+        const { row, route: name, place } = some[index] as (typeof some)[number];
+        const view = viewOf(row, name, fields as (string | null)[]);
+        if (view !== null) found.push({ view, place });
+      }
+    }
+    return found;
+  }
+
+  /** Seqs of events that may have what is meant, greatest first. */
+  async function* candidates({ route, state, event, before, after = 0, limit }: DeliveryFilter): AsyncGenerator<number[]> {
+    // The event of the place may have more before it.
+    const end = before === undefined ? Number.MAX_SAFE_INTEGER : before.event + 1;
+    if (event !== undefined) {
+      if (event > after && event < end) yield [event];
+      return;
+    }
+    const index = state === undefined ? undefined : indexed[state];
+    if (index === undefined) {
+      yield* live.back(after, end, route === undefined && state === undefined ? Math.min(rowsAtOnce, limit) : rowsAtOnce);
+      return;
+    }
+    const routes = route === undefined ? await link.run((redis) => redis.smembers(`${keys.base}routes`)) : [route];
+    const found = new Set<number>();
+    for (const name of routes) {
+      const key = `${keys.base}${index}:${name}`;
+      const seqs = await link.run((redis) => redis.zrange(key, `(${end}`, `(${after}`, "BYSCORE", "REV", "LIMIT", 0, limit + 1));
+      for (const seq of seqs) found.add(Number(seq));
+    }
+    const seqs = [...found].sort((a, b) => b - a);
+    for (let from = 0; from < seqs.length; from += rowsAtOnce) yield seqs.slice(from, from + rowsAtOnce);
+  }
+
+  async function ofEvent(seq: number): Promise<Placed[]> {
+    const row = await events.row(seq);
+    return row === null ? [] : deliveriesOf([row]);
+  }
+
+  return {
+    /** Newest events first. */
+    async list(filter: DeliveryFilter): Promise<DeliveryView[]> {
+      const { route, state, before, limit } = filter;
+      const found: DeliveryView[] = [];
+      for await (const seqs of candidates(filter)) {
+        for (const { view, place } of await deliveriesOf(await events.rows(seqs), route)) {
+          if (state !== undefined && view.state !== state) continue;
+          if (before !== undefined && view.event === before.event && place >= before.route) continue;
+          found.push(view);
+          if (found.length >= limit) return found;
+        }
+      }
+      return found;
+    },
+    /** Where a delivery stands in the list: the next page is what is before it. */
+    async placeOf({ event, route }: { event: number; route: string }): Promise<DeliveryPlace> {
+      const row = await events.row(event);
+      const [verdicts = []] = row === null ? [] : await events.verdicts([row]);
+      return { event, route: verdicts.findIndex(([name]) => name === route) + 1 };
+    },
+    async attempts({ event, route }: { event: number; route: string }): Promise<AttemptView[]> {
+      const key = keys.delivery(event, route);
+      const made = Number((await link.run((redis) => redis.hget(key, "a"))) ?? 0);
+      if (made === 0) return [];
+      const fields = Array.from({ length: made }, (_, index) => `a${index + 1}`);
+      const kept = await link.run((redis) => redis.hmgetBuffer(key, ...fields));
+      return kept.flatMap((attempt, index) => (attempt === null ? [] : [readAttempt(index + 1, attempt)]));
+    },
+    /** Finds a delivery by its id. */
+    async find(id: string): Promise<DeliveryView | null> {
+      const parsed = parseDeliveryId(id);
+      if (parsed === null) return null;
+      for (const seq of await events.seqsOf(parsed.eventId)) {
+        const row = await events.row(seq);
+        if (row === null) continue;
+        const found = (await ofEvent(seq)).find(({ view }) => routeTag(row.account, view.route) === parsed.routeTag);
+        if (found !== undefined) return found.view;
+      }
+      return null;
+    },
+  } satisfies DeliveryReading;
+}
+
+const numberOf = (text: string | null | undefined): number | null => (text === null || text === undefined ? null : Number(text));
+
+function viewOf({ seq, account, id }: StoredEvent, route: string, fields: readonly (string | null)[]): DeliveryView | null {
+  const [state = null, attempts, replays, nextAt, settledAt, reason = null] = fields;
+  if (state === null || id === null) return null;
+  const eventId = id as EventId;
+  return {
+    id: deliveryId(account, eventId, route),
+    event: seq,
+    eventId,
+    route,
+    state: stateOf(state),
+    attempts: numberOf(attempts) ?? 0,
+    replays: numberOf(replays) ?? 0,
+    nextAt: numberOf(nextAt),
+    settledAt: numberOf(settledAt),
+    reason,
+  };
+}

@@ -1,0 +1,138 @@
+import type { EventId } from "../../event/ids.ts";
+import type { ListenedContent, ListenPage, ListenRow, OpenPage, Wanted } from "../listen-page.ts";
+import type { ListenReading } from "../reading.ts";
+import type { Keys } from "./keys.ts";
+import type { RedisLink } from "./link.ts";
+import type { LiveSeqs } from "./live-seqs.ts";
+import { subjectOf } from "./read-events.ts";
+import type { StoredEvent, StoredEvents } from "./stored-events.ts";
+import { readSubjectRow } from "./subject-row.ts";
+import { rowJson } from "./transact.ts";
+
+/** Most rows looked at in a page, and bytes of bodies in it: it is judged in one turn of the event loop. */
+const most = { rows: 400, bytes: 64 * 1024 };
+
+type Missing = ListenPage["missing"];
+
+export interface ReadListenParts {
+  readonly keys: Keys;
+  readonly link: RedisLink;
+  readonly live: LiveSeqs;
+  readonly events: StoredEvents;
+}
+
+/** Events in the order of their seq, for those who listen. */
+export function createReadListen({ keys, link, live, events }: ReadListenParts) {
+  /** Names of the subjects that are registered, of those the rows are about. */
+  async function registered(rows: readonly StoredEvent[]): Promise<ReadonlySet<string>> {
+    const names = [...new Set(rows.flatMap(({ subject }) => (subject === null ? [] : [subject])))];
+    if (names.length === 0) return new Set();
+    const found = await link.run((redis) => redis.mget(names.map(keys.of)));
+    return new Set(names.filter((_, index) => isRegistered(found[index] ?? null)));
+  }
+
+  /** What the page is to be made of: the wanted rows, as far as their bodies have room, and how far was looked. */
+  async function select(start: number, wanted: Wanted) {
+    const seqs = await live.after(start, most.rows);
+    const rows = await events.rows(seqs);
+    const tracked = await registered(rows);
+    const chosen: { readonly shown: ListenRow; readonly row: StoredEvent }[] = [];
+    let through = start;
+    let missing: Missing = null;
+    let bytes = 0;
+    for (const row of rows) {
+      if (bytes >= most.bytes) return { chosen, through, missing, atEnd: false };
+      missing = withGap(missing, through, row.seq);
+      through = row.seq;
+      const shown = viewOf(row, row.subject !== null && tracked.has(row.subject));
+      if (shown === null || !wanted.row(shown)) continue;
+      bytes += row.size;
+      chosen.push({ shown, row });
+    }
+    return { chosen, through, missing, atEnd: seqs.length < most.rows };
+  }
+
+  async function contents(rows: readonly StoredEvent[]): Promise<ReadonlyMap<number, ListenedContent>> {
+    if (rows.length === 0) return new Map();
+    const found = await link.run((redis) => redis.mgetBuffer(rows.map(({ seq }) => keys.body(seq))));
+    return new Map(
+      rows.flatMap(({ seq, headers }, index) => {
+        const body = found[index] ?? null;
+        return body === null ? [] : [[seq, { headers: headers ?? {}, body }] as const];
+      }),
+    );
+  }
+
+  async function receivedAt(seq: number): Promise<number | null> {
+    return (await events.row(seq))?.receivedAt ?? null;
+  }
+
+  return {
+    /**
+     * The next events after `start` that are wanted. Seqs have no holes but those that retention leaves, so what is
+     * missing is counted exactly. Several pages may go by without an event.
+     */
+    async page(start: number, wanted: Wanted): Promise<OpenPage> {
+      const { chosen, ...page } = await select(start, wanted);
+      const read = await contents(chosen.map(({ row }) => row));
+      return (use) => {
+        const shown = chosen.flatMap(({ shown: one }) => {
+          // Retention was faster.
+          const content = read.get(one.seq);
+          return content === undefined ? [] : [{ ...one, content: () => content }];
+        });
+        return use({ ...page, events: wanted.event === null ? shown : shown.filter(wanted.event) });
+      };
+    },
+    /** Smallest and greatest seq, 0 when there are no events; `oldestAt` is when the oldest was received. */
+    async ends(): Promise<{ oldest: number; newest: number; oldestAt: number | null }> {
+      const bounds = await live.bounds();
+      return bounds === null ? { oldest: 0, newest: 0, oldestAt: null } : { ...bounds, oldestAt: await receivedAt(bounds.oldest) };
+    },
+    /** The seq after which the events received from `time` (unix ms) on are. By halving: events are stored in the order received. */
+    async seqBefore(time: number): Promise<number> {
+      const bounds = await live.bounds();
+      if (bounds === null) return 0;
+      let before = bounds.oldest - 1;
+      let last = bounds.newest;
+      while (before < last) {
+        const middle = before + Math.floor((last - before) / 2) + 1;
+        const [found] = await live.after(middle - 1, 1);
+        const at = found === undefined ? null : await receivedAt(found);
+        // What is found lies at `middle` or after it, and nothing is between the two.
+        if (found !== undefined && at !== null && at < time) before = found;
+        else last = middle - 1;
+      }
+      return before;
+    },
+  } satisfies ListenReading;
+}
+
+function isRegistered(row: string | null): boolean {
+  return row !== null && readSubjectRow(rowJson(row)).registeredAt !== null;
+}
+
+/** What retention has taken between what was looked at and the next one there is. */
+function withGap(missing: Missing, through: number, seq: number): Missing {
+  if (seq <= through + 1) return missing;
+  return { from: missing?.from ?? through + 1, to: seq - 1, count: seq - through - 1 + (missing?.count ?? 0) };
+}
+
+function viewOf(row: StoredEvent, tracked: boolean): ListenRow | null {
+  const { seq, id, kind, source, account, origin, receivedAt, disposition, status } = row;
+  // What is quarantined is no event.
+  if (id === null || kind === null) return null;
+  return {
+    seq,
+    id: id as EventId,
+    event: kind,
+    source,
+    account,
+    origin,
+    receivedAt,
+    disposition,
+    status,
+    subject: subjectOf(row),
+    tracked,
+  };
+}

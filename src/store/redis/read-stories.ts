@@ -1,0 +1,35 @@
+import type { Held } from "../delivery-views.ts";
+import type { StoryReading } from "../reading.ts";
+import { stateCode } from "./deliveries.ts";
+import { type Keys, messageName, runName } from "./keys.ts";
+import type { RedisLink } from "./link.ts";
+import { pipelineResults } from "./unavailable.ts";
+
+/** What `explain` asks beside the views of events, messages and deliveries. */
+export function createReadStories(keys: Keys, link: RedisLink) {
+  return {
+    /** Seqs of the events about a message or run, oldest first. */
+    async eventsOf(type: "message" | "run", account: string, key: string, after: number, limit: number): Promise<number[]> {
+      const name = type === "message" ? messageName(account, key) : runName(account, key);
+      const found = await link.run((redis) => redis.zrange(keys.of(`es:${name}`), `(${after}`, "+inf", "BYSCORE", "LIMIT", 0, limit));
+      return found.map(Number);
+    },
+    /** What a held delivery waits for; null when it is not held any more. */
+    async held(event: number, route: string): Promise<Held | null> {
+      const [state, order] = await link.run((redis) => redis.hmget(keys.delivery(event, route), "s", "o"));
+      if (state !== stateCode("held") || order === null || order === undefined) return null;
+      const answers = await link.run((redis) =>
+        redis.pipeline().get(`${keys.base}o:${route}:${order}`).zcount(`${keys.base}oh:${route}:${order}`, "-inf", `(${event}`).exec(),
+      );
+      const [behind, ahead] = pipelineResults(answers) as [string | null, number];
+      return behind === null ? null : { behind: Number(behind), ahead };
+    },
+    /** Why a route's destination is stopped; null when it is not. */
+    async stopReason(route: string): Promise<string | null> {
+      const found = await link.run((redis) => redis.hget(`${keys.base}stopped`, route));
+      return found === null ? null : readStop(found);
+    },
+  } satisfies StoryReading;
+}
+
+export const readStop = (text: string): string => (JSON.parse(text) as { reason: string }).reason;

@@ -1,0 +1,102 @@
+import type { SeqBounds } from "../event-views.ts";
+import { type Keys, readSubjectName, type SubjectName } from "./keys.ts";
+import type { RedisLink } from "./link.ts";
+import { rowsAtOnce } from "./stored-events.ts";
+import { readSubjectRow, type StoredSubject } from "./subject-row.ts";
+import { rowJson } from "./transact.ts";
+import { pipelineResults } from "./unavailable.ts";
+
+/** A message or run with its name, and its number among all of them in the order they came. */
+export interface NumberedSubject {
+  readonly seq: number;
+  readonly account: string;
+  readonly key: string;
+  readonly row: StoredSubject;
+}
+
+/** Names with their numbers, as a sorted set gives them. */
+export type Numbered = readonly { readonly name: SubjectName; readonly seq: number }[];
+
+export interface SubjectRange {
+  /** Exclusive. */
+  readonly after: number;
+  readonly before: number;
+  readonly limit: number;
+}
+
+/** Messages and runs, newest first. */
+export function createReadSubjects(keys: Keys, link: RedisLink) {
+  /** Those of the names that are stored, in their order. */
+  async function rows(names: Numbered): Promise<NumberedSubject[]> {
+    if (names.length === 0) return [];
+    const found = await link.run((redis) => redis.mget(names.map(({ name }) => keys.of(name))));
+    return names.flatMap(({ name, seq }, index) => {
+      const text = found[index] ?? null;
+      if (text === null) return [];
+      const { account, key } = readSubjectName(name);
+      return [{ seq, account, key, row: readSubjectRow(rowJson(text)) }];
+    });
+  }
+
+  /** Of some lists by number what is in the range, greatest first, up to a limit of each. */
+  async function range(lists: readonly string[], { after, before, limit }: SubjectRange): Promise<Numbered> {
+    const answers = await link.run((redis) => {
+      const pipeline = redis.pipeline();
+      for (const list of lists) {
+        pipeline.zrange(keys.of(list), `(${before}`, `(${after}`, "BYSCORE", "REV", "LIMIT", 0, limit, "WITHSCORES");
+      }
+      return pipeline.exec();
+    });
+    return (pipelineResults(answers) as string[][]).flatMap((found) => pairs(found)).sort((a, b) => b.seq - a.seq);
+  }
+
+  return {
+    rows,
+    async bounds(lists: readonly string[]): Promise<SeqBounds> {
+      const answers = await link.run((redis) => {
+        const pipeline = redis.pipeline();
+        for (const list of lists) pipeline.zrange(keys.of(list), "0", "0", "WITHSCORES").zrange(keys.of(list), "-1", "-1", "WITHSCORES");
+        return pipeline.exec();
+      });
+      const seqs = (pipelineResults(answers) as string[][]).flatMap((found) => pairs(found).map(({ seq }) => seq));
+      return seqs.length === 0 ? null : { oldest: Math.min(...seqs), newest: Math.max(...seqs) };
+    },
+    /** What is meant (null: all) of some lists by number, up to a limit. */
+    async list(
+      lists: readonly string[],
+      where: SubjectRange,
+      isMeant: ((subject: NumberedSubject) => boolean) | null,
+    ): Promise<NumberedSubject[]> {
+      const { after, limit } = where;
+      // A page of whatever there is needs no more than itself.
+      const size = isMeant === null ? Math.min(limit, rowsAtOnce) : rowsAtOnce;
+      const found: NumberedSubject[] = [];
+      for (let before = where.before; ; ) {
+        const names = (await range(lists, { after, before, limit: size })).slice(0, size);
+        found.push(...(await rows(names)).filter((subject) => isMeant?.(subject) ?? true));
+        const last = names.at(-1);
+        if (last === undefined || found.length >= limit) return found.slice(0, limit);
+        before = last.seq;
+      }
+    },
+    /** Those with these names, whatever list they are in; `kind` as in the lists' names. */
+    async named(kind: "m" | "r", names: readonly SubjectName[]): Promise<NumberedSubject[]> {
+      if (names.length === 0) return [];
+      const answers = await link.run((redis) => {
+        const pipeline = redis.pipeline();
+        for (const name of names) pipeline.zscore(keys.of(`registered:${kind}`), name).zscore(keys.of(`seen:${kind}`), name);
+        return pipeline.exec();
+      });
+      const scores = pipelineResults(answers) as (string | null)[];
+      const numbered = names.map((name, index) => ({ name, seq: Number(scores[2 * index] ?? scores[2 * index + 1] ?? 0) }));
+      return (await rows(numbered)).sort((a, b) => b.seq - a.seq);
+    },
+    accounts: () => link.run((redis) => redis.smembers(`${keys.base}accounts`)),
+  };
+}
+
+export type ReadSubjects = ReturnType<typeof createReadSubjects>;
+
+function pairs(found: readonly string[]): { name: SubjectName; seq: number }[] {
+  return Array.from({ length: found.length / 2 }, (_, index) => ({ name: found[2 * index] as string, seq: Number(found[2 * index + 1]) }));
+}

@@ -1,0 +1,55 @@
+import type { HydrationView } from "../event-views.ts";
+import type { Stats } from "../inspecting.ts";
+import type { StoreReading } from "../reading.ts";
+import { createCountStats } from "./count-stats.ts";
+import type { Keys } from "./keys.ts";
+import type { RedisLink } from "./link.ts";
+import { createLiveSeqs } from "./live-seqs.ts";
+import { createReadBacklog } from "./read-backlog.ts";
+import { createReadDeliveries } from "./read-deliveries.ts";
+import { createReadEvents } from "./read-events.ts";
+import { createReadListen } from "./read-listen.ts";
+import { createReadMessages } from "./read-messages.ts";
+import { createReadProofs } from "./read-proofs.ts";
+import { createReadRuns } from "./read-runs.ts";
+import { createReadStories } from "./read-stories.ts";
+import { createReadSubjects } from "./read-subjects.ts";
+import { createStoredEvents } from "./stored-events.ts";
+
+export interface Reader {
+  readonly read: StoreReading;
+  /** Counts every row; all who ask while that goes on get the same answer. */
+  stats(): Promise<Stats>;
+  /** The greatest seq ever given. */
+  lastSeq(): Promise<number>;
+}
+
+/** Everything that looks and does not write. `hydrationOf`: what became of a truncated event; null for all others. */
+export function createReader(keys: Keys, link: RedisLink, hydrationOf: (seq: number) => Promise<HydrationView | null>): Reader {
+  const live = createLiveSeqs(keys, link);
+  const events = createStoredEvents(keys, link);
+  const subjects = createReadSubjects(keys, link);
+  const parts = { keys, link, live, events };
+  const countStats = createCountStats(parts);
+  let counting: Promise<Stats> | null = null;
+
+  return {
+    read: {
+      events: createReadEvents({ ...parts, hydrationOf }),
+      deliveries: createReadDeliveries(parts),
+      messages: createReadMessages(subjects),
+      runs: createReadRuns(subjects),
+      stories: createReadStories(keys, link),
+      listen: createReadListen(parts),
+      proofs: createReadProofs(keys, link),
+      backlog: createReadBacklog(keys, link),
+    },
+    stats() {
+      counting ??= countStats().finally(() => {
+        counting = null;
+      });
+      return counting;
+    },
+    lastSeq: live.last,
+  };
+}
