@@ -12,7 +12,7 @@ export function compose(delivery: StoredDelivery, payload: Payload, passSignatur
     event: delivery.kind,
     eventId: delivery.eventId,
     attempt: delivery.attempts + 1,
-    replay: delivery.replays > 0,
+    replays: delivery.replays,
     body: payload === "enriched" ? enrich(delivery.body, relayPart(delivery, id)) : delivery.body,
     contentType,
     passHeaders: passSignature ? signature : noHeaders,

@@ -79,7 +79,7 @@ export function createTargets({ forwardTo, allowRemote, headers, secret }: Targe
         event: event.event,
         eventId: event.id,
         attempt,
-        replay,
+        replays: replay ? 1 : 0,
         body: event.body,
         contentType,
         passHeaders,

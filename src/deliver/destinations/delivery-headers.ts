@@ -21,7 +21,7 @@ export function createDeliveryHeaders(settings: UrlDestinationSettings, version:
     const timestamp = String(Math.floor(now / 1000));
     const headers = [...fixedList, "content-type", delivery.contentType];
     headers.push("webhook-attempt", String(delivery.attempt), "x-wamid-relay-event", eventHeader(delivery.event));
-    if (delivery.replay) headers.push("webhook-replay", "true");
+    if (delivery.replays > 0) headers.push("webhook-replay", "true");
     let passed: Set<string> | null = null;
     for (const name of Object.keys(delivery.passHeaders)) {
       const value = delivery.passHeaders[name];

@@ -11,8 +11,8 @@ export interface OutgoingDelivery {
   readonly eventId: string | null;
   /** 1 for the first. */
   readonly attempt: number;
-  /** True when somebody asked for it once more. */
-  readonly replay: boolean;
+  /** How often somebody asked for it once more; 0: it is no replay. */
+  readonly replays: number;
   /** What to send, already original or enriched. */
   readonly body: Buffer;
   readonly contentType: string;

@@ -1,12 +1,12 @@
 import { onTestFinished } from "vitest";
 import type { ConnectorOptions } from "../../../src/deliver/destinations/connector.ts";
-import type { AttemptOutcome, Destination, OutgoingDelivery } from "../../../src/deliver/destinations/destination.ts";
+import type { OutgoingDelivery, UrlDestination, UrlOutcome } from "../../../src/deliver/destinations/destination.ts";
 import { createUrlDestination } from "../../../src/deliver/destinations/url.ts";
 import { urlDestinationSchema } from "../../../src/deliver/settings.ts";
 import type { DeliveryId } from "../../../src/event/ids.ts";
 
 /** A destination that may reach loopback and ends with the test. */
-export function destinationTo(url: string, settings: Record<string, unknown> = {}, connector?: ConnectorOptions): Destination {
+export function destinationTo(url: string, settings: Record<string, unknown> = {}, connector?: ConnectorOptions): UrlDestination {
   const parsed = urlDestinationSchema.parse({ url, allowPrivate: true, ...settings });
   const destination = createUrlDestination(parsed, Date.now, connector);
   onTestFinished(() => destination.close());
@@ -18,7 +18,7 @@ export const delivery: OutgoingDelivery = {
   event: "message.status",
   eventId: "01998d3e-7c1a-7000-8000-00000000002a",
   attempt: 1,
-  replay: false,
+  replays: 0,
   body: Buffer.from('{"id":"01998d3e-7c1a-7000-8000-00000000002a","event":"message.status"}'),
   contentType: "application/json",
   passHeaders: {},
@@ -26,12 +26,12 @@ export const delivery: OutgoingDelivery = {
 
 const never = new AbortController().signal;
 
-export function attempt(destination: Destination, change: Partial<OutgoingDelivery> = {}, signal = never): Promise<AttemptOutcome> {
+export function attempt(destination: UrlDestination, change: Partial<OutgoingDelivery> = {}, signal = never): Promise<UrlOutcome> {
   return destination.send({ ...delivery, ...change }, signal);
 }
 
 /** An outcome as one line: `200`, `503 retry-after 1000`, `failed timeout: no answer within 100 ms`. */
-export function told(outcome: AttemptOutcome): string {
+export function told(outcome: UrlOutcome): string {
   const { result, response } = outcome;
   if (result.kind === "failed") return `failed ${result.error}: ${response?.toString() ?? ""}`;
   return `${result.status}${result.retryAfterMs === null ? "" : ` retry-after ${result.retryAfterMs}`}`;

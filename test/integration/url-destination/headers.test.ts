@@ -9,7 +9,7 @@ test("what arrives verifies with the standardwebhooks library, on every attempt 
   const downstream = await startHttp((_request, response) => response.end());
   const destination = destinationTo(downstream.url, { secret, headers: { Authorization: "Bearer abc" } });
   await attempt(destination, { attempt: 1 });
-  await attempt(destination, { attempt: 2, replay: true, event: "mensaje.leído" });
+  await attempt(destination, { attempt: 2, replays: 1, event: "mensaje.leído" });
   const webhook = new Webhook(secret);
   for (const request of downstream.seen) {
     const headers = request.headers as Record<string, string>;

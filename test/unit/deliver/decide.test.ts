@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { decide } from "../../../src/deliver/decide.ts";
+import { decide, settledBy } from "../../../src/deliver/decide.ts";
 import { retrySchema } from "../../../src/deliver/line-settings.ts";
-import { type AttemptResult, attemptErrors } from "../../../src/event/delivery.ts";
+import { type AttemptResult, attemptErrors, isOutage } from "../../../src/event/delivery.ts";
 
 const day = 24 * 3_600_000;
 const retry = retrySchema.parse({});
@@ -10,7 +10,9 @@ const middle = () => 0.5;
 const answered = (status: number, retryAfterMs: number | null = null): AttemptResult => ({ kind: "answered", status, retryAfterMs });
 
 const failure: fc.Arbitrary<AttemptResult> = fc.oneof(
-  fc.constantFrom(...attemptErrors.filter((error) => error !== "aborted")).map((error): AttemptResult => ({ kind: "failed", error })),
+  fc
+    .constantFrom(...attemptErrors.filter((error) => error !== "aborted" && !isOutage(error)))
+    .map((error): AttemptResult => ({ kind: "failed", error })),
   fc
     .record({
       status: fc.integer({ min: 300, max: 599 }).filter((status) => status !== 410),
@@ -48,6 +50,25 @@ test("the default schedule: 0, 5 s, 5 min … 24 h, then dead with the last word
     kind: "dead",
     reason: "out of attempts (10): the last failed (timeout)",
   });
+});
+
+test("what a queue or stream has taken is delivered", () => {
+  expect(decide({ kind: "taken" }, 99, retry, 0, middle)).toEqual({ kind: "delivered" });
+});
+
+test("no outage of a destination's Redis uses up an attempt, however long it goes on", () => {
+  const outages = attemptErrors.filter(isOutage);
+  expect(outages).toEqual(expect.arrayContaining(["unreachable", "hung", "full", "read-only", "credentials"]));
+  for (const error of outages) {
+    const decision = decide({ kind: "failed", error }, 1_000_000, retry, 1000, middle);
+    expect(decision).toEqual({ kind: "retry", at: 6000, pauseUntil: null, spares: true });
+    if (decision.kind === "retry") expect(settledBy(decision, 1000)).toEqual({ to: "waiting", nextAt: 6000, spares: true });
+  }
+  // A Redis that is well and refuses the one command: the schedule counts.
+  const refused = decide({ kind: "failed", error: "refused" }, 1, retry, 1000, middle);
+  expect(refused).toEqual({ kind: "retry", at: 6000, pauseUntil: null });
+  expect(refused.kind === "retry" && settledBy(refused, 1000)).toEqual({ to: "waiting", nextAt: 6000 });
+  expect(decide({ kind: "failed", error: "refused" }, 10, retry, 1000, middle)).toMatchObject({ kind: "dead" });
 });
 
 describe("Retry-After", () => {

@@ -12,7 +12,7 @@ const delivery: OutgoingDelivery = {
   event: "message.status",
   eventId: null,
   attempt: 1,
-  replay: false,
+  replays: 0,
   body: Buffer.from('{"a":1}'),
   contentType: "application/json",
   passHeaders: {},
@@ -42,7 +42,7 @@ test("what every delivery carries", () => {
     "webhook-id": "dlv_1",
     "webhook-timestamp": "1795000000",
   });
-  expect(headersOf({}, { replay: true, attempt: 4 })).toMatchObject({ "webhook-replay": "true", "webhook-attempt": "4" });
+  expect(headersOf({}, { replays: 1, attempt: 4 })).toMatchObject({ "webhook-replay": "true", "webhook-attempt": "4" });
 });
 
 test("original signature headers pass, but never content type, connection headers or what the settings name", () => {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { answerLimit, createProxying, type ProxyingParts } from "../../../src/app/proxying.ts";
 import { parseSettings } from "../../../src/config/load.ts";
-import type { AttemptOutcome } from "../../../src/deliver/destinations/destination.ts";
+import type { UrlOutcome } from "../../../src/deliver/destinations/destination.ts";
 import type { EventId } from "../../../src/event/ids.ts";
 import { isProxyRoute, proxyRoute } from "../../../src/event/proxy-route.ts";
 import type { ReceivedEvent } from "../../../src/event/received.ts";
@@ -44,7 +44,7 @@ const event: ReceivedEvent = {
   subject: { type: "none" },
 };
 
-const answered = (status: number, response: Buffer | null = null): AttemptOutcome => ({
+const answered = (status: number, response: Buffer | null = null): UrlOutcome => ({
   result: { kind: "answered", status, retryAfterMs: null },
   tookMs: 5,
   response,
@@ -54,7 +54,7 @@ const answered = (status: number, response: Buffer | null = null): AttemptOutcom
 function open(parts: Partial<ProxyingParts> = {}) {
   const clock = createManualClock();
   const settlements: Settlement[] = [];
-  const waiting: ((outcome: AttemptOutcome) => void)[] = [];
+  const waiting: ((outcome: UrlOutcome) => void)[] = [];
   const destinations: { url: string; closed: boolean }[] = [];
   let storeFailures = 0;
   const proxying = createProxying(sourcesWith("https://one.example/"), {
@@ -111,7 +111,7 @@ test("what came of it is written down although the store fails for a while, and 
 });
 
 describe("the verdict", () => {
-  const failed = (error: "timeout" | "reset"): AttemptOutcome => ({ result: { kind: "failed", error }, tookMs: 1, response: null });
+  const failed = (error: "timeout" | "reset"): UrlOutcome => ({ result: { kind: "failed", error }, tookMs: 1, response: null });
   test.each([
     ["200", answered(200), "delivered"],
     ["299", answered(299), "delivered"],
