@@ -17,6 +17,24 @@ local routes, accounts, plans, proofs, live, due, seen = {}, {}, {}, {}, {}, {},
 local last_seq, first_seq
 local last_number, first_number
 
+-- Strings are written together, too; until then `get` knows them.
+local pending, written = {}, {}
+
+local function put(key, value)
+  pending[key] = value
+  written[#written + 1] = key
+  written[#written + 1] = value
+end
+
+local function get(key)
+  return pending[key] or call('GET', key)
+end
+
+local function flush()
+  for from = 1, #written, 4000 do call('MSET', unpack(written, from, math.min(from + 3999, #written))) end
+  pending, written = {}, {}
+end
+
 local function next_seq()
   if not last_seq then
     first_seq = tonumber(call('GET', base .. 'seq') or '0')
@@ -61,13 +79,16 @@ local function plan_delivery(seq, route, order, at, replays)
   if replays ~= '0' then call('HSET', key, 'rp', replays) end
   if order == '' then
     call('HSET', key, 's', '0', 'n', at)
-  elseif call('SET', base .. 'o:' .. route .. ':' .. order, seq, 'NX') then
-    call('HSET', key, 's', '0', 'o', order, 'n', at)
   else
-    call('HSET', key, 's', '1', 'o', order)
-    call('ZADD', base .. 'oh:' .. route .. ':' .. order, seq, seq)
-    call('ZADD', base .. 'held:' .. route, seq, seq)
-    return '1'
+    local going = base .. 'o:' .. route .. ':' .. order
+    if get(going) then
+      call('HSET', key, 's', '1', 'o', order)
+      call('ZADD', base .. 'oh:' .. route .. ':' .. order, seq, seq)
+      call('ZADD', base .. 'held:' .. route, seq, seq)
+      return '1'
+    end
+    put(going, seq)
+    call('HSET', key, 's', '0', 'o', order, 'n', at)
   end
   add(due, route, at, padded(seq))
   return '0'
@@ -76,13 +97,14 @@ end
 -- The one that went out is settled: the oldest one held goes next.
 local function release_next(seq, route, order, at)
   local going = base .. 'o:' .. route .. ':' .. order
-  if call('GET', going) ~= seq then return 'x' end
+  if get(going) ~= seq then return 'x' end
   local first = call('ZPOPMIN', base .. 'oh:' .. route .. ':' .. order)[1]
   if not first then
+    flush()
     call('DEL', going)
     return 'x'
   end
-  call('SET', going, first)
+  put(going, first)
   call('ZREM', base .. 'held:' .. route, first)
   call('HSET', base .. 'd:' .. first .. ':' .. route, 's', '0', 'n', at)
   add(due, route, at, padded(first))
@@ -97,12 +119,16 @@ local function requeue(seq, route, at)
   call('HSET', key, 'p', '0')
   call('HINCRBY', key, 'rp', 1)
   call('ZREM', base .. 'dead:' .. route, seq)
-  if order and not call('SET', base .. 'o:' .. route .. ':' .. order, seq, 'NX') then
-    call('HSET', key, 's', '1')
-    call('HDEL', key, 'n')
-    call('ZADD', base .. 'oh:' .. route .. ':' .. order, seq, seq)
-    call('ZADD', base .. 'held:' .. route, seq, seq)
-    return '1'
+  if order then
+    local going = base .. 'o:' .. route .. ':' .. order
+    if get(going) then
+      call('HSET', key, 's', '1')
+      call('HDEL', key, 'n')
+      call('ZADD', base .. 'oh:' .. route .. ':' .. order, seq, seq)
+      call('ZADD', base .. 'held:' .. route, seq, seq)
+      return '1'
+    end
+    put(going, seq)
   end
   call('HSET', key, 's', '0', 'n', at)
   add(due, route, at, padded(seq))
@@ -113,6 +139,7 @@ local operations = {}
 
 -- Any command of Redis.
 function operations.call(arguments)
+  flush()
   return call(unpack(arguments))
 end
 
@@ -201,6 +228,13 @@ function operations.abandon(a)
   return #left
 end
 
+-- A subject in further lists, by the number it has in the first.
+function operations.index(a)
+  local number = call('ZSCORE', a[1], a[2])
+  for n = 3, #a do call('ZADD', a[n], number, a[2]) end
+  return ''
+end
+
 local function operate()
   local name = take()
   local arguments = {}
@@ -221,7 +255,7 @@ local function transact()
   for n = 1, tonumber(take()) do
     local key, version = take(), take()
     if not stale then
-      local row = call('GET', key)
+      local row = get(key)
       if (row and string.sub(row, 1, 10) or '') ~= version then
         stale, current = n, row
       end
@@ -252,8 +286,8 @@ end
 
 local function store_event(number, row, body)
   local seq = string.format('%.0f', number)
-  call('SET', base .. 'e:' .. seq, row)
-  call('SET', base .. 'b:' .. seq, body)
+  put(base .. 'e:' .. seq, row)
+  put(base .. 'b:' .. seq, body)
   add(live, math.floor(number / 65536), 'SET', 'u1', number % 65536, '1')
   return seq
 end
@@ -269,36 +303,34 @@ local function accept()
   local after = place
 
   local id_key = base .. 'id:' .. id
+  local same = get(id_key)
+  if same then
+    skip_operations()
+    if proof ~= '' then prove(proof, tonumber(received_at), false) end
+    call('HINCRBY', base .. 'dups', same, 1)
+    local conflict = get(base .. 'b:' .. same) ~= body
+    if conflict then call('HINCRBY', base .. 'conflicts', same, 1) end
+    return { 2, same, conflict and 1 or 0 }
+  end
   if subject ~= '' then
-    local current = call('GET', base .. subject)
-    if (current and string.sub(current, 1, 10) or '') ~= version and call('EXISTS', id_key) == 0 then
+    local current = get(base .. subject)
+    if (current and string.sub(current, 1, 10) or '') ~= version then
       skip_operations()
       return { 0, 0, current or '' }
     end
   end
-  local number = next_seq()
-  local same = call('SET', id_key, string.format('%.0f', number), 'NX', 'GET')
-  if same then
-    last_seq = number - 1
-    skip_operations()
-    if proof ~= '' then prove(proof, tonumber(received_at), false) end
-    call('HINCRBY', base .. 'dups', same, 1)
-    local conflict = call('GET', base .. 'b:' .. same) ~= body
-    if conflict then call('HINCRBY', base .. 'conflicts', same, 1) end
-    return { 2, same, conflict and 1 or 0 }
-  end
 
-  local seq = store_event(number, row, body)
-  accounts[string.match(id, '^[^:]*')] = true
+  local seq = store_event(next_seq(), row, body)
+  put(id_key, seq)
   if proof ~= '' then prove(proof, tonumber(received_at), true) end
   if subject ~= '' then
-    if next_row ~= '' then call('SET', base .. subject, next_row) end
+    if next_row ~= '' then put(base .. subject, next_row) end
     if version == '' then add(seen, kind, next_number(), subject) end
     call('ZADD', base .. 'es:' .. subject, seq, seq)
   end
   if disposition == '2' then call('ZADD', base .. 'ignored', received_at, seq) end
   if parked_until ~= '' then
-    call('ZADD', base .. 'parked', parked_until, seq)
+    call('ZADD', base .. 'parked', parked_until, padded(seq))
     if subject ~= '' then call('ZADD', base .. 'pk:' .. subject, seq, seq) end
   end
   if learned ~= '' then call('ZADD', base .. 'learned:' .. learned, seq, seq) end
@@ -338,6 +370,7 @@ local function write_proofs()
 end
 
 local function write_gathered()
+  flush()
   if last_seq and last_seq > first_seq then call('SET', base .. 'seq', string.format('%.0f', last_seq)) end
   if last_number and last_number > first_number then call('SET', base .. 'numbers', string.format('%.0f', last_number)) end
   for chunk, bits in pairs(live) do call('BITFIELD', base .. 'live:' .. chunk, unpack(bits)) end
