@@ -13,14 +13,14 @@ interface Options {
 /** Adds `doctor`. Exit code 1 when a check fails; warnings alone leave it 0. */
 export function addDoctorCommand(program: Command, io: Io): void {
   withConfigOption(program.command("doctor"))
-    .description("look at settings, files, disk, clock, destinations, API keys and backlog, and say what to do")
+    .description("look at settings, store, disk, clock, destinations, API keys and backlog, and say what to do")
     .option("--deep", "read the whole store for damage; takes a while")
     .option("--offline", "ask neither destinations nor the messaging service")
     .option("--json", "print {ok, checks} as JSON")
     .addHelpText(
       "after",
       `
-Changes nothing, sends no event, and may run beside the relay. With each account's API key it asks the
+Changes nothing (in Redis it writes a key that goes after a second), sends no event, and may run beside the relay. With each account's API key it asks the
 messaging service once (GET /me). Each line is ok, warn or fail; the exit code is 1 when anything fails.
 
 Examples:

@@ -1,6 +1,7 @@
 import type { Settings } from "../../config/schema.ts";
 import { type Finding, fail, ok } from "./finding.ts";
 import { type Probe, probeDestination } from "./probe-destination.ts";
+import { checkRedisDestination } from "./redis/check.ts";
 
 /** How long one destination may take. All are asked at once. */
 const withinMs = 3_000;
@@ -20,6 +21,7 @@ export async function checkDestinations(settings: Settings): Promise<{ readonly 
   ];
   // Many routes may go to one server, which needs asking once.
   const probes = new Map<string, Promise<Probe>>();
+  const shared = Promise.all(settings.routes.flatMap(({ name, to }) => ("redis" in to ? [checkRedisDestination(name, to.redis)] : [])));
   const asked = await Promise.all(
     destinations.map(async ({ name, to }) => {
       const { origin } = new URL(to.url);
@@ -30,15 +32,16 @@ export async function checkDestinations(settings: Settings): Promise<{ readonly 
     }),
   );
   return {
-    findings: asked.map(({ name, origin, probe }) =>
-      probe.reached
-        ? ok("destination", `${name}: ${origin} connected in ${probe.tookMs} ms`)
-        : fail(
-            "destination",
-            `${name}: ${origin}: ${probe.error}`,
-            "check the URL, the name, the network, and allowPrivate where it is your own",
-          ),
-    ),
+    findings: [...asked.map(judgeProbe), ...(await shared).flat()],
     skews: asked.flatMap(({ name, probe }) => (probe.reached && probe.skewMs !== null ? [{ name, skewMs: probe.skewMs }] : [])),
   };
+}
+
+function judgeProbe({ name, origin, probe }: { readonly name: string; readonly origin: string; readonly probe: Probe }): Finding {
+  if (probe.reached) return ok("destination", `${name}: ${origin} connected in ${probe.tookMs} ms`);
+  return fail(
+    "destination",
+    `${name}: ${origin}: ${probe.error}`,
+    "check the URL, the name, the network, and allowPrivate where it is your own",
+  );
 }

@@ -1,12 +1,13 @@
 import { existsSync } from "node:fs";
 import type { Settings } from "../../config/schema.ts";
+import type { RedisSettings } from "../../store/settings.ts";
 import { isLocked } from "../../store/sqlite/file-lock.ts";
-import { sqlitePath } from "../../store/sqlite-path.ts";
 import { ownAddress } from "../control-client.ts";
 import { changedAt, judgeClock } from "./clock-check.ts";
 import { checkDestinations } from "./destination-checks.ts";
 import { checkStoreFiles } from "./file-checks.ts";
 import { type Finding, fail } from "./finding.ts";
+import { checkRedis } from "./redis/check.ts";
 import { checkRelay } from "./relay-check.ts";
 import { judgeSecrets } from "./secret-checks.ts";
 import { checkServices } from "./service-checks.ts";
@@ -28,7 +29,8 @@ export async function runChecks({ config, env, deep, offline }: DoctorOptions): 
   const began = { wall: Date.now(), steady: performance.now() };
   const { settings, findings } = checkSettings(config, env);
   if (settings === null) return findings;
-  const store = checkStore(settings, deep);
+  const { storage } = settings;
+  const store = storage.driver === "sqlite" ? checkStore(settings, storage.path, deep) : await checkShared(storage);
   const [relay, destinations, services] = await Promise.all([
     checkRelay(ownAddress(settings.server), store.isHeld),
     offline ? { findings: [], skews: [] } : checkDestinations(settings),
@@ -39,7 +41,7 @@ export async function runChecks({ config, env, deep, offline }: DoctorOptions): 
     now,
     jumpedMs: now - began.wall - (performance.now() - began.steady),
     newestEventAt: store.newestEventAt,
-    fileChangedAt: settings.storage.driver === "sqlite" ? changedAt(settings.storage.path) : null,
+    fileChangedAt: storage.driver === "sqlite" ? changedAt(storage.path) : null,
     skews: destinations.skews,
   });
   return [...findings, ...store.files, relay, ...store.rows, ...destinations.findings, ...services, ...clock];
@@ -52,8 +54,12 @@ interface StoreFindings {
   readonly newestEventAt: number | null;
 }
 
-function checkStore({ storage, retention, routes, sources }: Settings, deep: boolean): StoreFindings {
-  const path = sqlitePath(storage);
+/** A Redis is there for many relays: that one runs says nothing of the one of this machine. */
+async function checkShared(storage: RedisSettings): Promise<StoreFindings> {
+  return { files: await checkRedis(storage, Date.now), rows: [], isHeld: false, newestEventAt: null };
+}
+
+function checkStore({ retention, routes, sources }: Settings, path: string, deep: boolean): StoreFindings {
   const files = checkStoreFiles(path, process.getuid?.());
   if (!existsSync(path)) return { files, rows: [], isHeld: false, newestEventAt: null };
   const { reader, findings } = openStoreToCheck(path);

@@ -1,0 +1,185 @@
+import { isOldVersion, leastVersion } from "../../../store/redis/server-version.ts";
+import { bytesText, type Finding, fail, ok, spanText, warn } from "../finding.ts";
+import type { Latency, RedisFacts } from "./facts.ts";
+
+/** The median within which a provider of webhooks wants its answer (FACTS.md, "The domain"): accepting takes two round trips of it. */
+const providerWaitsMs = 250;
+const roundTrips = 2;
+/** From here on a share of that wait is Redis' alone. */
+const slowMs = providerWaitsMs / 5;
+/** Leases, parking and the caps of the service go by the clocks of the processes. */
+const toleratedSkewMs = 1_000;
+
+/** What is at risk with the Redis that keeps the relay's events. */
+export function judgeRedis(address: string, facts: RedisFacts): Finding[] {
+  return [
+    judgeServer(address, facts),
+    ...judgeMemory(facts),
+    judgeDurability(facts),
+    ...judgeFiles(facts),
+    judgeReplicas(facts),
+    judgeLatency(facts.ping, facts.write),
+    judgeSkew(facts.skewMs),
+  ].filter((finding) => finding !== null);
+}
+
+/** What is at risk with a Redis that queues or streams are in: only what loses what was handed over. `name`: of the route. */
+export function judgeDestination(name: string, address: string, facts: RedisFacts): Finding[] {
+  const where = `${name}: ${address}`;
+  const found: Finding[] = [];
+  if (facts.role === "slave") {
+    found.push(
+      fail("destination", `${where} is a read-only replica: nothing can be handed over`, "give the route the address of the primary"),
+    );
+  }
+  if (facts.policy !== null && facts.policy !== "noeviction") {
+    found.push(
+      warn(
+        "destination",
+        `${where} throws keys away when it is full (maxmemory-policy ${facts.policy}): jobs and streams among them`,
+        "CONFIG SET maxmemory-policy noeviction",
+      ),
+    );
+  }
+  if (facts.appendOnly === false) {
+    found.push(
+      warn("destination", `${where} keeps no append-only file: what was handed over is lost when it ends`, "CONFIG SET appendonly yes"),
+    );
+  }
+  if (found.length > 0) return found;
+  return [ok("destination", `${where} version ${facts.version ?? "unknown"}, answers in ${latencyText(facts.ping)}`)];
+}
+
+function judgeServer(address: string, { version, role }: RedisFacts): Finding {
+  if (version === null)
+    return warn("redis", `${address} does not tell its version (INFO is not allowed)`, `it must be ${leastVersion} or newer`);
+  if (isOldVersion(version)) return fail("redis", `${address} is version ${version}`, `the relay needs ${leastVersion} or newer`);
+  if (role === "slave") {
+    return fail("redis", `${address} is a read-only replica: every event is answered 503`, "give storage.url the address of the primary");
+  }
+  return ok("redis", `${address} version ${version}`);
+}
+
+function judgeMemory({ policy, usedBytes, maxBytes, evicted }: RedisFacts): Finding[] {
+  const check = "redis memory";
+  const found: Finding[] = [];
+  if (policy !== null && policy !== "noeviction") {
+    found.push(
+      fail(
+        check,
+        `maxmemory-policy is ${policy}: when it is full, Redis throws accepted events, statuses and deliveries away without a word`,
+        "CONFIG SET maxmemory-policy noeviction (and in its configuration); then a full Redis refuses, and the relay answers 503",
+      ),
+    );
+  }
+  if ((evicted ?? 0) > 0) {
+    found.push(fail(check, `Redis has thrown away ${evicted} keys since its start: some may have been the relay's`, "wamid-relay audit"));
+  }
+  if (usedBytes === null || maxBytes === null) {
+    found.push(warn(check, "it does not tell how much it uses (INFO is not allowed)", "watch its memory where it is run"));
+  } else if (maxBytes === 0) {
+    found.push(
+      warn(
+        check,
+        `${bytesText(usedBytes)} used, and no limit (maxmemory 0): at the end of the machine's memory the system kills Redis`,
+        "set maxmemory to two thirds of the memory it has: rewriting its files needs the rest",
+      ),
+    );
+  } else {
+    const share = usedBytes / maxBytes;
+    const text = `${bytesText(usedBytes)} of ${bytesText(maxBytes)} used (${Math.round(share * 100)} %)`;
+    const todo = "raise maxmemory, or keep events for less time (retention)";
+    if (share >= 0.95) found.push(fail(check, `${text}: events will soon be answered 503`, todo));
+    else if (share >= 0.75) found.push(warn(check, text, todo));
+    else if (found.length === 0) found.push(ok(check, `${text}, noeviction`));
+  }
+  return found;
+}
+
+/** What a power loss or a crash of Redis takes with it. */
+function judgeDurability({ appendOnly, appendSync, snapshots }: RedisFacts): Finding {
+  const check = "redis durability";
+  if (appendOnly === null) {
+    return warn(check, "it does not tell whether it keeps an append-only file (INFO is not allowed)", "ask who runs it for AOF");
+  }
+  if (!appendOnly) {
+    const left = snapshots === false ? "everything is lost" : "everything since the last snapshot is lost, acknowledged events among it,";
+    return fail(
+      check,
+      `no append-only file: ${left} when Redis ends`,
+      "CONFIG SET appendonly yes, and CONFIG SET appendfsync always (and in its configuration)",
+    );
+  }
+  switch (appendSync) {
+    case "always":
+      return ok(check, "append-only file, synced before each answer: nothing acknowledged is lost at a power loss");
+    case "everysec":
+      return warn(
+        check,
+        "append-only file, synced each second: a power loss takes up to two seconds of acknowledged events (a crash of Redis alone takes none)",
+        "CONFIG SET appendfsync always, where that is too much",
+      );
+    case "no":
+      return warn(
+        check,
+        "append-only file, synced when the system likes: a power loss takes half a minute of acknowledged events",
+        "CONFIG SET appendfsync always, or everysec",
+      );
+    default:
+      return warn(
+        check,
+        "append-only file; how often it is synced cannot be read (CONFIG is not allowed)",
+        "ask who runs it for appendfsync: always loses nothing acknowledged, everysec up to two seconds at a power loss",
+      );
+  }
+}
+
+function judgeFiles({ failedWrites }: RedisFacts): Finding[] {
+  if (failedWrites.length === 0) return [];
+  return [
+    fail(
+      "redis files",
+      `the last write failed: ${failedWrites.join(", ")}; Redis refuses events while it cannot write`,
+      "look at the disk of Redis, and at its log",
+    ),
+  ];
+}
+
+function judgeReplicas({ role, replicas }: RedisFacts): Finding | null {
+  if (role !== "master" || replicas === null) return null;
+  if (replicas === 0) return ok("redis replicas", "none: while this Redis is away, events are answered 503");
+  return ok("redis replicas", `${replicas}; a failover loses what was acknowledged and not yet copied (min-replicas-to-write bounds it)`);
+}
+
+function judgeLatency(ping: Latency, write: Latency | null): Finding {
+  const check = "redis latency";
+  const text = `PING ${latencyText(ping)}${write === null ? "" : `, write ${latencyText(write)}`}`;
+  const slowest = Math.max(ping.p99, write?.p99 ?? 0);
+  const usual = Math.max(ping.p50, write?.p50 ?? 0);
+  const todo = "bring Redis nearer, or give its append-only file a faster disk; who else uses it? (SLOWLOG GET)";
+  if (usual * roundTrips > providerWaitsMs) {
+    return fail(
+      check,
+      `${text}: the service wants its answer within ${providerWaitsMs} ms, and accepting takes ${roundTrips} round trips`,
+      todo,
+    );
+  }
+  if (slowest > slowMs) return warn(check, `${text}; the service wants its answer within ${providerWaitsMs} ms`, todo);
+  return ok(check, text);
+}
+
+function latencyText({ p50, p99 }: Latency): string {
+  const text = (ms: number): string => (ms < 10 ? ms.toFixed(1) : String(Math.round(ms)));
+  return `${text(p50)} ms (p99 ${text(p99)} ms)`;
+}
+
+function judgeSkew(skewMs: number | null): Finding | null {
+  if (skewMs === null) return null;
+  if (Math.abs(skewMs) <= toleratedSkewMs) return ok("redis clock", "agrees with this machine's");
+  const way = skewMs > 0 ? "ahead of" : "behind";
+  return warn(
+    "redis clock",
+    `it is ${spanText(skewMs)} ${way} this machine's: where the relay's own machines differ so, leases run out early and caps are missed`,
+    "set the clocks of all machines by NTP (timedatectl)",
+  );
+}

@@ -1,0 +1,90 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import type { Finding } from "../../../src/cli/doctor/finding.ts";
+import { runChecks } from "../../../src/cli/doctor/run-checks.ts";
+import { makeReplica, redisForTest, tellRedis } from "../../harness/redis-states.ts";
+import { settingsOf } from "../../harness/relay-settings.ts";
+import { freePort } from "../../setup/free-port.ts";
+import { redisSettings, watch } from "./connection-tools.ts";
+
+/** What doctor says with this Redis for its store, but for the lines that are about other things. */
+async function examine(url: string, parts: Record<string, unknown> = {}): Promise<Finding[]> {
+  const folder = mkdtempSync(join(tmpdir(), "wamid-relay-test-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const config = join(folder, "relay.yaml");
+  const settings = { ...settingsOf({ port: await freePort(), storePath: "" }, parts), storage: { driver: "redis", url } };
+  writeFileSync(config, JSON.stringify(settings));
+  const findings = await runChecks({ config, env: {}, deep: false, offline: false });
+  expect(JSON.stringify(findings)).not.toContain("s3cret");
+  return findings.filter(({ check }) => /^(redis|processes|destination)/.test(check));
+}
+
+const lines = (findings: readonly Finding[]) => findings.map(({ check, level }) => `${level} ${check}`);
+
+test("AOF always, a limit of memory, and a process that receives and works: every line ok", async () => {
+  const server = await redisForTest({ appendonly: "always", args: ["--maxmemory", "100mb"] });
+  const { redis } = watch(redisSettings(server.url));
+  await redis.opened();
+  const findings = await examine(server.url);
+  expect(lines(findings)).toEqual([
+    "ok redis",
+    "ok redis memory",
+    "ok redis durability",
+    "ok redis replicas",
+    "ok redis latency",
+    "ok redis clock",
+    "ok processes",
+  ]);
+  expect(findings.at(-1)?.message).toBe("1 receive, 1 work");
+  expect(findings[0]?.message).toMatch(/^redis:\/\/127\.0\.0\.1:\d+\/0 version \d+\.\d+/);
+});
+
+test("as Redis comes: no AOF, no limit, and here with a policy that throws keys away", async () => {
+  const server = await redisForTest({ args: ["--maxmemory-policy", "allkeys-lru"] });
+  const findings = await examine(server.url);
+  expect(lines(findings)).toEqual([
+    "ok redis",
+    "fail redis memory",
+    "warn redis memory",
+    "fail redis durability",
+    "ok redis replicas",
+    "ok redis latency",
+    "ok redis clock",
+    "warn processes",
+  ]);
+  for (const { level, todo } of findings) if (level !== "ok") expect(todo).toBeDefined();
+});
+
+test("a user who may neither CONFIG nor INFO: it says what it could not read", async () => {
+  const server = await redisForTest({ appendonly: "everysec" });
+  await tellRedis(server, "ACL", "SETUSER", "app", "on", ">s3cret", "~*", "&*", "+@all", "-config", "-info");
+  const findings = await examine(`redis://app:s3cret@127.0.0.1:${server.port}`);
+  expect(lines(findings).slice(0, 3)).toEqual(["warn redis", "warn redis memory", "warn redis durability"]);
+  await tellRedis(server, "ACL", "SETUSER", "app", "+info");
+  const more = await examine(`redis://app:s3cret@127.0.0.1:${server.port}`);
+  expect(more.find(({ check }) => check === "redis durability")?.message).toContain("CONFIG is not allowed");
+});
+
+test.each([
+  ["not there", async () => `redis://127.0.0.1:${await freePort()}`, "Redis cannot be reached (ECONNREFUSED)"],
+  [
+    "a wrong password",
+    async () => `redis://:s3cret@127.0.0.1:${(await redisForTest({ args: ["--requirepass", "other"] })).port}`,
+    "Redis refuses the user or the password",
+  ],
+])("%s is one line", async (_, url, message) => {
+  const findings = await examine(await url());
+  expect(findings).toEqual([expect.objectContaining({ check: "redis", level: "fail", message: expect.stringContaining(message) })]);
+  expect(findings[0]?.todo).toBeDefined();
+});
+
+test("a replica takes no events; one under a queue takes no jobs", async () => {
+  const [store, queue] = [await redisForTest({ appendonly: "always" }), await redisForTest()];
+  for (const server of [store, queue]) await makeReplica(server);
+  const findings = await examine(store.url, { routes: [{ name: "jobs", to: { queue: "q", redis: queue.url } }] });
+  // It refuses the write that measures too.
+  expect(lines(findings)).toEqual(["fail redis", "fail destination", "warn destination"]);
+  expect(findings[0]?.todo).toContain("primary");
+});

@@ -1,0 +1,81 @@
+import { expect, test } from "vitest";
+import type { RedisFacts } from "../../../src/cli/doctor/redis/facts.ts";
+import { judgeDestination, judgeRedis } from "../../../src/cli/doctor/redis/judge.ts";
+
+const MiB = 1024 ** 2;
+
+const sound: RedisFacts = {
+  version: "7.0.15",
+  role: "master",
+  replicas: 0,
+  usedBytes: 100 * MiB,
+  maxBytes: 1000 * MiB,
+  policy: "noeviction",
+  evicted: 0,
+  appendOnly: true,
+  appendSync: "always",
+  snapshots: false,
+  failedWrites: [],
+  ping: { p50: 0.2, p99: 0.9 },
+  write: { p50: 1.1, p99: 4 },
+  skewMs: 3,
+};
+
+const judged = (facts: Partial<RedisFacts>): string[] =>
+  judgeRedis("redis://r:6379/0", { ...sound, ...facts })
+    .filter(({ level }) => level !== "ok")
+    .map(({ check, level }) => `${level} ${check}`);
+
+test("a sound Redis is ok in every line", () => {
+  expect(judged({})).toEqual([]);
+  expect(judgeRedis("redis://r:6379/0", sound).map(({ check }) => check)).toEqual([
+    "redis",
+    "redis memory",
+    "redis durability",
+    "redis replicas",
+    "redis latency",
+    "redis clock",
+  ]);
+});
+
+test.each<[string, Partial<RedisFacts>, string[]]>([
+  ["too old", { version: "6.2.14" }, ["fail redis"]],
+  ["a later one", { version: "10.0.0" }, []],
+  ["a replica", { role: "slave" }, ["fail redis"]],
+  ["throws keys away", { policy: "allkeys-lru" }, ["fail redis memory"]],
+  ["throws keys with an end away", { policy: "volatile-ttl" }, ["fail redis memory"]],
+  ["has thrown keys away", { evicted: 3 }, ["fail redis memory"]],
+  ["no limit of memory", { maxBytes: 0 }, ["warn redis memory"]],
+  ["three quarters full", { usedBytes: 750 * MiB }, ["warn redis memory"]],
+  ["as good as full", { usedBytes: 960 * MiB }, ["fail redis memory"]],
+  ["no append-only file", { appendOnly: false, appendSync: "everysec" }, ["fail redis durability"]],
+  ["synced each second", { appendSync: "everysec" }, ["warn redis durability"]],
+  ["synced when the system likes", { appendSync: "no" }, ["warn redis durability"]],
+  ["CONFIG is not allowed", { appendSync: null, snapshots: null }, ["warn redis durability"]],
+  ["files that cannot be written", { failedWrites: ["snapshot"] }, ["fail redis files"]],
+  ["far away now and then", { ping: { p50: 5, p99: 60 } }, ["warn redis latency"]],
+  ["a slow disk", { write: { p50: 130, p99: 400 } }, ["fail redis latency"]],
+  ["another time", { skewMs: -1_500 }, ["warn redis clock"]],
+  [
+    "tells nothing",
+    { version: null, role: null, usedBytes: null, maxBytes: null, appendOnly: null },
+    ["warn redis", "warn redis memory", "warn redis durability"],
+  ],
+])("%s", (_, facts, expected) => {
+  expect(judged(facts)).toEqual(expected);
+});
+
+test("what each way to sync risks is said", () => {
+  const told = (facts: Partial<RedisFacts>) => judgeRedis("r", { ...sound, ...facts }).find(({ check }) => check === "redis durability");
+  expect(told({})?.message).toContain("nothing acknowledged is lost");
+  expect(told({ appendSync: "everysec" })?.message).toContain("up to two seconds");
+  expect(told({ appendOnly: false, snapshots: true })?.message).toContain("since the last snapshot");
+  expect(told({ appendOnly: false, snapshots: false })?.message).toContain("everything is lost");
+});
+
+test("the Redis of a queue or stream is judged by what it would lose", () => {
+  const judge = (facts: Partial<RedisFacts>) => judgeDestination("q", "redis://r:6379/0", { ...sound, write: null, ...facts });
+  expect(judge({}).map(({ level }) => level)).toEqual(["ok"]);
+  expect(judge({ policy: "allkeys-lru", appendOnly: false }).map(({ level }) => level)).toEqual(["warn", "warn"]);
+  expect(judge({ role: "slave" }).map(({ level }) => level)).toEqual(["fail"]);
+});
