@@ -7,6 +7,7 @@ import type { Metrics } from "../observe/metrics.ts";
 import { createReconciler, type ReconcilerHooks } from "../reconcile/reconciler.ts";
 import type { AccountSummary } from "../reconcile/summary.ts";
 import type { Store } from "../store/store.ts";
+import { StoreUnavailable } from "../store/store-error.ts";
 import { createAskingService } from "./asking-service.ts";
 import type { CallUsage } from "./call-usage.ts";
 import { type Learning, webhooksTell } from "./learning.ts";
@@ -15,7 +16,7 @@ import type { Watching } from "./watching.ts";
 
 export interface ReconcilingParts {
   readonly settings: () => Settings;
-  readonly store: Pick<Store, "claimAsks" | "settleAsks" | "countAsks">;
+  readonly store: Pick<Store, "claimAsks" | "settleAsks" | "countAsks" | "duty">;
   readonly services: ServiceAccounts;
   readonly usage: CallUsage;
   readonly learning: Learning;
@@ -29,6 +30,9 @@ export interface ReconcilingParts {
 
 /** One call of the API ends after this and says whether there is more, so that a relay can stop and a client see how far it is. */
 const longestMs = 5_000;
+
+/** By default the schedule comes round once a minute: the process that had it last has it again. */
+const dutyMs = 90_000;
 
 /** Reconciliation, put together from the store, the service's clients and who watches. */
 export function createReconciling(parts: ReconcilingParts) {
@@ -47,6 +51,7 @@ export function createReconciling(parts: ReconcilingParts) {
       },
     },
     budget: usage.facts,
+    isOurs: (account) => store.duty(`reconcile ${account}`, dutyMs),
     hooks: passHooks(log, metrics),
   });
 
@@ -97,7 +102,10 @@ function passHooks(log: Logger, metrics: () => Metrics): ReconcilerHooks {
       if (asked > 0 || state !== (said.get(account) ?? "")) tell(summary);
       said.set(account, state);
     },
-    failed: (account, error) => log.error({ err: error, account }, "asking about a message failed"),
+    failed(account, error) {
+      // That nothing can be stored is said by the store itself, once.
+      if (!(error instanceof StoreUnavailable)) log.error({ err: error, account }, "asking about a message failed");
+    },
   };
 
   function tell({ lastsUntil, stopped, more: _, ...counts }: AccountSummary): void {

@@ -1,4 +1,5 @@
 import type { Clock } from "../event/clock.ts";
+import type { Soon } from "../event/soon.ts";
 import { type AskingParts, type AskOutcome, askSome } from "./ask-some.ts";
 import { type BudgetFacts, budgetOf, lastsUntil } from "./budget.ts";
 import { judgeAsk, released } from "./judge.ts";
@@ -13,6 +14,8 @@ export interface ReconcilerParts {
   readonly service: Service;
   readonly tracking: Tracking;
   readonly budget: BudgetFactsOf;
+  /** Whether the schedule's passes over an account are this process's to make, of several; not given: always. */
+  readonly isOurs?: (account: string) => Soon<boolean>;
   readonly clock: Clock;
   readonly hooks: ReconcilerHooks;
 }
@@ -155,12 +158,16 @@ export function createReconciler(initial: ReconcileSettings, parts: ReconcilerPa
     return running;
   }
 
+  async function scheduledPass(account: string): Promise<void> {
+    if ((await parts.isOurs?.(account)) !== false) await runPass(account, { dueBy: clock.now(), patience: closing.signal });
+  }
+
   function tick(): void {
     for (const account of service.accounts()) {
       // One that takes longer than the schedule's pause goes on alone.
       if (scheduled.has(account)) continue;
       scheduled.add(account);
-      keep(runPass(account, { dueBy: clock.now(), patience: closing.signal }))
+      keep(scheduledPass(account))
         .catch((error: unknown) => hooks.failed(account, error))
         .finally(() => scheduled.delete(account));
     }
