@@ -9,11 +9,14 @@ import { dispositionCode, writeEventRow } from "./event-row.ts";
 import { orderKey } from "./order-key.ts";
 import { planText } from "./plan-texts.ts";
 import type { SubjectCache } from "./subject-cache.ts";
+import { indexSubject } from "./subject-index.ts";
 import { readSubjectRow, writeSubjectRow } from "./subject-row.ts";
 import { nothingTracked, subjectNameOf, trackEvent } from "./track.ts";
 import { rowJson, rowVersion } from "./transact.ts";
 
 export interface AcceptParts {
+  /** Of all keys. */
+  readonly base: string;
   readonly commit: GroupCommit;
   readonly rules: Rules;
   readonly cache: SubjectCache;
@@ -26,7 +29,7 @@ export interface AcceptParts {
  * Accept + track + plan in one atomic step, of any receiver. The rules are computed here, from the subject's row as this
  * process guesses it to be; a wrong guess comes back with the row, and they are computed again.
  */
-export function createAccept({ commit, rules, cache, version, hydrating }: AcceptParts) {
+export function createAccept({ base, commit, rules, cache, version, hydrating }: AcceptParts) {
   /** `proxyRoute`: the exchange that a `mode: proxy` source makes at once; no dispatcher picks it up. */
   async function accept(event: ReceivedEvent, proxyRoute: string | null): Promise<AcceptOutcome> {
     const { account, envelope, receivedAt, subject } = event;
@@ -42,7 +45,8 @@ export function createAccept({ commit, rules, cache, version, hydrating }: Accep
 
     for (let tries = 0; tries < mostTries; tries++) {
       const stored = name === null ? "" : cache.guess(name);
-      const tracked = trackEvent(rules, event, stored === "" ? null : readSubjectRow(rowJson(stored)), createdAt);
+      const storedSubject = stored === "" ? null : readSubjectRow(rowJson(stored));
+      const tracked = trackEvent(rules, event, storedSubject, createdAt);
       const tracking = tracked?.tracking ?? nothingTracked;
       const routed = { event: envelope.event, account, source: event.source, status, errorCode, data: envelope.data, truncated };
       const plan = withProxy(rules.plan({ ...routed, hydrating: isHydrating }, tracking), proxyRoute);
@@ -71,7 +75,7 @@ export function createAccept({ commit, rules, cache, version, hydrating }: Accep
         size: event.body.length,
       });
       // Whoever releases what is parked for a subject must see that one more is.
-      const next = tracked?.next ?? (isParked && stored !== "" ? readSubjectRow(rowJson(stored)) : null);
+      const next = tracked?.next ?? (isParked ? storedSubject : null);
       const nextRow = next === null ? "" : version() + writeSubjectRow(next);
       const list: Argument[] = ["A", `${account}:${envelope.id}`, event.body, version() + row];
       list.push(name ?? "", rowVersion(stored), nextRow, subject.type === "run" ? "r" : "m");
@@ -80,7 +84,9 @@ export function createAccept({ commit, rules, cache, version, hydrating }: Accep
       const planned = plannedDeliveries(plan, name, receivedAt, proxyRoute);
       list.push(String(planned.length));
       for (const { route, order, at } of planned) list.push(route, order, at);
-      pushOperations(list, beside);
+      // A run that ends is no more one that a truncated result may be about. Of messages only registration moves such lists.
+      const indexed = subject.type === "run" && name !== null && next !== null ? indexSubject(base, name, storedSubject, next) : [];
+      pushOperations(list, [...beside, ...indexed]);
 
       const [result, seq, ...answer] = await commit.run({ list });
       if (result === 2) return { result: "duplicate", seq: Number(seq), conflict: answer[0] === 1 };

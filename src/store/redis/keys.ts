@@ -29,7 +29,21 @@
  * | `o:<route>:<order>` | number | seq of the one open delivery of a message that goes out |
  * | `oh:<route>:<order>` | zset by seq | those held behind it |
  * | `stopped` | hash by route | `{"at", "reason"}` of destinations that are stopped |
+ * | `caps:<account>:<of the base URL>`, and names that begin so | hash, zsets | the caps of the service and what it taught, shared (lua/caps.lua) |
  * | `proofs` | hash | `<source>:<secret>:<what>` |
+ * | `ti:<account>`, `tn:<account>` | zset by unix ms registered | wamids the user registered: with the service's id, and without |
+ * | `ask:<account>` | hash by wamid | what is kept of a message that is asked about (ask-record.ts) |
+ * | `asks:<account>` | zset by rank and unix ms | wamids by when they are asked about next; while claimed, until then |
+ * | `missing:<account>` | zset by unix ms asked | wamids the service does not know: asked about no more |
+ * | `calls:<account>` | hash | `<day>:polls`, `<day>:others`: calls to the service |
+ * | `runs:<account>` | zset by unix ms registered | open runs of the user's |
+ * | `h:<seq>` | row | what became of a truncated event (hydration-row.ts) |
+ * | `hydrating` | set | accounts that ever had one that waited |
+ * | `hw:<account>`, `hc:<account>` | zset by unix ms received | seqs of those that wait: for a sweep, and for the end of the one that covers them |
+ * | `ht:<account>`, `ct:<account>` | zset by name | of both those that came with an id, by it |
+ * | `sw:<account>` | row | the open sweep (sweep-row.ts) |
+ * | `sweeps:<account>` | zset by unix ms ended | `<sweep>:<calls>` |
+ * | `duty:<name>` | string that expires | the process that does it for all |
  *
  * A row is a string: ten characters of version, then JSON. Members that name an event are padded to fifteen digits where
  * they stand under equal scores, so that they go in their order.

@@ -2,14 +2,24 @@ import type { QuarantinedBody, ReceivedEvent } from "../../event/received.ts";
 import type { AcceptOutcome } from "../planned.ts";
 import type { Rules } from "../rules.ts";
 import { createAccept } from "./accept.ts";
+import { createAsks } from "./asks.ts";
+import { createBeginHydration } from "./begin-hydration.ts";
 import { type Argument, createGroupCommit } from "./commit.ts";
 import { createDeliveries } from "./deliveries.ts";
+import { createDuties } from "./duties.ts";
+import { briefOf } from "./hydration-row.ts";
+import { createHydrations } from "./hydrations.ts";
 import { keysOf } from "./keys.ts";
 import type { RedisLink } from "./link.ts";
 import { createNews } from "./news.ts";
+import { createReadHydrations } from "./read-hydrations.ts";
 import { createReader } from "./reader.ts";
 import { readScript } from "./script.ts";
+import { createServiceCalls } from "./service-calls.ts";
+import { createStoredEvents } from "./stored-events.ts";
 import { createSubjectCache } from "./subject-cache.ts";
+import { createSweeps } from "./sweeps.ts";
+import { createTrackedMessages } from "./tracked-messages.ts";
 import { createTransact, createVersions } from "./transact.ts";
 
 export interface RedisStoreHooks {
@@ -34,9 +44,18 @@ export function createRedisStore(link: RedisLink, prefix: string, rules: Rules, 
   });
   const transact = createTransact(commit, (key) => link.run((redis) => redis.get(key)), version);
   const cache = createSubjectCache();
-  const { accept, quarantine } = createAccept({ commit, rules, cache, version, hydrating: () => [] });
-  const deliveries = createDeliveries({ keys, link, commit, briefOf: () => null });
-  const { read, stats, lastSeq } = createReader(keys, link, () => Promise.resolve(null));
+  const { accept, quarantine } = createAccept({
+    base: keys.base,
+    commit,
+    rules,
+    cache,
+    version,
+    hydrating: createBeginHydration({ keys, link, version }),
+  });
+  const deliveries = createDeliveries({ keys, link, commit, briefOf });
+  const events = createStoredEvents(keys, link);
+  const { read, stats, lastSeq } = createReader(keys, link, createReadHydrations(keys, link, events));
+  const duties = createDuties(keys.base, link);
   const news = createNews(lastSeq);
 
   return {
@@ -50,9 +69,16 @@ export function createRedisStore(link: RedisLink, prefix: string, rules: Rules, 
     },
     quarantine: (body: QuarantinedBody): Promise<number> => quarantine(body),
     ...deliveries,
+    ...createAsks(keys, link),
+    ...createServiceCalls({ keys, link, commit }),
+    ...createHydrations({ keys, link, rules, transact, events }),
+    ...createSweeps({ keys, link, transact, version, duties }),
+    trackedMessages: createTrackedMessages(keys, link),
+    duty: duties.take,
     onStored: news.onStored,
     async close(): Promise<void> {
       news.close();
+      await duties.close();
       await commit.idle();
     },
   };

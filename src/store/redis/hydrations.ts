@@ -1,0 +1,172 @@
+import type { GiveUpReason } from "../../event/hydration.ts";
+import type { RouteVerdict } from "../../event/plan.ts";
+import { judgeTruncated } from "../facts.ts";
+import type { Covering, HydrationEnd, SettledHydrations } from "../hydrations.ts";
+import type { DueDelivery } from "../planned.ts";
+import type { Rules } from "../rules.ts";
+import { againBy, concludeVerdicts } from "../verdicts.ts";
+import { concludeEvent, deliverAll } from "./conclude-event.ts";
+import { type EventRow, readEventRow } from "./event-row.ts";
+import { readHydrationRow, targetMember, writeHydrationRow } from "./hydration-row.ts";
+import { type Keys, messageName, type SubjectName } from "./keys.ts";
+import { countLearned } from "./learned.ts";
+import type { RedisLink } from "./link.ts";
+import type { StoredEvents } from "./stored-events.ts";
+import { openSweep } from "./sweep-row.ts";
+import type { Transact, Transaction } from "./transact.ts";
+
+interface Parts {
+  readonly keys: Keys;
+  readonly link: RedisLink;
+  readonly rules: Rules;
+  readonly transact: Transact;
+  readonly events: Pick<StoredEvents, "verdicts">;
+}
+
+interface End {
+  readonly reason: GiveUpReason | null;
+  readonly unknown: number;
+  readonly subject: SubjectName | null;
+  /** Calls made; null: all that the sweep made. */
+  readonly asked: number | null;
+}
+
+const none: SettledHydrations = { events: 0, due: [] };
+
+/** What becomes of truncated events that wait. Each is settled in a step of its own, by one process. */
+export function createHydrations({ keys, link, rules, transact, events }: Parts) {
+  const { base } = keys;
+
+  /** What is delivered to the routes that held the event back, now that all is known that will be. */
+  async function judge(seq: number, { account, source }: EventRow): Promise<(route: string) => RouteVerdict> {
+    const body = await link.run((redis) => redis.getBuffer(keys.body(seq)));
+    const fresh = body === null ? null : judgeTruncated(rules, { account, source, body });
+    return fresh === null ? (route) => ({ route, verdict: "deliver" }) : againBy(fresh);
+  }
+
+  /** Routes that held the event back get it, unless the news they got instead leaves nothing unknown. */
+  async function release(tx: Transaction, seq: number, row: EventRow, isAccountedFor: boolean, now: number): Promise<DueDelivery[]> {
+    const due: DueDelivery[] = [];
+    const [kept = []] = await events.verdicts([row]);
+    if (row.disposition === "quarantined" || !kept.some(([, verdict]) => verdict === "park")) return due;
+    const again = isAccountedFor ? hydrated : await judge(seq, row);
+    const { verdicts, released, isDelivered } = concludeVerdicts(kept, again);
+    concludeEvent(tx, keys, seq, row, { disposition: isDelivered ? "forwarded" : "filtered", verdicts });
+    deliverAll(tx, rules, { seq, subject: null, verdicts: released, at: now }, due);
+    return due;
+  }
+
+  function settleOne(sweep: Covering, seq: number, end: End, now: number): Promise<SettledHydrations> {
+    const { account } = sweep;
+    return transact(async (tx) => {
+      const [open, eventJson, json] = await Promise.all([
+        openSweep(tx, keys, sweep),
+        tx.read(keys.event(seq)),
+        tx.read(keys.of(`h:${seq}`)),
+      ]);
+      if (open === null) return none;
+      tx.call("ZREM", `${base}hc:${account}`, String(seq));
+      if (eventJson === null || json === null) return none;
+      const row = readHydrationRow(json);
+      if (row.target !== null) tx.call("ZREM", `${base}ct:${account}`, targetMember(row.target, seq));
+      if (row.state !== "waiting") return none;
+
+      const { reason, unknown, subject } = end;
+      // News are stored under greater seqs than the one read here only after this.
+      const last = Number((await link.run((redis) => redis.get(`${base}seq`))) ?? seq);
+      const found = await countLearned(keys, link, { account, after: seq, last, subject });
+      const settled = { ...row, target: null, reason, subject, unknown, found, last, asked: end.asked ?? open.asked, settledAt: now };
+      tx.put(keys.of(`h:${seq}`), writeHydrationRow({ ...settled, state: reason === null ? "done" : "given-up" }));
+      const isAccountedFor = reason === null && found > 0 && unknown === 0;
+      return { events: 1, due: await release(tx, seq, readEventRow(eventJson), isAccountedFor, now) };
+    });
+  }
+
+  async function settleAll(sweep: Covering, seqs: readonly string[], end: End, now: number): Promise<SettledHydrations> {
+    const settled = await Promise.all(seqs.map((seq) => settleOne(sweep, Number(seq), end, now)));
+    return { events: settled.reduce((sum, one) => sum + one.events, 0), due: settled.flatMap(({ due }) => due) };
+  }
+
+  const firstAt = async (list: string): Promise<number | null> => {
+    const [, at] = await link.run((redis) => redis.zrange(list, "0", "0", "WITHSCORES"));
+    return at === undefined ? null : Number(at);
+  };
+
+  async function waitingSince(account: string): Promise<number | null> {
+    const found = await Promise.all([firstAt(`${base}hc:${account}`), firstAt(`${base}hw:${account}`)]);
+    const times = found.filter((at) => at !== null);
+    return times.length === 0 ? null : Math.min(...times);
+  }
+
+  return {
+    async waitingAccounts(): Promise<string[]> {
+      const accounts = await link.run((redis) => redis.smembers(`${base}hydrating`));
+      const since = await Promise.all(accounts.map(waitingSince));
+      return accounts.filter((_, index) => since[index] !== null);
+    },
+    waitingSince,
+    /** The ids that covered events came with, each once. */
+    async targets({ account }: Covering, limit: number): Promise<string[]> {
+      const found = new Set<string>();
+      let from = "-";
+      while (found.size < limit) {
+        const members = await link.run((redis) => redis.zrangebylex(`${base}ct:${account}`, from, "+", "LIMIT", 0, limit));
+        const last = members.at(-1);
+        if (last === undefined) break;
+        for (const member of members) if (found.size < limit) found.add(targetOfMember(member));
+        from = `(${last}`;
+      }
+      return [...found];
+    },
+    /** `wamid`: of the message that the service has under this id; null: it has none, and the events are left to the sweep. */
+    async settleTarget(sweep: Covering, target: string, wamid: string | null, now: number): Promise<SettledHydrations> {
+      const list = `${base}ct:${sweep.account}`;
+      const prefix = targetMember(target, "");
+      const members = await link.run((redis) => redis.zrangebylex(list, `[${prefix}`, `(${prefix}:`));
+      if (members.length === 0) return none;
+      if (wamid === null) {
+        await link.run((redis) => redis.zrem(list, ...members));
+        return none;
+      }
+      const end = { reason: null, unknown: 0, subject: messageName(sweep.account, wamid), asked: 1 };
+      return settleAll(
+        sweep,
+        members.map((member) => member.slice(prefix.length)),
+        end,
+        now,
+      );
+    },
+    /** Ends covered events received at `receivedBy` or earlier; fewer than `limit`: there are no more. */
+    async settleCovered(
+      sweep: Covering,
+      { reason, unknown, receivedBy }: HydrationEnd,
+      now: number,
+      limit: number,
+    ): Promise<SettledHydrations> {
+      const list = `${base}hc:${sweep.account}`;
+      const due: DueDelivery[] = [];
+      let settled = 0;
+      while (settled < limit) {
+        const seqs = await link.run((redis) => redis.zrangebyscore(list, "-inf", receivedBy, "LIMIT", 0, limit - settled));
+        if (seqs.length === 0) break;
+        const some = await settleAll(sweep, seqs, { reason, unknown, subject: null, asked: null }, now);
+        settled += some.events;
+        due.push(...some.due);
+        // Another process has ended this sweep.
+        if (some.events === 0 && !(await isOpen(sweep))) break;
+      }
+      return { events: settled, due };
+    },
+  };
+
+  async function isOpen(sweep: Covering): Promise<boolean> {
+    return transact(async (tx) => (await openSweep(tx, keys, sweep)) !== null);
+  }
+}
+
+const hydrated = (route: string): RouteVerdict => ({ route, verdict: "skip", reason: "hydrated" });
+
+/** See `targetMember`. */
+function targetOfMember(member: string): string {
+  return JSON.parse(member.slice(0, member.lastIndexOf('"') + 1)) as string;
+}

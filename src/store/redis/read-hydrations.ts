@@ -1,0 +1,56 @@
+import type { EventId } from "../../event/ids.ts";
+import type { FoundView, HydrationView } from "../event-views.ts";
+import { readEventRow } from "./event-row.ts";
+import { candidatesOf, readHydrationRow } from "./hydration-row.ts";
+import { type Keys, readSubjectName } from "./keys.ts";
+import { countLearned, learnedSeqs } from "./learned.ts";
+import type { RedisLink } from "./link.ts";
+import type { StoredEvents } from "./stored-events.ts";
+import { readSweepRow } from "./sweep-row.ts";
+import { rowJson } from "./transact.ts";
+
+/** Most news that are named with an event. */
+const mostShown = 100;
+
+/** What became of truncated events, with the news themselves; what is known so far while they wait. Null for all others. */
+export function createReadHydrations(keys: Keys, link: RedisLink, events: Pick<StoredEvents, "rows">) {
+  const { base } = keys;
+
+  /** What the sweep that covers the event has asked; 0 when none has begun. */
+  async function askedSoFar(account: string, seq: number): Promise<number> {
+    const [row, at] = await Promise.all([
+      link.run((redis) => redis.get(`${base}sw:${account}`)),
+      link.run((redis) => redis.zscore(`${base}hc:${account}`, String(seq))),
+    ]);
+    return row === null || at === null ? 0 : readSweepRow(row).asked;
+  }
+
+  return async function hydrationOf(seq: number): Promise<HydrationView | null> {
+    const [text, event] = await link.run((redis) => redis.mget(keys.of(`h:${seq}`), keys.event(seq)));
+    if (typeof text !== "string" || typeof event !== "string") return null;
+    const row = readHydrationRow(rowJson(text));
+    const { account } = readEventRow(rowJson(event));
+    const { state, reason, subject, unknown, settledAt } = row;
+    const isWaiting = settledAt === null;
+    const range = { account, after: seq, last: row.last ?? Number.MAX_SAFE_INTEGER, subject };
+    // What was over at once was never asked for: what was learned since is nobody's of this event.
+    const wasOver = !isWaiting && row.last === null;
+    const news = wasOver ? [] : await events.rows(await learnedSeqs(keys, link, range, mostShown));
+    return {
+      state,
+      reason,
+      asked: isWaiting ? await askedSoFar(account, seq) : row.asked,
+      found: news.map(({ id, seq, subject, status }): FoundView => ({ id: id as EventId, seq, wamid: wamidOf(subject), status })),
+      foundCount: isWaiting ? await countLearned(keys, link, range) : row.found,
+      unknown,
+      candidates: candidatesOf(row.candidates),
+      settledAt,
+    };
+  };
+}
+
+function wamidOf(subject: string | null): string | null {
+  if (subject === null) return null;
+  const { type, key } = readSubjectName(subject);
+  return type === "message" ? key : null;
+}

@@ -1,0 +1,119 @@
+import { randomUUID } from "node:crypto";
+import type { EventId } from "../../event/ids.ts";
+import type { CoveredEvents, Covering, ReadMessage, SweepView } from "../hydrations.ts";
+import { readAskRecord, writeAskRecord } from "./ask-record.ts";
+import type { Duties } from "./duties.ts";
+import { readEventRow } from "./event-row.ts";
+import { type Keys, readSubjectName } from "./keys.ts";
+import type { RedisLink } from "./link.ts";
+import { readScript } from "./script.ts";
+import { readSubjectRow, writeSubjectRow } from "./subject-row.ts";
+import { openSweep, readSweepRow, writeSweepRow } from "./sweep-row.ts";
+import { rowJson, type Transact } from "./transact.ts";
+
+interface Parts {
+  readonly keys: Keys;
+  readonly link: RedisLink;
+  readonly transact: Transact;
+  readonly version: () => string;
+  readonly duties: Duties;
+}
+
+const beginScript = readScript("begin-sweep");
+/** Longer than any look back at the calls made. */
+const keptMs = 7 * 86_400_000;
+
+const dutyOf = (account: string): string => `sweep:${account}`;
+
+/** Sweeps and what they read. One process sweeps an account; of one that died another goes on with the sweep within half a minute. */
+export function createSweeps({ keys, link, transact, version, duties }: Parts) {
+  const { base } = keys;
+
+  async function begin(account: string, now: number): Promise<SweepView | null> {
+    for (;;) {
+      const list = [base, account, String(now), version(), randomUUID()];
+      const found = (await link.run((redis) => beginScript.run(redis, `${base}sw:${account}`, list))) as string[];
+      const [row, first, events, oldest, newest] = found;
+      if (row === undefined || first === undefined) return null;
+      const event = await link.run((redis) => redis.get(keys.event(first)));
+      if (event !== null) {
+        const { source, id } = readEventRow(rowJson(event));
+        const covered = { events: Number(events), oldest: Number(oldest), newest: Number(newest) };
+        return { ...readSweepRow(row), account, source, because: id as EventId, covered };
+      }
+      // Retention has taken the event: nobody waits for it.
+      await link.run((redis) => redis.zrem(`${base}hc:${account}`, first));
+    }
+  }
+
+  return {
+    /** Null: nothing waits, or another process sweeps this account. */
+    async beginSweep(account: string, now: number): Promise<SweepView | null> {
+      if (!(await duties.keep(dutyOf(account)))) return null;
+      const sweep = await begin(account, now);
+      if (sweep === null) await duties.letGo(dutyOf(account));
+      return sweep;
+    },
+    async covered({ account, seq }: Covering): Promise<CoveredEvents | null> {
+      const list = `${base}hc:${account}`;
+      const [row, events, [, oldest], [, newest]] = await Promise.all([
+        link.run((redis) => redis.get(`${base}sw:${account}`)),
+        link.run((redis) => redis.zcard(list)),
+        link.run((redis) => redis.zrange(list, "0", "0", "WITHSCORES")),
+        link.run((redis) => redis.zrange(list, "-1", "-1", "WITHSCORES")),
+      ]);
+      if (row === null || readSweepRow(row).seq !== seq || oldest === undefined || newest === undefined) return null;
+      return { events, oldest: Number(oldest), newest: Number(newest) };
+    },
+    async noteAsked(sweep: Covering, asked: number, read: readonly ReadMessage[]): Promise<void> {
+      const { account } = sweep;
+      await Promise.all([
+        transact(async (tx) => {
+          const open = await openSweep(tx, keys, sweep);
+          if (open !== null) tx.put(keys.of(`sw:${account}`), writeSweepRow({ ...open, asked: open.asked + asked }));
+        }),
+        ...read.map(noteRead),
+      ]);
+    },
+    async endSweep(sweep: Covering, now: number): Promise<void> {
+      const { account } = sweep;
+      await transact(async (tx) => {
+        const open = await openSweep(tx, keys, sweep);
+        if (open === null) return;
+        tx.remove(keys.of(`sw:${account}`));
+        if (open.asked > 0) tx.call("ZADD", `${base}sweeps:${account}`, String(now), `${open.seq}:${open.asked}`);
+        tx.call("ZREMRANGEBYSCORE", `${base}sweeps:${account}`, "-inf", `(${now - keptMs}`);
+      });
+      await duties.letGo(dutyOf(account));
+    },
+    /** Calls that sweeps of the account made since `since`. */
+    async callsSince(account: string, since: number): Promise<number> {
+      const [row, ended] = await Promise.all([
+        link.run((redis) => redis.get(`${base}sw:${account}`)),
+        link.run((redis) => redis.zrangebyscore(`${base}sweeps:${account}`, `(${since}`, "+inf")),
+      ]);
+      return ended.reduce(
+        (sum, member) => sum + Number(member.slice(member.lastIndexOf(":") + 1)),
+        row === null ? 0 : readSweepRow(row).asked,
+      );
+    },
+  };
+
+  function noteRead({ message, at, isMissing }: ReadMessage): Promise<void> {
+    const name = String(message);
+    const { account, key: wamid } = readSubjectName(name);
+    return transact(async (tx) => {
+      const json = await tx.read(keys.of(name));
+      if (json === null) return;
+      const row = readSubjectRow(json);
+      tx.put(keys.of(name), writeSubjectRow({ ...row, askedAt: at }));
+      if (!isMissing) return;
+      // As reconciliation notes it: such a message is asked about no more, by nobody.
+      const kept = await link.run((redis) => redis.hget(`${base}ask:${account}`, wamid));
+      const record = kept === null ? { since: row.sentAt ?? row.registeredAt ?? at, asks: 0, failures: 0 } : readAskRecord(kept);
+      tx.call("HSET", `${base}ask:${account}`, wamid, writeAskRecord({ ...record, asks: record.asks + 1, askedAt: at }));
+      tx.call("ZREM", `${base}asks:${account}`, wamid);
+      tx.call("ZADD", `${base}missing:${account}`, String(at), wamid);
+    });
+  }
+}
