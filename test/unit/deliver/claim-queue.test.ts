@@ -1,0 +1,212 @@
+import { expect, test } from "vitest";
+import { createClaimQueue, leaseMs } from "../../../src/deliver/claim-queue.ts";
+import type { Settlement } from "../../../src/event/stored-delivery.ts";
+import { createManualClock, settled } from "../../harness/manual-clock.ts";
+import { createClaimsInMemory } from "./claims-in-memory.ts";
+
+function setUp({ count = 0, room = 4, mostAhead = 8, bodyBytes = 2 } = {}) {
+  const clock = createManualClock();
+  const claims = createClaimsInMemory(clock.now, bodyBytes);
+  for (let event = 1; event <= count; event += 1) claims.plan(event);
+  const lane = { room, wakes: 0, faults: [] as unknown[] };
+  const make = (holder: string) =>
+    createClaimQueue(
+      "r",
+      {
+        wake() {
+          lane.wakes += 1;
+        },
+        failed: (error) => void lane.faults.push(error),
+        room: () => lane.room,
+        mostAhead: () => mostAhead,
+      },
+      { store: claims.store, clock, holder },
+    );
+  return { clock, claims, lane, queue: make("one"), make };
+}
+
+type Setup = ReturnType<typeof setUp>;
+
+/** Starts the next delivery; gives its event. */
+async function startNext({ queue, clock }: Pick<Setup, "queue" | "clock">): Promise<number | null> {
+  if (queue.peek(clock.now()) === null) await settled();
+  const delivery = queue.peek(clock.now());
+  if (delivery === null) return null;
+  queue.start();
+  return delivery.event;
+}
+
+function settlement(event: number, at: number, more: Partial<Settlement> = {}): Settlement {
+  const result = { kind: "answered", status: 200, retryAfterMs: null } as const;
+  return { route: "r", event, attempt: { number: 1, at, tookMs: 1, result, response: null }, settled: { to: "delivered" }, at, ...more };
+}
+
+test("claims in the background what may start, and no more while nothing is known of its speed", async () => {
+  const { queue, claims, clock, lane } = setUp({ count: 100 });
+  expect(queue.peek(clock.now())).toBeNull();
+  await settled();
+  expect(lane.wakes).toBeGreaterThan(0);
+  expect(claims.leased()).toEqual([1, 2, 3, 4]);
+});
+
+test("claims ahead what is finished within a few round trips, and bodies only up to a bound", async () => {
+  const set = setUp({ count: 2000, mostAhead: 32 });
+  for (let n = 0; n < 500; n += 1) {
+    const event = await startNext(set);
+    await set.queue.settle(settlement(event as number, set.clock.now()));
+  }
+  await settled();
+  const ahead = set.claims.leased().length;
+  expect(ahead).toBeGreaterThan(16);
+  expect(ahead).toBeLessThanOrEqual(36);
+  expect(set.claims.calls.claim).toBeLessThan(100);
+
+  const big = setUp({ count: 20, room: 20, bodyBytes: 3 * 1024 * 1024 });
+  big.queue.peek(big.clock.now());
+  await settled();
+  // The last may be of any size.
+  expect(big.claims.leased()).toHaveLength(3);
+});
+
+test("renews for as long as an attempt takes; of a queue that is gone, another has it when the lease is over", async () => {
+  const set = setUp({ count: 1 });
+  expect(await startNext(set)).toBe(1);
+  await set.clock.advance(10 * leaseMs);
+  expect(set.claims.leased()).toEqual([1]);
+  const other = { ...set, queue: set.make("two") };
+  expect(await startNext(other)).toBeNull();
+  await set.queue.close();
+  other.queue.peek(set.clock.now());
+  // It was renewed when a third of it was over.
+  await set.clock.advance(leaseMs / 2);
+  expect(await startNext(other)).toBeNull();
+  await set.clock.advance(leaseMs / 2 + 1000);
+  expect(await startNext(other)).toBe(1);
+});
+
+test("what may not start soon goes back in its place: at a rest at once, else after two seconds", async () => {
+  const { queue, claims, clock, make, lane } = setUp({ count: 3 });
+  queue.peek(clock.now());
+  await settled();
+  expect(claims.leased()).toEqual([1, 2, 3]);
+  queue.rest();
+  await settled();
+  expect(claims.leased()).toEqual([]);
+  await clock.advance(10_000);
+  expect(claims.leased()).toEqual([]);
+  queue.peek(clock.now());
+  await settled();
+  expect(claims.leased()).toEqual([1, 2, 3]);
+  // The lane has filled up since: a destination that hangs, for one.
+  lane.room = 0;
+  await clock.advance(3000);
+  expect(claims.leased()).toEqual([]);
+  const other = make("two");
+  lane.room = 4;
+  other.peek(clock.now());
+  await settled();
+  expect(other.peek(clock.now())?.event).toBe(1);
+});
+
+test("looks by itself every second, and for what becomes due", async () => {
+  const { queue, claims, clock } = setUp();
+  queue.peek(clock.now());
+  await settled();
+  claims.plan(1);
+  await clock.advance(1000);
+  expect(queue.peek(clock.now())?.event).toBe(1);
+  const at = clock.now() + 500;
+  claims.plan(2, at);
+  queue.offer(2, at);
+  expect(queue.nextDueAt()).toBe(at);
+  await clock.advance(500);
+  queue.start();
+  await settled();
+  expect(queue.peek(clock.now())?.event).toBe(2);
+});
+
+test("with the store down it asks twice a second at most, starts nothing whose lease may be another's, and heals by itself", async () => {
+  const { queue, claims, clock, lane } = setUp({ count: 5, room: 2 });
+  queue.peek(clock.now());
+  await settled();
+  expect(claims.leased()).toEqual([1, 2]);
+  lane.room = 9;
+  claims.fail(new Error("down"));
+  await clock.advance(1500);
+  const before = claims.calls.claim;
+  await clock.advance(20_000);
+  expect(claims.calls.claim - before).toBeLessThanOrEqual(41);
+  expect(claims.calls.claim - before).toBeGreaterThan(10);
+  expect(lane.faults.length).toBeGreaterThan(0);
+  await clock.advance(leaseMs);
+  expect(queue.peek(clock.now())).toBeNull();
+  claims.fail(null);
+  await clock.advance(1000);
+  expect(queue.peek(clock.now())?.event).toBe(1);
+});
+
+test("a lease that came back to us while its attempt goes on starts no second one", async () => {
+  const set = setUp({ count: 1 });
+  expect(await startNext(set)).toBe(1);
+  set.claims.fail(new Error("down"));
+  await set.clock.advance(leaseMs + 1000);
+  set.claims.fail(null);
+  await set.clock.advance(2000);
+  expect(set.claims.leased()).toEqual([1]);
+  expect(await startNext(set)).toBeNull();
+  await set.queue.settle(settlement(1, set.clock.now()));
+  expect(set.claims.open()).toEqual([]);
+});
+
+test("a result repeated after an unknown outcome is written once", async () => {
+  const set = setUp({ count: 1 });
+  const { queue, claims, clock } = set;
+  expect(await startNext(set)).toBe(1);
+  const again = settlement(1, clock.now(), { settled: { to: "waiting", nextAt: clock.now() } });
+  const settle = claims.store.settle;
+  claims.store.settle = async (...order) => {
+    await settle(...order);
+    throw new Error("no answer");
+  };
+  await expect(queue.settle(again)).rejects.toThrow("no answer");
+  claims.store.settle = settle;
+  await queue.settle(again);
+  expect(claims.settlements).toHaveLength(1);
+  expect(await startNext(set)).toBe(1);
+  expect(claims.rows.get(1)?.attempts).toBe(1);
+});
+
+test("what a settled delivery released is at hand at once, and goes back when nothing is started any more", async () => {
+  const set = setUp();
+  const { queue, claims, clock } = set;
+  for (let n = 0; n < 3; n += 1) claims.plan(7);
+  expect(await startNext(set)).toBe(1);
+  await queue.settle(settlement(1, clock.now()));
+  expect(queue.peek(clock.now())?.event).toBe(2);
+  queue.start();
+  queue.rest();
+  await queue.settle(settlement(2, clock.now()));
+  await queue.close();
+  expect(claims.leased()).toEqual([]);
+  expect(claims.rows.get(3)?.state).toBe("waiting");
+  expect(clock.pending()).toBe(0);
+});
+
+test("a stop made here or elsewhere is known within a second, and so is its end", async () => {
+  const set = setUp({ count: 4, room: 2 });
+  const { queue, claims, clock, make } = set;
+  expect(await startNext(set)).toBe(1);
+  const other = make("two");
+  await queue.settle(settlement(1, clock.now(), { settled: { to: "waiting", nextAt: clock.now() }, stop: "gone" }));
+  await settled();
+  expect(queue.stopReason()).toBe("gone");
+  expect(claims.leased()).toEqual([]);
+  other.peek(clock.now());
+  await settled();
+  expect(other.stopReason()).toBe("gone");
+  await clock.advance(5000);
+  expect(claims.leased()).toEqual([]);
+  claims.resume();
+  await clock.advance(1000);
+  expect([queue.stopReason(), other.stopReason()]).toEqual([null, null]);
+});
