@@ -7,7 +7,8 @@ export interface ManualClock extends Clock {
   pending(): number;
 }
 
-export function createManualClock(start = 1_800_000_000_000): ManualClock {
+/** `rest`: waits, without time passing, until all that goes on has come to rest; what takes real time needs its own. */
+export function createManualClock(start = 1_800_000_000_000, rest: () => Promise<void> = settled): ManualClock {
   let now = start;
   let timers: { at: number; run: () => void }[] = [];
   return {
@@ -21,17 +22,17 @@ export function createManualClock(start = 1_800_000_000_000): ManualClock {
     },
     async advance(ms) {
       const until = now + ms;
-      await settled();
+      await rest();
       for (;;) {
         const next = timers.filter(({ at }) => at <= until).sort((a, b) => a.at - b.at)[0];
         if (next === undefined) break;
         timers = timers.filter((timer) => timer !== next);
         now = Math.max(now, next.at);
         next.run();
-        await settled();
+        await rest();
       }
       now = until;
-      await settled();
+      await rest();
     },
     pending: () => timers.length,
   };

@@ -6,7 +6,7 @@ import { type Caps, type Plan, planCaps, shareOf } from "./caps.ts";
 import { grantedCaps, learnCaps } from "./learn-caps.ts";
 import { createOwnLearned } from "./learned.ts";
 import { type LimiterState, limiterState } from "./limiter-state.ts";
-import { createSharedAccount, type SharedAccount } from "./shared-account.ts";
+import { createSharedAccount, type SharedAccount, type Wanted } from "./shared-account.ts";
 import type { SharedCaps } from "./shared-port.ts";
 import { type CallKind, callKinds, createSlots, type SlotEnd } from "./slots.ts";
 import { createSteadyTime } from "./steady-time.ts";
@@ -142,19 +142,14 @@ export function createLimiter(options: LimiterOptions): Limiter {
     return held > now ? held : slots.readyAt(kind, now);
   }
 
-  /** How many of each kind could go if there were slots. */
-  function wanted(): readonly number[] {
+  function wanted(): Wanted {
     const now = time.now();
-    let free = mostUnderWay() - sendsUnderWay - othersUnderWay;
-    let forOthers = mostOthers - othersUnderWay;
-    return callKinds.map((kind) => {
-      const isSend = kind.priority === "send";
-      const most = heldUntil(kind) > now ? 0 : Math.max(0, isSend ? free : Math.min(free, forOthers));
-      const count = Math.min(turns.waiting(kind.cap, kind.priority), most);
-      free -= count;
-      if (!isSend) forOthers -= count;
-      return count;
-    });
+    const all = Math.max(0, mostUnderWay() - sendsUnderWay - othersUnderWay);
+    const others = Math.max(0, Math.min(all, mostOthers - othersUnderWay));
+    const wants = callKinds.map((kind) =>
+      heldUntil(kind) > now ? 0 : Math.min(turns.waiting(kind.cap, kind.priority), kind.priority === "send" ? all : others),
+    );
+    return { wants, room: { all, others } };
   }
 
   /** Something was learned, here or elsewhere. */
@@ -222,6 +217,8 @@ export function createLimiter(options: LimiterOptions): Limiter {
         const verdict = account.isKnown() ? stops.admit() : "unknown";
         if (verdict !== "free" && verdict !== "probe") {
           hooks.refused?.(verdict);
+          // Elsewhere it may be over.
+          account.refresh();
           throw refusal(verdict);
         }
         let isProbe = false;

@@ -4,7 +4,7 @@ import type { CallCap } from "../admission.ts";
 import { type Caps, quotasOf } from "./caps.ts";
 import type { Learned } from "./learned.ts";
 import { createSharedLearned } from "./shared-learned.ts";
-import type { SharedAnswer, SharedCaps, SharedEnd } from "./shared-port.ts";
+import type { SharedAnswer, SharedAsk, SharedCaps, SharedEnd } from "./shared-port.ts";
 import { type CallKind, callKinds, type Slot, type SlotEnd, type Slots } from "./slots.ts";
 import type { SteadyTime } from "./steady-time.ts";
 
@@ -18,6 +18,9 @@ export interface SharedAccount {
   refresh(): void;
 }
 
+/** Calls that wait here and could go if there were slots, and how many of them at once. */
+export type Wanted = Pick<SharedAsk, "wants" | "room">;
+
 export interface SharedAccountParts {
   readonly shared: SharedCaps;
   readonly clock: Clock;
@@ -27,8 +30,7 @@ export interface SharedAccountParts {
   readonly caps: Caps;
   /** Whether an answer has shown that the key is good. */
   readonly isProven: () => boolean;
-  /** How many calls of each kind could go now if there were slots. */
-  readonly wanted: () => readonly number[];
+  readonly wanted: () => Wanted;
   /** Something is known or granted that was not before: who may go now goes. */
   readonly changed: () => void;
   /** What is shared cannot be reached. */
@@ -112,9 +114,9 @@ export function createSharedAccount(parts: SharedAccountParts): SharedAccount {
     const telling = ended.filter((end) => at - end.at < forgetMs);
     ended = [];
     const renewed = [...underWay].filter((slot) => at - slot.seenAt >= renewMs / 2);
-    const wants = wanted();
+    const { wants, room } = wanted();
     const firstId = nextId;
-    nextId += wants.reduce((sum, count) => sum + count, 0);
+    nextId += room.all;
     const { asks, polls } = limitsOf(caps);
     let answer: SharedAnswer;
     try {
@@ -125,6 +127,7 @@ export function createSharedAccount(parts: SharedAccountParts): SharedAccount {
         atOnce: parts.isProven() ? atOnce.proven : atOnce.unproven,
         graceMs,
         wants,
+        room,
         firstId,
         ended: telling.map(({ at: endedAt, ...end }): SharedEnd => ({ ...end, ageMs: at - endedAt })),
         renewed: renewed.map(({ id, index }) => ({ id, kind: index })),
@@ -139,11 +142,11 @@ export function createSharedAccount(parts: SharedAccountParts): SharedAccount {
       lost();
       return;
     }
-    take(answer, at, wants);
+    take(answer, at);
     for (const slot of renewed) slot.seenAt = at;
   }
 
-  function take(answer: SharedAnswer, askedAt: number, wants: readonly number[]): void {
+  function take(answer: SharedAnswer, askedAt: number): void {
     const now = time.now();
     ({ born, used } = answer);
     lookedAt = now;
@@ -154,10 +157,7 @@ export function createSharedAccount(parts: SharedAccountParts): SharedAccount {
       if (isStale) ended.push({ id, kind: index, how: "not-sent", at: now });
       else free[index]?.push({ kind, number, id, index, seenAt: askedAt });
     }
-    lookAt = callKinds.map((_, index) => {
-      const isMissing = answer.granted.filter(({ kind }) => kind === index).length < (wants[index] ?? 0);
-      return isMissing ? now + Math.max(1, answer.waitMs[index] ?? retryMs) : 0;
-    });
+    lookAt = answer.waitMs.map((ms) => (ms > 0 ? now + ms : 0));
     changed();
     for (const unused of free) {
       for (const { id, index } of unused) ended.push({ id, kind: index, how: "not-sent", at: now });
@@ -168,12 +168,9 @@ export function createSharedAccount(parts: SharedAccountParts): SharedAccount {
 
   /** What is still to be told, and slots that are to be renewed, do not wait for a call. */
   function plan(): void {
-    const hasNews = again || ended.length > 0 || learned.hasNews();
-    if (cancelLater !== null || !(hasNews || underWay.size > 0)) return;
-    cancelLater = clock.after(hasNews ? retryMs : renewMs, () => {
-      cancelLater = null;
-      if (ended.length > 0 || underWay.size > 0 || learned.hasNews()) void step();
-    });
+    cancelLater?.();
+    const hasNews = ended.length > 0 || learned.hasNews();
+    cancelLater = hasNews || underWay.size > 0 ? clock.after(hasNews ? retryMs : renewMs, () => void step()) : null;
   }
 
   const slots: Slots = {

@@ -21,8 +21,10 @@ export interface SharedAsk {
   readonly atOnce: { readonly all: number; readonly others: number };
   /** How long a call of unknown outcome may still be on its way. */
   readonly graceMs: number;
-  /** Calls that could go now, by kind. Each look says anew what this process waits for. */
+  /** Calls that wait, by kind, and are not held. Each step says anew what this process waits for. */
   readonly wants: readonly number[];
+  /** Of these, no more are granted than may be under way here, `others`: that are no sends. */
+  readonly room: { readonly all: number; readonly others: number };
   /** Number in the id of the first slot that is granted; the others follow. */
   readonly firstId: number;
   readonly ended: readonly SharedEnd[];
@@ -48,7 +50,7 @@ export interface SharedAnswer {
   readonly now: number;
   /** Free to be used at once. `number`: of the call, over all processes. */
   readonly granted: readonly { readonly id: string; readonly kind: number; readonly number: number }[];
-  /** By kind, for wants that were not all granted: in how many ms another look is worth it. */
+  /** By kind, for wants that were not all granted: in how many ms another look is worth it; 0: when there is room here. */
   readonly waitMs: readonly number[];
   readonly used: { readonly requests: number; readonly messages: number };
   /** Number of the call let go last. */

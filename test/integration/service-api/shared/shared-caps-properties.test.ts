@@ -1,0 +1,100 @@
+import fc from "fast-check";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { type CallCap, callPriorities } from "../../../../src/service-api/admission.ts";
+import { type Redis, startRedis } from "../../../setup/redis.ts";
+import { createParties, mostInAWindow, type Party } from "./processes.ts";
+
+let server: Redis;
+let parties: ReturnType<typeof createParties>;
+
+beforeAll(async () => {
+  server = await startRedis();
+  parties = createParties(server.url);
+});
+afterAll(async () => {
+  parties.close();
+  await server.stop();
+});
+
+const graceMs = 30_000;
+
+const event = fc.record({
+  /** After the one before. */
+  gap: fc.oneof({ weight: 3, arbitrary: fc.constant(0) }, fc.integer({ min: 0, max: 20_000 })),
+  party: fc.nat(2),
+  what: fc.oneof(
+    {
+      weight: 12,
+      arbitrary: fc.record({
+        cap: fc.constantFrom<CallCap>("requests", "messages"),
+        priority: fc.constantFrom(...callPriorities),
+        took: fc.oneof(fc.integer({ min: 0, max: 200 }), fc.integer({ min: 0, max: 90_000 })),
+        // Where between being let go and its end, or the end of its grace, the service counts it: at the edges it would break first.
+        counted: fc.oneof(fc.constantFrom(0, 1), fc.double({ min: 0, max: 1, noNaN: true })),
+        fate: fc.constantFrom("answered", "answered", "unknown", "not-sent"),
+        patience: fc.option(fc.integer({ min: 0, max: 100_000 }), { freq: 8 }),
+      }),
+    },
+    { weight: 2, arbitrary: fc.constant("kill" as const) },
+    { weight: 2, arbitrary: fc.constantFrom("down", "lost", "no", "no") },
+  ),
+});
+const caps = fc.record({ requests: fc.integer({ min: 3, max: 12 }), messages: fc.integer({ min: 2, max: 6 }) });
+
+test("processes that call, die, lose their way to Redis and its answers: no window of a minute at the service holds more than the caps", async () => {
+  await fc.assert(
+    fc.asyncProperty(caps, fc.array(event, { maxLength: 60 }), async (limits, events) => {
+      const { clock, join } = parties.newAccount();
+      const settings = { caps: limits, share: 1, graceMs } as const;
+      const all: (Party & { diedAt: number })[] = [];
+      const joined = () => Object.assign(join(settings), { diedAt: Number.POSITIVE_INFINITY });
+      for (let n = 0; n < 3; n += 1) all.push(joined());
+      const counted: { cap: CallCap; at: () => number }[] = [];
+      const open = new Set<object>();
+      for (const { gap, party: index, what } of events) {
+        await clock.advance(gap);
+        const party = all[index] as (typeof all)[0];
+        if (what === "kill") {
+          party.kill();
+          party.diedAt = clock.now();
+          all[index] = joined();
+          continue;
+        }
+        if (typeof what === "string") {
+          party.fail = what;
+          continue;
+        }
+        const controller = new AbortController();
+        const forget = what.patience === null ? () => {} : clock.after(what.patience, () => controller.abort());
+        const waiting = { party };
+        open.add(waiting);
+        const over = () => void open.delete(waiting);
+        party.limiter.enter({ cap: what.cap, priority: what.priority, signal: controller.signal }).then((permit) => {
+          forget();
+          const goneAt = clock.now();
+          const endsAt = goneAt + what.took;
+          // Killed meanwhile, its bytes may still arrive, as those of a call that was given up.
+          const at = () => {
+            const isCut = party.diedAt < endsAt;
+            const until = isCut ? party.diedAt + graceMs : what.fate === "unknown" ? endsAt + graceMs : endsAt;
+            return goneAt + what.counted * (until - goneAt);
+          };
+          if (what.fate !== "not-sent") counted.push({ cap: what.cap, at });
+          clock.after(what.took, () => {
+            if (party.diedAt > clock.now()) permit.settle({ type: what.fate });
+            over();
+          });
+        }, over);
+      }
+      for (const party of all) party.fail = "no";
+      // All that wait get their turn, but for those of the dead.
+      const left = () => [...open].some((one) => all.includes((one as { party: (typeof all)[0] }).party));
+      for (let minutes = 0; left() && minutes < 120; minutes += 2) await clock.advance(2 * 60_000);
+      expect(left()).toBe(false);
+      const timesOf = (cap: CallCap | null) => counted.filter((call) => cap === null || call.cap === cap).map(({ at }) => at());
+      expect(mostInAWindow(timesOf(null))).toBeLessThanOrEqual(limits.requests);
+      expect(mostInAWindow(timesOf("messages"))).toBeLessThanOrEqual(limits.messages);
+    }),
+    { numRuns: Number(process.env["RUNS"] ?? 25) },
+  );
+}, 120_000);
