@@ -1,5 +1,6 @@
 import { setFlagsFromString } from "node:v8";
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
+import { type Role, roles } from "../app/role.ts";
 import { SettingsError } from "../config/fault.ts";
 import { loadSettings } from "../config/load.ts";
 import { warnings } from "../config/warnings.ts";
@@ -10,17 +11,22 @@ import { stopSignal } from "./stop-signal.ts";
 export function addServeCommand(program: Command, io: Io): void {
   withConfigOption(program.command("serve"))
     .description("Receive, track and deliver until told to stop")
+    .addOption(new Option("--role <role>", "with storage.driver redis, what this process does").choices(roles).default("both"))
     .addHelpText(
       "after",
       `
+With Redis, any number of processes of any role share the work: "receive" takes webhooks and the control
+API, "work" delivers, asks the service and looks after the store.
+
 Logs JSON lines to standard output. SIGTERM or SIGINT: stop accepting, finish or hand back what is in
 flight, close. SIGHUP: read the settings again; faulty ones are refused and the running ones stay.
 
 Examples:
   wamid-relay serve --config /etc/wamid-relay/relay.yaml
+  wamid-relay serve --role receive
   kill -HUP <pid>`,
     )
-    .action(async ({ config }: { config: string }) => {
+    .action(async ({ config, role }: { config: string; role: Role }) => {
       // V8 lets the space of new objects grow to 64 MB and more before it looks at it. What start-up made of it (16 MB)
       // is enough: bench/backlog shows a sixth less memory when full and a quarter less while draining. The flag that
       // names a largest size has no effect once the process runs.
@@ -33,7 +39,7 @@ Examples:
         import("../observe/logger.ts"),
         import("../store/store-error.ts"),
       ]);
-      const relay = await createRelay({ settings, log: stdoutStream() }).catch((error: unknown) => {
+      const relay = await createRelay({ settings, role, log: stdoutStream() }).catch((error: unknown) => {
         if (error instanceof StoreRefused) throw new CommandFailed(error.message);
         throw error;
       });
