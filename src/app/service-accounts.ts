@@ -1,9 +1,11 @@
+import { createHash } from "node:crypto";
 import type { AccountSettings, Settings } from "../config/schema.ts";
 import type { Clock } from "../event/clock.ts";
 import type { Secret } from "../event/secret.ts";
 import { createServiceClient, type ServiceClient } from "../service-api/client.ts";
-import { createLimiter, type LetGo, type Limiter, type LimiterHooks } from "../service-api/limits/limiter.ts";
+import { type Allowance, createLimiter, type LetGo, type Limiter, type LimiterHooks } from "../service-api/limits/limiter.ts";
 import type { LimiterState } from "../service-api/limits/limiter-state.ts";
+import type { SharedCaps } from "../service-api/limits/shared-port.ts";
 
 /** The accounts whose service can be asked: each with its client, and a limiter that keeps its caps. */
 export interface ServiceAccounts {
@@ -21,6 +23,8 @@ export interface ServiceAccountsParts {
   readonly random: () => number;
   /** Calls of the last minutes, also those of a process that is no more. */
   readonly recent: (account: string) => readonly LetGo[];
+  /** What the processes of an account share, with that account at that base URL; not given: this process has it to itself. */
+  readonly shared?: ((account: string, baseUrl: string) => SharedCaps) | undefined;
   readonly hooks: (account: string) => LimiterHooks;
 }
 
@@ -38,7 +42,7 @@ interface Entry {
 
 export function createServiceAccounts(
   accounts: Settings["accounts"],
-  { clock, random, recent, hooks }: ServiceAccountsParts,
+  { clock, random, recent, shared, hooks }: ServiceAccountsParts,
 ): ServiceAccounts {
   let entries = new Map<string, Entry>();
   /** Clients that are being closed. */
@@ -54,10 +58,18 @@ export function createServiceAccounts(
     const isSameService = before !== undefined && before.settings.baseUrl === settings.baseUrl;
     const isSameKey = isSameService && before.settings.apiKey.reveal() === settings.apiKey.reveal();
     const isSameAllowance = before?.settings.plan === settings.plan && before.settings.share === settings.share;
-    const limiter = isSameService ? before.limiter : createLimiter({ ...settings, clock, recent: recent(account), hooks: hooks(account) });
-    if (isSameService && !(isSameKey && isSameAllowance)) limiter.retune(settings);
+    const allowance: Allowance = { plan: settings.plan, share: settings.share, keyId: keyIdOf(settings.apiKey) };
+    const limiter = isSameService ? before.limiter : limiterFor(account, settings.baseUrl, allowance);
+    if (isSameService && !(isSameKey && isSameAllowance)) limiter.retune(allowance);
     if (isSameKey) return { settings, limiter, client: before.client };
     return { settings, limiter, client: createServiceClient({ ...settings, admission: limiter, clock, random }) };
+  }
+
+  function limiterFor(account: string, baseUrl: string, allowance: Allowance): Limiter {
+    const together = shared?.(account, baseUrl);
+    // Where they are shared, those of a process that is no more are known anyway.
+    const before = together === undefined ? recent(account) : [];
+    return createLimiter({ ...allowance, clock, recent: before, shared: together, hooks: hooks(account) });
   }
 
   function reload(next: Settings["accounts"]): void {
@@ -81,6 +93,11 @@ export function createServiceAccounts(
       await Promise.all([...closing].map((client) => close(client, withinMs)));
     },
   };
+}
+
+/** Tells keys from one another; too short to be worth anything to somebody who reads it. */
+function keyIdOf(key: Secret): string {
+  return createHash("sha256").update(`wamid-relay ${key.reveal()}`).digest("hex").slice(0, 8);
 }
 
 /** True for an account with all that asking takes. */

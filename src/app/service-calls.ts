@@ -51,6 +51,10 @@ export function createServiceCalls({ services, now }: ServiceCallsParts): Servic
         return new RelayError("service_key_refused", error.text ?? message, about, {
           retryAfterMs: failure.kind === "blocked" ? 60_000 : null,
         });
+      case "caps-unknown":
+        return new RelayError("store_unavailable", "what the account's other processes send cannot be known now; nothing was sent", about, {
+          retryAfterMs: 1_000,
+        });
       case "network":
         if (failure.code === "closed")
           return new RelayError("shutting_down", "the relay is stopping; nothing was sent", about, { retryAfterMs: 5_000 });
