@@ -322,6 +322,7 @@ local function accept()
 
   local seq = store_event(next_seq(), row, body)
   put(id_key, seq)
+  accounts[string.match(id, '^[^:]*')] = true
   if proof ~= '' then prove(proof, tonumber(received_at), true) end
   if subject ~= '' then
     if next_row ~= '' then put(base .. subject, next_row) end
