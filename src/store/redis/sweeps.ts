@@ -2,7 +2,6 @@ import { randomUUID } from "node:crypto";
 import type { EventId } from "../../event/ids.ts";
 import type { CoveredEvents, Covering, ReadMessage, SweepView } from "../hydrations.ts";
 import { readAskRecord, writeAskRecord } from "./ask-record.ts";
-import type { Duties } from "./duties.ts";
 import { readEventRow } from "./event-row.ts";
 import { type Keys, readSubjectName } from "./keys.ts";
 import type { RedisLink } from "./link.ts";
@@ -16,20 +15,21 @@ interface Parts {
   readonly link: RedisLink;
   readonly transact: Transact;
   readonly version: () => string;
-  readonly duties: Duties;
 }
 
 const beginScript = readScript("begin-sweep");
 /** Longer than any look back at the calls made. */
 const keptMs = 7 * 86_400_000;
 
-const dutyOf = (account: string): string => `sweep:${account}`;
-
-/** Sweeps and what they read. One process sweeps an account; of one that died another goes on with the sweep within half a minute. */
-export function createSweeps({ keys, link, transact, version, duties }: Parts) {
+/**
+ * Sweeps and what they read. An account has one at a time, and whoever begins goes on with it: that of a process that died,
+ * too. That only one process does so at once saves calls (the duty in app/hydrating.ts), and nothing rests on it.
+ */
+export function createSweeps({ keys, link, transact, version }: Parts) {
   const { base } = keys;
 
-  async function begin(account: string, now: number): Promise<SweepView | null> {
+  /** Goes on with the account's sweep, or begins one; null: nothing waits. */
+  async function beginSweep(account: string, now: number): Promise<SweepView | null> {
     for (;;) {
       const list = [base, account, String(now), version(), randomUUID()];
       const found = (await link.run((redis) => beginScript.run(redis, `${base}sw:${account}`, list))) as string[];
@@ -47,13 +47,7 @@ export function createSweeps({ keys, link, transact, version, duties }: Parts) {
   }
 
   return {
-    /** Null: nothing waits, or another process sweeps this account. */
-    async beginSweep(account: string, now: number): Promise<SweepView | null> {
-      if (!(await duties.keep(dutyOf(account)))) return null;
-      const sweep = await begin(account, now);
-      if (sweep === null) await duties.letGo(dutyOf(account));
-      return sweep;
-    },
+    beginSweep,
     async covered({ account, seq }: Covering): Promise<CoveredEvents | null> {
       const list = `${base}hc:${account}`;
       const [row, events, [, oldest], [, newest]] = await Promise.all([
@@ -84,7 +78,6 @@ export function createSweeps({ keys, link, transact, version, duties }: Parts) {
         if (open.asked > 0) tx.call("ZADD", `${base}sweeps:${account}`, String(now), `${open.seq}:${open.asked}`);
         tx.call("ZREMRANGEBYSCORE", `${base}sweeps:${account}`, "-inf", `(${now - keptMs}`);
       });
-      await duties.letGo(dutyOf(account));
     },
     /** Calls that sweeps of the account made since `since`. */
     async callsSince(account: string, since: number): Promise<number> {
