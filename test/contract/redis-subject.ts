@@ -1,5 +1,6 @@
 import { Redis } from "ioredis";
 import { deliveryId, type EventId } from "../../src/event/ids.ts";
+import type { DueDelivery } from "../../src/store/planned.ts";
 import { readAttempt } from "../../src/store/redis/attempt-row.ts";
 import { stateOf } from "../../src/store/redis/deliveries.ts";
 import { readEventRow } from "../../src/store/redis/event-row.ts";
@@ -8,6 +9,7 @@ import { readVerdicts } from "../../src/store/redis/plan-texts.ts";
 import { createRedisStore, type RedisStore } from "../../src/store/redis/redis-store.ts";
 import { readSubjectRow } from "../../src/store/redis/subject-row.ts";
 import { rowJson } from "../../src/store/redis/transact.ts";
+import type { ReplayCursor, ReplayFound } from "../../src/store/replay-filters.ts";
 import type { Rules } from "../../src/store/rules.ts";
 import type { ContractStore, ContractSubject } from "./store-port.ts";
 
@@ -44,6 +46,18 @@ function contractOf(store: RedisStore, redis: Redis, prefix: string): ContractSt
   return {
     ...store,
     settle: async (settlement) => (await store.settle(settlement)).released,
+    async replay(filter, at) {
+      const all = { replayed: 0, due: [] as DueDelivery[] };
+      let cursor: ReplayCursor | null = { since: at, event: 0, route: 0 };
+      while (cursor !== null) {
+        const step: ReplayFound = await store.findReplay(filter, cursor, at, 3);
+        const done = await store.replay(step.found, filter.states, at);
+        all.replayed += done.replayed;
+        all.due.push(...done.due);
+        cursor = step.cursor;
+      }
+      return all;
+    },
     async event(seq) {
       const found = await row(`e:${seq}`);
       if (found === null) return null;
@@ -57,7 +71,7 @@ function contractOf(store: RedisStore, redis: Redis, prefix: string): ContractSt
         conflicts: await count("conflicts"),
         body: (await redis.getBuffer(keys.body(seq))) ?? Buffer.alloc(0),
         verdicts: event.plan === null ? [] : readVerdicts(await redis.hget(keys.of("plans"), event.plan)),
-        hydration: null,
+        hydration: (await store.read.events.get(seq))?.hydration ?? null,
       };
     },
     async delivery(seq, route) {

@@ -14,6 +14,7 @@
  * | `es:<subject>` | zset by seq | seqs of the events about it |
  * | `registered:<m or r>`, `seen:<m or r>` | zset by number | subjects the user registered, and those only seen, in the order they came |
  * | `numbers` | number | the last number given to a subject |
+ * | `sid:<service's id>`, `ref:<m or r>:<reference>` | zset by number | registered subjects with it |
  * | `parked` | zset by unix ms | seqs of events parked until then |
  * | `pk:<subject>` | zset by seq | those of a subject |
  * | `ignored`, `quarantined` | zset by unix ms received | seqs |
@@ -43,6 +44,15 @@
  * | `ht:<account>`, `ct:<account>` | zset by name | of both those that came with an id, by it |
  * | `sw:<account>` | row | the open sweep (sweep-row.ts) |
  * | `sweeps:<account>` | zset by unix ms ended | `<sweep>:<calls>` |
+ * | `s:<0 message, 1 run>:<account>:<key>` | row | a key under which something is sent (sends.ts) |
+ * | `sends` | zset by unix ms | `<account>:<key>` of messages, by when they were called for |
+ * | `caller:<id>` | string that expires | an opening of a store that may have calls under way |
+ * | `cursor:<name>` | row | how far one that listens has come |
+ * | `cursors` | zset by unix ms | their names, by when they moved |
+ * | `retention` | row | how far it has come (retention-row.ts) |
+ * | `kept` | zset by unix ms | seqs of old events of which something is left, by when it is looked at again |
+ * | `bare` | zset by unix ms | subjects that have no events left, likewise |
+ * | `probed` | number | unix ms of the last proof that storing works |
  * | `duty:<name>` | string that expires | the process that does it for all |
  *
  * A row is a string: ten characters of version, then JSON. Members that name an event are padded to fifteen digits where

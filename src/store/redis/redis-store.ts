@@ -1,26 +1,39 @@
 import type { QuarantinedBody, ReceivedEvent } from "../../event/received.ts";
+import type { MessageState } from "../../event/tracking.ts";
 import type { AcceptOutcome } from "../planned.ts";
 import type { Rules } from "../rules.ts";
 import { createAccept } from "./accept.ts";
 import { createAsks } from "./asks.ts";
 import { createBeginHydration } from "./begin-hydration.ts";
 import { type Argument, createGroupCommit } from "./commit.ts";
+import { createCursors } from "./cursors.ts";
 import { createDeliveries } from "./deliveries.ts";
 import { createDuties } from "./duties.ts";
 import { briefOf } from "./hydration-row.ts";
 import { createHydrations } from "./hydrations.ts";
-import { keysOf } from "./keys.ts";
+import { keysOf, messageName } from "./keys.ts";
 import type { RedisLink } from "./link.ts";
+import { createLiveSeqs } from "./live-seqs.ts";
 import { createNews } from "./news.ts";
+import { createParking } from "./parking.ts";
+import { createPlanAgain } from "./plan-again.ts";
+import { createSubjects } from "./put-subject.ts";
 import { createReadHydrations } from "./read-hydrations.ts";
 import { createReader } from "./reader.ts";
+import { createRegister, createRegisterOne } from "./register.ts";
+import { createRegisterSent } from "./register-sent.ts";
+import { createReplay } from "./replay.ts";
+import { createReplayWalk } from "./replay-walk.ts";
+import { createRetention } from "./retention.ts";
 import { readScript } from "./script.ts";
+import { createSends } from "./sends.ts";
 import { createServiceCalls } from "./service-calls.ts";
 import { createStoredEvents } from "./stored-events.ts";
 import { createSubjectCache } from "./subject-cache.ts";
+import { messageStateOf, readSubjectRow } from "./subject-row.ts";
 import { createSweeps } from "./sweeps.ts";
 import { createTrackedMessages } from "./tracked-messages.ts";
-import { createTransact, createVersions } from "./transact.ts";
+import { createTransact, createVersions, rowJson } from "./transact.ts";
 
 export interface RedisStoreHooks {
   committed(tookMs: number, writes: number): void;
@@ -55,6 +68,15 @@ export function createRedisStore(link: RedisLink, prefix: string, rules: Rules, 
   const deliveries = createDeliveries({ keys, link, commit, briefOf });
   const events = createStoredEvents(keys, link);
   const { read, stats, lastSeq } = createReader(keys, link, createReadHydrations(keys, link, events));
+  const live = createLiveSeqs(keys, link);
+  const subjectsOf = createSubjects(keys);
+  const parking = createParking({ keys, link, rules, transact, events });
+  const register = createRegisterOne({ parking });
+  const registering = createRegister({ transact, subjectsOf }, register);
+  const sends = createSends({ keys, link, transact, registerSent: createRegisterSent({ rules, subjectsOf, register, parking }) });
+  const replay = createReplay(transact);
+  const planAgain = createPlanAgain({ keys, link, rules, transact, live, events });
+  const cursors = createCursors(keys, link, transact);
   const duties = createDuties(keys.base, link);
   const news = createNews(lastSeq);
 
@@ -69,16 +91,39 @@ export function createRedisStore(link: RedisLink, prefix: string, rules: Rules, 
     },
     quarantine: (body: QuarantinedBody): Promise<number> => quarantine(body),
     ...deliveries,
+    ...registering,
+    /** Null when nothing is known of the message. */
+    async messageState(account: string, wamid: string): Promise<MessageState | null> {
+      const row = await link.run((redis) => redis.get(keys.of(messageName(account, wamid))));
+      return row === null ? null : messageStateOf(readSubjectRow(rowJson(row)));
+    },
+    expireParked: parking.expire,
+    findSend: sends.find,
+    beginSend: sends.begin,
+    settleSend: sends.settle,
+    forgetSends: sends.forget,
+    findCursor: cursors.find,
+    moveCursor: cursors.move,
+    ...replay,
+    findReplay: createReplayWalk({ keys, link, live, events }),
+    findUnplanned: planAgain.look,
+    planAgain: planAgain.plan,
+    sweep: createRetention({ keys, link, transact, live, events }),
+    /** Writes a mark and waits for it: proves that storing works now. */
+    async probe(at: number): Promise<void> {
+      await transact((tx) => tx.call("SET", keys.of("probed"), String(at)));
+    },
     ...createAsks(keys, link),
     ...createServiceCalls({ keys, link, commit }),
     ...createHydrations({ keys, link, rules, transact, events }),
-    ...createSweeps({ keys, link, transact, version, duties }),
+    ...createSweeps({ keys, link, transact, version }),
     trackedMessages: createTrackedMessages(keys, link),
     duty: duties.take,
     onStored: news.onStored,
     async close(): Promise<void> {
       news.close();
       await duties.close();
+      await sends.close();
       await commit.idle();
     },
   };

@@ -1,0 +1,143 @@
+import type { RetentionTimes } from "../keeping.ts";
+import type { Operation } from "./commit.ts";
+import { type EventRow, readEventRow } from "./event-row.ts";
+import type { Keys } from "./keys.ts";
+import type { RedisLink } from "./link.ts";
+import type { LiveSeqs } from "./live-seqs.ts";
+import { joinRetention, type RetentionRow, readRetentionRow, retentionRowName } from "./retention-row.ts";
+import type { StoredEvents } from "./stored-events.ts";
+import { rowJson, rowVersion, type Transact } from "./transact.ts";
+
+export interface SweepEventsParts {
+  readonly keys: Keys;
+  readonly link: RedisLink;
+  readonly transact: Transact;
+  readonly live: Pick<LiveSeqs, "after" | "last">;
+  readonly events: Pick<StoredEvents, "verdicts">;
+}
+
+export interface SweptEvents {
+  readonly events: number;
+  readonly deliveries: number;
+  /** False: nothing more of this kind is old. */
+  readonly more: boolean;
+}
+
+interface Versioned extends EventRow {
+  readonly seq: number;
+  readonly version: string;
+}
+
+/** Events that something is left of are looked at again after this at the latest: the settings may have changed. */
+const latestLookMs = 86_400_000;
+
+/**
+ * Takes old events and deliveries away, each event in a step of its own kind (`sweep` in lua/commit.lua), which looks once
+ * more at what may have changed: any number of processes may do this at once. Each event is met once when its deliveries
+ * are old, once when it is; only the few of which something is then left are remembered in `kept`.
+ */
+export function createSweepEvents({ keys, link, transact, live, events }: SweepEventsParts) {
+  const rowKey = keys.of(retentionRowName);
+
+  async function rowsOf(seqs: readonly number[]): Promise<Versioned[]> {
+    if (seqs.length === 0) return [];
+    const found = await link.run((redis) => redis.mget(seqs.map(keys.event)));
+    return found.flatMap((text, index) =>
+      text === null ? [] : [{ seq: seqs[index] as number, version: rowVersion(text), ...readEventRow(rowJson(text)) }],
+    );
+  }
+
+  /** Takes what is old of `rows`, and moves on in the same step. */
+  async function take(rows: readonly Versioned[], now: number, keep: RetentionTimes, place: Place): Promise<Omit<SweptEvents, "more">> {
+    const last = await live.last();
+    const verdicts = await events.verdicts(rows);
+    const sum = { events: 0, deliveries: 0 };
+    await transact(async (tx) => {
+      const progress = readRetentionRow(await tx.read(rowKey));
+      const news: { -readonly [name in keyof RetentionRow]?: RetentionRow[name] } = { ...place.moved };
+      for (const [index, row] of rows.entries()) {
+        const isOld = row.seq < last && row.receivedAt < now - place.age;
+        const routes = (verdicts[index] ?? []).flatMap(([route, verdict]) => (verdict === "deliver" ? [route] : []));
+        // The greatest seq is an event's always. Others that stay without deliveries are met again when they are old.
+        const isPassed = row.seq <= Math.max(progress.eventsTo, place.moved.eventsTo ?? 0);
+        const alone = isPassed ? String(Math.min(now + latestLookMs, row.receivedAt + keep.events + 1)) : "";
+        if (isOld) news.sweptEvents = now - place.age;
+        if (routes.length > 0) news.sweptDeliveries = now - keep.deliveries;
+        tx.operate(sweepOf(row, { now, keep, isOld, alone, routes }), (result) => {
+          const [gone, settled] = result as [number, number];
+          sum.events += gone;
+          sum.deliveries += settled;
+        });
+      }
+      const joined = joinRetention(progress, news);
+      if (JSON.stringify(joined) !== JSON.stringify(progress)) tx.put(rowKey, JSON.stringify(joined));
+    });
+    return sum;
+  }
+
+  /** Goes on in the order of acceptance, up to the first event younger than `age`. */
+  async function walk(name: "deliveriesTo" | "eventsTo", now: number, keep: RetentionTimes, limit: number): Promise<SweptEvents> {
+    const stored = await link.run((redis) => redis.get(rowKey));
+    const from = readRetentionRow(stored === null ? null : rowJson(stored))[name];
+    const age = name === "eventsTo" ? keep.events : keep.deliveries;
+    const seqs = await live.after(from, limit);
+    const rows = await rowsOf(seqs);
+    const last = name === "eventsTo" ? await live.last() : Number.POSITIVE_INFINITY;
+    const young = rows.findIndex((row) => row.receivedAt >= now - age || row.seq >= last);
+    const old = young < 0 ? rows : rows.slice(0, young);
+    const end = young < 0 ? seqs.at(-1) : old.at(-1)?.seq;
+    if (end === undefined) return { events: 0, deliveries: 0, more: false };
+    const taken = await take(old, now, keep, { age: keep.events, moved: { [name]: end } });
+    return { ...taken, more: young < 0 && seqs.length === limit };
+  }
+
+  /** Those of a list by time whose time is up. */
+  async function listed(list: string, until: string, limit: number): Promise<number[]> {
+    return (await link.run((redis) => redis.zrangebyscore(keys.of(list), "-inf", until, "LIMIT", 0, limit))).map(Number);
+  }
+
+  return {
+    async ignored(now: number, keep: RetentionTimes, limit: number): Promise<SweptEvents> {
+      const last = await live.last();
+      // The greatest one stays, and may stand before others.
+      const seqs = await listed("ignored", `(${now - keep.ignored}`, limit + 1);
+      const rows = await rowsOf(seqs.filter((seq) => seq < last).slice(0, limit));
+      const taken = await take(rows, now, keep, { age: keep.ignored, moved: {} });
+      return { ...taken, more: seqs.length > limit && taken.events > 0 };
+    },
+    /** Deliveries may go before their events. */
+    deliveries: (now: number, keep: RetentionTimes, limit: number): Promise<SweptEvents> =>
+      keep.deliveries < keep.events ? walk("deliveriesTo", now, keep, limit) : Promise.resolve({ events: 0, deliveries: 0, more: false }),
+    events: (now: number, keep: RetentionTimes, limit: number): Promise<SweptEvents> => walk("eventsTo", now, keep, limit),
+    /** Of which something was left. */
+    async kept(now: number, keep: RetentionTimes, limit: number): Promise<SweptEvents> {
+      const seqs = await listed("kept", String(now), limit);
+      const rows = await rowsOf(seqs);
+      const found = new Set(rows.map(({ seq }) => seq));
+      const gone = seqs.filter((seq) => !found.has(seq));
+      if (gone.length > 0) await link.run((redis) => redis.zrem(keys.of("kept"), ...gone.map(String)));
+      const taken = await take(rows, now, keep, { age: keep.events, moved: {} });
+      return { ...taken, more: seqs.length === limit };
+    },
+  };
+}
+
+interface Place {
+  /** How long events of this kind are kept, in ms. */
+  readonly age: number;
+  readonly moved: Partial<Pick<RetentionRow, "deliveriesTo" | "eventsTo">>;
+}
+
+interface Look {
+  readonly now: number;
+  readonly keep: RetentionTimes;
+  readonly isOld: boolean;
+  readonly alone: string;
+  readonly routes: readonly string[];
+}
+
+function sweepOf({ seq, version, id, subject, account }: Versioned, { now, keep, isOld, alone, routes }: Look): Operation {
+  const times = [String(keep.deliveries), String(now), String(now + latestLookMs), alone];
+  const before = String(now - keep.deliveries);
+  return ["sweep", String(seq), version, before, isOld ? "1" : "", ...times, id ?? "", subject ?? "", account, ...routes];
+}

@@ -1,0 +1,120 @@
+import type { RetentionTimes } from "../keeping.ts";
+import type { Operation } from "./commit.ts";
+import { type Keys, readSubjectName, type SubjectName } from "./keys.ts";
+import type { RedisLink } from "./link.ts";
+import { indexesOf } from "./put-subject.ts";
+import { joinRetention, readRetentionRow, retentionRowName } from "./retention-row.ts";
+import { indexSubject } from "./subject-index.ts";
+import { readSubjectRow, type StoredSubject } from "./subject-row.ts";
+import { rowJson, rowVersion, type Transact } from "./transact.ts";
+
+interface Parts {
+  readonly keys: Keys;
+  readonly link: RedisLink;
+  readonly transact: Transact;
+}
+
+export interface SweptSubjects {
+  readonly messages: number;
+  /** False: nothing more is old. */
+  readonly more: boolean;
+}
+
+interface Found {
+  readonly name: SubjectName;
+  readonly version: string;
+  readonly row: StoredSubject;
+}
+
+/** Those only seen are looked at again after this at the latest: the settings may have changed. */
+const latestLookMs = 86_400_000;
+/** Registered ones are looked at so often in the time that they are kept: that is how exact it is. */
+const walksInTime = 100;
+
+/**
+ * Takes messages and runs away. Registered ones go after `messages`, those only seen after `ignored`, but none before its
+ * last event: a status forgotten while late events of it may come could go backwards. Of the seen ones retention of events
+ * tells which have none left (`bare`); the registered ones are walked over now and then.
+ */
+export function createSweepSubjects({ keys, link, transact }: Parts) {
+  const { base } = keys;
+  const rowKey = keys.of(retentionRowName);
+  /** Where this process is on its walk; null: on none. */
+  let walk: { readonly since: number; readonly kind: "m" | "r"; readonly after: number } | null = null;
+
+  async function rowsOf(names: readonly SubjectName[]): Promise<Found[]> {
+    if (names.length === 0) return [];
+    const found = await link.run((redis) => redis.mget(names.map(keys.of)));
+    return found.flatMap((text, index) =>
+      text === null ? [] : [{ name: names[index] as string, version: rowVersion(text), row: readSubjectRow(rowJson(text)) }],
+    );
+  }
+
+  function forgetOf({ name, version, row }: Found): Operation {
+    const kind = readSubjectName(name).type === "message" ? "m" : "r";
+    const lists = row.registeredAt === null ? [`${base}seen:${kind}`] : [`${base}registered:${kind}`, ...indexesOf(base, kind, row)];
+    const places = indexSubject(base, name, row, null).flatMap(([, ...command]) => command);
+    return ["forget", name, version, ...lists.flatMap((list) => ["ZREM", list, name]), ...places];
+  }
+
+  async function forget(found: readonly Found[]): Promise<number> {
+    let forgotten = 0;
+    await transact((tx) => {
+      for (const one of found) {
+        tx.operate(forgetOf(one), (result) => {
+          forgotten += Number(result);
+        });
+      }
+    });
+    return forgotten;
+  }
+
+  async function isWalkDue(now: number, keep: RetentionTimes): Promise<boolean> {
+    const stored = await link.run((redis) => redis.get(rowKey));
+    const { walkedAt } = readRetentionRow(stored === null ? null : rowJson(stored));
+    // A clock that was ahead is not waited for.
+    return Math.abs(now - walkedAt) >= keep.messages / walksInTime;
+  }
+
+  return {
+    /** Those only seen whose last event is gone. */
+    async seen(now: number, keep: RetentionTimes, limit: number): Promise<SweptSubjects> {
+      const names = await link.run((redis) => redis.zrangebyscore(`${base}bare`, "-inf", now, "LIMIT", 0, limit));
+      const found = await rowsOf(names);
+      const seen = found.filter(({ row }) => row.registeredAt === null);
+      const old = seen.filter(({ row }) => row.updatedAt < now - keep.ignored);
+      const young = seen.filter(({ row }) => row.updatedAt >= now - keep.ignored);
+      const waiting = new Set(seen.map(({ name }) => name));
+      const settled = names.filter((name) => !waiting.has(name));
+      await link.run(async (redis) => {
+        if (settled.length > 0) await redis.zrem(`${base}bare`, ...settled);
+        const later = young.flatMap(({ name, row }) => [String(Math.min(now + latestLookMs, row.updatedAt + keep.ignored + 1)), name]);
+        // Only if it still stands there: it may have an event again, and lose it meanwhile.
+        if (later.length > 0) await redis.zadd(`${base}bare`, "XX", ...later);
+      });
+      return { messages: await forget(old), more: names.length === limit };
+    },
+    async registered(now: number, keep: RetentionTimes, limit: number): Promise<SweptSubjects> {
+      if (walk === null) {
+        if (!(await isWalkDue(now, keep))) return { messages: 0, more: false };
+        walk = { since: now, kind: "m", after: 0 };
+      }
+      const { since, kind, after } = walk;
+      const list = `${base}registered:${kind}`;
+      const found = await link.run((redis) => redis.zrangebyscore(list, `(${after}`, "+inf", "WITHSCORES", "LIMIT", 0, limit));
+      const names = found.filter((_, index) => index % 2 === 0);
+      const old = (await rowsOf(names)).filter(({ row }) => row.updatedAt < now - keep.messages);
+      const messages = await forget(old);
+      if (names.length === limit) walk = { since, kind, after: Number(found.at(-1)) };
+      else if (kind === "m") walk = { since, kind: "r", after: 0 };
+      else {
+        walk = null;
+        await transact(async (tx) => {
+          const progress = readRetentionRow(await tx.read(rowKey));
+          tx.put(rowKey, JSON.stringify({ ...joinRetention(progress, {}), walkedAt: since }));
+        });
+      }
+      return { messages, more: walk !== null };
+    },
+  };
+}
