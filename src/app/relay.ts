@@ -2,6 +2,7 @@ import { randomInt } from "node:crypto";
 import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { FastifyInstance } from "fastify";
+import { changedParts } from "../config/changed.ts";
 import type { Settings } from "../config/schema.ts";
 import { type Authorize, createAuthorize } from "../control/auth.ts";
 import { addOperateRoutes } from "../control/operate.ts";
@@ -229,7 +230,7 @@ export async function createRelay({
       return address;
     },
     reload(next) {
-      const fixed = needRestart(settings, next);
+      const fixed = changedParts(settings, next, ["server", "storage", "log"]);
       settings = next;
       rules.reload(next);
       receiver.reload(inboundSources(next));
@@ -268,7 +269,3 @@ export async function createRelay({
 }
 
 const defaultRandom = (): number => randomInt(2 ** 32) / 2 ** 32;
-
-function needRestart(before: Settings, after: Settings): string[] {
-  return (["server", "storage", "log"] as const).filter((part) => JSON.stringify(before[part]) !== JSON.stringify(after[part]));
-}

@@ -1,0 +1,16 @@
+import { expect, test } from "vitest";
+import { changedParts } from "../../../src/config/changed.ts";
+import { parseSettings } from "../../../src/config/load.ts";
+
+const settings = (text: string) => parseSettings(text, "relay.yaml", {});
+const redis = (url: string) => settings(`storage: { driver: redis, url: "${url}" }`);
+
+test("a password that is another is a change, though it prints as the same", () => {
+  const parts = ["server", "storage", "log"] as const;
+  expect(changedParts(redis("redis://:a@r"), redis("redis://:a@r"), parts)).toEqual([]);
+  expect(changedParts(redis("redis://:a@r"), redis("redis://:b@r"), parts)).toEqual(["storage"]);
+  expect(changedParts(settings("log: { level: info }"), settings("log: { level: warn }\nserver: { port: 1 }"), parts)).toEqual([
+    "server",
+    "log",
+  ]);
+});
