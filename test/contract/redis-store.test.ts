@@ -1,7 +1,9 @@
 import { afterAll, beforeAll, describe } from "vitest";
 import { type Redis, startRedis } from "../setup/redis.ts";
 import { acceptingContract } from "./accepting-contract.ts";
+import { askContract } from "./ask-contract.ts";
 import { groupContract } from "./group-contract.ts";
+import { hydrationContract } from "./hydration-contract.ts";
 import { orderContract } from "./order-contract.ts";
 import { queueModelContract } from "./queue-model-contract.ts";
 import { openRedisSubject } from "./redis-subject.ts";
@@ -25,4 +27,6 @@ describe("redis: the store's contract", () => {
   orderContract(open);
   settlingContract(open);
   queueModelContract(open);
+  askContract(open);
+  hydrationContract(open);
 });

@@ -27,6 +27,8 @@ interface End {
   readonly reason: GiveUpReason | null;
   readonly unknown: number;
   readonly subject: SubjectName | null;
+  /** The id by which the event was met; null: by none. */
+  readonly target: string | null;
   /** Calls made; null: all that the sweep made. */
   readonly asked: number | null;
 }
@@ -66,9 +68,10 @@ export function createHydrations({ keys, link, rules, transact, events }: Parts)
       ]);
       if (open === null) return none;
       tx.call("ZREM", `${base}hc:${account}`, String(seq));
-      if (eventJson === null || json === null) return none;
-      const row = readHydrationRow(json);
-      if (row.target !== null) tx.call("ZREM", `${base}ct:${account}`, targetMember(row.target, seq));
+      const row = json === null ? null : readHydrationRow(json);
+      const target = end.target ?? row?.target ?? null;
+      if (target !== null) tx.call("ZREM", `${base}ct:${account}`, targetMember(target, seq));
+      if (eventJson === null || row === null) return none;
       if (row.state !== "waiting") return none;
 
       const { reason, unknown, subject } = end;
@@ -128,7 +131,7 @@ export function createHydrations({ keys, link, rules, transact, events }: Parts)
         await link.run((redis) => redis.zrem(list, ...members));
         return none;
       }
-      const end = { reason: null, unknown: 0, subject: messageName(sweep.account, wamid), asked: 1 };
+      const end = { reason: null, unknown: 0, subject: messageName(sweep.account, wamid), target, asked: 1 };
       return settleAll(
         sweep,
         members.map((member) => member.slice(prefix.length)),
@@ -149,7 +152,7 @@ export function createHydrations({ keys, link, rules, transact, events }: Parts)
       while (settled < limit) {
         const seqs = await link.run((redis) => redis.zrangebyscore(list, "-inf", receivedBy, "LIMIT", 0, limit - settled));
         if (seqs.length === 0) break;
-        const some = await settleAll(sweep, seqs, { reason, unknown, subject: null, asked: null }, now);
+        const some = await settleAll(sweep, seqs, { reason, unknown, subject: null, target: null, asked: null }, now);
         settled += some.events;
         due.push(...some.due);
         // Another process has ended this sweep.

@@ -288,6 +288,10 @@ function operations.sweep(a)
     call('ZREM', base .. 'pk:' .. subject, seq)
     call('ZREM', base .. 'es:' .. subject, seq)
     if call('EXISTS', base .. 'es:' .. subject) == 0 then call('ZADD', base .. 'bare', 0, subject) end
+  else
+    -- One that came without its data, and waits no more.
+    call('ZREM', base .. 'hw:' .. a[11], seq)
+    call('ZREM', base .. 'hc:' .. a[11], seq)
   end
   return { 1, taken }
 end
