@@ -1,4 +1,4 @@
-import { Secret } from "../event/secret.ts";
+import { describeLane } from "./describe-lane.ts";
 import { createLane, type Lane, type LaneParts, type LaneSettings, type LaneState } from "./lane.ts";
 
 export interface Dispatcher {
@@ -19,7 +19,7 @@ export function createDispatcher(routes: readonly LaneSettings[], parts: LanePar
 
   function reload(next: readonly LaneSettings[]): void {
     for (const settings of next) {
-      const described = describe(settings);
+      const described = describeLane(settings);
       const entry = lanes.get(settings.name);
       if (entry === undefined) lanes.set(settings.name, { lane: createLane(settings, parts), settings: described });
       else if (entry.settings !== described) {
@@ -48,13 +48,4 @@ export function createDispatcher(routes: readonly LaneSettings[], parts: LanePar
       await Promise.all([...lanes.values()].map(({ lane }) => lane.close(ms)));
     },
   };
-}
-
-/** Settings as text, to see whether they changed; secrets count by their fingerprints. */
-function describe(settings: LaneSettings): string {
-  return JSON.stringify(settings, function (this: Record<string, unknown>, key, value: unknown) {
-    // `value` has gone through toJSON, which hides a secret; what stands in the object has not.
-    const raw = this[key];
-    return raw instanceof Secret ? raw.fingerprint() : value;
-  });
 }
