@@ -13,13 +13,22 @@ export function coerceVariables(tree: Tree, issues: readonly z.core.$ZodIssue[])
   for (const [path, keys] of conditionPaths(tree.value)) {
     if (tree.places.get(path)?.variable === "plain") change(tree.value, keys, (text) => scalarOf(text));
   }
-  for (const issue of issues) {
+  for (const issue of issuesWithin(issues)) {
     if (issue.code !== "invalid_type" || (tree.places.get(placeKey(issue.path))?.variable ?? "none") === "none") continue;
     const type = issue.expected === "boolean" ? "boolean" : issue.expected === "number" || issue.expected === "int" ? "number" : undefined;
     change(tree.value, issue.path, (text) => {
       const value = scalarOf(text);
       return typeof value === type ? value : text;
     });
+  }
+}
+
+/** Those inside the alternatives of a union too, each with its whole path. */
+function* issuesWithin(issues: readonly z.core.$ZodIssue[], base: SettingsPath = []): Generator<z.core.$ZodIssue> {
+  for (const issue of issues) {
+    const path = [...base, ...issue.path];
+    yield { ...issue, path };
+    if (issue.code === "invalid_union") for (const branch of issue.errors) yield* issuesWithin(branch, path);
   }
 }
 

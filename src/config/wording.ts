@@ -1,4 +1,5 @@
 import type { z } from "zod";
+import { destinationKeys } from "../deliver/settings.ts";
 import type { SettingsPath } from "./fault.ts";
 import { knownKeys } from "./json-schema.ts";
 import { nearest } from "./suggest.ts";
@@ -71,10 +72,15 @@ export function findingsOf(issues: readonly z.core.$ZodIssue[], base: SettingsPa
 function unknownKeyText(path: SettingsPath, key: string): string {
   const known = knownKeys(path);
   // A key of another shape, such as `mode` on a source of kind events.
-  if (known.has(key)) return `is no setting here (it belongs to another ${path[0] === "sources" ? "kind of source" : "shape"})`;
+  if (known.has(key)) return `is no setting here (it belongs to another ${shapeName(path)})`;
   const meant = nearest(key, known);
   if (meant !== undefined) return `is no setting (did you mean ${meant}?)`;
   return `is no setting${known.size > 0 ? ` (there are: ${[...known].join(", ")})` : ""}`;
+}
+
+function shapeName(path: SettingsPath): string {
+  if (isDestination(path.slice(0, 3))) return "kind of destination";
+  return path[0] === "sources" ? "kind of source" : "shape";
 }
 
 function unionFindings(issue: z.core.$ZodIssueInvalidUnion, path: SettingsPath): Finding[] {
@@ -82,9 +88,36 @@ function unionFindings(issue: z.core.$ZodIssueInvalidUnion, path: SettingsPath):
   if (discriminator.options !== undefined) {
     return [{ path, message: `must be ${discriminator.options.filter((option) => typeof option === "string").join(" or ")}` }];
   }
+  if (isDestination(path)) return destinationFindings(issue, path);
   const meant = issue.errors.filter((branch) => !branch.some((inner) => inner.path.length === 0 && isAboutKind(inner)));
   if (meant.length === 1) return findingsOf(meant[0] as z.core.$ZodIssue[], path);
   return [{ path, message: `must be ${[...expectedKinds(issue)].join(" or ")}` }];
+}
+
+/** Of a source (`mode: proxy`) it is a URL and no union. */
+function isDestination(path: SettingsPath): boolean {
+  return path.length === 3 && path[0] === "routes" && path[2] === "to";
+}
+
+/** The kinds of destination are told apart by a key that only one of them has, and each needs its own. */
+function destinationFindings(issue: z.core.$ZodIssueInvalidUnion, path: SettingsPath): Finding[] {
+  const unknown = issue.errors.map((branch) => new Set(branch.flatMap((each) => (each.code === "unrecognized_keys" ? each.keys : []))));
+  // No mapping at all: every kind says the same.
+  if (issue.errors[0]?.some((each) => each.path.length === 0 && each.code === "invalid_type")) return findingsOf(issue.errors[0], path);
+  // A key that is there is one that the other kinds do not know.
+  const [kind, ...others] = destinationKeys.filter((key) => unknown.some((keys) => keys.has(key)));
+  const choice = destinationKeys.join(", ");
+  if (others.length > 0) {
+    const message = `stands beside ${kind}; a destination is one of ${choice}`;
+    return others.map((key) => ({ path: [...path, key], message, isAboutKey: true }));
+  }
+  if (kind !== undefined) return findingsOf(issue.errors[destinationKeys.indexOf(kind)] ?? [], path);
+  const known = knownKeys(path);
+  const slips = [...(unknown[0] ?? [])].filter((key) => !known.has(key));
+  return [
+    ...slips.map((key) => ({ path: [...path, key], message: unknownKeyText(path, key), isAboutKey: true })),
+    { path, message: `must have one of ${choice}` },
+  ];
 }
 
 function isAboutKind(issue: z.core.$ZodIssue): boolean {

@@ -9,6 +9,8 @@ const redisLineSchema = lineSchema.extend({
   redis: redisUrlSchema.refine((url) => (readRedisUrl(url.reveal())?.hosts.length ?? 1) === 1, "names several hosts; a destination is one"),
   /** For the whole attempt. One that was cut off may have been made all the same. */
   timeout: timeoutSchema.prefault("5s"),
+  /** More than for a URL: they share one connection, and what is under way at once goes out in one write. */
+  concurrency: z.number().int().min(1).max(1000).default(64),
   breaker: breakerSchema("30s").prefault({}),
 });
 

@@ -1,0 +1,127 @@
+import type { Redis } from "ioredis";
+import { type RedisFault, redisFaultOf } from "../../event/redis-fault.ts";
+import { readRedisUrl } from "../../event/redis-url.ts";
+import type { Secret } from "../../event/secret.ts";
+
+/** The connection to one Redis, shared by all destinations there. */
+export interface RedisLink {
+  /** The client once it is connected. Rejects at once while the Redis is known to be away, with the fault as {@link LinkDown}. */
+  ready(): Promise<Redis>;
+  /** The client, connected or not, for what is built on it. */
+  client(): Promise<Redis>;
+  /** To be called once by each who opened it; ends the connection with the last one. */
+  close(): void;
+}
+
+/** No connection: nothing was sent. */
+export class LinkDown extends Error {
+  override readonly name = "LinkDown";
+  readonly fault: RedisFault;
+
+  constructor(fault: RedisFault) {
+    super(fault.message);
+    this.fault = fault;
+  }
+}
+
+/** Opens links, one per URL, however many destinations ask for it. */
+export function createRedisLinks(): (url: Secret) => RedisLink {
+  const open = new Map<string, { readonly link: RedisLink; users: number }>();
+  return (url) => {
+    const key = url.reveal();
+    const entry = open.get(key) ?? { link: openLink(key), users: 0 };
+    entry.users += 1;
+    open.set(key, entry);
+    return {
+      ...entry.link,
+      close() {
+        entry.users -= 1;
+        if (entry.users > 0) return;
+        open.delete(key);
+        entry.link.close();
+      },
+    };
+  };
+}
+
+const notYet: RedisFault = { kind: "unreachable", message: "Redis is not connected", mayBeDone: false };
+
+function openLink(url: string): RedisLink {
+  /** Why the last connection ended or none came about. */
+  let fault = notYet;
+  let isClosed = false;
+  let coming: Promise<void> | null = null;
+
+  const client = connect(url).then((made) => {
+    made.on("error", (error: Error) => {
+      fault = redisFaultOf(error) ?? { ...notYet, message: "Redis is not connected" };
+    });
+    made.on("connecting", () => {
+      fault = notYet;
+    });
+    if (isClosed) made.disconnect();
+    return made;
+  });
+
+  /** Waits for what comes of the connection that is being made. */
+  function outcome(redis: Redis): Promise<void> {
+    coming ??= new Promise<void>((resolve) => {
+      const done = () => {
+        redis.off("ready", done).off("close", done).off("end", done);
+        coming = null;
+        resolve();
+      };
+      redis.on("ready", done).on("close", done).on("end", done);
+    });
+    return coming;
+  }
+
+  return {
+    client: () => client,
+    async ready() {
+      const redis = await client;
+      // Between two tries (`reconnecting`) nothing is waited for: the breaker decides when it is tried again.
+      if (redis.status === "connecting" || redis.status === "connect") await outcome(redis);
+      if (redis.status !== "ready") throw new LinkDown(fault);
+      return redis;
+    },
+    close() {
+      isClosed = true;
+      void client.then((made) => made.disconnect());
+    },
+  };
+}
+
+/** Asked for when first needed: they take a sixth of a second to load, and most relays have neither queue nor stream. */
+async function connect(url: string): Promise<Redis> {
+  const { Redis } = await import("ioredis");
+  return new Redis(optionsOf(url));
+}
+
+function optionsOf(url: string) {
+  const place = readRedisUrl(url);
+  if (place === null) throw new RangeError("not a Redis URL");
+  const [first] = place.hosts;
+  return {
+    host: first?.host ?? "",
+    port: first?.port ?? 0,
+    db: place.db,
+    ...(place.username === "" ? {} : { username: place.username }),
+    ...(place.password === "" ? {} : { password: place.password }),
+    ...(place.tls ? { tls: {} } : {}),
+    connectionName: "wamid-relay-deliveries",
+    connectTimeout: 5_000,
+    // What cannot be sent at once has failed, and what is under way fails with its connection: the lane tries again.
+    enableOfflineQueue: false,
+    autoResendUnfulfilledCommands: false,
+    maxRetriesPerRequest: 0,
+    maxLoadingRetryTime: 1_000,
+    // A connection on which nothing comes back is dead, though no one said so; a new one may find another server.
+    socketTimeout: 10_000,
+    retryStrategy: (times: number) => Math.min(50 * 2 ** Math.min(times, 5), 1_000),
+    // After a failover the name leads to another server, and the old connection to what is a replica now.
+    reconnectOnError: (error: Error) => error.message.startsWith("READONLY"),
+    // Commands of one turn of the event loop go out in one write.
+    enableAutoPipelining: true,
+  };
+}

@@ -1,0 +1,40 @@
+import type { StreamDestinationSettings } from "../redis-settings.ts";
+import { createSignatureHeaders } from "./delivery-fields.ts";
+import type { Destination, OutgoingDelivery } from "./destination.ts";
+import { createRedisAttempts } from "./redis-attempts.ts";
+import type { RedisLink } from "./redis-link.ts";
+
+/** A destination that is a Redis stream: each delivery is one entry, or more when an answer got lost. */
+export function createStreamDestination(settings: StreamDestinationSettings, link: RedisLink, clock: () => number): Destination {
+  const attempts = createRedisAttempts(link, settings.timeout);
+  const headersOf = createSignatureHeaders(settings);
+  const trim = settings.maxLength === undefined ? [] : ["MAXLEN", "~", settings.maxLength];
+
+  return {
+    send: (delivery, signal) =>
+      attempts.run(signal, async (redis) => {
+        const fields = entryFields(delivery, headersOf(delivery, clock()));
+        const entry = await redis.call("XADD", settings.stream, ...trim, "*", ...fields);
+        return String(entry);
+      }),
+    async close() {
+      attempts.close();
+      link.close();
+    },
+  };
+}
+
+/** Fields and values of an entry (docs/queues.md). The body is the very bytes. */
+export function entryFields(delivery: OutgoingDelivery, headers: Readonly<Record<string, string>> | null): (string | Buffer)[] {
+  return [
+    ...["deliveryId", delivery.id],
+    ...["event", delivery.event],
+    ...(delivery.eventId === null ? [] : ["eventId", delivery.eventId]),
+    ...["attempt", String(delivery.attempt)],
+    ...["replay", String(delivery.replays > 0)],
+    ...["contentType", delivery.contentType],
+    "body",
+    delivery.body,
+    ...(headers === null ? [] : ["headers", JSON.stringify(headers)]),
+  ];
+}
