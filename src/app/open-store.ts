@@ -1,29 +1,38 @@
 import type { LaneParts } from "../deliver/lane.ts";
 import { createReadyQueue } from "../deliver/ready-queue.ts";
 import type { Clock } from "../event/clock.ts";
+import type { SharedCaps } from "../service-api/limits/shared-port.ts";
 import type { Inspecting } from "../store/inspecting.ts";
 import type { StoreReading } from "../store/reading.ts";
 import type { Rules } from "../store/rules.ts";
 import type { StorageSettings } from "../store/settings.ts";
 import type { Store, StoreHooks } from "../store/store.ts";
 import { StoreRefused } from "../store/store-error.ts";
+import type { Role } from "./role.ts";
 
 /** What is opened of an engine: its store, and what lanes ask of it and of each other in other processes. */
 export interface OpenedStore {
   readonly store: Store;
+  /** The caps of an account, where processes share them. */
+  readonly caps?: (account: string, baseUrl: string) => SharedCaps;
   readonly lanes: Pick<LaneParts, "queueOf" | "breakerOf" | "bucketOf">;
 }
 
 export interface OpenParts {
   readonly storage: StorageSettings;
+  /** `command`: a command that uses it for a moment. */
+  readonly role: Role | "command";
   readonly rules: Rules;
   readonly hooks: StoreHooks;
   readonly clock: Clock;
 }
 
 /** Opens the store that the settings name. Throws `StoreRefused` when it cannot be had. */
-export async function openStore({ storage, rules, hooks, clock }: OpenParts): Promise<OpenedStore> {
-  if (storage.driver === "redis") throw notYet();
+export async function openStore({ storage, role, rules, hooks, clock }: OpenParts): Promise<OpenedStore> {
+  if (storage.driver === "redis") {
+    const { openRedis } = await import("./open-redis.ts");
+    return openRedis(storage, role, { rules, hooks, clock });
+  }
   const { openSqliteStore } = await import("../store/sqlite/sqlite-store.ts");
   const store = openSqliteStore(storage.path, rules, hooks);
   return { store, lanes: { queueOf: (route) => createReadyQueue(route, store, clock) } };

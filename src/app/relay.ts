@@ -86,8 +86,9 @@ export async function createRelay({
   // First, because everything else reports to them; what they read is made by then.
   const metrics = createMetrics(() => readGauges());
   const watchers = { log, privacy, metrics: () => metrics };
-  const { store, lanes } = await openStore({
+  const { store, lanes, caps } = await openStore({
     storage: settings.storage,
+    role: dispatch ? role : "command",
     rules,
     hooks: storeHooks({ ...watchers, health }),
     clock,
@@ -101,7 +102,7 @@ export async function createRelay({
     connect: createDestinations(clock.now),
     hooks: attemptHooks,
   });
-  store.onDue(dispatcher);
+  if (works) store.onDue(dispatcher);
 
   async function accept(event: ReceivedEvent, proxied: string | null = null): Promise<AcceptOutcome> {
     const outcome = await store.accept(event, proxied);
@@ -144,6 +145,7 @@ export async function createRelay({
   const service = createServiceSide({
     settings: () => settings,
     store,
+    caps,
     clock,
     random,
     log,

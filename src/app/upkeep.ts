@@ -59,9 +59,13 @@ export function startUpkeep(parts: UpkeepParts): () => void {
     cancels.add(cancel);
   }
 
-  /** Done by one process of those that share a store. */
-  const alone = (what: string, run: () => Promise<number>) => async () =>
-    (await parts.duty(what, dutyMs.holds)) ? run() : dutyMs.askAgain;
+  /** Done by one process of those that share a store: the same one, as long as it is there. */
+  const alone = (what: string, run: () => Promise<number>) => async (): Promise<number> => {
+    if (!(await parts.duty(what, dutyMs.holds))) return dutyMs.askAgain;
+    const next = await run();
+    if (next >= dutyMs.holds) await parts.duty(what, next + dutyMs.holds);
+    return next;
+  };
 
   async function expire(): Promise<number> {
     return (await parts.expireParked(stepRows)) < fewRows ? expireEveryMs : stepPauseMs;

@@ -8,9 +8,13 @@ import type { Metrics } from "../observe/metrics.ts";
 import { postAlert } from "../observe/post-alert.ts";
 import { causeTexts } from "../reconcile/silence.ts";
 import { createSilenceWatch, type SilenceAlarm } from "../reconcile/silence-watch.ts";
+import type { Store } from "../store/store.ts";
+import { StoreUnavailable } from "../store/store-error.ts";
 import type { ServiceAccounts } from "./service-accounts.ts";
+import { createSightings } from "./sightings.ts";
 
 export interface WatchingParts {
+  readonly store: Pick<Store, "isShared" | "duty" | "read" | "noteSightings" | "sightings">;
   readonly settings: () => Settings;
   readonly services: Pick<ServiceAccounts, "limiters">;
   readonly clock: Clock;
@@ -19,10 +23,19 @@ export interface WatchingParts {
 }
 
 const lookEveryMs = 15_000;
+const dutyMs = 45_000;
 
 /** Alarms about what nobody would notice otherwise: webhooks that do not come, and a key that is refused. */
-export function createWatching({ settings, services, clock, log, metrics }: WatchingParts) {
+export function createWatching({ store, settings, services, clock, log, metrics }: WatchingParts) {
   const { now } = clock;
+  const reach = () => settings().silence.after;
+  const missed = (account: string) => metrics().reconcile.missed.inc({ account });
+  /** Null: this process sees everything itself. */
+  const sightings = store.isShared ? createSightings({ store, clock, reach, missed }) : null;
+  /** Of those that share a store one watches for all. */
+  let isOnDuty = !store.isShared;
+  let looking: Promise<void> = Promise.resolve();
+  let isClosed = false;
   const posting = new Set<Promise<void>>();
   let cancel = (): void => {};
 
@@ -49,12 +62,24 @@ export function createWatching({ settings, services, clock, log, metrics }: Watc
 
   const watch = createSilenceWatch({
     now,
-    after: () => settings().silence.after,
+    after: reach,
     quotaUsedUp: (account) => services.limiters().get(account)?.stops.quota != null,
     began: (silence) => alarms.began({ alarm: "silence", account: silence.account, since: silence.since, ...textOf(silence) }),
     ended: ({ account }) => alarms.ended("silence", account),
-    missed: (account) => metrics().reconcile.missed.inc({ account }),
+    missed,
   });
+
+  /** Tells the others what was seen here, and when on duty, looks at what they told. */
+  async function lookTogether(shared: NonNullable<typeof sightings>): Promise<void> {
+    await shared.flush();
+    isOnDuty = await store.duty("alarms", dutyMs);
+    if (!isOnDuty) {
+      for (const account of Object.keys(settings().accounts)) metrics().reconcile.silence.set({ account }, 0);
+      return;
+    }
+    for (const { account, at, ...counts } of await shared.read()) watch.took(account, at, counts);
+    look();
+  }
 
   function look(): void {
     watch.look();
@@ -69,14 +94,25 @@ export function createWatching({ settings, services, clock, log, metrics }: Watc
   }
 
   function keyRefused(account: string): void {
+    if (!isOnDuty) return;
     const text = "the service refuses the API key: missing, misspelled or revoked";
     alarms.began({ alarm: "key", account, since: now(), text, causes: [] });
   }
 
   function wait(): void {
+    if (isClosed) return;
     cancel = clock.after(lookEveryMs, () => {
-      look();
-      wait();
+      if (sightings === null) {
+        look();
+        wait();
+        return;
+      }
+      looking = lookTogether(sightings)
+        .catch((error: unknown) => {
+          // While the store cannot be asked, it says so itself.
+          if (!(error instanceof StoreUnavailable)) log.error({ err: error }, "watching over webhooks failed; tried again");
+        })
+        .then(wait);
     });
   }
 
@@ -84,24 +120,37 @@ export function createWatching({ settings, services, clock, log, metrics }: Watc
     start: wait,
     arrived({ account, origin, subject, envelope }: ReceivedEvent): void {
       if (origin !== "webhook") return;
+      const isSilent = isTruncated(envelope) && envelope.event.startsWith("message.");
+      if (sightings !== null) {
+        sightings.add(account, { events: 1, ...(isSilent ? { truncated: 1 } : {}) });
+        return;
+      }
       if (subject.type === "message") watch.arrived(account, subject.wamid, subject.status);
       else watch.arrived(account, null, null);
-      if (isTruncated(envelope) && envelope.event.startsWith("message.")) watch.truncated(account);
+      if (isSilent) watch.truncated(account);
     },
-    learned: watch.learned,
+    learned: sightings?.learned ?? watch.learned,
     /** `sentAt`: unix ms; of a message sent long ago no event is to come any more. */
     registered(account: string, sentAt: number | undefined): void {
-      if (sentAt === undefined || now() - sentAt < settings().silence.after) watch.registered(account, 1);
+      if (sentAt !== undefined && now() - sentAt >= reach()) return;
+      if (sightings === null) watch.registered(account, 1);
+      else sightings.add(account, { registered: 1 });
     },
     /** A bad signature at a source. */
     refused(source: string): void {
       const account = settings().sources[source]?.account;
-      if (account !== undefined) watch.refused(account);
+      if (account === undefined) return;
+      if (sightings === null) watch.refused(account);
+      else sightings.add(account, { refused: 1 });
     },
     keyRefused,
-    alarms: alarms.list,
+    alarms: () => (isOnDuty ? alarms.list() : []),
     async close(): Promise<void> {
+      isClosed = true;
       cancel();
+      await looking;
+      // What was seen last is not lost for the others.
+      await sightings?.flush().catch(() => {});
       await Promise.all(posting);
     },
   };

@@ -28,6 +28,8 @@ export interface SilenceWatch {
   registered(account: string, count: number): void;
   /** A bad signature. */
   refused(account: string): void;
+  /** What was seen elsewhere, at `at` (unix ms). */
+  took(account: string, at: number, counts: Readonly<Record<Counted, number>> & { readonly registered: number }): void;
   /** To be called from time to time. */
   look(): void;
   alarms(): readonly SilenceAlarm[];
@@ -64,16 +66,23 @@ export function createSilenceWatch({ now, after, quotaUsedUp, began, ended, miss
     return account;
   }
 
-  function count(name: string, what: Counted): void {
+  function count(name: string, what: Counted, howMany = 1, at = now()): void {
     const { slots } = accountOf(name);
-    const slot = Math.floor((now() * slices) / after());
-    let last = slots.at(-1);
-    if (last === undefined || last.slot !== slot) {
-      last = { slot, counts: { events: 0, missed: 0, truncated: 0, refused: 0 } };
-      slots.push(last);
+    const slot = Math.floor((at * slices) / after());
+    // Not always the last: what was seen elsewhere is told a little late.
+    let found = slots.findLast((one) => one.slot === slot);
+    if (found === undefined) {
+      found = { slot, counts: { events: 0, missed: 0, truncated: 0, refused: 0 } };
+      slots.push(found);
       while ((slots[0]?.slot ?? slot) <= slot - slices) slots.shift();
     }
-    last.counts[what] += 1;
+    found.counts[what] += howMany;
+  }
+
+  function register(name: string, howMany: number, at: number): void {
+    const { registered } = accountOf(name);
+    registered.count += howMany;
+    registered.first ??= at;
   }
 
   function seen(name: string, account: Account): Seen {
@@ -106,12 +115,16 @@ export function createSilenceWatch({ now, after, quotaUsedUp, began, ended, miss
       if (oldest !== undefined && pending.size >= mostPending) miss(oldest[0], oldest[1].account);
       pending.set(keyOf(account, wamid, status), { account, at: now() });
     },
-    registered(name, howMany) {
-      const { registered } = accountOf(name);
-      registered.count += howMany;
-      registered.first ??= now();
-    },
+    registered: (name, howMany) => register(name, howMany, now()),
     refused: (account) => count(account, "refused"),
+    took(name, at, counts) {
+      const account = accountOf(name);
+      for (const what of counted) if (counts[what] > 0) count(name, what, counts[what], at);
+      if (counts.events > 0) {
+        account.lastEvent = Math.max(account.lastEvent ?? 0, at);
+        account.registered = { count: 0, first: null };
+      } else if (counts.registered > 0) register(name, counts.registered, at);
+    },
     look() {
       for (const [key, { account, at }] of pending) {
         if (now() - at < graceMs) break;

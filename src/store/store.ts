@@ -21,6 +21,7 @@ import type { StoreReading } from "./reading.ts";
 import type { MessageRegistration, Registered } from "./registration.ts";
 import type { PlanAgainFilter, ReplayCursor, Replayed, ReplayFilter, ReplayFound, Retried } from "./replay-filters.ts";
 import type { SendClaim, SendEnd, StoredSend } from "./sends.ts";
+import type { Sighting, SightingsRead } from "./sightings.ts";
 
 /** What a store tells whoever watches it. */
 export interface StoreHooks {
@@ -44,7 +45,7 @@ export interface DueListener {
  * resolves; while storing is not possible writes reject with `StoreUnavailable`, and go on by themselves when it is
  * again. Times are unix ms. Deliveries are named by route and the event's seq.
  */
-export interface Store extends Accepting, Replays, Sends, Asks, Hydrations, Housekeeping {
+export interface Store extends Accepting, Replays, Sends, Asks, Hydrations, Sightings, Housekeeping {
   readonly read: StoreReading;
   readonly inspecting: Inspecting;
   /**
@@ -132,7 +133,7 @@ interface Asks {
 interface Hydrations {
   waitingAccounts(): Soon<readonly string[]>;
   waitingSince(account: string): Soon<number | null>;
-  /** One sweep at a time per account: null also while another process has it. */
+  /** Goes on with the account's sweep, whichever process began it, or begins one; null: nothing waits. One at a time per account. */
   beginSweep(account: string, now: number): Promise<SweepView | null>;
   covered(sweep: Covering): Soon<CoveredEvents | null>;
   targets(sweep: Covering, limit: number): Soon<readonly string[]>;
@@ -143,6 +144,14 @@ interface Hydrations {
   callsSince(account: string, since: number): Soon<number>;
   settleCovered(sweep: Covering, end: HydrationEnd, now: number, limit: number): Promise<SettledHydrations>;
   endSweep(sweep: Covering, now: number): Promise<void>;
+}
+
+/** What processes tell one another about the absence of webhooks; of an embedded store there is only one, which tells nothing. */
+interface Sightings {
+  /** Kept for as long as the longest `silence.after`, and not for ever. */
+  noteSightings(sightings: readonly Sighting[]): Promise<void>;
+  /** Those noted after a place; null: after the time `from`. */
+  sightings(place: string | null, from: number): Soon<SightingsRead>;
 }
 
 /** Each call is a small step; what is left is for the next one. */

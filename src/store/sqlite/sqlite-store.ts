@@ -11,6 +11,7 @@ import { conflictError, type MessageRegistration, type Registered } from "../reg
 import type { PlanAgainFilter, ReplayCursor, ReplayFilter } from "../replay-filters.ts";
 import type { Rules } from "../rules.ts";
 import type { SendClaim, SendEnd, StoredSend } from "../sends.ts";
+import type { SightingsRead } from "../sightings.ts";
 import type { DueListener, Store, StoreHooks } from "../store.ts";
 import { StoreUnavailable } from "../store-error.ts";
 import { createAccept } from "./accept.ts";
@@ -211,6 +212,8 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks) {
       return () => void dueListeners.delete(listener);
     },
     onStored: news.onStored,
+    noteSightings: async (): Promise<void> => {},
+    sightings: (): SightingsRead => ({ sightings: [], place: null }),
     /** False, and nothing is written, while the file is deleted or replaced. */
     isInPlace: (): boolean => refusal() === null,
     /** Writes a mark and waits for it: proves that storing works now. */

@@ -1,0 +1,60 @@
+import type { Clock } from "../../../src/event/clock.ts";
+import type { EventDetail } from "../../../src/store/event-views.ts";
+import type { Sighting } from "../../../src/store/sightings.ts";
+import { StoreUnavailable } from "../../../src/store/store-error.ts";
+
+/** What several processes share, as far as duties, sightings and a message's events go. */
+export function createSharedStore(clock: Clock) {
+  const duties = new Map<string, { holder: string; until: number }>();
+  const noted: Sighting[] = [];
+  /** By wamid. */
+  const told = new Map<string, Pick<EventDetail, "origin" | "status">[]>();
+  const all: Pick<EventDetail, "origin" | "status">[] = [];
+  let isAway = false;
+
+  function here(): void {
+    if (isAway) throw new StoreUnavailable("away");
+  }
+
+  return {
+    noted,
+    /** An event of a message was stored. */
+    store(wamid: string, event: Pick<EventDetail, "origin" | "status">): void {
+      told.set(wamid, [...(told.get(wamid) ?? []), event]);
+    },
+    away(is: boolean): void {
+      isAway = is;
+    },
+    holderOf: (name: string): string | null => duties.get(name)?.holder ?? null,
+    /** Its store as one process has it. */
+    of: (holder: string) => ({
+      isShared: true,
+      async duty(name: string, forMs: number): Promise<boolean> {
+        here();
+        const held = duties.get(name);
+        if (held !== undefined && held.holder !== holder && held.until > clock.now()) return false;
+        duties.set(name, { holder, until: clock.now() + forMs });
+        return true;
+      },
+      async noteSightings(sightings: readonly Sighting[]): Promise<void> {
+        here();
+        noted.push(...sightings);
+      },
+      async sightings(place: string | null, from: number) {
+        here();
+        const sightings = place === null ? noted.filter(({ at }) => at > from) : noted.slice(Number(place));
+        return { sightings, place: String(noted.length) };
+      },
+      read: {
+        stories: {
+          eventsOf: async (_type: string, _account: string, wamid: string) =>
+            (told.get(wamid) ?? []).map((event) => {
+              all.push(event);
+              return all.length - 1;
+            }),
+        },
+        events: { get: async (seq: number) => all[seq] ?? null },
+      },
+    }),
+  };
+}

@@ -1,0 +1,108 @@
+import { expect, test } from "vitest";
+import { createWatching } from "../../../src/app/watching.ts";
+import { parseSettings } from "../../../src/config/load.ts";
+import type { ReceivedEvent } from "../../../src/event/received.ts";
+import { createLogger } from "../../../src/observe/logger.ts";
+import { createMetrics } from "../../../src/observe/metrics.ts";
+import { createManualClock } from "../../harness/manual-clock.ts";
+import { createSharedStore } from "./shared-store.ts";
+
+const afterMs = 900_000;
+const settings = parseSettings(
+  '{"accounts":{"main":{}},"sources":{"main":{"account":"main","signature":{"service":"acme","secrets":["whsec_0123456789"]}}}}',
+  "relay.yaml",
+  {},
+);
+
+function open() {
+  const clock = createManualClock();
+  const shared = createSharedStore(clock);
+  const lines: string[] = [];
+  function process(name: string) {
+    const metrics = createMetrics(() => {
+      throw new Error("nobody scrapes");
+    });
+    return createWatching({
+      store: shared.of(name) as unknown as Parameters<typeof createWatching>[0]["store"],
+      settings: () => settings,
+      services: { limiters: () => new Map() },
+      clock,
+      log: createLogger({ level: "error", pii: "masked" }, { write: (line: string) => void lines.push(line) }),
+      metrics: () => metrics,
+    });
+  }
+  return { clock, shared, lines, process };
+}
+
+const arrival = (wamid: string, status: string) =>
+  ({
+    account: "main",
+    origin: "webhook",
+    subject: { type: "message", wamid, status, errorCode: null },
+    envelope: { id: "e", event: "message.status", createdAt: "2026-11-21T00:00:00.000Z", data: { wamid, status } },
+  }) as unknown as ReceivedEvent;
+
+test("what receivers took in counts for the worker that watches: one alarm, at one process, over with the next event", async () => {
+  const { clock, lines, process } = open();
+  const [receiver, first, second] = ["receiver", "first", "second"].map(process) as [
+    ReturnType<typeof process>,
+    ReturnType<typeof process>,
+    ReturnType<typeof process>,
+  ];
+  for (const each of [first, second, receiver]) each.start();
+  for (let n = 0; n < 5; n++) receiver.registered("main", undefined);
+  await clock.advance(afterMs + 60_000);
+  expect([receiver, first, second].map((each) => each.alarms().length)).toEqual([0, 1, 0]);
+  expect(first.alarms()).toMatchObject([{ alarm: "silence", account: "main" }]);
+  expect(lines).toHaveLength(1);
+  receiver.arrived(arrival("w", "sent"));
+  await clock.advance(60_000);
+  expect(first.alarms()).toEqual([]);
+  await Promise.all([receiver, first, second].map((each) => each.close()));
+});
+
+test("webhooks at receivers keep the worker from an alarm that its own asking would raise", async () => {
+  const { clock, shared, lines, process } = open();
+  const [receiver, worker] = [process("receiver"), process("worker")];
+  receiver.start();
+  worker.start();
+  for (let n = 0; n < 20; n++) {
+    worker.learned("main", `w${n}`, "delivered");
+    receiver.arrived(arrival(`w${n}`, "delivered"));
+    shared.store(`w${n}`, { origin: "reconcile", status: "delivered" });
+    shared.store(`w${n}`, { origin: "webhook", status: "delivered" });
+  }
+  await clock.advance(180_000);
+  expect(lines).toEqual([]);
+  expect(shared.noted.reduce((sum, { missed }) => sum + missed, 0)).toBe(0);
+  // The same without webhooks.
+  for (let n = 20; n < 40; n++) {
+    worker.learned("main", `w${n}`, "delivered");
+    shared.store(`w${n}`, { origin: "reconcile", status: "delivered" });
+  }
+  await clock.advance(180_000);
+  expect(shared.noted.reduce((sum, { missed }) => sum + missed, 0)).toBe(20);
+  expect(lines).toHaveLength(1);
+  await Promise.all([receiver.close(), worker.close()]);
+});
+
+test("another process takes over with what was seen before; while the store is away nothing seen is lost", async () => {
+  const { clock, shared, lines, process } = open();
+  const [receiver, first, second] = [process("receiver"), process("first"), process("second")];
+  first.start();
+  await clock.advance(20_000);
+  second.start();
+  receiver.start();
+  shared.away(true);
+  for (let n = 0; n < 5; n++) receiver.registered("main", undefined);
+  await clock.advance(60_000);
+  expect(shared.noted).toEqual([]);
+  shared.away(false);
+  await clock.advance(30_000);
+  expect(shared.noted).toMatchObject([{ account: "main", registered: 5 }]);
+  await first.close();
+  await clock.advance(afterMs + 120_000);
+  expect(second.alarms().length + receiver.alarms().length).toBe(1);
+  expect(lines).toHaveLength(1);
+  await Promise.all([receiver.close(), second.close()]);
+});
