@@ -58,8 +58,9 @@ const answered: Readonly<Record<string, { readonly kind: RedisFaultKind; readonl
   NOREPLICAS: { kind: "replicas", message: "Redis has too few replicas connected (min-replicas-to-write)" },
 };
 
-const unsent = /enableOfflineQueue|Too many Cluster redirections|Failed to refresh slots cache|None of startup nodes/;
-const closed = /^Connection is closed|max retries per request|Command aborted due to connection close|Socket closed/i;
+const unsent = /enableOfflineQueue|Failed to refresh slots cache|None of startup nodes/;
+const closed =
+  /^Connection is closed|Too many Cluster redirections|max retries per request|Command aborted due to connection close|Socket closed/i;
 const noConnection = new Set(["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "EHOSTUNREACH", "ENETUNREACH", "EHOSTDOWN", "EADDRNOTAVAIL"]);
 const brokenConnection = new Set(["ECONNRESET", "EPIPE", "ECONNABORTED"]);
 

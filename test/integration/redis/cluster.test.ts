@@ -1,0 +1,37 @@
+import { expect, test } from "vitest";
+import { checkRedis } from "../../../src/cli/doctor/redis/check.ts";
+import { clusterForTest } from "../../harness/redis-cluster.ts";
+import { until } from "../../harness/until.ts";
+import { commandTimeout, failing, redisSettings, watch } from "./connection-tools.ts";
+
+test("a Cluster: all keys on one node; that node killed, hung and back", async () => {
+  const cluster = await clusterForTest();
+  const settings = redisSettings(cluster.url, { cluster: true });
+  const { redis, moves, stands } = watch(settings);
+  expect(await redis.opened()).toEqual({ kind: "up" });
+  // Several keys in one step, as every script of the relay has them.
+  expect(await redis.run((client) => client.mset("{relay}:a", "1", "{relay}:b", "2"))).toBe("OK");
+  const findings = await checkRedis(settings, Date.now);
+  expect(findings.filter(({ level }) => level === "fail")).toEqual([]);
+
+  const owner = await cluster.ownerOf("relay");
+  // Without cluster: true, a node that has other slots is no store.
+  const other = watch(redisSettings(cluster.nodes.find((node) => node !== owner)?.url ?? ""));
+  expect(await other.redis.opened()).toMatchObject({ kind: "down", fault: { kind: "cluster" } });
+
+  await owner.kill();
+  await until("it is known to be down", () => redis.state().kind === "down");
+  const { error, tookMs } = await failing(redis);
+  expect(error).toMatchObject({ name: "StoreUnavailable", mayBeDone: false });
+  expect(tookMs).toBeLessThan(commandTimeout / 4);
+  const again = await cluster.restart(owner);
+  await stands("up");
+  expect(await redis.run((client) => client.mget("{relay}:a", "{relay}:b"))).toEqual(["1", "2"]);
+
+  again.hang();
+  await until("it is known to be down", () => redis.state().kind === "down");
+  again.goOn();
+  await stands("up");
+  expect(await redis.run((client) => client.get("{relay}:a"))).toBe("1");
+  expect(moves.length).toBeLessThan(12);
+});
