@@ -96,7 +96,8 @@ export function createSharedBreaker(settings: LineSettings["breaker"], parts: Sh
   let waiting = false;
   /** Asked for since the last look. */
   let active = false;
-  let cancelLook: (() => void) | null = null;
+  let lookAt = Number.POSITIVE_INFINITY;
+  let cancelLook: () => void = () => {};
   let cancelProbe: () => void = () => {};
 
   function state(): BreakerState {
@@ -166,11 +167,15 @@ export function createSharedBreaker(settings: LineSettings["breaker"], parts: Sh
 
   /** The next look at what others told: while there is work, or a probe of another to wait for. */
   function look(): void {
-    if (cancelLook !== null || closed) return;
+    if (closed) return;
     const waitsForOther = !alone && state() === "half-open" && known.probeUntil > 0 && !known.ownsProbe;
     if (!active && !waitsForOther && !alone) return;
-    cancelLook = clock.after(waitsForOther ? lookForProbeMs : lookEveryMs, () => {
-      cancelLook = null;
+    const ms = waitsForOther ? lookForProbeMs : lookEveryMs;
+    if (clock.now() + ms >= lookAt) return;
+    cancelLook();
+    lookAt = clock.now() + ms;
+    cancelLook = clock.after(ms, () => {
+      lookAt = Number.POSITIVE_INFINITY;
       active = false;
       void step();
     });
@@ -238,7 +243,7 @@ export function createSharedBreaker(settings: LineSettings["breaker"], parts: Sh
     pausedUntil: () => Math.max(known.pausedUntil, local.pausedUntil()),
     close() {
       closed = true;
-      cancelLook?.();
+      cancelLook();
       cancelProbe();
     },
   };

@@ -1,0 +1,203 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { createBreaker } from "../../../src/deliver/breaker.ts";
+import { createSharedBreaker } from "../../../src/deliver/shared-breaker.ts";
+import { createRedisBreaker } from "../../../src/store/redis/shared-breaker.ts";
+import { useGivenTime } from "./given-time.ts";
+
+const given = useGivenTime();
+const settings = { failures: 3, pause: 1000, longest: 5000 };
+const probeMs = 20_000;
+
+function setUp(count: number) {
+  const world = given.world();
+  const name = given.fresh();
+  const processes = Array.from({ length: count }, (_, index) => {
+    const link = world.link();
+    const told = { changes: 0 };
+    const breaker = createSharedBreaker(settings, {
+      shared: createRedisBreaker(link, "relay", name, world.clock.now),
+      clock: world.clock,
+      holder: `p${index}`,
+      probeMs,
+      changed() {
+        told.changes += 1;
+      },
+    });
+    return { breaker, link, told };
+  });
+  type Process = (typeof processes)[number];
+
+  /** As a lane asks: again once the answer has come. */
+  async function mayStart({ breaker }: Process): Promise<boolean> {
+    if (breaker.mayStart()) return true;
+    await world.quiet();
+    return breaker.mayStart();
+  }
+  async function fail({ breaker }: Process, times: number): Promise<void> {
+    for (let n = 0; n < times; n += 1) breaker.record(false);
+    await world.quiet();
+  }
+  return { ...world, processes: processes as [Process, Process, Process], mayStart, fail };
+}
+
+test("the steps of several processes agree with the breaker of one, whatever happens", async () => {
+  type Move = { by: number } & ({ verdict: "s" | "f" | "n" } | { ask: true } | { wait: number });
+  const by = fc.nat({ max: 2 });
+  const move: fc.Arbitrary<Move> = fc.oneof(
+    fc.record({ by, verdict: fc.constantFrom("s" as const, "f" as const, "f" as const, "n" as const) }),
+    fc.record({ by, ask: fc.constant(true as const) }),
+    fc.record({ by, wait: fc.integer({ min: 0, max: 3000 }) }),
+  );
+  await fc.assert(
+    fc.asyncProperty(fc.array(move, { maxLength: 60 }), async (moves) => {
+      const { clock, link } = given.world();
+      const shared = createRedisBreaker(link(), "relay", given.fresh(), clock.now);
+      const model = createBreaker(settings, clock.now);
+      let prober: number | null = null;
+      for (const step of moves) {
+        if ("wait" in step) await clock.advance(step.wait);
+        if (model.state() !== "half-open") prober = null;
+        const verdict = "verdict" in step ? step.verdict : "";
+        // Somebody else's "neither" does not end the probe.
+        if (verdict === "n" && step.by === prober) {
+          model.record("neutral");
+          prober = null;
+        } else if (verdict === "s" || verdict === "f") model.record(verdict === "s");
+        if (model.state() !== "half-open") prober = null;
+        const news = await shared.step({
+          holder: `p${step.by}`,
+          verdicts: verdict,
+          probeMs: "ask" in step ? probeMs : null,
+          pauseMs: null,
+          settings,
+        });
+        if ("ask" in step && model.state() === "half-open" && model.mayStart()) prober = step.by;
+        expect(news.state).toBe(model.state());
+        expect(news.openMs).toBe((model.openUntil() ?? clock.now()) - clock.now());
+        expect(news.ownsProbe).toBe(prober === step.by);
+        expect(news.probeMs > 0).toBe(prober !== null);
+      }
+    }),
+    { numRuns: 40 },
+  );
+});
+
+test("successes cost no round trip; failures of all are counted together, and one success of any forgives them", async () => {
+  const { processes, calls, mayStart, fail, advance } = setUp(3);
+  const [one, two, three] = processes;
+  for (const process of processes) expect(await mayStart(process)).toBe(true);
+  const before = calls();
+  for (let n = 0; n < 1000; n += 1) {
+    expect(one.breaker.mayStart()).toBe(true);
+    one.breaker.record(true);
+  }
+  expect(calls()).toBe(before);
+  await fail(one, 1);
+  await fail(two, 1);
+  expect(three.breaker.mayStart()).toBe(true);
+  await advance(1000);
+  three.breaker.record(true);
+  await fail(one, 1);
+  await fail(two, 1);
+  expect(two.breaker.state()).toBe("closed");
+  await fail(three, 1);
+  expect(three.breaker.state()).toBe("open");
+  expect(three.breaker.mayStart()).toBe(false);
+});
+
+test("as many failures as open it hold the next start before Redis has answered", async () => {
+  const { processes, mayStart, quiet } = setUp(1);
+  const [one] = processes;
+  expect(await mayStart(one)).toBe(true);
+  for (let n = 0; n < 3; n += 1) one.breaker.record(false);
+  expect(one.breaker.mayStart()).toBe(false);
+  await quiet();
+  expect(one.breaker.state()).toBe("open");
+});
+
+test("an opening is learned within a second, by who was idle before its next start; one probe over all closes it for all", async () => {
+  const { processes, clock, mayStart, fail, advance } = setUp(3);
+  const [one, two, three] = processes;
+  expect(await mayStart(two)).toBe(true);
+  await fail(one, 3);
+  expect(two.breaker.mayStart()).toBe(true);
+  await advance(1000);
+  expect(two.breaker.state()).toBe("half-open");
+  // The probe fails: twice the pause. By now who was idle asks before it starts.
+  expect(await mayStart(one)).toBe(true);
+  one.breaker.record(false);
+  expect(await mayStart(three)).toBe(false);
+  expect((three.breaker.openUntil() as number) - clock.now()).toBe(2000);
+  await advance(2000);
+  const starts = [];
+  for (const process of processes) starts.push(await mayStart(process));
+  expect(starts.filter((start) => start)).toHaveLength(1);
+  expect(processes.filter(({ breaker }) => breaker.waitsForProbe())).toHaveLength(3);
+  const changes = three.told.changes;
+  processes[starts.indexOf(true)]?.breaker.record(true);
+  await advance(300);
+  expect(processes.map(({ breaker }) => breaker.state())).toEqual(["closed", "closed", "closed"]);
+  expect(three.told.changes).toBeGreaterThan(changes);
+});
+
+test("a probe whose process died, and one that was let through and not started, go to another", async () => {
+  const { processes, mayStart, fail, advance, quiet } = setUp(3);
+  const [one, two, three] = processes;
+  await fail(one, 3);
+  await advance(1000);
+  expect(await mayStart(one)).toBe(true);
+  one.breaker.close();
+  expect(await mayStart(two)).toBe(false);
+  await advance(probeMs);
+  // Two asks, and then has nothing to send after all.
+  two.breaker.mayStart();
+  await quiet();
+  expect(await mayStart(three)).toBe(false);
+  await advance(1500);
+  expect(await mayStart(three)).toBe(true);
+});
+
+test("a pause holds all, and moves nothing", async () => {
+  const { processes, clock, mayStart, advance } = setUp(2);
+  const [one, two] = processes;
+  expect(await mayStart(two)).toBe(true);
+  one.breaker.pause(clock.now() + 30_000);
+  expect(one.breaker.pausedUntil()).toBe(clock.now() + 30_000);
+  const until = clock.now() + 30_000;
+  await advance(1000);
+  expect(two.breaker.pausedUntil()).toBe(until);
+  expect(two.breaker.state()).toBe("closed");
+});
+
+test("cut off from Redis it is a breaker of its own, which has counted along; afterwards it is the others' again", async () => {
+  const { processes, mayStart, fail, advance } = setUp(2);
+  const [one, two] = processes;
+  expect(await mayStart(one)).toBe(true);
+  await fail(one, 2);
+  one.link.cut = true;
+  await fail(one, 1);
+  expect(one.breaker.state()).toBe("open");
+  expect(one.breaker.mayStart()).toBe(false);
+  await advance(1000);
+  expect([one.breaker.mayStart(), one.breaker.mayStart()]).toEqual([true, false]);
+  one.breaker.record(true);
+  expect(one.breaker.mayStart()).toBe(true);
+  await fail(two, 3);
+  expect(one.breaker.state()).toBe("closed");
+  one.link.cut = false;
+  await advance(1000);
+  expect(one.breaker.state()).not.toBe("closed");
+});
+
+test("when it is closed and nothing has failed, nothing stays in Redis", async () => {
+  const { processes, mayStart, fail, quiet } = setUp(1);
+  const [one] = processes;
+  expect(await mayStart(one)).toBe(true);
+  const before = await given.client().keys("{relay}:breaker:*");
+  await fail(one, 1);
+  expect(await given.client().keys("{relay}:breaker:*")).toHaveLength(before.length + 1);
+  one.breaker.record(true);
+  await quiet();
+  expect(await given.client().keys("{relay}:breaker:*")).toEqual(before);
+});
