@@ -1,3 +1,4 @@
+import { attemptText } from "./attempt-text.ts";
 import type { ShownDelivery, ShownEventDetail } from "./control-views.ts";
 import { hydrationLines } from "./hydration-report.ts";
 import { printable, printableLines } from "./printable.ts";
@@ -72,7 +73,7 @@ function deliveryLines(delivery: ShownEventDetail["deliveries"][number], view: P
     `  ${printable(delivery.route)}: ${deliveryState(delivery)}`,
     `    id ${printable(delivery.id)}, ${delivery.attempts} attempts${replays}`,
     ...delivery.tries.flatMap((each) => [
-      `    ${each.number}. ${timeText(each.at)} ${each.status === null ? `no answer: ${printable(each.error ?? "?")}` : `answered ${each.status}`} in ${each.tookMs} ms`,
+      `    ${each.number}. ${timeText(each.at)} ${printable(attemptText(each.status, each.error))} in ${each.tookMs} ms`,
       ...shortened(each.response === null || each.response === "" ? [] : printableLines(view.text(each.response))),
     ]),
   ];

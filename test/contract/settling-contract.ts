@@ -29,6 +29,36 @@ export function settlingContract(open: OpenSubject): void {
       expect(await store.load("all", seq)).toBeNull();
     });
 
+    test("what a queue took has neither status nor error; an attempt that an outage cost is kept and not counted as spent", async () => {
+      const subject = await openWith(open, [{ name: "all" }]);
+      const seq = await accept(subject.store, { wamid: "w" });
+      const attempt = { at: start, tookMs: 1, response: null };
+      const down = { kind: "failed", error: "unreachable" } as const;
+      await subject.store.settle({
+        route: "all",
+        event: seq,
+        attempt: { ...attempt, number: 1, result: down },
+        settled: { to: "waiting", nextAt: start + 5_000, spares: true },
+        at: start,
+      });
+      expect(await subject.store.load("all", seq)).toMatchObject({ attempts: 1, spent: 0 });
+      await subject.store.settle({
+        route: "all",
+        event: seq,
+        attempt: { ...attempt, number: 2, result: { kind: "taken" } },
+        settled: { to: "delivered" },
+        at: start + 5_000,
+      });
+      expect(await subject.store.delivery(seq, "all")).toMatchObject({
+        state: "delivered",
+        attempts: 2,
+        tries: [
+          { number: 1, status: null, error: "unreachable" },
+          { number: 2, status: null, error: null },
+        ],
+      });
+    });
+
     test("a dead letter says why, and a retry of it begins its schedule anew under the same id", async () => {
       const { store } = await openWith(open, [{ name: "all" }]);
       const seq = await accept(store, { wamid: "w" });

@@ -1,3 +1,4 @@
+import { attemptText } from "../attempt-text.ts";
 import { movement, verdictLine } from "../event-report.ts";
 import { printable } from "../printable.ts";
 import type { PrivateView } from "../private-view.ts";
@@ -100,7 +101,7 @@ function deliveryLines(delivery: DeliveryStoryView, view: PrivateView): string[]
     printable(`    delivery to ${route}: ${state}${settled}${why}${replayed}  ${id}`),
     ...(earlierTries === 0 ? [] : [`      … ${earlierTries} attempts before these`]),
     ...tries.map(({ number, at, status, error, tookMs, response }) => {
-      const answer = status === null ? `no answer: ${error ?? "?"}` : `answered ${status}`;
+      const answer = attemptText(status, error);
       const said =
         response === null || response === "" || (status !== null && status < 300) ? "" : ` | ${view.text(response).slice(0, 120)}`;
       return printable(`      ${number}. ${timeText(at)} ${answer} in ${tookMs} ms${said}`);

@@ -106,7 +106,8 @@ export function createDeliveries({ keys, link, commit, briefOf }: DeliveriesPart
         stop,
       ];
       const list: Argument[] = ["T", "0"];
-      pushOperations(list, [["settle", ...order, String(attempt.number)]]);
+      const isSpared = settled.to === "waiting" && settled.spares === true;
+      pushOperations(list, [["settle", ...order, String(attempt.number), isSpared ? "1" : ""]]);
       const [, result] = await commit.run({ list });
       return { written: result !== "", released: result === "" || result === "x" ? null : Number(result) };
     },

@@ -20,7 +20,7 @@ export function* countStats(db: Db): Generator<void, Stats> {
     `SELECT state, count(*) AS n FROM deliveries WHERE event ${range} GROUP BY state`,
   );
   const attempts = db.prepare<[number, number], { made: number; failed: number }>(
-    `SELECT count(*) AS made, count(*) FILTER (WHERE status IS NULL OR status NOT BETWEEN 200 AND 299) AS failed FROM attempts
+    `SELECT count(*) AS made, count(*) FILTER (WHERE error IS NOT NULL OR status NOT BETWEEN 200 AND 299) AS failed FROM attempts
      WHERE event ${range}`,
   );
   const dispositions = Object.fromEntries(dispositionList.map((word) => [word, 0])) as Record<Disposition, number>;

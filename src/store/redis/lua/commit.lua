@@ -162,7 +162,7 @@ function operations.move(a)
   return ''
 end
 
--- seq, route, holder, to (state), next at, reason, at, attempt, stop, number of the attempt. Gives '' when nothing was
+-- seq, route, holder, to (state), next at, reason, at, attempt, stop, number of the attempt, '1' when it is spared. Gives '' when nothing was
 -- written: it is settled, or another's, or this is a repeat. Else 'x', or the seq of the delivery it released.
 function operations.settle(a)
   local seq, route, to, at = a[1], a[2], a[4], a[7]
@@ -176,7 +176,7 @@ function operations.settle(a)
   call('HSET', key, 'a', number, 'a' .. number, a[8])
   local member = padded(seq)
   call('ZREM', base .. 'leased:' .. route, member)
-  call('HINCRBY', key, 'p', 1)
+  if a[11] ~= '1' then call('HINCRBY', key, 'p', 1) end
   call('HDEL', key, 'c')
   if to == '0' then
     call('HSET', key, 'n', a[5])
