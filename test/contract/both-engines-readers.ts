@@ -1,0 +1,168 @@
+import fc from "fast-check";
+import { expect } from "vitest";
+import { deliveryStates } from "../../src/event/delivery.ts";
+import { dispositions } from "../../src/event/plan.ts";
+import type { DeliveryFilter, DeliveryView } from "../../src/store/delivery-views.ts";
+import type { EventFilter } from "../../src/store/event-views.ts";
+import type { ListenPage, Wanted } from "../../src/store/listen-page.ts";
+import type { StoreReading } from "../../src/store/reading.ts";
+import type { MessageFilter } from "../../src/store/tracked-views.ts";
+import { type Engine, routes } from "./both-engines-steps.ts";
+import { start } from "./store-events.ts";
+
+const everything = { after: 0, before: Number.MAX_SAFE_INTEGER, limit: 1_000 };
+const orNot = <T>(arbitrary: fc.Arbitrary<T>) => fc.option(arbitrary, { nil: undefined });
+const moment = fc.nat(600_000).map((ms) => start + ms);
+
+/** What is asked of both; drawn, so that criteria meet in many ways. */
+export interface Question {
+  readonly events: Partial<EventFilter>;
+  readonly deliveries: Partial<DeliveryFilter>;
+  readonly messages: Partial<MessageFilter>;
+  readonly limit: number;
+  readonly time: number;
+  readonly from: number;
+}
+
+export const questions: fc.Arbitrary<Question[]> = fc.array(
+  fc.record({
+    events: fc.record({
+      event: orNot(fc.constantFrom("message.status", "automation.failed", "never")),
+      source: orNot(fc.constantFrom("main", "second", "never")),
+      account: orNot(fc.constantFrom("main", "other")),
+      status: orNot(fc.constantFrom("sent", "failed")),
+      disposition: orNot(fc.constantFrom(...dispositions)),
+      wamid: orNot(fc.constantFrom("wamid.0", "wamid.1", "never")),
+      from: orNot(moment),
+      to: orNot(moment),
+      before: orNot(fc.nat(60)),
+      after: orNot(fc.nat(60)),
+    }),
+    deliveries: fc.record({
+      route: orNot(fc.constantFrom(...routes.map(({ name }) => name), "proxy:main", "never")),
+      state: orNot(fc.constantFrom(...deliveryStates)),
+      event: fc.option(fc.nat(60), { nil: undefined, freq: 5 }),
+      after: orNot(fc.nat(60)),
+    }),
+    messages: fc.record({
+      account: orNot(fc.constantFrom("main", "never")),
+      status: orNot(fc.constantFrom("sent", "read")),
+      reference: orNot(fc.constantFrom("reference-0", "reference-1", "never")),
+    }),
+    limit: fc.integer({ min: 1, max: 8 }),
+    time: moment,
+    from: fc.nat(60),
+  }),
+  { minLength: 4, maxLength: 8 },
+);
+
+/** Everything a reader says of a store that no question is needed for; times and seqs as they are, numbers of messages left out. */
+export async function wholeOf(read: StoreReading): Promise<object> {
+  const events = await read.events.list({ limit: 1_000 });
+  const details = await Promise.all(events.map(({ seq }) => read.events.get(seq)));
+  const deliveries = await read.deliveries.list({ limit: 1_000 });
+  const messages = (await read.messages.list(everything)).map(({ seq: _, ...view }) => view);
+  const runs = (await read.runs.list(everything)).map(({ seq: _, ...view }) => view);
+  const subjects = [...messages.map(({ account, wamid }) => ["message", account, wamid] as const)];
+  for (const { account, runId } of runs) subjects.push(["run", account, runId] as never);
+  return {
+    events,
+    details,
+    bounds: await read.events.bounds(),
+    byId: await Promise.all(events.map(async ({ id }) => [...(await read.events.seqsOf(id ?? "none"))].sort())),
+    deliveries: inOrder(deliveries),
+    found: await Promise.all(deliveries.map(({ id }) => read.deliveries.find(id))).then(inOrder),
+    attempts: await Promise.all(inOrder(deliveries).map((delivery) => read.deliveries.attempts(delivery))),
+    held: await Promise.all(
+      inOrder(deliveries.filter(({ state }) => state === "held")).map(({ event, route }) => read.stories.held(event, route)),
+    ),
+    stopped: await Promise.all(routes.map(({ name }) => read.stories.stopReason(name))),
+    messages,
+    runs,
+    seen: await Promise.all(["wamid.0", "wamid.1", "wamid.2"].map(async (name) => sorted(await read.messages.find(name)))),
+    byService: await Promise.all(
+      ["id-main-0", "id-other-1", "reference-0", "reference-1", "never"].map((name) => read.messages.find(name)),
+    ),
+    stories: await Promise.all(subjects.map(([type, account, key]) => read.stories.eventsOf(type, account, key, 0, 1_000))),
+    ends: await read.listen.ends(),
+    proofs: sorted(await read.proofs()),
+    backlog: sorted(await read.backlog()),
+  };
+}
+
+export async function answerOf(read: StoreReading, question: Question): Promise<object> {
+  const { limit, time, from } = question;
+  const messages = { ...everything, ...question.messages };
+  return {
+    events: await read.events.list({ ...question.events, limit }),
+    latest: await read.events.latestReceived(from, from + 20),
+    deliveries: inOrder(await allPages(read, question.deliveries, limit)),
+    messages: (await read.messages.list({ ...messages, limit })).map(({ seq: _, ...view }) => view),
+    runs: (await read.runs.list({ ...messages, limit })).map(({ seq: _, ...view }) => view),
+    run: (await read.runs.list({ ...messages, runId: "run-1" })).map(({ seq: _, ...view }) => view),
+    seqBefore: await read.listen.seqBefore(time),
+    heard: await hear(read, from, wantedOf(question)),
+  };
+}
+
+/** Page after page, each from the place where the last one ended. */
+async function allPages(read: StoreReading, filter: Partial<DeliveryFilter>, limit: number): Promise<DeliveryView[]> {
+  const found: DeliveryView[] = [];
+  for (let before: DeliveryFilter["before"]; ; ) {
+    const page = await read.deliveries.list({ ...filter, before, limit });
+    found.push(...page);
+    const last = page.at(-1);
+    if (last === undefined || page.length < limit) return found;
+    before = await read.deliveries.placeOf(last);
+  }
+}
+
+function wantedOf({ events, time }: Question): Wanted {
+  return {
+    row: ({ source, tracked }) => (events.source === undefined || source === events.source) && (events.status === undefined || tracked),
+    event: time % 2 === 0 ? null : (event) => event.content().body.length % 2 === 0,
+  };
+}
+
+/** All that is heard from a seq on, with how pages were cut left out. */
+async function hear(read: StoreReading, from: number, wanted: Wanted): Promise<unknown> {
+  const heard: unknown[] = [];
+  let missing = 0;
+  for (let through = from; ; ) {
+    const open = await read.listen.page(through, wanted);
+    const page = open((one: ListenPage) => {
+      for (const { content, ...event } of one.events) heard.push({ ...event, ...content() });
+      return one;
+    });
+    missing += page.missing?.count ?? 0;
+    through = page.through;
+    if (page.atEnd) return { heard, missing, through };
+  }
+}
+
+/** Deliveries of one event are in an order of each engine's own. */
+function inOrder<T extends { event: number; route: string } | null>(deliveries: readonly T[]): NonNullable<T>[] {
+  const found = deliveries.filter((one) => one !== null);
+  for (const [index, one] of found.entries()) {
+    const before = found[index - 1];
+    if (before !== undefined) expect(before.event).toBeGreaterThanOrEqual(one.event);
+  }
+  return [...found].sort((a, b) => b.event - a.event || (a.route < b.route ? -1 : 1));
+}
+
+const sorted = <T>(list: readonly T[]): T[] => [...list].sort((a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1));
+
+/** What goes out, as whoever sends it gets it. */
+export async function loadsOf({ store }: Engine): Promise<unknown> {
+  const waiting = inOrder(await store.read.deliveries.list({ state: "waiting", limit: 1_000 }));
+  return Promise.all(waiting.map(({ route, event }) => store.load(route, event)));
+}
+
+/** All that retention takes a while later: some of the ignored, of the deliveries and of the events. */
+export async function sweepBoth(engines: readonly Engine[], now: number): Promise<void> {
+  const keep = { events: 60_000, ignored: 10_000, deliveries: 40_000, messages: 10 ** 12 };
+  for (const { store } of engines) {
+    // What goes in a later phase may leave something to an earlier one.
+    for (let passes = 0; passes < 2; ) if ((await store.sweep(now + 50_000, keep, 50)).done) passes += 1;
+  }
+}

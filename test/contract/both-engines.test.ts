@@ -1,0 +1,101 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import fc from "fast-check";
+import { Redis as Client } from "ioredis";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { createRedisStore } from "../../src/store/redis/redis-store.ts";
+import type { Rules } from "../../src/store/rules.ts";
+import { countStats } from "../../src/store/sqlite/count-stats.ts";
+import { openForReading } from "../../src/store/sqlite/open.ts";
+import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import { type Redis, startRedis } from "../setup/redis.ts";
+import { answerOf, loadsOf, questions, sweepBoth, wholeOf } from "./both-engines-readers.ts";
+import { doOnBoth, type Engine, type Known, steps, switchedRules } from "./both-engines-steps.ts";
+import { start } from "./store-events.ts";
+
+const quiet = { committed: () => {}, failed: () => {} };
+let redis: Redis;
+let client: Client;
+let runs = 0;
+
+beforeAll(async () => {
+  redis = await startRedis();
+  client = new Client(redis.url);
+});
+afterAll(async () => {
+  client.disconnect();
+  await redis.stop();
+});
+
+function embedded(rules: Rules): Engine & { end(): Promise<void> } {
+  const folder = mkdtempSync(join(tmpdir(), "both-engines-"));
+  const path = join(folder, "relay.db");
+  const store = openSqliteStore(path, rules, quiet);
+  return {
+    store,
+    settle: store.settle,
+    async stats() {
+      const db = openForReading(path);
+      const counting = countStats(db);
+      for (;;) {
+        const { done, value } = counting.next();
+        if (done !== true) continue;
+        db.close();
+        return value;
+      }
+    },
+    async end() {
+      await store.close();
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+function distributed(rules: Rules): Engine & { end(): Promise<void> } {
+  runs += 1;
+  const link = { run: <T>(command: (redis: Client) => Promise<T>) => command(client) };
+  const store = createRedisStore(link, `both-${runs}`, rules, quiet);
+  return {
+    store,
+    settle: async (settlement) => (await store.settle(settlement)).released,
+    stats: store.stats,
+    end: store.close,
+  };
+}
+
+const ofSubjects = { messages: null, runs: null, run: null, seen: null, byService: null, stories: null };
+
+test("the same done to both engines is told the same by every reader", async () => {
+  await fc.assert(
+    fc.asyncProperty(steps, questions, async (done, asked) => {
+      const rules = switchedRules();
+      const engines = [embedded(rules), distributed(rules)] as const;
+      const [model, other] = engines;
+      try {
+        const known: Known = [];
+        let now = start;
+        for (const step of done) {
+          now += step.after;
+          await doOnBoth(engines, rules, step, now, known);
+        }
+        expect(await wholeOf(other.store.read)).toEqual(await wholeOf(model.store.read));
+        expect(await other.stats()).toEqual(await model.stats());
+        expect(await loadsOf(other)).toEqual(await loadsOf(model));
+        for (const question of asked) {
+          expect(await answerOf(other.store.read, question)).toEqual(await answerOf(model.store.read, question));
+        }
+        await sweepBoth(engines, now);
+        // When exactly those go that are only seen is each engine's own.
+        expect({ ...(await wholeOf(other.store.read)), ...ofSubjects }).toEqual({ ...(await wholeOf(model.store.read)), ...ofSubjects });
+        for (const question of asked) {
+          const left = await Promise.all(engines.map(({ store }) => answerOf(store.read, question)));
+          expect({ ...left[1], ...ofSubjects }).toEqual({ ...left[0], ...ofSubjects });
+        }
+      } finally {
+        await Promise.all(engines.map((engine) => engine.end()));
+      }
+    }),
+    { numRuns: 12, interruptAfterTimeLimit: 45_000 },
+  );
+}, 60_000);
