@@ -26,38 +26,40 @@ export function reconnectDelay(tries: number, random: () => number): number {
 }
 
 /**
- * A client for the Redis of the settings: one server, behind Sentinels, or a Cluster. Connects by `connect()`, and again by
- * itself for ever. `name` is what `CLIENT LIST` shows. Whoever makes one listens to its `error` events.
+ * A client for the Redis of the settings: one server, behind Sentinels, or a Cluster. One that fails fast connects by
+ * `connect()`, a patient one at once, and both again by themselves for ever. `name` is what `CLIENT LIST` shows. Whoever
+ * makes one listens to its `error` events.
  */
 export function createRedisClient(settings: RedisSettings, name: string, manner: Manner, random: () => number = Math.random): Redis {
   const place = readRedisUrl(settings.url.reveal());
   if (place === null) throw new Error("storage.url has passed its check and is no URL");
   const retryStrategy = (tries: number): number => reconnectDelay(tries, random);
   const options = connectionOptions(place, settings.commandTimeout, name, manner);
-  const enableOfflineQueue = manner === "patient";
+  const isPatient = manner === "patient";
+  // A worker of BullMQ gives up for ever when the first `connect()`, which it calls for a lazy client, finds nobody.
+  const start = { enableOfflineQueue: isPatient, lazyConnect: !isPatient };
 
   if (settings.cluster) {
     const cluster = new Cluster([...place.hosts], {
-      lazyConnect: true,
+      ...start,
       clusterRetryStrategy: retryStrategy,
       // A node that comes back is noticed by itself, and not by the next MOVED of another.
       clusterNodeRetryStrategy: retryStrategy,
-      enableOfflineQueue,
       // Each redirection to a lost node asks who has its slots now, 100 ms later: three make a failing command fail soon.
-      ...(manner === "fail-fast" ? { maxRedirections: 4 } : {}),
+      ...(isPatient ? {} : { maxRedirections: 4 }),
       slotsRefreshTimeout: settings.commandTimeout,
       // Named in their certificates, and not by the addresses behind the names.
       ...(place.tls ? { dnsLookup: (host, done) => done(null, host) } : {}),
       redisOptions: {
         ...options,
         // Of a node that is hung: the client of one server is told to connect again, that of a Cluster's node cannot be.
-        ...(manner === "fail-fast" ? { socketTimeout: settings.commandTimeout * 2 } : {}),
+        ...(isPatient ? {} : { socketTimeout: settings.commandTimeout * 2 }),
       },
     });
     // It has all of the commands; what differs (events of nodes) is dealt with where it is used.
     return cluster as unknown as Redis;
   }
-  const common = { ...options, enableOfflineQueue, lazyConnect: true, retryStrategy };
+  const common = { ...options, ...start, retryStrategy };
   if (settings.sentinel === undefined) return new Redis({ ...common, ...place.hosts[0] });
   return new Redis({
     ...common,

@@ -1,5 +1,7 @@
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { checkRedis } from "../../../src/cli/doctor/redis/check.ts";
+import type { DueDelivery } from "../../../src/store/planned.ts";
+import { createWorkQueue } from "../../../src/store/redis/work-queue.ts";
 import { clusterForTest } from "../../harness/redis-cluster.ts";
 import { until } from "../../harness/until.ts";
 import { commandTimeout, failing, redisSettings, watch } from "./connection-tools.ts";
@@ -34,4 +36,14 @@ test("a Cluster: all keys on one node; that node killed, hung and back", async (
   await stands("up");
   expect(await redis.run((client) => client.get("{relay}:a"))).toBe("1");
   expect(moves.length).toBeLessThan(12);
+
+  const receiver = createWorkQueue({ settings, client: redis.client, now: Date.now });
+  const worker = createWorkQueue({ settings, client: redis.client, now: Date.now });
+  onTestFinished(async () => {
+    await Promise.all([receiver.close(), worker.close()]);
+  });
+  const woken: string[] = [];
+  worker.onDue({ offer: () => {}, wake: (route) => woken.push(route) });
+  receiver.announce([{ route: "r", at: 0 } as DueDelivery]);
+  await until("a job arrived", () => woken.includes("r"));
 });
