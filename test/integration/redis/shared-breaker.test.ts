@@ -79,7 +79,7 @@ test("the steps of several processes agree with the breaker of one, whatever hap
         expect(news.probeMs > 0).toBe(prober !== null);
       }
     }),
-    { numRuns: 60 },
+    { numRuns: 40 },
   );
 });
 

@@ -72,7 +72,7 @@ test("three processes that take what they like when they like: the rate is never
         }
       },
     ),
-    { numRuns: 60 },
+    { numRuns: 40 },
   );
 });
 

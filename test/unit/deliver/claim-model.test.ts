@@ -130,7 +130,7 @@ const answered = (status: number): AttemptOutcome => ({
 test("workers killed, stopped, suspended, the store down: nothing lost, order kept, and sent twice only after a lost lease", async () => {
   await fc.assert(
     fc.asyncProperty(
-      fc.array(step, { minLength: 10, maxLength: 60 }),
+      fc.array(step, { minLength: 20, maxLength: 100, size: "max" }),
       fc.array(fc.nat({ max: 5 }), { minLength: 1 }),
       async (steps, delays) => {
         const clock = createManualClock();
@@ -201,6 +201,6 @@ test("workers killed, stopped, suspended, the store down: nothing lost, order ke
         expect(claims.leased()).toEqual([]);
       },
     ),
-    { numRuns: 150 },
+    { numRuns: 40 },
   );
 });
