@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { type Argument, type GroupCommit, lostTheRace, mostTries, type Operation, pushOperations } from "./commit.ts";
+import { createTurns } from "./turns.ts";
 
 /** What a function under `transact` reads and writes. Keys are whole names. */
 export interface Transaction {
@@ -35,49 +36,68 @@ export function createVersions(): () => string {
 export const rowJson = (row: string): string => row.slice(versionLength);
 export const rowVersion = (row: string | null): string => (row === null ? "" : row.slice(0, versionLength));
 
-/** `get` reads a value of Redis. */
+/**
+ * `get` reads a value of Redis. Who loses a race for a row tries again in turn with the others of this process, so that a
+ * row that everybody writes is contended for by processes, and not by all that goes on in them.
+ */
 export function createTransact(commit: GroupCommit, get: (key: string) => Promise<string | null>, version: () => string): Transact {
-  return async (body) => {
-    for (let tries = 0; tries < mostTries; tries++) {
-      const reads = new Map<string, string | null>();
-      const operations: Operation[] = [];
-      const uses: (((result: unknown) => void) | undefined)[] = [];
+  const turns = createTurns();
 
-      function operate(operation: Operation, use?: (result: unknown) => void): void {
-        operations.push(operation);
-        uses.push(use);
-      }
+  /** `stale`: null when it is done, else the key of a row that was changed meanwhile. */
+  async function tryOnce<T>(body: (tx: Transaction) => T | Promise<T>, hasTurn: boolean): Promise<{ result: T; stale: string | null }> {
+    const reads = new Map<string, string | null>();
+    const operations: Operation[] = [];
+    const uses: (((result: unknown) => void) | undefined)[] = [];
 
-      const result = await body({
-        async read(key) {
-          let row = reads.get(key);
+    function operate(operation: Operation, use?: (result: unknown) => void): void {
+      operations.push(operation);
+      uses.push(use);
+    }
+
+    const result = await body({
+      async read(key) {
+        let row = reads.get(key);
+        if (row === undefined) {
+          // Who has a turn waits for none: two could wait for each other.
+          if (!hasTurn) await turns.over(key);
+          const found = await get(key);
+          // Two reads of one key at once: the first answer is the one that is held to.
+          row = reads.get(key);
           if (row === undefined) {
-            const found = await get(key);
-            // Two reads of one key at once: the first answer is the one that is held to.
-            row = reads.get(key);
-            if (row === undefined) {
-              reads.set(key, found);
-              row = found;
-            }
+            reads.set(key, found);
+            row = found;
           }
-          return row === null ? null : rowJson(row);
-        },
-        put: (key, json) => operate(["call", "SET", key, version() + json]),
-        remove: (key) => operate(["call", "DEL", key]),
-        call: (command, ...list) => operate(["call", command, ...list]),
-        operate,
-      });
-      if (operations.length === 0) return result;
+        }
+        return row === null ? null : rowJson(row);
+      },
+      put: (key, json) => operate(["call", "SET", key, version() + json]),
+      remove: (key) => operate(["call", "DEL", key]),
+      call: (command, ...list) => operate(["call", command, ...list]),
+      operate,
+    });
+    if (operations.length === 0) return { result, stale: null };
 
-      const list: Argument[] = ["T", String(reads.size)];
-      for (const [key, row] of reads) list.push(key, rowVersion(row));
-      pushOperations(list, operations);
-      const [isDone, ...results] = await commit.run({ list });
-      if (isDone === 1) {
-        for (const [index, use] of uses.entries()) use?.(results[index]);
-        return result;
+    const list: Argument[] = ["T", String(reads.size)];
+    for (const [key, row] of reads) list.push(key, rowVersion(row));
+    pushOperations(list, operations);
+    const [isDone, ...results] = await commit.run({ list });
+    if (isDone !== 1) return { result, stale: [...reads.keys()][Number(results[0]) - 1] ?? "" };
+    for (const [index, use] of uses.entries()) use?.(results[index]);
+    return { result, stale: null };
+  }
+
+  return async (body) => {
+    let { result, stale } = await tryOnce(body, false);
+    for (let tries = 1; stale !== null && tries < mostTries; ) {
+      const lost: string = stale;
+      const end = await turns.take(lost);
+      try {
+        for (; stale === lost && tries < mostTries; tries++) ({ result, stale } = await tryOnce(body, true));
+      } finally {
+        end();
       }
     }
-    throw lostTheRace("a row");
+    if (stale !== null) throw lostTheRace("a row");
+    return result;
   };
 }
