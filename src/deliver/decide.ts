@@ -27,10 +27,10 @@ const delivered: Decision = { kind: "delivered" };
 const again: Decision = { kind: "again" };
 
 /**
- * How long after an outage a delivery is tried again, in milliseconds. Short, because the breaker paces the attempts:
- * once its probe gets through, everything that waits goes out.
+ * How long after an outage a delivery is tried again at most, in milliseconds; sooner when the schedule's first wait is
+ * shorter. Short, because the breaker paces the attempts: once its probe gets through, everything that waits goes out.
  */
-const outageWaitMs = 5_000;
+const longestOutageWaitMs = 5_000;
 
 /**
  * Decides what follows from attempt number `attempt` (1 for the first) that ended at `now` (unix
@@ -45,7 +45,8 @@ export function decide(result: AttemptResult, attempt: number, retry: RetrySetti
 
   // The delivery is not to blame: in an hour without Redis none must go dead.
   if (result.kind === "failed" && isOutage(result.error)) {
-    return { kind: "retry", at: now + spread(outageWaitMs, retry.jitter, random), pauseUntil: null, spares: true };
+    const soon = Math.min(retry.schedule[1] ?? longestOutageWaitMs, longestOutageWaitMs);
+    return { kind: "retry", at: now + spread(soon, retry.jitter, random), pauseUntil: null, spares: true };
   }
   const wait = retry.schedule[attempt];
   if (wait === undefined) return { kind: "dead", reason: `out of attempts (${attempt}): ${lastWord(result)}` };

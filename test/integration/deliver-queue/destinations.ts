@@ -1,0 +1,45 @@
+import { Redis as Client } from "ioredis";
+import { onTestFinished } from "vitest";
+import { createDestinations } from "../../../src/deliver/destinations/create.ts";
+import type { AttemptOutcome, Destination, OutgoingDelivery } from "../../../src/deliver/destinations/destination.ts";
+import { destinationSchema } from "../../../src/deliver/settings.ts";
+import type { DeliveryId } from "../../../src/event/ids.ts";
+
+/** Makes destinations that share their connections and end with the test. */
+export function openDestinations(): (to: Record<string, unknown>) => Destination {
+  const connect = createDestinations(Date.now);
+  return (to) => {
+    const destination = connect(destinationSchema.parse(to));
+    onTestFinished(() => destination.close());
+    return destination;
+  };
+}
+
+/** A client to look with, which waits for a connection. */
+export function look(url: string): Client {
+  const client = new Client(url, { maxRetriesPerRequest: null });
+  client.on("error", () => {});
+  onTestFinished(() => client.disconnect());
+  return client;
+}
+
+export const delivery: OutgoingDelivery = {
+  id: "dlv_01998d3e7c1a7000800000000000002a_3c7a1014837c" as DeliveryId,
+  event: "message.status",
+  eventId: "01998d3e-7c1a-7000-8000-00000000002a",
+  attempt: 1,
+  replays: 0,
+  // A number that JSON.parse would change, and an escape that JSON.stringify would.
+  body: Buffer.from('{"id":"01998d3e-7c1a-7000-8000-00000000002a", "big":12345678901234567890,"text":"\\u00f1"}'),
+  contentType: "application/json",
+  passHeaders: {},
+};
+
+export function attempt(to: Destination, change: Partial<OutgoingDelivery> = {}, signal = new AbortController().signal) {
+  return to.send({ ...delivery, ...change }, signal);
+}
+
+/** An outcome as one line: `taken`, `full: Redis is full (maxmemory)`. */
+export function told({ result, response }: AttemptOutcome): string {
+  return result.kind === "failed" ? `${result.error}: ${response?.toString() ?? ""}` : result.kind;
+}

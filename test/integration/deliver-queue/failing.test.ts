@@ -1,0 +1,109 @@
+import { expect, onTestFinished, test } from "vitest";
+import { emptyRedis, fillRedis, makePrimary, makeReplica, redisForTest, restartRedis, tellRedis } from "../../harness/redis-states.ts";
+import { until } from "../../harness/until.ts";
+import { freePort } from "../../setup/free-port.ts";
+import { attempt, look, openDestinations, told } from "./destinations.ts";
+
+test("killed: fails at once with why, and takes again by itself once it is back", async () => {
+  const redis = await redisForTest();
+  const open = openDestinations();
+  const kinds = [open({ queue: "q", redis: redis.url }), open({ stream: "s", redis: redis.url })];
+  for (const to of kinds) expect(told(await attempt(to))).toBe("taken");
+  await redis.kill();
+  for (const to of kinds) {
+    expect(await until("the loss is known", async () => /^unreachable: /.exec(told(await attempt(to))))).toBeTruthy();
+    const outcome = await attempt(to);
+    expect([told(outcome), outcome.tookMs < 500]).toEqual([expect.stringMatching(/^unreachable: /), true]);
+  }
+  await restartRedis(redis);
+  for (const to of kinds) await until("it takes again", async () => told(await attempt(to, { attempt: 2 })) === "taken");
+});
+
+test("never there: a port that nobody listens on, a name that is none", async () => {
+  const open = openDestinations();
+  expect(told(await attempt(open({ queue: "q", redis: `redis://127.0.0.1:${await freePort()}` })))).toBe(
+    "unreachable: Redis cannot be reached (ECONNREFUSED)",
+  );
+  expect(told(await attempt(open({ stream: "s", redis: "redis://nobody.invalid" })))).toMatch(/^unreachable: Redis cannot be reached/);
+});
+
+test("hung: ends with its time, others at the same moment, and takes again when it goes on", async () => {
+  const redis = await redisForTest();
+  const to = openDestinations()({ stream: "s", redis: redis.url, timeout: "200ms" });
+  expect(told(await attempt(to))).toBe("taken");
+  process.kill(redis.pid, "SIGSTOP");
+  onTestFinished(() => void tryTo(() => process.kill(redis.pid, "SIGCONT")));
+  const outcomes = await Promise.all([attempt(to), attempt(to), attempt(to)]);
+  expect(outcomes.map(told)).toEqual(Array.from({ length: 3 }, () => "hung: Redis does not answer within 200 ms"));
+  process.kill(redis.pid, "SIGCONT");
+  await until("it takes again", async () => told(await attempt(to)) === "taken");
+  // At least once: those cut off were made all the same, once it went on.
+  expect(await look(redis.url).xlen("s")).toBeGreaterThanOrEqual(5);
+});
+
+test("full, and a read-only replica, and well again", async () => {
+  const redis = await redisForTest();
+  const open = openDestinations();
+  const kinds = [open({ queue: "q", redis: redis.url }), open({ stream: "s", redis: redis.url })];
+  await fillRedis(redis);
+  for (const to of kinds) expect(told(await attempt(to))).toBe("full: Redis is full (maxmemory)");
+  await emptyRedis(redis);
+  for (const to of kinds) expect(told(await attempt(to))).toBe("taken");
+  await makeReplica(redis);
+  for (const to of kinds) {
+    await until("read-only", async () => told(await attempt(to)).startsWith("read-only: "));
+  }
+  await makePrimary(redis);
+  for (const to of kinds) await until("it takes again", async () => told(await attempt(to)) === "taken");
+});
+
+test("user and password: wrong, none, without the permission, right; and they are told to nobody", async () => {
+  const redis = await redisForTest({ args: ["--requirepass", "right-password-text"] });
+  const admin = { url: redis.url.replace("//", "//:right-password-text@") };
+  await tellRedis(admin, "ACL", "SETUSER", "adder", "on", ">adder-password-text", "~s", "+@all");
+  const open = openDestinations();
+  const as = (who: string) => open({ stream: "s", redis: redis.url.replace("//", `//${who}`) });
+  const said = [
+    told(await attempt(as(":wrong-password-text@"))),
+    told(await attempt(as(""))),
+    told(await attempt(open({ stream: "other", redis: redis.url.replace("//", "//adder:adder-password-text@") }))),
+  ];
+  expect(said.map((text) => text.split(":", 1)[0])).toEqual(["credentials", "credentials", "credentials"]);
+  expect(said.join()).not.toContain("password-text");
+  expect(told(await attempt(as("adder:adder-password-text@")))).toBe("taken");
+  expect(told(await attempt(as(":right-password-text@")))).toBe("taken");
+});
+
+test("a key that holds something else is refused, which is about this destination alone", async () => {
+  const redis = await redisForTest();
+  const open = openDestinations();
+  await look(redis.url).set("taken-key", "text");
+  expect(told(await attempt(open({ stream: "taken-key", redis: redis.url })))).toBe(
+    "refused: WRONGTYPE Operation against a key holding the wrong kind of value",
+  );
+  expect(told(await attempt(open({ stream: "free-key", redis: redis.url })))).toBe("taken");
+});
+
+test("destinations on one Redis share a connection, which goes with the last of them; what is under way then is aborted", async () => {
+  const redis = await redisForTest();
+  const open = openDestinations();
+  const kinds = [open({ queue: "q", redis: redis.url }), open({ stream: "s", redis: redis.url }), open({ stream: "t", redis: redis.url })];
+  for (const to of kinds) await attempt(to);
+  const clients = async () => String(await look(redis.url).client("LIST")).split("name=wamid-relay-deliveries").length - 1;
+  expect(await clients()).toBe(1);
+  process.kill(redis.pid, "SIGSTOP");
+  const underWay = kinds.map((to) => attempt(to));
+  await Promise.all(kinds.map((to) => to.close()));
+  process.kill(redis.pid, "SIGCONT");
+  expect((await Promise.all(underWay)).map(told)).toEqual(Array.from({ length: 3 }, () => "aborted: the relay was shutting down"));
+  await until("the connection is gone", async () => (await clients()) === 0);
+  expect(told(await attempt(kinds[0] as (typeof kinds)[0]))).toBe("aborted: the relay was shutting down");
+});
+
+function tryTo(what: () => void): void {
+  try {
+    what();
+  } catch {
+    // It has ended.
+  }
+}
