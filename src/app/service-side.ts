@@ -10,6 +10,7 @@ import { createCallUsage } from "./call-usage.ts";
 import { limiterHooks } from "./hooks.ts";
 import { createHydrating } from "./hydrating.ts";
 import { createLearning } from "./learning.ts";
+import type { OpenedStore } from "./open-store.ts";
 import { createReconciling } from "./reconciling.ts";
 import { createRelaySending } from "./sending.ts";
 import { createServiceAccounts } from "./service-accounts.ts";
@@ -19,6 +20,8 @@ export interface ServiceSideParts {
   /** In force now. */
   readonly settings: () => Settings;
   readonly store: Store;
+  /** The caps of an account, where processes share them. */
+  readonly caps: OpenedStore["caps"];
   readonly clock: Clock;
   readonly random: () => number;
   readonly log: Logger;
@@ -35,7 +38,7 @@ export interface ServiceSideParts {
 const recentMs = 180_000;
 
 /** All of the relay that has to do with the messaging service itself: calling it, and noticing when it does not call. */
-export function createServiceSide({ settings, store, clock, random, log, metrics, accept, calls, scheduled }: ServiceSideParts) {
+export function createServiceSide({ settings, store, caps, clock, random, log, metrics, accept, calls, scheduled }: ServiceSideParts) {
   const accountsOf = (from: Settings) => (calls ? from.accounts : {});
   const usage = createCallUsage({
     store,
@@ -51,6 +54,7 @@ export function createServiceSide({ settings, store, clock, random, log, metrics
     clock,
     random,
     recent: (account) => store.recentCalls(account, clock.now() - recentMs),
+    shared: caps,
     hooks: (account) => ({
       ...limiterHooks(account, { log, metrics, called: usage.ended, keyRefused: (refused) => watching.keyRefused(refused) }),
       // One that cannot be stored is missing only if this process ends within the minute.

@@ -28,6 +28,7 @@ import { createRetention } from "./retention.ts";
 import { readScript } from "./script.ts";
 import { createSends } from "./sends.ts";
 import { createServiceCalls } from "./service-calls.ts";
+import { createSharedSightings } from "./sightings.ts";
 import { createStoredEvents } from "./stored-events.ts";
 import { createSubjectCache } from "./subject-cache.ts";
 import { messageStateOf, readSubjectRow } from "./subject-row.ts";
@@ -113,6 +114,7 @@ export function createRedisStore(link: RedisLink, prefix: string, rules: Rules, 
     async probe(at: number): Promise<void> {
       await transact((tx) => tx.call("SET", keys.of("probed"), String(at)));
     },
+    ...createSharedSightings(keys, link),
     ...createAsks(keys, link),
     ...createServiceCalls({ keys, link, commit }),
     ...createHydrations({ keys, link, rules, transact, events }),

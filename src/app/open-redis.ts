@@ -1,0 +1,114 @@
+import { randomUUID } from "node:crypto";
+import { hostname } from "node:os";
+import { createClaimQueue } from "../deliver/claim-queue.ts";
+import type { ClaimStore } from "../deliver/claim-store.ts";
+import { createSharedLine } from "../deliver/shared-line.ts";
+import { isProxyRoute } from "../event/proxy-route.ts";
+import { connectRedis } from "../store/redis/connection.ts";
+import type { Presence } from "../store/redis/presence.ts";
+import { createRedisStore, type RedisStore } from "../store/redis/redis-store.ts";
+import { createRedisBreaker } from "../store/redis/shared-breaker.ts";
+import { createRedisCaps } from "../store/redis/shared-caps.ts";
+import { createRedisRate } from "../store/redis/shared-rate.ts";
+import { RedisUnavailable } from "../store/redis/unavailable.ts";
+import { createWorkQueue, type WorkQueue } from "../store/redis/work-queue.ts";
+import type { RedisSettings } from "../store/settings.ts";
+import type { Store } from "../store/store.ts";
+import { StoreUnavailable } from "../store/store-error.ts";
+import type { OpenedStore, OpenParts } from "./open-store.ts";
+
+/** An exchange of a proxy that was not settled for so long belongs to a process that is no more; they take ten seconds. */
+const leftAfterMs = 60_000;
+
+/**
+ * The distributed engine: one connection for the store and the jobs, and what lanes share with those of other processes.
+ * Redis need not be there: until it is, everything fails at once. Throws `StoreRefused` for what no waiting repairs.
+ */
+export async function openRedis(
+  storage: RedisSettings,
+  role: Presence["role"],
+  parts: Omit<OpenParts, "storage" | "role">,
+): Promise<OpenedStore> {
+  const { rules, hooks, clock } = parts;
+  const holder = randomUUID();
+  const presence = { id: holder, role, host: hostname(), pid: process.pid, since: clock.now() };
+  const connection = connectRedis(
+    storage,
+    { clock, presence },
+    {
+      moved(state) {
+        if (state.kind === "up") hooks.committed(0, 0);
+        else hooks.failed(new RedisUnavailable({ ...state.fault, mayBeDone: false }));
+      },
+    },
+  );
+  try {
+    await connection.opened();
+  } catch (error) {
+    await connection.close();
+    throw error;
+  }
+  const engine = createRedisStore(connection, storage.prefix, rules, { committed: hooks.committed });
+  const work = createWorkQueue({ settings: storage, client: connection.client, now: clock.now });
+  const claims = claimStore(engine, work);
+
+  const store: Store = {
+    ...engine,
+    isShared: true,
+    inspecting: {
+      stats: engine.stats,
+      audit: () => Promise.reject(new StoreUnavailable("not yet")),
+      close: async () => {},
+    },
+    announce: work.announce,
+    onDue: work.onDue,
+    isInPlace: () => connection.state().kind === "up",
+    settleExchange: (settlement) => engine.settle(settlement),
+    async endLeftExchanges(at, reason) {
+      let ended = 0;
+      for (const { route } of await engine.read.backlog()) {
+        if (isProxyRoute(route)) ended += await engine.abandon(route, at - leftAfterMs, at, reason);
+      }
+      return ended;
+    },
+    async resume(route) {
+      const resumed = await engine.resume(route);
+      work.wake(route);
+      return resumed;
+    },
+    async close() {
+      await work.close();
+      await engine.close();
+      await connection.close();
+    },
+  };
+  const shared = createSharedLine({
+    clock,
+    holder,
+    breakerNamed: (name) => createRedisBreaker(connection, storage.prefix, name),
+    rateNamed: (name) => createRedisRate(connection, storage.prefix, name),
+  });
+  return {
+    store,
+    lanes: {
+      queueOf: (route, lane) => createClaimQueue(route, lane, { store: claims, clock, holder }),
+      ...shared,
+    },
+    caps: (account, baseUrl) => createRedisCaps(connection, storage.prefix, account, baseUrl),
+  };
+}
+
+function claimStore(engine: RedisStore, work: WorkQueue): ClaimStore {
+  return {
+    claim: engine.claim,
+    renew: engine.renew,
+    handBack: engine.handBack,
+    async settle(settlement, { holder }) {
+      const { written, released } = await engine.settle(settlement, holder);
+      const { route, settled } = settlement;
+      // Whoever lives then is told, should this process not.
+      if (settled.to === "waiting") work.later(route, settled.nextAt);
+      return { written, next: null, released: released !== null };
+    },
+  };
+}

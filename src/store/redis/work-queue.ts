@@ -1,0 +1,131 @@
+import { Queue, Worker } from "bullmq";
+import type { DueDelivery } from "../planned.ts";
+import type { RedisSettings } from "../settings.ts";
+import type { DueListener } from "../store.ts";
+import { createRedisClient, type Redis } from "./client.ts";
+
+/** Name of the BullMQ queue; with the relay's prefix its keys are in the same slot as everything else. */
+export const workQueueName = "work";
+
+/**
+ * The job that carries work to some process with role `work`: deliveries of this route are due. What they are is in Redis
+ * itself, where whoever has the job claims them: a job that is lost, done twice or kept too long changes nothing but
+ * when they go out, and at most by the second after which every worker looks by itself.
+ */
+export interface WorkJob {
+  readonly route: string;
+}
+
+export interface WorkQueue {
+  /** Deliveries became due, or will be: a worker of this process is told at once, one of another by a job. Never fails. */
+  announce(due: readonly DueDelivery[]): void;
+  /** A delivery of the route waits until `at` (unix ms): whoever lives then gets a job. */
+  later(route: string, at: number): void;
+  /** Something has changed about a route for all who send its deliveries. */
+  wake(route: string): void;
+  onDue(listener: DueListener): () => void;
+  close(): Promise<void>;
+}
+
+/** Jobs for deliveries due now, of one route and process: what is announced meanwhile is found by the same claim. */
+const jobEveryMs = 10;
+/** Jobs for later ones are one for each second, whoever adds them. */
+const bucketMs = 1000;
+/** Most such jobs of this process that are remembered as added. */
+const mostBuckets = 1000;
+/** Jobs at hand at once: each ends as soon as the route's lane is woken. */
+const concurrency = 16;
+
+export interface WorkQueueParts {
+  readonly settings: RedisSettings;
+  /** Fails fast: it is the connection of the store. */
+  readonly client: Redis;
+  readonly now: () => number;
+}
+
+export function createWorkQueue({ settings, client, now }: WorkQueueParts): WorkQueue {
+  const prefix = `{${settings.prefix}}`;
+  const queue = new Queue<WorkJob>(workQueueName, {
+    connection: client,
+    prefix,
+    skipWaitingForReady: true,
+    skipVersionCheck: true,
+    defaultJobOptions: { removeOnComplete: true, removeOnFail: true },
+  });
+  // That Redis is out of reach is told by the store's connection, once.
+  queue.on("error", () => {});
+  const listeners = new Set<DueListener>();
+  const announcedAt = new Map<string, number>();
+  const buckets = new Set<string>();
+  let worker: { readonly worker: Worker<WorkJob>; readonly client: Redis } | null = null;
+  let isClosed = false;
+
+  /** The deliveries are in Redis already: without the job they wait for a worker's own look. */
+  function add(route: string, options: { readonly delay?: number; readonly jobId?: string }): void {
+    queue.add("deliver", { route }, options).catch(() => {});
+  }
+
+  function addNow(route: string, at: number): void {
+    if (at - (announcedAt.get(route) ?? 0) < jobEveryMs) return;
+    announcedAt.set(route, at);
+    add(route, {});
+  }
+
+  function addLater(route: string, at: number, from: number): void {
+    const bucket = Math.ceil(at / bucketMs);
+    const jobId = `${route}@${bucket}`;
+    if (buckets.has(jobId)) return;
+    if (buckets.size >= mostBuckets) buckets.clear();
+    buckets.add(jobId);
+    add(route, { jobId, delay: Math.max(0, bucket * bucketMs - from) });
+  }
+
+  function startWorker(): void {
+    const patient = createRedisClient(settings, "wamid-relay work", "patient");
+    patient.on("error", () => {});
+    const started = new Worker<WorkJob>(
+      workQueueName,
+      async ({ data: { route } }) => {
+        for (const listener of listeners) listener.wake(route);
+      },
+      { connection: patient, prefix, concurrency, skipVersionCheck: true },
+    );
+    started.on("error", () => {});
+    worker = { worker: started, client: patient };
+  }
+
+  return {
+    later(route, at) {
+      if (!isClosed) addLater(route, at, now());
+    },
+    announce(due) {
+      if (isClosed || due.length === 0) return;
+      if (listeners.size > 0) {
+        for (const listener of listeners) listener.offer(due);
+        return;
+      }
+      const at = now();
+      for (const one of due) {
+        if (one.at <= at) addNow(one.route, at);
+        else addLater(one.route, one.at, at);
+      }
+    },
+    wake(route) {
+      for (const listener of listeners) listener.wake(route);
+      if (!isClosed) add(route, {});
+    },
+    onDue(listener) {
+      listeners.add(listener);
+      if (worker === null && !isClosed) startWorker();
+      return () => void listeners.delete(listener);
+    },
+    async close() {
+      isClosed = true;
+      listeners.clear();
+      // Its jobs end at once; one that does not is given to another worker when its lock ends.
+      await worker?.worker.close(true).catch(() => {});
+      worker?.client.disconnect();
+      await queue.close().catch(() => {});
+    },
+  };
+}
