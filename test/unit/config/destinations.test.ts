@@ -1,0 +1,90 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: variables of settings look like those of templates
+import { expect, test } from "vitest";
+import { parseSettings } from "../../../src/config/load.ts";
+import { printSettings } from "../../../src/config/print.ts";
+import { warnings } from "../../../src/config/warnings.ts";
+import { faultsOf } from "./faults-of.ts";
+
+const withTo = (to: string) => `routes: [{ name: r, to: { ${to} } }]`;
+/** Faults without the place in the file. */
+const faults = (to: string, env: Record<string, string> = {}) => faultsOf(withTo(to), env).map((fault) => fault.replace(/^\S+ /, ""));
+const toOf = (to: string, env: Record<string, string> = {}) => parseSettings(withTo(to), "f", env).routes[0]?.to;
+const redis = "redis: 'redis://r'";
+
+test("a destination is one of url, queue and stream", () => {
+  expect(faults("timeout: 1s")).toEqual(["routes[0].to: must have one of url, queue, stream"]);
+  expect(faults("qeue: q, timeout: 1s")).toEqual([
+    "routes[0].to: must have one of url, queue, stream",
+    "routes[0].to.qeue: is no setting (did you mean queue?)",
+  ]);
+  expect(faults(`url: 'https://x.example', queue: q, ${redis}`)).toEqual([
+    "routes[0].to.queue: stands beside url; a destination is one of url, queue, stream",
+  ]);
+  expect(faults(`stream: s, queue: q, ${redis}`)).toEqual([
+    "routes[0].to.stream: stands beside queue; a destination is one of url, queue, stream",
+  ]);
+  expect(faultsOf("routes: [{ name: r, to: text }]")).toEqual(["relay.yaml:1:25 routes[0].to: must be a mapping, not text"]);
+});
+
+test("settings of another kind, and what is missing or wrong in its own", () => {
+  expect(faults("queue: q")).toEqual(["routes[0].to.redis: is missing"]);
+  expect(faults("queue: 5, redis: ''")).toEqual([
+    "routes[0].to.queue: must be text, not a number (put it in quotes)",
+    expect.stringMatching(/^routes\[0\]\.to\.redis: is empty/),
+  ]);
+  expect(faults(`queue: 'a:b', ${redis}, headers: {}, maxLength: 5`)).toEqual([
+    "routes[0].to.queue: is not the name of a queue (no colon, no space, at most 128 characters)",
+    "routes[0].to.headers: is no setting here (it belongs to another kind of destination)",
+    "routes[0].to.maxLength: is no setting here (it belongs to another kind of destination)",
+  ]);
+  expect(faults(`stream: s, ${redis}, jobName: x`)).toEqual([
+    "routes[0].to.jobName: is no setting here (it belongs to another kind of destination)",
+  ]);
+  expect(faults("url: 'https://x.example', redis: 'redis://r'")).toEqual([
+    "routes[0].to.redis: is no setting here (it belongs to another kind of destination)",
+  ]);
+  expect(faults("url: ftp://x")).toEqual(["routes[0].to.url: is not an http or https URL"]);
+  expect(faults(`queue: q, ${redis}, jobOptions: { jobId: x, attempts: 0, backoff: { type: quick, delay: 1s } }`)).toEqual([
+    expect.stringMatching(/^routes\[0\]\.to\.jobOptions\.jobId: is no setting/),
+    "routes[0].to.jobOptions.attempts: must be at least 1",
+    "routes[0].to.jobOptions.backoff.type: must be one of fixed, exponential",
+  ]);
+  expect(faults("stream: s, redis: 'redis://a,b'")).toEqual(["routes[0].to.redis: names several hosts; a destination is one"]);
+  expect(faults("stream: s, redis: '${R}'", { R: "http://secret-host" }).join()).toMatch(/is not a Redis URL/);
+  expect(faults("stream: s, redis: '${R}'", { R: "http://secret-host" }).join()).not.toContain("secret-host");
+  expect(faults(`stream: s, ${redis}, passSignature: true`)).toEqual([]);
+  expect(faultsOf(`routes: [{ name: r, payload: enriched, to: { stream: s, ${redis}, passSignature: true } }]`)).toHaveLength(1);
+});
+
+test("a variable alone becomes the number or boolean that a queue's setting is", () => {
+  const env = { N: "7", B: "true", C: "100" };
+  const to =
+    "queue: q, redis: 'redis://r', concurrency: '${N}', jobOptions: { attempts: '${N}', lifo: '${B}', removeOnFail: '${C}', removeOnComplete: '${B}' }";
+  expect(toOf(to, env)).toMatchObject({
+    concurrency: 7,
+    jobOptions: { attempts: 7, lifo: true, removeOnFail: 100, removeOnComplete: true },
+  });
+  expect(toOf(`stream: '\${N}', ${redis}, maxLength: '\${C}'`, env)).toMatchObject({ stream: "7", maxLength: 100 });
+});
+
+test("private addresses need no leave; a Redis in the open and a stream without end are warned of", () => {
+  const warned = (to: string) =>
+    warnings(parseSettings(withTo(to), "f", {}))
+      .map(({ path }) => path)
+      .filter((path) => path.startsWith("routes[0]"));
+  expect(warned("queue: q, redis: 'redis://10.0.0.5'")).toEqual([]);
+  expect(warned("queue: q, redis: 'redis://redis:6379'")).toEqual([]);
+  expect(warned("queue: q, redis: 'rediss://redis.example'")).toEqual([]);
+  expect(warned("queue: q, redis: 'redis://redis.example'")).toEqual(["routes[0].to.redis"]);
+  expect(warned("stream: s, redis: 'redis://localhost'")).toEqual(["routes[0].to.stream"]);
+  expect(warned("stream: s, redis: 'redis://localhost', maxLength: 10")).toEqual([]);
+});
+
+test("printing shows neither host nor password, and units as they are written", () => {
+  const to =
+    "queue: q, redis: 'redis://user:the-password@the-host', timeout: 90s, jobOptions: { delay: 5s, removeOnComplete: { age: 36h } }";
+  const shown = printSettings(parseSettings(withTo(to), "f", {}));
+  expect(shown).not.toMatch(/the-password|the-host/);
+  expect(shown).toMatch(/redis: "\[secret [0-9a-f]{12}\]"/);
+  for (const line of ["timeout: 90s", "delay: 5s", "age: 36h", "longest: 30s"]) expect(shown).toContain(line);
+});
