@@ -1,11 +1,6 @@
 import { Redis } from "ioredis";
-import { deliveryId, type EventId } from "../../src/event/ids.ts";
 import type { DueDelivery } from "../../src/store/planned.ts";
-import { readAttempt } from "../../src/store/redis/attempt-row.ts";
-import { stateOf } from "../../src/store/redis/deliveries.ts";
-import { readEventRow } from "../../src/store/redis/event-row.ts";
 import { keysOf } from "../../src/store/redis/keys.ts";
-import { readVerdicts } from "../../src/store/redis/plan-texts.ts";
 import { createRedisStore, type RedisStore } from "../../src/store/redis/redis-store.ts";
 import { readSubjectRow } from "../../src/store/redis/subject-row.ts";
 import { rowJson } from "../../src/store/redis/transact.ts";
@@ -43,7 +38,7 @@ function contractOf(store: RedisStore, redis: Redis, prefix: string): ContractSt
     const found = await redis.get(keys.of(name));
     return found === null ? null : rowJson(found);
   };
-  return {
+  const contract: Omit<ContractStore, "audit"> = {
     ...store,
     settle: async (settlement) => (await store.settle(settlement)).released,
     async replay(filter, at) {
@@ -58,39 +53,11 @@ function contractOf(store: RedisStore, redis: Redis, prefix: string): ContractSt
       }
       return all;
     },
-    async event(seq) {
-      const found = await row(`e:${seq}`);
-      if (found === null) return null;
-      const event = readEventRow(found);
-      const count = async (what: string) => Number((await redis.hget(keys.of(what), String(seq))) ?? 0);
-      return {
-        ...event,
-        event: event.kind,
-        transition: event.moved,
-        duplicates: await count("dups"),
-        conflicts: await count("conflicts"),
-        body: (await redis.getBuffer(keys.body(seq))) ?? Buffer.alloc(0),
-        verdicts: event.plan === null ? [] : readVerdicts(await redis.hget(keys.of("plans"), event.plan)),
-        hydration: (await store.read.events.get(seq))?.hydration ?? null,
-      };
-    },
-    async delivery(seq, route) {
-      const found = await redis.hgetallBuffer(keys.delivery(seq, route));
-      const text = (name: string) => found[name]?.toString("utf8") ?? null;
-      const number = (name: string) => (text(name) === null ? null : Number(text(name)));
-      if (text("s") === null) return null;
-      const event = readEventRow((await row(`e:${seq}`)) ?? "[]");
-      const attempts = number("a") ?? 0;
-      return {
-        id: deliveryId(event.account as never, event.id as EventId, route as never),
-        state: stateOf(text("s") as string),
-        attempts,
-        replays: number("rp") ?? 0,
-        nextAt: number("n"),
-        settledAt: number("t"),
-        reason: text("r"),
-        tries: Array.from({ length: attempts }, (_, n) => readAttempt(n + 1, found[`a${n + 1}`] as Buffer)),
-      };
+    proofs: store.read.proofs,
+    event: store.read.events.get,
+    async delivery(event, route) {
+      const [found] = await store.read.deliveries.list({ event, route, limit: 1 });
+      return found === undefined ? null : { ...found, tries: await store.read.deliveries.attempts(found) };
     },
     async message(account, wamid) {
       const found = await row(`m:${account}:${wamid}`);
@@ -102,5 +69,6 @@ function contractOf(store: RedisStore, redis: Redis, prefix: string): ContractSt
       const found = await row(`r:${account}:${runId}`);
       return found === null ? null : { status: readSubjectRow(found).status };
     },
-  } as unknown as ContractStore;
+  };
+  return contract as ContractStore;
 }

@@ -27,7 +27,7 @@ export interface ContractStore extends Omit<HydrationStore, "settleTarget" | "se
       sentAt?: number;
     }[],
     at: number,
-  ): Promise<{ created: number; due: DueDelivery[] }>;
+  ): Promise<{ created: number; due: readonly DueDelivery[] }>;
   due(route: string, now: number, limit: number): Soon<number[]>;
   nextDueAt(route: string, now: number): Soon<number | null>;
   load(route: string, event: number): Soon<StoredDelivery | null>;
@@ -39,7 +39,7 @@ export interface ContractStore extends Omit<HydrationStore, "settleTarget" | "se
   replay(
     filter: { route?: string; states: ("delivered" | "dead")[]; errorCode?: string },
     at: number,
-  ): Promise<{ replayed: number; due: DueDelivery[] }>;
+  ): Promise<{ replayed: number; due: readonly DueDelivery[] }>;
   expireParked(now: number, limit: number): Promise<number>;
   /** One small step of retention, looking at `limit` rows at most. */
   sweep(now: number, keep: Keep, limit: number): Promise<{ events: number; deliveries: number; messages: number; done: boolean }>;
