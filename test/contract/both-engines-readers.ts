@@ -7,7 +7,8 @@ import type { EventFilter } from "../../src/store/event-views.ts";
 import type { ListenPage, Wanted } from "../../src/store/listen-page.ts";
 import type { StoreReading } from "../../src/store/reading.ts";
 import type { MessageFilter } from "../../src/store/tracked-views.ts";
-import { type Engine, routes } from "./both-engines-steps.ts";
+import { routes } from "./both-engines-draws.ts";
+import type { Engine } from "./both-engines-steps.ts";
 import { start } from "./store-events.ts";
 
 const everything = { after: 0, before: Number.MAX_SAFE_INTEGER, limit: 1_000 };

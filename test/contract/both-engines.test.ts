@@ -10,8 +10,9 @@ import { countStats } from "../../src/store/sqlite/count-stats.ts";
 import { openForReading } from "../../src/store/sqlite/open.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { type Redis, startRedis } from "../setup/redis.ts";
+import { steps } from "./both-engines-draws.ts";
 import { answerOf, loadsOf, questions, sweepBoth, wholeOf } from "./both-engines-readers.ts";
-import { doOnBoth, type Engine, type Known, steps, switchedRules } from "./both-engines-steps.ts";
+import { doOnBoth, type Engine, type Known, switchedRules } from "./both-engines-steps.ts";
 import { start } from "./store-events.ts";
 
 const quiet = { committed: () => {}, failed: () => {} };
