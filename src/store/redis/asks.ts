@@ -13,6 +13,9 @@ const settleScript = readScript("settle-asks");
 const mostCounted = 20_000;
 const chunk = 500;
 
+/** Places in a list; the second is not included. */
+type Places = readonly [from: number, to: number];
+
 /** What is asked about. Claims hold over all processes; a message's key is its subject's name. */
 export function createAsks(keys: Keys, link: RedisLink) {
   const { base } = keys;
@@ -42,33 +45,42 @@ export function createAsks(keys: Keys, link: RedisLink) {
     return rows.map((row) => (row === null ? undefined : readSubjectRow(rowJson(row)).status));
   }
 
-  /** Counts what `counts` picks of a list between two scores, some at a time, up to `most` looked at. */
-  async function countSome(
-    list: string,
-    [from, to]: readonly [string | number, string | number],
-    most: number,
-    counts: (wamids: readonly string[]) => Promise<number>,
-  ): Promise<{ readonly counted: number; readonly looked: number }> {
+  /** Counts what `counts` picks of a list from one place to another (not included), some at a time. */
+  async function countSome(list: string, [from, to]: Places, counts: (wamids: readonly string[]) => Promise<number>): Promise<number> {
     let counted = 0;
-    let looked = 0;
-    while (looked < most) {
-      const wamids = await link.run((redis) => redis.zrangebyscore(list, from, to, "LIMIT", looked, Math.min(chunk, most - looked)));
-      if (wamids.length > 0) counted += await counts(wamids);
-      looked += wamids.length;
-      if (wamids.length < chunk) break;
+    for (let place = from; place < to; place += chunk) {
+      const wamids = await link.run((redis) => redis.zrange(list, String(place), String(Math.min(place + chunk, to) - 1)));
+      if (wamids.length === 0) break;
+      counted += await counts(wamids);
     }
-    return { counted, looked };
+    return counted;
+  }
+
+  /** Where ranges of scores begin and end in a list; by its places what is in the middle is found as quickly as its ends. */
+  async function placesOf(list: string, ranges: readonly (readonly [from: number, to: number | "+inf"])[]): Promise<Places[]> {
+    const found = await Promise.all(
+      ranges.map(async ([from, to]): Promise<Places> => {
+        const [before, within] = await Promise.all([
+          link.run((redis) => redis.zcount(list, "-inf", `(${from}`)),
+          link.run((redis) => redis.zcount(list, from, to)),
+        ]);
+        return [before, before + within];
+      }),
+    );
+    return found.filter(([from, to]) => to > from);
   }
 
   async function countDue({ account, dueBy, after, from, resting, rare }: AskQuery): Promise<number> {
-    const places = [];
-    for (let rank = 0; rank <= lastRank; rank++)
-      places.push([askScore(rank, 0), askScore(rank, rank === 0 ? dueBy - after : dueBy)] as const);
     const list = `${base}asks:${account}`;
+    const ranges = Array.from({ length: lastRank + 1 }, (_, rank) => {
+      return [askScore(rank, 0), askScore(rank, rank === 0 ? dueBy - after : dueBy)] as const;
+    });
     let due = 0;
-    let looked = 0;
-    for (const place of await occupied(list, places)) {
-      const sum = await countSome(list, place, mostCounted - looked, async (wamids) => {
+    let left = mostCounted;
+    for (const [begin, end] of await placesOf(list, ranges)) {
+      const places: Places = [begin, Math.min(end, begin + left)];
+      left -= places[1] - places[0];
+      due += await countSome(list, places, async (wamids) => {
         const records = await link.run((redis) => redis.hmget(`${base}ask:${account}`, ...wamids));
         const words = await statuses(account, wamids);
         return wamids.filter((_, index) => {
@@ -79,16 +91,17 @@ export function createAsks(keys: Keys, link: RedisLink) {
           return status === null || (!resting.includes(status) && (since <= rare.sentBy || !rare.statuses.includes(status)));
         }).length;
       });
-      due += sum.counted;
-      looked += sum.looked;
     }
     return due;
   }
 
-  /** Of ranges of a list those that have anything, found in one round trip: most ranks are empty. */
-  async function occupied<Range extends readonly [number, number]>(list: string, ranges: readonly Range[]): Promise<Range[]> {
-    const counts = await Promise.all(ranges.map(([from, to]) => link.run((redis) => redis.zcount(list, from, to))));
-    return ranges.filter((_, index) => counts[index] !== 0);
+  async function countUnaskable({ account, from, resting }: AskQuery): Promise<number> {
+    const list = `${base}tn:${account}`;
+    const [[begin, end] = [0, 0]] = await placesOf(list, [[from, "+inf"]]);
+    return countSome(list, [begin, Math.min(end, begin + mostCounted)], async (wamids) => {
+      const words = await statuses(account, wamids);
+      return words.filter((status) => status === null || (status !== undefined && !resting.includes(status))).length;
+    });
   }
 
   return {
@@ -113,13 +126,8 @@ export function createAsks(keys: Keys, link: RedisLink) {
     },
     /** Exact up to some thousands. */
     async countAsks(query: AskQuery): Promise<AskCounts> {
-      const { account, from, resting } = query;
-      const unaskable = countSome(`${base}tn:${account}`, [from, "+inf"], mostCounted, async (wamids) => {
-        const words = await statuses(account, wamids);
-        return words.filter((status) => status === null || (status !== undefined && !resting.includes(status))).length;
-      });
-      const missing = link.run((redis) => redis.zcount(`${base}missing:${account}`, from, "+inf"));
-      return { due: await countDue(query), unaskable: (await unaskable).counted, missing: await missing };
+      const missing = link.run((redis) => redis.zcount(`${base}missing:${query.account}`, query.from, "+inf"));
+      return { due: await countDue(query), unaskable: await countUnaskable(query), missing: await missing };
     },
   };
 }
