@@ -25,12 +25,16 @@ export interface Party {
 export function createParties(url: string) {
   const redis = new Redis(url, { lazyConnect: false, maxRetriesPerRequest: 0 });
   redis.on("error", () => {});
-  let onTheWay = 0;
+  const onTheWay = new Set<Promise<unknown>>();
   let relays = 0;
   let steps = 0;
 
   async function rest(): Promise<void> {
-    for (let calm = 0; calm < 3; calm = onTheWay > 0 ? 0 : calm + 1) await new Promise((resolve) => setImmediate(resolve));
+    for (let calm = 0; calm < 3; calm += 1) {
+      if (onTheWay.size > 0) calm = 0;
+      await Promise.allSettled(onTheWay);
+      await new Promise((resolve) => setImmediate(resolve));
+    }
   }
 
   /** A new account on a new clock, whose Redis knows nothing of it. */
@@ -49,15 +53,12 @@ export function createParties(url: string) {
       async step(request) {
         if (isDead) return new Promise(() => {});
         if (party.fail === "down") throw new Error("down");
-        onTheWay += 1;
         steps += 1;
-        try {
-          const answer = await caps.step(request);
-          if (party.fail === "lost") throw new Error("lost");
-          return isDead ? await new Promise<never>(() => {}) : answer;
-        } finally {
-          onTheWay -= 1;
-        }
+        const asked = caps.step(request);
+        onTheWay.add(asked);
+        const answer = await asked.finally(() => onTheWay.delete(asked));
+        if (party.fail === "lost") throw new Error("lost");
+        return isDead ? await new Promise<never>(() => {}) : answer;
       },
     };
     const own = { ...clock, after: (ms: number, act: () => void) => clock.after(ms, () => isDead || act()) };
