@@ -1,0 +1,136 @@
+import { Queue } from "bullmq";
+import { Redis as Client } from "ioredis";
+import { expect, onTestFinished, test } from "vitest";
+import { postEvent } from "../harness/post-event.ts";
+import { createMessages } from "../harness/posts.ts";
+import { redisForTest, restartRedis } from "../harness/redis-states.ts";
+import { type RelayProcess, startRelay } from "../harness/relay-process.ts";
+import { until } from "../harness/until.ts";
+import { runExample } from "./queue-examples.ts";
+
+/** Tried again within moments, and after two attempts that count, dead. */
+const impatient = { retry: { schedule: ["0s", "100ms"], jitter: 0 }, breaker: { failures: 10, pause: "100ms", longest: "200ms" } };
+
+function routesTo(redis: string, more: object = {}) {
+  return [
+    { name: "to-queue", to: { queue: "whatsapp-events", redis, ...more } },
+    { name: "to-stream", payload: "enriched", to: { stream: "whatsapp:history", redis, maxLength: 100_000, ...more } },
+  ];
+}
+
+function look(url: string): Client {
+  const client = new Client(url, { maxRetriesPerRequest: null, retryStrategy: () => 20 });
+  client.on("error", () => {});
+  onTestFinished(() => client.disconnect());
+  return client;
+}
+
+/** Deliveries of a route by state. */
+async function deliveries(relay: RelayProcess, route: string, state: string): Promise<{ id: string }[]> {
+  const { body } = await relay.ask(`/v1/deliveries?route=${route}&state=${state}&limit=1000`);
+  return (body as { data: { id: string }[] }).data;
+}
+
+test("jobs and entries arrive, the worker and the reader of docs/queues.md do them, and a replay comes once more", async () => {
+  const redis = await redisForTest();
+  const relay = await startRelay({ settings: { routes: routesTo(redis.url) } });
+  const worker = runExample("worker.mjs", redis.url);
+  const reader = runExample("reader.mjs", redis.url);
+  const messages = createMessages("queue examples");
+  const events = Array.from({ length: 5 }, () => messages.event());
+  for (const event of events) expect((await postEvent(relay.webhookUrl, event)).word).toBe("accepted");
+  for (const event of events) expect((await postEvent(relay.webhookUrl, event)).word).toBe("duplicate");
+
+  await until("the worker did them", () => worker.lines().length >= 5);
+  await until("the reader did them", () => reader.lines().length >= 5);
+  await until("all are delivered", async () => (await deliveries(relay, "to-stream", "delivered")).length === 5);
+  const ids = (await deliveries(relay, "to-queue", "delivered")).map(({ id }) => id);
+  expect(worker.lines().toSorted()).toEqual(ids.map((id) => `message.status sent ${id}`).toSorted());
+
+  // The job is done and gone; the delivery sent again is another job with the same delivery id.
+  const queue = new Queue("whatsapp-events", { connection: look(redis.url) });
+  onTestFinished(() => queue.close());
+  await queue.clean(0, 100, "completed");
+  expect((await relay.ask(`/v1/deliveries/${ids[0]}/retry`, { method: "POST" })).status).toBeLessThan(300);
+  await until("the worker did one more", () => worker.lines().length === 6);
+  expect(new Set(worker.lines()).size).toBe(5);
+  expect(reader.lines()).toHaveLength(5);
+  expect([worker.stderr(), reader.stderr()]).toEqual(["", ""]);
+});
+
+test("Redis killed under way: receiving goes on, nothing goes dead, and afterwards everything arrives in order per message", async () => {
+  const redis = await redisForTest({ appendonly: "always" });
+  const relay = await startRelay({ settings: { routes: routesTo(redis.url, impatient) } });
+  const messages = createMessages("outage");
+  const wamids = Array.from({ length: 20 }, messages.wamid);
+  const post = (statuses: readonly ("sent" | "delivered" | "read")[]) =>
+    Promise.all(
+      wamids.map(async (wamid) => {
+        const times = [];
+        for (const status of statuses) {
+          const { status: code, tookMs } = await postEvent(relay.webhookUrl, messages.status(wamid, status));
+          expect(code).toBe(200);
+          times.push(tookMs);
+        }
+        return times;
+      }),
+    );
+
+  await post(["sent"]);
+  await until("some went out", async () => (await deliveries(relay, "to-queue", "delivered")).length >= 5);
+  await redis.kill();
+  const tookMs = (await post(["delivered", "read"])).flat().toSorted((a, b) => a - b);
+  // Receiving knows nothing of it; the limit is far below any of a destination's.
+  expect(tookMs[Math.floor(tookMs.length / 2)]).toBeLessThan(250);
+
+  // An outage of many times the two attempts that a delivery may have.
+  const failedAttempts = () =>
+    relay.log().filter((line) => line["msg"] === "attempt" && line["outcome"] === "retry" && line["error"] === "unreachable");
+  await until("many probes failed", () => failedAttempts().length > 60, 20_000);
+  for (const route of ["to-queue", "to-stream"]) expect(await deliveries(relay, route, "dead")).toEqual([]);
+  expect(relay.log().some((line) => line["msg"] === "circuit breaker open")).toBe(true);
+  const metrics = String((await relay.ask("/metrics")).body);
+  expect(metrics).toMatch(/relay_breaker_state\{route="to-queue"\} [12]/);
+
+  const again = await restartRedis(redis, { appendonly: "always" });
+  for (const route of ["to-queue", "to-stream"]) {
+    await until(`${route} drained`, async () => (await deliveries(relay, route, "delivered")).length === 60, 20_000);
+    for (const state of ["waiting", "held", "dead"]) expect(await deliveries(relay, route, state)).toEqual([]);
+  }
+
+  const entries = await look(again.url).xrange("whatsapp:history", "-", "+");
+  const seen = new Map<string, string[]>();
+  for (const [, list] of entries) {
+    const { data } = JSON.parse(list[list.indexOf("body") + 1] ?? "") as { data: { wamid: string; status: string } };
+    const statuses = seen.get(data.wamid) ?? [];
+    // Twice where an answer got lost, but never out of order.
+    if (statuses.at(-1) !== data.status) statuses.push(data.status);
+    seen.set(data.wamid, statuses);
+  }
+  expect([...seen.keys()].toSorted()).toEqual([...wamids].toSorted());
+  for (const statuses of seen.values()) expect(statuses).toEqual(["sent", "delivered", "read"]);
+
+  const queue = new Queue("whatsapp-events", { connection: look(again.url) });
+  onTestFinished(() => queue.close());
+  const jobs = await queue.getJobs(["waiting"], 0, -1, true);
+  expect(jobs.map(({ id }) => id).toSorted()).toEqual((await deliveries(relay, "to-queue", "delivered")).map(({ id }) => id).toSorted());
+  expect((await relay.ask("/v1/audit")).body).toMatchObject({ balanced: true });
+});
+
+test("Redis away at the start: the relay starts all the same, says why in the delivery's story, and never the password", async () => {
+  const redis = await redisForTest({ args: ["--requirepass", "right-password-text"] });
+  const url = (password: string) => redis.url.replace("//", `//:${password}@`);
+  const relay = await startRelay({ settings: { routes: routesTo(url("wrong-password-text"), impatient) } });
+  const event = createMessages("password").event();
+  expect((await postEvent(relay.webhookUrl, event)).word).toBe("accepted");
+  const detail = await until("an attempt is told of", async () => {
+    const { body } = await relay.ask(`/v1/events/${event.id}`);
+    const text = JSON.stringify(body);
+    return text.includes('"credentials"') ? text : null;
+  });
+  expect(detail).toContain("Redis refuses the user or the password");
+  relay.writeSettings({ routes: routesTo(url("right-password-text"), impatient) });
+  relay.signal("SIGHUP");
+  await until("delivered", async () => (await deliveries(relay, "to-queue", "delivered")).length === 1);
+  expect(`${detail}${JSON.stringify(relay.log())}${relay.stderr()}`).not.toContain("password-text");
+});
