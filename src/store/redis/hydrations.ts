@@ -33,6 +33,9 @@ interface End {
   readonly asked: number | null;
 }
 
+/** Events settled in one turn: they are written together, and Redis does nothing else for some milliseconds. */
+const mostAtOnce = 50;
+
 const none: SettledHydrations = { events: 0, due: [] };
 
 /** What becomes of truncated events that wait. Each is settled in a step of its own, by one process. */
@@ -86,8 +89,16 @@ export function createHydrations({ keys, link, rules, transact, events }: Parts)
   }
 
   async function settleAll(sweep: Covering, seqs: readonly string[], end: End, now: number): Promise<SettledHydrations> {
-    const settled = await Promise.all(seqs.map((seq) => settleOne(sweep, Number(seq), end, now)));
-    return { events: settled.reduce((sum, one) => sum + one.events, 0), due: settled.flatMap(({ due }) => due) };
+    const due: DueDelivery[] = [];
+    let settled = 0;
+    for (let from = 0; from < seqs.length; from += mostAtOnce) {
+      const some = seqs.slice(from, from + mostAtOnce);
+      for (const one of await Promise.all(some.map((seq) => settleOne(sweep, Number(seq), end, now)))) {
+        settled += one.events;
+        due.push(...one.due);
+      }
+    }
+    return { events: settled, due };
   }
 
   const firstAt = async (list: string): Promise<number | null> => {
