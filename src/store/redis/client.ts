@@ -70,8 +70,8 @@ export function createRedisClient(settings: RedisSettings, name: string, manner:
     ...(place.tls ? { sentinelTLS: {}, enableTLSForSentinelMode: true } : {}),
     sentinelCommandTimeout: settings.commandTimeout,
     sentinelRetryStrategy: retryStrategy,
-    // Learns of a failover from the Sentinels, and not only from READONLY.
-    failoverDetector: true,
+    // Not failoverDetector: a failover that it hears of while connecting ends the client for ever (ioredis 6.0.0). That the
+    // primary is another one shows without it: the Sentinels close the old one's connections, and it answers READONLY.
   });
 }
 

@@ -203,7 +203,15 @@ export function connectRedis(settings: RedisSettings, options: RedisOptions, hoo
     if (isLeft) isLeft = false;
     else suspect(firstWords ?? { kind: "unreachable", message: "the connection to Redis was lost", mayBeDone: false });
   });
+  // The client gives up by itself in no case that is known; if it does, one connection must not stay down for ever.
+  client.on("end", () => {
+    if (!isClosed) clock.after(longestProbeMs, () => isClosed || void client.connect().catch(() => {}));
+  });
   void client.connect().catch(() => {});
+  // Sentinels that are not there are asked again and again without a word.
+  const cancelFirst = clock.after(settings.commandTimeout + probeEveryMs, () => {
+    if (!isKnown) suspect(firstWords ?? { kind: "unreachable", message: "Redis cannot be reached", mayBeDone: false });
+  });
 
   return {
     client,
@@ -224,6 +232,7 @@ export function connectRedis(settings: RedisSettings, options: RedisOptions, hoo
       if (isClosed) return;
       isClosed = true;
       cancelProbe();
+      cancelFirst();
       if (client.status === "ready" && state.kind !== "down") await removePresence(client, settings.prefix, presence).catch(() => {});
       client.disconnect();
       if (!isKnown) first.resolve(state);

@@ -10,8 +10,8 @@ import { type Finding, fail, ok, warn } from "../finding.ts";
 import { readFacts, serverOf } from "./facts.ts";
 import { judgeDestination, judgeRedis } from "./judge.ts";
 
-/** How long one command of a check may take. */
-const withinMs = 3_000;
+/** How long connecting, and then each command of a check, may take. */
+const patienceMs = 3_000;
 
 const todos: Readonly<Record<RedisFaultKind, string>> = {
   unreachable: "does Redis run, and does the URL have the right host and port?",
@@ -28,7 +28,7 @@ const todos: Readonly<Record<RedisFaultKind, string>> = {
 };
 
 /** The Redis of `storage`: reached, safe for what it keeps, and fast enough; and which processes of the relay use it. */
-export async function checkRedis(settings: RedisSettings, now: () => number): Promise<Finding[]> {
+export async function checkRedis(settings: RedisSettings, now: () => number, withinMs = patienceMs): Promise<Finding[]> {
   const address = redisAddress(settings);
   const key = `{${settings.prefix}}:doctor:${randomBytes(6).toString("hex")}`;
   return withClient({ ...settings, commandTimeout: withinMs }, "redis", address, async (client) => {
@@ -39,7 +39,7 @@ export async function checkRedis(settings: RedisSettings, now: () => number): Pr
 
 /** The Redis of a queue or a stream. Nothing is written. */
 export function checkRedisDestination(name: string, url: RedisSettings["url"]): Promise<Finding[]> {
-  const settings: RedisSettings = { driver: "redis", url, prefix: "relay", commandTimeout: withinMs, cluster: false };
+  const settings: RedisSettings = { driver: "redis", url, prefix: "relay", commandTimeout: patienceMs, cluster: false };
   const address = redisAddress(settings);
   return withClient(settings, "destination", `${name}: ${address}`, async (client) =>
     judgeDestination(name, address, await readFacts(client, null)),
@@ -73,7 +73,7 @@ async function withClient(
   });
   try {
     // Sentinels are asked for ever.
-    const late = wait(withinMs, null, { ref: false }).then(() => {
+    const late = wait(settings.commandTimeout, null, { ref: false }).then(() => {
       throw new Error("Command timed out");
     });
     await Promise.race([client.connect(), late]);

@@ -1,0 +1,29 @@
+import { expect, test } from "vitest";
+import { checkRedis } from "../../../src/cli/doctor/redis/check.ts";
+import { sentinelForTest } from "../../harness/redis-sentinel.ts";
+import { tellRedis } from "../../harness/redis-states.ts";
+import { freePort } from "../../setup/free-port.ts";
+import { commandTimeout, failing, redisSettings, watch } from "./connection-tools.ts";
+
+test("behind a Sentinel: the primary is found, and after its death the next one", async () => {
+  const { url, primary, replica } = await sentinelForTest();
+  const settings = redisSettings(url, { sentinel: "main" });
+  const { redis, stands } = watch(settings);
+  expect(await redis.opened()).toEqual({ kind: "up" });
+  await redis.run((client) => client.set("before", "yes"));
+  expect((await checkRedis(settings, Date.now)).map(({ check }) => check)).toContain("redis replicas");
+  await primary.kill();
+  await stands("unreachable");
+  expect((await failing(redis)).error).toMatchObject({ name: "StoreUnavailable" });
+  await stands("up");
+  expect(await redis.run((client) => client.set("after", "yes"))).toBe("OK");
+  expect(await tellRedis(replica, "GET", "after")).toBe("yes");
+});
+
+test("no Sentinel there: down, as with a Redis that is not there, and doctor says so in time", async () => {
+  const settings = redisSettings(`redis://127.0.0.1:${await freePort()}`, { sentinel: "main" });
+  const { redis } = watch(settings);
+  expect((await failing(redis)).error).toMatchObject({ name: "StoreUnavailable" });
+  expect(await redis.opened()).toMatchObject({ kind: "down", fault: { kind: "unreachable" } });
+  expect(await checkRedis(settings, Date.now, commandTimeout)).toEqual([expect.objectContaining({ level: "fail" })]);
+});
