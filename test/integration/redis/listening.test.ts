@@ -1,0 +1,97 @@
+import { Redis as Client } from "ioredis";
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import type { ListenPage, Wanted } from "../../../src/store/listen-page.ts";
+import { createRedisStore } from "../../../src/store/redis/redis-store.ts";
+import { anEvent, rulesFor } from "../../contract/store-events.ts";
+import { until } from "../../harness/until.ts";
+import { type Redis, startRedis } from "../../setup/redis.ts";
+
+let redis: Redis;
+let client: Client;
+
+beforeAll(async () => {
+  redis = await startRedis();
+  client = new Client(redis.url);
+});
+afterAll(async () => {
+  client.disconnect();
+  await redis.stop();
+});
+
+/** The store as one process of several has it. */
+function storeOf(prefix: string) {
+  const link = { run: <T>(command: (client: Client) => Promise<T>) => command(client) };
+  const store = createRedisStore(link, prefix, rulesFor([]), { committed: () => {} });
+  onTestFinished(() => store.close());
+  return store;
+}
+
+const everything: Wanted = { row: () => true, event: null };
+
+test("who listens at one process hears what another one stored", async () => {
+  const [receiver, listener] = [storeOf("heard"), storeOf("heard")];
+  const heard: string[] = [];
+  let through = 0;
+  let isWoken = false;
+  onTestFinished(
+    listener.onStored(() => {
+      isWoken = true;
+    }),
+  );
+  for (let round = 1; round <= 3; round += 1) {
+    isWoken = false;
+    await receiver.accept(anEvent({ id: `round-${round}` }));
+    await until("the listener is woken", () => isWoken);
+    await until("it is heard", async () => {
+      const open = await listener.read.listen.page(through, everything);
+      through = open((page) => {
+        for (const { id } of page.events) heard.push(id);
+        return page.through;
+      });
+      return heard.length === round;
+    });
+  }
+  expect(heard).toEqual(["round-1", "round-2", "round-3"]);
+});
+
+test("a page ends where its bodies are enough, and the next one goes on there", async () => {
+  const store = storeOf("large");
+  const sizes = [10, 60_000, 10, 70_000, 10, 10];
+  for (const size of sizes) await store.accept(anEvent({ data: { text: "x".repeat(size) } }));
+  const pages: number[][] = [];
+  for (let through = 0; ; ) {
+    const open = await store.read.listen.page(through, everything);
+    const page = open((one: ListenPage) => {
+      pages.push(one.events.map(({ seq, content }) => (content().body.length > 0 ? seq : -1)));
+      return one;
+    });
+    through = page.through;
+    if (page.atEnd) break;
+  }
+  expect(pages).toEqual([
+    [1, 2, 3, 4],
+    [5, 6],
+  ]);
+});
+
+test("what retention has taken is counted once, over the ends of pages", async () => {
+  const store = storeOf("gaps");
+  for (let n = 0; n < 900; n += 1) await store.accept(anEvent());
+  const gone = [1, 2, 3, 399, 400, 401, 402, 850];
+  for (const seq of gone) {
+    await client.del(`{gaps}:e:${seq}`, `{gaps}:b:${seq}`);
+    await client.setbit("{gaps}:live:0", seq, 0);
+  }
+  let missing = 0;
+  let heard = 0;
+  for (let through = 0; ; ) {
+    const open = await store.read.listen.page(through, everything);
+    const page = open((one: ListenPage) => one);
+    missing += page.missing?.count ?? 0;
+    heard += page.events.length;
+    through = page.through;
+    if (page.atEnd) break;
+  }
+  expect({ missing, heard }).toEqual({ missing: gone.length, heard: 900 - gone.length });
+  expect(await store.read.listen.ends()).toMatchObject({ oldest: 4, newest: 900 });
+});
