@@ -50,7 +50,7 @@ export async function failing(
 ): Promise<{ readonly error: Error & { kind?: string; mayBeDone?: boolean }; readonly tookMs: number }> {
   const startedAt = performance.now();
   const error = await redis
-    .run((client) => client.set("k", "v"))
+    .run((client) => client.set("{relay}:k", "v"))
     .then(
       () => new Error("it did not fail"),
       (error: Error) => error,
