@@ -23,6 +23,9 @@ const storeRetryMs = 500;
 /** Bytes of bodies at hand before no more are claimed. */
 const mostBytes = 8 * 1024 * 1024;
 
+/** A claim of more would hold up everybody else in the store. */
+const mostAtOnce = 250;
+
 /** What is finished within this time is worth claiming ahead: some round trips to the store. */
 const aheadMs = 100;
 
@@ -73,7 +76,7 @@ export function createClaimQueue(route: string, lane: QueueLane, { store, clock,
     if (!wanted || closed || claiming || now < notBefore || (stop !== null && !evenStopped)) return;
     if (!more && (dueAt === null || dueAt > now)) return;
     const enough = target(now);
-    const limit = enough - held.readyCount();
+    const limit = Math.min(mostAtOnce, enough - held.readyCount());
     const maxBytes = mostBytes - held.readyBytes();
     if (limit <= 0 || maxBytes <= 0 || held.readyCount() > enough / 2) return;
     claiming = true;

@@ -165,11 +165,12 @@ export function createSharedBreaker(settings: LineSettings["breaker"], parts: Sh
     return `${alone} ${state()} ${known.probeUntil > 0} ${known.ownsProbe} ${known.pausedUntil > clock.now()}`;
   }
 
-  /** The next look at what others told: while there is work, or a probe of another to wait for. */
+  /** The next look at what others told: while there is work, or it is not closed. */
   function look(): void {
     if (closed) return;
     const waitsForOther = !alone && state() === "half-open" && known.probeUntil > 0 && !known.ownsProbe;
-    if (!active && !waitsForOther && !alone) return;
+    // Not closed: with nothing to send here, others' probes decide, and what is shown of it should be true.
+    if (!active && !alone && state() === "closed") return;
     const ms = waitsForOther ? lookForProbeMs : lookEveryMs;
     if (clock.now() + ms >= lookAt) return;
     cancelLook();

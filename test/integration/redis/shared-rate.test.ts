@@ -23,6 +23,7 @@ function setUp(count: number, perSecond: number) {
     let started = 0;
     // One that finds nothing to start has asked all the same.
     if (most === 0) bucket.nextAt();
+    await world.quiet();
     while (started < most) {
       if (bucket.nextAt() > world.clock.now()) {
         await world.quiet();

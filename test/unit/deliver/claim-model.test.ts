@@ -3,22 +3,27 @@ import { expect, test } from "vitest";
 import { createClaimQueue } from "../../../src/deliver/claim-queue.ts";
 import type { ClaimStore } from "../../../src/deliver/claim-store.ts";
 import type { AttemptOutcome, Destination } from "../../../src/deliver/destinations/destination.ts";
-import { createLane, type Lane } from "../../../src/deliver/lane.ts";
+import { createLane, type Lane, type LaneSettings } from "../../../src/deliver/lane.ts";
 import { urlDestinationSchema } from "../../../src/deliver/settings.ts";
 import type { Clock } from "../../../src/event/clock.ts";
 import { createManualClock, settled } from "../../harness/manual-clock.ts";
 import { createClaimsInMemory } from "./claims-in-memory.ts";
 
-const settings = {
+/** Destinations that let start at once, that hold back, and that are held by their breakers. */
+const settingsList = [
+  { breaker: { failures: 1000 } },
+  { rate: "5/s", breaker: { failures: 1000 } },
+  { breaker: { failures: 2, pause: "3s", longest: "10s" } },
+].map((more) => ({
   name: "r",
   payload: "original" as const,
   to: urlDestinationSchema.parse({
     url: "https://example.test/hook",
     concurrency: 3,
-    breaker: { failures: 1000 },
     retry: { schedule: Array.from({ length: 100 }, () => "1s"), jitter: 0 },
+    ...more,
   }),
-};
+}));
 
 interface Start {
   readonly event: number;
@@ -65,7 +70,7 @@ function createWorker(name: string, world: World) {
     },
     async close() {},
   };
-  const lane: Lane = createLane(settings, {
+  const lane: Lane = createLane(world.settings, {
     queueOf: (route, of) => createClaimQueue(route, of, { store: claimsOf, clock, holder: name }),
     clock,
     random: () => 0.5,
@@ -91,6 +96,7 @@ function createWorker(name: string, world: World) {
 }
 
 interface World {
+  readonly settings: LaneSettings;
   readonly clock: ReturnType<typeof createManualClock>;
   readonly claims: ReturnType<typeof createClaimsInMemory>;
   readonly answers: ((outcome: AttemptOutcome) => void)[];
@@ -132,13 +138,15 @@ test("workers killed, stopped, suspended, the store down: nothing lost, order ke
     fc.asyncProperty(
       fc.array(step, { minLength: 20, maxLength: 100, size: "max" }),
       fc.array(fc.nat({ max: 5 }), { minLength: 1 }),
-      async (steps, delays) => {
+      fc.constantFrom(...settingsList),
+      async (steps, delays, settings) => {
         const clock = createManualClock();
         const claims = createClaimsInMemory(clock.now);
         const starts: Start[] = [];
         const faults: string[] = [];
         let asked = 0;
         const world: World = {
+          settings,
           clock,
           claims,
           answers: [],
@@ -185,7 +193,7 @@ test("workers killed, stopped, suspended, the store down: nothing lost, order ke
           worker.go();
           worker.lane.reconfigure(settings);
         }
-        for (let round = 0; round < 200 && claims.open().length > 0; round += 1) {
+        for (let round = 0; round < 400 && claims.open().length > 0; round += 1) {
           for (const answer of world.answers.splice(0)) answer(answered(200));
           await clock.advance(round % 10 === 9 ? 40_000 : 10);
         }

@@ -58,7 +58,7 @@ if rest then pausedUntil = math.max(pausedUntil, now + rest) end
 
 if state == 'closed' and failures == 0 and pausedUntil <= now then
   if has[1] then redis.call('DEL', KEYS[1]) end
-else
+elseif verdicts ~= '' or lease or rest or state ~= has[1] then
   redis.call('HSET', KEYS[1], 'state', state, 'failures', failures, 'until', openUntil, 'pause', pause,
     'prober', prober, 'probeUntil', probeUntil, 'pausedUntil', pausedUntil)
   -- Of a route that is gone nothing stays for ever.
