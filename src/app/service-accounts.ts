@@ -45,13 +45,14 @@ export function createServiceAccounts(
   { clock, random, recent, shared, hooks }: ServiceAccountsParts,
 ): ServiceAccounts {
   let entries = new Map<string, Entry>();
-  /** Clients that are being closed. */
-  const closing = new Set<ServiceClient>();
+  /** Entries whose clients are being closed. */
+  const closing = new Set<Entry>();
 
-  async function close(client: ServiceClient, withinMs?: number): Promise<void> {
-    closing.add(client);
-    await client.close(withinMs);
-    closing.delete(client);
+  async function close(entry: Entry, withinMs?: number): Promise<void> {
+    closing.add(entry);
+    await entry.client.close(withinMs);
+    closing.delete(entry);
+    if (![...entries.values(), ...closing].some(({ limiter }) => limiter === entry.limiter)) entry.limiter.close();
   }
 
   function entryFor(account: string, settings: Asked, before: Entry | undefined): Entry {
@@ -67,9 +68,10 @@ export function createServiceAccounts(
 
   function limiterFor(account: string, baseUrl: string, allowance: Allowance): Limiter {
     const together = shared?.(account, baseUrl);
-    // Where they are shared, those of a process that is no more are known anyway.
-    const before = together === undefined ? recent(account) : [];
-    return createLimiter({ ...allowance, clock, recent: before, shared: together, hooks: hooks(account) });
+    if (together === undefined) return createLimiter({ ...allowance, clock, recent: recent(account), hooks: hooks(account) });
+    // What is shared outlives the process: nothing else needs to know what it let go.
+    const { letGo: _, ...others } = hooks(account);
+    return createLimiter({ ...allowance, clock, shared: together, hooks: others });
   }
 
   function reload(next: Settings["accounts"]): void {
@@ -79,7 +81,7 @@ export function createServiceAccounts(
         isAsked(settings) ? [[account, entryFor(account, settings, before.get(account))]] : [],
       ),
     );
-    for (const [account, { client }] of before) if (entries.get(account)?.client !== client) void close(client);
+    for (const [account, entry] of before) if (entries.get(account)?.client !== entry.client) void close(entry);
   }
 
   reload(accounts);
@@ -90,7 +92,7 @@ export function createServiceAccounts(
     async close(withinMs) {
       reload({});
       // Once more for each: a reload lets what is on its way take its time.
-      await Promise.all([...closing].map((client) => close(client, withinMs)));
+      await Promise.all([...closing].map((entry) => close(entry, withinMs)));
     },
   };
 }

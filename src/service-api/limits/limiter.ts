@@ -53,6 +53,8 @@ export interface Limiter extends Admission {
   resume(): void;
   /** Other settings of the same account, and perhaps another key: as `resume`, and ends doubts about the key. Slots stay held. */
   retune(allowance: Allowance): void;
+  /** To be called when all calls have ended, where they are shared with other processes: no timer is left. */
+  close(): void;
 }
 
 /**
@@ -109,7 +111,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
     for (const { at, ...kind } of (options.recent ?? []).toSorted((a, b) => a.at - b.at)) {
       own.count(kind, time.now() + Math.min(at, now) + othersTookMs - now);
     }
-    return { slots: own, learned: createOwnLearned(identity().plan, own.newest), isKnown: () => true, refresh: () => {} };
+    return { slots: own, learned: createOwnLearned(identity().plan, own.newest), isKnown: () => true, refresh: () => {}, close: () => {} };
   }
 
   function sharedAccount(shared: SharedCaps): SharedAccount {
@@ -270,6 +272,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
     },
     resume: () => restart(allowance, false),
     retune: (next) => restart(next, true),
+    close: account.close,
   };
 }
 

@@ -16,6 +16,8 @@ export interface SharedAccount {
   isKnown(): boolean;
   /** Somebody wants to see it: what it shows is to be of the last seconds. */
   refresh(): void;
+  /** No call comes any more: what could not be told by now is left to come back by itself. */
+  close(): void;
 }
 
 /** Calls that wait here and could go if there were slots, and how many of them at once. */
@@ -91,6 +93,7 @@ export function createSharedAccount(parts: SharedAccountParts): SharedAccount {
   let isStepping = false;
   let again = false;
   let cancelLater: (() => void) | null = null;
+  let isClosed = false;
 
   const indexOf = ({ cap, priority }: CallKind): number => callKinds.findIndex((kind) => kind.cap === cap && kind.priority === priority);
 
@@ -170,7 +173,7 @@ export function createSharedAccount(parts: SharedAccountParts): SharedAccount {
   function plan(): void {
     cancelLater?.();
     const hasNews = ended.length > 0 || learned.hasNews();
-    cancelLater = hasNews || underWay.size > 0 ? clock.after(hasNews ? retryMs : renewMs, () => void step()) : null;
+    cancelLater = !isClosed && (hasNews || underWay.size > 0) ? clock.after(hasNews ? retryMs : renewMs, () => void step()) : null;
   }
 
   const slots: Slots = {
@@ -210,6 +213,10 @@ export function createSharedAccount(parts: SharedAccountParts): SharedAccount {
     isKnown: () => time.now() >= knownFrom,
     refresh() {
       if (time.now() - lookedAt >= freshMs) void step();
+    },
+    close() {
+      isClosed = true;
+      cancelLater?.();
     },
   };
 }
