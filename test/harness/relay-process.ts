@@ -19,6 +19,8 @@ export interface RelayOptions {
   readonly uid?: number;
   /** The store's path; not given: `relay.db` in the folder. */
   readonly storePath?: string;
+  /** With `storage.driver: redis`, what it does; not given: both. */
+  readonly role?: "receive" | "work";
   /** Where its temporary folder is made; not given: the system's. */
   readonly parent?: string;
 }
@@ -42,6 +44,8 @@ export interface RelayProcess {
   isRunning(): boolean;
   /** Starts it (again, on the same file and port); resolves with the milliseconds until `/readyz` answered 200. Rejects with its last words. */
   start(): Promise<number>;
+  /** The same, but resolves once it listens, ready or not: for a store that is not there. */
+  startListening(): Promise<number>;
   /** Starts it and waits for its end instead: for settings or files it should refuse. */
   startRefused(): Promise<Ended>;
   /** SIGKILL, as a crash would; resolves when it is gone. */
@@ -78,6 +82,7 @@ export async function makeRelay(options: RelayOptions = {}): Promise<RelayProces
   const storePath = options.storePath ?? join(folder, "relay.db");
   const settingsPath = join(folder, "relay.yaml");
   const port = await freePort();
+  const role = options.role === undefined ? [] : ["--role", options.role];
   let child: ChildProcess | null = null;
   let gone: Promise<Ended> = Promise.resolve({ code: null, signal: null });
 
@@ -94,7 +99,7 @@ export async function makeRelay(options: RelayOptions = {}): Promise<RelayProces
     const out = openSync(path("stdout.log"), "a");
     const err = openSync(path("stderr.log"), "a");
     const as = options.uid === undefined ? {} : { uid: options.uid, gid: options.uid };
-    const started = spawn(process.execPath, [entry, "serve", "--config", settingsPath], {
+    const started = spawn(process.execPath, [entry, "serve", "--config", settingsPath, ...role], {
       stdio: ["ignore", out, err],
       env: { ...process.env, ...options.env },
       ...as,
@@ -118,14 +123,14 @@ export async function makeRelay(options: RelayOptions = {}): Promise<RelayProces
     }
   }
 
-  async function start(): Promise<number> {
+  async function start(isEnough: (status: number) => boolean = (status) => status === 200): Promise<number> {
     const startedAt = performance.now();
     launch();
     while (performance.now() - startedAt < readyWithinMs && isRunning()) {
       const answer = await fetch(`http://127.0.0.1:${port}/readyz`).catch(() => null);
       await answer?.arrayBuffer();
       // Whoever answered must be ours: with the port taken, ours has ended or is about to.
-      if (answer?.status === 200 && isRunning()) return performance.now() - startedAt;
+      if (answer !== null && isEnough(answer.status) && isRunning()) return performance.now() - startedAt;
       await wait(5);
     }
     child?.kill("SIGKILL");
@@ -163,7 +168,8 @@ export async function makeRelay(options: RelayOptions = {}): Promise<RelayProces
     webhookUrl: `http://127.0.0.1:${port}/webhooks/main`,
     pid: () => child?.pid ?? 0,
     isRunning,
-    start,
+    start: () => start(),
+    startListening: () => start(() => true),
     async startRefused() {
       launch();
       const late = setTimeout(() => child?.kill("SIGKILL"), readyWithinMs);

@@ -23,8 +23,13 @@ export function settingsOf({ port, storePath }: Places, parts: SettingsParts = {
     log: { level: "info" },
     ...parts,
     server: { host: "127.0.0.1", port, ...(parts["server"] as object | undefined) },
-    storage: { path: storePath, ...(parts["storage"] as object | undefined) },
+    storage: { ...(isRedis(parts["storage"]) ? {} : { path: storePath }), ...(parts["storage"] as object | undefined) },
   };
+}
+
+/** The path is that of a file; Redis has none. */
+function isRedis(storage: unknown): boolean {
+  return (storage as { driver?: unknown } | undefined)?.driver === "redis";
 }
 
 /** A route of everything to `url`, whose failures are retried and its breaker closed again within moments. */

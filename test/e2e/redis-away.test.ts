@@ -1,0 +1,96 @@
+import { expect, test } from "vitest";
+import { postEvent } from "../harness/post-event.ts";
+import { createMessages } from "../harness/posts.ts";
+import { emptyRedis, fillRedis, makePrimary, makeReplica, redisForTest, restartRedis } from "../harness/redis-states.ts";
+import { makeRelay, type RelayProcess } from "../harness/relay-process.ts";
+import { until } from "../harness/until.ts";
+import { freePort } from "../setup/free-port.ts";
+
+const commandTimeout = 500;
+/** Far less than a command's time, and far more than a busy machine takes for a 503. */
+const atOnceMs = commandTimeout / 2;
+
+async function receiverOn(port: number): Promise<RelayProcess> {
+  const url = `redis://127.0.0.1:${port}`;
+  return makeRelay({ role: "receive", settings: { storage: { driver: "redis", url, commandTimeout: `${commandTimeout}ms` } } });
+}
+
+const messages = createMessages("away");
+
+async function post(
+  relay: RelayProcess,
+): Promise<{ readonly status: number; readonly tookMs: number; readonly retryAfter: string | null }> {
+  const startedAt = performance.now();
+  const answer = await postEvent(relay.webhookUrl, messages.event());
+  return { status: answer.status, tookMs: performance.now() - startedAt, retryAfter: answer.headers.get("retry-after") };
+}
+
+/** Waits until an event is refused, then looks that the next ones are at once. */
+async function refuses(relay: RelayProcess): Promise<void> {
+  await until("events are refused", async () => (await post(relay)).status === 503);
+  for (let i = 0; i < 5; i++) {
+    const { status, tookMs, retryAfter } = await post(relay);
+    expect(status).toBe(503);
+    expect(retryAfter).not.toBeNull();
+    expect(tookMs).toBeLessThan(atOnceMs);
+  }
+  expect((await relay.ask("/readyz")).status).toBe(503);
+  expect((await relay.ask("/healthz")).status).toBe(200);
+}
+
+async function accepts(relay: RelayProcess): Promise<void> {
+  await until("the relay is ready", async () => (await relay.ask("/readyz")).status === 200);
+  expect((await post(relay)).status).toBe(200);
+}
+
+test("a receiver whose Redis is away in every way: 503 at once, and well again by itself", async () => {
+  const port = await freePort();
+  const relay = await receiverOn(port);
+  await relay.startListening();
+  await refuses(relay);
+
+  const server = await redisForTest({ port, appendonly: "always" });
+  await accepts(relay);
+
+  await server.kill();
+  await refuses(relay);
+  const again = await restartRedis(server, { appendonly: "always" });
+  await accepts(relay);
+
+  again.hang();
+  await refuses(relay);
+  again.goOn();
+  await accepts(relay);
+
+  await fillRedis(again);
+  await refuses(relay);
+  await emptyRedis(again);
+  await accepts(relay);
+
+  await makeReplica(again);
+  await refuses(relay);
+  await makePrimary(again);
+  await accepts(relay);
+
+  const said = relay.log().map(({ msg }) => msg);
+  const away = said.filter((msg) => String(msg).startsWith("events cannot be stored"));
+  // Once each: not there, killed, hung, full, read-only.
+  expect(away.length).toBeGreaterThanOrEqual(5);
+  expect(away.length).toBeLessThan(10);
+  expect((await relay.stop()).code).toBe(0);
+});
+
+test("a wrong password ends the start with one line that does not tell it", async () => {
+  const server = await redisForTest({ args: ["--requirepass", "right-one"] });
+  const url = `redis://:wrong-one@127.0.0.1:${server.port}`;
+  const relay = await makeRelay({ settings: { storage: { driver: "redis", url } } });
+  expect(await relay.startRefused()).toMatchObject({ code: 1 });
+  expect(relay.stderr().trim().split("\n").at(-1)).toMatch(/redis:\/\/127\.0\.0\.1:\d+\/0: Redis refuses the user or the password$/);
+  expect(relay.stderr() + JSON.stringify(relay.log())).not.toContain("wrong-one");
+});
+
+test("a role of its own needs Redis", async () => {
+  const relay = await makeRelay({ role: "work" });
+  expect(await relay.startRefused()).toMatchObject({ code: 1 });
+  expect(relay.stderr()).toContain("needs storage.driver redis");
+});
