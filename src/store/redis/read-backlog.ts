@@ -26,8 +26,9 @@ export function createReadBacklog(keys: Keys, link: RedisLink) {
 
   async function of(route: string, stopped: string | null): Promise<RouteBacklog> {
     const answers = await link.run((redis) =>
+      // In one piece: a delivery goes from list to list.
       redis
-        .pipeline()
+        .multi()
         .zcard(`${base}due:${route}`)
         .zcard(`${base}leased:${route}`)
         .zcard(`${base}px:${route}`)

@@ -28,6 +28,10 @@ const mostCommands = 1_000;
 
 /** States that have an index in the list's order. */
 const indexed: Partial<Record<DeliveryState, string>> = { dead: "dead", held: "held" };
+/** Lists of the waiting ones, which are in order of time. */
+const waitingLists = ["due", "leased", "px"] as const;
+/** So many waiting deliveries are read whole to find the newest; where there are more, they are met soon by looking at events. */
+const mostWaiting = 2_000;
 
 /** An event has deliveries on the routes that its plan names so, whatever has become of them. */
 export function createReadDeliveries({ keys, link, live, events }: ReadDeliveriesParts) {
@@ -57,6 +61,28 @@ export function createReadDeliveries({ keys, link, live, events }: ReadDeliverie
     return found;
   }
 
+  const routesOf = (route: string | undefined): Promise<string[]> =>
+    route === undefined ? link.run((redis) => redis.smembers(`${keys.base}routes`)) : Promise.resolve([route]);
+
+  /** Seqs of the events with a waiting delivery; null: there are too many of them. */
+  async function fewWaiting(route: string | undefined): Promise<number[] | null> {
+    const lists = (await routesOf(route)).flatMap((name) => waitingLists.map((list) => `${keys.base}${list}:${name}`));
+    if (lists.length === 0) return [];
+    const counts = await link.run((redis) => {
+      const pipeline = redis.pipeline();
+      for (const list of lists) pipeline.zcard(list);
+      return pipeline.exec();
+    });
+    if ((pipelineResults(counts) as number[]).reduce((sum, count) => sum + count, 0) > mostWaiting) return null;
+    // In one piece: a delivery goes from list to list.
+    const found = await link.run((redis) => {
+      const all = redis.multi();
+      for (const list of lists) all.zrange(list, "0", String(mostWaiting));
+      return all.exec();
+    });
+    return (pipelineResults(found) as string[][]).flat().map(Number);
+  }
+
   /** Seqs of events that may have what is meant, greatest first. */
   async function* candidates({ route, state, event, before, after = 0, limit }: DeliveryFilter): AsyncGenerator<number[]> {
     // The event of the place may have more before it.
@@ -65,20 +91,23 @@ export function createReadDeliveries({ keys, link, live, events }: ReadDeliverie
       if (event > after && event < end) yield [event];
       return;
     }
+    const waiting = state === "waiting" ? await fewWaiting(route) : null;
+    if (waiting !== null) {
+      yield* inParts(waiting.filter((seq) => seq > after && seq < end));
+      return;
+    }
     const index = state === undefined ? undefined : indexed[state];
     if (index === undefined) {
       yield* live.back(after, end, route === undefined && state === undefined ? Math.min(rowsAtOnce, limit) : rowsAtOnce);
       return;
     }
-    const routes = route === undefined ? await link.run((redis) => redis.smembers(`${keys.base}routes`)) : [route];
-    const found = new Set<number>();
-    for (const name of routes) {
+    const found: number[] = [];
+    for (const name of await routesOf(route)) {
       const key = `${keys.base}${index}:${name}`;
       const seqs = await link.run((redis) => redis.zrange(key, `(${end}`, `(${after}`, "BYSCORE", "REV", "LIMIT", 0, limit + 1));
-      for (const seq of seqs) found.add(Number(seq));
+      found.push(...seqs.map(Number));
     }
-    const seqs = [...found].sort((a, b) => b - a);
-    for (let from = 0; from < seqs.length; from += rowsAtOnce) yield seqs.slice(from, from + rowsAtOnce);
+    yield* inParts(found);
   }
 
   async function ofEvent(seq: number): Promise<Placed[]> {
@@ -128,6 +157,12 @@ export function createReadDeliveries({ keys, link, live, events }: ReadDeliverie
       return null;
     },
   } satisfies DeliveryReading;
+}
+
+/** Greatest first, each once, some at a time. */
+function* inParts(seqs: readonly number[]): Generator<number[]> {
+  const sorted = [...new Set(seqs)].sort((a, b) => b - a);
+  for (let from = 0; from < sorted.length; from += rowsAtOnce) yield sorted.slice(from, from + rowsAtOnce);
 }
 
 const numberOf = (text: string | null | undefined): number | null => (text === null || text === undefined ? null : Number(text));
