@@ -2,19 +2,21 @@ import type { RouteVerdict } from "../../event/plan.ts";
 import { type Facts, judgeAgain } from "../facts.ts";
 import type { DueDelivery } from "../planned.ts";
 import type { Rules } from "../rules.ts";
-import { againBy, concludeVerdicts } from "../verdicts.ts";
+import { againBy, concludeVerdicts, type KeptVerdict } from "../verdicts.ts";
 import { concludeEvent, deliverAll } from "./conclude-event.ts";
-import { type EventRow, readEventRow } from "./event-row.ts";
+import { type EventRow, readEventRow, writeEventRow } from "./event-row.ts";
 import type { Keys, SubjectName } from "./keys.ts";
 import type { RedisLink } from "./link.ts";
+import { type PlanText, planText } from "./plan-texts.ts";
 import type { StoredEvents } from "./stored-events.ts";
-import type { Transact, Transaction } from "./transact.ts";
+import { rowJson, rowVersion, type Transact, type Transaction } from "./transact.ts";
 
 interface Parts {
   readonly keys: Keys;
   readonly link: RedisLink;
   readonly rules: Rules;
   readonly transact: Transact;
+  readonly version: () => string;
   readonly events: Pick<StoredEvents, "verdicts">;
 }
 
@@ -25,32 +27,50 @@ const mostAtOnce = 100;
  * Parked events: released by registration, in order, or ended when their time is up. Both are held to the rows of the
  * events, so of two processes one does it; and one more event is parked only with a new version of its subject.
  */
-export function createParking({ keys, link, rules, transact, events }: Parts) {
+export function createParking({ keys, link, rules, transact, version, events }: Parts) {
   async function readEvent(tx: Transaction, seq: number): Promise<EventRow | null> {
     const json = await tx.read(keys.event(seq));
     return json === null ? null : readEventRow(json);
   }
 
-  async function concluded(rows: readonly { readonly seq: number; readonly row: EventRow }[]) {
+  async function withVerdicts<One extends { readonly row: EventRow }>(rows: readonly One[]) {
     const kept = await events.verdicts(rows.map(({ row }) => row));
     return rows.map((one, index) => ({ ...one, kept: kept[index] ?? [] }));
   }
 
+  /** Of those that `kept` parked the routes get nothing; a campaign's events differ in little, so there are few such plans. */
+  function ended(row: EventRow, kept: readonly KeptVerdict[], plans: Map<string | null, PlanText>): EventRow {
+    const text = plans.get(row.plan) ?? planText({ disposition: "forwarded", verdicts: concludeVerdicts(kept, untracked).verdicts });
+    plans.set(row.plan, text);
+    return { ...row, disposition: row.disposition === "forwarded" ? "forwarded" : "ignored", plan: text.digest, parkedUntil: null };
+  }
+
+  /** One command of the script, however many they are: of a campaign most messages are strangers. */
   async function expireSome(now: number, limit: number): Promise<number> {
-    const due = await link.run((redis) => redis.zrangebyscore(`${keys.base}parked`, "-inf", now, "LIMIT", 0, limit));
-    if (due.length === 0) return 0;
-    return transact(async (tx) => {
-      const found = await Promise.all(due.map(async (seq) => ({ seq: Number(seq), row: await readEvent(tx, Number(seq)) })));
-      const rows = found.flatMap(({ seq, row }) => (row === null || row.parkedUntil === null ? [] : [{ seq, row }]));
-      // A campaign's differ in little: each distinct plan is concluded once.
-      const plans = new Map<string | null, readonly RouteVerdict[]>();
-      for (const { seq, row, kept } of await concluded(rows)) {
-        const verdicts = plans.get(row.plan) ?? concludeVerdicts(kept, untracked).verdicts;
-        plans.set(row.plan, verdicts);
-        concludeEvent(tx, keys, seq, row, { disposition: row.disposition === "forwarded" ? "forwarded" : "ignored", verdicts });
-      }
-      return rows.length;
+    const { base } = keys;
+    const seqs = await link.run((redis) => redis.zrangebyscore(`${base}parked`, "-inf", now, "LIMIT", 0, limit));
+    if (seqs.length === 0) return 0;
+    const texts = await link.run((redis) => redis.mget(seqs.map((seq) => keys.event(Number(seq)))));
+    const rows = texts.flatMap((text, index) => {
+      if (text === null) return [];
+      const row = readEventRow(rowJson(text));
+      // Registered since the list was read.
+      return row.parkedUntil === null ? [] : [{ seq: String(Number(seqs[index])), version: rowVersion(text), row }];
     });
+    const plans = new Map<string | null, PlanText>();
+    const list = (await withVerdicts(rows)).flatMap(({ seq, version: before, row, kept }) => {
+      const after = ended(row, kept, plans);
+      const isIgnored = after.disposition === "ignored" ? "1" : "";
+      return [seq, before, version() + writeEventRow(after), row.subject ?? "", String(row.receivedAt), isIgnored];
+    });
+    let sum = 0;
+    await transact((tx) => {
+      for (const { digest, verdicts } of new Set(plans.values())) tx.call("HSETNX", `${base}plans`, digest, verdicts);
+      tx.operate(["expire", ...list], (result) => {
+        sum = Number(result);
+      });
+    });
+    return sum;
   }
 
   return {
@@ -66,7 +86,7 @@ export function createParking({ keys, link, rules, transact, events }: Parts) {
       );
       const bodies = new Map(found.map(({ seq, body }) => [seq, body]));
       const rows = found.flatMap(({ seq, row }) => (row === null || row.parkedUntil === null ? [] : [{ seq, row }]));
-      for (const { seq, row, kept } of await concluded(rows)) {
+      for (const { seq, row, kept } of await withVerdicts(rows)) {
         const body = bodies.get(seq) ?? null;
         const fresh = body === null ? null : judgeAgain(rules, { ...row, body }, facts);
         if (fresh === null) continue;
@@ -79,14 +99,15 @@ export function createParking({ keys, link, rules, transact, events }: Parts) {
     },
     /** Ends events whose time is up, at most `limit`, those that wait longest first; gives how many it ended. */
     async expire(now: number, limit: number): Promise<number> {
-      let ended = 0;
+      let sum = 0;
       for (let left = limit; left > 0; left -= mostAtOnce) {
         const most = Math.min(left, mostAtOnce);
         const some = await expireSome(now, most);
-        ended += some;
+        sum += some;
+        // No more are due, or another process is at them.
         if (some < most) break;
       }
-      return ended;
+      return sum;
     },
   };
 }

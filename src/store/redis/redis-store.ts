@@ -68,10 +68,10 @@ export function createRedisStore(link: RedisLink, prefix: string, rules: Rules, 
   });
   const deliveries = createDeliveries({ keys, link, commit, briefOf });
   const events = createStoredEvents(keys, link);
-  const { read, stats, lastSeq } = createReader(keys, link, createReadHydrations(keys, link, events));
+  const { read, inspecting, lastSeq } = createReader(keys, link, createReadHydrations(keys, link, events));
   const live = createLiveSeqs(keys, link);
   const subjectsOf = createSubjects(keys);
-  const parking = createParking({ keys, link, rules, transact, events });
+  const parking = createParking({ keys, link, rules, transact, version, events });
   const register = createRegisterOne({ parking });
   const registering = createRegister({ transact, subjectsOf }, register);
   const sends = createSends({ keys, link, transact, registerSent: createRegisterSent({ rules, subjectsOf, register, parking }) });
@@ -84,7 +84,7 @@ export function createRedisStore(link: RedisLink, prefix: string, rules: Rules, 
   return {
     transact,
     read,
-    stats,
+    inspecting,
     async accept(event: ReceivedEvent, proxyRoute: string | null = null): Promise<AcceptOutcome> {
       const outcome = await accept(event, proxyRoute);
       if (outcome.result === "accepted") news.stored(outcome.seq);
@@ -124,6 +124,7 @@ export function createRedisStore(link: RedisLink, prefix: string, rules: Rules, 
     onStored: news.onStored,
     async close(): Promise<void> {
       news.close();
+      await inspecting.close();
       await duties.close();
       await sends.close();
       await commit.idle();

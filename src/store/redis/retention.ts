@@ -3,7 +3,7 @@ import { createSweepEvents, type SweepEventsParts } from "./sweep-events.ts";
 import { createSweepSubjects } from "./sweep-subjects.ts";
 
 /** Rows of one step: Redis does nothing else for a millisecond or two. */
-const mostAtOnce = 100;
+const mostAtOnce = 50;
 
 /**
  * Deletes what is past its time, a few rows per step. Open deliveries, and the events and messages they need, stay

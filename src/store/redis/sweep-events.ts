@@ -136,8 +136,23 @@ interface Look {
   readonly routes: readonly string[];
 }
 
-function sweepOf({ seq, version, id, subject, account }: Versioned, { now, keep, isOld, alone, routes }: Look): Operation {
+function sweepOf(row: Versioned, { now, keep, isOld, alone, routes }: Look): Operation {
+  const { seq, version, account, id, subject } = row;
   const times = [String(keep.deliveries), String(now), String(now + latestLookMs), alone];
   const before = String(now - keep.deliveries);
-  return ["sweep", String(seq), version, before, isOld ? "1" : "", ...times, id ?? "", subject ?? "", account, ...routes];
+  const lists = listsOf(row);
+  const names = [id === null ? "" : `${account}:${id}`, subject ?? "", String(lists.length), ...lists];
+  return ["sweep", String(seq), version, before, isOld ? "1" : "", ...times, ...names, ...routes];
+}
+
+/** Those that name the event, beside what every one stands in. */
+function listsOf({ disposition, origin, account, subject, parkedUntil }: Versioned): string[] {
+  return [
+    "kept",
+    ...(disposition === "ignored" || disposition === "quarantined" ? [disposition] : []),
+    ...(origin === "webhook" ? [] : [`learned:${account}`]),
+    // It may have come without its data, and waits no more.
+    ...(subject === null ? [`hw:${account}`, `hc:${account}`] : []),
+    ...(parkedUntil === null ? [] : ["parked", ...(subject === null ? [] : [`pk:${subject}`])]),
+  ];
 }

@@ -235,10 +235,33 @@ function operations.index(a)
   return ''
 end
 
+-- Ends parked events, each unless it was changed meanwhile: seq, version, next row, subject, received at, '1' when it is
+-- ignored from now on. Gives how many.
+function operations.expire(a)
+  local gone, ignored = {}, {}
+  for n = 1, #a, 6 do
+    local seq, key = a[n], base .. 'e:' .. a[n]
+    local row = get(key)
+    if row and string.sub(row, 1, 10) == a[n + 1] then
+      put(key, a[n + 2])
+      gone[#gone + 1] = padded(seq)
+      if a[n + 3] ~= '' then call('ZREM', base .. 'pk:' .. a[n + 3], seq) end
+      if a[n + 5] == '1' then
+        ignored[#ignored + 1] = a[n + 4]
+        ignored[#ignored + 1] = seq
+      end
+    end
+  end
+  if #gone > 0 then call('ZREM', base .. 'parked', unpack(gone)) end
+  if #ignored > 0 then call('ZADD', base .. 'ignored', unpack(ignored)) end
+  return #gone
+end
+
 -- Retention of one event: takes its deliveries settled before a time, and itself when it is old and has none left.
 -- Whatever is left is to be looked at again, in `kept`, when it may go: no later than `latest`. An event that was changed
 -- meanwhile is left. seq, version, settled before, '1': it is old, deliveries are kept for (ms), now, latest, when to look
--- at it once it has no deliveries ('': nobody need), id, subject, account, routes with a delivery… Gives events and deliveries taken.
+-- at it once it has no deliveries ('': nobody need), account:id, subject, number of lists it stands in, these, routes with
+-- a delivery… Gives events and deliveries taken.
 function operations.sweep(a)
   flush()
   local seq, before, keep, now, latest, subject = a[1], tonumber(a[3]), tonumber(a[5]), tonumber(a[6]), tonumber(a[7]), a[10]
@@ -252,7 +275,8 @@ function operations.sweep(a)
     return { 0, 0 }
   end
   local taken, settled_last, is_open = 0, nil, false
-  for n = 12, #a do
+  local first_route = 12 + tonumber(a[11])
+  for n = first_route, #a do
     local key = base .. 'd:' .. seq .. ':' .. a[n]
     local found = call('HMGET', key, 's', 't')
     local settled_at = tonumber(found[2] or '')
@@ -276,22 +300,16 @@ function operations.sweep(a)
     return { 0, taken }
   end
   call('DEL', base .. 'e:' .. seq, base .. 'b:' .. seq, base .. 'h:' .. seq)
-  if a[9] ~= '' then call('DEL', base .. 'id:' .. a[11] .. ':' .. a[9]) end
+  if a[9] ~= '' then call('DEL', base .. 'id:' .. a[9]) end
   call('HDEL', base .. 'dups', seq)
   call('HDEL', base .. 'conflicts', seq)
-  for _, list in ipairs({ 'kept', 'ignored', 'quarantined', 'learned:' .. a[11] }) do call('ZREM', base .. list, seq) end
-  call('ZREM', base .. 'parked', padded(seq))
+  for n = 12, first_route - 1 do call('ZREM', base .. a[n], a[n] == 'parked' and padded(seq) or seq) end
   local chunk = base .. 'live:' .. math.floor(tonumber(seq) / 65536)
   call('SETBIT', chunk, tonumber(seq) % 65536, 0)
   if call('BITCOUNT', chunk) == 0 then call('DEL', chunk) end
   if subject ~= '' then
-    call('ZREM', base .. 'pk:' .. subject, seq)
     call('ZREM', base .. 'es:' .. subject, seq)
     if call('EXISTS', base .. 'es:' .. subject) == 0 then call('ZADD', base .. 'bare', 0, subject) end
-  else
-    -- One that came without its data, and waits no more.
-    call('ZREM', base .. 'hw:' .. a[11], seq)
-    call('ZREM', base .. 'hc:' .. a[11], seq)
   end
   return { 1, taken }
 end
