@@ -14,7 +14,6 @@ import { RedisUnavailable } from "../store/redis/unavailable.ts";
 import { createWorkQueue, type WorkQueue } from "../store/redis/work-queue.ts";
 import type { RedisSettings } from "../store/settings.ts";
 import type { Store } from "../store/store.ts";
-import { StoreUnavailable } from "../store/store-error.ts";
 import type { OpenedStore, OpenParts } from "./open-store.ts";
 
 /** An exchange of a proxy that was not settled for so long belongs to a process that is no more; they take ten seconds. */
@@ -55,11 +54,6 @@ export async function openRedis(
   const store: Store = {
     ...engine,
     isShared: true,
-    inspecting: {
-      stats: engine.stats,
-      audit: () => Promise.reject(new StoreUnavailable("not yet")),
-      close: async () => {},
-    },
     announce: work.announce,
     onDue: work.onDue,
     isInPlace: () => connection.state().kind === "up",

@@ -60,7 +60,7 @@ function distributed(rules: Rules): Engine & { end(): Promise<void> } {
   return {
     store,
     settle: async (settlement) => (await store.settle(settlement)).released,
-    stats: store.stats,
+    stats: store.inspecting.stats,
     end: store.close,
   };
 }

@@ -1,7 +1,8 @@
 import type { HydrationView } from "../event-views.ts";
-import type { Stats } from "../inspecting.ts";
+import type { Inspecting, Stats } from "../inspecting.ts";
 import type { StoreReading } from "../reading.ts";
 import { createCountStats } from "./count-stats.ts";
+import { createInspecting } from "./inspecting.ts";
 import type { Keys } from "./keys.ts";
 import type { RedisLink } from "./link.ts";
 import { createLiveSeqs } from "./live-seqs.ts";
@@ -18,8 +19,7 @@ import { createStoredEvents } from "./stored-events.ts";
 
 export interface Reader {
   readonly read: StoreReading;
-  /** Counts every row; all who ask while that goes on get the same answer. */
-  stats(): Promise<Stats>;
+  readonly inspecting: Inspecting;
   /** The greatest seq ever given. */
   lastSeq(): Promise<number>;
 }
@@ -33,23 +33,25 @@ export function createReader(keys: Keys, link: RedisLink, hydrationOf: (seq: num
   const countStats = createCountStats(parts);
   let counting: Promise<Stats> | null = null;
 
-  return {
-    read: {
-      events: createReadEvents({ ...parts, hydrationOf }),
-      deliveries: createReadDeliveries(parts),
-      messages: createReadMessages(subjects),
-      runs: createReadRuns(subjects),
-      stories: createReadStories(keys, link),
-      listen: createReadListen(parts),
-      proofs: createReadProofs(keys, link),
-      backlog: createReadBacklog(keys, link),
-    },
-    stats() {
-      counting ??= countStats().finally(() => {
-        counting = null;
-      });
-      return counting;
-    },
-    lastSeq: live.last,
+  const read = {
+    events: createReadEvents({ ...parts, hydrationOf }),
+    deliveries: createReadDeliveries(parts),
+    messages: createReadMessages(subjects),
+    runs: createReadRuns(subjects),
+    stories: createReadStories(keys, link),
+    listen: createReadListen(parts),
+    proofs: createReadProofs(keys, link),
+    backlog: createReadBacklog(keys, link),
   };
+
+  /** Counts every row; all who ask while that goes on get the same answer. */
+  function stats(): Promise<Stats> {
+    counting ??= countStats().finally(() => {
+      counting = null;
+    });
+    return counting;
+  }
+
+  const inspecting = createInspecting({ ...parts, proofs: read.proofs, seqBefore: read.listen.seqBefore }, stats);
+  return { read, inspecting, lastSeq: live.last };
 }

@@ -1,15 +1,16 @@
 import { isProxyRoute } from "../../../event/proxy-route.ts";
+import type { Tally } from "../../audit/tally.ts";
 import { dispositionCode, dispositionList } from "../codes.ts";
 import { hydrationCode } from "../hydration-codes.ts";
 import type { Names } from "../names.ts";
 import type { Db } from "../open.ts";
+import { nameIn } from "./name-in.ts";
 import { createPlanFacts } from "./plan-facts.ts";
 import { contradiction, type DeliveryRow, deliveryColumn, type EventRow, eventColumn, eventFlag } from "./slice.ts";
-import { nameIn, type Tally } from "./tally.ts";
 
 export interface JudgeParts {
   readonly names: Names;
-  readonly tally: Tally;
+  readonly tally: Tally<number>;
   /** Deliveries settled before this may have been swept; unix ms, null when none was. */
   readonly sweptBefore: () => number | null;
   /** A parked event's time may not have been over before this; unix ms. */

@@ -1,6 +1,7 @@
+import type { Tally } from "../../audit/tally.ts";
 import type { Names } from "../names.ts";
 import type { Db } from "../open.ts";
-import { nameIn, type Tally } from "./tally.ts";
+import { nameIn } from "./name-in.ts";
 
 interface ProofSum {
   readonly source: number;
@@ -28,7 +29,7 @@ export function createProofsCheck(db: Db, names: Names) {
       last.events += 1;
     },
     /** `accepted`: how many events there have ever been. */
-    check(accepted: number, tally: Tally): void {
+    check(accepted: number, tally: Tally<number>): void {
       const all = told.reduce((sum, { events }) => sum + events, 0);
       if (all > accepted) {
         tally.offence("proofs differ", null, null, `secrets are said to have proved ${all} events, and ${accepted} were ever accepted`);

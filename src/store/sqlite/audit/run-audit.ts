@@ -1,15 +1,17 @@
 import type { AuditReport } from "../../../event/audit-report.ts";
+import { createGaps } from "../../audit/gaps.ts";
+import { createTally } from "../../audit/tally.ts";
 import type { AuditOrder, AuditProgress } from "../../inspecting.ts";
+import { unpackEventId } from "../codes.ts";
 import { createNames } from "../names.ts";
 import type { Db } from "../open.ts";
 import { createSwept } from "../swept.ts";
-import { createGaps } from "./gaps.ts";
 import { createJudge } from "./judge.ts";
+import { nameIn } from "./name-in.ts";
 import { createProofsCheck } from "./proofs-check.ts";
 import { seqRange } from "./seq-range.ts";
 import { createSlices, deliveryColumn, eventColumn } from "./slice.ts";
 import { createStrays } from "./strays.ts";
-import { createTally } from "./tally.ts";
 import { createWholeChecks } from "./whole-checks.ts";
 
 /** Parked events may end this much late: a flood's are ended a few at a time. */
@@ -23,7 +25,12 @@ const lateMs = 5 * 60_000;
 export function* runAudit(db: Db, order: AuditOrder): Generator<AuditProgress, AuditReport> {
   const startedAt = performance.now();
   const names = createNames(db);
-  const tally = createTally(db, names, order.mostOffenders);
+  const idOf = db.prepare<[number], Buffer | string | null>("SELECT id FROM events WHERE seq = ?").pluck();
+  const tally = createTally<number>({
+    nameOf: (id) => nameIn(names, id),
+    eventIdOf: (seq) => unpackEventId(idOf.get(seq) ?? null),
+    mostOffenders: order.mostOffenders,
+  });
   const swept = createSwept(db);
   const source = order.source === undefined ? null : (names.find("source", order.source) ?? -1);
   const { from: start = Number.NEGATIVE_INFINITY, to: stop = Number.POSITIVE_INFINITY } = order;

@@ -1,9 +1,9 @@
+import type { Tally } from "../../audit/tally.ts";
 import type { Db } from "../open.ts";
 import { type DeliveryRow, deliveryColumn } from "./slice.ts";
-import type { Tally } from "./tally.ts";
 
 /** What hangs on nothing: deliveries of events that are not there, attempts of deliveries that are not there. */
-export function createStrays(db: Db, tally: Tally) {
+export function createStrays(db: Db, tally: Tally<number>) {
   const attempts = db.prepare<[number, number], { event: number; route: number; count: number }>(
     `SELECT event, route, count(*) AS count FROM attempts a WHERE event > ? AND event <= ?
        AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.event = a.event AND d.route = a.route) GROUP BY event, route`,

@@ -1,11 +1,11 @@
+import type { Tally } from "../../audit/tally.ts";
 import type { Db } from "../open.ts";
-import type { Tally } from "./tally.ts";
 
 /** Index entries of one look: some tens of milliseconds. */
 const sliceEntries = 50_000;
 
 /** Rules about rows of several events, by index, a piece at a time: `yield` ends a piece, and with it its transaction. */
-export function createWholeChecks(db: Db, tally: Tally) {
+export function createWholeChecks(db: Db, tally: Tally<number>) {
   /** Of one message on one route exactly one open delivery is `waiting`, and all others are behind it (promise 3). */
   function* order(): Generator<void> {
     const end = db

@@ -1,7 +1,6 @@
-import type { AuditRule, DeliverySums, EventSums, Offender } from "../../../event/audit-report.ts";
-import { dispositionList, stateList, unpackEventId } from "../codes.ts";
-import type { Names } from "../names.ts";
-import type { Db } from "../open.ts";
+import type { AuditRule, DeliverySums, EventSums, Offender } from "../../event/audit-report.ts";
+import { type DeliveryState, deliveryStates } from "../../event/delivery.ts";
+import { type Disposition, dispositions } from "../../event/plan.ts";
 
 const dayMs = 86_400_000;
 
@@ -17,16 +16,23 @@ function addTo<T extends { readonly [K in keyof T]: number }>(sum: T, more: T): 
   for (const key of Object.keys(sum) as (keyof T)[]) (sum as Record<keyof T, number>)[key] += more[key];
 }
 
+export interface TallyParts<Key> {
+  /** Of a source or route, as the engine numbers or names them. */
+  readonly nameOf: (key: Key) => string;
+  /** Of an event that is looked at just now; null when it has none. */
+  readonly eventIdOf: (seq: number) => string | null;
+  readonly mostOffenders: number;
+}
+
 /** Adds up an audit: events by day and source, deliveries by route, and what breaks a rule. */
-export function createTally(db: Db, names: Names, mostOffenders: number) {
-  const idOf = db.prepare<[number], Buffer | string | null>("SELECT id FROM events WHERE seq = ?").pluck();
-  const bySource = new Map<number, Map<number, EventSums>>();
-  const byRoute = new Map<number, DeliverySums>();
+export function createTally<Key extends string | number>({ nameOf, eventIdOf, mostOffenders }: TallyParts<Key>) {
+  const bySource = new Map<Key, Map<number, EventSums>>();
+  const byRoute = new Map<Key, DeliverySums>();
   const broken = new Map<AuditRule, number>();
   const offenders: Offender[] = [];
-  let last: { readonly source: number; readonly day: number; readonly sums: EventSums } | null = null;
+  let last: { readonly source: Key; readonly day: number; readonly sums: EventSums } | null = null;
 
-  function sumsOf(source: number, day: number): EventSums {
+  function sumsOf(source: Key, day: number): EventSums {
     // Events come in order, so nearly all are of the day and source before.
     if (last !== null && last.source === source && last.day === day) return last.sums;
     let days = bySource.get(source);
@@ -44,16 +50,17 @@ export function createTally(db: Db, names: Names, mostOffenders: number) {
   }
 
   return {
-    event(source: number, receivedAt: number, disposition: number, isSound: boolean, duplicates: number, conflicts: number): void {
+    /** `disposition`: its place in the list of words. */
+    event(source: Key, receivedAt: number, disposition: number, isSound: boolean, duplicates: number, conflicts: number): void {
       const sums = sumsOf(source, Math.floor(receivedAt / dayMs));
       sums.received += 1;
-      const word = dispositionList[disposition];
+      const word: Disposition | undefined = dispositions[disposition];
       if (isSound && word !== undefined) sums[word] += 1;
       else sums.unaccounted += 1;
       sums.duplicates += duplicates;
       sums.conflicts += conflicts;
     },
-    route(route: number): DeliverySums {
+    route(route: Key): DeliverySums {
       let sums = byRoute.get(route);
       if (sums === undefined) {
         sums = noDeliveries();
@@ -62,16 +69,16 @@ export function createTally(db: Db, names: Names, mostOffenders: number) {
       return sums;
     },
     state(sums: DeliverySums, state: number): void {
-      const word = stateList[state];
+      const word: DeliveryState | undefined = deliveryStates[state];
       if (word === undefined) sums.unaccounted += 1;
       else sums[word] += 1;
     },
     /** `count`: of rows that one offender stands for. */
-    offence(rule: AuditRule, event: number | null, route: number | null, what: string, count = 1): void {
+    offence(rule: AuditRule, event: number | null, route: Key | null, what: string, count = 1): void {
       broken.set(rule, (broken.get(rule) ?? 0) + count);
       if (offenders.length >= mostOffenders) return;
-      const eventId = event === null ? null : unpackEventId(idOf.get(event) ?? null);
-      offenders.push({ rule, event, eventId, route: route === null ? null : nameIn(names, route), what });
+      const eventId = event === null ? null : eventIdOf(event);
+      offenders.push({ rule, event, eventId, route: route === null ? null : nameOf(route), what });
     },
     result() {
       const events = noEvents();
@@ -79,27 +86,18 @@ export function createTally(db: Db, names: Names, mostOffenders: number) {
       for (const [source, byDay] of bySource) {
         for (const [day, sums] of byDay) {
           addTo(events, sums);
-          days.push({ day: new Date(day * dayMs).toISOString().slice(0, 10), source: nameIn(names, source), ...sums });
+          days.push({ day: new Date(day * dayMs).toISOString().slice(0, 10), source: nameOf(source), ...sums });
         }
       }
       days.sort((a, b) => (a.day === b.day ? (a.source < b.source ? -1 : 1) : a.day < b.day ? -1 : 1));
       const deliveries = noDeliveries();
       const routes = [...byRoute].map(([route, sums]) => {
         addTo(deliveries, sums);
-        return { route: nameIn(names, route), ...sums };
+        return { route: nameOf(route), ...sums };
       });
       return { balanced: broken.size === 0, events, days, deliveries, routes, broken: Object.fromEntries(broken), offenders };
     },
   };
 }
 
-export type Tally = ReturnType<typeof createTally>;
-
-/** A damaged file may have lost a name, too: that must not end the audit. */
-export function nameIn(names: Names, id: number): string {
-  try {
-    return names.nameOf(id);
-  } catch {
-    return `(no name ${id})`;
-  }
-}
+export type Tally<Key extends string | number> = ReturnType<typeof createTally<Key>>;

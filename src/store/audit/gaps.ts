@@ -9,7 +9,7 @@ const beforeAll = { seq: 0, receivedAt: Number.NEGATIVE_INFINITY };
  * Numbers of events that are gone. Each is given once, in order, so one between two that are there was taken away: by
  * retention, when it may have reached that far, else by nobody who should.
  */
-export function createGaps(tally: Tally, isFromStart: boolean, sweptBefore: () => number | null) {
+export function createGaps<Key extends string | number>(tally: Tally<Key>, isFromStart: boolean, sweptBefore: () => number | null) {
   let last: { readonly seq: number; readonly receivedAt: number } | null = isFromStart ? beforeAll : null;
   const gone = { swept: 0, missing: 0 };
 

@@ -1,0 +1,118 @@
+import { dispositions } from "../../../event/plan.ts";
+import { isProxyRoute } from "../../../event/proxy-route.ts";
+import type { Tally } from "../../audit/tally.ts";
+import type { KeptVerdict } from "../plan-texts.ts";
+import type { StoredEvent } from "../stored-events.ts";
+import { contradiction, disorder, type LookedDelivery } from "./looked-delivery.ts";
+
+/** An event with everything that hangs on it. */
+export interface Looked {
+  readonly row: StoredEvent;
+  /** Null when it has none, or one that is not there. */
+  readonly verdicts: readonly KeptVerdict[] | null;
+  readonly deliveries: readonly LookedDelivery[];
+  readonly isHydrating: boolean;
+  /** Seq of the event that its id leads to. */
+  readonly idLeadsTo: number | null;
+  readonly duplicates: number;
+  readonly conflicts: number;
+}
+
+export interface JudgeParts {
+  readonly tally: Tally<string>;
+  /** Deliveries settled before this may have been swept; unix ms, null when none was. */
+  readonly sweptBefore: () => number | null;
+  /** A parked event's time may not have been over before this; unix ms. */
+  readonly parkedSince: number;
+}
+
+/** Holds one event with its deliveries to the rules, and counts them. The rules are those of the embedded engine's judge. */
+export function createJudge({ tally, sweptBefore, parkedSince }: JudgeParts) {
+  function offends(rule: Parameters<typeof tally.offence>[0], seq: number, route: string | null, what: string): false {
+    tally.offence(rule, seq, route, what);
+    return false;
+  }
+
+  /** A route that waits for it waits for a time, or for its hydration; and nothing else does. */
+  function parking({ row, isHydrating }: Looked, parks: boolean): boolean {
+    const { seq, parkedUntil } = row;
+    if (parks !== (parkedUntil !== null)) {
+      if (parks && isHydrating) return true;
+      return offends(
+        "parking broken",
+        seq,
+        null,
+        parks ? "is parked, and nothing ends that" : "is parked until a time, and no route waits for it",
+      );
+    }
+    if (parkedUntil === null || parkedUntil >= parkedSince) return true;
+    return offends("parked too long", seq, null, `was parked until ${new Date(parkedUntil).toISOString()}`);
+  }
+
+  function disposition({ row }: Looked, verdicts: readonly KeptVerdict[]): boolean {
+    // Of an event that is about no message the same reason means that nobody could have registered it.
+    const isUntracked = row.subject !== null && verdicts.some(([, verdict, reason]) => verdict === "skip" && reason === "untracked");
+    const has = (word: KeptVerdict[1]) => verdicts.some(([, verdict]) => verdict === word);
+    const expected = has("deliver") ? "forwarded" : has("park") ? "parked" : isUntracked ? "ignored" : "filtered";
+    if (expected === row.disposition) return true;
+    return offends("wrong disposition", row.seq, null, `is ${row.disposition}; by the verdicts of its routes it is ${expected}`);
+  }
+
+  function event(looked: Looked): boolean {
+    const { row, verdicts, idLeadsTo } = looked;
+    const { seq, plan } = row;
+    if (row.disposition === "quarantined" && plan === null) {
+      const isBare = row.fault !== null && row.id === null && row.kind === null && row.subject === null;
+      return isBare || offends("wrong disposition", seq, null, "is quarantined, and has what only an event with a valid envelope has");
+    }
+    const isOwnId =
+      idLeadsTo === seq ||
+      offends("id repeated", seq, null, idLeadsTo === null ? "its id leads nowhere" : `its id leads to event ${idLeadsTo}`);
+    if (verdicts === null) {
+      return offends("event without plan", seq, null, plan === null ? "has no plan" : `has the plan ${plan}, which is not there`);
+    }
+    const isParkedRight = parking(
+      looked,
+      verdicts.some(([, verdict]) => verdict === "park"),
+    );
+    return disposition(looked, verdicts) && isParkedRight && isOwnId;
+  }
+
+  function delivery(looked: LookedDelivery, isPlanned: boolean): boolean {
+    const { event: seq, route, attempts, tries } = looked;
+    let isSound = isPlanned || offends("delivery not planned", seq, route, "is there, and the route's verdict was not to deliver");
+    const wrong = contradiction(looked, isProxyRoute(route));
+    if (wrong !== null) isSound = offends("delivery contradicts itself", seq, route, wrong);
+    const astray = disorder(looked);
+    if (astray !== null) isSound = offends("order broken", seq, route, astray);
+    if (attempts !== tries) {
+      isSound = offends("attempts miscounted", seq, route, `says ${attempts} attempts, and ${tries} were written down`);
+    }
+    return isSound;
+  }
+
+  return function judge(looked: Looked): void {
+    const { row, verdicts, deliveries, duplicates, conflicts } = looked;
+    let allSound = event(looked);
+    const planned = new Set((verdicts ?? []).flatMap(([route, verdict]) => (verdict === "deliver" ? [route] : [])));
+    const found = new Map(deliveries.map((one) => [one.route, one]));
+    for (const route of planned) {
+      const sums = tally.route(route);
+      sums.planned += 1;
+      const one = found.get(route);
+      if (one !== undefined) {
+        if (delivery(one, true)) {
+          tally.state(sums, one.state);
+          continue;
+        }
+      } else if (row.receivedAt < (sweptBefore() ?? Number.NEGATIVE_INFINITY)) {
+        sums.swept += 1;
+        continue;
+      } else offends("delivery missing", row.seq, route, "was to be delivered, and there is no delivery");
+      sums.unaccounted += 1;
+      allSound = false;
+    }
+    for (const one of deliveries) if (!planned.has(one.route)) allSound = delivery(one, false) && allSound;
+    tally.event(row.source, row.receivedAt, dispositions.indexOf(row.disposition), allSound, duplicates, conflicts);
+  };
+}

@@ -1,0 +1,104 @@
+import type { AuditReport } from "../../../event/audit-report.ts";
+import { createGaps } from "../../audit/gaps.ts";
+import { createTally, type Tally } from "../../audit/tally.ts";
+import type { AuditOrder, AuditProgress } from "../../inspecting.ts";
+import type { Proof } from "../../tracked-views.ts";
+import type { Keys } from "../keys.ts";
+import type { RedisLink } from "../link.ts";
+import type { LiveSeqs } from "../live-seqs.ts";
+import { type RetentionRow, readRetentionRow, retentionRowName } from "../retention-row.ts";
+import { rowsAtOnce, type StoredEvents } from "../stored-events.ts";
+import { rowJson } from "../transact.ts";
+import { createJudge } from "./judge.ts";
+import { createSlices } from "./slices.ts";
+import { findStrays } from "./strays.ts";
+
+export interface AuditParts {
+  readonly keys: Keys;
+  readonly link: RedisLink;
+  readonly live: LiveSeqs;
+  readonly events: StoredEvents;
+  readonly proofs: () => Promise<readonly Proof[]>;
+  /** The seq after which the events received from a time (unix ms) on are. */
+  readonly seqBefore: (time: number) => Promise<number>;
+}
+
+/** Parked events may end this much late: a flood's are ended a few at a time. */
+const lateMs = 5 * 60_000;
+/** Events are stored in the order received, but for clocks that differ; this much is allowed for them. */
+const clockSlackMs = 3_600_000;
+
+/**
+ * Holds every row to the rules of `auditRules`, some hundred events at a time, so that Redis and this process do other
+ * things in between. What comes in after the start is not looked at. Rejects once `signal` is aborted.
+ */
+export async function runAudit(
+  parts: AuditParts,
+  order: AuditOrder,
+  progress: (at: AuditProgress) => void,
+  signal: AbortSignal,
+): Promise<AuditReport> {
+  const { keys, link, live, events } = parts;
+  const startedAt = performance.now();
+  const { from = Number.NEGATIVE_INFINITY, to = Number.POSITIVE_INFINITY, source } = order;
+  const isWhole = order.from === undefined && order.to === undefined && source === undefined;
+  const newest = await live.last();
+  const first = order.from === undefined ? 0 : await parts.seqBefore(order.from - clockSlackMs);
+  const last = order.to === undefined ? newest : await parts.seqBefore(order.to + clockSlackMs);
+  const told = await parts.proofs();
+  const lastAt = (await events.rows(newest === 0 ? [] : [newest]))[0]?.receivedAt ?? 0;
+  const parkedSince = (order.isRunning ? order.now : lastAt) - lateMs;
+
+  let retention: RetentionRow = readRetentionRow(null);
+  const ids = new Map<number, string | null>();
+  const tally = createTally<string>({
+    nameOf: (name) => name,
+    eventIdOf: (seq) => ids.get(seq) ?? null,
+    mostOffenders: order.mostOffenders,
+  });
+  const judge = createJudge({ tally, sweptBefore: () => retention.sweptDeliveries, parkedSince });
+  const gaps = createGaps(tally, first === 0, () => retention.sweptEvents);
+  const read = createSlices({ keys, link, events });
+  const proved = new Map<string, number>();
+  const rows = { events: 0, deliveries: 0, attempts: 0 };
+
+  for await (const seqs of live.forth(first, last + 1, rowsAtOnce)) {
+    signal.throwIfAborted();
+    const looked = await read(seqs);
+    const row = await link.run((redis) => redis.get(keys.of(retentionRowName)));
+    retention = readRetentionRow(row === null ? null : rowJson(row));
+    ids.clear();
+    for (const { row: event } of looked) ids.set(event.seq, event.id);
+    for (const one of looked) {
+      const { seq, receivedAt, secret } = one.row;
+      const isCounted = receivedAt >= from && receivedAt < to && (source === undefined || one.row.source === source);
+      gaps.next(seq, receivedAt, isCounted && source === undefined);
+      if (!isCounted) continue;
+      judge(one);
+      if (secret !== null) proved.set(`${one.row.source}:${secret}`, (proved.get(`${one.row.source}:${secret}`) ?? 0) + 1);
+      rows.events += 1;
+      rows.deliveries += one.deliveries.length;
+      rows.attempts += one.deliveries.reduce((sum, { tries }) => sum + tries, 0);
+    }
+    progress({ checked: (seqs.at(-1) ?? first) - first, of: last - first });
+  }
+  if (isWhole) {
+    checkProofs(tally, told, proved, newest);
+    await findStrays(parts, tally, newest);
+  }
+  return { ...tally.result(), at: order.now, tookMs: Math.round(performance.now() - startedAt), rows, gone: gaps.result() };
+}
+
+/** Retention lowers what is stored, and nothing lowers what is said to have been proved. */
+function checkProofs(tally: Tally<string>, told: readonly Proof[], stored: ReadonlyMap<string, number>, accepted: number): void {
+  const all = told.reduce((sum, { events }) => sum + events, 0);
+  if (all > accepted) {
+    tally.offence("proofs differ", null, null, `secrets are said to have proved ${all} events, and ${accepted} were ever accepted`);
+  }
+  const counted = new Map(told.map(({ source, secret, events }) => [`${source}:${secret}`, events]));
+  for (const [name, events] of stored) {
+    const known = counted.get(name) ?? 0;
+    if (known < events)
+      tally.offence("proofs differ", null, null, `${events} events by source and secret ${name} are stored, and ${known} are counted`);
+  }
+}

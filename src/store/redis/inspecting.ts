@@ -1,0 +1,15 @@
+import type { Inspecting, Stats } from "../inspecting.ts";
+import { StoreUnavailable } from "../store-error.ts";
+import { type AuditParts, runAudit } from "./audit/run-audit.ts";
+
+/** Looks at every row from this process, some hundred at a time; Redis and this process do other things in between. */
+export function createInspecting(parts: AuditParts, stats: () => Promise<Stats>): Inspecting {
+  const ending = new AbortController();
+  return {
+    stats,
+    audit: (order, progress) => runAudit(parts, order, progress, ending.signal),
+    async close() {
+      ending.abort(new StoreUnavailable("the store is closed"));
+    },
+  };
+}
