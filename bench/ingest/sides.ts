@@ -23,7 +23,7 @@ export interface Side {
 }
 
 /** In the order of the README's table. */
-export const sideNames = ["bare", "fastify", "fastify+bullmq", "relay", "relay+delivery"] as const;
+export const sideNames = ["bare", "fastify", "fastify+bullmq", "relay", "relay+delivery", "relay+redis"] as const;
 export type SideName = (typeof sideNames)[number];
 
 const concurrency = 64;
@@ -41,6 +41,8 @@ export async function startSide(name: SideName, stack: AsyncDisposableStack): Pr
       return startRelaySide(stack);
     case "relay+delivery":
       return startDeliveringRelay(stack);
+    case "relay+redis":
+      return startReceiver(stack);
   }
 }
 
@@ -98,6 +100,20 @@ async function startDeliveringRelay(stack: AsyncDisposableStack): Promise<Side> 
       }
     },
   };
+}
+
+/** A process with role `receive` on a Redis like that of `fastify+bullmq`: what it plans is for workers, of which none runs. */
+async function startReceiver(stack: AsyncDisposableStack): Promise<Side> {
+  const redis = await startRedis({ appendonly: "everysec" });
+  stack.defer(() => redis.stop());
+  const relay = await startRelay({
+    destination: `http://127.0.0.1:${await freePort()}/events`,
+    concurrency,
+    role: "receive",
+    settings: { storage: { driver: "redis", url: redis.url } },
+  });
+  stack.defer(() => relay.stop());
+  return { ...relaySide("relay+redis", relay), settle: (acknowledged) => holdsExactly(relay, acknowledged) };
 }
 
 function relaySide(name: SideName, relay: Relay): Omit<Side, "settle"> {

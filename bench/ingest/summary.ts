@@ -34,7 +34,7 @@ export function summarise(results: Results): Partial<Record<SideName, SideFigure
 /** The relay against each other side: events a second (more is better) and p99 (less is better). */
 export function ratiosOf(results: Results, rate: number): Record<string, Spread> {
   const ratios: Record<string, Spread> = {};
-  for (const above of ["relay", "relay+delivery"] as const) {
+  for (const above of ["relay", "relay+delivery", "relay+redis"] as const) {
     for (const below of ["bare", "fastify", "fastify+bullmq"] as const) {
       const [ours, theirs] = [results.get(above), results.get(below)];
       if (ours === undefined || theirs === undefined) continue;

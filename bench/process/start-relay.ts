@@ -13,6 +13,8 @@ export interface RelayOptions {
   readonly destination: string;
   /** Deliveries in flight at once. */
   readonly concurrency: number;
+  /** What one process of several does; they share a Redis by `settings.storage`. Not given: everything. */
+  readonly role?: "receive" | "work";
   /** More of the settings file. */
   readonly settings?: Readonly<Record<string, unknown>>;
 }
@@ -54,13 +56,14 @@ export async function startRelay(options: RelayOptions): Promise<Relay> {
   const settings = join(folder, "relay.yaml");
   // JSON is YAML.
   await writeFile(settings, JSON.stringify(settingsOf(options, port, file)));
+  const role = options.role === undefined ? [] : ["--role", options.role];
   let child: ChildProcess | null = null;
   const endWithUs = () => void child?.kill("SIGKILL");
   process.once("exit", endWithUs);
 
   const start = async () => {
     const startedAt = performance.now();
-    child = spawn(process.execPath, [command, "serve", "--config", settings], { stdio: ["ignore", "pipe", "pipe"] });
+    child = spawn(process.execPath, [command, "serve", "--config", settings, ...role], { stdio: ["ignore", "pipe", "pipe"] });
     await untilReady(child, port);
     return performance.now() - startedAt;
   };

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import type { SideFigures } from "../../bench/ingest/summary.ts";
 import { runBench } from "./run-bench.ts";
 
-const sides = ["bare", "fastify", "fastify+bullmq", "relay", "relay+delivery"];
+const sides = ["bare", "fastify", "fastify+bullmq", "relay", "relay+delivery", "relay+redis"];
 
 // The bench itself fails when anything but 200 is answered, or when Redis or the relay's file holds another number of
 // events than was acknowledged. Machines that run tests are too noisy for the aims: the floors here only catch collapse.
@@ -18,7 +18,7 @@ test("ingest measures all sides in one run and finds every acknowledged event ag
     expect(open.max.median, side).toBeGreaterThanOrEqual(open.p99.median);
     expect(acknowledged, side).toBeGreaterThan(1000);
   }
-  expect(ratios).toMatchObject({ "relay/bare": {}, "relay/fastify": {}, "relay/fastify+bullmq": {}, "p99 relay/bare": {} });
+  expect(ratios).toMatchObject({ "relay/bare": {}, "relay/fastify": {}, "relay/fastify+bullmq": {}, "relay+redis/fastify+bullmq": {}, "p99 relay/bare": {} });
   expect((ratios["relay/bare"] as { median: number }).median).toBeGreaterThan(0.1);
 });
 
