@@ -6,6 +6,7 @@ import { startRedis } from "../test/setup/redis.ts";
 import { fill } from "./backlog/fill.ts";
 import { eventAt } from "./events.ts";
 import { numberFlag, readFlags } from "./flags.ts";
+import { processorSeconds } from "./load/measure.ts";
 import { describeMachine, lookAtMachine } from "./machine.ts";
 import { startChild } from "./process/start-child.ts";
 import { startRelay } from "./process/start-relay.ts";
@@ -30,25 +31,38 @@ await using stack = new AsyncDisposableStack();
 const load = await startChild("load.ts");
 stack.defer(() => load.stop());
 
+/** Of each delivery or job: how many a second, and microseconds of its own process' core. */
+interface Rate {
+  readonly perSecond: number;
+  readonly coreMicros: number;
+}
+
 const queueRate = await drainTo("queue", "bull:bench:wait", (redis) => redis.llen("bull:bench:wait"));
 const streamRate = await drainTo("stream", "bench", (redis) => redis.xlen("bench"));
-const loops: number[] = [];
+const loops: Rate[] = [];
 for (let each = 0; each < rounds; each += 1) loops.push(await bareLoop());
 
 const figures = {
   deliveries,
-  queue: { perSecond: round(queueRate) },
-  stream: { perSecond: round(streamRate) },
-  addBulk: { perSecond: spreadOf(loops) },
+  queue: { perSecond: round(queueRate.perSecond), coreMicros: round(queueRate.coreMicros) },
+  stream: { perSecond: round(streamRate.perSecond), coreMicros: round(streamRate.coreMicros) },
+  addBulk: {
+    perSecond: spreadOf(loops.map(({ perSecond }) => perSecond)),
+    coreMicros: spreadOf(loops.map(({ coreMicros }) => coreMicros)),
+  },
 };
-const again = (rate: number) => loops.map(() => rate);
+const against = ({ perSecond }: Rate) =>
+  ratioOf(
+    loops.map(() => perSecond),
+    loops.map((each) => each.perSecond),
+  );
 printResult("queues", machine, figures, {
-  "queue/addBulk": ratioOf(again(queueRate), loops),
-  "stream/addBulk": ratioOf(again(streamRate), loops),
+  "queue/addBulk": against(queueRate),
+  "stream/addBulk": against(streamRate),
 });
 
 /** Fills the relay while there is no Redis, starts Redis, and gives deliveries a second from the first there to the last. */
-async function drainTo(kind: "queue" | "stream", key: string, count: (redis: Redis) => Promise<number>): Promise<number> {
+async function drainTo(kind: "queue" | "stream", key: string, count: (redis: Redis) => Promise<number>): Promise<Rate> {
   const port = await freePort();
   const to = { redis: `redis://127.0.0.1:${port}`, breaker: { pause: "500ms", longest: "500ms" }, [kind]: "bench" };
   const routes = [{ name: "tracked", match: { events: ["message.*"], tracked: true }, to }];
@@ -59,17 +73,19 @@ async function drainTo(kind: "queue" | "stream", key: string, count: (redis: Red
     const redis = new Redis(server.url);
     try {
       let startedAt: number | null = null;
+      let coreAt = 0;
       let first = 0;
       let seen = 0;
       for (let movedAt = performance.now(); ; await wait(5)) {
         const there = await count(redis);
         if (there > seen) movedAt = performance.now();
-        if (there > 0 && startedAt === null) [startedAt, first] = [performance.now(), there];
+        if (there > 0 && startedAt === null) [startedAt, first, coreAt] = [performance.now(), there, coreSeconds(relay.pid())];
         seen = there;
         if (there >= deliveries && startedAt !== null) {
           const perSecond = (there - first) / ((performance.now() - startedAt) / 1000);
-          console.log(`${kind}: ${Math.round(perSecond)} delivered/s, ${there} in ${key}`);
-          return perSecond;
+          const coreMicros = ((coreSeconds(relay.pid()) - coreAt) / (there - first)) * 1e6;
+          console.log(`${kind}: ${Math.round(perSecond)} delivered/s, ${Math.round(coreMicros)} µs of a core each, ${there} in ${key}`);
+          return { perSecond, coreMicros };
         }
         if (performance.now() - movedAt > longestStallMs) throw new Error(`${kind}: ${there} of ${deliveries} came`);
       }
@@ -83,25 +99,31 @@ async function drainTo(kind: "queue" | "stream", key: string, count: (redis: Red
 }
 
 /** The fastest that BullMQ offers by hand, with the same data: nothing is stored before, and one answer is waited for per bulk. */
-async function bareLoop(): Promise<number> {
+async function bareLoop(): Promise<Rate> {
   const server = await startRedis();
   const connection = new Redis(server.url, { maxRetriesPerRequest: null });
   const queue = new Queue("bare", { connection });
   try {
     await queue.waitUntilReady();
     const startedAt = performance.now();
+    const coreAt = coreSeconds(process.pid);
     for (let from = 0; from < deliveries; from += perBulk) {
       await queue.addBulk(Array.from({ length: Math.min(perBulk, deliveries - from) }, (_, at) => jobOf(from + at)));
     }
     const perSecond = deliveries / ((performance.now() - startedAt) / 1000);
     if ((await connection.llen("bull:bare:wait")) !== deliveries) throw new Error("the loop lost jobs");
-    console.log(`addBulk(${perBulk}): ${Math.round(perSecond)}/s`);
-    return perSecond;
+    const coreMicros = ((coreSeconds(process.pid) - coreAt) / deliveries) * 1e6;
+    console.log(`addBulk(${perBulk}): ${Math.round(perSecond)}/s, ${Math.round(coreMicros)} µs of a core each`);
+    return { perSecond, coreMicros };
   } finally {
     await queue.close();
     connection.disconnect();
     await server.stop();
   }
+}
+
+function coreSeconds(pid: number): number {
+  return processorSeconds(pid) ?? Number.NaN;
 }
 
 function jobOf(sequence: number) {
