@@ -32,33 +32,33 @@ export interface EventRow {
   readonly size: number;
 }
 
-/** Places in the stored list. claim.lua reads the first. A list has no names, which would be most of its size. */
-const order = [
-  "subject",
-  "account",
-  "source",
-  "id",
-  "kind",
-  "origin",
-  "receivedAt",
-  "createdAt",
-  "secret",
-  "status",
-  "previousStatus",
-  "moved",
-  "errorCode",
-  "disposition",
-  "plan",
-  "parkedUntil",
-  "fault",
-  "headers",
-  "size",
-] as const satisfies readonly (keyof EventRow)[];
+/** The row as a list, which has no names: they would be most of its size. claim.lua reads the first. Origin and disposition are their places in their lists. */
+type Kept = [
+  subject: SubjectName | null,
+  account: string,
+  source: string,
+  id: string | null,
+  kind: string | null,
+  origin: number,
+  receivedAt: number,
+  createdAt: number | null,
+  secret: string | null,
+  status: string | null,
+  previousStatus: string | null,
+  moved: 0 | 1,
+  errorCode: string | null,
+  disposition: number,
+  plan: string | null,
+  parkedUntil: number | null,
+  fault: string | null,
+  headers: Readonly<Record<string, string>> | null,
+  size: number,
+];
 
 export function writeEventRow(row: EventRow): string {
   const { subject, account, source, id, kind, receivedAt, createdAt, secret, status, previousStatus, errorCode } = row;
   const { plan, parkedUntil, fault, headers, size } = row;
-  return JSON.stringify([
+  const kept: Kept = [
     subject,
     account,
     source,
@@ -78,17 +78,36 @@ export function writeEventRow(row: EventRow): string {
     fault,
     headers,
     size,
-  ]);
+  ];
+  return JSON.stringify(kept);
 }
 
 export function readEventRow(text: string): EventRow {
-  const list = JSON.parse(text) as unknown[];
-  const row: Record<string, unknown> = {};
-  for (const [place, name] of order.entries()) row[name] = list[place] ?? null;
-  row["origin"] = origins[row["origin"] as number] ?? "webhook";
-  row["moved"] = row["moved"] === 1;
-  row["disposition"] = dispositions[row["disposition"] as number] ?? "filtered";
-  return row as unknown as EventRow;
+  const [subject, account, source, id, kind, origin, receivedAt, createdAt, secret, status, previousStatus, ...rest] = JSON.parse(
+    text,
+  ) as Kept;
+  const [moved, errorCode, disposition, plan, parkedUntil, fault, headers, size] = rest;
+  return {
+    subject,
+    account,
+    source,
+    id,
+    kind,
+    origin: origins[origin] ?? "webhook",
+    receivedAt,
+    createdAt,
+    secret,
+    status,
+    previousStatus,
+    moved: moved === 1,
+    errorCode,
+    disposition: dispositions[disposition] ?? "filtered",
+    plan,
+    parkedUntil,
+    fault,
+    headers,
+    size,
+  };
 }
 
 export const dispositionCode = (disposition: Disposition): string => String(dispositions.indexOf(disposition));
