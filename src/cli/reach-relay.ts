@@ -37,7 +37,8 @@ export async function withReading<T>(
 }
 
 /**
- * Runs `use` on the relay at `--relay`, else on the one of the settings when it runs, else on its file.
+ * Runs `use` on the relay at `--relay`, else on the one of the settings when it runs, else on its file; on its Redis, where
+ * the settings have one, whether a relay runs or not.
  * The token is the first of the settings that has `scope`.
  */
 export async function withWriting<T>(
@@ -83,6 +84,8 @@ function remoteRelay(command: Command, { relay, tokenEnv }: RelayOptions, io: Io
 }
 
 async function ownRelay(config: string, settings: Settings, scope: Scope): Promise<ControlClient> {
+  // A Redis is any process's to write into; what listens here may only work, and have no control API.
+  if (settings.storage.driver === "redis") return openStore(settings, scope);
   const url = ownAddress(settings.server);
   const found = url === null ? "nobody" : await whoListens(url);
   if (url === null || found === "nobody") {

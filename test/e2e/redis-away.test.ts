@@ -77,6 +77,10 @@ test("a receiver whose Redis is away in every way: 503 at once, and well again b
   // Once each: not there, killed, hung, full, read-only.
   expect(away.length).toBeGreaterThanOrEqual(5);
   expect(away.length).toBeLessThan(10);
+
+  // It ends in order without Redis too.
+  await again.kill();
+  await refuses(relay);
   expect((await relay.stop()).code).toBe(0);
 });
 

@@ -109,9 +109,9 @@ export function createSends({ keys, link, transact, registerSent }: Parts) {
         return forgotten.reduce((sum, one) => sum + one, 0);
       });
     },
-    /** Calls of this store that have not ended are of unknown outcome from now on. */
+    /** Calls of this store that have not ended are of unknown outcome from now on; with Redis away, once the caller's key has run out. */
     async close(): Promise<void> {
-      await link.run((redis) => redis.del(callerKey(caller)));
+      await link.run((redis) => redis.del(callerKey(caller))).catch(() => {});
     },
   };
 }
