@@ -119,7 +119,11 @@ export function createSharedAccount(parts: SharedAccountParts): SharedAccount {
     const renewed = [...underWay].filter((slot) => at - slot.seenAt >= renewMs / 2);
     const { wants, room } = wanted();
     const firstId = nextId;
-    nextId += room.all;
+    const most = Math.min(
+      room.all,
+      wants.reduce((sum, count) => sum + count, 0),
+    );
+    nextId += most;
     const { asks, polls } = limitsOf(caps);
     let answer: SharedAnswer;
     try {
@@ -138,7 +142,7 @@ export function createSharedAccount(parts: SharedAccountParts): SharedAccount {
       });
     } catch {
       // Whether the slots were granted nobody knows; unused they are in either case.
-      const unsure = Array.from({ length: nextId - firstId }, (_, n) => ({ id: `${holder}:${firstId + n}`, kind: null, at }));
+      const unsure = Array.from({ length: most }, (_, n) => ({ id: `${holder}:${firstId + n}`, kind: null, at }));
       ended = [...telling, ...unsure.map((one) => ({ ...one, how: "not-sent" as const })), ...ended];
       knownFrom = time.now() + retryMs;
       learned.failed();
