@@ -124,6 +124,19 @@ export function retentionContract(open: OpenSubject): void {
       expect(await store.message("main", "last")).not.toBeNull();
     });
 
+    test("a registered message stays as long as an event of it, whatever its age", async () => {
+      const { store } = await openWith(open, [{ name: "a" }]);
+      await store.register([{ account: "main", wamid: "w" }], start);
+      // A word that moves nothing: the message is as old as its registration.
+      const seq = await accept(store, { wamid: "w", status: "odd" });
+      await accept(store, { wamid: "last", receivedAt: start + 400 * day });
+      expect(await sweepAll(store, start + 400 * day)).toMatchObject({ events: 0, messages: 0 });
+      expect(await store.message("main", "w")).toMatchObject({ registeredAt: start });
+      await settle(store, "a", seq, delivered, { at: start + 400 * day });
+      expect(await sweepAll(store, start + 440 * day)).toMatchObject({ events: 1, deliveries: 1, messages: 1 });
+      expect(await store.message("main", "w")).toBeNull();
+    });
+
     test("a message or run only seen stays as long as an event of it: its status does not go backwards meanwhile", async () => {
       const { store } = await openWith(open, [{ name: "a", emit: "transitions" }]);
       const read = await accept(store, { wamid: "w", status: "read" });
