@@ -30,6 +30,8 @@
  * | `o:<route>:<order>` | number | seq of the one open delivery of a message that goes out |
  * | `oh:<route>:<order>` | zset by seq | those held behind it |
  * | `stopped` | hash by route | `{"at", "reason"}` of destinations that are stopped |
+ * | `breaker:<route>:<settings>` | hash | the breaker and pause of a destination, shared; none when closed and nothing failed (lua/breaker.lua) |
+ * | `rate:<route>` | number | unix ms at which the destination's bucket will be full again, shared (lua/rate.lua) |
  * | `caps:<account>:<of the base URL>`, and names that begin so | hash, zsets | the caps of the service and what it taught, shared (lua/caps.lua) |
  * | `proofs` | hash | `<source>:<secret>:<what>` |
  * | `ti:<account>`, `tn:<account>` | zset by unix ms registered | wamids the user registered: with the service's id, and without |
