@@ -33,8 +33,10 @@ routes:
       secret: ${secrets[4]}
       headers:
         authorization: "Bearer ${secrets[5]}"
+  - name: q
+    to: { queue: q, redis: "redis://user:${secrets[6]}@redis.example" }
 `;
-const variables = ["T", "K", "A", "B", "C", "H"];
+const variables = ["T", "K", "A", "B", "C", "H", "R"];
 const places = variables.map((name) => `\${${name}}`);
 
 function everythingShown(text: string, env: Record<string, string>): { loaded: boolean; shown: string } {
@@ -55,11 +57,11 @@ function everythingShown(text: string, env: Record<string, string>): { loaded: b
   }
 }
 
-const sixSecrets = fc.uniqueArray(secretText, { minLength: 6, maxLength: 6 });
+const sevenSecrets = fc.uniqueArray(secretText, { minLength: 7, maxLength: 7 });
 
 test("no secret shows in settings that load, from the file or from the environment", () => {
   fc.assert(
-    fc.property(sixSecrets, fc.boolean(), (secrets, fromFile) => {
+    fc.property(sevenSecrets, fc.boolean(), (secrets, fromFile) => {
       const env = Object.fromEntries(variables.map((name, index) => [name, secrets[index] as string]));
       const { loaded, shown } = everythingShown(file(fromFile ? secrets : places), env);
       expect(loaded).toBe(true);
@@ -77,7 +79,7 @@ test("no secret shows in the faults of a file with a slip anywhere in it", () =>
   });
   let failed = 0;
   fc.assert(
-    fc.property(sixSecrets, slip, fc.boolean(), (secrets, { at, remove, insert }, fromFile) => {
+    fc.property(sevenSecrets, slip, fc.boolean(), (secrets, { at, remove, insert }, fromFile) => {
       const text = file(fromFile ? secrets : places);
       const cut = at % text.length;
       const env = Object.fromEntries(variables.map((name, index) => [name, secrets[index] as string]));
