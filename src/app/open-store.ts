@@ -7,7 +7,6 @@ import type { StoreReading } from "../store/reading.ts";
 import type { Rules } from "../store/rules.ts";
 import type { StorageSettings } from "../store/settings.ts";
 import type { Store, StoreHooks } from "../store/store.ts";
-import { StoreRefused } from "../store/store-error.ts";
 import type { Role } from "./role.ts";
 
 /** What is opened of an engine: its store, and what lanes ask of it and of each other in other processes. */
@@ -47,7 +46,10 @@ export interface StoreToRead {
 
 /** Throws `StoreRefused` when it cannot be had. */
 export async function openStoreForReading(storage: StorageSettings): Promise<StoreToRead> {
-  if (storage.driver === "redis") throw notYet();
+  if (storage.driver === "redis") {
+    const { openRedisForReading } = await import("./read-redis.ts");
+    return openRedisForReading(storage);
+  }
   const { openReader } = await import("../store/sqlite/reader.ts");
   const reader = openReader(storage.path);
   return { read: reader, inspecting: reader.inspecting, close: reader.close };
@@ -56,8 +58,4 @@ export async function openStoreForReading(storage: StorageSettings): Promise<Sto
 /** Where a store is, for people. */
 export function storeName(storage: StorageSettings): string {
   return storage.driver === "sqlite" ? storage.path : `Redis, prefix ${storage.prefix}`;
-}
-
-function notYet(): StoreRefused {
-  return new StoreRefused("storage.driver redis is not in this version yet");
 }

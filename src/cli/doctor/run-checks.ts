@@ -1,4 +1,5 @@
 import { existsSync } from "node:fs";
+import { openStoreForReading } from "../../app/open-store.ts";
 import type { Settings } from "../../config/schema.ts";
 import type { RedisSettings } from "../../store/settings.ts";
 import { isLocked } from "../../store/sqlite/file-lock.ts";
@@ -30,7 +31,7 @@ export async function runChecks({ config, env, deep, offline }: DoctorOptions): 
   const { settings, findings } = checkSettings(config, env);
   if (settings === null) return findings;
   const { storage } = settings;
-  const store = storage.driver === "sqlite" ? checkStore(settings, storage.path, deep) : await checkShared(storage);
+  const store = storage.driver === "sqlite" ? checkStore(settings, storage.path, deep) : await checkShared(storage, settings);
   const [relay, destinations, services] = await Promise.all([
     checkRelay(ownAddress(settings.server), store.isHeld),
     offline ? { findings: [], skews: [] } : checkDestinations(settings),
@@ -55,8 +56,18 @@ interface StoreFindings {
 }
 
 /** A Redis is there for many relays: that one runs says nothing of the one of this machine. */
-async function checkShared(storage: RedisSettings): Promise<StoreFindings> {
-  return { files: await checkRedis(storage, Date.now), rows: [], isHeld: false, newestEventAt: null };
+async function checkShared(storage: RedisSettings, { routes, sources }: Settings): Promise<StoreFindings> {
+  const files = await checkRedis(storage, Date.now);
+  const found = { files, rows: [], isHeld: false, newestEventAt: null };
+  if (files.some(({ check, level }) => check === "redis" && level === "fail")) return found;
+  const store = await openStoreForReading(storage);
+  try {
+    const now = Date.now();
+    const [backlog, proofs] = await Promise.all([store.read.backlog(), store.read.proofs()]);
+    return { ...found, rows: [...judgeBacklog(backlog, routes, now), ...judgeSecrets(sources, proofs, now)] };
+  } finally {
+    await store.close();
+  }
 }
 
 function checkStore({ retention, routes, sources }: Settings, path: string, deep: boolean): StoreFindings {
