@@ -210,3 +210,16 @@ test("a stop made here or elsewhere is known within a second, and so is its end"
   await clock.advance(1000);
   expect([queue.stopReason(), other.stopReason()]).toEqual([null, null]);
 });
+
+test("of what is settled or given back nothing is kept: no lease of it is renewed", async () => {
+  const set = setUp({ count: 3, room: 3 });
+  const { queue, claims, clock, lane } = set;
+  for (let event = 1; event <= 3; event += 1) expect(await startNext(set)).toBe(event);
+  lane.room = 0;
+  await queue.settle(settlement(1, clock.now()));
+  await queue.settle(settlement(2, clock.now(), { settled: { to: "waiting", nextAt: clock.now() + 3_600_000 } }));
+  queue.putBack(3);
+  await clock.advance(2 * leaseMs);
+  expect(claims.calls.renew).toBe(0);
+  expect(claims.leased()).toEqual([]);
+});
