@@ -1,0 +1,133 @@
+import { Redis as Client } from "ioredis";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { createRedisStore, type RedisStore } from "../../src/store/redis/redis-store.ts";
+import { type Redis, startRedis } from "../setup/redis.ts";
+import { anEvent, rulesFor, start } from "./store-events.ts";
+
+const day = 86_400_000;
+const keep = { events: 30 * day, ignored: day, deliveries: 30 * day, messages: 180 * day };
+const rules = rulesFor([{ name: "ours", match: { tracked: true } }]);
+const message = { account: "main", wamid: "w" };
+let redis: Redis;
+let client: Client;
+let made = 0;
+
+beforeAll(async () => {
+  redis = await startRedis();
+  client = new Client(redis.url);
+});
+afterAll(async () => {
+  client.disconnect();
+  await redis.stop();
+});
+
+interface Pair {
+  /** What this one does is interrupted. */
+  readonly one: RedisStore;
+  readonly other: RedisStore;
+  readonly key: (name: string) => string;
+}
+
+type Act = (pair: Pair) => Promise<unknown>;
+
+/** `first` done by one process, and `second` by another after each of the commands that it takes: a world of its own each time. */
+async function interleaved(before: Act, first: Act, second: Act, check: Act): Promise<void> {
+  for (let at = 0, commands = 1; at < commands; at++) {
+    made += 1;
+    const prefix = `interleaved-${made}`;
+    const other = createRedisStore({ run: (command) => command(client) }, prefix, rules, { committed: () => {} });
+    let count: number | null = null;
+    const run = async <T>(command: (client: Client) => Promise<T>): Promise<T> => {
+      const result = await command(client);
+      if (count !== null && count++ === at) await second(pair);
+      return result;
+    };
+    const one = createRedisStore({ run }, prefix, rules, { committed: () => {} });
+    const pair: Pair = { one, other, key: (name) => `{${prefix}}:${name}` };
+    await before(pair);
+    count = 0;
+    await first(pair);
+    commands = count;
+    await check(pair);
+    count = null;
+    await Promise.all([one.close(), other.close()]);
+  }
+}
+
+async function sweepAll(store: RedisStore, now: number): Promise<void> {
+  for (let steps = 0; !(await store.sweep(now, keep, 10)).done; steps++) if (steps > 100) throw new Error("no end");
+}
+
+/** Two events about the message, their time is up, and one after them. */
+const parked: Act = async ({ other }) => {
+  for (let n = 0; n < 2; n++) await other.accept(anEvent({ ...message, id: `parked ${n}` }));
+  await other.accept(anEvent({ event: "contact.created", receivedAt: start + 400 * day }));
+};
+
+const ignored: Act = async (pair) => {
+  await parked(pair);
+  await pair.other.expireParked(start + day, 10);
+};
+
+/** Each event is there whole, with what its verdict says, or not at all. */
+const whole: Act = async ({ other, key }) => {
+  for (const seq of [1, 2]) {
+    const event = await other.read.events.get(seq);
+    const verdict = event?.verdicts[0]?.[1];
+    expect(await client.exists(key(`d:${seq}:ours`))).toBe(verdict === "deliver" ? 1 : 0);
+    expect((await client.zscore(key("pk:m:main:w"), String(seq))) !== null).toBe(verdict === "park");
+    expect((await client.zscore(key("ignored"), String(seq))) !== null).toBe(verdict === "skip");
+    expect((await client.zscore(key("es:m:main:w"), String(seq))) !== null).toBe(event !== null);
+    if (event !== null) expect(await other.messageState("main", "w")).not.toBeNull();
+  }
+  const due = await other.due("ours", start + 500 * day, 10);
+  const held = await client.zcard(key("held:ours"));
+  // In order: the second goes out first only when the first is not owed.
+  if (held > 0) expect(due).toEqual([1]);
+};
+
+describe("one process between any two commands of another", () => {
+  const register: Act = ({ other }) => other.register([message], start + day);
+  const expire: Act = ({ other }) => other.expireParked(start + day, 10);
+  const sweep =
+    (now: number): Act =>
+    ({ other }) =>
+      sweepAll(other, now);
+  const acceptAgain: Act = ({ other }) => other.accept(anEvent({ ...message, id: "parked 0" }));
+  const acceptMore: Act = ({ other }) => other.accept(anEvent({ ...message, status: "odd", receivedAt: start + day }));
+  const planAgain: Act = async (pair) => {
+    await register(pair);
+    await pair.other.planAgain([1, 2], { disposition: "ignored" }, start + day);
+  };
+
+  test("registering, while the events' time is up, while more come, while they are swept", async () => {
+    const first: Act = ({ one }) => one.register([message], start + day);
+    for (const second of [expire, acceptMore, register, sweep(start + 400 * day)]) {
+      await interleaved(parked, first, second, async (pair) => {
+        await whole(pair);
+        expect(await client.zcard(pair.key("pk:m:main:w"))).toBe(0);
+      });
+    }
+  });
+
+  test("ending, while somebody registers, ends, accepts, sweeps", async () => {
+    const first: Act = ({ one }) => one.expireParked(start + day, 10);
+    for (const second of [register, expire, acceptMore, sweep(start + 400 * day)]) await interleaved(parked, first, second, whole);
+  });
+
+  test("sweeping, while what goes is planned again, registered, accepted again, swept", async () => {
+    const first: Act = ({ one }) => sweepAll(one, start + 400 * day);
+    for (const second of [planAgain, register, acceptAgain, acceptMore, sweep(start + 400 * day)]) {
+      await interleaved(ignored, first, second, whole);
+    }
+  });
+
+  test("planning again, while it is swept, planned again, registered", async () => {
+    const first: Act = ({ one }) => one.planAgain([1, 2], { disposition: "ignored" }, start + day);
+    const before: Act = async (pair) => {
+      await ignored(pair);
+      await register(pair);
+    };
+    for (const second of [sweep(start + 400 * day), planAgain]) await interleaved(before, first, second, whole);
+  });
+});
