@@ -36,6 +36,7 @@ function embedded(rules: Rules): Engine & { end(): Promise<void> } {
   return {
     store,
     settle: store.settle,
+    claim: () => Promise.resolve(),
     async stats() {
       const db = openForReading(path);
       const counting = countStats(db);
@@ -60,6 +61,7 @@ function distributed(rules: Rules): Engine & { end(): Promise<void> } {
   return {
     store,
     settle: async (settlement) => (await store.settle(settlement)).released,
+    claim: (route, now) => store.claim(route, { now, limit: 2, maxBytes: 1_000_000, leaseMs: 3_600_000, holder: "worker" }),
     stats: store.inspecting.stats,
     end: store.close,
   };
