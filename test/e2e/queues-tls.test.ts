@@ -1,0 +1,40 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Redis as Client } from "ioredis";
+import { expect, onTestFinished, test } from "vitest";
+import { postEvent } from "../harness/post-event.ts";
+import { createMessages } from "../harness/posts.ts";
+import { redisForTest } from "../harness/redis-states.ts";
+import { makeRelay } from "../harness/relay-process.ts";
+import { until } from "../harness/until.ts";
+import { selfSigned } from "../integration/url-destination/self-signed.ts";
+import { freePort } from "../setup/free-port.ts";
+
+test("rediss: a certificate of nobody is not trusted, and that of one's own authority is with NODE_EXTRA_CA_CERTS", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "wamid-relay-tls-"));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const { key, cert } = selfSigned();
+  const [keyFile, certFile] = [join(folder, "key.pem"), join(folder, "cert.pem")];
+  writeFileSync(keyFile, key);
+  writeFileSync(certFile, cert);
+  const port = await freePort();
+  const tls = ["--tls-cert-file", certFile, "--tls-key-file", keyFile, "--tls-ca-cert-file", certFile, "--tls-auth-clients", "no"];
+  const redis = await redisForTest({ args: ["--tls-port", String(port), ...tls] });
+  const to = { stream: "history", redis: `rediss://localhost:${port}`, retry: { schedule: ["0s", "100ms"] } };
+  const settings = { routes: [{ name: "history", to }] };
+
+  const doubtful = await makeRelay({ settings });
+  await doubtful.start();
+  await postEvent(doubtful.webhookUrl, createMessages("tls").event());
+  await until("an attempt failed", () => doubtful.log().some((line) => line["error"] === "stranger"));
+  await doubtful.stop();
+  const client = new Client(redis.url);
+  onTestFinished(() => client.disconnect());
+  expect(await client.exists("history")).toBe(0);
+
+  const trusting = await makeRelay({ settings, env: { NODE_EXTRA_CA_CERTS: certFile } });
+  await trusting.start();
+  await postEvent(trusting.webhookUrl, createMessages("tls").event());
+  await until("the entry came", async () => (await client.xlen("history")) === 1);
+});
