@@ -1,0 +1,49 @@
+import { expect, test } from "vitest";
+import { openDownstream } from "../harness/downstream.ts";
+import { postEvent } from "../harness/post-event.ts";
+import { createMessages } from "../harness/posts.ts";
+import { redisForTest } from "../harness/redis-states.ts";
+import { makeRelay, startRelay } from "../harness/relay-process.ts";
+import { routeTo } from "../harness/relay-settings.ts";
+import { runCli } from "../harness/run-cli.ts";
+import { until } from "../harness/until.ts";
+
+test("commands look and write in Redis, whatever listens here, and say in one line when it is away", async () => {
+  const server = await redisForTest({ appendonly: "always", args: ["--maxmemory", "200mb"] });
+  const downstream = await openDownstream();
+  const settings = { storage: { driver: "redis", url: server.url }, routes: [routeTo(downstream.url)] };
+  const receiver = await startRelay({ role: "receive", settings });
+  const worker = await makeRelay({ role: "work", settings });
+  const at = ["--config", worker.settingsPath];
+  await postEvent(receiver.webhookUrl, createMessages("looked").event());
+
+  const [events, audit, doctor] = await Promise.all([
+    runCli("events", "list", "--json", ...at),
+    runCli("audit", ...at),
+    runCli("doctor", "--json", ...at),
+  ]);
+  expect([events.code, audit.code]).toEqual([0, 0]);
+  expect(events.stdout).toContain('"forwarded"');
+  expect(audit.stdout).toContain("the sums match");
+  const told = (JSON.parse(doctor.stdout) as { checks: { check: string; message: string }[] }).checks;
+  expect(told.find(({ check }) => check === "processes")?.message).toContain("1 receive, 0 work");
+  expect(told.find(({ check }) => check === "backlog")?.message).toBe("1 deliveries wait");
+
+  const delivered = () => worker.log().filter(({ outcome }) => outcome === "delivered").length;
+  await worker.start();
+  await until("the worker has delivered it", () => delivered() === 1);
+  // The worker at the port of these settings has no control API: the command writes into Redis, and the worker sends.
+  const replay = await runCli("replay", "--state", "delivered", "--yes", ...at);
+  expect(replay).toMatchObject({ code: 0, stdout: expect.stringContaining("1 ") });
+  await until("it was delivered again", () => delivered() === 2);
+
+  await server.kill();
+  for (const command of [
+    ["events", "list"],
+    ["resume", "everything"],
+  ]) {
+    const { code, stderr } = await runCli(...command, ...at);
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/^wamid-relay: [^\n]*Redis cannot be reached \(ECONNREFUSED\)\n$/);
+  }
+});
