@@ -1,5 +1,5 @@
 import type { DeliveryStory, EventStory, ExplainPort, ExplainQuery, NextStep, Story } from "../control/explain-port.ts";
-import type { LaneState } from "../deliver/lane.ts";
+import type { BreakerState } from "../deliver/breaker.ts";
 import { isProxyRoute } from "../event/proxy-route.ts";
 import type { Soon } from "../event/soon.ts";
 import type { DeliveryView } from "../store/delivery-views.ts";
@@ -9,8 +9,8 @@ import type { StoreReading } from "../store/reading.ts";
 export interface ExplainingParts {
   readonly read: Pick<StoreReading, "events" | "deliveries" | "messages" | "runs" | "stories">;
   readonly now: () => number;
-  /** By the routes of the settings; null: only the store is known, and neither settings nor breakers. */
-  readonly lanes: (() => Soon<ReadonlyMap<string, Pick<LaneState, "breaker">>>) | null;
+  /** By the routes of the settings. */
+  readonly breakers: () => Soon<ReadonlyMap<string, BreakerState>>;
 }
 
 interface StoredStory extends EventStory {
@@ -22,7 +22,7 @@ const mostStories = 20;
 const mostTries = 20;
 
 /** The story of an event, message or run, put together from the rows and the lanes. */
-export function createExplaining({ read, now, lanes }: ExplainingParts): ExplainPort {
+export function createExplaining({ read, now, breakers }: ExplainingParts): ExplainPort {
   async function nextOf(delivery: DeliveryView): Promise<NextStep> {
     const { route, event, state, nextAt } = delivery;
     const step = (kind: NextStep["kind"], more: Partial<NextStep> = {}): NextStep => ({
@@ -38,13 +38,13 @@ export function createExplaining({ read, now, lanes }: ExplainingParts): Explain
     if (isProxyRoute(route)) return step("exchange");
     const reason = await read.stories.stopReason(route);
     if (reason !== null) return step("stopped", { reason });
-    const known = await lanes?.();
-    if (known !== undefined && !known.has(route)) return step("no route");
+    const known = await breakers();
+    if (!known.has(route)) return step("no route");
     if (state === "held") {
       const held = await read.stories.held(event, route);
       return step("held", held ?? {});
     }
-    if (known?.get(route)?.breaker === "open") return step("breaker", { at: nextAt });
+    if (known.get(route) === "open") return step("breaker", { at: nextAt });
     return step(nextAt !== null && nextAt > now() ? "attempt" : "due", { at: nextAt });
   }
 

@@ -15,6 +15,7 @@ import { createWorkQueue, type WorkQueue } from "../store/redis/work-queue.ts";
 import type { RedisSettings } from "../store/settings.ts";
 import type { Store } from "../store/store.ts";
 import type { OpenedStore, OpenParts } from "./open-store.ts";
+import { sharedBreakers } from "./shared-breakers.ts";
 
 /** An exchange of a proxy that was not settled for so long belongs to a process that is no more; they take ten seconds. */
 const leftAfterMs = 60_000;
@@ -88,6 +89,7 @@ export async function openRedis(
       queueOf: (route, lane) => createClaimQueue(route, lane, { store: claims, clock, holder }),
       ...shared,
     },
+    breakersOf: sharedBreakers(connection, storage.prefix),
     caps: (account, baseUrl) => createRedisCaps(connection, storage.prefix, account, baseUrl),
   };
 }

@@ -1,4 +1,5 @@
-import type { LaneParts } from "../deliver/lane.ts";
+import type { BreakerState } from "../deliver/breaker.ts";
+import type { LaneParts, LaneSettings } from "../deliver/lane.ts";
 import { createReadyQueue } from "../deliver/ready-queue.ts";
 import type { Clock } from "../event/clock.ts";
 import type { SharedCaps } from "../service-api/limits/shared-port.ts";
@@ -15,7 +16,11 @@ export interface OpenedStore {
   /** The caps of an account, where processes share them. */
   readonly caps?: (account: string, baseUrl: string) => SharedCaps;
   readonly lanes: Pick<LaneParts, "queueOf" | "breakerOf" | "bucketOf">;
+  /** The breakers of routes, by their names, where processes share them. */
+  readonly breakersOf?: BreakersOf;
 }
+
+export type BreakersOf = (routes: readonly LaneSettings[]) => Promise<ReadonlyMap<string, BreakerState>>;
 
 export interface OpenParts {
   readonly storage: StorageSettings;
@@ -41,6 +46,7 @@ export async function openStore({ storage, role, rules, hooks, clock }: OpenPart
 export interface StoreToRead {
   readonly read: StoreReading;
   readonly inspecting: Inspecting;
+  readonly breakersOf?: BreakersOf;
   close(): Promise<void>;
 }
 

@@ -8,6 +8,7 @@ import { createStoredEvents } from "../store/redis/stored-events.ts";
 import type { RedisSettings } from "../store/settings.ts";
 import { StoreRefused } from "../store/store-error.ts";
 import type { StoreToRead } from "./open-store.ts";
+import { sharedBreakers } from "./shared-breakers.ts";
 import { systemClock } from "./system-clock.ts";
 
 /** A relay's Redis to look into for the length of a command. Throws `StoreRefused` when it does not answer. */
@@ -28,6 +29,7 @@ export async function openRedisForReading(storage: RedisSettings): Promise<Store
   return {
     read,
     inspecting,
+    breakersOf: sharedBreakers(connection, storage.prefix),
     async close() {
       await inspecting.close();
       await connection.close();

@@ -1,9 +1,9 @@
 import type { FastifyInstance } from "fastify";
+import type { Settings } from "../config/schema.ts";
 import { addAuditRoute } from "../control/audit-route.ts";
 import { addExplainRoute } from "../control/explain-route.ts";
 import { createHttp } from "../control/http.ts";
 import { addReadingRoutes } from "../control/reading-routes.ts";
-import type { StorageSettings } from "../store/settings.ts";
 import { createAuditing } from "./auditing.ts";
 import { createExplaining } from "./explaining.ts";
 import { openStoreForReading } from "./open-store.ts";
@@ -15,14 +15,16 @@ import { systemClock } from "./system-clock.ts";
  * or without any. Throws `StoreRefused` when the store cannot be had; `failed` is told what lies behind an answer 500.
  */
 export async function createReadingApi(
-  storage: StorageSettings,
+  { storage, routes }: Pick<Settings, "storage" | "routes">,
   failed: (error: unknown) => void,
 ): Promise<{ readonly http: FastifyInstance; close(): Promise<void> }> {
-  const { read, inspecting, close } = await openStoreForReading(storage);
+  const { read, inspecting, breakersOf, close } = await openStoreForReading(storage);
   const http = createHttp(null, failed);
   const anybody = async () => {};
   addReadingRoutes(http, createReadingPort(read, inspecting), anybody);
-  addExplainRoute(http, createExplaining({ read, now: systemClock.now, lanes: null }), anybody);
+  // The breakers of an engine that does not share them only its relay knows.
+  const breakers = () => breakersOf?.(routes) ?? new Map(routes.map(({ name }) => [name, "closed" as const]));
+  addExplainRoute(http, createExplaining({ read, now: systemClock.now, breakers }), anybody);
   addAuditRoute(http, createAuditing({ inspecting, now: systemClock.now, isRunning: false }), anybody);
   return {
     http,

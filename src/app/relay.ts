@@ -13,6 +13,7 @@ import { createUrlDestination } from "../deliver/destinations/url.ts";
 import { createDispatcher } from "../deliver/dispatcher.ts";
 import type { Clock } from "../event/clock.ts";
 import type { ReceivedEvent } from "../event/received.ts";
+import type { Soon } from "../event/soon.ts";
 import { createHealth } from "../observe/health.ts";
 import { createLogger, createPrivacy, type LogStream } from "../observe/logger.ts";
 import { createMetrics } from "../observe/metrics.ts";
@@ -86,7 +87,7 @@ export async function createRelay({
   // First, because everything else reports to them; what they read is made by then.
   const metrics = createMetrics(() => readGauges());
   const watchers = { log, privacy, metrics: () => metrics };
-  const { store, lanes, caps } = await openStore({
+  const { store, lanes, caps, breakersOf } = await openStore({
     storage: settings.storage,
     role: dispatch ? role : "command",
     rules,
@@ -180,7 +181,7 @@ export async function createRelay({
       authorize: () => authorize,
       sending: service.sending,
       reconcile: service.reconcile,
-      explain: createExplaining({ read: store.read, now: clock.now, lanes: dispatch ? routeLanes : null }),
+      explain: createExplaining({ read: store.read, now: clock.now, breakers }),
       audit: createAuditing({ inspecting: store.inspecting, now: clock.now, isRunning: dispatch }),
       listening: listening.port,
       control: createControlPort({
@@ -194,9 +195,11 @@ export async function createRelay({
     });
   }
 
-  /** By route of the settings; the breaker of another process that works is not known here. */
-  function routeLanes(): ReadonlyMap<string, { readonly breaker: BreakerState }> {
-    return works ? dispatcher.states() : new Map(settings.routes.map(({ name }) => [name, { breaker: "closed" }]));
+  /** By route of the settings. */
+  function breakers(): Soon<ReadonlyMap<string, BreakerState>> {
+    if (breakersOf !== undefined) return breakersOf(settings.routes);
+    const states = dispatcher.states();
+    return new Map(settings.routes.map(({ name }) => [name, states.get(name)?.breaker ?? "closed"]));
   }
 
   const endUpkeep = works ? startRelayUpkeep({ settings: () => settings, store, clock, health, metrics, log }) : () => {};

@@ -106,11 +106,11 @@ export async function openStore(settings: Settings, scope: Scope): Promise<Contr
 }
 
 /** A store, looked into beside the relays that may work on it. */
-export async function openForLooking(storage: Settings["storage"]): Promise<ControlClient> {
+export async function openForLooking(settings: Settings): Promise<ControlClient> {
   const [{ createReadingApi }, { storeName }] = await Promise.all([import("../app/reading-api.ts"), import("../app/open-store.ts")]);
   let fault: unknown = null;
   const api = await opened(() =>
-    createReadingApi(storage, (error) => {
+    createReadingApi(settings, (error) => {
       fault = error;
     }),
   );
@@ -119,7 +119,7 @@ export async function openForLooking(storage: Settings["storage"]): Promise<Cont
     postLines,
     async request(method, path, body) {
       const answer = await request(method, path, body);
-      if (fault !== null) throw new CommandFailed(`${storeName(storage)} cannot be read: ${(fault as Error).message}`);
+      if (fault !== null) throw new CommandFailed(`${storeName(settings.storage)} cannot be read: ${(fault as Error).message}`);
       return answer;
     },
     close: api.close,

@@ -25,7 +25,7 @@ export function withRelayOptions(command: Command): Command {
     .option("--token-env <name>", "with --relay: the environment variable that holds the token", "RELAY_TOKEN");
 }
 
-/** Runs `use` on the file of the settings, beside a relay that may run, or on the relay at `--relay`. */
+/** Runs `use` on the store of the settings, beside relays that may run, or on the relay at `--relay`. */
 export async function withReading<T>(
   command: Command,
   options: RelayOptions,
@@ -33,7 +33,7 @@ export async function withReading<T>(
   use: (client: ControlClient) => Promise<T>,
 ): Promise<T> {
   const remote = remoteRelay(command, options, io);
-  return using(remote ?? (await openForLooking(readSettings(options.config, io).storage)), use);
+  return using(remote ?? (await openForLooking(readSettings(options.config, io))), use);
 }
 
 /**

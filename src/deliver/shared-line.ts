@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import type { Clock } from "../event/clock.ts";
 import { describeLane } from "./describe-lane.ts";
+import type { LaneSettings } from "./lane.ts";
 import type { LineParts } from "./line.ts";
 import { createSharedBreaker, type SharedBreaker } from "./shared-breaker.ts";
 import { createSharedRate, type SharedRate } from "./shared-rate.ts";
@@ -17,9 +18,18 @@ export interface SharedLineParts {
 const probeGraceMs = 5000;
 
 /**
+ * What the breaker of a route is called. It goes with the settings of the route, so that another URL begins with a closed
+ * one.
+ */
+export function breakerName(settings: LaneSettings): string {
+  const fingerprint = createHash("sha256").update(describeLane(settings)).digest("hex").slice(0, 12);
+  return `${settings.name}:${fingerprint}`;
+}
+
+/**
  * What lanes of one route share with those of other processes. A breaker goes with the settings of its
- * route, so that another URL begins with a closed one; a rate goes with the route alone, because the
- * old settings and the new are in force side by side while processes are restarted.
+ * route; a rate goes with the route alone, because the old settings and the new are in force side by
+ * side while processes are restarted.
  */
 export function createSharedLine({
   clock,
@@ -29,9 +39,8 @@ export function createSharedLine({
 }: SharedLineParts): Required<Pick<LineParts, "breakerOf" | "bucketOf">> {
   return {
     breakerOf(settings, changed) {
-      const { name, to } = settings;
-      const fingerprint = createHash("sha256").update(describeLane(settings)).digest("hex").slice(0, 12);
-      const shared = breakerNamed(`${name}:${fingerprint}`);
+      const { to } = settings;
+      const shared = breakerNamed(breakerName(settings));
       return createSharedBreaker(to.breaker, { shared, clock, holder, probeMs: to.timeout + probeGraceMs, changed });
     },
     bucketOf: (route, perSecond, changed) => createSharedRate(perSecond, rateNamed(route), clock, changed),

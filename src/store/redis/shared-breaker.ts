@@ -47,3 +47,34 @@ export function createRedisBreaker(link: RedisLink, prefix: string, name: string
     },
   };
 }
+
+/**
+ * The states of breakers by their names, for who only looks: nothing is told or moved. One that is open and whose time is
+ * over is half-open.
+ */
+export async function readRedisBreakers(
+  link: RedisLink,
+  prefix: string,
+  names: readonly string[],
+): Promise<ReadonlyMap<string, BreakerNews["state"]>> {
+  if (names.length === 0) return new Map();
+  const keys = keysOf(prefix);
+  const answers = await link.run(async (redis) => {
+    const pipeline = redis.pipeline().time();
+    for (const name of names) pipeline.hmget(keys.of(`breaker:${name}`), "state", "until");
+    const results = (await pipeline.exec()) ?? [];
+    return results.map(([error, value]) => {
+      if (error !== null) throw error;
+      return value as (string | null)[];
+    });
+  });
+  const [time = [], ...rows] = answers;
+  const now = Number(time[0]) * 1000 + Number(time[1]) / 1000;
+  return new Map(
+    names.map((name, at) => {
+      const [state, until] = rows[at] ?? [];
+      if (state === "open" && Number(until) <= now) return [name, "half-open"];
+      return [name, (state ?? "closed") as BreakerNews["state"]];
+    }),
+  );
+}

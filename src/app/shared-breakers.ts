@@ -1,0 +1,17 @@
+import { breakerName } from "../deliver/shared-line.ts";
+import type { RedisLink } from "../store/redis/link.ts";
+import { readRedisBreakers } from "../store/redis/shared-breaker.ts";
+import type { BreakersOf } from "./open-store.ts";
+
+/** The breakers that lanes share, for who only looks. */
+export function sharedBreakers(link: RedisLink, prefix: string): BreakersOf {
+  return async (routes) => {
+    const named = routes.map((route) => ({ route: route.name, breaker: breakerName(route) }));
+    const states = await readRedisBreakers(
+      link,
+      prefix,
+      named.map(({ breaker }) => breaker),
+    );
+    return new Map(named.map(({ route, breaker }) => [route, states.get(breaker) ?? "closed"]));
+  };
+}
