@@ -20,21 +20,31 @@ interface RunSunk extends Sunk {
   readonly arrivedAt: Float64Array;
 }
 
-/** `counts` of one run, or of all (null); `arrivals` of one run, as a Float64Array by sequence. */
-export type SinkOrder = { readonly counts: number | null } | { readonly arrivals: number };
+/** `counts` of one run, or of all (null); `arrivals` of one run, as a Float64Array by sequence; `open`: answer what was held. */
+export type SinkOrder = { readonly counts: number | null } | { readonly arrivals: number } | { readonly open: true };
 
 const nothing: RunSunk = { requests: 0, events: 0, firstAt: 0, lastAt: 0, arrivedAt: new Float64Array(1 << 14) };
 
-/** A destination that takes everything at once and remembers which events it has seen. */
+/** A destination that takes everything and remembers which events it has seen. */
 const runs = new Map<number, RunSunk>();
+
+/** Answers so many milliseconds after a request came; 0: at once. */
+const delayMs = Number(process.argv[3] ?? 0);
+/** With `held` as last argument nothing is answered before it is told to. */
+let held: (() => void)[] | null = process.argv[4] === "held" ? [] : null;
 
 const server = createServer((request, response) => {
   const chunks: Buffer[] = [];
   request.on("data", (chunk: Buffer) => void chunks.push(chunk));
   request.on("end", () => {
     take(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks));
-    response.writeHead(200, { "content-length": "0" });
-    response.end();
+    const answer = () => {
+      response.writeHead(200, { "content-length": "0" });
+      response.end();
+    };
+    if (held !== null) held.push(answer);
+    else if (delayMs > 0) setTimeout(answer, delayMs);
+    else answer();
   });
 });
 
@@ -76,6 +86,11 @@ server.listen(Number(process.argv[2]), "127.0.0.1", () => {
   answerParent(
     async (order) => {
       const asked = order as SinkOrder;
+      if ("open" in asked) {
+        for (const answer of held ?? []) answer();
+        held = null;
+        return null;
+      }
       if ("arrivals" in asked) return (runs.get(asked.arrivals) ?? nothing).arrivedAt;
       const of = asked.counts === null ? [...runs.values()] : [runs.get(asked.counts) ?? nothing];
       const { requests, events, firstAt, lastAt } = countsOf(of);
