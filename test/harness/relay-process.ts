@@ -21,6 +21,8 @@ export interface RelayOptions {
   readonly storePath?: string;
   /** With `storage.driver: redis`, what it does; not given: both. */
   readonly role?: "receive" | "work";
+  /** How long a start may take, in milliseconds; not given: 15 seconds. */
+  readonly readyWithinMs?: number;
   /** Where its temporary folder is made; not given: the system's. */
   readonly parent?: string;
 }
@@ -67,7 +69,7 @@ export interface RelayProcess {
   dispose(keep?: boolean): Promise<void>;
 }
 
-const readyWithinMs = 15_000;
+const usuallyReadyWithinMs = 15_000;
 
 /** Makes folder and settings and starts the relay. */
 export async function startRelay(options: RelayOptions = {}): Promise<RelayProcess> {
@@ -83,6 +85,7 @@ export async function makeRelay(options: RelayOptions = {}): Promise<RelayProces
   const settingsPath = join(folder, "relay.yaml");
   const port = await freePort();
   const role = options.role === undefined ? [] : ["--role", options.role];
+  const readyWithinMs = options.readyWithinMs ?? usuallyReadyWithinMs;
   let child: ChildProcess | null = null;
   let gone: Promise<Ended> = Promise.resolve({ code: null, signal: null });
 

@@ -1,0 +1,92 @@
+import { Redis } from "ioredis";
+import type { RunStatus } from "../../src/event/statuses.ts";
+import { type EventRow, readEventRow } from "../../src/store/redis/event-row.ts";
+import { messageStateOf, readSubjectRow, runStateOf, type StoredSubject } from "../../src/store/redis/subject-row.ts";
+import { rowJson } from "../../src/store/redis/transact.ts";
+import { newMessage, stepMessage } from "../../src/track/message-states.ts";
+import { newRun, stepRun } from "../../src/track/run-states.ts";
+
+export interface StoredDelivery {
+  readonly seq: number;
+  readonly route: string;
+  /** Digit of the state: 2 is delivered, 3 dead. */
+  readonly state: string;
+  readonly attempts: number;
+}
+
+/** All that stands in a relay's Redis, read from the keys themselves and not by the relay's own readers. */
+export interface Census {
+  /** By seq. */
+  readonly events: readonly (EventRow & { readonly seq: number })[];
+  readonly deliveries: readonly StoredDelivery[];
+  /** Messages and runs by name. */
+  readonly subjects: ReadonlyMap<string, StoredSubject>;
+  /** Names of lists that only open deliveries stand in. */
+  readonly openLists: readonly string[];
+}
+
+export async function takeCensus(url: string, prefix = "relay"): Promise<Census> {
+  const redis = new Redis(url);
+  try {
+    const base = `{${prefix}}:`;
+    const names = new Set<string>();
+    for await (const found of redis.scanStream({ match: `${base.replace(/[{}]/g, "\\$&")}*`, count: 1000 })) {
+      for (const key of found as string[]) names.add(key.slice(base.length));
+    }
+    const of = (start: RegExp) => [...names].filter((name) => start.test(name));
+    const rows = async (keys: string[]) => (keys.length === 0 ? [] : await redis.mget(...keys.map((key) => base + key)));
+    const eventNames = of(/^e:\d+$/);
+    const events = (await rows(eventNames)).map((row, n) => ({
+      seq: Number((eventNames[n] as string).slice(2)),
+      ...readEventRow(rowJson(row as string)),
+    }));
+    const subjectNames = of(/^[mr]:/);
+    const subjectRows = await rows(subjectNames);
+    const deliveryNames = of(/^d:/);
+    const pipeline = redis.pipeline();
+    for (const name of deliveryNames) pipeline.hmget(base + name, "s", "a");
+    const answers = (await pipeline.exec()) ?? [];
+    return {
+      events: events.sort((a, b) => a.seq - b.seq),
+      deliveries: deliveryNames.map((name, n) => {
+        const [, seq, ...route] = name.split(":");
+        const [state, attempts] = (answers[n] as [unknown, [string | null, string | null]])[1];
+        return { seq: Number(seq), route: route.join(":"), state: state ?? "none", attempts: Number(attempts ?? 0) };
+      }),
+      subjects: new Map(subjectNames.map((name, n) => [name, readSubjectRow(rowJson(subjectRows[n] as string))])),
+      openLists: of(/^(due|leased|held|px|o|oh):/),
+    };
+  } finally {
+    redis.disconnect();
+  }
+}
+
+/** Compares each message and run with the state machine applied to the stored events in the order of seq; gives what differs. */
+export function findWrongSubjects({ events, subjects }: Census): string[] {
+  const states = new Map<string, typeof newMessage | typeof newRun>();
+  for (const { subject, status, errorCode, createdAt } of events) {
+    if (subject === null) continue;
+    const at = createdAt as number;
+    const known = states.get(subject);
+    if (subject.startsWith("m:")) {
+      states.set(subject, stepMessage((known as typeof newMessage) ?? newMessage, { status, errorCode, at }).state);
+    } else states.set(subject, stepRun((known as typeof newRun) ?? newRun, { status: status as RunStatus | null, error: null, at }).state);
+  }
+  return [...states].flatMap(([name, wanted]) => {
+    const row = subjects.get(name);
+    if (row === undefined) return [`${name} is missing`];
+    // An event's row does not have the text of a run's error.
+    const found = name.startsWith("m:") ? messageStateOf(row) : { ...runStateOf(row), error: null };
+    return sameState(found, wanted) ? [] : [`${name} is ${JSON.stringify(found)}, not ${JSON.stringify(wanted)}`];
+  });
+}
+
+function sameState(a: object, b: object): boolean {
+  const sorted = (value: object) =>
+    JSON.stringify(
+      Object.entries(value)
+        .map(([key, one]) => [key, typeof one === "object" && one !== null ? Object.entries(one).sort() : one])
+        .sort(),
+    );
+  return sorted(a) === sorted(b);
+}

@@ -1,0 +1,76 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { onTestFinished } from "vitest";
+import { makeRelay, type RelayOptions, type RelayProcess } from "../harness/relay-process.ts";
+import type { SettingsParts } from "../harness/relay-settings.ts";
+
+/** A process of a distributed relay that is killed and comes back. */
+export interface Killable {
+  readonly name: string;
+  readonly role: "receive" | "work";
+  readonly relay: RelayProcess;
+  /** SIGKILL, at any moment, also while it starts. It starts again at once. */
+  kill(): Promise<void>;
+  /** Resolves when it is ready; rejects when it ended or did not get ready by itself. */
+  ready(): Promise<void>;
+}
+
+/** Many start at once, on a machine that is busy with others. */
+const readyWithinMs = 60_000;
+
+/** Started, and ready. All have the same settings and a port of their own. */
+export async function startProcesses(receivers: number, workers: number, settings: SettingsParts): Promise<Killable[]> {
+  const wanted = [...Array<"receive">(receivers).fill("receive"), ...Array<"work">(workers).fill("work")];
+  const options = { settings, env: await warmCache(settings), readyWithinMs };
+  const processes = await Promise.all(wanted.map((role, n) => make(`${role} ${n + 1}`, { ...options, role })));
+  await Promise.all(processes.map((one) => one.ready()));
+  return processes;
+}
+
+/** Half of a start is compiling: a process that ends in order leaves that to those that come and are killed. */
+async function warmCache(settings: SettingsParts): Promise<Record<string, string>> {
+  const folder = mkdtempSync(join(tmpdir(), "wamid-relay-compiled-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const env = { NODE_COMPILE_CACHE: folder };
+  const first = await makeRelay({ settings, env, readyWithinMs });
+  await first.start();
+  await first.stop();
+  return env;
+}
+
+async function make(name: string, options: RelayOptions & { readonly role: Killable["role"] }): Promise<Killable> {
+  const { role } = options;
+  const relay = await makeRelay(options);
+  let killing = false;
+  let failure: unknown = null;
+  let starting: Promise<void> = Promise.resolve();
+
+  function start(): void {
+    starting = relay.start().then(
+      () => {},
+      (error: unknown) => {
+        if (!killing) failure = error;
+      },
+    );
+  }
+
+  start();
+  return {
+    name,
+    role,
+    relay,
+    async kill() {
+      killing = true;
+      await relay.kill9();
+      await starting;
+      killing = false;
+      start();
+    },
+    async ready() {
+      await starting;
+      if (failure !== null) throw failure;
+      if (!relay.isRunning()) throw new Error(`${name} has ended by itself: ${relay.stderr().slice(-2000)}`);
+    },
+  };
+}

@@ -1,0 +1,63 @@
+import { createHash } from "node:crypto";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { onTestFinished } from "vitest";
+import { type Arrival, type ArrivalCounts, createArrivalLog } from "../../src/sandbox/downstream/arrivals.ts";
+
+/** What becomes of one arrival: the status answered, after how long; `hang` and `reset` answer nothing. */
+export type Treatment = { readonly status: number; readonly afterMs?: number } | "hang" | "reset";
+
+export interface FlakyDownstream {
+  /** `http://127.0.0.1:<port>`, without a path; any path is taken. */
+  readonly url: string;
+  /** In the order in which they arrived whole, with what was to be answered. */
+  readonly arrivals: readonly Arrival[];
+  counts(path?: string): ArrivalCounts;
+}
+
+/** Closed at the test's end. `treat` decides about each arrival; `share` is a number from 0 to 1 that is always the same for a delivery. */
+export async function openFlakyDownstream(treat: (path: string, attempt: number, share: number) => Treatment): Promise<FlakyDownstream> {
+  const log = createArrivalLog({ keepArrivals: true });
+  let number = 0;
+
+  function take(request: IncomingMessage, response: ServerResponse, body: Buffer): void {
+    const path = request.url ?? "/";
+    const deliveryId = String(request.headers["webhook-id"] ?? "");
+    const attempt = log.begin(deliveryId);
+    const treatment = treat(path, attempt, shareOf(deliveryId));
+    const { id, data } = JSON.parse(body.toString("utf8")) as { id: string; data?: { wamid?: string } };
+    number += 1;
+    log.note({
+      number,
+      path,
+      deliveryId,
+      attempt,
+      eventId: id,
+      wamid: data?.wamid ?? null,
+      answered: typeof treatment === "object" ? treatment.status : null,
+      signature: "unchecked",
+      body: null,
+    });
+    if (treatment === "reset") request.socket.resetAndDestroy();
+    else if (treatment !== "hang") {
+      const answer = () => void response.writeHead(treatment.status).end("so be it");
+      if (treatment.afterMs === undefined) answer();
+      else setTimeout(answer, treatment.afterMs).unref();
+    }
+  }
+
+  const server = createServer((request, response) => {
+    const chunks: Buffer[] = [];
+    request.on("data", (chunk: Buffer) => chunks.push(chunk));
+    request.on("end", () => take(request, response, Buffer.concat(chunks)));
+    request.on("error", () => response.destroy());
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  onTestFinished(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, arrivals: log.all, counts: log.counts };
+}
+
+const shareOf = (id: string): number => createHash("sha1").update(id).digest().readUInt32BE(0) / 2 ** 32;
