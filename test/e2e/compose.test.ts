@@ -1,0 +1,138 @@
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { expect, onTestFinished, test } from "vitest";
+import { parse } from "yaml";
+import { substitute } from "../../src/config/substitute.ts";
+import { openDownstream } from "../harness/downstream.ts";
+import { postEvent } from "../harness/post-event.ts";
+import { createMessages } from "../harness/posts.ts";
+import { redisForTest } from "../harness/redis-states.ts";
+import { entry } from "../harness/relay-process.ts";
+import { until } from "../harness/until.ts";
+import { freePort } from "../setup/free-port.ts";
+
+interface Service {
+  readonly image: string;
+  readonly restart: string;
+  readonly command?: readonly string[];
+  readonly environment?: Readonly<Record<string, string>>;
+  readonly volumes?: readonly string[];
+  readonly ports?: readonly string[];
+  readonly deploy?: { readonly replicas: number };
+  readonly healthcheck?: { readonly test: readonly string[] };
+}
+
+const run = promisify(execFile);
+const root = new URL("../..", import.meta.url).pathname;
+const compose = parse(readFileSync(join(root, "compose.yaml"), "utf8"), { merge: true }) as {
+  readonly services: Readonly<Record<"receive" | "work" | "balance" | "redis", Service>>;
+  readonly volumes: Readonly<Record<string, unknown>>;
+};
+const { receive, work, balance, redis } = compose.services;
+
+/** As Compose fills variables in; `:?` is one that must be set. */
+function filled(text: string, env: Readonly<Record<string, string>>): string {
+  const { text: value, problems } = substitute(text.replace(/\$\{(\w+):\?[^}]*\}/g, "${$1}"), env);
+  expect(problems).toEqual([]);
+  return value;
+}
+
+/** The processes of a service, each at a port of its own instead of in a container of its own; ended at the test's end. */
+async function start(service: Service, secrets: Readonly<Record<string, string>>, redisPort: number) {
+  return Promise.all(
+    Array.from({ length: service.deploy?.replicas ?? 1 }, async () => {
+      const port = await freePort();
+      const given = Object.entries(service.environment ?? {}).map(([name, value]) => [
+        name,
+        filled(value, secrets).replace("redis:6379", `127.0.0.1:${redisPort}`),
+      ]);
+      const env = { PATH: process.env["PATH"], ...Object.fromEntries(given), PORT: String(port), RELAY_HOST: "127.0.0.1" };
+      const child = spawn(process.execPath, [entry, ...(service.command ?? [])], { cwd: root, env, stdio: "ignore" });
+      const exited = once(child, "exit");
+      onTestFinished(async () => {
+        child.kill("SIGKILL");
+        await exited;
+      });
+      return { url: `http://127.0.0.1:${port}`, child, env, exited };
+    }),
+  );
+}
+
+const isReady = async (url: string) => (await fetch(`${url}/readyz`).catch(() => null))?.status === 200;
+
+test("two receivers, two workers, one address, one Redis; all come back, and what they mount is there", () => {
+  expect([receive.deploy?.replicas, work.deploy?.replicas]).toEqual([2, 2]);
+  for (const [name, service] of Object.entries(compose.services)) {
+    expect([name, service.restart]).toEqual([name, "unless-stopped"]);
+    for (const volume of service.volumes ?? []) {
+      const [from = ""] = volume.split(":");
+      if (from.startsWith("./")) expect(existsSync(join(root, from)), volume).toBe(true);
+      else expect(Object.keys(compose.volumes)).toContain(from);
+    }
+  }
+  // Only the load balancer is reached from outside.
+  expect(Object.entries(compose.services).filter(([, { ports }]) => ports !== undefined)).toEqual([["balance", balance]]);
+  // The image's own check is that of the relay's processes (image.test.ts).
+  expect([balance, redis].map(({ healthcheck }) => healthcheck?.test[0])).toEqual(["CMD", "CMD"]);
+  expect(readFileSync(join(root, "Dockerfile"), "utf8")).toContain("HEALTHCHECK");
+  const caddyfile = readFileSync(join(root, "config/Caddyfile"), "utf8");
+  expect(caddyfile).toContain("dynamic a receive 8080");
+  expect(balance.ports).toEqual([expect.stringMatching(/:8080"?$/)]);
+});
+
+// No Docker engine runs where these tests do: the same commands, environments and settings, as processes.
+test("what compose.yaml starts takes an event at either receiver, delivers it once, and goes on without one worker", async () => {
+  const downstream = await openDownstream();
+  const secrets = {
+    WEBHOOK_SECRET: "webhook-secret-of-compose",
+    RELAY_TOKEN: "control-token-of-compose",
+    CRM_SECRET: "crm-secret-of-compose",
+    CRM_URL: downstream.url,
+    CRM_IS_PRIVATE: "true",
+  };
+  const [program, ...args] = (redis.command ?? []).map((part) => filled(part, {}));
+  expect(program).toBe("redis-server");
+  const server = await redisForTest({ args });
+  const [, ...check] = redis.healthcheck?.test ?? [];
+  expect((await run(check[0] as string, ["-p", String(server.port), ...check.slice(1)])).stdout).toBe("PONG\n");
+
+  const receivers = await start(receive, secrets, server.port);
+  const workers = await start(work, secrets, server.port);
+  const all = [...receivers, ...workers];
+  await until("all are ready", async () => (await Promise.all(all.map(({ url }) => isReady(url)))).every(Boolean), 20_000);
+
+  const [first, second] = receivers as [(typeof receivers)[0], (typeof receivers)[0]];
+  const messages = createMessages("compose");
+  const failed = async (wamid = messages.wamid()) => {
+    const answer = await fetch(`${second.url}/v1/messages/track`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${secrets.RELAY_TOKEN}`, "content-type": "application/json" },
+      body: JSON.stringify({ account: "main", wamid, reference: "order-1" }),
+    });
+    expect(answer.status).toBe(200);
+    return messages.status(wamid, "failed");
+  };
+  const post = (to: { readonly url: string }, event: Awaited<ReturnType<typeof failed>>) =>
+    postEvent(`${to.url}/webhooks/main`, event, { secret: secrets.WEBHOOK_SECRET });
+
+  const event = await failed();
+  expect((await post(first, event)).word).toBe("accepted");
+  expect((await post(second, event)).word).toBe("duplicate");
+  await until("it is delivered", () => downstream.counts().taken === 1);
+
+  const doctor = ["doctor", "--json", "--offline", "--config", (work.command ?? []).at(-1) as string];
+  const said = await run(process.execPath, [entry, ...doctor], { cwd: root, env: (workers[0] as (typeof workers)[0]).env });
+  const { checks } = JSON.parse(said.stdout) as { checks: { check: string; level: string; message: string }[] };
+  const found = checks.filter(({ check: name }) => /^(redis (memory|durability)|processes)$/.test(name));
+  expect(found.map(({ check: name, level }) => `${level} ${name}`)).toEqual(["ok redis memory", "ok redis durability", "ok processes"]);
+  expect(found.at(-1)?.message).toBe("2 receive, 2 work");
+
+  workers[0]?.child.kill("SIGKILL");
+  await workers[0]?.exited;
+  expect((await post(first, await failed())).word).toBe("accepted");
+  await until("the other worker delivers", () => downstream.counts().taken === 2);
+  expect(downstream.counts().arrivals).toBe(2);
+});
