@@ -56,9 +56,9 @@ export function switchedRules(): SwitchedRules {
 /** What was accepted so far, for what comes again. */
 export type Known = { readonly event: ReturnType<typeof anEvent> }[];
 
-/** Does the same on both; what they answer must be the same too. */
+/** Does the same on all; what they answer must be the same too. */
 export async function doOnBoth(
-  engines: readonly [Engine, Engine],
+  engines: readonly [Engine, ...Engine[]],
   rules: SwitchedRules,
   step: Timed,
   now: number,
@@ -67,7 +67,7 @@ export async function doOnBoth(
   const [model] = engines;
   const both = async <T>(run: (engine: Engine) => Promise<T>): Promise<void> => {
     const outcomes = await Promise.all(engines.map((engine) => run(engine).catch((error: Error) => ({ error: error.message }))));
-    expect(settledOrder(outcomes[1])).toEqual(settledOrder(outcomes[0]));
+    for (const outcome of outcomes.slice(1)) expect(settledOrder(outcome)).toEqual(settledOrder(outcomes[0]));
   };
   switch (step.do) {
     case "accept": {

@@ -4,18 +4,14 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { Redis as Client } from "ioredis";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { createRedisStore } from "../../src/store/redis/redis-store.ts";
 import type { Rules } from "../../src/store/rules.ts";
-import { countStats } from "../../src/store/sqlite/count-stats.ts";
-import { openForReading } from "../../src/store/sqlite/open.ts";
-import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { type Redis, startRedis } from "../setup/redis.ts";
 import { steps } from "./both-engines-draws.ts";
+import { type OpenEngine, openDistributed, openEmbedded } from "./both-engines-open.ts";
 import { answerOf, loadsOf, questions, sweepBoth, wholeOf } from "./both-engines-readers.ts";
-import { doOnBoth, type Engine, type Known, switchedRules } from "./both-engines-steps.ts";
+import { doOnBoth, type Known, switchedRules } from "./both-engines-steps.ts";
 import { start } from "./store-events.ts";
 
-const quiet = { committed: () => {}, failed: () => {} };
 let redis: Redis;
 let client: Client;
 let runs = 0;
@@ -29,42 +25,21 @@ afterAll(async () => {
   await redis.stop();
 });
 
-function embedded(rules: Rules): Engine & { end(): Promise<void> } {
+function embedded(rules: Rules): OpenEngine {
   const folder = mkdtempSync(join(tmpdir(), "both-engines-"));
-  const path = join(folder, "relay.db");
-  const store = openSqliteStore(path, rules, quiet);
+  const engine = openEmbedded(join(folder, "relay.db"), rules);
   return {
-    store,
-    settle: store.settle,
-    claim: () => Promise.resolve(),
-    async stats() {
-      const db = openForReading(path);
-      const counting = countStats(db);
-      for (;;) {
-        const { done, value } = counting.next();
-        if (done !== true) continue;
-        db.close();
-        return value;
-      }
-    },
+    ...engine,
     async end() {
-      await store.close();
+      await engine.end();
       rmSync(folder, { recursive: true, force: true });
     },
   };
 }
 
-function distributed(rules: Rules): Engine & { end(): Promise<void> } {
+function distributed(rules: Rules): OpenEngine {
   runs += 1;
-  const link = { run: <T>(command: (redis: Client) => Promise<T>) => command(client) };
-  const store = createRedisStore(link, `both-${runs}`, rules, quiet);
-  return {
-    store,
-    settle: async (settlement) => (await store.settle(settlement)).released,
-    claim: (route, now) => store.claim(route, { now, limit: 2, maxBytes: 1_000_000, leaseMs: 3_600_000, holder: "worker" }),
-    stats: store.inspecting.stats,
-    end: store.close,
-  };
+  return openDistributed(client, `both-${runs}`, rules);
 }
 
 const ofSubjects = { messages: null, runs: null, run: null, seen: null, byService: null, stories: null };

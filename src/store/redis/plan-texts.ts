@@ -19,9 +19,11 @@ export function planText(plan: DeliveryPlan): PlanText {
   const found = known.get(plan);
   if (found !== undefined) return found;
   const verdicts = JSON.stringify(plan.verdicts.map((v) => (v.verdict === "skip" ? [v.route, v.verdict, v.reason] : [v.route, v.verdict])));
-  const text = { digest: createHash("sha256").update(verdicts).digest("base64url").slice(0, 12), verdicts };
+  const text = { digest: digestOf(verdicts), verdicts };
   known.set(plan, text);
   return text;
 }
+
+export const digestOf = (verdicts: string): string => createHash("sha256").update(verdicts).digest("base64url").slice(0, 12);
 
 export const readVerdicts = (text: string | null): readonly KeptVerdict[] => (text === null ? [] : (JSON.parse(text) as KeptVerdict[]));

@@ -21,7 +21,7 @@ function indexMessage(
   after: StoredSubject | null,
 ): Operation[] {
   const operations: Operation[] = [];
-  const [was, is] = [listOf(before), listOf(after)];
+  const [was, is] = [placeOfMessage(before), placeOfMessage(after)];
   if (was !== is) {
     if (was !== null) operations.push(["call", "ZREM", `${base}${was}:${account}`, wamid]);
     if (is !== null) operations.push(["call", "ZADD", `${base}${is}:${account}`, String(after?.registeredAt), wamid]);
@@ -41,7 +41,7 @@ function indexMessage(
 }
 
 /** Of the messages that are the user's: `ti` with the service's id, `tn` those that cannot be read for want of it. */
-function listOf(row: StoredSubject | null): "ti" | "tn" | null {
+export function placeOfMessage(row: StoredSubject | null): "ti" | "tn" | null {
   if (row === null || row.registeredAt === null) return null;
   return row.serviceId === null ? "tn" : "ti";
 }
@@ -54,6 +54,6 @@ function indexRun(base: string, account: string, runId: string, before: StoredSu
 }
 
 /** One that a truncated result may be about. */
-function isOpenRun(row: StoredSubject | null): boolean {
+export function isOpenRun(row: StoredSubject | null): boolean {
   return row !== null && row.registeredAt !== null && (row.status === null || row.status === "started");
 }

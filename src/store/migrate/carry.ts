@@ -1,0 +1,140 @@
+import { type Keys, keysOf } from "../redis/keys.ts";
+import type { RedisLink } from "../redis/link.ts";
+import { type MigrationRow, migrationRowName, readMigrationRow } from "../redis/migration-row.ts";
+import { readScript } from "../redis/script.ts";
+import { createVersions, rowVersion } from "../redis/transact.ts";
+import { StoreRefused } from "../store-error.ts";
+import { type Batch, createBatch } from "./batch.ts";
+import { boundsOf, type Carrier } from "./carrier.ts";
+import { carryEvents } from "./carry-events.ts";
+import { carryMessages } from "./carry-messages.ts";
+import { carryRuns } from "./carry-runs.ts";
+import { carrySends } from "./carry-sends.ts";
+import { carrySweeps } from "./carry-sweeps.ts";
+import { carryWords } from "./carry-words.ts";
+import type { Source } from "./source.ts";
+
+export interface CarryOrder {
+  readonly source: Source;
+  readonly link: RedisLink;
+  readonly prefix: string;
+  readonly now: () => number;
+  /** `part` from 0 to 1; `kind`: of the rows under way, up to the number `at` of `last`. */
+  readonly progress: (part: number, at: { readonly kind: string; readonly at: number; readonly last: number }) => void;
+}
+
+export interface Migration {
+  /** Null: it ended before, and this time nothing was written. */
+  readonly carried: { readonly isResumed: boolean } | null;
+  readonly row: MigrationRow;
+  /** Marks it as ended: relays may work from then on. */
+  end(): Promise<void>;
+}
+
+const script = readScript("migrate");
+
+/**
+ * Carries everything in the file over, in batches that are each whole or not at all and tell how far it has come: after
+ * any end the next call goes on there. Throws `StoreRefused` where the keys are in use, or hold another file's rows.
+ */
+export async function carryOver({ source, link, prefix, now, progress }: CarryOrder): Promise<Migration> {
+  const keys = keysOf(prefix);
+  const version = createVersions();
+  const where = `prefix ${prefix} of this Redis`;
+  const { last: seq } = boundsOf(source, "events");
+  const write = createWrite(keys, link, { version, seq, where });
+  const parts = { source, version };
+  const carriers = [carryWords, carryMessages, carryRuns, carryEvents, carrySweeps, carrySends].map((carry) => carry(parts));
+
+  const stored = await link.run((redis) => redis.get(keys.of(migrationRowName)));
+  let row: MigrationRow;
+  if (stored === null) {
+    row = { file: source.identity, path: source.path, startedAt: now(), finishedAt: null, step: 0, after: 0 };
+    await write.begin(row, beginning(keys, source, seq));
+  } else {
+    row = readMigrationRow(stored);
+    checkSame(row, source, where);
+    write.goOn(rowVersion(stored));
+  }
+  if (row.finishedAt !== null) return { carried: null, row, end: () => Promise.resolve() };
+
+  const isResumed = stored !== null;
+  const sizes = carriers.map(({ first, last }) => (last === 0 ? 0 : last - first + 1));
+  const all = sizes.reduce((sum, size) => sum + size, 0);
+
+  function show(): void {
+    const carrier = carriers[row.step];
+    if (carrier === undefined) return;
+    const { kind, first, last } = carrier;
+    const before = sizes.slice(0, row.step).reduce((sum, size) => sum + size, 0);
+    progress((before + Math.max(0, row.after - first + 1)) / all, { kind, at: row.after, last });
+  }
+
+  // While Redis takes a batch the next one is read.
+  let underWay: Promise<void> = Promise.resolve();
+  for (let next = row; next.step < carriers.length; ) {
+    const batch = createBatch(keys.base);
+    const place = (carriers[next.step] as Carrier).next(next.after, batch);
+    next = place === null ? { ...next, step: next.step + 1, after: 0 } : { ...next, after: place };
+    await underWay;
+    show();
+    if (place === null) continue;
+    row = next;
+    underWay = write.put(row, batch);
+    // Whoever awaits it hears of it.
+    underWay.catch(() => {});
+  }
+  await underWay;
+  return {
+    carried: { isResumed },
+    row,
+    async end() {
+      row = { ...row, finishedAt: now() };
+      await write.put(row, createBatch(keys.base));
+    },
+  };
+}
+
+/** No event gets a seq, and no message a number, that the file has given. */
+function beginning(keys: Keys, source: Source, seq: number): Batch {
+  const batch = createBatch(keys.base);
+  const numbers = Math.max(boundsOf(source, "messages").last, boundsOf(source, "runs").last);
+  if (seq > 0) batch.set("seq", String(seq));
+  if (numbers > 0) batch.set("numbers", String(numbers));
+  return batch;
+}
+
+function checkSame(row: MigrationRow, { path, identity }: Source, where: string): void {
+  if (row.finishedAt !== null && row.file !== identity) {
+    throw new StoreRefused(`${where} has the rows of another file, or of this one as it was before (${row.path}); take another prefix`);
+  }
+  if (row.file === identity) return;
+  throw new StoreRefused(
+    `${where} has a part of ${row.path} as it was when that migration began; ${path} is another file, or was written since: take another prefix`,
+  );
+}
+
+/** Batches, each only if the one before it was the last. */
+function createWrite(keys: Keys, link: RedisLink, { version, seq, where }: { version: () => string; seq: number; where: string }) {
+  let known = "";
+
+  async function write(row: MigrationRow, batch: Batch): Promise<void> {
+    const next = version();
+    const list = [keys.base, known, next + JSON.stringify(row), String(seq), ...batch.words()];
+    known = next;
+    const answer = await link.run((redis) => script.run(redis, `${keys.base}seq`, list));
+    if (answer === "used") throw new StoreRefused(`${where} is in use: a relay has stored there before; take another prefix`);
+    if (answer === "stale") throw new StoreRefused(`another migration writes under ${where}`);
+    if (answer === "stored") {
+      throw new StoreRefused(`a relay has stored events under ${where} meanwhile; stop it, and begin again under another prefix`);
+    }
+  }
+
+  return {
+    begin: write,
+    put: write,
+    goOn(from: string): void {
+      known = from;
+    },
+  };
+}

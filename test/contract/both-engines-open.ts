@@ -1,0 +1,45 @@
+import type { Redis as Client } from "ioredis";
+import { createRedisStore } from "../../src/store/redis/redis-store.ts";
+import type { Rules } from "../../src/store/rules.ts";
+import { countStats } from "../../src/store/sqlite/count-stats.ts";
+import { openForReading } from "../../src/store/sqlite/open.ts";
+import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import type { Engine } from "./both-engines-steps.ts";
+
+const quiet = { committed: () => {}, failed: () => {} };
+
+export type OpenEngine = Engine & { end(): Promise<void> };
+
+/** The embedded engine on the file at `path`. */
+export function openEmbedded(path: string, rules: Rules): OpenEngine {
+  const store = openSqliteStore(path, rules, quiet);
+  return {
+    store,
+    settle: store.settle,
+    claim: () => Promise.resolve(),
+    async stats() {
+      const db = openForReading(path);
+      const counting = countStats(db);
+      for (;;) {
+        const { done, value } = counting.next();
+        if (done !== true) continue;
+        db.close();
+        return value;
+      }
+    },
+    end: store.close,
+  };
+}
+
+/** The distributed engine under a prefix. */
+export function openDistributed(client: Client, prefix: string, rules: Rules): OpenEngine {
+  const link = { run: <T>(command: (redis: Client) => Promise<T>) => command(client) };
+  const store = createRedisStore(link, prefix, rules, quiet);
+  return {
+    store,
+    settle: async (settlement) => (await store.settle(settlement)).released,
+    claim: (route, now) => store.claim(route, { now, limit: 2, maxBytes: 1_000_000, leaseMs: 3_600_000, holder: "worker" }),
+    stats: store.inspecting.stats,
+    end: store.close,
+  };
+}

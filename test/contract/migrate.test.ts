@@ -1,0 +1,92 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import fc from "fast-check";
+import { Redis as Client } from "ioredis";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { carryOver } from "../../src/store/migrate/carry.ts";
+import { openSource } from "../../src/store/migrate/source.ts";
+import { type Redis, startRedis } from "../setup/redis.ts";
+import { steps } from "./both-engines-draws.ts";
+import { openDistributed, openEmbedded } from "./both-engines-open.ts";
+import { answerOf, loadsOf, questions, sweepBoth, wholeOf } from "./both-engines-readers.ts";
+import { doOnBoth, type Known, switchedRules } from "./both-engines-steps.ts";
+import { start } from "./store-events.ts";
+
+let redis: Redis;
+let client: Client;
+let runs = 0;
+
+beforeAll(async () => {
+  redis = await startRedis();
+  client = new Client(redis.url);
+});
+afterAll(async () => {
+  client.disconnect();
+  await redis.stop();
+});
+
+async function migrated(path: string): Promise<string> {
+  runs += 1;
+  const prefix = `migrated-${runs}`;
+  const link = { run: <T>(command: (redis: Client) => Promise<T>) => command(client) };
+  const source = openSource(path);
+  try {
+    const migration = await carryOver({ source, link, prefix, now: () => start, progress: () => {} });
+    await migration.end();
+  } finally {
+    source.close();
+  }
+  return prefix;
+}
+
+const ofSubjects = { messages: null, runs: null, run: null, seen: null, byService: null, stories: null };
+
+test("whatever was done to a file is told the same from where it was carried, and what is done then is", async () => {
+  await fc.assert(
+    fc.asyncProperty(steps, steps, questions, async (before, after, asked) => {
+      const folder = mkdtempSync(join(tmpdir(), "migrate-"));
+      const path = join(folder, "relay.db");
+      const rules = switchedRules();
+      const known: Known = [];
+      let now = start;
+      try {
+        const first = openEmbedded(path, rules);
+        try {
+          for (const step of before) {
+            now += step.after;
+            await doOnBoth([first], rules, step, now, known);
+          }
+        } finally {
+          await first.end();
+        }
+        const prefix = await migrated(path);
+        const engines = [openEmbedded(path, rules), openDistributed(client, prefix, rules)] as const;
+        const [model, other] = engines;
+        const same = async () => {
+          expect(await wholeOf(other.store.read)).toEqual(await wholeOf(model.store.read));
+          expect(await other.stats()).toEqual(await model.stats());
+          expect(await loadsOf(other)).toEqual(await loadsOf(model));
+          for (const question of asked) {
+            expect(await answerOf(other.store.read, question)).toEqual(await answerOf(model.store.read, question));
+          }
+        };
+        try {
+          await same();
+          for (const step of after) {
+            now += step.after;
+            await doOnBoth(engines, rules, step, now, known);
+          }
+          await same();
+          await sweepBoth(engines, now);
+          expect({ ...(await wholeOf(other.store.read)), ...ofSubjects }).toEqual({ ...(await wholeOf(model.store.read)), ...ofSubjects });
+        } finally {
+          await Promise.all(engines.map((engine) => engine.end()));
+        }
+      } finally {
+        rmSync(folder, { recursive: true, force: true });
+      }
+    }),
+    { numRuns: 6, interruptAfterTimeLimit: 45_000 },
+  );
+}, 60_000);
