@@ -78,9 +78,10 @@ test("two receivers, two workers, one address, one Redis; all come back, and wha
   // The image's own check is that of the relay's processes (image.test.ts).
   expect([balance, redis].map(({ healthcheck }) => healthcheck?.test[0])).toEqual(["CMD", "CMD"]);
   expect(readFileSync(join(root, "Dockerfile"), "utf8")).toContain("HEALTHCHECK");
-  const caddyfile = readFileSync(join(root, "config/Caddyfile"), "utf8");
-  expect(caddyfile).toContain("dynamic a receive 8080");
-  expect(balance.ports).toEqual([expect.stringMatching(/:8080"?$/)]);
+  const balancing = readFileSync(join(root, "config/haproxy.cfg"), "utf8");
+  expect(balancing).toMatch(/^ {4}server-template receive- \d+ receive:8080$/m);
+  expect(balancing).toMatch(/^ {4}bind :8080$/m);
+  expect(balance.ports).toEqual([expect.stringMatching(/:8080$/)]);
 });
 
 // No Docker engine runs where these tests do: the same commands, environments and settings, as processes.
