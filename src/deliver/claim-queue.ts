@@ -11,8 +11,11 @@ export interface ClaimQueueParts {
   readonly holder: string;
 }
 
-/** Long enough for a store that fails over, short enough that a killed worker's deliveries go on soon. */
-export const leaseMs = 30_000;
+/**
+ * Short enough that a killed worker's deliveries go on soon, long enough for a process that is held up. A store that is away
+ * for longer takes nobody's claims: see lua/claim.lua.
+ */
+export const leaseMs = 10_000;
 
 /** The queue looks by itself so often: a wake-up that got lost costs a second, not a delivery. */
 const lookEveryMs = 1000;
@@ -56,6 +59,8 @@ export function createClaimQueue(route: string, lane: QueueLane, { store, clock,
   let closed = false;
   /** Deliveries on their way back: a claim waits for them, or it would get them at once. */
   let handing: Promise<void> = Promise.resolve();
+  /** Those that the store could not take back. */
+  let unreturned: number[] = [];
   let underWay: Promise<void> = Promise.resolve();
   /** Attempts finished since the last look, and between the two before: starts come in bursts, and say nothing. */
   let finished = 0;
@@ -131,13 +136,29 @@ export function createClaimQueue(route: string, lane: QueueLane, { store, clock,
     if (events.length === 0) return;
     more = true;
     const before = handing;
-    // When it fails the leases run out by themselves.
-    handing = before.then(() => store.handBack(route, events, holder)).catch(lane.failed);
+    handing = before
+      .then(() => store.handBack(route, events, holder))
+      .catch((error) => {
+        unreturned.push(...events);
+        lane.failed(error);
+      });
+  }
+
+  /** What waits too long, and what could not go back before; not while a claim is under way that may give us just that. */
+  function handBackOld(now: number): void {
+    const old = held.dropOlder(now - keepMs);
+    if (claiming) {
+      handBack(old);
+      return;
+    }
+    const before = [...held.takeLapsed(), ...unreturned];
+    unreturned = [];
+    handBack([...old, ...before.filter((event) => held.find(event) === null)]);
   }
 
   function lookByItself(): void {
     const now = clock.now();
-    handBack(held.dropOlder(now - keepMs));
+    handBackOld(now);
     if (!renewing) void renew(now);
     finishedBefore = finished;
     finished = 0;
@@ -156,7 +177,7 @@ export function createClaimQueue(route: string, lane: QueueLane, { store, clock,
       const lost = new Set(await store.renew(route, events, holder, leaseMs));
       for (const claimed of claims) held.renewed(claimed, lost.has(claimed.event) ? null : now + leaseMs);
     } catch (error) {
-      // The next look tries again: there is time for some twenty.
+      // The next look tries again: there is time for some six.
       lane.failed(error);
     } finally {
       renewing = false;

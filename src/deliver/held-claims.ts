@@ -29,6 +29,7 @@ export function createHeldClaims() {
   const claims = new Map<number, Entry>();
   let ready: Entry[] = [];
   let bytes = 0;
+  let lapsed: number[] = [];
 
   function drop(entry: Entry): void {
     if (entry.state === "ready") bytes -= entry.delivery.body.length;
@@ -67,10 +68,17 @@ export function createHeldClaims() {
     next(now: number): StoredDelivery | null {
       for (let first = ready[0]; first !== undefined; first = ready[0]) {
         if (first.state === "ready" && first.until > now) return first.delivery;
+        if (first.state === "ready") lapsed.push(first.event);
         drop(first);
         ready.shift();
       }
       return null;
+    },
+    /** Events whose lease was over before they could start, since the last call: the store may not have given them to anybody. */
+    takeLapsed(): number[] {
+      const events = lapsed;
+      lapsed = [];
+      return events;
     },
     /** The one that `next` gave is started. */
     start(): void {

@@ -38,7 +38,8 @@ export async function takeCensus(url: string, prefix = "relay"): Promise<Census>
     const eventNames = of(/^e:\d+$/);
     const events = (await rows(eventNames)).map((row, n) => ({
       seq: Number((eventNames[n] as string).slice(2)),
-      ...readEventRow(rowJson(row as string)),
+      // A small body stands in the row, after it.
+      ...readEventRow(rowJson(row as string).split("\n", 1)[0] as string),
     }));
     const subjectNames = of(/^[mr]:/);
     const subjectRows = await rows(subjectNames);

@@ -145,6 +145,18 @@ test("with the store down it asks twice a second at most, starts nothing whose l
   expect(queue.peek(clock.now())?.event).toBe(1);
 });
 
+test("what could not go back while the store was down goes back when it is there again, before the leases are over", async () => {
+  const set = setUp({ count: 5, room: 5 });
+  expect(await startNext(set)).toBe(1);
+  set.claims.fail(new Error("down"));
+  set.lane.room = 0;
+  await set.clock.advance(leaseMs / 2);
+  expect(set.claims.leased()).toEqual([1, 2, 3, 4, 5]);
+  set.claims.fail(null);
+  await set.clock.advance(1000);
+  expect(set.claims.leased()).toEqual([1]);
+});
+
 test("a lease that came back to us while its attempt goes on starts no second one", async () => {
   const set = setUp({ count: 1 });
   expect(await startNext(set)).toBe(1);
