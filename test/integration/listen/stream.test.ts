@@ -1,12 +1,12 @@
 import { once } from "node:events";
 import { connect } from "node:net";
-import { expect, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { createSseParser, type SseMessage } from "../../../src/cli/listen/sse-parser.ts";
+import { engines, storageOf } from "../../harness/engines.ts";
 import { postEvent } from "../../harness/post-event.ts";
 import { createMessages } from "../../harness/posts.ts";
 import { type RelayProcess, startRelay } from "../../harness/relay-process.ts";
 import { relayToken } from "../../harness/relay-settings.ts";
-import { rowsOf } from "../../harness/store-rows.ts";
 import { until } from "../../harness/until.ts";
 import { startListen } from "./listener.ts";
 import { openLocalServer } from "./local-server.ts";
@@ -61,39 +61,82 @@ async function post(relay: RelayProcess, count: number): Promise<void> {
   for (let n = 0; n < count; n++) expect((await postEvent(relay.webhookUrl, messages.event())).word).toBe("accepted");
 }
 
-test("begins where it is told: now, after a seq, after the last event heard, at a time, where a name has come", async () => {
-  const relay = await startRelay();
-  await post(relay, 4);
-  const now = await listen(relay);
-  const all = await listen(relay, "?since=1h");
-  const after = await listen(relay, "?after=2");
-  const resumed = await listen(relay, "?since=1h&latest=true", { "last-event-id": "3" });
-  const none = await listen(relay, `?since=${encodeURIComponent("2100-01-01T00:00:00Z")}`);
-  expect(await relay.ask("/v1/listen/cursors/ana", { method: "POST", body: { seq: 1 } })).toMatchObject({ body: { name: "ana", seq: 1 } });
-  const named = await listen(relay, "?as=ana");
-  const latest = await listen(relay, "?as=ana&latest=true");
-  await post(relay, 1);
-  await until("all came", () => [now, all, after, resumed, none, named, latest].every((reader) => reader.seqs().at(-1) === 5));
-  expect(now.seqs()).toEqual([5]);
-  expect(all.seqs()).toEqual([1, 2, 3, 4, 5]);
-  expect(after.seqs()).toEqual([3, 4, 5]);
-  expect(resumed.seqs()).toEqual([4, 5]);
-  expect(none.seqs()).toEqual([5]);
-  expect(named.seqs()).toEqual([2, 3, 4, 5]);
-  expect(latest.seqs()).toEqual([5]);
-  const [hello] = now.messages;
-  expect(hello).toMatchObject({ event: "hello", id: "4" });
-  expect(JSON.parse(hello?.data ?? "")).toMatchObject({
-    after: 4,
-    newest: 4,
-    reset: false,
-    relay: expect.any(String),
-    retentionMs: 30 * 86_400_000,
+describe.each(engines)("on %s", (engine) => {
+  test("begins where it is told: now, after a seq, after the last event heard, at a time, where a name has come", async () => {
+    const relay = await startRelay({ settings: await storageOf(engine) });
+    await post(relay, 4);
+    const now = await listen(relay);
+    const all = await listen(relay, "?since=1h");
+    const after = await listen(relay, "?after=2");
+    const resumed = await listen(relay, "?since=1h&latest=true", { "last-event-id": "3" });
+    const none = await listen(relay, `?since=${encodeURIComponent("2100-01-01T00:00:00Z")}`);
+    expect(await relay.ask("/v1/listen/cursors/ana", { method: "POST", body: { seq: 1 } })).toMatchObject({
+      body: { name: "ana", seq: 1 },
+    });
+    const named = await listen(relay, "?as=ana");
+    const latest = await listen(relay, "?as=ana&latest=true");
+    await post(relay, 1);
+    await until("all came", () => [now, all, after, resumed, none, named, latest].every((reader) => reader.seqs().at(-1) === 5));
+    expect(now.seqs()).toEqual([5]);
+    expect(all.seqs()).toEqual([1, 2, 3, 4, 5]);
+    expect(after.seqs()).toEqual([3, 4, 5]);
+    expect(resumed.seqs()).toEqual([4, 5]);
+    expect(none.seqs()).toEqual([5]);
+    expect(named.seqs()).toEqual([2, 3, 4, 5]);
+    expect(latest.seqs()).toEqual([5]);
+    const [hello] = now.messages;
+    expect(hello).toMatchObject({ event: "hello", id: "4" });
+    expect(JSON.parse(hello?.data ?? "")).toMatchObject({
+      after: 4,
+      newest: 4,
+      reset: false,
+      relay: expect.any(String),
+      retentionMs: 30 * 86_400_000,
+    });
+    // It knows of events that this store never had.
+    const stranger = await listen(relay, "", { "last-event-id": "900" });
+    await until("it is greeted", () => stranger.messages.length === 1);
+    expect(JSON.parse(stranger.messages[0]?.data ?? "")).toMatchObject({ after: 5, reset: true });
   });
-  // It knows of events that this store never had.
-  const stranger = await listen(relay, "", { "last-event-id": "900" });
-  await until("it is greeted", () => stranger.messages.length === 1);
-  expect(JSON.parse(stranger.messages[0]?.data ?? "")).toMatchObject({ after: 5, reset: true });
+
+  test("a cursor never goes back, and not beyond the newest event; both kinds of faults are told", async () => {
+    const relay = await startRelay({ settings: await storageOf(engine) });
+    await post(relay, 3);
+    const move = async (name: string, body: unknown) => (await relay.ask(`/v1/listen/cursors/${name}`, { method: "POST", body })).body;
+    expect(await move("ana", { seq: 3 })).toEqual({ name: "ana", seq: 3 });
+    expect(await move("ana", { seq: 1 })).toEqual({ name: "ana", seq: 3 });
+    expect(await move("ana", { seq: 4 })).toMatchObject({ code: "bad_request" });
+    expect(await move("ana%20maria", { seq: 1 })).toMatchObject({ code: "bad_request" });
+    expect(await move("ana", {})).toMatchObject({ code: "bad_request" });
+    for (const query of [
+      "?after=-1",
+      "?since=soon",
+      "?where=%7B",
+      "?where=%7B%22a%22:%5B1%5D%7D",
+      "?tracked=maybe",
+      "?event=x",
+      "?events=a,,b",
+    ])
+      expect([query, (await listen(relay, query)).status]).toEqual([query, 400]);
+  });
+
+  test("what retention has deleted is announced, with how much it was; the rest comes", async () => {
+    const relay = await startRelay({
+      settings: { ...(await storageOf(engine)), retention: { events: "1s", deliveries: "1s", ignored: "1s", messages: "1s" } },
+    });
+    const local = await openLocalServer();
+    const args = ["--forward-to", local.url, "--as", "ana"];
+    const before = startListen(relay.url, args);
+    await before.live();
+    await post(relay, 1);
+    await until("it is taken", () => local.taken().length === 1);
+    expect(await before.stop()).toBe(0);
+    await post(relay, 5);
+    await until("retention left one", async () => ((await relay.ask("/v1/events")).body as { data: unknown[] }).data.length === 1);
+    const back = startListen(relay.url, args);
+    await until("the last one is taken", () => local.taken().length === 2);
+    expect(back.out()).toContain("!!! 4 events are gone: retention deleted them before they could be listened to (seq 2 to 5)");
+  });
 });
 
 test("a token that is taken out of the settings hears nothing more", async () => {
@@ -118,43 +161,6 @@ test("a token that is taken out of the settings hears nothing more", async () =>
   await until("the other hears", () => other.seqs().length === 2);
   await until("it is told", () => ana.messages.at(-1)?.event === "bye");
   expect(ana.seqs()).toEqual([1]);
-});
-
-test("a cursor never goes back, and not beyond the newest event; both kinds of faults are told", async () => {
-  const relay = await startRelay();
-  await post(relay, 3);
-  const move = async (name: string, body: unknown) => (await relay.ask(`/v1/listen/cursors/${name}`, { method: "POST", body })).body;
-  expect(await move("ana", { seq: 3 })).toEqual({ name: "ana", seq: 3 });
-  expect(await move("ana", { seq: 1 })).toEqual({ name: "ana", seq: 3 });
-  expect(await move("ana", { seq: 4 })).toMatchObject({ code: "bad_request" });
-  expect(await move("ana%20maria", { seq: 1 })).toMatchObject({ code: "bad_request" });
-  expect(await move("ana", {})).toMatchObject({ code: "bad_request" });
-  for (const query of [
-    "?after=-1",
-    "?since=soon",
-    "?where=%7B",
-    "?where=%7B%22a%22:%5B1%5D%7D",
-    "?tracked=maybe",
-    "?event=x",
-    "?events=a,,b",
-  ])
-    expect([query, (await listen(relay, query)).status]).toEqual([query, 400]);
-});
-
-test("what retention has deleted is announced, with how much it was; the rest comes", async () => {
-  const relay = await startRelay({ settings: { retention: { events: "1s", deliveries: "1s", ignored: "1s", messages: "1s" } } });
-  const local = await openLocalServer();
-  const args = ["--forward-to", local.url, "--as", "ana"];
-  const before = startListen(relay.url, args);
-  await before.live();
-  await post(relay, 1);
-  await until("it is taken", () => local.taken().length === 1);
-  expect(await before.stop()).toBe(0);
-  await post(relay, 5);
-  await until("retention left one", () => rowsOf<{ n: number }>(relay.storePath, "SELECT count(*) AS n FROM events")[0]?.n === 1);
-  const back = startListen(relay.url, args);
-  await until("the last one is taken", () => local.taken().length === 2);
-  expect(back.out()).toContain("!!! 4 events are gone: retention deleted them before they could be listened to (seq 2 to 5)");
 });
 
 // Longer than a test takes: whoever listens would hold up the end for so long. A connection that fetch opened and never
@@ -221,8 +227,8 @@ test("twenty who never read cost the relay no memory, and hold up no stop", asyn
   expect(await relay.stop(20_000)).toEqual({ code: 0, signal: null });
 });
 
-test("twenty listen and one never reads: the others hear everything at once", async () => {
-  const relay = await startRelay();
+test.each(engines)("twenty listen and one never reads, on %s: the others hear everything at once", async (engine) => {
+  const relay = await startRelay({ settings: await storageOf(engine) });
   await listenDeaf(relay);
   await until("it listens", async () => (await gauge(relay, "relay_listeners")) === 1);
   const others = await Promise.all(Array.from({ length: 19 }, () => listen(relay)));

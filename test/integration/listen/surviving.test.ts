@@ -1,8 +1,8 @@
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
+import { engines, storageOf } from "../../harness/engines.ts";
 import { postEvent } from "../../harness/post-event.ts";
 import { createMessages } from "../../harness/posts.ts";
 import { type RelayProcess, startRelay } from "../../harness/relay-process.ts";
-import { rowsOf } from "../../harness/store-rows.ts";
 import { until } from "../../harness/until.ts";
 import { startListen } from "./listener.ts";
 import { openLocalServer } from "./local-server.ts";
@@ -21,25 +21,60 @@ async function post(relay: RelayProcess, count: number): Promise<string[]> {
   return ids;
 }
 
-test("a relay killed with -9 and started again under a listener: each event is taken once, in order", async () => {
-  const relay = await startRelay();
-  const local = await openLocalServer();
-  const listener = startListen(relay.url, ["--forward-to", local.url]);
-  await listener.live();
-  const ids: string[] = [];
-  for (let round = 1; round <= 3; round++) {
-    ids.push(...(await post(relay, 20)));
-    await relay.kill9();
-    await relay.start();
-    // Nobody listens yet.
+describe.each(engines)("on %s", (engine) => {
+  test("a relay killed with -9 and started again under a listener: each event is taken once, in order", async () => {
+    const relay = await startRelay({ settings: await storageOf(engine) });
+    const local = await openLocalServer();
+    const listener = startListen(relay.url, ["--forward-to", local.url]);
+    await listener.live();
+    const ids: string[] = [];
+    for (let round = 1; round <= 3; round++) {
+      ids.push(...(await post(relay, 20)));
+      await relay.kill9();
+      await relay.start();
+      // Nobody listens yet.
+      ids.push(...(await post(relay, 5)));
+      await listener.live(round + 1);
+    }
     ids.push(...(await post(relay, 5)));
-    await listener.live(round + 1);
-  }
-  ids.push(...(await post(relay, 5)));
-  await until("all are taken", () => local.taken().length >= ids.length);
-  expect(local.taken()).toEqual(ids);
-  expect(listener.err()).toMatch(/^reconnecting in \d+ s because /m);
-  expect(await listener.stop()).toBe(0);
+    await until("all are taken", () => local.taken().length >= ids.length);
+    expect(local.taken()).toEqual(ids);
+    expect(listener.err()).toMatch(/^reconnecting in \d+ s because /m);
+    expect(await listener.stop()).toBe(0);
+  });
+
+  test("--as: another checkout goes on after the last event that was taken, also after kill -9 of the listener", async () => {
+    const relay = await startRelay({ settings: await storageOf(engine) });
+    const local = await openLocalServer();
+    const first = startListen(relay.url, ["--forward-to", local.url, "--as", "ana"]);
+    await first.live();
+    const ids = await post(relay, 5);
+    await until("all are taken", () => local.taken().length === 5);
+    expect(await first.stop()).toBe(0);
+    ids.push(...(await post(relay, 5)));
+
+    const second = startListen(relay.url, ["--forward-to", local.url, "--as", "ana"]);
+    await until("what was missed is taken", () => local.taken().length === 10);
+    expect(local.taken()).toEqual(ids);
+    // It never goes back: what is answered is where it stands.
+    const stands = () => relay.ask("/v1/listen/cursors/ana", { method: "POST", body: { seq: 1 } });
+    await until("the relay knows", async () => ((await stands()).body as { seq: number }).seq === 10);
+    // Refused, so that it is killed in the middle of an event.
+    local.answer(500);
+    const [missed] = await post(relay, 1);
+    await until("it is refused", () => local.posts.some(({ status }) => status === 500));
+    await second.kill9();
+    local.answer(200);
+    startListen(relay.url, ["--forward-to", local.url, "--as", "ana"]);
+    await until("it is taken", () => local.taken().at(-1) === missed);
+    expect(local.taken()).toEqual([...ids, missed]);
+
+    const other = startListen(relay.url, ["--json", "--as", "ben"]);
+    await other.live();
+    expect(other.said("event")).toEqual([]);
+    const latest = startListen(relay.url, ["--json", "--since", "1h"]);
+    await until("everything came", () => latest.said("event").length === 11);
+  });
 });
 
 test("a relay that stops says so, and is found again", async () => {
@@ -96,40 +131,6 @@ test("a local server that is down is waited for; what it refuses is posted until
   // Only the first of them was tried while it was refused.
   const refused = local.posts.filter(({ status }) => status === 500).map(({ body }) => (JSON.parse(body.toString()) as { id: string }).id);
   expect(new Set(refused)).toEqual(new Set([ids[2]]));
-});
-
-test("--as: another checkout goes on after the last event that was taken, also after kill -9 of the listener", async () => {
-  const relay = await startRelay();
-  const local = await openLocalServer();
-  const first = startListen(relay.url, ["--forward-to", local.url, "--as", "ana"]);
-  await first.live();
-  const ids = await post(relay, 5);
-  await until("all are taken", () => local.taken().length === 5);
-  expect(await first.stop()).toBe(0);
-  ids.push(...(await post(relay, 5)));
-
-  const second = startListen(relay.url, ["--forward-to", local.url, "--as", "ana"]);
-  await until("what was missed is taken", () => local.taken().length === 10);
-  expect(local.taken()).toEqual(ids);
-  await until(
-    "the relay knows",
-    () => rowsOf<{ seq: number }>(relay.storePath, "SELECT seq FROM cursors WHERE name = 'ana'")[0]?.seq === 10,
-  );
-  // Refused, so that it is killed in the middle of an event.
-  local.answer(500);
-  const [missed] = await post(relay, 1);
-  await until("it is refused", () => local.posts.some(({ status }) => status === 500));
-  await second.kill9();
-  local.answer(200);
-  startListen(relay.url, ["--forward-to", local.url, "--as", "ana"]);
-  await until("it is taken", () => local.taken().at(-1) === missed);
-  expect(local.taken()).toEqual([...ids, missed]);
-
-  const other = startListen(relay.url, ["--json", "--as", "ben"]);
-  await other.live();
-  expect(other.said("event")).toEqual([]);
-  const latest = startListen(relay.url, ["--json", "--since", "1h"]);
-  await until("everything came", () => latest.said("event").length === 11);
 });
 
 test("a token that is changed under a listener: the new one is read and counts", async () => {

@@ -11,6 +11,8 @@ export interface TcpProxy {
   freeze(): void;
   /** Ends every connection at once, with a reset. */
   cut(): void;
+  /** New connections go to this port from now on, as when a balancer has seen that a host is gone. */
+  lead(port: number): void;
   /** From now on what the relay says comes `bytes` at a time, every millisecond. */
   drip(bytes: number | null): void;
 }
@@ -21,6 +23,7 @@ export async function openProxy(port: number): Promise<TcpProxy> {
   let count = 0;
   const frozen = new WeakSet<Socket>();
   let bytes: number | null = null;
+  let target = port;
 
   async function pump(from: Socket, to: Socket): Promise<void> {
     for await (const chunk of from as AsyncIterable<Buffer>) {
@@ -38,7 +41,7 @@ export async function openProxy(port: number): Promise<TcpProxy> {
 
   const server = createServer((client) => {
     count += 1;
-    const relay = connect(port, "127.0.0.1");
+    const relay = connect(target, "127.0.0.1");
     const pair = [client, relay] as const;
     pairs.add(pair);
     for (const [socket, other] of [pair, [relay, client] as const]) {
@@ -73,6 +76,9 @@ export async function openProxy(port: number): Promise<TcpProxy> {
       for (const pair of pairs) for (const socket of pair) frozen.add(socket);
     },
     cut,
+    lead(next) {
+      target = next;
+    },
     drip(next) {
       bytes = next;
     },
