@@ -52,7 +52,7 @@ export function createAccept({ base, commit, rules, cache, version, hydrating }:
       const plan = withProxy(rules.plan({ ...routed, hydrating: isHydrating }, tracking), proxyRoute);
       const isParked = plan.verdicts.some(({ verdict }) => verdict === "park") && !isHydrating;
       const parkedUntil = isParked ? receivedAt + rules.parkFor : null;
-      const { digest, verdicts } = planText(plan);
+      const text = planText(plan);
       const row = writeEventRow({
         subject: name,
         account,
@@ -68,7 +68,7 @@ export function createAccept({ base, commit, rules, cache, version, hydrating }:
         moved: tracking.transition !== null,
         errorCode,
         disposition: plan.disposition,
-        plan: digest,
+        plan: text.digest,
         parkedUntil,
         fault: null,
         headers: someHeaders(event.headers),
@@ -78,9 +78,12 @@ export function createAccept({ base, commit, rules, cache, version, hydrating }:
       const next = tracked?.next ?? (isParked ? storedSubject : null);
       const nextRow = next === null ? "" : version() + writeSubjectRow(next);
       const list: Argument[] = ["A", `${account}:${envelope.id}`, event.body, version() + row];
-      list.push(name ?? "", rowVersion(stored), nextRow, subject.type === "run" ? "r" : "m");
-      list.push(String(receivedAt), dispositionCode(plan.disposition), parkedUntil === null ? "" : String(parkedUntil));
-      list.push(digest, verdicts, event.origin === "webhook" ? "" : account, proofOf(event));
+      list.push(name ?? "", rowVersion(stored), nextRow, String(receivedAt), proofOf(event));
+      if (parkedUntil === null && plan.disposition !== "ignored" && event.origin === "webhook") list.push("");
+      else {
+        const learned = event.origin === "webhook" ? "" : account;
+        list.push("rare", dispositionCode(plan.disposition), parkedUntil === null ? "" : String(parkedUntil), learned);
+      }
       const planned = plannedDeliveries(plan, name, receivedAt, proxyRoute);
       list.push(String(planned.length));
       for (const { route, order, at } of planned) list.push(route, order, at);
@@ -88,7 +91,7 @@ export function createAccept({ base, commit, rules, cache, version, hydrating }:
       const indexed = subject.type === "run" && name !== null && next !== null ? indexSubject(base, name, storedSubject, next) : [];
       pushOperations(list, [...beside, ...indexed]);
 
-      const [result, seq, ...answer] = await commit.run({ list });
+      const [result, seq, ...answer] = await commit.run({ list, account, plan: text });
       if (result === 2) return { result: "duplicate", seq: Number(seq), conflict: answer[0] === 1 };
       if (result === 1) {
         if (name !== null && nextRow !== "") cache.remember(name, nextRow);

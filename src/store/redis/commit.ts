@@ -1,4 +1,5 @@
 import { StoreUnavailable } from "../store-error.ts";
+import type { PlanText } from "./plan-texts.ts";
 
 export type Argument = string | Buffer;
 
@@ -8,6 +9,9 @@ export type Operation = readonly [name: string, ...list: Argument[]];
 /** A step that is whole or not at all, as lua/commit.lua reads it. */
 export interface Step {
   readonly list: readonly Argument[];
+  /** What it has in common with others of its batch: sent once. */
+  readonly account?: string;
+  readonly plan?: PlanText;
 }
 
 export interface GroupCommit {
@@ -18,7 +22,7 @@ export interface GroupCommit {
 }
 
 export interface GroupCommitHooks {
-  /** Runs the script over a batch, `[base, count, …lists]`; rejects with `StoreUnavailable` when that is not possible. */
+  /** Runs the script over a batch, `[base, …accounts, …plans, …lists]`, each after its length; rejects with `StoreUnavailable` when that is not possible. */
   send(list: Argument[]): Promise<readonly (readonly unknown[])[]>;
   committed(tookMs: number, writes: number): void;
 }
@@ -43,7 +47,9 @@ export function createGroupCommit(base: string, { send, committed }: GroupCommit
 
   async function flushOne(batch: readonly Pending[]): Promise<void> {
     const startedAt = performance.now();
-    const list: Argument[] = [base, String(batch.length)];
+    const list: Argument[] = [base];
+    pushCommon(list, batch);
+    list.push(String(batch.length));
     for (const { step } of batch) for (const argument of step.list) list.push(argument);
     try {
       const results = await send(list);
@@ -88,6 +94,17 @@ export function createGroupCommit(base: string, { send, committed }: GroupCommit
       return queue.length + underWay === 0 ? Promise.resolve() : new Promise((resolve) => waiters.push(resolve));
     },
   };
+}
+
+function pushCommon(list: Argument[], batch: readonly Pending[]): void {
+  const accounts = new Set<string>();
+  const plans = new Map<string, string>();
+  for (const { step } of batch) {
+    if (step.account !== undefined) accounts.add(step.account);
+    if (step.plan !== undefined) plans.set(step.plan.digest, step.plan.verdicts);
+  }
+  list.push(String(accounts.size), ...accounts, String(plans.size));
+  for (const [digest, verdicts] of plans) list.push(digest, verdicts);
 }
 
 /** Adds operations with their counts to a step's list. */

@@ -3,6 +3,7 @@ import type { HydrationBrief } from "../../event/hydration.ts";
 import type { EventId } from "../../event/ids.ts";
 import type { DeliverySubject, Settlement, StoredDelivery } from "../../event/stored-delivery.ts";
 import { writeAttempt } from "./attempt-row.ts";
+import { inlineBody, readBody } from "./bodies.ts";
 import type { GroupCommit } from "./commit.ts";
 import { type Argument, pushOperations } from "./commit.ts";
 import { type EventRow, readEventRow } from "./event-row.ts";
@@ -40,8 +41,9 @@ export function createDeliveries({ keys, link, commit, briefOf }: DeliveriesPart
   const { base } = keys;
 
   function load(route: string, found: readonly Buffer[]): StoredDelivery {
-    const [seq, attempts, spent, replays, event, body, about] = found as [Buffer, Buffer, Buffer, Buffer, Buffer, Buffer, Buffer];
-    const row = readEventRow(rowJson(event.toString("utf8")));
+    const [seq, attempts, spent, replays, event, apart, about] = found as [Buffer, Buffer, Buffer, Buffer, Buffer, Buffer, Buffer];
+    const inline = inlineBody(event);
+    const row = readEventRow(rowJson(event.subarray(0, event.length - (inline?.length ?? 0)).toString("utf8")));
     const known = about.length === 0 ? null : rowJson(about.toString("utf8"));
     const hydration = row.subject === null && known !== null ? briefOf(known) : null;
     return {
@@ -53,7 +55,7 @@ export function createDeliveries({ keys, link, commit, briefOf }: DeliveriesPart
       kind: row.kind ?? "",
       origin: row.origin,
       receivedAt: row.receivedAt,
-      body,
+      body: inline ?? apart,
       headers: row.headers ?? {},
       attempts: Number(attempts),
       spent: Number(spent),
@@ -124,7 +126,7 @@ export function createDeliveries({ keys, link, commit, briefOf }: DeliveriesPart
     async load(route: string, event: number): Promise<StoredDelivery | null> {
       const [state, ...counts] = await link.run((redis) => redis.hmget(keys.delivery(event, route), "s", "a", "p", "rp"));
       const row = await link.run((redis) => redis.getBuffer(keys.event(event)));
-      const body = await link.run((redis) => redis.getBuffer(keys.body(event)));
+      const body = await readBody(link, keys, event);
       if (state !== stateCode("waiting") || row === null || body === null) return null;
       const { subject } = readEventRow(rowJson(row.toString("utf8")));
       const about = await link.run((redis) => redis.getBuffer(subject === null ? keys.of(`h:${event}`) : keys.of(subject)));

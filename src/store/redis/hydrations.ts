@@ -5,6 +5,7 @@ import type { Covering, HydrationEnd, SettledHydrations } from "../hydrations.ts
 import type { DueDelivery } from "../planned.ts";
 import type { Rules } from "../rules.ts";
 import { againBy, concludeVerdicts } from "../verdicts.ts";
+import { readBody } from "./bodies.ts";
 import { concludeEvent, deliverAll } from "./conclude-event.ts";
 import { type EventRow, readEventRow } from "./event-row.ts";
 import { readHydrationRow, targetMember, writeHydrationRow } from "./hydration-row.ts";
@@ -44,7 +45,7 @@ export function createHydrations({ keys, link, rules, transact, events }: Parts)
 
   /** What is delivered to the routes that held the event back, now that all is known that will be. */
   async function judge(seq: number, { account, source }: EventRow): Promise<(route: string) => RouteVerdict> {
-    const body = await link.run((redis) => redis.getBuffer(keys.body(seq)));
+    const body = await readBody(link, keys, seq);
     const fresh = body === null ? null : judgeTruncated(rules, { account, source, body });
     return fresh === null ? (route) => ({ route, verdict: "deliver" }) : againBy(fresh);
   }

@@ -5,8 +5,8 @@
  * | key | type | what |
  * |---|---|---|
  * | `seq` | number | the last event's seq: it grows and is never given twice |
- * | `e:<seq>` | row | the event (event-row.ts) |
- * | `b:<seq>` | string | the bytes received |
+ * | `e:<seq>` | row | the event (event-row.ts); after a line's end its bytes, when they are few 
+ * | `b:<seq>` | string | the bytes received, when they are too many to stand in the row (bodies.ts) |
  * | `id:<account>:<event id>` | number | seq of the event with this id: the dedupe that everything rests on |
  * | `live:<seq / 65536>` | bitmap | which of these events are stored |
  * | `dups`, `conflicts` | hash by seq | duplicates that came, and those of them with other bytes |

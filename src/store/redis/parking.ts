@@ -3,6 +3,7 @@ import { type Facts, judgeAgain } from "../facts.ts";
 import type { DueDelivery } from "../planned.ts";
 import type { Rules } from "../rules.ts";
 import { againBy, concludeVerdicts, type KeptVerdict } from "../verdicts.ts";
+import { readBody } from "./bodies.ts";
 import { concludeEvent, deliverAll } from "./conclude-event.ts";
 import { type EventRow, readEventRow, writeEventRow } from "./event-row.ts";
 import type { Keys, SubjectName } from "./keys.ts";
@@ -82,7 +83,7 @@ export function createParking({ keys, link, rules, transact, version, events }: 
       const due: DueDelivery[] = [];
       const seqs = (await link.run((redis) => redis.zrange(keys.of(`pk:${name}`), "0", "-1"))).map(Number);
       const found = await Promise.all(
-        seqs.map(async (seq) => ({ seq, row: await readEvent(tx, seq), body: await link.run((redis) => redis.getBuffer(keys.body(seq))) })),
+        seqs.map(async (seq) => ({ seq, row: await readEvent(tx, seq), body: await readBody(link, keys, seq) })),
       );
       const bodies = new Map(found.map(({ seq, body }) => [seq, body]));
       const rows = found.flatMap(({ seq, row }) => (row === null || row.parkedUntil === null ? [] : [{ seq, row }]));

@@ -3,6 +3,7 @@ import type { DueDelivery } from "../planned.ts";
 import type { PlanAgainFilter, ReplayCursor, Replayed, ReplayFound } from "../replay-filters.ts";
 import type { Rules } from "../rules.ts";
 import { addVerdicts } from "../verdicts.ts";
+import { readBodies, readBody } from "./bodies.ts";
 import { concludeEvent, deliverAll } from "./conclude-event.ts";
 import { type EventRow, readEventRow } from "./event-row.ts";
 import { type Keys, readSubjectName, type SubjectName } from "./keys.ts";
@@ -40,7 +41,11 @@ export function createPlanAgain({ keys, link, rules, transact, live, events }: P
 
   async function lookAt(rows: readonly StoredEvent[], route: string | undefined): Promise<ReplayFound["found"]> {
     if (rows.length === 0) return [];
-    const bodies = await link.run((redis) => redis.mgetBuffer(rows.map(({ seq }) => keys.body(seq))));
+    const bodies = await readBodies(
+      link,
+      keys,
+      rows.map(({ seq }) => seq),
+    );
     const names = rows.map(({ subject }) => subject ?? "");
     const subjects = await link.run((redis) => redis.mget(names.map(keys.of)));
     const found = await Promise.all(
@@ -64,7 +69,7 @@ export function createPlanAgain({ keys, link, rules, transact, live, events }: P
         const row = json === null ? null : readEventRow(json);
         if (row === null || row.disposition !== disposition) continue;
         const subject = row.subject === null ? null : await tx.read(keys.of(row.subject));
-        const body = await link.run((redis) => redis.getBuffer(keys.body(seq)));
+        const body = await readBody(link, keys, seq);
         if (body === null) continue;
         const { verdicts, added } = await planOf(row, body, subject, route);
         if (added.length === 0) continue;

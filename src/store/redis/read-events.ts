@@ -1,6 +1,7 @@
 import { type EventId, maxIdLength } from "../../event/ids.ts";
 import type { EventDetail, EventFilter, EventView, HydrationView } from "../event-views.ts";
 import type { EventReading } from "../reading.ts";
+import { readBody } from "./bodies.ts";
 import { type Keys, messageName, readSubjectName } from "./keys.ts";
 import type { RedisLink } from "./link.ts";
 import type { LiveSeqs } from "./live-seqs.ts";
@@ -77,7 +78,7 @@ export function createReadEvents({ keys, link, live, events, hydrationOf }: Read
     list,
     async get(seq: number): Promise<EventDetail | null> {
       const row = await events.row(seq);
-      const body = row === null ? null : await link.run((redis) => redis.getBuffer(keys.body(seq)));
+      const body = row === null ? null : await readBody(link, keys, seq);
       if (row === null || body === null) return null;
       const [[view], [verdicts = []], hydration] = await Promise.all([views([row]), events.verdicts([row]), hydrationOf(seq)]);
       return { ...(view as EventView), headers: row.headers ?? {}, body, verdicts, hydration };

@@ -8,6 +8,8 @@ export interface Transaction {
   read(key: string): Promise<string | null>;
   /** Writes a row. */
   put(key: string, json: string): void;
+  /** Writes the row of an event, and leaves the body that may stand in it. */
+  rewrite(key: string, json: string): void;
   remove(key: string): void;
   /** Any command of Redis, run in the step. */
   call(command: string, ...list: Argument[]): void;
@@ -33,7 +35,12 @@ export function createVersions(): () => string {
   };
 }
 
-export const rowJson = (row: string): string => row.slice(versionLength);
+/** The JSON of a row, without the body that may stand after it (bodies.ts). */
+export function rowJson(row: string): string {
+  const end = row.indexOf("\n", versionLength);
+  return end < 0 ? row.slice(versionLength) : row.slice(versionLength, end);
+}
+
 export const rowVersion = (row: string | null): string => (row === null ? "" : row.slice(0, versionLength));
 
 /**
@@ -71,6 +78,7 @@ export function createTransact(commit: GroupCommit, get: (key: string) => Promis
         return row === null ? null : rowJson(row);
       },
       put: (key, json) => operate(["call", "SET", key, version() + json]),
+      rewrite: (key, json) => operate(["rewrite", key, version() + json]),
       remove: (key) => operate(["call", "DEL", key]),
       call: (command, ...list) => operate(["call", command, ...list]),
       operate,

@@ -36,7 +36,9 @@ if stopped == '' and limit > 0 then
     if not event then
       call('ZREM', due, member)
     else
-      local size = call('STRLEN', base .. 'b:' .. seq)
+      local line = string.find(event, '\n', 11, true)
+      local body = line and '' or call('GET', base .. 'b:' .. seq) or ''
+      local size = #event + #body
       if #found > 0 and bytes + size > most then break end
       bytes = bytes + size
       local key = base .. 'd:' .. seq .. ':' .. route
@@ -45,10 +47,10 @@ if stopped == '' and limit > 0 then
       call('ZREM', due, member)
       call('ZADD', leased, until_, member)
       -- The row's first value is the subject's name: see event-row.ts.
-      local subject = cjson.decode(string.sub(event, 11))[1]
+      local subject = cjson.decode(string.sub(event, 11, line and line - 1))[1]
       local about
       if subject == cjson.null then about = call('GET', base .. 'h:' .. seq) else about = call('GET', base .. subject) end
-      found[#found + 1] = { seq, counts[1] or '0', counts[2] or '0', counts[3] or '0', event, call('GET', base .. 'b:' .. seq), about or '' }
+      found[#found + 1] = { seq, counts[1] or '0', counts[2] or '0', counts[3] or '0', event, body, about or '' }
     end
   end
 end

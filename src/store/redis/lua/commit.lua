@@ -135,7 +135,19 @@ local function requeue(seq, route, at)
   return '0'
 end
 
+-- The body that stands in an event's row, with the line's end before it.
+local function body_part(row)
+  local line = row and string.find(row, '\n', 11, true)
+  return line and string.sub(row, line) or ''
+end
+
 local operations = {}
+
+-- An event's row, anew; the body in it stays.
+function operations.rewrite(a)
+  put(a[1], a[2] .. body_part(get(a[1])))
+  return ''
+end
 
 -- Any command of Redis.
 function operations.call(arguments)
@@ -243,7 +255,7 @@ function operations.expire(a)
     local seq, key = a[n], base .. 'e:' .. a[n]
     local row = get(key)
     if row and string.sub(row, 1, 10) == a[n + 1] then
-      put(key, a[n + 2])
+      put(key, a[n + 2] .. body_part(row))
       gone[#gone + 1] = padded(seq)
       if a[n + 3] ~= '' then call('ZREM', base .. 'pk:' .. a[n + 3], seq) end
       if a[n + 5] == '1' then
@@ -376,20 +388,33 @@ local function prove(key, at, is_new)
   if at > sum.last then sum.last = at end
 end
 
+-- A small body stands in the row itself, after a line's end: JSON has none.
 local function store_event(number, row, body)
   local seq = string.format('%.0f', number)
-  put(base .. 'e:' .. seq, row)
-  put(base .. 'b:' .. seq, body)
+  if #body <= 1024 then
+    put(base .. 'e:' .. seq, row .. '\n' .. body)
+  else
+    put(base .. 'e:' .. seq, row)
+    put(base .. 'b:' .. seq, body)
+  end
   add(live, math.floor(number / 65536), 'SET', 'u1', number % 65536, '1')
   return seq
 end
 
--- Accept + track + plan: a duplicate changes nothing but its count, and a subject that somebody changed meanwhile is given back.
+local function body_of(seq)
+  local row = get(base .. 'e:' .. seq)
+  local line = row and string.find(row, '\n', 11, true)
+  if line then return string.sub(row, line + 1) end
+  return get(base .. 'b:' .. seq)
+end
+
+-- Accept + track + plan: a duplicate changes nothing but its count, and a subject that somebody changed meanwhile is given
+-- back. What few events have is given only with `rare`: each text costs more than it does.
 local function accept()
-  local id, body, row = take(), take(), take()
-  local subject, version, next_row, kind = take(), take(), take(), take()
-  local received_at, disposition, parked_until = take(), take(), take()
-  local plan, verdicts, learned, proof = take(), take(), take(), take()
+  local id, body, row, subject, version, next_row = take(), take(), take(), take(), take(), take()
+  local received_at, proof = take(), take()
+  local disposition, parked_until, learned = '', '', ''
+  if take() ~= '' then disposition, parked_until, learned = take(), take(), take() end
   local deliveries = place
   place = place + 1 + 3 * tonumber(ARGV[place])
   local after = place
@@ -400,7 +425,7 @@ local function accept()
     skip_operations()
     if proof ~= '' then prove(proof, tonumber(received_at), false) end
     call('HINCRBY', base .. 'dups', same, 1)
-    local conflict = get(base .. 'b:' .. same) ~= body
+    local conflict = body_of(same) ~= body
     if conflict then call('HINCRBY', base .. 'conflicts', same, 1) end
     return { 2, same, conflict and 1 or 0 }
   end
@@ -414,11 +439,10 @@ local function accept()
 
   local seq = store_event(next_seq(), row, body)
   put(id_key, seq)
-  accounts[string.match(id, '^[^:]*')] = true
   if proof ~= '' then prove(proof, tonumber(received_at), true) end
   if subject ~= '' then
     if next_row ~= '' then put(base .. subject, next_row) end
-    if version == '' then add(seen, kind, next_number(), subject) end
+    if version == '' then add(seen, string.sub(subject, 1, 1), next_number(), subject) end
     call('ZADD', base .. 'es:' .. subject, seq, seq)
   end
   if disposition == '2' then call('ZADD', base .. 'ignored', received_at, seq) end
@@ -427,7 +451,6 @@ local function accept()
     if subject ~= '' then call('ZADD', base .. 'pk:' .. subject, seq, seq) end
   end
   if learned ~= '' then call('ZADD', base .. 'learned:' .. learned, seq, seq) end
-  plans[plan] = verdicts
   local result = { 1, seq }
   place = deliveries
   for n = 1, tonumber(take()) do
@@ -473,6 +496,13 @@ local function write_gathered()
   for route in pairs(routes) do call('SADD', base .. 'routes', route) end
   for account in pairs(accounts) do call('SADD', base .. 'accounts', account) end
   write_proofs()
+end
+
+-- What the steps have in common: accounts, and verdicts by their digest.
+for _ = 1, tonumber(take()) do accounts[take()] = true end
+for _ = 1, tonumber(take()) do
+  local digest = take()
+  plans[digest] = take()
 end
 
 local kinds = { T = transact, A = accept, Q = quarantine }
