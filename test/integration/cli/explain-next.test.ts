@@ -1,0 +1,122 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type Downstream, startDownstream } from "../../../src/sandbox/downstream/downstream.ts";
+import { type Engine, engines, openStorage } from "../../harness/engines.ts";
+import { postEvent } from "../../harness/post-event.ts";
+import { createMessages } from "../../harness/posts.ts";
+import { makeRelay, type RelayProcess } from "../../harness/relay-process.ts";
+import { routeTo, type SettingsParts, webhookSecret } from "../../harness/relay-settings.ts";
+import { until } from "../../harness/until.ts";
+import { runOn, runRemote } from "./run-cli.ts";
+
+interface Next {
+  readonly kind: string;
+  readonly reason: string | null;
+  readonly at: string | null;
+}
+
+interface Explained {
+  readonly data: readonly {
+    readonly events: readonly { readonly deliveries: readonly { readonly route: string; readonly next: Next }[] }[];
+  }[];
+}
+
+const messages = createMessages("what is next");
+const event = messages.event();
+
+/** What is asked; on Redis it takes in and tells, and another process sends. */
+let relay: RelayProcess;
+let worker: RelayProcess;
+let downstream: Downstream;
+let storage: Awaited<ReturnType<typeof openStorage>>;
+
+/** Settings of all processes; `routes` are names of the downstream's paths. */
+function settingsOf(routes: readonly string[]): SettingsParts {
+  const signature = { service: "acme", secrets: [webhookSecret] };
+  const to = { url: `${downstream.url}/exchange`, allowPrivate: true };
+  return {
+    ...storage.settings,
+    sources: {
+      main: { account: "main", signature },
+      flows: { account: "main", kind: "automation-request", mode: "proxy", signature, to },
+    },
+    routes: routes.map((name) =>
+      routeTo(`${downstream.url}/${name}`, {
+        name,
+        match: { events: ["message.*"] },
+        to: {
+          retry: { schedule: ["0s", "2s", "1h"], jitter: 0 },
+          breaker: { failures: name === "pausing" ? 1 : 10, pause: "1h", longest: "1h" },
+        },
+      }),
+    ),
+  };
+}
+
+async function nextOf(name: string): Promise<Record<string, Next>> {
+  const { body } = await relay.ask(`/v1/explain/${name}`);
+  const stories = (body as Explained).data;
+  return Object.fromEntries(
+    stories.flatMap(({ events }) => events.flatMap((one) => one.deliveries.map(({ route, next }) => [route, next]))),
+  );
+}
+
+describe.each(engines)("what is next, on %s", (engine: Engine) => {
+  beforeAll(async () => {
+    downstream = await startDownstream();
+    storage = await openStorage(engine);
+    const settings = settingsOf(["pausing", "gone", "removed", "failing"]);
+    relay = await makeRelay(engine === "redis" ? { role: "receive", settings } : { settings });
+    worker = engine === "redis" ? await makeRelay({ role: "work", settings }) : relay;
+    for (const name of ["pausing", "removed", "failing"]) downstream.fail({ status: 500 }, `/${name}`);
+    downstream.fail({ status: 410 }, "/gone");
+    downstream.fail("hang", "/exchange");
+    await relay.start();
+    if (worker !== relay) await worker.start();
+    await postEvent(relay.webhookUrl, event);
+  });
+  afterAll(async () => {
+    await Promise.all([relay.dispose(), worker.dispose()]);
+    await downstream.close();
+    await storage.close();
+  });
+
+  test("a destination that pauses, one that is stopped, and the time of the next attempt", async () => {
+    const next = await until("each was tried", async () => {
+      const found = await nextOf(event.id);
+      const is = (route: string, kind: string) => found[route]?.kind === kind;
+      return is("pausing", "breaker") && is("gone", "stopped") && is("failing", "attempt") ? found : null;
+    });
+    expect(next["gone"]?.reason).toContain("410");
+    expect(Date.parse(next["failing"]?.at ?? "")).toBeGreaterThan(Date.now() - 5_000);
+    // A file does not know what its relay knows; Redis does.
+    const { code, out } = await (engine === "redis" ? runOn : runRemote)(relay, "explain", event.id);
+    expect(code).toBe(0);
+    expect(out).toContain("next: its destination fails, and attempts pause; this one is due ");
+    expect(out).toMatch(/next: nothing: the destination is stopped \(.*410.*\); start it with: wamid-relay resume gone/);
+  });
+
+  test("a route that was taken out of the settings", async () => {
+    const settings = settingsOf(["pausing", "gone", "failing"]);
+    for (const one of new Set([relay, worker])) {
+      one.writeSettings(settings);
+      one.signal("SIGHUP");
+    }
+    await until("it is known", async () => (await nextOf(event.id))["removed"]?.kind === "no route");
+    const { out } = await runOn(relay, "explain", event.id);
+    expect(out).toContain("next: nothing: its route is not in the settings");
+  });
+
+  test("an exchange that is under way", async () => {
+    const body = Buffer.from('{"step":1}');
+    const answered = postEvent(relay.webhookUrl.replace("main", "flows"), body).catch(() => null);
+    const seq = await until("it is stored", async () => {
+      const { body: list } = await relay.ask("/v1/events?source=flows");
+      return (list as { data: { seq: number }[] }).data[0]?.seq.toString() ?? null;
+    });
+    expect((await nextOf(seq))["proxy:flows"]).toMatchObject({ kind: "exchange" });
+    expect((await runOn(relay, "explain", seq)).out).toContain("next: the exchange is under way");
+    downstream.recover();
+    await answered;
+    await until("it has ended", async () => ["done", "dead"].includes((await nextOf(seq))["proxy:flows"]?.kind ?? ""));
+  });
+});
