@@ -5,6 +5,7 @@ import type { ClaimStore } from "../deliver/claim-store.ts";
 import { createSharedLine } from "../deliver/shared-line.ts";
 import { isProxyRoute } from "../event/proxy-route.ts";
 import { connectRedis } from "../store/redis/connection.ts";
+import { refuseUnfinished } from "../store/redis/migration-row.ts";
 import type { Presence } from "../store/redis/presence.ts";
 import { createRedisStore, type RedisStore } from "../store/redis/redis-store.ts";
 import { createRedisBreaker } from "../store/redis/shared-breaker.ts";
@@ -36,6 +37,7 @@ export async function openRedis(
     storage,
     { clock, presence },
     {
+      greet: (redis) => refuseUnfinished(redis, storage.prefix),
       moved(state) {
         if (state.kind === "up") hooks.committed(0, 0);
         else hooks.failed(new RedisUnavailable({ ...state.fault, mayBeDone: false }));

@@ -9,6 +9,7 @@ import { addEventsCommand } from "./events-command.ts";
 import { addExplainCommand } from "./explain-command.ts";
 import { CommandFailed, type Io, processIo } from "./io.ts";
 import { addListenCommand } from "./listen-command.ts";
+import { addMigrateCommand } from "./migrate-command.ts";
 import { addReconcileCommand } from "./reconcile-command.ts";
 import { addReplayCommand } from "./replay-command.ts";
 import { addResumeCommand } from "./resume-command.ts";
@@ -49,6 +50,7 @@ export function createProgram(io: Io): Command {
   addTrackCommand(program, io);
   addSendCommand(program, io);
   addDoctorCommand(program, io);
+  addMigrateCommand(program, io);
   return program;
 }
 

@@ -32,7 +32,7 @@ async function migrated(path: string): Promise<string> {
   const link = { run: <T>(command: (redis: Client) => Promise<T>) => command(client) };
   const source = openSource(path);
   try {
-    const migration = await carryOver({ source, link, prefix, now: () => start, progress: () => {} });
+    const migration = await carryOver({ source, link, prefix, now: () => start, prepare: async () => {}, progress: () => {} });
     await migration.end();
   } finally {
     source.close();

@@ -19,6 +19,8 @@ export interface CarryOrder {
   readonly link: RedisLink;
   readonly prefix: string;
   readonly now: () => number;
+  /** Runs before anything is written; what it throws ends all. */
+  readonly prepare: () => Promise<void>;
   /** `part` from 0 to 1; `kind`: of the rows under way, up to the number `at` of `last`. */
   readonly progress: (part: number, at: { readonly kind: string; readonly at: number; readonly last: number }) => void;
 }
@@ -26,7 +28,10 @@ export interface CarryOrder {
 export interface Migration {
   /** Null: it ended before, and this time nothing was written. */
   readonly carried: { readonly isResumed: boolean } | null;
-  readonly row: MigrationRow;
+  /** Of the events in the file. */
+  readonly lastSeq: number;
+  /** Unix ms; null: not yet. */
+  finishedAt(): number | null;
   /** Marks it as ended: relays may work from then on. */
   end(): Promise<void>;
 }
@@ -37,7 +42,7 @@ const script = readScript("migrate");
  * Carries everything in the file over, in batches that are each whole or not at all and tell how far it has come: after
  * any end the next call goes on there. Throws `StoreRefused` where the keys are in use, or hold another file's rows.
  */
-export async function carryOver({ source, link, prefix, now, progress }: CarryOrder): Promise<Migration> {
+export async function carryOver({ source, link, prefix, now, prepare, progress }: CarryOrder): Promise<Migration> {
   const keys = keysOf(prefix);
   const version = createVersions();
   const where = `prefix ${prefix} of this Redis`;
@@ -49,6 +54,7 @@ export async function carryOver({ source, link, prefix, now, progress }: CarryOr
   const stored = await link.run((redis) => redis.get(keys.of(migrationRowName)));
   let row: MigrationRow;
   if (stored === null) {
+    await prepare();
     row = { file: source.identity, path: source.path, startedAt: now(), finishedAt: null, step: 0, after: 0 };
     await write.begin(row, beginning(keys, source, seq));
   } else {
@@ -56,7 +62,8 @@ export async function carryOver({ source, link, prefix, now, progress }: CarryOr
     checkSame(row, source, where);
     write.goOn(rowVersion(stored));
   }
-  if (row.finishedAt !== null) return { carried: null, row, end: () => Promise.resolve() };
+  if (row.finishedAt !== null) return { carried: null, lastSeq: seq, finishedAt: () => row.finishedAt, end: () => Promise.resolve() };
+  if (stored !== null) await prepare();
 
   const isResumed = stored !== null;
   const sizes = carriers.map(({ first, last }) => (last === 0 ? 0 : last - first + 1));
@@ -87,7 +94,8 @@ export async function carryOver({ source, link, prefix, now, progress }: CarryOr
   await underWay;
   return {
     carried: { isResumed },
-    row,
+    lastSeq: seq,
+    finishedAt: () => row.finishedAt,
     async end() {
       row = { ...row, finishedAt: now() };
       await write.put(row, createBatch(keys.base));

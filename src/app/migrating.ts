@@ -1,0 +1,127 @@
+import { randomUUID } from "node:crypto";
+import { hostname } from "node:os";
+import type { AccountSettings } from "../config/schema.ts";
+import type { AuditReport } from "../event/audit-report.ts";
+import { carryOver } from "../store/migrate/carry.ts";
+import { countBoth, type KindCount } from "../store/migrate/check.ts";
+import { openSource, type Source } from "../store/migrate/source.ts";
+import { connectRedis, type RedisConnection, redisAddress } from "../store/redis/connection.ts";
+import { readPresences } from "../store/redis/presence.ts";
+import type { RedisSettings } from "../store/settings.ts";
+import { StoreRefused } from "../store/store-error.ts";
+import { carryRecentCalls } from "./carry-recent-calls.ts";
+import { openRedisForReading } from "./read-redis.ts";
+import { systemClock } from "./system-clock.ts";
+
+export interface MigratingParts {
+  /** The file of the embedded engine. */
+  readonly path: string;
+  readonly storage: RedisSettings;
+  readonly accounts: Readonly<Record<string, Pick<AccountSettings, "baseUrl">>>;
+  /** How much of what goes on is done: from 0 to 1. */
+  readonly progress: (part: number, text: string) => void;
+}
+
+export interface MigrationReport {
+  /** `before`: it had ended, and nothing was written. */
+  readonly result: "carried" | "resumed" | "before";
+  /** Unix ms at which it ended; null: the counts differ, and relays do not start on it. */
+  readonly finishedAt: number | null;
+  /** None, where nothing was written. */
+  readonly counts: readonly KindCount[];
+  /** Of what is in Redis then; null where it has not ended, or had before. */
+  readonly audit: AuditReport | null;
+  /** Of carrying the rows over, without the checks. */
+  readonly tookMs: number;
+}
+
+/** Offenders that are named; the others are counted. */
+const mostOffenders = 100;
+
+const grouped = (value: number): string => value.toLocaleString("en-US");
+
+/**
+ * Carries the file's rows over to Redis, or goes on with that, counts both sides, and audits what is in Redis. Throws
+ * `StoreRefused` where either side is in use or not what it should be, and `StoreUnavailable` when Redis is gone meanwhile.
+ */
+export async function migrate({ path, storage, accounts, progress }: MigratingParts): Promise<MigrationReport> {
+  const source = openSource(path);
+  try {
+    const connection = await connect(storage);
+    try {
+      return await carryAndCheck(source, connection, { path, storage, accounts, progress });
+    } finally {
+      await connection.close();
+    }
+  } finally {
+    source.close();
+  }
+}
+
+async function carryAndCheck(
+  source: Source,
+  connection: RedisConnection,
+  { storage, accounts, progress }: MigratingParts,
+): Promise<MigrationReport> {
+  const { prefix } = storage;
+  const startedAt = performance.now();
+  const migration = await carryOver({
+    source,
+    link: connection,
+    prefix,
+    now: systemClock.now,
+    prepare: () => refuseRunning(connection, storage),
+    progress: (part, { kind, at, last }) => progress(part, `${kind}: ${grouped(at)} of ${grouped(last)}`),
+  });
+  const tookMs = Math.round(performance.now() - startedAt);
+  const { carried } = migration;
+  if (carried === null) return { result: "before", finishedAt: migration.finishedAt(), counts: [], audit: null, tookMs };
+
+  const result = carried.isResumed ? "resumed" : "carried";
+  const counts = await countBoth({
+    source,
+    link: connection,
+    prefix,
+    progress: (seq) => progress(seq / Math.max(1, migration.lastSeq), `counting: ${grouped(seq)} of ${grouped(migration.lastSeq)} events`),
+  });
+  if (counts.some(({ file, redis }) => file !== redis)) return { result, finishedAt: null, counts, audit: null, tookMs };
+  await carryRecentCalls(source, connection, { prefix, accounts, now: systemClock.now() });
+  // One that was started meanwhile, and was not there to be seen.
+  await refuseRunning(connection, storage);
+  await migration.end();
+  const audit = await auditRedis(storage, progress);
+  return { result, finishedAt: migration.finishedAt(), counts, audit, tookMs };
+}
+
+async function connect(storage: RedisSettings): Promise<RedisConnection> {
+  const presence = { id: randomUUID(), role: "command", host: hostname(), pid: process.pid, since: Date.now() } as const;
+  const connection = connectRedis(storage, { clock: systemClock, presence, name: "wamid-relay migrate" });
+  try {
+    const state = await connection.opened();
+    if (state.kind !== "up") throw new StoreRefused(`${redisAddress(storage)}: ${state.fault.message}`);
+    return connection;
+  } catch (error) {
+    await connection.close();
+    throw error;
+  }
+}
+
+async function refuseRunning(connection: RedisConnection, { prefix }: RedisSettings): Promise<void> {
+  const found = await connection.run((redis) => readPresences(redis, prefix, systemClock.now()));
+  const [relay] = found.filter(({ role }) => role !== "command");
+  if (relay === undefined) return;
+  throw new StoreRefused(
+    `a relay runs on prefix ${prefix} of this Redis (process ${relay.pid} on ${relay.host}); stop it, and migrate then (one that was killed is believed to run for ten seconds)`,
+  );
+}
+
+async function auditRedis(storage: RedisSettings, progress: MigratingParts["progress"]): Promise<AuditReport> {
+  const { inspecting, close } = await openRedisForReading(storage);
+  try {
+    return await inspecting.audit({ now: systemClock.now(), isRunning: false, mostOffenders }, ({ checked, of }) =>
+      progress(of === 0 ? 0 : checked / of, `audit: ${grouped(checked)} of ${grouped(of)} events`),
+    );
+  } finally {
+    await close();
+  }
+}
