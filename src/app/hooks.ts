@@ -32,6 +32,8 @@ export function storeHooks({ log, health, metrics }: Omit<Watchers, "privacy"> &
     committed(tookMs, writes) {
       if (!health.storing()) log.info("storing works again");
       health.stored();
+      // A shared store is well again by word of its connection, before anything is written.
+      if (writes === 0) return;
       metrics().commitSeconds.observe(tookMs / 1000);
       metrics().commitWrites.observe(writes);
     },

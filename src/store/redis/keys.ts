@@ -56,6 +56,8 @@
  * | `bare` | zset by unix ms | subjects that have no events left, likewise |
  * | `probed` | number | unix ms of the last proof that storing works |
  * | `heard` | number | unix ms of the last claim, to the second; after five seconds without any, when leases can be over again (lua/claim.lua) |
+ * | `schema` | number | how all of this is stored (schema-mark.ts) |
+ * | `processes` | zset by unix ms | who is connected (presence.ts) |
  * | `duty:<name>` | string that expires | the process that does it for all |
  *
  * A row is a string: ten characters of version, then JSON. Members that name an event are padded to fifteen digits where
