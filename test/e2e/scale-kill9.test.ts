@@ -133,14 +133,14 @@ test(
     let redis = await redisForTest({ appendonly: "always" });
     const processes = await startProcesses(2, 3, settingsFor(redis.url, downstream));
     const receivers = processes.filter(({ role }) => role === "receive").map(({ relay }) => relay) as [RelayProcess, RelayProcess];
-    const load = startLoad(receivers, seed, 160);
+    const load = startLoad(receivers, seed, 120);
 
     const killed: Record<string, number> = { receive: 0, work: 0, redis: 0 };
     const healedMs: number[] = [];
     const moments = random.fork("moments");
     for (let round = 0; round < rounds; round += 1) {
       // By posts as well as by time, so that there is load on a slow machine too.
-      const moment = load.answered() + 30 + moments.below(120);
+      const moment = load.answered() + 20 + moments.below(80);
       await until("the load is on", () => load.answered() >= moment, 30_000);
       await wait(moments.below(100));
       const victims = new Set<Killable>();

@@ -64,7 +64,7 @@ export function startLoad(receivers: readonly RelayProcess[], seed: string, post
       }
       count.refused += 1;
       if (stopped) return;
-      await wait(20 + random.below(40));
+      await wait(60 + random.below(80));
     }
   }
 

@@ -22,7 +22,7 @@ const readyWithinMs = 60_000;
 /** Started, and ready. All have the same settings and a port of their own. */
 export async function startProcesses(receivers: number, workers: number, settings: SettingsParts): Promise<Killable[]> {
   const wanted = [...Array<"receive">(receivers).fill("receive"), ...Array<"work">(workers).fill("work")];
-  const options = { settings, env: await warmCache(settings), readyWithinMs };
+  const options = { settings, env: await warmCache(settings), readyWithinMs, readyEveryMs: 40 };
   const processes = await Promise.all(wanted.map((role, n) => make(`${role} ${n + 1}`, { ...options, role })));
   await Promise.all(processes.map((one) => one.ready()));
   return processes;

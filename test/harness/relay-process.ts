@@ -23,6 +23,8 @@ export interface RelayOptions {
   readonly role?: "receive" | "work";
   /** How long a start may take, in milliseconds; not given: 15 seconds. */
   readonly readyWithinMs?: number;
+  /** How often it is asked whether it is ready, in milliseconds; not given: 5, so that the time a start takes can be told. */
+  readonly readyEveryMs?: number;
   /** Where its temporary folder is made; not given: the system's. */
   readonly parent?: string;
 }
@@ -134,7 +136,7 @@ export async function makeRelay(options: RelayOptions = {}): Promise<RelayProces
       await answer?.arrayBuffer();
       // Whoever answered must be ours: with the port taken, ours has ended or is about to.
       if (answer !== null && isEnough(answer.status) && isRunning()) return performance.now() - startedAt;
-      await wait(5);
+      await wait(options.readyEveryMs ?? 5);
     }
     child?.kill("SIGKILL");
     const { code, signal } = await gone;
