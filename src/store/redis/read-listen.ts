@@ -1,16 +1,27 @@
 import type { EventId } from "../../event/ids.ts";
 import type { ListenedContent, ListenPage, ListenRow, OpenPage, Wanted } from "../listen-page.ts";
 import type { ListenReading } from "../reading.ts";
+import { readBodies } from "./bodies.ts";
 import type { Keys } from "./keys.ts";
 import type { RedisLink } from "./link.ts";
 import type { LiveSeqs } from "./live-seqs.ts";
 import { subjectOf } from "./read-events.ts";
+import { createReadTogether } from "./read-together.ts";
 import type { StoredEvent, StoredEvents } from "./stored-events.ts";
 import { readSubjectRow } from "./subject-row.ts";
 import { rowJson } from "./transact.ts";
 
 /** Most rows looked at in a page, and bytes of bodies in it: it is judged in one turn of the event loop. */
-const most = { rows: 400, bytes: 64 * 1024 };
+const most = { rows: 400, bytes: 64 * 1024, keptRows: 4_000, keptBytes: 4 * 1024 * 1024 };
+/** Rows read first; then twice as many each time. */
+const firstRows = 50;
+/** Ms for which what one listener was shown is shown to others, though somebody may have registered its message meanwhile. */
+const shownFor = 250;
+
+interface Listed {
+  readonly row: StoredEvent;
+  readonly tracked: boolean;
+}
 
 type Missing = ListenPage["missing"];
 
@@ -23,9 +34,35 @@ export interface ReadListenParts {
 
 /** Events in the order of their seq, for those who listen. */
 export function createReadListen({ keys, link, live, events }: ReadListenParts) {
+  /** Rows, and whether their subjects are registered. */
+  const rows = createReadTogether<Listed>(
+    async (seqs) => {
+      const found = await events.rows(seqs);
+      const tracked = await registered(found);
+      return new Map(found.map((row) => [row.seq, { row, tracked: row.subject !== null && tracked.has(row.subject) }]));
+    },
+    () => 1,
+    { ms: shownFor, weight: most.keptRows },
+  );
+
+  const contents = createReadTogether<ListenedContent & Pick<StoredEvent, "size">>(
+    async (seqs) => {
+      const [bodies, listed] = await Promise.all([readBodies(link, keys, seqs), rows.of(seqs)]);
+      return new Map(
+        seqs.flatMap((seq, index) => {
+          const body = bodies[index] ?? null;
+          const row = listed.get(seq)?.row;
+          return body === null || row === undefined ? [] : [[seq, { headers: row.headers ?? {}, body, size: row.size }] as const];
+        }),
+      );
+    },
+    ({ size }) => size,
+    { ms: shownFor, weight: most.keptBytes },
+  );
+
   /** Names of the subjects that are registered, of those the rows are about. */
-  async function registered(rows: readonly StoredEvent[]): Promise<ReadonlySet<string>> {
-    const names = [...new Set(rows.flatMap(({ subject }) => (subject === null ? [] : [subject])))];
+  async function registered(listed: readonly StoredEvent[]): Promise<ReadonlySet<string>> {
+    const names = [...new Set(listed.flatMap(({ subject }) => (subject === null ? [] : [subject])))];
     if (names.length === 0) return new Set();
     const found = await link.run((redis) => redis.mget(names.map(keys.of)));
     return new Set(names.filter((_, index) => isRegistered(found[index] ?? null)));
@@ -34,33 +71,24 @@ export function createReadListen({ keys, link, live, events }: ReadListenParts) 
   /** What the page is to be made of: the wanted rows, as far as their bodies have room, and how far was looked. */
   async function select(start: number, wanted: Wanted) {
     const seqs = await live.after(start, most.rows);
-    const rows = await events.rows(seqs);
-    const tracked = await registered(rows);
-    const chosen: { readonly shown: ListenRow; readonly row: StoredEvent }[] = [];
+    const chosen: ListenRow[] = [];
     let through = start;
     let missing: Missing = null;
     let bytes = 0;
-    for (const row of rows) {
-      if (bytes >= most.bytes) return { chosen, through, missing, atEnd: false };
-      missing = withGap(missing, through, row.seq);
-      through = row.seq;
-      const shown = viewOf(row, row.subject !== null && tracked.has(row.subject));
-      if (shown === null || !wanted.row(shown)) continue;
-      bytes += row.size;
-      chosen.push({ shown, row });
+    // Where bodies are large the page is full after few, and more would be read for nothing.
+    for (let from = 0, size = firstRows; from < seqs.length; from += size, size *= 2) {
+      const listed = await rows.of(seqs.slice(from, from + size));
+      for (const { row, tracked } of listed.values()) {
+        if (bytes >= most.bytes) return { chosen, through, missing, atEnd: false };
+        missing = withGap(missing, through, row.seq);
+        through = row.seq;
+        const shown = viewOf(row, tracked);
+        if (shown === null || !wanted.row(shown)) continue;
+        bytes += row.size;
+        chosen.push(shown);
+      }
     }
     return { chosen, through, missing, atEnd: seqs.length < most.rows };
-  }
-
-  async function contents(rows: readonly StoredEvent[]): Promise<ReadonlyMap<number, ListenedContent>> {
-    if (rows.length === 0) return new Map();
-    const found = await link.run((redis) => redis.mgetBuffer(rows.map(({ seq }) => keys.body(seq))));
-    return new Map(
-      rows.flatMap(({ seq, headers }, index) => {
-        const body = found[index] ?? null;
-        return body === null ? [] : [[seq, { headers: headers ?? {}, body }] as const];
-      }),
-    );
   }
 
   async function receivedAt(seq: number): Promise<number | null> {
@@ -74,9 +102,9 @@ export function createReadListen({ keys, link, live, events }: ReadListenParts) 
      */
     async page(start: number, wanted: Wanted): Promise<OpenPage> {
       const { chosen, ...page } = await select(start, wanted);
-      const read = await contents(chosen.map(({ row }) => row));
+      const read = await contents.of(chosen.map(({ seq }) => seq));
       return (use) => {
-        const shown = chosen.flatMap(({ shown: one }) => {
+        const shown = chosen.flatMap((one) => {
           // Retention was faster.
           const content = read.get(one.seq);
           return content === undefined ? [] : [{ ...one, content: () => content }];
