@@ -9,12 +9,19 @@ import { printResult, round } from "./report.ts";
 const usage = `What an event, a delivery and a message take of Redis: node bench/redis-size.ts
   --events <n>          three to a message (60000)
   --connections <n>     (64)
+  --listpack <n>        zset-max-listpack-value of Redis (128, as in compose.yaml; Redis' own default is 64)
   --short               3000 events, for CI`;
 
-const flags = readFlags(usage, { events: { type: "string" }, connections: { type: "string" }, short: { type: "boolean" } });
+const flags = readFlags(usage, {
+  events: { type: "string" },
+  connections: { type: "string" },
+  listpack: { type: "string" },
+  short: { type: "boolean" },
+});
 const events = Math.ceil(numberFlag("events", flags.events, flags.short === true ? 3000 : 60_000) / 1500) * 1500;
 const messages = events / 3;
 const connections = numberFlag("connections", flags.connections, 64);
+const listpack = numberFlag("listpack", flags.listpack, 128);
 
 const machine = await lookAtMachine();
 console.log(describeMachine(machine));
@@ -22,7 +29,7 @@ console.log(describeMachine(machine));
 await using stack = new AsyncDisposableStack();
 const load = await startChild("load.ts");
 stack.defer(() => load.stop());
-const filling = { load, connections };
+const filling = { load, connections, listpack };
 
 const plain = await fillRedis({ ...filling, set: { run: 0, count: events }, isRegistered: true, isRouted: false, isDelivered: false });
 const routed = await fillRedis({ ...filling, set: { run: 1, count: events }, isRegistered: true, isRouted: true, isDelivered: true });
@@ -42,6 +49,7 @@ const parked = grown(unknown.empty, unknown.received, events);
 const figures = {
   events,
   messages,
+  listpack,
   bodyBytes,
   memoryBytes: {
     event: round(event),

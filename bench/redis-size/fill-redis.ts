@@ -12,6 +12,8 @@ export interface FillCase {
   readonly load: Child;
   readonly set: EventSet;
   readonly connections: number;
+  /** Redis' `zset-max-listpack-value`. */
+  readonly listpack: number;
   /** Whether the messages are registered before their events come. */
   readonly isRegistered: boolean;
   /** Whether a route wants events of registered messages. */
@@ -33,10 +35,13 @@ export interface FilledRedis {
 const deliveredWithinMs = 300_000;
 
 /** One Redis of its own, one receiver, and at the end one worker when wanted. Rejects unless every event was stored, and delivered. */
-export async function fillRedis({ load, set, connections, ...wanted }: FillCase): Promise<FilledRedis> {
+export async function fillRedis({ load, set, connections, listpack, ...wanted }: FillCase): Promise<FilledRedis> {
   await using stack = new AsyncDisposableStack();
   // A rewrite in between would hide what was written to the file.
-  const redis = await startRedis({ appendonly: "everysec", args: ["--auto-aof-rewrite-percentage", "0"] });
+  const redis = await startRedis({
+    appendonly: "everysec",
+    args: ["--auto-aof-rewrite-percentage", "0", "--zset-max-listpack-value", String(listpack)],
+  });
   stack.defer(() => redis.stop());
   const sinkPort = await freePort();
   const parts = {
