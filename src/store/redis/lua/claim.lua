@@ -28,14 +28,25 @@ for _, member in ipairs(over) do
   call('HDEL', key, 'c')
 end
 
+-- The row's first value is the subject's name, or null: see event-row.ts. Names with a backslash are rare.
+local function about_key(event, line, seq)
+  local name = string.match(event, '^%["([^"\\]*)"', 11)
+  if not name then name = cjson.decode(string.sub(event, 11, line and line - 1))[1] end
+  return base .. (name == cjson.null and 'h:' .. seq or name)
+end
+
 local found, bytes = {}, 0
-if stopped == '' and limit > 0 then
-  for _, member in ipairs(call('ZRANGEBYSCORE', due, '-inf', now, 'LIMIT', 0, limit)) do
-    local seq = string.format('%.0f', tonumber(member))
-    local event = call('GET', base .. 'e:' .. seq)
+local members = stopped == '' and limit > 0 and call('ZRANGEBYSCORE', due, '-inf', now, 'LIMIT', 0, limit) or {}
+if #members > 0 then
+  local keys, taken, leases, abouts = {}, {}, {}, {}
+  for n, member in ipairs(members) do keys[n] = base .. 'e:' .. string.format('%.0f', tonumber(member)) end
+  local events = call('MGET', unpack(keys))
+  for n, member in ipairs(members) do
+    local event = events[n]
     if not event then
-      call('ZREM', due, member)
+      taken[#taken + 1] = member
     else
+      local seq = string.format('%.0f', tonumber(member))
       local line = string.find(event, '\n', 11, true)
       local body = line and '' or call('GET', base .. 'b:' .. seq) or ''
       local size = #event + #body
@@ -44,14 +55,17 @@ if stopped == '' and limit > 0 then
       local key = base .. 'd:' .. seq .. ':' .. route
       local counts = call('HMGET', key, 'a', 'p', 'rp')
       call('HSET', key, 'c', holder)
-      call('ZREM', due, member)
-      call('ZADD', leased, until_, member)
-      -- The row's first value is the subject's name: see event-row.ts.
-      local subject = cjson.decode(string.sub(event, 11, line and line - 1))[1]
-      local about
-      if subject == cjson.null then about = call('GET', base .. 'h:' .. seq) else about = call('GET', base .. subject) end
-      found[#found + 1] = { seq, counts[1] or '0', counts[2] or '0', counts[3] or '0', event, body, about or '' }
+      taken[#taken + 1] = member
+      leases[#leases + 1] = until_
+      leases[#leases + 1] = member
+      abouts[#abouts + 1] = about_key(event, line, seq)
+      found[#found + 1] = { seq, counts[1] or '0', counts[2] or '0', counts[3] or '0', event, body }
     end
+  end
+  if #taken > 0 then call('ZREM', due, unpack(taken)) end
+  if #found > 0 then
+    call('ZADD', leased, unpack(leases))
+    for n, about in ipairs(call('MGET', unpack(abouts))) do found[n][7] = about or '' end
   end
 end
 -- The next one: by now it may be due already, when there was no room for it.

@@ -14,11 +14,13 @@ local call = redis.call
 
 -- What many steps of a batch add to one key is gathered, and written once at the end: each call costs more than it does.
 local routes, accounts, plans, proofs, live, due, seen = {}, {}, {}, {}, {}, {}, {}
+-- Claims that end, by route; and by route what is held (true) or no more (false): the last word of the batch on each.
+local ended, held = {}, {}
 local last_seq, first_seq
 local last_number, first_number
 
--- Strings are written together, too; until then `get` knows them.
-local pending, written = {}, {}
+-- Strings are written together, too; until then `get` knows them. False: removed.
+local pending, written, removed = {}, {}, {}
 
 local function put(key, value)
   pending[key] = value
@@ -26,13 +28,25 @@ local function put(key, value)
   written[#written + 1] = value
 end
 
+local function remove(key)
+  pending[key] = false
+  removed[#removed + 1] = key
+end
+
 local function get(key)
-  return pending[key] or call('GET', key)
+  local value = pending[key]
+  if value == nil then return call('GET', key) end
+  return value
 end
 
 local function flush()
   for from = 1, #written, 4000 do call('MSET', unpack(written, from, math.min(from + 3999, #written))) end
-  pending, written = {}, {}
+  local gone = {}
+  for _, key in ipairs(removed) do
+    if pending[key] == false then gone[#gone + 1] = key end
+  end
+  for from = 1, #gone, 4000 do call('DEL', unpack(gone, from, math.min(from + 3999, #gone))) end
+  pending, written, removed = {}, {}, {}
 end
 
 local function next_seq()
@@ -66,6 +80,15 @@ local function padded(seq)
   return string.format('%015d', tonumber(seq))
 end
 
+local function hold(route, seq, is_held)
+  local changes = held[route]
+  if not changes then
+    changes = {}
+    held[route] = changes
+  end
+  changes[seq] = is_held
+end
+
 -- Of one message on one route a single delivery goes out, the others are held behind it (promise 3): `o:` is the seq of
 -- the one that goes out, `oh:` are those held.
 local function plan_delivery(seq, route, order, at, replays)
@@ -84,7 +107,7 @@ local function plan_delivery(seq, route, order, at, replays)
     if get(going) then
       call('HSET', key, 's', '1', 'o', order)
       call('ZADD', base .. 'oh:' .. route .. ':' .. order, seq, seq)
-      call('ZADD', base .. 'held:' .. route, seq, seq)
+      hold(route, seq, true)
       return '1'
     end
     put(going, seq)
@@ -100,12 +123,11 @@ local function release_next(seq, route, order, at)
   if get(going) ~= seq then return 'x' end
   local first = call('ZPOPMIN', base .. 'oh:' .. route .. ':' .. order)[1]
   if not first then
-    flush()
-    call('DEL', going)
+    remove(going)
     return 'x'
   end
   put(going, first)
-  call('ZREM', base .. 'held:' .. route, first)
+  hold(route, first, false)
   call('HSET', base .. 'd:' .. first .. ':' .. route, 's', '0', 'n', at)
   add(due, route, at, padded(first))
   return first
@@ -125,7 +147,7 @@ local function requeue(seq, route, at)
       call('HSET', key, 's', '1')
       call('HDEL', key, 'n')
       call('ZADD', base .. 'oh:' .. route .. ':' .. order, seq, seq)
-      call('ZADD', base .. 'held:' .. route, seq, seq)
+      hold(route, seq, true)
       return '1'
     end
     put(going, seq)
@@ -180,25 +202,25 @@ function operations.settle(a)
   local seq, route, to, at = a[1], a[2], a[4], a[7]
   local key = base .. 'd:' .. seq .. ':' .. route
   if a[9] ~= '' then call('HSET', base .. 'stopped', route, cjson.encode({ at = tonumber(at), reason = a[9] })) end
-  local now = call('HMGET', key, 's', 'o', 'a', 'c')
+  local now = call('HMGET', key, 's', 'o', 'a', 'c', 'p')
   local number = (tonumber(now[3]) or 0) + 1
   if now[1] ~= '0' or number ~= tonumber(a[10]) then return '' end
   -- Claimed anew after this lease ran out: what the other makes of it holds. But delivered is delivered.
   if a[3] ~= '' and now[4] and now[4] ~= a[3] and to ~= '2' then return '' end
-  call('HSET', key, 'a', number, 'a' .. number, a[8])
+  local spent = (tonumber(now[5]) or 0) + (a[11] == '1' and 0 or 1)
   local member = padded(seq)
-  call('ZREM', base .. 'leased:' .. route, member)
-  if a[11] ~= '1' then call('HINCRBY', key, 'p', 1) end
-  call('HDEL', key, 'c')
+  add(ended, route, member)
   if to == '0' then
-    call('HSET', key, 'n', a[5])
+    call('HSET', key, 'a', number, 'a' .. number, a[8], 'p', spent, 'n', a[5])
+    call('HDEL', key, 'c')
     add(due, route, a[5], member)
     return 'x'
   end
   if not now[4] then call('ZREM', base .. 'due:' .. route, member) end
-  call('ZREM', base .. 'px:' .. route, seq)
-  call('HSET', key, 's', to, 't', at)
-  call('HDEL', key, 'n')
+  -- Exchanges of a proxy are nobody's claim.
+  if a[3] == '' then call('ZREM', base .. 'px:' .. route, seq) end
+  call('HSET', key, 'a', number, 'a' .. number, a[8], 'p', spent, 's', to, 't', at)
+  call('HDEL', key, 'c', 'n')
   if to == '3' then
     call('HSET', key, 'r', a[6])
     call('ZADD', base .. 'dead:' .. route, seq, seq)
@@ -490,6 +512,20 @@ local function write_gathered()
   if last_seq and last_seq > first_seq then call('SET', base .. 'seq', string.format('%.0f', last_seq)) end
   if last_number and last_number > first_number then call('SET', base .. 'numbers', string.format('%.0f', last_number)) end
   for chunk, bits in pairs(live) do call('BITFIELD', base .. 'live:' .. chunk, unpack(bits)) end
+  for route, members in pairs(ended) do call('ZREM', base .. 'leased:' .. route, unpack(members)) end
+  for route, changes in pairs(held) do
+    local added, gone = {}, {}
+    for seq, is_held in pairs(changes) do
+      if is_held then
+        added[#added + 1] = seq
+        added[#added + 1] = seq
+      else
+        gone[#gone + 1] = seq
+      end
+    end
+    if #added > 0 then call('ZADD', base .. 'held:' .. route, unpack(added)) end
+    if #gone > 0 then call('ZREM', base .. 'held:' .. route, unpack(gone)) end
+  end
   for route, pairs_ in pairs(due) do call('ZADD', base .. 'due:' .. route, unpack(pairs_)) end
   for kind, pairs_ in pairs(seen) do call('ZADD', base .. 'seen:' .. kind, unpack(pairs_)) end
   for digest, verdicts in pairs(plans) do call('HSETNX', base .. 'plans', digest, verdicts) end
