@@ -19,7 +19,7 @@ export interface CarrierParts {
 }
 
 /** Rows of one batch: Redis does nothing else for a millisecond or two. */
-export const rowsAtOnce = 250;
+export const rowsAtOnce = 120;
 
 /** The smallest and the greatest number of a table's rows. */
 export function boundsOf({ db }: Pick<Source, "db">, table: string): { first: number; last: number } {

@@ -1,5 +1,4 @@
 import type { Attempt, AttemptError, AttemptResult } from "../../event/delivery.ts";
-import { isProxyRoute } from "../../event/proxy-route.ts";
 import { writeAttempt } from "../redis/attempt-row.ts";
 import { stateCode } from "../redis/deliveries.ts";
 import { padSeq, type SubjectName } from "../redis/keys.ts";
@@ -47,8 +46,9 @@ export function carryDeliveries({ db, names }: Source) {
     const order = row.subject === null || subject === null ? null : orderKey(subject);
     const state = String(row.state);
     const isWaiting = state === stateCode("waiting");
-    const isExchange = isWaiting && isProxyRoute(route);
-    const nextAt = isWaiting && !isExchange ? (row.next_at ?? receivedAt) : null;
+    // What a proxy exchanges at once has no time.
+    const isExchange = isWaiting && row.next_at === null;
+    const nextAt = isWaiting ? row.next_at : null;
     const key = `d:${seq}:${route}`;
     const member = String(seq);
     batch.member("routes", route);
