@@ -51,7 +51,7 @@ export async function openRedis(
     throw error;
   }
   const engine = createRedisStore(connection, storage.prefix, rules, { committed: hooks.committed });
-  const work = createWorkQueue({ settings: storage, client: connection.client, now: clock.now });
+  const work = createWorkQueue({ settings: storage, client: connection.client, clock });
   const claims = claimStore(engine, work);
 
   const store: Store = {

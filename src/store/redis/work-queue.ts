@@ -1,4 +1,5 @@
 import { Queue, Worker } from "bullmq";
+import type { Clock } from "../../event/clock.ts";
 import type { DueDelivery } from "../planned.ts";
 import type { RedisSettings } from "../settings.ts";
 import type { DueListener } from "../store.ts";
@@ -27,7 +28,7 @@ export interface WorkQueue {
   close(): Promise<void>;
 }
 
-/** Jobs for deliveries due now, of one route and process: what is announced meanwhile is found by the same claim. */
+/** Jobs for deliveries due now, of one route and process, come no closer than this; the last of what is announced has one after it. */
 const jobEveryMs = 10;
 /** Jobs for later ones are one for each second, whoever adds them. */
 const bucketMs = 1000;
@@ -40,10 +41,10 @@ export interface WorkQueueParts {
   readonly settings: RedisSettings;
   /** Fails fast: it is the connection of the store. */
   readonly client: Redis;
-  readonly now: () => number;
+  readonly clock: Clock;
 }
 
-export function createWorkQueue({ settings, client, now }: WorkQueueParts): WorkQueue {
+export function createWorkQueue({ settings, client, clock }: WorkQueueParts): WorkQueue {
   const prefix = `{${settings.prefix}}`;
   const queue = new Queue<WorkJob>(workQueueName, {
     connection: client,
@@ -55,7 +56,8 @@ export function createWorkQueue({ settings, client, now }: WorkQueueParts): Work
   // That Redis is out of reach is told by the store's connection, once.
   queue.on("error", () => {});
   const listeners = new Set<DueListener>();
-  const announcedAt = new Map<string, number>();
+  /** Routes that had a job just now: whether something was announced since. */
+  const justTold = new Map<string, { isMore: boolean; cancel: () => void }>();
   const buckets = new Set<string>();
   let worker: { readonly worker: Worker<WorkJob>; readonly client: Redis } | null = null;
   let isClosed = false;
@@ -65,10 +67,20 @@ export function createWorkQueue({ settings, client, now }: WorkQueueParts): Work
     queue.add("deliver", { route }, options).catch(() => {});
   }
 
-  function addNow(route: string, at: number): void {
-    if (at - (announcedAt.get(route) ?? 0) < jobEveryMs) return;
-    announcedAt.set(route, at);
+  function addNow(route: string): void {
+    const told = justTold.get(route);
+    if (told !== undefined) {
+      told.isMore = true;
+      return;
+    }
     add(route, {});
+    // What is announced meanwhile may come after the claim that the job leads to: without another job it would wait for a look.
+    const quiet = () => {
+      const { isMore } = justTold.get(route) ?? { isMore: false };
+      justTold.delete(route);
+      if (isMore && !isClosed) addNow(route);
+    };
+    justTold.set(route, { isMore: false, cancel: clock.after(jobEveryMs, quiet) });
   }
 
   function addLater(route: string, at: number, from: number): void {
@@ -96,7 +108,7 @@ export function createWorkQueue({ settings, client, now }: WorkQueueParts): Work
 
   return {
     later(route, at) {
-      if (!isClosed) addLater(route, at, now());
+      if (!isClosed) addLater(route, at, clock.now());
     },
     announce(due) {
       if (isClosed || due.length === 0) return;
@@ -104,9 +116,9 @@ export function createWorkQueue({ settings, client, now }: WorkQueueParts): Work
         for (const listener of listeners) listener.offer(due);
         return;
       }
-      const at = now();
+      const at = clock.now();
       for (const one of due) {
-        if (one.at <= at) addNow(one.route, at);
+        if (one.at <= at) addNow(one.route);
         else addLater(one.route, one.at, at);
       }
     },
@@ -122,6 +134,7 @@ export function createWorkQueue({ settings, client, now }: WorkQueueParts): Work
     async close() {
       isClosed = true;
       listeners.clear();
+      for (const { cancel } of justTold.values()) cancel();
       // Its jobs end at once; one that does not is given to another worker when its lock ends.
       await worker?.worker.close(true).catch(() => {});
       worker?.client.disconnect();

@@ -1,4 +1,5 @@
 import { expect, onTestFinished, test } from "vitest";
+import { systemClock } from "../../../src/app/system-clock.ts";
 import { checkRedis } from "../../../src/cli/doctor/redis/check.ts";
 import type { DueDelivery } from "../../../src/store/planned.ts";
 import { createWorkQueue } from "../../../src/store/redis/work-queue.ts";
@@ -39,8 +40,8 @@ test("a Cluster: all keys on one node; that node killed, hung and back", async (
   expect(await redis.run((client) => client.get("{relay}:a"))).toBe("1");
   expect(moves.length).toBeLessThan(12);
 
-  const receiver = createWorkQueue({ settings, client: redis.client, now: Date.now });
-  const worker = createWorkQueue({ settings, client: redis.client, now: Date.now });
+  const receiver = createWorkQueue({ settings, client: redis.client, clock: systemClock });
+  const worker = createWorkQueue({ settings, client: redis.client, clock: systemClock });
   onTestFinished(async () => {
     await Promise.all([receiver.close(), worker.close()]);
   });

@@ -1,16 +1,19 @@
 import { expect, onTestFinished, test } from "vitest";
+import { systemClock } from "../../../src/app/system-clock.ts";
+import type { Clock } from "../../../src/event/clock.ts";
 import type { DueDelivery } from "../../../src/store/planned.ts";
 import { createWorkQueue, type WorkQueue } from "../../../src/store/redis/work-queue.ts";
 import type { RedisSettings } from "../../../src/store/settings.ts";
+import { createManualClock } from "../../harness/manual-clock.ts";
 import { redisForTest, restartRedis } from "../../harness/redis-states.ts";
 import { until } from "../../harness/until.ts";
 import { freePort } from "../../setup/free-port.ts";
 import { redisSettings, type Watched, watch } from "./connection-tools.ts";
 
 /** A process with its own connection, as `serve` has it. */
-function process(settings: RedisSettings): Watched & { readonly work: WorkQueue } {
+function process(settings: RedisSettings, clock: Clock = systemClock): Watched & { readonly work: WorkQueue } {
   const watched = watch(settings);
-  const work = createWorkQueue({ settings, client: watched.redis.client, now: Date.now });
+  const work = createWorkQueue({ settings, client: watched.redis.client, clock });
   onTestFinished(() => work.close());
   return { ...watched, work };
 }
@@ -49,4 +52,25 @@ test("jobs go on after Redis was not there at boot, was killed, and hung; announ
   again.goOn();
   await arrives();
   expect(receiver.redis.state().kind).toBe("up");
+});
+
+test("what is announced just after a job has one of its own, however much it is", async () => {
+  const server = await redisForTest({});
+  const settings = redisSettings(server.url);
+  const clock = createManualClock(1000);
+  const [receiver, worker] = [process(settings, clock), process(settings)];
+  let woken = 0;
+  worker.work.onDue({ offer: () => {}, wake: () => woken++ });
+  await receiver.stands("up");
+  const announce = () => receiver.work.announce([{ route: "r", at: 0 } as DueDelivery]);
+
+  announce();
+  await until("the first job arrived", () => woken === 1);
+  for (let times = 0; times < 100; times += 1) announce();
+  await clock.advance(20);
+  await until("the second job arrived", () => woken === 2);
+  // Nothing came meanwhile, so there is no third; the next is told at once.
+  await clock.advance(20);
+  announce();
+  await until("the third job arrived", () => woken === 3);
 });
