@@ -8,6 +8,7 @@ import { connectRedis } from "../store/redis/connection.ts";
 import { refuseUnfinished } from "../store/redis/migration-row.ts";
 import type { Presence } from "../store/redis/presence.ts";
 import { createRedisStore, type RedisStore } from "../store/redis/redis-store.ts";
+import { checkSchema } from "../store/redis/schema-mark.ts";
 import { createRedisBreaker } from "../store/redis/shared-breaker.ts";
 import { createRedisCaps } from "../store/redis/shared-caps.ts";
 import { createRedisRate } from "../store/redis/shared-rate.ts";
@@ -37,7 +38,10 @@ export async function openRedis(
     storage,
     { clock, presence },
     {
-      greet: (redis) => refuseUnfinished(redis, storage.prefix),
+      async greet(redis) {
+        await checkSchema(redis, storage.prefix);
+        await refuseUnfinished(redis, storage.prefix);
+      },
       moved(state) {
         if (state.kind === "up") hooks.committed(0, 0);
         else hooks.failed(new RedisUnavailable({ ...state.fault, mayBeDone: false }));
