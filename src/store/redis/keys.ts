@@ -5,7 +5,7 @@
  * | key | type | what |
  * |---|---|---|
  * | `seq` | number | the last event's seq: it grows and is never given twice |
- * | `e:<seq>` | row | the event (event-row.ts); after a line's end its bytes, when they are few 
+ * | `e:<seq>` | row | the event (event-row.ts); after a line's end its bytes, when they are few
  * | `b:<seq>` | string | the bytes received, when they are too many to stand in the row (bodies.ts) |
  * | `id:<account>:<event id>` | number | seq of the event with this id: the dedupe that everything rests on |
  * | `live:<seq / 65536>` | bitmap | which of these events are stored |
@@ -58,6 +58,7 @@
  * | `heard` | number | unix ms of the last claim, to the second; after five seconds without any, when leases can be over again (lua/claim.lua) |
  * | `schema` | number | how all of this is stored (schema-mark.ts) |
  * | `processes` | zset by unix ms | who is connected (presence.ts) |
+ * | `migration` | row | how far the migration of a file has come; it stays (migration-row.ts) |
  * | `duty:<name>` | string that expires | the process that does it for all |
  *
  * A row is a string: ten characters of version, then JSON. Members that name an event are padded to fifteen digits where
