@@ -70,6 +70,10 @@ const figures = {
     delivering: round(microseconds(routed.received, routed.delivered)),
     parkedEvent: round(microseconds(unknown.empty, unknown.received)),
   },
+  processMicroseconds: {
+    receiving: round((routed.processSeconds.receiver / events) * 1e6),
+    delivering: round(((routed.processSeconds.worker ?? Number.NaN) / events) * 1e6),
+  },
   jobsWaiting: routed.received.jobs,
 };
 for (const [what, bytes] of Object.entries(figures.memoryBytes)) console.log(`${what}: ${bytes} bytes of memory`);

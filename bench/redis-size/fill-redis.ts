@@ -2,6 +2,7 @@ import { setTimeout as wait } from "node:timers/promises";
 import { freePort } from "../../test/setup/free-port.ts";
 import { startRedis } from "../../test/setup/redis.ts";
 import { type EventSet, wamidsOf } from "../events.ts";
+import { processorSeconds } from "../load/measure.ts";
 import type { RunResult, RunSpec } from "../load/run.ts";
 import { type Child, startChild } from "../process/start-child.ts";
 import { startRelay } from "../process/start-relay.ts";
@@ -28,6 +29,8 @@ export interface FilledRedis {
   readonly registered: Look;
   readonly received: Look;
   readonly delivered: Look | null;
+  /** Seconds of a processor that receiving and, from the worker's start on, delivering took of their processes. */
+  readonly processSeconds: { readonly receiver: number; readonly worker: number | null };
   /** Bytes of the append-only file once it was written anew. */
   readonly aofAtRest: number;
 }
@@ -71,11 +74,14 @@ export async function fillRedis({ load, set, connections, listpack, ...wanted }:
     serverPid: receiver.pid(),
     keepSentAt: false,
   };
+  const idle = processorSeconds(receiver.pid()) ?? Number.NaN;
   const result = (await load.ask({ run: spec })) as RunResult;
+  const receiverSeconds = (processorSeconds(receiver.pid()) ?? Number.NaN) - idle;
   if (result.statuses["200"] !== set.count) throw new Error(`of ${set.count} events: ${JSON.stringify(result.statuses)}`);
   const received = await lookAtRedis(redis.url);
 
   let delivered: Look | null = null;
+  let workerSeconds: number | null = null;
   if (wanted.isDelivered) {
     const sink = await startChild("servers/sink.ts", [], sinkPort);
     stack.defer(() => sink.stop());
@@ -83,8 +89,10 @@ export async function fillRedis({ load, set, connections, listpack, ...wanted }:
     stack.defer(() => worker.stop());
     await untilDelivered(receiver, sink, set);
     delivered = await lookAtRedis(redis.url);
+    workerSeconds = processorSeconds(worker.pid());
   }
-  return { empty, registered, received, delivered, aofAtRest: await rewriteAof(redis.url) };
+  const processSeconds = { receiver: receiverSeconds, worker: workerSeconds };
+  return { empty, registered, received, delivered, processSeconds, aofAtRest: await rewriteAof(redis.url) };
 }
 
 /** Arrived, and settled in Redis too. */
