@@ -49,6 +49,11 @@ interface Live {
 
 /** Pause between tries to store what became of a call. */
 const storeAgainMs = 1_000;
+/**
+ * How often one looks whether the call of another process has ended, and for how long at most: the service is given ten
+ * seconds to answer, and a call that is older belongs to a process that was killed, most likely.
+ */
+const elsewhereMs = { look: 100, most: 15_000 };
 
 /**
  * Makes each call once. What holds that:
@@ -56,7 +61,8 @@ const storeAgainMs = 1_000;
  * 1. No request leaves before `calling` is on the disk under its key, and a key is taken only as `beginKey` says.
  * 2. A key leaves `calling` only by an answer of the service, or by knowing that nothing was sent. Whatever else
  *    happens, the death of this process included, makes it `unknown`, and then only who was told so sends again.
- * 3. Requests with the same key join the call under way in this process; between processes (1) holds.
+ * 3. Requests with the same key join the call under way in this process; the end of one in another process they wait
+ *    for. Between processes (1) holds.
  */
 export function createOnce({ store, clock, hooks }: OnceParts) {
   const live = new Map<string, Live>();
@@ -64,26 +70,54 @@ export function createOnce({ store, clock, hooks }: OnceParts) {
 
   async function send(order: Order, caller: Caller): Promise<Sent> {
     const name = JSON.stringify([order.key.account, order.key.kind, order.key.key]);
+    const startedAt = clock.now();
     for (;;) {
       const running = live.get(name);
       if (running !== undefined) {
         const joined = await join(running, order, caller, true);
-        if (joined !== null) return joined;
+        if (joined === elsewhere) await lookLater(caller);
+        else if (joined !== null) return joined;
         continue;
       }
       const held = await store.find(order.key);
       if (live.has(name)) continue;
+      const isElsewhere = held?.state === "calling" && clock.now() - startedAt < elsewhereMs.most;
+      if (isElsewhere) {
+        refuseOther(held, order);
+        await lookLater(caller);
+        continue;
+      }
       const first = judge(held, order);
       if (first !== null) return { answer: first, replayed: true, stored: true };
       const begun = begin(name, order, caller);
       const sent = await join(begun, order, caller, false);
-      if (sent !== null) return sent;
-      throw goneError();
+      if (sent === null) throw goneError();
+      if (sent !== elsewhere) return sent;
+      await lookLater(caller);
     }
   }
 
-  /** Null: it was given up because those who waited for it had gone. */
-  async function join(running: Live, order: Order, { gone }: Caller, replayed: boolean): Promise<Sent | null> {
+  /** Resolves after a pause; rejects when nobody waits for the answer any more. */
+  function lookLater({ gone }: Caller): Promise<void> {
+    return new Promise((resolve, reject) => {
+      if (gone.aborted) {
+        reject(goneError());
+        return;
+      }
+      const leave = () => {
+        cancel();
+        reject(goneError());
+      };
+      const cancel = clock.after(elsewhereMs.look, () => {
+        gone.removeEventListener("abort", leave);
+        resolve();
+      });
+      gone.addEventListener("abort", leave, { once: true });
+    });
+  }
+
+  /** Null: it was given up because those who waited for it had gone. `elsewhere`: another process was faster, and calls. */
+  async function join(running: Live, order: Order, { gone }: Caller, replayed: boolean): Promise<Sent | null | typeof elsewhere> {
     refuseOther(running.order, order);
     running.waiting += 1;
     const leave = () => {
@@ -96,6 +130,7 @@ export function createOnce({ store, clock, hooks }: OnceParts) {
       return { ...(await running.outcome), replayed };
     } catch (error) {
       if (error === goneReason) return null;
+      if (error === elsewhere) return elsewhere;
       throw error;
     } finally {
       gone.removeEventListener("abort", leave);
@@ -148,6 +183,10 @@ export function createOnce({ store, clock, hooks }: OnceParts) {
     } catch (error) {
       if (error instanceof Taken) {
         forget();
+        if (error.held.state === "calling") {
+          refuseOther(error.held, order);
+          throw elsewhere;
+        }
         const first = judge(error.held, order);
         if (first === null) throw new RelayError("conflict", "the key changed hands just now; ask again");
         return { answer: first, stored: true };
@@ -204,6 +243,8 @@ export function createOnce({ store, clock, hooks }: OnceParts) {
 }
 
 const goneReason = new Error("nobody waits for it any more");
+/** Another process holds the key, and calls. */
+const elsewhere = Symbol("elsewhere");
 
 function goneError(): RelayError {
   return new RelayError("request_timeout", "the caller has gone; nothing was sent");

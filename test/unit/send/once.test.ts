@@ -29,7 +29,6 @@ function setUp(store: Partial<SendStore> = {}) {
 
 test.each([
   ["done by another process meanwhile: its answer", held, { answer: { n: 1 }, stored: true }],
-  ["being made by another process", { ...held, state: "calling", answer: null } as StoredSend, { code: "conflict" }],
   ["unknown meanwhile", { ...held, state: "unknown", answer: null } as StoredSend, { code: "outcome_unknown" }],
   ["for another body", { ...held, fingerprint: "g" }, { code: "idempotency_conflict" }],
 ])("a key taken between the look and the call, %s: nothing leaves", async (_, taken, expected) => {
@@ -41,6 +40,56 @@ test.each([
     return done;
   });
   expect(await once.send(call, caller).catch((error: unknown) => error)).toMatchObject(expected);
+  expect(left).toBe(0);
+});
+
+test("a call that another process makes is waited for: its answer, or after a while a conflict; another body is told at once", async () => {
+  const calling: StoredSend = { ...held, state: "calling", answer: null };
+  let stored: StoredSend = calling;
+  const { once, order, clock } = setUp({ find: async () => stored, begin: async () => stored });
+  const call = order(() => {
+    throw new Error("it must not be called");
+  });
+  const waiting = once.send(call, caller);
+  await clock.advance(5_000);
+  stored = held;
+  await clock.advance(100);
+  expect(await waiting).toEqual({ answer: { n: 1 }, replayed: true, stored: true });
+
+  stored = calling;
+  const tooLong = once.send(call, caller).catch((error: unknown) => error);
+  await clock.advance(15_000);
+  expect(await tooLong).toMatchObject({ code: "conflict" });
+
+  await expect(once.send({ ...call, fingerprint: "g" }, caller)).rejects.toMatchObject({ code: "idempotency_conflict" });
+  const gone = new AbortController();
+  const left = once.send(call, { ...caller, gone: gone.signal }).catch((error: unknown) => error);
+  await clock.advance(1_000);
+  gone.abort();
+  expect(await left).toMatchObject({ code: "request_timeout" });
+  expect(clock.pending()).toBe(0);
+});
+
+test("two processes that begin in one instant: the slower one waits for the faster one's answer", async () => {
+  let stored: StoredSend | null = null;
+  const { once, order, clock } = setUp({
+    find: async () => stored,
+    async begin() {
+      stored ??= { ...held, state: "calling", answer: null };
+      return stored;
+    },
+  });
+  let left = 0;
+  const call = order(async ({ starting }) => {
+    await starting();
+    left += 1;
+    return done;
+  });
+  const both = Promise.all([once.send(call, caller), once.send(call, caller)]);
+  await clock.advance(1_000);
+  stored = held;
+  await clock.advance(1_000);
+  expect((await both).map(({ answer }) => answer)).toEqual([{ n: 1 }, { n: 1 }]);
   expect(left).toBe(0);
 });
 
