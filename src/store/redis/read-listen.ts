@@ -45,18 +45,18 @@ export function createReadListen({ keys, link, live, events }: ReadListenParts) 
     { ms: shownFor, weight: most.keptRows },
   );
 
-  const contents = createReadTogether<ListenedContent & Pick<StoredEvent, "size">>(
+  const contents = createReadTogether<ListenedContent>(
     async (seqs) => {
       const [bodies, listed] = await Promise.all([readBodies(link, keys, seqs), rows.of(seqs)]);
       return new Map(
         seqs.flatMap((seq, index) => {
           const body = bodies[index] ?? null;
           const row = listed.get(seq)?.row;
-          return body === null || row === undefined ? [] : [[seq, { headers: row.headers ?? {}, body, size: row.size }] as const];
+          return body === null || row === undefined ? [] : [[seq, { headers: row.headers ?? {}, body }] as const];
         }),
       );
     },
-    ({ size }) => size,
+    ({ body }) => body.length,
     { ms: shownFor, weight: most.keptBytes },
   );
 
