@@ -94,22 +94,18 @@ export function createDeliveries({ keys, link, commit, briefOf }: DeliveriesPart
     },
     /** `holder` is empty for what nobody claims: exchanges of a proxy. Gives the event of the delivery it released. */
     async settle({ route, event, attempt, settled, at, stop = "" }: Settlement, holder = "") {
-      const next = settled.to === "waiting" ? String(settled.nextAt) : "";
-      const reason = settled.to === "dead" ? settled.reason : "";
-      const order: Argument[] = [
-        String(event),
-        route,
-        holder,
-        stateCode(settled.to),
-        next,
-        reason,
-        String(at),
-        writeAttempt(attempt),
-        stop,
-      ];
-      const list: Argument[] = ["T", "0"];
-      const isSpared = settled.to === "waiting" && settled.spares === true;
-      pushOperations(list, [["settle", ...order, String(attempt.number), isSpared ? "1" : ""]]);
+      const who: Argument[] = [String(event), route, holder];
+      const what: Argument[] = [String(at), writeAttempt(attempt)];
+      const number = String(attempt.number);
+      const list: Argument[] = [];
+      if (settled.to === "delivered" && stop === "") list.push("D", ...who, ...what, number);
+      else {
+        const next = settled.to === "waiting" ? String(settled.nextAt) : "";
+        const reason = settled.to === "dead" ? settled.reason : "";
+        const isSpared = settled.to === "waiting" && settled.spares === true;
+        list.push("T", "0");
+        pushOperations(list, [["settle", ...who, stateCode(settled.to), next, reason, ...what, stop, number, isSpared ? "1" : ""]]);
+      }
       const [, result] = await commit.run({ list });
       return { written: result !== "", released: result === "" || result === "x" ? null : Number(result) };
     },

@@ -541,7 +541,13 @@ for _ = 1, tonumber(take()) do
   plans[digest] = take()
 end
 
-local kinds = { T = transact, A = accept, Q = quarantine }
+-- A delivery was delivered, by far the most frequent step of a worker: seq, route, holder, at, attempt, its number.
+local function delivered()
+  local seq, route, holder, at, attempt, number = take(), take(), take(), take(), take(), take()
+  return { 1, operations.settle({ seq, route, holder, '2', '', '', at, attempt, '', number, '' }) }
+end
+
+local kinds = { T = transact, A = accept, Q = quarantine, D = delivered }
 local results = {}
 -- A fault in one step is a fault of this script; what was given before it must be written all the same, or a seq would be given twice.
 local is_whole, fault = pcall(function()
