@@ -84,6 +84,14 @@ test("two receivers, two workers, one address, one Redis; all come back, and wha
   expect(balance.ports).toEqual([expect.stringMatching(/:8080$/)]);
 });
 
+test("the commands of Compose that README.md and compose.yaml show name services that there are", () => {
+  for (const file of ["README.md", "compose.yaml"]) {
+    const shown = [...readFileSync(join(root, file), "utf8").matchAll(/docker compose (?:up .*--scale|run --rm) (\w+)/g)];
+    expect(shown.length, file).toBeGreaterThan(0);
+    for (const [, service] of shown) expect(Object.keys(compose.services)).toContain(service);
+  }
+});
+
 // No Docker engine runs where these tests do: the same commands, environments and settings, as processes.
 test("what compose.yaml starts takes an event at either receiver, delivers it once, and goes on without one worker", async () => {
   const downstream = await openDownstream();
