@@ -1,3 +1,4 @@
+import { writeFileSync } from "node:fs";
 import { setTimeout as wait } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { createRandom } from "../../src/sandbox/random.ts";
@@ -135,7 +136,7 @@ test(
     const receivers = processes.filter(({ role }) => role === "receive").map(({ relay }) => relay) as [RelayProcess, RelayProcess];
     const load = startLoad(receivers, seed, 120);
 
-    const killed: Record<string, number> = { receive: 0, work: 0, redis: 0 };
+    const killed = { receive: 0, work: 0, redis: 0 };
     const healedMs: number[] = [];
     const moments = random.fork("moments");
     for (let round = 0; round < rounds; round += 1) {
@@ -146,14 +147,14 @@ test(
       const victims = new Set<Killable>();
       const most = moments.pick([1, 1, 1, 2, 2, 3]);
       while (victims.size < most) victims.add(processes[moments.below(processes.length)] as Killable);
-      for (const { role } of victims) killed[role] = (killed[role] ?? 0) + 1;
+      for (const { role } of victims) killed[role] += 1;
       const deaths = [...victims].map((victim) => victim.kill());
       if (killsRedis(round)) {
         await redis.kill();
         await wait(moments.below(800));
         redis = await restartRedis(redis, { appendonly: "always" });
         const back = Date.now();
-        killed["redis"] = (killed["redis"] ?? 0) + 1;
+        killed.redis += 1;
         await until("events are taken again", () => load.lastAnswerAt() > back, 30_000);
         healedMs.push(Date.now() - back);
       }
@@ -168,7 +169,7 @@ test(
 
     const calm = Date.now();
     await until("every delivery is made", async () => (await openAt(receivers[0])) === 0, 45_000);
-    const calmMs = Date.now() - calm;
+    const settledMs = Date.now() - calm;
     const census = await takeCensus(redis.url);
     const seqOf = expectAccounted(census, downstream);
 
@@ -195,11 +196,11 @@ test(
     await until("the new event is delivered", () => downstream.arrivals.filter(({ eventId }) => eventId === event.id).length >= 2);
     const ends = await Promise.all(processes.map(({ relay }) => relay.stop()));
     expect(ends).toEqual(processes.map(() => ({ code: 0, signal: null })));
-    const { arrivals, duplicates } = downstream.counts();
-    console.log(
-      `${load.accepted.size} events acknowledged, ${load.refused()} posts refused; killed: ${killed["receive"]} receivers, ${killed["work"]} workers, ` +
-        `Redis ${killed["redis"]} times, events taken again after ${healedMs.join(", ")} ms; ${arrivals} arrivals, ${duplicates} of them repeated; all settled ${calmMs} ms after the load`,
-    );
+    const { arrivals, duplicates: repeats } = downstream.counts();
+    const report = { acknowledged: load.accepted.size, refused: load.refused(), killed, healedMs, arrivals, repeats, settledMs };
+    console.log(JSON.stringify(report));
+    const file = process.env["SCALE_REPORT"];
+    if (file !== undefined) writeFileSync(file, JSON.stringify(report));
   },
   120_000 + rounds * 12_000,
 );
