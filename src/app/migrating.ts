@@ -7,6 +7,7 @@ import { countBoth, type KindCount } from "../store/migrate/check.ts";
 import { openSource, type Source } from "../store/migrate/source.ts";
 import { connectRedis, type RedisConnection, redisAddress } from "../store/redis/connection.ts";
 import { readPresences } from "../store/redis/presence.ts";
+import { checkSchema } from "../store/redis/schema-mark.ts";
 import type { RedisSettings } from "../store/settings.ts";
 import { StoreRefused } from "../store/store-error.ts";
 import { carryRecentCalls } from "./carry-recent-calls.ts";
@@ -95,7 +96,11 @@ async function carryAndCheck(
 
 async function connect(storage: RedisSettings): Promise<RedisConnection> {
   const presence = { id: randomUUID(), role: "command", host: hostname(), pid: process.pid, since: Date.now() } as const;
-  const connection = connectRedis(storage, { clock: systemClock, presence, name: "wamid-relay migrate" });
+  const connection = connectRedis(
+    storage,
+    { clock: systemClock, presence, name: "wamid-relay migrate" },
+    { greet: (redis) => checkSchema(redis, storage.prefix) },
+  );
   try {
     const state = await connection.opened();
     if (state.kind !== "up") throw new StoreRefused(`${redisAddress(storage)}: ${state.fault.message}`);

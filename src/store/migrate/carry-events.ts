@@ -1,3 +1,4 @@
+import { inlineBytes } from "../redis/bodies.ts";
 import { writeEventRow } from "../redis/event-row.ts";
 import { messageName, padSeq, runName, type SubjectName } from "../redis/keys.ts";
 import { digestOf } from "../redis/plan-texts.ts";
@@ -103,8 +104,12 @@ export function carryEvents(parts: CarrierParts): Carrier {
       size: body.length,
     });
     const member = String(seq);
-    batch.set(`e:${seq}`, version() + event);
-    batch.set(`b:${seq}`, body);
+    const stored = version() + event;
+    if (body.length <= inlineBytes) batch.set(`e:${seq}`, Buffer.concat([Buffer.from(`${stored}\n`), body]));
+    else {
+      batch.set(`e:${seq}`, stored);
+      batch.set(`b:${seq}`, body);
+    }
     batch.live(seq);
     if (id !== null) {
       batch.set(`id:${account}:${id}`, member);
