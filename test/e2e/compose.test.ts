@@ -50,18 +50,25 @@ async function start(service: Service, secrets: Readonly<Record<string, string>>
         filled(value, secrets).replace("redis:6379", `127.0.0.1:${redisPort}`),
       ]);
       const env = { PATH: process.env["PATH"], ...Object.fromEntries(given), PORT: String(port), RELAY_HOST: "127.0.0.1" };
-      const child = spawn(process.execPath, [entry, ...(service.command ?? [])], { cwd: root, env, stdio: "ignore" });
+      const child = spawn(process.execPath, [entry, ...(service.command ?? [])], { cwd: root, env, stdio: ["ignore", "ignore", "pipe"] });
+      let said = "";
+      child.stderr.on("data", (chunk) => {
+        said += chunk;
+      });
       const exited = once(child, "exit");
       onTestFinished(async () => {
         child.kill("SIGKILL");
         await exited;
       });
-      return { url: `http://127.0.0.1:${port}`, child, env, exited };
+      const url = `http://127.0.0.1:${port}`;
+      const isReady = async () => {
+        if (child.exitCode !== null) throw new Error(`a process has ended: ${said}`);
+        return (await fetch(`${url}/readyz`).catch(() => null))?.status === 200;
+      };
+      return { url, child, env, exited, isReady };
     }),
   );
 }
-
-const isReady = async (url: string) => (await fetch(`${url}/readyz`).catch(() => null))?.status === 200;
 
 test("two receivers, two workers, one address, one Redis; all come back, and what they mount is there", () => {
   expect([receive.deploy?.replicas, work.deploy?.replicas]).toEqual([2, 2]);
@@ -93,7 +100,9 @@ test("the commands of Compose that README.md and compose.yaml show name services
 });
 
 // No Docker engine runs where these tests do: the same commands, environments and settings, as processes.
-test("what compose.yaml starts takes an event at either receiver, delivers it once, and goes on without one worker", async () => {
+test("what compose.yaml starts takes an event at either receiver, delivers it once, and goes on without one worker", {
+  timeout: 60_000,
+}, async () => {
   const downstream = await openDownstream();
   const secrets = {
     WEBHOOK_SECRET: "webhook-secret-of-compose",
@@ -111,7 +120,7 @@ test("what compose.yaml starts takes an event at either receiver, delivers it on
   const receivers = await start(receive, secrets, server.port);
   const workers = await start(work, secrets, server.port);
   const all = [...receivers, ...workers];
-  await until("all are ready", async () => (await Promise.all(all.map(({ url }) => isReady(url)))).every(Boolean), 20_000);
+  await until("all are ready", async () => (await Promise.all(all.map((one) => one.isReady()))).every(Boolean), 40_000);
 
   const [first, second] = receivers as [(typeof receivers)[0], (typeof receivers)[0]];
   const messages = createMessages("compose");
