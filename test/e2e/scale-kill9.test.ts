@@ -21,9 +21,9 @@ const seed = process.env["SCALE_SEED"] ?? String(Date.now());
 /** Redis is killed in every fourth round. */
 const killsRedis = (round: number) => round % 4 === 2;
 
-/** Some deliveries fail, some hang at first, some are slow; some of `/dying` are never taken. */
+/** Some deliveries fail, some hang or are cut off at first, some are slow; some of `/dying` are never taken. */
 function treat(path: string, attempt: number, share: number): Treatment {
-  if (path === "/dying" && share < 0.3) return { status: 500 };
+  if (path === "/dying") return { status: share < 0.3 ? 500 : 200 };
   if (share < 0.01 && attempt === 1) return "hang";
   if (share < 0.02 && attempt === 1) return "reset";
   if (share < 0.06 && attempt <= 2) return { status: 500 };
@@ -45,7 +45,8 @@ function settingsFor(redisUrl: string, { url }: FlakyDownstream) {
       routeTo(`${url}/dying`, {
         name: "dying",
         match: { statuses: ["failed", "read"] },
-        to: { ...to, retry: { schedule: ["0s", "100ms", "200ms"], jitter: 0 } },
+        // Long enough for a 200 to arrive on a machine that is busy: dead is only what was refused.
+        to: { ...to, timeout: "10s", retry: { schedule: ["0s", "100ms", "200ms"], jitter: 0 } },
       }),
     ],
   };
