@@ -1,8 +1,10 @@
 import Database from "better-sqlite3";
 import { expect, test } from "vitest";
 import { openDownstream } from "../../harness/downstream.ts";
+import { type Engine, engines, storageOf } from "../../harness/engines.ts";
 import { postEvent } from "../../harness/post-event.ts";
 import { createMessages } from "../../harness/posts.ts";
+import { tellRedis } from "../../harness/redis-states.ts";
 import { type RelayProcess, startRelay } from "../../harness/relay-process.ts";
 import { routeTo } from "../../harness/relay-settings.ts";
 import { until } from "../../harness/until.ts";
@@ -17,9 +19,12 @@ interface Report {
   offenders: { rule: string; event: number | null; eventId: string | null; route: string | null }[];
 }
 
-async function busyRelay(): Promise<{ relay: RelayProcess; ids: string[] }> {
+async function busyRelay(engine: Engine = "sqlite"): Promise<{ relay: RelayProcess; ids: string[]; url: string }> {
   const downstream = await openDownstream();
-  const relay = await startRelay({ settings: { routes: [routeTo(downstream.url, { match: { events: ["message.*"] } })] } });
+  const storage = await storageOf(engine);
+  const relay = await startRelay({
+    settings: { ...storage, routes: [routeTo(downstream.url, { match: { events: ["message.*"] } })] },
+  });
   const messages = createMessages("auditing");
   const ids: string[] = [];
   for (let each = 0; each < 5; each += 1) {
@@ -33,11 +38,11 @@ async function busyRelay(): Promise<{ relay: RelayProcess; ids: string[] }> {
     const { body } = await relay.ask("/v1/stats");
     return (body as { deliveries: { delivered: number } }).deliveries.delivered === 5;
   });
-  return { relay, ids };
+  return { relay, ids, url: (storage["storage"] as { url?: string } | undefined)?.url ?? "" };
 }
 
-test("beside a relay that runs, through it, and without it: the sums match, exit code 0", async () => {
-  const { relay } = await busyRelay();
+test.each(engines)("beside a relay that runs, through it, and without it, on %s: the sums match, exit code 0", async (engine) => {
+  const { relay } = await busyRelay(engine);
   const day = new Date().toISOString().slice(0, 10);
   const { code, out, err } = await runOn(relay, "audit");
   expect([code, err]).toEqual([0, ""]);
@@ -80,6 +85,16 @@ test("a delivery that somebody deleted: named with its event and route, exit cod
     ["delivery missing", 2, ids[1], "everything"],
     ["wrong disposition", 4, ids[3], null],
   ]);
+});
+
+test("the same in Redis: what somebody deleted there is named, exit code 1", async () => {
+  const { relay, ids, url } = await busyRelay("redis");
+  await relay.stop();
+  await tellRedis({ url }, "DEL", "{relay}:d:2:everything");
+  const { code, out, err } = await runOn(relay, "audit");
+  expect(code).toBe(1);
+  expect(out).toMatch(/\nthe sums do not match: \d+ offences?; /);
+  expect(err).toContain(`delivery missing: event 2 (${ids[1]}): route everything: was to be delivered, and there is no delivery\n`);
 });
 
 test("an audit that goes on: 202 with how far it is, asked again it is the same one", async () => {

@@ -6,6 +6,7 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { openDownstream } from "../../harness/downstream.ts";
+import { type Engine, engines, storageOf } from "../../harness/engines.ts";
 import { postEvent } from "../../harness/post-event.ts";
 import { createMessages } from "../../harness/posts.ts";
 import { entry, type RelayProcess, startRelay } from "../../harness/relay-process.ts";
@@ -18,9 +19,9 @@ async function counts(relay: RelayProcess) {
   return body as { dispositions: Record<string, number>; deliveries: Record<"waiting" | "held" | "delivered" | "dead", number> };
 }
 
-async function withDelivered(events: number) {
+async function withDelivered(events: number, engine: Engine = "sqlite") {
   const downstream = await openDownstream();
-  const relay = await startRelay({ settings: { routes: [routeTo(downstream.url)] } });
+  const relay = await startRelay({ settings: { ...(await storageOf(engine)), routes: [routeTo(downstream.url)] } });
   const messages = createMessages("replaying");
   for (let each = 0; each < events; each++) await postEvent(relay.webhookUrl, messages.event());
   await until("all are delivered", async () => (await counts(relay)).deliveries.delivered === events);
@@ -107,8 +108,8 @@ test("ended by Ctrl-C it says how to go on; with a checkpoint the same command d
   expect(downstream.arrivals.length).toBe(80);
 });
 
-test("killed with -9, and the relay too: the checkpoint goes on, and nothing goes out twice", async () => {
-  const { downstream, relay } = await withDelivered(30);
+test.each(engines)("killed with -9, and the relay too, on %s: the checkpoint goes on, and nothing goes out twice", async (engine) => {
+  const { downstream, relay } = await withDelivered(30, engine);
   const checkpoint = join(relay.folder, "replay.json");
   const { child } = startReplay(relay, "--state", "delivered", "--yes", "--rate", "10/s", "--checkpoint", checkpoint);
   await until("some have gone out", () => downstream.counts().duplicates >= 5);
@@ -147,25 +148,32 @@ test("a file that is no checkpoint is left alone", async () => {
   expect(readFileSync(file, "utf8")).toBe("mine");
 });
 
-test("ignored events whose message was registered too late go out after all, once, and the audit balances", async () => {
-  const downstream = await openDownstream();
-  const relay = await startRelay({
-    settings: { tracking: { unknown: "ignore" }, routes: [routeTo(downstream.url, { match: { tracked: true } })] },
-  });
-  const messages = createMessages("too late");
-  const wamid = messages.wamid();
-  const events = [messages.status(wamid, "sent"), messages.status(wamid, "delivered")];
-  for (const event of [...events, messages.status(messages.wamid(), "sent")]) await postEvent(relay.webhookUrl, event);
-  expect((await counts(relay)).dispositions["ignored"]).toBe(3);
-  await runOn(relay, "track", "--account", "main", "--wamid", wamid);
-  expect((await runOn(relay, "replay", "--disposition", "ignored", "--dry-run")).out).toBe("2 deliveries match:\n  everything: 2\n");
-  const asked = await runOn(relay, "replay", "--disposition", "ignored");
-  expect(asked.err).toBe("wamid-relay: 2 deliveries of ignored events would go out again; add --yes to do it\n");
-  expect((await runOn(relay, "replay", "--disposition", "filtered", "--yes")).out).toBe("0 deliveries match\n");
-  expect((await runOn(relay, "replay", "--disposition", "ignored", "--yes")).out).toBe("2 of 2 deliveries go out again\n");
-  await until("both are delivered", async () => (await counts(relay)).deliveries.delivered === 2);
-  expect(downstream.arrivals.map(({ eventId }) => eventId)).toEqual(events.map(({ id }) => id));
-  expect((await counts(relay)).dispositions).toMatchObject({ ignored: 1, forwarded: 2 });
-  expect((await runOn(relay, "replay", "--disposition", "ignored", "--yes")).out).toBe("0 deliveries match\n");
-  expect(jsonOf<{ balanced: boolean }>(await runOn(relay, "audit", "--json")).balanced).toBe(true);
-});
+test.each(engines)(
+  "ignored events whose message was registered too late go out after all, once, on %s; the audit balances",
+  async (engine) => {
+    const downstream = await openDownstream();
+    const relay = await startRelay({
+      settings: {
+        ...(await storageOf(engine)),
+        tracking: { unknown: "ignore" },
+        routes: [routeTo(downstream.url, { match: { tracked: true } })],
+      },
+    });
+    const messages = createMessages("too late");
+    const wamid = messages.wamid();
+    const events = [messages.status(wamid, "sent"), messages.status(wamid, "delivered")];
+    for (const event of [...events, messages.status(messages.wamid(), "sent")]) await postEvent(relay.webhookUrl, event);
+    expect((await counts(relay)).dispositions["ignored"]).toBe(3);
+    await runOn(relay, "track", "--account", "main", "--wamid", wamid);
+    expect((await runOn(relay, "replay", "--disposition", "ignored", "--dry-run")).out).toBe("2 deliveries match:\n  everything: 2\n");
+    const asked = await runOn(relay, "replay", "--disposition", "ignored");
+    expect(asked.err).toBe("wamid-relay: 2 deliveries of ignored events would go out again; add --yes to do it\n");
+    expect((await runOn(relay, "replay", "--disposition", "filtered", "--yes")).out).toBe("0 deliveries match\n");
+    expect((await runOn(relay, "replay", "--disposition", "ignored", "--yes")).out).toBe("2 of 2 deliveries go out again\n");
+    await until("both are delivered", async () => (await counts(relay)).deliveries.delivered === 2);
+    expect(downstream.arrivals.map(({ eventId }) => eventId)).toEqual(events.map(({ id }) => id));
+    expect((await counts(relay)).dispositions).toMatchObject({ ignored: 1, forwarded: 2 });
+    expect((await runOn(relay, "replay", "--disposition", "ignored", "--yes")).out).toBe("0 deliveries match\n");
+    expect(jsonOf<{ balanced: boolean }>(await runOn(relay, "audit", "--json")).balanced).toBe(true);
+  },
+);

@@ -1,0 +1,112 @@
+import { expect, onTestFinished, test } from "vitest";
+import { type Sandbox, type SandboxOptions, startSandbox } from "../../src/sandbox/start-sandbox.ts";
+import { redisForTest } from "../harness/redis-states.ts";
+import { type RelayProcess, startRelay } from "../harness/relay-process.ts";
+import { relayToken, type SettingsParts } from "../harness/relay-settings.ts";
+import { runCli } from "../harness/run-cli.ts";
+import { until } from "../harness/until.ts";
+import { phone } from "./send-tools.ts";
+
+/** The messaging service in this process, and what starts processes of one relay that calls it. */
+async function setUp({ sandbox: options, account, settings }: { sandbox: SandboxOptions; account?: object; settings?: SettingsParts }) {
+  const redis = await redisForTest({ appendonly: "always" });
+  const sandbox = await startSandbox(options);
+  onTestFinished(() => sandbox.close());
+  sandbox.customerWrites(phone, "Hola");
+  const { plan } = options;
+  const start = (role?: "receive"): Promise<RelayProcess> =>
+    startRelay({
+      ...(role === undefined ? {} : { role }),
+      settings: {
+        accounts: { main: { baseUrl: sandbox.url, apiKey: sandbox.key, plan, share: 1, ...account } },
+        reconcile: { schedule: "off" },
+        ...settings,
+        storage: { driver: "redis", url: redis.url },
+      },
+    });
+  return { sandbox, start };
+}
+
+async function send({ url }: RelayProcess, key: string, query = ""): Promise<{ status: number; body: { wamid?: string; code?: string } }> {
+  const answer = await fetch(`${url}/v1/messages${query}`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${relayToken}`, "content-type": "application/json", "idempotency-key": key },
+    body: JSON.stringify({ to: phone, text: key }),
+  });
+  return { status: answer.status, body: (await answer.json()) as { wamid?: string; code?: string } };
+}
+
+const sent = (sandbox: Sandbox) => sandbox.messages().filter(({ origin }) => origin === "api");
+
+test("one key at two receivers in the same instant is one call; a command asks for it too", async () => {
+  const { sandbox, start } = await setUp({ sandbox: { plan: "enterprise", isUnlimited: true } });
+  const receivers = await Promise.all([start("receive"), start("receive")]);
+  const keys = Array.from({ length: 15 }, (_, n) => `key ${n}`);
+  const answers = await Promise.all(
+    keys.map(async (key) => ({ key, told: await Promise.all([...receivers, ...receivers].map((receiver) => send(receiver, key))) })),
+  );
+  expect(sent(sandbox)).toHaveLength(keys.length);
+  for (const { key, told } of answers) {
+    const [message] = sent(sandbox).filter(({ text }) => text === key);
+    expect(told.map(({ status, body }) => [status, body.wamid])).toEqual(told.map(() => [201, message?.wamid]));
+  }
+  const [receiver] = receivers;
+  const command = await runCli("send", "--to", phone, "--text", "key 3", "--key", "key 3", "--json", "--config", receiver.settingsPath);
+  expect(command).toMatchObject({ code: 0, stderr: "" });
+  expect(sent(sandbox)).toHaveLength(keys.length);
+});
+
+test("the cap of a minute holds over receivers: what finds no room is told so, and the service refuses nothing", async () => {
+  const refused: string[] = [];
+  // 60 messages a minute.
+  const { sandbox, start } = await setUp({
+    sandbox: {
+      plan: "escala",
+      onHappening: (happening) => {
+        if (happening.what === "refused") refused.push(`${happening.status} ${happening.path}`);
+      },
+    },
+    account: { share: 0.1 },
+  });
+  const receivers = await Promise.all([start("receive"), start("receive")]);
+  const told = await Promise.all(
+    Array.from({ length: 10 }, (_, n) => receivers.map((receiver, at) => send(receiver, `${at} ${n}`, "?maxWait=500ms"))).flat(),
+  );
+  const words = told.map(({ status, body }) => (status === 201 ? "sent" : body.code));
+  expect(new Set(words)).toEqual(new Set(["sent", "service_rate_limited"]));
+  // Six a minute, at one pace.
+  const count = words.filter((word) => word === "sent").length;
+  expect(count).toBeGreaterThan(0);
+  expect(count).toBeLessThanOrEqual(6);
+  expect([sent(sandbox).length, refused]).toEqual([count, []]);
+});
+
+test("two processes that reconcile by the clock ask about each message once", async () => {
+  const { sandbox, start } = await setUp({
+    sandbox: { plan: "enterprise" },
+    settings: { reconcile: { schedule: "* * * * * *", after: "10m" } },
+  });
+  const [first, other] = [await start(), await start()];
+  const calls = async () => ((await sandbox.control("GET", "/usage")).body as { apiCalls: { used: number } }).apiCalls.used;
+  const [template] = sandbox.templates();
+  const made = await Promise.all(
+    Array.from({ length: 40 }, async (_, n) => {
+      const to = `+54911555${String(n).padStart(4, "0")}1`;
+      const { body } = await sandbox.call("POST", "/messages", { to, template: { id: template?.id, variables: {} } });
+      const { id, wamid } = body as { id: string; wamid: string };
+      return { account: "main", id, wamid, sentAt: new Date(Date.now() - 15 * 60_000).toISOString() };
+    }),
+  );
+  const before = await calls();
+  expect((await first.ask("/v1/messages/track", { method: "POST", body: made })).status).toBe(200);
+  const asked = async (of: RelayProcess): Promise<number> => {
+    const found = String((await of.ask("/metrics")).body).matchAll(/^relay_reconcile_asks_total\{.*\} (\d+)$/gm);
+    return [...found].reduce((sum, [, count]) => sum + Number(count), 0);
+  };
+  const askedByAll = async () => (await Promise.all([asked(first), asked(other)])).reduce((sum, count) => sum + count, 0);
+  await until("all were asked about", async () => (await askedByAll()) >= made.length);
+  // Told to, one looks again, and finds nothing left.
+  const { body } = await other.ask("/v1/reconcile", { method: "POST", body: {} });
+  expect((body as { accounts: { asked: number }[] }).accounts.map(({ asked: count }) => count)).toEqual([0]);
+  expect([await askedByAll(), await calls()]).toEqual([made.length, before + made.length]);
+});
