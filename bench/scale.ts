@@ -57,7 +57,7 @@ for (let each = 0; each < rounds; each += 1) {
   }
 }
 // As long as the fast ones take, whatever the number of workers.
-const slowEvents = Math.ceil(perSlowWorker * (short ? 0.5 : 8));
+const slowEvents = Math.ceil(perSlowWorker * (short ? 0.3 : 8));
 await load.ask({ prepare: { run: 1, count: slowEvents * Math.max(...workerCounts) } });
 for (let each = 0; each < rounds; each += 1) {
   for (const workers of workerCounts) await measure(slowName(workers), { side: "relay", workers, ...slow }, slowEvents * workers);
