@@ -1,3 +1,4 @@
+import type { BreakerState } from "../deliver/breaker.ts";
 import type { LaneState } from "../deliver/lane.ts";
 import type { Soon } from "../event/soon.ts";
 import type { Gauges } from "../observe/metrics.ts";
@@ -12,6 +13,8 @@ export interface GaugeParts {
   readonly now: () => number;
   readonly backlog: () => Soon<readonly RouteBacklog[]>;
   readonly lanes: () => ReadonlyMap<string, LaneState>;
+  /** Of the routes of the settings, as all processes have them. */
+  readonly breakers: () => Soon<ReadonlyMap<string, BreakerState>>;
   readonly limiters: () => ReadonlyMap<string, LimiterState>;
   readonly listeners: () => Soon<Gauges["listeners"]>;
   readonly inFlight: () => number;
@@ -42,7 +45,7 @@ export function createGaugeReader(parts: GaugeParts): () => Promise<Gauges> {
       countedAt = now;
       counted = await asked(parts.backlog, counted);
     }
-    const listeners = await asked(parts.listeners, []);
+    const [listeners, breakers] = await Promise.all([asked(parts.listeners, []), asked(parts.breakers, new Map<string, BreakerState>())]);
     const backlog = new Map(counted.map((entry) => [entry.route, entry]));
     const lanes = parts.lanes();
     const names = new Set([...lanes.keys(), ...backlog.keys()]);
@@ -56,7 +59,7 @@ export function createGaugeReader(parts: GaugeParts): () => Promise<Gauges> {
         dead: entry?.dead ?? 0,
         oldestDueAt: entry?.oldestDueAt ?? null,
         stopped: (lane?.stopped ?? entry?.stopped ?? null) !== null,
-        breaker: lane?.breaker ?? ("closed" as const),
+        breaker: breakers.get(route) ?? lane?.breaker ?? ("closed" as const),
         inFlight: lane?.inFlight ?? 0,
       };
     });

@@ -162,6 +162,7 @@ export async function createRelay({
     now: clock.now,
     backlog: store.read.backlog,
     lanes: dispatcher.states,
+    breakers,
     limiters: service.limiters,
     listeners: listening.lags,
     inFlight: receiver.inFlight,

@@ -41,6 +41,7 @@ function setUp(main: Record<string, unknown>) {
       now: Date.now,
       backlog: () => [],
       lanes: () => new Map(),
+      breakers: () => new Map(),
       limiters: services.limiters,
       listeners: () => [],
       inFlight: () => 0,

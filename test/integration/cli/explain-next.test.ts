@@ -88,6 +88,7 @@ describe.each(engines)("what is next, on %s", (engine: Engine) => {
     });
     expect(next["gone"]?.reason).toContain("410");
     expect(Date.parse(next["failing"]?.at ?? "")).toBeGreaterThan(Date.now() - 5_000);
+    expect(String((await relay.ask("/metrics")).body)).toContain('relay_breaker_state{route="pausing"} 2');
     // A file does not know what its relay knows; Redis does.
     const { code, out } = await (engine === "redis" ? runOn : runRemote)(relay, "explain", event.id);
     expect(code).toBe(0);
