@@ -1,5 +1,7 @@
 import { Redis } from "ioredis";
 import type { RunStatus } from "../../src/event/statuses.ts";
+import type { Arrival } from "../../src/sandbox/downstream/arrivals.ts";
+import { readAttempt } from "../../src/store/redis/attempt-row.ts";
 import { type EventRow, readEventRow } from "../../src/store/redis/event-row.ts";
 import { messageStateOf, readSubjectRow, runStateOf, type StoredSubject } from "../../src/store/redis/subject-row.ts";
 import { rowJson } from "../../src/store/redis/transact.ts";
@@ -12,6 +14,8 @@ export interface StoredDelivery {
   /** Digit of the state: 2 is delivered, 3 dead. */
   readonly state: string;
   readonly attempts: number;
+  /** True when an attempt had no answer in its time: the destination may take it for as long as it likes. */
+  readonly wasUnanswered: boolean;
 }
 
 /** All that stands in a relay's Redis, read from the keys themselves and not by the relay's own readers. */
@@ -45,14 +49,22 @@ export async function takeCensus(url: string, prefix = "relay"): Promise<Census>
     const subjectRows = await rows(subjectNames);
     const deliveryNames = of(/^d:/);
     const pipeline = redis.pipeline();
-    for (const name of deliveryNames) pipeline.hmget(base + name, "s", "a");
+    for (const name of deliveryNames) pipeline.hgetall(base + name);
     const answers = (await pipeline.exec()) ?? [];
     return {
       events: events.sort((a, b) => a.seq - b.seq),
       deliveries: deliveryNames.map((name, n) => {
         const [, seq, ...route] = name.split(":");
-        const [state, attempts] = (answers[n] as [unknown, [string | null, string | null]])[1];
-        return { seq: Number(seq), route: route.join(":"), state: state ?? "none", attempts: Number(attempts ?? 0) };
+        const kept = (answers[n] as [unknown, Record<string, string>])[1];
+        const attempts = Number(kept["a"] ?? 0);
+        const tries = Array.from({ length: attempts }, (_, at) => readAttempt(at + 1, Buffer.from(kept[`a${at + 1}`] as string)));
+        return {
+          seq: Number(seq),
+          route: route.join(":"),
+          state: kept["s"] ?? "none",
+          attempts,
+          wasUnanswered: tries.some(({ error }) => error !== null),
+        };
       }),
       subjects: new Map(subjectNames.map((name, n) => [name, readSubjectRow(rowJson(subjectRows[n] as string))])),
       openLists: of(/^(due|leased|held|px|o|oh):/),
@@ -90,4 +102,27 @@ function sameState(a: object, b: object): boolean {
         .sort(),
     );
   return sorted(a) === sorted(b);
+}
+
+/**
+ * Where deliveries of one message reached a route's path in another order than their events were accepted. The first arrival
+ * of each comes after those of all before it; a later one may come at any time only where an attempt ended without an
+ * answer: what was sent then may lie unread at a destination that is busy.
+ */
+export function findDisorder(
+  { deliveries }: Census,
+  arrivals: readonly Arrival[],
+  route: string,
+  seqOf: ReadonlyMap<string, number>,
+): string[] {
+  const unanswered = new Set(deliveries.filter((one) => one.route === route && one.wasUnanswered).map(({ seq }) => seq));
+  const furthest = new Map<string, number>();
+  return arrivals.flatMap(({ path, wamid, eventId, number, attempt }) => {
+    const seq = seqOf.get(eventId ?? "");
+    if (path !== `/${route}` || wamid === null || seq === undefined) return [];
+    const before = furthest.get(wamid) ?? 0;
+    furthest.set(wamid, Math.max(before, seq));
+    if (before <= seq || (attempt > 1 && unanswered.has(seq))) return [];
+    return [`${path}: arrival ${number} is event ${seq}, for the ${attempt}. time, and ${before} of the same message had come`];
+  });
 }

@@ -55,7 +55,7 @@
  * | `kept` | zset by unix ms | seqs of old events of which something is left, by when it is looked at again |
  * | `bare` | zset by unix ms | subjects that have no events left, likewise |
  * | `probed` | number | unix ms of the last proof that storing works |
- * | `heard` | number | unix ms of the last claim, to the second; after five seconds without any, when leases can be over again (lua/claim.lua) |
+ * | `heard` | number | unix ms of the last claim, to the second; after three seconds without any, when leases can be over again (lua/claim.lua) |
  * | `schema` | number | how all of this is stored (schema-mark.ts) |
  * | `processes` | zset by unix ms | who is connected (presence.ts) |
  * | `migration` | row | how far the migration of a file has come; it stays (migration-row.ts) |

@@ -9,11 +9,11 @@ local clock = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 local until_ = clock + tonumber(ARGV[6])
 local due, leased = base .. 'due:' .. route, base .. 'leased:' .. route
 
--- Leases are not over while nobody could renew them. When no worker was heard of for five seconds, Redis was away, and those
--- who come back have as long to renew and to settle before others take what is theirs.
+-- Leases are not over while nobody could renew them. When no worker was heard of for three seconds, Redis was away, and
+-- those who come back have five to renew and to settle before others take what is theirs.
 local heard = tonumber(call('GET', base .. 'heard') or '')
 if not heard or clock - heard > 1000 or heard - clock > 5000 then
-  heard = heard and clock - heard > 5000 and clock + 5000 or clock
+  heard = heard and clock - heard > 3000 and clock + 5000 or clock
   call('SET', base .. 'heard', string.format('%.0f', heard))
 end
 
