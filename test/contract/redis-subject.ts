@@ -11,10 +11,13 @@ import type { ContractStore, ContractSubject } from "./store-port.ts";
 const quiet = { committed: () => {} };
 let made = 0;
 
-/** The distributed engine's store under a prefix of its own on the Redis at `url`. */
-export async function openRedisSubject(url: string, rules: Rules): Promise<ContractSubject> {
+export function newPrefix(): string {
   made += 1;
-  const prefix = `contract-${process.pid}-${made}`;
+  return `contract-${process.pid}-${made}`;
+}
+
+/** The distributed engine's store on the Redis at `url`; without a prefix under one of its own. */
+export async function openRedisSubject(url: string, rules: Rules, prefix = newPrefix()): Promise<ContractSubject> {
   const redis = new Redis(url, { maxRetriesPerRequest: 1 });
   const link = { run: <T>(command: (client: Redis) => Promise<T>) => command(redis) };
   let store = createRedisStore(link, prefix, rules, quiet);

@@ -11,12 +11,19 @@ import type { ContractStore, ContractSubject } from "./store-port.ts";
 const quiet = { committed: () => {}, failed: () => {} };
 
 /** The embedded engine's store on a file in a temporary folder. */
-export async function openSqliteSubject(rules: Rules): Promise<ContractSubject & { readonly path: string }> {
+export async function openSqliteSubject(rules: Rules): Promise<ContractSubject & { readonly path: string; close(): Promise<void> }> {
   const folder = mkdtempSync(join(tmpdir(), "store-contract-"));
   const path = join(folder, "relay.db");
   let store = openSqliteStore(path, rules, quiet);
+  let isOpen = true;
+  async function close(): Promise<void> {
+    if (isOpen) await store.close();
+    isOpen = false;
+  }
   return {
     path,
+    /** The file stays until `end`. */
+    close,
     store: contractOf(store, path),
     async reopen(other = rules) {
       await store.close();
@@ -24,7 +31,7 @@ export async function openSqliteSubject(rules: Rules): Promise<ContractSubject &
       return contractOf(store, path);
     },
     async end() {
-      await store.close();
+      await close();
       rmSync(folder, { recursive: true, force: true });
     },
   };

@@ -21,10 +21,9 @@ export function carrySweeps({ source, version }: CarrierParts): Carrier {
       const rows = select.all(after, rowsAtOnce);
       for (const { seq, account: accountId, through, started_at: startedAt, asked, ended_at: endedAt } of rows) {
         const account = names.nameOf(accountId);
-        // Sweeps of this engine have other names: no two are alike.
-        const name = `file-${seq}`;
-        if (endedAt === null) batch.set(`sw:${account}`, version() + writeSweepRow({ seq: name, through, startedAt, asked }));
-        else if (asked > 0) batch.list(`sweeps:${account}`, endedAt, `${name}:${asked}`);
+        // Those of this engine are named by texts: no two are alike.
+        if (endedAt === null) batch.set(`sw:${account}`, version() + writeSweepRow({ seq, through, startedAt, asked }));
+        else if (asked > 0) batch.list(`sweeps:${account}`, endedAt, `${seq}:${asked}`);
       }
       return rows.at(-1)?.seq ?? null;
     },

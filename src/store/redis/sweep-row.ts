@@ -3,7 +3,8 @@ import { rowJson, type Transaction } from "./transact.ts";
 
 /** An account's open sweep, in the row `sw:<account>`. */
 export interface SweepRow {
-  readonly seq: string;
+  /** A number: of the file that it was carried over from. */
+  readonly seq: string | number;
   readonly through: number;
   /** Unix ms. */
   readonly startedAt: number;
