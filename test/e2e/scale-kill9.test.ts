@@ -135,7 +135,7 @@ test(
     let redis = await redisForTest({ appendonly: "always" });
     const processes = await startProcesses(2, 3, settingsFor(redis.url, downstream));
     const receivers = processes.filter(({ role }) => role === "receive").map(({ relay }) => relay) as [RelayProcess, RelayProcess];
-    const load = startLoad(receivers, seed, 120);
+    const load = startLoad(receivers, seed, 80);
 
     const killed = { receive: 0, work: 0, redis: 0 };
     const healedMs: number[] = [];
