@@ -18,7 +18,13 @@ test("ingest measures all sides in one run and finds every acknowledged event ag
     expect(open.max.median, side).toBeGreaterThanOrEqual(open.p99.median);
     expect(acknowledged, side).toBeGreaterThan(1000);
   }
-  expect(ratios).toMatchObject({ "relay/bare": {}, "relay/fastify": {}, "relay/fastify+bullmq": {}, "relay+redis/fastify+bullmq": {}, "p99 relay/bare": {} });
+  expect(ratios).toMatchObject({
+    "relay/bare": {},
+    "relay/fastify": {},
+    "relay/fastify+bullmq": {},
+    "relay+redis/fastify+bullmq": {},
+    "p99 relay/bare": {},
+  });
   expect((ratios["relay/bare"] as { median: number }).median).toBeGreaterThan(0.1);
 });
 
