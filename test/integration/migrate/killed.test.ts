@@ -1,0 +1,62 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Redis as Client } from "ioredis";
+import { expect, onTestFinished, test } from "vitest";
+import { readMigrationRow } from "../../../src/store/redis/migration-row.ts";
+import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
+import { anEvent, rulesFor, start } from "../../contract/store-events.ts";
+import { redisForTest } from "../../harness/redis-states.ts";
+import { entry, makeRelay } from "../../harness/relay-process.ts";
+import { runCli } from "../../harness/run-cli.ts";
+import { until } from "../../harness/until.ts";
+
+const events = 6_000;
+
+async function makeFile(): Promise<string> {
+  const folder = mkdtempSync(join(tmpdir(), "migrate-killed-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const path = join(folder, "relay.db");
+  const store = openSqliteStore(path, rulesFor([{ name: "all" }]), { committed: () => {}, failed: () => {} });
+  for (let from = 0; from < events; from += 500) {
+    await Promise.all(Array.from({ length: 500 }, (_, n) => store.accept(anEvent({ wamid: `w${from + n}`, receivedAt: start + from }))));
+  }
+  await store.close();
+  return path;
+}
+
+test("killed in the middle, twice, the same command goes on and comes to its end", { timeout: 90_000 }, async () => {
+  const [redis, path] = await Promise.all([redisForTest(), makeFile()]);
+  const client = new Client(redis.url);
+  onTestFinished(() => client.disconnect());
+  const relay = await makeRelay({ settings: { storage: { driver: "redis", url: redis.url, prefix: "killed" } } });
+  const command = ["migrate", "--from", `sqlite:${path}`, "--to", "redis", "--config", relay.settingsPath];
+  const place = async () => {
+    const row = await client.get("{killed}:migration");
+    return row === null ? { step: 0, after: 0, finishedAt: null } : readMigrationRow(row);
+  };
+
+  for (const reach of [500, 3_000]) {
+    const child = spawn(process.execPath, [entry, ...command], { stdio: "ignore" });
+    const gone = once(child, "exit");
+    await until(`events up to ${reach} are there`, async () => {
+      const { step, after } = await place();
+      return step > 3 || (step === 3 && after >= reach);
+    });
+    child.kill("SIGKILL");
+    await gone;
+    expect(await place()).toMatchObject({ finishedAt: null });
+    expect((await relay.startRefused()).code).toBe(1);
+  }
+  const { code, stdout } = await runCli(...command, "--json");
+  const report = JSON.parse(stdout) as {
+    result: string;
+    counts: { kind: string; file: number; redis: number }[];
+    audit: { balanced: boolean };
+  };
+  expect({ code, result: report.result, balanced: report.audit.balanced }).toEqual({ code: 0, result: "resumed", balanced: true });
+  expect(report.counts).toContainEqual({ kind: "deliveries waiting", file: events, redis: events });
+  await relay.start();
+});

@@ -1,0 +1,123 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { Redis as Client } from "ioredis";
+import { expect, onTestFinished, test } from "vitest";
+import { bodyOf } from "../../../src/sandbox/events/event-maker.ts";
+import { openDownstream } from "../../harness/downstream.ts";
+import { postEvent } from "../../harness/post-event.ts";
+import { createMessages } from "../../harness/posts.ts";
+import { redisForTest } from "../../harness/redis-states.ts";
+import { makeRelay, startRelay } from "../../harness/relay-process.ts";
+import { routeTo } from "../../harness/relay-settings.ts";
+import { runCli } from "../../harness/run-cli.ts";
+import { until } from "../../harness/until.ts";
+
+test("a relay moves from its file to Redis: what waited goes out in order, what was known is known, and the sums match", {
+  timeout: 60_000,
+}, async () => {
+  const redis = await redisForTest();
+  const downstream = await openDownstream();
+  downstream.fail({ status: 500 });
+  const slow = { to: { retry: { schedule: ["0s", "1h"], jitter: 0 } } };
+  const tracked = { ...routeTo(`${downstream.url}/mine`, { name: "mine", ...slow }), match: { tracked: true } };
+  const routes = [routeTo(`${downstream.url}/all`, slow), tracked];
+  const old = await startRelay({ settings: { routes, tracking: { unknown: "park", parkFor: "10m" } } });
+  const make = createMessages("moving");
+  const wamids = Array.from({ length: 5 }, () => make.wamid());
+  const events = wamids.flatMap((wamid) => (["sent", "delivered", "read"] as const).map((status) => make.status(wamid, status)));
+  const [late] = wamids;
+  for (const wamid of wamids.slice(1)) await old.ask("/v1/messages/track", { method: "POST", body: { account: "main", wamid } });
+  for (const event of events) expect((await postEvent(old.webhookUrl, event)).word).toBe("accepted");
+  const large = Buffer.from(JSON.stringify({ ...JSON.parse(bodyOf(make.event()).toString()), padding: "x".repeat(5_000) }));
+  expect((await postEvent(old.webhookUrl, large)).word).toBe("accepted");
+  await until("the first attempts failed", () => downstream.arrivals.length >= 6);
+
+  const storage = { driver: "redis", url: redis.url, prefix: "moved" };
+  const next = await makeRelay({ settings: { routes, storage, tracking: { unknown: "park", parkFor: "10m" } } });
+  const command = ["migrate", "--from", `sqlite:${old.storePath}`, "--to", "redis", "--config", next.settingsPath];
+  const refused = await runCli(...command);
+  expect(refused).toMatchObject({ code: 1, stdout: "", stderr: expect.stringMatching(/^wamid-relay: [^\n]* is in use by [^\n]*\n$/) });
+  await old.stop();
+  const moved = await runCli(...command);
+  expect(moved.stdout).toMatch(/^events forwarded +16 +16 *$/m);
+  expect(moved.stdout).toMatch(/^events parked until a time +4 +4 *$/m);
+  expect(moved.stdout).toMatch(/^audit of Redis: the sums match/m);
+  expect(moved.code).toBe(0);
+
+  const known = downstream.arrivals.length;
+  downstream.recover();
+  await next.start();
+  expect(await runCli(...command)).toMatchObject({ code: 0, stdout: expect.stringContaining("nothing was written") });
+  for (const event of events) expect((await postEvent(next.webhookUrl, event)).word).toBe("duplicate");
+  expect((await postEvent(next.webhookUrl, large)).word).toBe("duplicate");
+  // Registered only now: what was parked for it is released.
+  await next.ask("/v1/messages/track", { method: "POST", body: { account: "main", wamid: late } });
+  const listed = (await next.ask("/v1/deliveries?state=waiting&limit=100")).body as { data: { id: string }[] };
+  for (const { id } of listed.data) await next.ask(`/v1/deliveries/${id}/retry`, { method: "POST" });
+  const wanted = events.length * 2 + 1;
+  const taken = () => downstream.arrivals.slice(known).filter(({ answered }) => answered === 200);
+  await until("all of it has arrived", () => new Set(taken().map(({ deliveryId }) => deliveryId)).size === wanted);
+  // What was delivered just before it was retried comes again.
+  const firsts = [
+    ...new Map(
+      taken()
+        .toReversed()
+        .map((one) => [one.deliveryId, one]),
+    ).values(),
+  ].sort((a, b) => a.number - b.number);
+  for (const wamid of wamids) {
+    const ids: string[] = events.filter(({ data }) => (data as { wamid?: string }).wamid === wamid).map(({ id }) => id);
+    for (const path of ["/all", "/mine"]) {
+      const bodies = firsts.flatMap((one) => (one.body === null || one.path !== path ? [] : [JSON.parse(one.body.toString())]));
+      const came = (bodies as { id: string }[]).map(({ id }) => id).filter((id) => ids.includes(id));
+      expect(came, path).toEqual(ids);
+    }
+  }
+  await next.stop();
+  const audit = await runCli("audit", "--config", next.settingsPath);
+  expect(audit).toMatchObject({ code: 0, stdout: expect.stringContaining("the sums match") });
+});
+
+test("wrong sides are refused in one line, and nothing is written", { timeout: 60_000 }, async () => {
+  const redis = await redisForTest();
+  const old = await startRelay();
+  await postEvent(old.webhookUrl, createMessages("first").event());
+  await old.stop();
+  const storage = { driver: "redis", url: redis.url, prefix: "used" };
+  const next = await makeRelay({ settings: { storage } });
+  const from = (path: string) => ["migrate", "--from", `sqlite:${path}`, "--to", "redis", "--config"];
+  const refusal = async (why: RegExp, ...command: string[]) => {
+    const { code, stdout, stderr } = await runCli(...command);
+    expect(stderr).toMatch(/^wamid-relay: [^\n]*\n$/);
+    expect(stderr).toMatch(why);
+    expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
+  };
+  await refusal(/storage\.driver sqlite/, ...from(old.storePath), old.settingsPath);
+  await refusal(/there is no store at/, ...from(join(old.folder, "other.db")), next.settingsPath);
+  const text = join(old.folder, "text.db");
+  writeFileSync(text, "no database, and long enough to be read as one".repeat(50));
+  await refusal(/is not a SQLite database/, ...from(text), next.settingsPath);
+
+  await next.start();
+  await refusal(/a relay runs on prefix used .*process \d+/, ...from(old.storePath), next.settingsPath);
+  await postEvent(next.webhookUrl, createMessages("second").event());
+  await next.stop();
+  await refusal(/in use: a relay has stored there before/, ...from(old.storePath), next.settingsPath);
+  await redis.kill();
+  await refusal(/Redis cannot be reached/, ...from(old.storePath), next.settingsPath);
+  expect((await runCli("migrate", "--from", "redis", "--to", "redis", "--config", next.settingsPath)).code).toBe(2);
+});
+
+test("until its end no relay starts there, and no command looks", { timeout: 30_000 }, async () => {
+  const redis = await redisForTest();
+  const client = new Client(redis.url);
+  onTestFinished(() => client.disconnect());
+  const unfinished = { file: "f", path: "/srv/relay.db", startedAt: 1, finishedAt: null, step: 3, after: 4 };
+  await client.set("{half}:migration", `0123456789${JSON.stringify(unfinished)}`);
+  const relay = await makeRelay({ settings: { storage: { driver: "redis", url: redis.url, prefix: "half" } } });
+  expect(await relay.startRefused()).toEqual({ code: 1, signal: null });
+  expect(relay.stderr()).toMatch(/^wamid-relay: [^\n]*the migration of \/srv\/relay\.db to prefix half has not ended[^\n]*$/m);
+  expect((await runCli("events", "list", "--config", relay.settingsPath)).stderr).toContain("has not ended");
+  await client.set("{half}:migration", `0123456789${JSON.stringify({ ...unfinished, finishedAt: 5 })}`);
+  await relay.start();
+});
