@@ -7,5 +7,12 @@ if (major < 24) {
   );
   process.exit(1);
 }
+// Half of what starting costs is compiling, and it is the same each time: kept in a folder of the user's own, because whoever
+// may write there may run code here. Where it cannot be written nothing is kept; NODE_DISABLE_COMPILE_CACHE=1 turns it off.
+const cache = process.env.XDG_CACHE_HOME ?? (process.env.HOME === undefined ? undefined : `${process.env.HOME}/.cache`);
+if (cache !== undefined && cache !== "") {
+  const { enableCompileCache } = await import("node:module");
+  enableCompileCache(`${cache}/wamid-relay`);
+}
 const { main } = await import("./main.ts");
 process.exitCode = await main(process.argv.slice(2));
