@@ -96,6 +96,11 @@ export function createReadListen({ keys, link, live, events }: ReadListenParts) 
   }
 
   return {
+    /** This process has changed what is stored; what others change is seen within `shownFor`, or twice that. */
+    forget(): void {
+      rows.forget();
+      contents.forget();
+    },
     /**
      * The next events after `start` that are wanted. Seqs have no holes but those that retention leaves, so what is
      * missing is counted exactly. Several pages may go by without an event.
@@ -133,7 +138,7 @@ export function createReadListen({ keys, link, live, events }: ReadListenParts) 
       }
       return before;
     },
-  } satisfies ListenReading;
+  } satisfies ListenReading & { forget(): void };
 }
 
 function isRegistered(row: string | null): boolean {

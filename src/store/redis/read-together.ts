@@ -1,6 +1,8 @@
 export interface ReadTogether<T> {
   /** What was read of these seqs; those that are not stored are left out. Rejects as `read` does. */
   of(seqs: readonly number[]): Promise<ReadonlyMap<number, T>>;
+  /** What was read is changed: nobody is shown it any more. */
+  forget(): void;
 }
 
 export interface ReadTogetherLimits {
@@ -51,6 +53,11 @@ export function createReadTogether<T>(
   }
 
   return {
+    forget() {
+      recent = new Map();
+      older = new Map();
+      weight = 0;
+    },
     async of(seqs) {
       turnOver();
       const known = (seq: number) => recent.get(seq) ?? older.get(seq);

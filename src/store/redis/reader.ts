@@ -20,6 +20,8 @@ import { createStoredEvents } from "./stored-events.ts";
 export interface Reader {
   readonly read: StoreReading;
   readonly inspecting: Inspecting;
+  /** This process has changed what is stored, other than by accepting: what listeners were shown is read anew. */
+  changed(): void;
   /** The greatest seq ever given. */
   lastSeq(): Promise<number>;
 }
@@ -33,13 +35,14 @@ export function createReader(keys: Keys, link: RedisLink, hydrationOf: (seq: num
   const countStats = createCountStats(parts);
   let counting: Promise<Stats> | null = null;
 
+  const listen = createReadListen(parts);
   const read = {
     events: createReadEvents({ ...parts, hydrationOf }),
     deliveries: createReadDeliveries(parts),
     messages: createReadMessages(subjects),
     runs: createReadRuns(subjects),
     stories: createReadStories(keys, link),
-    listen: createReadListen(parts),
+    listen,
     proofs: createReadProofs(keys, link),
     backlog: createReadBacklog(keys, link),
   };
@@ -53,5 +56,5 @@ export function createReader(keys: Keys, link: RedisLink, hydrationOf: (seq: num
   }
 
   const inspecting = createInspecting({ ...parts, proofs: read.proofs, seqBefore: read.listen.seqBefore }, stats);
-  return { read, inspecting, lastSeq: live.last };
+  return { read, inspecting, changed: listen.forget, lastSeq: live.last };
 }

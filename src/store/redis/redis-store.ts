@@ -56,7 +56,13 @@ export function createRedisStore(link: RedisLink, prefix: string, rules: Rules, 
       link.run((redis) => commitScript.run(redis, `${keys.base}seq`, list)) as Promise<readonly (readonly unknown[])[]>,
     committed: hooks.committed,
   });
-  const transact = createTransact(commit, (key) => link.run((redis) => redis.get(key)), version);
+  const step = createTransact(commit, (key) => link.run((redis) => redis.get(key)), version);
+  /** What this process changes is read anew by those who listen here. */
+  const transact: typeof step = async (body) => {
+    const result = await step(body);
+    changed();
+    return result;
+  };
   const cache = createSubjectCache();
   const { accept, quarantine } = createAccept({
     base: keys.base,
@@ -68,7 +74,7 @@ export function createRedisStore(link: RedisLink, prefix: string, rules: Rules, 
   });
   const deliveries = createDeliveries({ keys, link, commit, briefOf });
   const events = createStoredEvents(keys, link);
-  const { read, inspecting, lastSeq } = createReader(keys, link, createReadHydrations(keys, link, events));
+  const { read, inspecting, changed, lastSeq } = createReader(keys, link, createReadHydrations(keys, link, events));
   const live = createLiveSeqs(keys, link);
   const subjectsOf = createSubjects(keys);
   const parking = createParking({ keys, link, rules, transact, version, events });
