@@ -34,12 +34,17 @@ export async function openRedis(
   const { rules, hooks, clock } = parts;
   const holder = randomUUID();
   const presence = { id: holder, role, host: hostname(), pid: process.pid, since: clock.now() };
+  /** What stands in Redis, by name; and when this process noticed that it is another than before, in unix ms. */
+  let generation: string | null = null;
+  let emptiedAt = Number.NEGATIVE_INFINITY;
   const connection = connectRedis(
     storage,
     { clock, presence },
     {
       async greet(redis) {
-        await checkSchema(redis, storage.prefix);
+        const found = await checkSchema(redis, storage.prefix);
+        if (generation !== null && found !== generation) emptiedAt = clock.now();
+        generation = found;
         await refuseUnfinished(redis, storage.prefix);
       },
       moved(state) {
@@ -56,7 +61,7 @@ export async function openRedis(
   }
   const engine = createRedisStore(connection, storage.prefix, rules, { committed: hooks.committed });
   const work = createWorkQueue({ settings: storage, client: connection.client, clock });
-  const claims = claimStore(engine, work);
+  const claims = claimStore(engine, work, () => emptiedAt);
 
   const store: Store = {
     ...engine,
@@ -100,12 +105,14 @@ export async function openRedis(
   };
 }
 
-function claimStore(engine: RedisStore, work: WorkQueue): ClaimStore {
+/** `emptiedAt`: attempts begun before it (unix ms) were of events that Redis has lost, whose numbers others have by now. */
+function claimStore(engine: RedisStore, work: WorkQueue, emptiedAt: () => number): ClaimStore {
   return {
     claim: engine.claim,
     renew: engine.renew,
     handBack: engine.handBack,
     async settle(settlement, { holder }) {
+      if (settlement.attempt.at <= emptiedAt()) return { written: false, next: null, released: false };
       const { written, released } = await engine.settle(settlement, holder);
       const { route, settled } = settlement;
       // Whoever lives then is told, should this process not.

@@ -32,7 +32,7 @@ export interface RedisHooks {
    * Runs on every new connection before it counts as up. What it throws as `StoreRefused` (another program's data, a
    * newer schema) is no fault that waiting repairs.
    */
-  greet?(redis: Redis): Promise<void>;
+  greet?(redis: Redis): Promise<unknown>;
 }
 
 export interface RedisOptions {

@@ -16,9 +16,11 @@ afterAll(async () => {
 });
 
 test("a new prefix is marked, and passes from then on", async () => {
-  await checkSchema(client, "new");
-  expect(await client.get("{new}:schema")).toBe(String(schemaVersion));
-  await checkSchema(client, "new");
+  const first = await checkSchema(client, "new");
+  expect(await client.get("{new}:schema")).toMatch(new RegExp(`^${schemaVersion} [0-9a-f-]{36}$`));
+  expect(await checkSchema(client, "new")).toBe(first);
+  await client.del("{new}:schema");
+  expect(await checkSchema(client, "new"), "what was lost and begun anew has another name").not.toBe(first);
 });
 
 test("what a newer version wrote is refused in one line, and stays as it is", async () => {
