@@ -2,6 +2,7 @@ import { isTruncated } from "../../event/envelope.ts";
 import type { HydrationStart } from "../../event/hydration.ts";
 import type { DeliveryPlan } from "../../event/plan.ts";
 import type { QuarantinedBody, ReceivedEvent } from "../../event/received.ts";
+import { nothingTracked } from "../facts.ts";
 import type { AcceptOutcome, DueDelivery } from "../planned.ts";
 import type { Rules } from "../rules.ts";
 import { type Argument, type GroupCommit, lostTheRace, mostTries, type Operation, pushOperations } from "./commit.ts";
@@ -11,7 +12,7 @@ import { planText } from "./plan-texts.ts";
 import type { SubjectCache } from "./subject-cache.ts";
 import { indexSubject } from "./subject-index.ts";
 import { readSubjectRow, writeSubjectRow } from "./subject-row.ts";
-import { nothingTracked, subjectNameOf, trackEvent } from "./track.ts";
+import { subjectNameOf, trackEvent } from "./track.ts";
 import { rowJson, rowVersion } from "./transact.ts";
 
 export interface AcceptParts {

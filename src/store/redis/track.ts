@@ -48,16 +48,3 @@ export function trackEvent(rules: Rules, event: ReceivedEvent, row: StoredSubjec
   }
   return null;
 }
-
-/** What tracking knows of an event that is about neither a message nor a run. */
-export const nothingTracked: Tracking = {
-  subject: "none",
-  tracked: false,
-  id: null,
-  reference: null,
-  metadata: null,
-  previousStatus: null,
-  status: null,
-  errorCode: null,
-  transition: null,
-};
