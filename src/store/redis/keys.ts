@@ -56,7 +56,7 @@
  * | `bare` | zset by unix ms | subjects that have no events left, likewise |
  * | `probed` | number | unix ms of the last proof that storing works |
  * | `heard` | number | unix ms of the last claim, to the second; after three seconds without any, when leases can be over again (lua/claim.lua) |
- * | `schema` | number | how all of this is stored (schema-mark.ts) |
+ * | `schema` | string | how all of this is stored, and a name that changes when Redis lost it (schema-mark.ts) |
  * | `processes` | zset by unix ms | who is connected (presence.ts) |
  * | `migration` | row | how far the migration of a file has come; it stays (migration-row.ts) |
  * | `duty:<name>` | string that expires | the process that does it for all |
