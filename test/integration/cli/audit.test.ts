@@ -5,10 +5,10 @@ import { type Engine, engines, storageOf } from "../../harness/engines.ts";
 import { postEvent } from "../../harness/post-event.ts";
 import { createMessages } from "../../harness/posts.ts";
 import { tellRedis } from "../../harness/redis-states.ts";
-import { type RelayProcess, startRelay } from "../../harness/relay-process.ts";
+import { type RelayHere, startRelayHere } from "../../harness/relay-here.ts";
 import { routeTo } from "../../harness/relay-settings.ts";
 import { until } from "../../harness/until.ts";
-import { jsonOf, runOn, runRemote } from "./run-cli.ts";
+import { jsonOf, runOn, runProcessOn, runRemote } from "./run-cli.ts";
 
 interface Report {
   balanced: boolean;
@@ -19,10 +19,10 @@ interface Report {
   offenders: { rule: string; event: number | null; eventId: string | null; route: string | null }[];
 }
 
-async function busyRelay(engine: Engine = "sqlite"): Promise<{ relay: RelayProcess; ids: string[]; url: string }> {
+async function busyRelay(engine: Engine = "sqlite"): Promise<{ relay: RelayHere; ids: string[]; url: string }> {
   const downstream = await openDownstream();
   const storage = await storageOf(engine);
-  const relay = await startRelay({
+  const relay = await startRelayHere({
     settings: { ...storage, routes: [routeTo(downstream.url, { match: { events: ["message.*"] } })] },
   });
   const messages = createMessages("auditing");
@@ -44,7 +44,7 @@ async function busyRelay(engine: Engine = "sqlite"): Promise<{ relay: RelayProce
 test.each(engines)("beside a relay that runs, through it, and without it, on %s: the sums match, exit code 0", async (engine) => {
   const { relay } = await busyRelay(engine);
   const day = new Date().toISOString().slice(0, 10);
-  const { code, out, err } = await runOn(relay, "audit");
+  const { code, out, err } = await runProcessOn(relay, "audit");
   expect([code, err]).toEqual([0, ""]);
   expect(out).toMatch(/^DAY \(UTC\) +SOURCE +RECEIVED +FORWARDED +FILTERED +IGNORED +QUARANTINED +PARKED +UNACCOUNTED +DUPLICATES\n/);
   expect(out).toMatch(/\nall +6 +5 +0 +0 +1 +0 +0 +5\n/);
@@ -71,7 +71,7 @@ test("a delivery that somebody deleted: named with its event and route, exit cod
   db.exec("DELETE FROM attempts WHERE event = 2; DELETE FROM deliveries WHERE event = 2");
   db.exec("UPDATE events SET disposition = 1 WHERE seq = 4");
   db.close();
-  const { code, out, err } = await runOn(relay, "audit");
+  const { code, out, err } = await runProcessOn(relay, "audit");
   expect(code).toBe(1);
   expect(out).toMatch(/\nall +6 +3 +0 +0 +1 +0 +2 +5\n/);
   expect(out).toMatch(/\nthe sums do not match: 2 offences; /);

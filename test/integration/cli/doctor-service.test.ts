@@ -2,7 +2,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import { openDownstream } from "../../harness/downstream.ts";
-import { makeRelay } from "../../harness/relay-process.ts";
+import { makeRelayHere } from "../../harness/relay-here.ts";
 import { routeTo } from "../../harness/relay-settings.ts";
 import { runOn } from "./run-cli.ts";
 
@@ -55,7 +55,7 @@ async function openService(): Promise<{ url: string; asked: string[] }> {
 test("each account's key is tried once, and a line says that it works or what is wrong", async () => {
   const service = await openService();
   const names = [...Object.keys(answers), "silent"];
-  const relay = await makeRelay({
+  const relay = await makeRelayHere({
     settings: {
       accounts: {
         main: {},
@@ -99,7 +99,7 @@ test("--offline asks neither the service nor destinations; without it both are a
   const service = await openService();
   const downstream = await openDownstream();
   const settings = { accounts: { main: { baseUrl: `${service.url}/good`, apiKey: "a-key" } }, routes: [routeTo(downstream.url)] };
-  const relay = await makeRelay({ settings });
+  const relay = await makeRelayHere({ settings });
   const checksOf = async (...more: string[]) => {
     const { code, out } = await runOn(relay, "doctor", "--json", ...more);
     return [code, (JSON.parse(out) as { checks: Check[] }).checks.filter(({ check }) => check === "service" || check === "destination")];

@@ -6,12 +6,13 @@ import { expect, onTestFinished, test } from "vitest";
 import { openDownstream } from "../../harness/downstream.ts";
 import { postEvent } from "../../harness/post-event.ts";
 import { createMessages } from "../../harness/posts.ts";
-import { makeRelay, type RelayProcess, startRelay } from "../../harness/relay-process.ts";
+import { makeRelayHere, type RelayHere, startRelayHere } from "../../harness/relay-here.ts";
+import { startRelay } from "../../harness/relay-process.ts";
 import { routeTo, settingsOf, webhookSecret } from "../../harness/relay-settings.ts";
 import { rowsOf } from "../../harness/store-rows.ts";
 import { until } from "../../harness/until.ts";
 import { freePort } from "../../setup/free-port.ts";
-import { runCli, runOn } from "./run-cli.ts";
+import { runOn, runProcessOn } from "./run-cli.ts";
 
 interface Check {
   readonly check: string;
@@ -20,7 +21,7 @@ interface Check {
   readonly todo?: string;
 }
 
-async function examine(relay: RelayProcess, ...more: string[]): Promise<{ code: number | null; err: string; checks: Check[] }> {
+async function examine(relay: RelayHere, ...more: string[]): Promise<{ code: number | null; err: string; checks: Check[] }> {
   const { code, out, err } = await runOn(relay, "doctor", "--json", ...more);
   const { ok, checks } = JSON.parse(out) as { ok: boolean; checks: Check[] };
   expect(ok).toBe(code === 0);
@@ -47,7 +48,7 @@ test("a relay in good health: every line ok, exit code 0", async () => {
   chmodSync(join(relay.folder, "relay.yaml"), 0o640);
   await postEvent(relay.webhookUrl, createMessages("healthy").event());
   await until("delivered", () => downstream.counts().taken === 1);
-  const { code, out, err } = await runOn(relay, "doctor", "--deep");
+  const { code, out, err } = await runProcessOn(relay, "doctor", "--deep");
   expect([code, err]).toEqual([0, ""]);
   expect(out.match(/^(warn|fail).*$/gm)).toBeNull();
   for (const told of [
@@ -65,7 +66,7 @@ test("a relay in good health: every line ok, exit code 0", async () => {
 });
 
 test("settings with faults: each one a line, nothing else is looked at", async () => {
-  const relay = await makeRelay();
+  const relay = await makeRelayHere();
   writeFileSync(join(relay.folder, "relay.yaml"), "server: { port: many }\nnothing: 1\n");
   const { code, err, checks } = await examine(relay);
   expect([code, err]).toEqual([1, "wamid-relay: 2 of 2 checks failed\n"]);
@@ -79,7 +80,7 @@ test("what went wrong on the way: stopped, dead, quarantined, unreachable, each 
   const downstream = await openDownstream();
   downstream.fail({ status: 410 }, "/gone");
   downstream.fail({ status: 422 }, "/refused");
-  const relay = await startRelay({
+  const relay = await startRelayHere({
     settings: {
       routes: [
         routeTo(`${downstream.url}/gone`, { name: "gone" }),
@@ -112,7 +113,7 @@ test("what went wrong on the way: stopped, dead, quarantined, unreachable, each 
 
 test("of two secrets, the one that proves nothing any more is safe to drop", async () => {
   const secrets = [webhookSecret, "the-secret-of-last-year"];
-  const relay = await startRelay({ settings: { sources: { main: { account: "main", signature: { service: "acme", secrets } } } } });
+  const relay = await startRelayHere({ settings: { sources: { main: { account: "main", signature: { service: "acme", secrets } } } } });
   await postEvent(relay.webhookUrl, createMessages("rotated").event());
   const proved = find((await examine(relay)).checks, "secrets");
   expect(proved).toMatchObject([
@@ -125,7 +126,7 @@ test("of two secrets, the one that proves nothing any more is safe to drop", asy
 });
 
 test("files that others may read are warned of; a relay that does not run is no failure", async () => {
-  const relay = await startRelay();
+  const relay = await startRelayHere();
   await relay.stop();
   chmodSync(relay.storePath, 0o644);
   chmodSync(join(relay.folder, "relay.yaml"), 0o644);
@@ -138,7 +139,7 @@ test("files that others may read are warned of; a relay that does not run is no 
 });
 
 test("a relay that holds the file and does not answer, and a stranger on its port, fail", async () => {
-  const relay = await startRelay();
+  const relay = await startRelayHere();
   const elsewhere = join(relay.folder, "elsewhere.yaml");
   const downstream = await openDownstream();
   for (const [port, told] of [
@@ -146,14 +147,14 @@ test("a relay that holds the file and does not answer, and a stranger on its por
     [Number(new URL(downstream.url).port), "is no wamid-relay"],
   ] as const) {
     writeFileSync(elsewhere, JSON.stringify(settingsOf({ port, storePath: relay.storePath })));
-    const { code, out } = await runCli(["doctor", "--config", elsewhere, "--json"]);
+    const { code, out } = await runOn({ settingsPath: elsewhere }, "doctor", "--json");
     expect(code).toBe(1);
     expect(find((JSON.parse(out) as { checks: Check[] }).checks, "relay", "fail")[0]?.message).toContain(told);
   }
 });
 
 test("a damaged file is found, at a look and by --deep", async () => {
-  const relay = await startRelay();
+  const relay = await startRelayHere();
   const messages = createMessages("damaged");
   for (let each = 0; each < 40; each++) await postEvent(relay.webhookUrl, messages.event());
   await relay.stop();
@@ -174,7 +175,7 @@ test("a destination whose clock differs is told; one that accepts and says nothi
     response.end();
   });
   const silent = createTcpServer(() => {});
-  const relay = await makeRelay({
+  const relay = await makeRelayHere({
     settings: {
       routes: [
         routeTo(`http://127.0.0.1:${await listening(skewed)}/a/secret/path`, { name: "skewed" }),

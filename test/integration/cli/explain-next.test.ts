@@ -3,7 +3,7 @@ import { type Downstream, startDownstream } from "../../../src/sandbox/downstrea
 import { type Engine, engines, openStorage } from "../../harness/engines.ts";
 import { postEvent } from "../../harness/post-event.ts";
 import { createMessages } from "../../harness/posts.ts";
-import { makeRelay, type RelayProcess } from "../../harness/relay-process.ts";
+import { makeRelayHere, type RelayHere } from "../../harness/relay-here.ts";
 import { routeTo, type SettingsParts, webhookSecret } from "../../harness/relay-settings.ts";
 import { until } from "../../harness/until.ts";
 import { runOn, runRemote } from "./run-cli.ts";
@@ -23,9 +23,9 @@ interface Explained {
 const messages = createMessages("what is next");
 const event = messages.event();
 
-/** What is asked; on Redis it takes in and tells, and another process sends. */
-let relay: RelayProcess;
-let worker: RelayProcess;
+/** What is asked; on Redis it takes in and tells, and another relay sends. */
+let relay: RelayHere;
+let worker: RelayHere;
 let downstream: Downstream;
 let storage: Awaited<ReturnType<typeof openStorage>>;
 
@@ -65,8 +65,8 @@ describe.each(engines)("what is next, on %s", (engine: Engine) => {
     downstream = await startDownstream();
     storage = await openStorage(engine);
     const settings = settingsOf(["pausing", "gone", "removed", "failing"]);
-    relay = await makeRelay(engine === "redis" ? { role: "receive", settings } : { settings });
-    worker = engine === "redis" ? await makeRelay({ role: "work", settings }) : relay;
+    relay = await makeRelayHere(engine === "redis" ? { role: "receive", settings } : { settings });
+    worker = engine === "redis" ? await makeRelayHere({ role: "work", settings }) : relay;
     for (const name of ["pausing", "removed", "failing"]) downstream.fail({ status: 500 }, `/${name}`);
     downstream.fail({ status: 410 }, "/gone");
     downstream.fail("hang", "/exchange");
@@ -100,7 +100,7 @@ describe.each(engines)("what is next, on %s", (engine: Engine) => {
     const settings = settingsOf(["pausing", "gone", "failing"]);
     for (const one of new Set([relay, worker])) {
       one.writeSettings(settings);
-      one.signal("SIGHUP");
+      one.reload();
     }
     await until("it is known", async () => (await nextOf(event.id))["removed"]?.kind === "no route");
     const { out } = await runOn(relay, "explain", event.id);

@@ -3,10 +3,10 @@ import { maskWamid } from "../../../src/event/mask.ts";
 import { type Downstream, startDownstream } from "../../../src/sandbox/downstream/downstream.ts";
 import { postEvent } from "../../harness/post-event.ts";
 import { createMessages } from "../../harness/posts.ts";
-import { makeRelay, type RelayProcess } from "../../harness/relay-process.ts";
+import { makeRelayHere, type RelayHere } from "../../harness/relay-here.ts";
 import { routeTo } from "../../harness/relay-settings.ts";
 import { until } from "../../harness/until.ts";
-import { jsonOf, runOn, runRemote } from "./run-cli.ts";
+import { jsonOf, runOn, runProcessOn, runRemote } from "./run-cli.ts";
 
 interface Explained {
   data: {
@@ -21,7 +21,7 @@ interface Explained {
   }[];
 }
 
-let relay: RelayProcess;
+let relay: RelayHere;
 let downstream: Downstream;
 const messages = createMessages("explaining");
 const wamid = messages.wamid();
@@ -33,7 +33,7 @@ const stranger = messages.status(messages.wamid(), "sent");
 
 beforeAll(async () => {
   downstream = await startDownstream();
-  relay = await makeRelay({
+  relay = await makeRelayHere({
     settings: {
       tracking: { unknown: "park", parkFor: "1h" },
       routes: [
@@ -66,12 +66,12 @@ beforeAll(async () => {
   });
 });
 afterAll(async () => {
-  await relay.stop();
+  await relay.dispose();
   await downstream.close();
 });
 
 test("a message's story: in order of time, with the reason of each route, each attempt, and what is next", async () => {
-  const { code, out, err } = await runOn(relay, "explain", wamid);
+  const { code, out, err } = await runProcessOn(relay, "explain", wamid);
   expect([code, err]).toEqual([0, ""]);
   expect(out).not.toContain(wamid);
   expect(out).not.toContain("5491123456789");

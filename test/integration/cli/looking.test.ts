@@ -4,18 +4,19 @@ import { type Downstream, startDownstream } from "../../../src/sandbox/downstrea
 import { bodyOf, type SandboxEvent } from "../../../src/sandbox/events/event-maker.ts";
 import { postEvent } from "../../harness/post-event.ts";
 import { createMessages } from "../../harness/posts.ts";
-import { makeRelay, type RelayProcess } from "../../harness/relay-process.ts";
+import { makeRelayHere, type RelayHere } from "../../harness/relay-here.ts";
 import { routeTo } from "../../harness/relay-settings.ts";
+import { runHere } from "../../harness/run-here.ts";
 import { until } from "../../harness/until.ts";
 import { freePort } from "../../setup/free-port.ts";
-import { jsonOf, runCli, runOn, runRemote } from "./run-cli.ts";
+import { jsonOf, runOn, runProcessOn, runRemote } from "./run-cli.ts";
 
 interface Listed {
   data: { seq: number; id: string | null; status: string | null; subject: { key: string } | null; disposition: string }[];
   next: number | null;
 }
 
-let relay: RelayProcess;
+let relay: RelayHere;
 let downstream: Downstream;
 const messages = createMessages("looking");
 const phone = "+5491123456789";
@@ -28,7 +29,7 @@ const failed: SandboxEvent = {
 
 beforeAll(async () => {
   downstream = await startDownstream();
-  relay = await makeRelay({
+  relay = await makeRelayHere({
     settings: {
       routes: [
         routeTo(`${downstream.url}/all`),
@@ -54,7 +55,7 @@ afterAll(async () => {
 
 describe("events list", () => {
   test("lists beside the relay that runs, newest first, wamids masked", async () => {
-    const { code, out, err } = await runOn(relay, "events", "list");
+    const { code, out, err } = await runProcessOn(relay, "events", "list");
     expect([code, err]).toEqual([0, ""]);
     const lines = out.trimEnd().split("\n");
     expect(lines.map((line) => line.split(/ {2,}/)[1])).toEqual(["SEQ", "3", "2", "1"]);
@@ -116,7 +117,7 @@ describe("events list", () => {
 
 describe("events show", () => {
   test("tells the whole story, nothing of people and nothing that a terminal acts upon", async () => {
-    const { code, out } = await runOn(relay, "events", "show", failed.id);
+    const { code, out } = await runProcessOn(relay, "events", "show", failed.id);
     expect(code).toBe(0);
     for (const told of [
       "proved by    secret ",
@@ -152,7 +153,7 @@ describe("events show", () => {
   });
 
   test("--body gives the very bytes, --json parses and holds no phone unless asked", async () => {
-    expect((await runOn(relay, "events", "show", "2", "--body")).out).toBe(bodyOf(failed).toString("utf8"));
+    expect((await runProcessOn(relay, "events", "show", "2", "--body")).out).toBe(bodyOf(failed).toString("utf8"));
     const masked = await runOn(relay, "events", "show", "2", "--json");
     expect(jsonOf<{ body: string | null }>(masked).body).toBeNull();
     expect(masked.out).not.toContain(phone.slice(1));
@@ -163,14 +164,14 @@ describe("events show", () => {
   });
 
   test("an unknown one is one line on stderr", async () => {
-    expect(await runOn(relay, "events", "show", "no-such-event")).toEqual({ code: 1, out: "", err: "wamid-relay: no such event\n" });
+    expect(await runProcessOn(relay, "events", "show", "no-such-event")).toEqual({ code: 1, out: "", err: "wamid-relay: no such event\n" });
   });
 });
 
 describe("deliveries list", () => {
   test("by state and route", async () => {
     const { data } = jsonOf<{ data: { route: string; state: string; reason: string }[] }>(
-      await runOn(relay, "deliveries", "list", "--state", "dead", "--json"),
+      await runProcessOn(relay, "deliveries", "list", "--state", "dead", "--json"),
     );
     expect(data).toMatchObject([{ route: "refused", state: "dead", reason: expect.stringContaining("422") }]);
     const { out } = await runRemote(relay, "deliveries", "list", "--route", "everything");
@@ -186,19 +187,19 @@ describe("deliveries list", () => {
 });
 
 test("without a store there is one clear line", async () => {
-  const empty = await makeRelay();
+  const empty = await makeRelayHere();
   const { code, out, err } = await runOn(empty, "events", "list");
   expect([code, out]).toEqual([1, ""]);
   expect(err).toBe(`wamid-relay: there is no store at ${empty.storePath} yet; "wamid-relay serve" makes it\n`);
 });
 
 test("a token that the relay does not know, a relay that is none, nobody at all: one line each", async () => {
-  const wrong = await runCli(["events", "list", "--relay", relay.url], { RELAY_TOKEN: "some-other-token-000" });
+  const wrong = await runHere(["events", "list", "--relay", relay.url], { RELAY_TOKEN: "some-other-token-000" });
   expect(wrong).toEqual({ code: 1, out: "", err: "wamid-relay: the relay does not know the token: unknown token\n" });
-  const stranger = await runCli(["events", "list", "--relay", downstream.url], { RELAY_TOKEN: "some-other-token-000" });
+  const stranger = await runHere(["events", "list", "--relay", downstream.url], { RELAY_TOKEN: "some-other-token-000" });
   expect([stranger.code, stranger.out]).toEqual([1, ""]);
   expect(stranger.err).toMatch(/^wamid-relay: what answers at \S+ is no wamid-relay \(status 200 to GET \/v1\/events\)\n$/);
   const free = `http://127.0.0.1:${await freePort()}`;
-  const nobody = await runCli(["events", "list", "--relay", free], { RELAY_TOKEN: "some-other-token-000" });
+  const nobody = await runHere(["events", "list", "--relay", free], { RELAY_TOKEN: "some-other-token-000" });
   expect(nobody).toEqual({ code: 1, out: "", err: `wamid-relay: no answer from ${free} (ECONNREFUSED)\n` });
 });

@@ -6,30 +6,38 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { openDownstream } from "../../harness/downstream.ts";
-import { type Engine, engines, storageOf } from "../../harness/engines.ts";
+import { engines, storageOf } from "../../harness/engines.ts";
 import { postEvent } from "../../harness/post-event.ts";
 import { createMessages } from "../../harness/posts.ts";
-import { entry, type RelayProcess, startRelay } from "../../harness/relay-process.ts";
+import { type RelayHere, startRelayHere } from "../../harness/relay-here.ts";
+import { entry, startRelay } from "../../harness/relay-process.ts";
 import { routeTo } from "../../harness/relay-settings.ts";
 import { until } from "../../harness/until.ts";
 import { jsonOf, runOn } from "./run-cli.ts";
 
-async function counts(relay: RelayProcess) {
+async function counts(relay: Pick<RelayHere, "ask">) {
   const { body } = await relay.ask("/v1/stats");
   return body as { dispositions: Record<string, number>; deliveries: Record<"waiting" | "held" | "delivered" | "dead", number> };
 }
 
-async function withDelivered(events: number, engine: Engine = "sqlite") {
+async function withDelivered(events: number) {
   const downstream = await openDownstream();
-  const relay = await startRelay({ settings: { ...(await storageOf(engine)), routes: [routeTo(downstream.url)] } });
-  const messages = createMessages("replaying");
-  for (let each = 0; each < events; each++) await postEvent(relay.webhookUrl, messages.event());
-  await until("all are delivered", async () => (await counts(relay)).deliveries.delivered === events);
+  const relay = await startRelayHere({ settings: { routes: [routeTo(downstream.url)] } });
+  await deliver(events, relay);
   return { downstream, relay };
 }
 
-function startReplay(relay: RelayProcess, ...args: string[]): { readonly child: ChildProcess; readonly said: () => string } {
-  const child = spawn(process.execPath, [entry, "replay", ...args, "--config", join(relay.folder, "relay.yaml")], {
+async function deliver(events: number, relay: Pick<RelayHere, "ask" | "webhookUrl">) {
+  const messages = createMessages("replaying");
+  for (let each = 0; each < events; each++) await postEvent(relay.webhookUrl, messages.event());
+  await until("all are delivered", async () => (await counts(relay)).deliveries.delivered === events);
+}
+
+function startReplay(
+  relay: Pick<RelayHere, "settingsPath">,
+  ...args: string[]
+): { readonly child: ChildProcess; readonly said: () => string } {
+  const child = spawn(process.execPath, [entry, "replay", ...args, "--config", relay.settingsPath], {
     stdio: ["ignore", "pipe", "pipe"],
   });
   let said = "";
@@ -51,7 +59,7 @@ test("downstream is told by a header what is a replay, of a delivery made anew t
   server.listen(0, "127.0.0.1");
   onTestFinished(() => void server.close());
   await once(server, "listening");
-  const relay = await startRelay({
+  const relay = await startRelayHere({
     settings: {
       tracking: { unknown: "ignore" },
       routes: [routeTo(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`, { match: { tracked: true } })],
@@ -109,7 +117,9 @@ test("ended by Ctrl-C it says how to go on; with a checkpoint the same command d
 });
 
 test.each(engines)("killed with -9, and the relay too, on %s: the checkpoint goes on, and nothing goes out twice", async (engine) => {
-  const { downstream, relay } = await withDelivered(30, engine);
+  const downstream = await openDownstream();
+  const relay = await startRelay({ settings: { ...(await storageOf(engine)), routes: [routeTo(downstream.url)] } });
+  await deliver(30, relay);
   const checkpoint = join(relay.folder, "replay.json");
   const { child } = startReplay(relay, "--state", "delivered", "--yes", "--rate", "10/s", "--checkpoint", checkpoint);
   await until("some have gone out", () => downstream.counts().duplicates >= 5);
@@ -152,7 +162,7 @@ test.each(engines)(
   "ignored events whose message was registered too late go out after all, once, on %s; the audit balances",
   async (engine) => {
     const downstream = await openDownstream();
-    const relay = await startRelay({
+    const relay = await startRelayHere({
       settings: {
         ...(await storageOf(engine)),
         tracking: { unknown: "ignore" },

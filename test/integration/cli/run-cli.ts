@@ -1,16 +1,10 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { join } from "node:path";
-import { entry, type RelayProcess } from "../../harness/relay-process.ts";
+import { entry } from "../../harness/relay-process.ts";
 import { relayToken } from "../../harness/relay-settings.ts";
+import { type Ran, runHere } from "../../harness/run-here.ts";
 
-export interface Ran {
-  readonly code: number | null;
-  readonly out: string;
-  readonly err: string;
-}
-
-/** A real `wamid-relay` command, its standard input closed. */
+/** A real `wamid-relay` command, a process of its own, its standard input closed. */
 export async function runCli(args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Ran> {
   const child = spawn(process.execPath, [entry, ...args], { env: { ...process.env, ...env }, stdio: ["ignore", "pipe", "pipe"] });
   let out = "";
@@ -25,14 +19,19 @@ export async function runCli(args: readonly string[], env: Readonly<Record<strin
   return { code, out, err };
 }
 
-/** The command on the settings file of a test's relay. */
-export function runOn(relay: RelayProcess, ...args: string[]): Promise<Ran> {
-  return runCli([...args, "--config", join(relay.folder, "relay.yaml")]);
+/** The command on the settings file of a test's relay, in the test's process. */
+export function runOn(relay: { readonly settingsPath: string }, ...args: string[]): Promise<Ran> {
+  return runHere([...args, "--config", relay.settingsPath]);
 }
 
-/** The command with `--relay`, as from another machine. */
-export function runRemote(relay: RelayProcess, ...args: string[]): Promise<Ran> {
-  return runCli([...args, "--relay", relay.url], { RELAY_TOKEN: relayToken });
+/** The same in a process of its own: each command has a test that runs it so. */
+export function runProcessOn(relay: { readonly settingsPath: string }, ...args: string[]): Promise<Ran> {
+  return runCli([...args, "--config", relay.settingsPath]);
+}
+
+/** The command with `--relay`, as from another machine, in the test's process. */
+export function runRemote(relay: { readonly url: string }, ...args: string[]): Promise<Ran> {
+  return runHere([...args, "--relay", relay.url], { RELAY_TOKEN: relayToken });
 }
 
 /** What a command printed with `--json`. */

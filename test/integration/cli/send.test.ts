@@ -1,31 +1,35 @@
 import { expect, test } from "vitest";
 import { startSandbox } from "../../../src/sandbox/start-sandbox.ts";
-import { makeRelay } from "../../harness/relay-process.ts";
-import { runCli } from "./run-cli.ts";
+import { makeRelayHere } from "../../harness/relay-here.ts";
+import { runOn, runProcessOn } from "./run-cli.ts";
 
 const phone = "+5491155550100";
 
 async function setUp() {
   const sandbox = await startSandbox({ plan: "enterprise" });
   sandbox.customerWrites(phone, "Hola");
-  const relay = await makeRelay({ settings: { accounts: { main: { baseUrl: sandbox.url, apiKey: sandbox.key, plan: "enterprise" } } } });
-  const send = (...args: string[]) => runCli(["send", "--config", relay.settingsPath, "--to", phone, ...args]);
+  const relay = await makeRelayHere({
+    settings: { accounts: { main: { baseUrl: sandbox.url, apiKey: sandbox.key, plan: "enterprise" } } },
+  });
+  const args = (more: readonly string[]) => ["send", "--to", phone, ...more];
+  const send = (...more: string[]) => runOn(relay, ...args(more));
+  const sendByProcess = (...more: string[]) => runProcessOn(relay, ...args(more));
   const sent = () => sandbox.messages().filter(({ origin }) => origin === "api");
-  return { sandbox, relay, send, sent };
+  return { sandbox, relay, send, sendByProcess, sent };
 }
 
 test("send goes through the relay that runs, and through the store without one; a key sends once over both", async () => {
-  const { sandbox, relay, send, sent } = await setUp();
+  const { sandbox, relay, send, sendByProcess, sent } = await setUp();
   await using _ = sandbox;
   await relay.start();
-  const first = await send("--text", "Hola", "--key", "k", "--reference", "order-1");
+  const first = await sendByProcess("--text", "Hola", "--key", "k", "--reference", "order-1");
   const [message] = sent();
   expect(first).toMatchObject({ code: 0, err: "" });
   expect(first.out).toContain(message?.id);
   expect(first.out).not.toContain(message?.wamid);
   await relay.stop();
 
-  const again = await send("--text", "Hola", "--key", "k", "--reference", "order-1", "--json");
+  const again = await sendByProcess("--text", "Hola", "--key", "k", "--reference", "order-1", "--json");
   expect(again).toMatchObject({ code: 0, err: "" });
   expect(JSON.parse(again.out)).toMatchObject({ id: message?.id, wamid: message?.wamid, reference: "order-1" });
   expect((await send("--text", "Hola", "--key", "k", "--reference", "order-1")).out).toMatch(/^sent before {2}wamid:/);
@@ -36,11 +40,11 @@ test("send goes through the relay that runs, and through the store without one; 
 });
 
 test("an unknown outcome: exit code 1 with what to do; --resend-unknown sends again, and not twice", async () => {
-  const { sandbox, relay, send, sent } = await setUp();
+  const { sandbox, relay, send, sendByProcess, sent } = await setUp();
   await using _ = sandbox;
   await relay.start();
   sandbox.setFaults({ api: [{ answer: "reset", when: "after", times: 2 }] });
-  const lost = await send("--text", "Hola", "--key", "k", "--resend-unknown");
+  const lost = await sendByProcess("--text", "Hola", "--key", "k", "--resend-unknown");
   expect(lost).toMatchObject({ code: 1, out: "" });
   expect(lost.err).toMatch(/look whether the message appears in the chat.*--key k --resend-unknown/);
   // Its own call is not what --resend-unknown was about.

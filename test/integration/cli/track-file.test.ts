@@ -3,26 +3,27 @@ import { once } from "node:events";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { entry, type RelayProcess, startRelay } from "../../harness/relay-process.ts";
+import { type RelayHere, startRelayHere } from "../../harness/relay-here.ts";
+import { entry } from "../../harness/relay-process.ts";
 import { rowsOf } from "../../harness/store-rows.ts";
-import { jsonOf, runOn, runRemote } from "./run-cli.ts";
+import { jsonOf, runOn, runProcessOn, runRemote } from "./run-cli.ts";
 
 const wamid = (n: number) => `wamid.HBgNNTQ5MTE1NTU1MDAwMRUCABEYEkQ0${String(n).padStart(8, "0")}`;
 
-function fileIn(relay: RelayProcess, name: string, text: string): string {
+function fileIn(relay: RelayHere, name: string, text: string): string {
   const path = join(relay.folder, name);
   writeFileSync(path, text);
   return path;
 }
 
-const stored = (relay: RelayProcess) =>
+const stored = (relay: RelayHere) =>
   rowsOf(
     relay.storePath,
     "SELECT wamid, service_id AS id, reference, conversation_id AS conversation, metadata, told_sent_at AS sentAt FROM messages ORDER BY seq",
   );
 
 test("a CSV file as a spreadsheet writes it: what is refused is listed with its line, the rest is registered", async () => {
-  const relay = await startRelay();
+  const relay = await startRelayHere();
   const path = fileIn(
     relay,
     "messages.csv",
@@ -38,7 +39,7 @@ test("a CSV file as a spreadsheet writes it: what is refused is listed with its 
       "",
     ].join("\r\n"),
   );
-  const { code, out, err } = await runOn(relay, "track", "--file", path);
+  const { code, out, err } = await runProcessOn(relay, "track", "--file", path);
   expect(code).toBe(1);
   expect(out).toBe("6 lines: 2 registered, 0 registered already, 1 in conflict, 3 invalid\n");
   expect(err.split("\n")).toEqual([
@@ -64,7 +65,7 @@ test("a CSV file as a spreadsheet writes it: what is refused is listed with its 
 });
 
 test("NDJSON of more than one request, from a file and from standard input, with the relay, from afar and without it", async () => {
-  const relay = await startRelay();
+  const relay = await startRelayHere();
   const lines = Array.from(
     { length: 2_500 },
     (_, n) => `${JSON.stringify({ account: "main", wamid: wamid(n), reference: `order-${n}` })}\n`,
@@ -89,7 +90,7 @@ test("NDJSON of more than one request, from a file and from standard input, with
 });
 
 test("files that cannot be: nothing is registered", async () => {
-  const relay = await startRelay();
+  const relay = await startRelayHere();
   const failing = async (text: string | Buffer, name = "wrong.csv") => {
     const path = join(relay.folder, name);
     writeFileSync(path, text);
@@ -110,7 +111,7 @@ test("files that cannot be: nothing is registered", async () => {
 });
 
 test("one by flags, with all there is to tell", async () => {
-  const relay = await startRelay();
+  const relay = await startRelayHere();
   const flags = ["--account", "main", "--wamid", wamid(1), "--conversation-id", "c1", "--sent-at", "2026-11-01", "--metadata", "a=b=c"];
   expect(jsonOf(await runOn(relay, "track", ...flags, "--json"))).toEqual({ created: 1, known: 0 });
   expect((await runOn(relay, "track", ...flags)).out).toBe("was registered already; what was new has been added\n");

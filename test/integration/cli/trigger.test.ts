@@ -4,14 +4,15 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
-import { main } from "../../../src/cli/main.ts";
 import { triggerScenarios } from "../../../src/sandbox/fixtures/trigger-scenarios.ts";
-import { entry, makeRelay, type RelayProcess } from "../../harness/relay-process.ts";
+import { makeRelayHere, type RelayHere } from "../../harness/relay-here.ts";
+import { entry } from "../../harness/relay-process.ts";
 import { webhookSecret } from "../../harness/relay-settings.ts";
+import { runHere } from "../../harness/run-here.ts";
 import { freePort } from "../../setup/free-port.ts";
 import { startTestServer } from "../sandbox/test-server.ts";
 import { proves, startBareReceiver } from "./bare-receiver.ts";
-import { jsonOf, runCli, runOn } from "./run-cli.ts";
+import { jsonOf, runCli, runOn, runProcessOn } from "./run-cli.ts";
 
 interface Printed {
   readonly url: string;
@@ -34,11 +35,11 @@ interface Shown {
 
 const oldSecret = "an-older-webhook-secret";
 const folder = mkdtempSync(join(tmpdir(), "wamid-relay-trigger-"));
-let relay: RelayProcess;
+let relay: RelayHere;
 
 beforeAll(async () => {
   const signature = (...secrets: string[]) => ({ service: "acme", secrets });
-  relay = await makeRelay({
+  relay = await makeRelayHere({
     settings: {
       sources: {
         main: { account: "main", signature: signature(webhookSecret, oldSecret) },
@@ -55,21 +56,12 @@ afterAll(async () => {
 
 const trigger = (...args: string[]) => runOn(relay, "trigger", ...args);
 const triggered = async (...args: string[]) => jsonOf<Printed>(await trigger(...args, "--json"));
-/** Without a process of its own: for what ends before anything is posted. */
-async function runInProcess(...args: string[]) {
-  const printed = { out: "", err: "" };
-  const add = (to: "out" | "err") => (line: string) => {
-    printed[to] += `${line}\n`;
-  };
-  const code = await main(args, { out: add("out"), err: add("err"), isTerminal: false, env: {}, readStdin: async () => Buffer.alloc(0) });
-  return { code, ...printed };
-}
 const shown = async (id: string | null | undefined) =>
   jsonOf<Shown>(await runOn(relay, "events", "show", String(id), "--json", "--show-pii"));
 
 describe("one event, to the relay of the settings", () => {
   test("a line with the answer, the id and the wamid, then the sum", async () => {
-    const { code, out, err } = await trigger("message.status");
+    const { code, out, err } = await runProcessOn(relay, "trigger", "message.status");
     expect([code, err]).toEqual([0, ""]);
     expect(out).toMatch(
       /^200 accepted +message\.status delivered {2}[0-9a-f-]{36} {2}wamid\.\S+ {2}\d+ ms\n1 post in \d\.\d s: 1 accepted\n$/,
@@ -204,7 +196,7 @@ describe("to a URL", () => {
 
   test("no settings are needed; the signature is over the very bytes", async () => {
     await using receiver = await startBareReceiver(secret);
-    const ran = await runCli(
+    const ran = await runHere(
       ["trigger", "message.received", "--count", "3", "--url", `${receiver.url}/hook?x=1`, "--secret-env", "HOOK_SECRET", "--json"],
       env,
     );
@@ -216,7 +208,7 @@ describe("to a URL", () => {
   test("with --service and --signature, and with a preset, as the settings would have it", async () => {
     await using receiver = await startTestServer((response) => void response.writeHead(200).end());
     const post = (...flags: string[]) =>
-      runCli(["trigger", "message.status", "--url", receiver.url, "--secret-env", "HOOK_SECRET", ...flags], env);
+      runHere(["trigger", "message.status", "--url", receiver.url, "--secret-env", "HOOK_SECRET", ...flags], env);
     expect(
       (await post("--service", "other", "--signature", "algorithm=sha1", "--signature", "encoding=base64", "--signature", "prefix=")).code,
     ).toBe(0);
@@ -244,7 +236,7 @@ describe("to a URL", () => {
 
   test("an answer that is none of success is exit code 1, and what was said is shown", async () => {
     await using receiver = await startTestServer((response) => void response.writeHead(422).end("no \u001b[31mthanks"));
-    const { code, out, err } = await runCli(["trigger", "message.status", "--url", receiver.url, "--secret-env", "HOOK_SECRET"], env);
+    const { code, out, err } = await runHere(["trigger", "message.status", "--url", receiver.url, "--secret-env", "HOOK_SECRET"], env);
     expect(code).toBe(1);
     expect(out).toContain("!! accepted expected, got 422  no \\u001b[31mthanks\n");
     expect(err).toContain("wamid-relay: one answer is not the expected\n");
@@ -252,7 +244,7 @@ describe("to a URL", () => {
 
   test("nobody there: it ends at once, however many there were to be", async () => {
     const url = `http://127.0.0.1:${await freePort()}`;
-    const { code, out } = await runCli(
+    const { code, out } = await runHere(
       ["trigger", "message.status", "--count", "100000", "--url", url, "--secret-env", "HOOK_SECRET"],
       env,
     );
@@ -264,12 +256,12 @@ describe("to a URL", () => {
 
   test("another machine only with --allow-remote", async () => {
     const args = ["trigger", "message.status", "--url", "http://relay.invalid/hook", "--secret-env", "HOOK_SECRET"];
-    expect(await runCli(args, env)).toEqual({
+    expect(await runHere(args, env)).toEqual({
       code: 1,
       out: "",
       err: "wamid-relay: relay.invalid is not this machine: sample events would go out to it; --allow-remote lets them\n",
     });
-    expect((await runCli([...args, "--allow-remote"], env)).out).toContain("--- unanswered");
+    expect((await runHere([...args, "--allow-remote"], env)).out).toContain("--- unanswered");
   });
 });
 
@@ -281,14 +273,14 @@ describe("--list", () => {
       '{"id":"1","event":"message.status","createdAt":"2026-11-21T12:00:00.000Z","data":{"status":"mine"}}',
     );
     writeFileSync(join(folder, "own", "broken.json"), "{");
-    const { code, out, err } = await runCli(["trigger", "--list", "--fixtures", join(folder, "own")]);
+    const { code, out, err } = await runHere(["trigger", "--list", "--fixtures", join(folder, "own")]);
     expect([code, err]).toEqual([0, ""]);
     expect(out).toMatch(/\nmessage\.status {2,}message\.status {2,}mine {2,}\S+own\n/);
     expect(out).toMatch(/\nbroken {2,}cannot be used: /);
     const rows = out.split("\n").map((line) => line.split(/ {2,}/));
     for (const { name, description } of triggerScenarios) expect(rows).toContainEqual([name, description]);
     const { fixtures, scenarios } = jsonOf<{ fixtures: { name: string; folder: string | null }[]; scenarios: unknown[] }>(
-      await runCli(["trigger", "--list", "--json"]),
+      await runHere(["trigger", "--list", "--json"]),
     );
     expect(fixtures.find(({ name }) => name === "message.status")?.folder).toBeNull();
     expect(scenarios).toHaveLength(triggerScenarios.length);
@@ -313,7 +305,7 @@ describe("wrong usage", () => {
     [["message.status", "--count", "0"], "must be a whole number from 1"],
     [["scenario", "late-registration", "--url", "http://localhost:1"], "registers messages"],
   ])("%j is exit code 2", async (args, told) => {
-    const { code, out, err } = await runInProcess("trigger", ...args);
+    const { code, out, err } = await runHere(["trigger", ...args]);
     expect([code, out]).toEqual([2, ""]);
     expect(err).toContain(told);
   });
@@ -324,14 +316,14 @@ describe("wrong usage", () => {
     [["message.status", "--source", "none"], 'has no source "none"; it has main, flows'],
     [["message.status", "--fixtures", "/nowhere"], "there is no folder /nowhere"],
   ])("%j is exit code 1", async (args, told) => {
-    const { code, out, err } = await runInProcess("trigger", ...args, "--config", relay.settingsPath);
+    const { code, out, err } = await runOn(relay, "trigger", ...args);
     expect([code, out]).toEqual([1, ""]);
     expect(err).toContain(told);
   });
 });
 
 test("of several sources of a kind one has to be named", async () => {
-  const other = await makeRelay({
+  const other = await makeRelayHere({
     settings: {
       sources: Object.fromEntries(
         ["a", "b"].map((name) => [name, { account: "main", signature: { service: "acme", secrets: ["s".repeat(20)] } }]),

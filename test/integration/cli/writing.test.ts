@@ -5,21 +5,21 @@ import type { EventId } from "../../../src/event/ids.ts";
 import { openDownstream } from "../../harness/downstream.ts";
 import { postEvent } from "../../harness/post-event.ts";
 import { createMessages } from "../../harness/posts.ts";
-import { makeRelay, type RelayProcess, startRelay } from "../../harness/relay-process.ts";
+import { makeRelayHere, type RelayHere, startRelayHere } from "../../harness/relay-here.ts";
 import { relayToken, routeTo, settingsOf } from "../../harness/relay-settings.ts";
 import { rowsOf } from "../../harness/store-rows.ts";
 import { until } from "../../harness/until.ts";
 import { freePort } from "../../setup/free-port.ts";
-import { jsonOf, runCli, runOn, runRemote } from "./run-cli.ts";
+import { jsonOf, runOn, runProcessOn, runRemote } from "./run-cli.ts";
 
 const once = { to: { retry: { schedule: ["0s"] } } };
 
-async function counts(relay: RelayProcess) {
+async function counts(relay: RelayHere) {
   const { body } = await relay.ask("/v1/stats");
   return (body as { deliveries: Record<"waiting" | "held" | "delivered" | "dead", number> }).deliveries;
 }
 
-async function deadIds(relay: RelayProcess): Promise<string[]> {
+async function deadIds(relay: RelayHere): Promise<string[]> {
   const listed = await runOn(relay, "deliveries", "list", "--state", "dead", "--json");
   return jsonOf<{ data: { id: string }[] }>(listed).data.map(({ id }) => id);
 }
@@ -28,7 +28,7 @@ async function deadIds(relay: RelayProcess): Promise<string[]> {
 async function withDeadLetters(events: number) {
   const downstream = await openDownstream();
   downstream.fail({ status: 422 });
-  const relay = await startRelay({ settings: { routes: [routeTo(downstream.url, once)] } });
+  const relay = await startRelayHere({ settings: { routes: [routeTo(downstream.url, once)] } });
   const messages = createMessages("dead letters");
   for (let each = 0; each < events; each++) await postEvent(relay.webhookUrl, messages.event());
   await until("all are dead", async () => (await counts(relay)).dead === events);
@@ -39,7 +39,7 @@ test("a retried dead letter reaches the downstream that has recovered, under its
   const { downstream, relay } = await withDeadLetters(1);
   const [id = ""] = await deadIds(relay);
   downstream.recover();
-  const { code, out } = await runOn(relay, "retry", id);
+  const { code, out } = await runProcessOn(relay, "retry", id);
   expect([code, out]).toEqual([0, `${id}  dead → waiting\n`]);
   await until("delivered", async () => (await counts(relay)).delivered === 1);
   expect(downstream.arrivals.map(({ deliveryId, answered }) => [deliveryId, answered])).toEqual([
@@ -51,7 +51,7 @@ test("a retried dead letter reaches the downstream that has recovered, under its
 test("the longest of ids fit into the paths of the API", async () => {
   const downstream = await openDownstream();
   downstream.fail({ status: 422 });
-  const relay = await startRelay({ settings: { routes: [routeTo(downstream.url, once)] } });
+  const relay = await startRelayHere({ settings: { routes: [routeTo(downstream.url, once)] } });
   const event = { ...createMessages("long").event(), id: "ñ/?".repeat(85) as EventId };
   await postEvent(relay.webhookUrl, event);
   await until("it is dead", async () => (await counts(relay)).dead === 1);
@@ -65,7 +65,7 @@ test("one of several that is unknown: the others go, exit code 1, the unknown on
   const { downstream, relay } = await withDeadLetters(1);
   const [id = ""] = await deadIds(relay);
   downstream.recover();
-  const { code, out, err } = await runOn(relay, "retry", "dlv_nothing", id);
+  const { code, out, err } = await runProcessOn(relay, "retry", "dlv_nothing", id);
   expect([code, out, err]).toEqual([1, `${id}  dead → waiting\n`, "wamid-relay: dlv_nothing: no such delivery\n"]);
   await until("delivered", async () => (await counts(relay)).delivered === 1);
 });
@@ -85,7 +85,7 @@ test("with the relay stopped, retry and replay write into its file, and it sends
 
 test("replay counts first, takes what matches, and delivered ones only when told", async () => {
   const { downstream, relay } = await withDeadLetters(3);
-  expect((await runOn(relay, "replay", "--dry-run")).out).toBe("3 deliveries match:\n  everything: 3\n");
+  expect((await runProcessOn(relay, "replay", "--dry-run")).out).toBe("3 deliveries match:\n  everything: 3\n");
   expect((await runOn(relay, "replay", "--dry-run", "--error-code", "1")).out).toBe("0 deliveries match\n");
   expect((await runOn(relay, "replay", "--to", "2026-01-01")).out).toBe("0 deliveries match\n");
   expect((await counts(relay)).dead).toBe(3);
@@ -118,7 +118,7 @@ test("a route that is not in the settings: replay and retry refuse, what is dead
 test("a destination stopped by 410 goes on after resume", async () => {
   const downstream = await openDownstream();
   downstream.fail({ status: 410 });
-  const relay = await startRelay({ settings: { routes: [routeTo(downstream.url)] } });
+  const relay = await startRelayHere({ settings: { routes: [routeTo(downstream.url)] } });
   const messages = createMessages("gone");
   for (let each = 0; each < 3; each++) await postEvent(relay.webhookUrl, messages.event());
   await until("it is stopped", () => rowsOf(relay.storePath, "SELECT * FROM stopped").length === 1);
@@ -127,7 +127,7 @@ test("a destination stopped by 410 goes on after resume", async () => {
 
   const retried = jsonOf<{ data: { id: string }[] }>(await runOn(relay, "deliveries", "list", "--limit", "1", "--json")).data;
   expect((await runOn(relay, "retry", retried[0]?.id ?? "")).out).toContain("start it with: wamid-relay resume everything");
-  expect(await runOn(relay, "resume", "everything")).toEqual({ code: 0, out: "everything: started again\n", err: "" });
+  expect(await runProcessOn(relay, "resume", "everything")).toEqual({ code: 0, out: "everything: started again\n", err: "" });
   await until("all delivered", async () => (await counts(relay)).delivered === 3);
   expect((await runOn(relay, "resume", "everything")).out).toBe("everything: was not stopped\n");
   const unknown = await runOn(relay, "resume", "nothing");
@@ -136,7 +136,9 @@ test("a destination stopped by 410 goes on after resume", async () => {
 
 test("track registers a message and releases what was parked for it", async () => {
   const downstream = await openDownstream();
-  const relay = await startRelay({ settings: { routes: [routeTo(downstream.url, { match: { tracked: true }, payload: "enriched" })] } });
+  const relay = await startRelayHere({
+    settings: { routes: [routeTo(downstream.url, { match: { tracked: true }, payload: "enriched" })] },
+  });
   const messages = createMessages("track");
   const wamid = messages.wamid();
   await postEvent(relay.webhookUrl, messages.status(wamid, "sent"));
@@ -153,7 +155,7 @@ test("track registers a message and releases what was parked for it", async () =
     "--metadata",
     "a=b=c",
   ];
-  expect(await runOn(relay, ...args)).toEqual({ code: 0, out: "registered\n", err: "" });
+  expect(await runProcessOn(relay, ...args)).toEqual({ code: 0, out: "registered\n", err: "" });
   const arrived = await until("it arrives", () => downstream.arrivals[0]);
   const body = JSON.parse((arrived.body ?? Buffer.alloc(0)).toString("utf8")) as { relay: { message: unknown } };
   expect(body.relay.message).toMatchObject({ reference: "order-1", metadata: { team: "support", a: "b=c" } });
@@ -187,7 +189,7 @@ test("the file is held by a relay that cannot be reached: said so, and nothing i
   const elsewhere = join(relay.folder, "elsewhere.yaml");
   const places = { port: await freePort(), storePath: relay.storePath };
   writeFileSync(elsewhere, JSON.stringify(settingsOf(places, { routes: [routeTo("http://127.0.0.1:1/")] })));
-  const { code, out, err } = await runCli(["replay", "--config", elsewhere]);
+  const { code, out, err } = await runOn({ settingsPath: elsewhere }, "replay");
   expect([code, out]).toEqual([1, ""]);
   expect(err).toMatch(/is in use by another wamid-relay process \(process \d+ on .*nothing answers at \S+: give it with --relay\n$/);
   expect((await counts(relay)).dead).toBe(1);
@@ -195,7 +197,7 @@ test("the file is held by a relay that cannot be reached: said so, and nothing i
 
 test("something else on the relay's port: said so, and it is not sent the token", async () => {
   const downstream = await openDownstream();
-  const relay = await makeRelay();
+  const relay = await makeRelayHere();
   relay.writeSettings({ server: { port: Number(new URL(downstream.url).port) } });
   const { code, out, err } = await runOn(relay, "replay");
   expect([code, out]).toEqual([1, ""]);
@@ -204,7 +206,7 @@ test("something else on the relay's port: said so, and it is not sent the token"
 });
 
 test("without a store, nothing is made by a command that would write", async () => {
-  const relay = await makeRelay();
+  const relay = await makeRelayHere();
   const { code, out, err } = await runOn(relay, "track", "--account", "main", "--wamid", "wamid.x");
   expect([code, out]).toEqual([1, ""]);
   expect(err).toMatch(/^wamid-relay: there is no store at \S+ yet; "wamid-relay serve" makes it\n$/);
