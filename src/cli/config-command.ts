@@ -4,7 +4,7 @@ import { type Fault, SettingsError } from "../config/fault.ts";
 import type { Settings } from "../config/schema.ts";
 import type { Warning } from "../config/warnings.ts";
 import { CommandFailed, type Io } from "./io.ts";
-import { readSettings, settingsFailureText, withConfigOption } from "./settings-option.ts";
+import { withConfigOption } from "./settings-flag.ts";
 
 interface FileOptions {
   readonly config: string;
@@ -58,6 +58,7 @@ export function addConfigCommand(program: Command, io: Io): void {
 async function check({ config, json }: FileOptions, io: Io): Promise<void> {
   const { warnings } = await import("../config/warnings.ts");
   const { loadSettings } = await import("../config/load.ts");
+  const { settingsFailureText } = await import("./settings-option.ts");
   const report = (faults: readonly Fault[], found: readonly Warning[]) => {
     if (json === true) io.out(JSON.stringify({ ok: faults.length === 0, faults, warnings: found }, null, 2));
   };
@@ -85,6 +86,7 @@ function count(parts: object, what: string): string {
 
 async function print({ config, json }: FileOptions, io: Io): Promise<void> {
   const { printableSettings, printSettings } = await import("../config/print.ts");
+  const { readSettings } = await import("./settings-option.ts");
   const settings = readSettings(config, io);
   io.out(json === true ? JSON.stringify(printableSettings(settings), null, 2) : printSettings(settings).trimEnd());
 }

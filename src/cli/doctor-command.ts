@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import { CommandFailed, type Io } from "./io.ts";
 import { printable, printableJson } from "./printable.ts";
-import { withConfigOption } from "./settings-option.ts";
+import { withConfigOption } from "./settings-flag.ts";
 
 interface Options {
   readonly config: string;

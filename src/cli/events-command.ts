@@ -1,24 +1,11 @@
 import { type Command, Option } from "commander";
-import { z } from "zod";
 import { dispositions } from "../event/plan.ts";
-import {
-  eventDetailSchema,
-  eventSchema,
-  readAnswer,
-  type ShownEvent,
-  type ShownEventDetail,
-  type ShownHydration,
-} from "./control-views.ts";
 import { addEventsSaveCommand } from "./events-save.ts";
 import type { Io } from "./io.ts";
-import { printableJson } from "./printable.ts";
-import { type PrivateView, privateView } from "./private-view.ts";
-import { expectDone, type RelayOptions, withReading, withRelayOptions } from "./reach-relay.ts";
-import { readPages } from "./read-pages.ts";
-import { tableLines } from "./table.ts";
-import { count, type TimeOptions, timeFilter, timeOptions, timeText } from "./time-options.ts";
+import { type RelayOptions, withRelayOptions } from "./relay-options.ts";
+import { count, type TimeOptions, timeOptions } from "./time-options.ts";
 
-interface ListOptions extends RelayOptions, TimeOptions {
+export interface EventsListOptions extends RelayOptions, TimeOptions {
   readonly event?: string;
   readonly source?: string;
   readonly account?: string;
@@ -31,7 +18,7 @@ interface ListOptions extends RelayOptions, TimeOptions {
   readonly json?: boolean;
 }
 
-interface ShowOptions extends RelayOptions {
+export interface EventsShowOptions extends RelayOptions {
   readonly account?: string;
   readonly body?: boolean;
   readonly showPii?: boolean;
@@ -65,7 +52,10 @@ Examples:
   wamid-relay events list --json | jq -r '.data[].id'
   RELAY_TOKEN=… wamid-relay events list --relay https://relay.example`,
     )
-    .action((options: ListOptions) => listEvents(list, options, io));
+    .action(async (options: EventsListOptions) => {
+      const { listEvents } = await import("./events/list-events.ts");
+      await listEvents(list, options, io);
+    });
 
   const show = withRelayOptions(events.command("show").argument("<event>", "event id, or seq (the number that events list shows)"));
   show
@@ -82,79 +72,10 @@ Examples:
   wamid-relay events show 1234 --show-pii
   wamid-relay events show 1234 --body > body.json`,
     )
-    .action((id: string, options: ShowOptions) => showEvent(show, id, options, io));
+    .action(async (id: string, options: EventsShowOptions) => {
+      const { showEvent } = await import("./events/show-event.ts");
+      await showEvent(show, id, options, io);
+    });
 
   addEventsSaveCommand(events, io);
-}
-
-async function listEvents(command: Command, options: ListOptions, io: Io): Promise<void> {
-  const { event, source, account, status, disposition, wamid, before, limit } = options;
-  const query = { event, source, account, status, disposition, wamid, before: before?.toString(), ...timeFilter(options, Date.now()) };
-  const found = await withReading(command, options, io, (client) =>
-    readPages(client, "/v1/events", query, limit, { item: eventSchema, next: z.number() }),
-  );
-  const view = privateView(options.showPii);
-  if (options.json === true) {
-    io.out(printableJson({ data: found.data.map((each) => maskedEvent(each, view)), next: found.next }));
-    return;
-  }
-  const rows = found.data.map((each) => [
-    timeText(each.receivedAt),
-    String(each.seq),
-    each.event ?? "",
-    each.status ?? "",
-    each.disposition,
-    each.subject === null ? "" : view.subject(each.subject),
-    each.id ?? "",
-  ]);
-  for (const line of tableLines(["RECEIVED (UTC)", "SEQ", "EVENT", "STATUS", "DISPOSITION", "ABOUT", "ID"], rows)) io.out(line);
-  if (found.next !== null) io.err(`there are older ones: --before ${found.next}, or a greater --limit`);
-}
-
-async function showEvent(command: Command, id: string, options: ShowOptions, io: Io): Promise<void> {
-  const query = options.account === undefined ? "" : `?${new URLSearchParams({ account: options.account })}`;
-  const event = await withReading(command, options, io, async (client) =>
-    readAnswer(eventDetailSchema, expectDone(await client.request("GET", `/v1/events/${encodeURIComponent(id)}${query}`))),
-  );
-  if (options.body === true) {
-    process.stdout.write(Buffer.from(event.body, "base64"));
-    return;
-  }
-  const view = privateView(options.showPii);
-  if (options.json === true) {
-    io.out(printableJson(maskedDetail(event, view)));
-    return;
-  }
-  const { eventLines } = await import("./event-report.ts");
-  for (const line of eventLines(event, view)) io.out(line);
-}
-
-function maskedEvent(event: ShownEvent, view: PrivateView): ShownEvent {
-  return event.subject === null ? event : { ...event, subject: { ...event.subject, key: view.subject(event.subject) } };
-}
-
-function maskedHydration(hydration: ShownHydration, view: PrivateView): ShownHydration {
-  const found = hydration.found.map((news) => ({
-    ...news,
-    wamid: news.wamid === null ? null : view.subject({ type: "message", key: news.wamid }),
-  }));
-  return { ...hydration, found };
-}
-
-/** Masked, the base64 of the body is left out: it would hold everything in clear. */
-function maskedDetail(event: ShownEventDetail, view: PrivateView): unknown {
-  if (!view.isMasked) return event;
-  const { body: _, ...rest } = event;
-  const wamid = event.subject?.type === "message" ? event.subject.key : null;
-  return {
-    ...rest,
-    ...maskedEvent(event, view),
-    body: null,
-    hydration: event.hydration === null ? null : maskedHydration(event.hydration, view),
-    text: event.text === null ? null : view.body(event.text, wamid),
-    deliveries: event.deliveries.map((delivery) => ({
-      ...delivery,
-      tries: delivery.tries.map((each) => ({ ...each, response: each.response === null ? null : view.text(each.response) })),
-    })),
-  };
 }

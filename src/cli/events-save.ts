@@ -1,13 +1,8 @@
-import { randomBytes } from "node:crypto";
-import { existsSync, mkdirSync, writeFileSync } from "node:fs";
-import { dirname, join } from "node:path";
 import type { Command } from "commander";
-import { eventDetailSchema, readAnswer, type ShownEventDetail } from "./control-views.ts";
-import { CommandFailed, type Io } from "./io.ts";
-import { expectDone, type RelayOptions, withReading, withRelayOptions } from "./reach-relay.ts";
-import { ownFixtures } from "./trigger/list.ts";
+import type { Io } from "./io.ts";
+import { type RelayOptions, withRelayOptions } from "./relay-options.ts";
 
-interface SaveOptions extends RelayOptions {
+export interface EventsSaveOptions extends RelayOptions {
   readonly account?: string;
   readonly out?: string;
   readonly salt?: string;
@@ -38,54 +33,8 @@ Examples:
   wamid-relay events save 1234
   wamid-relay events save 01998d3e-7c1a-7000-8000-00000000002a --out fixtures/button-reply.json --salt "our team's"`,
     )
-    .action((id: string, options: SaveOptions) => saveEvent(save, id, options, io));
-}
-
-async function saveEvent(command: Command, id: string, options: SaveOptions, io: Io): Promise<void> {
-  if (options.salt === "") command.error("error: --salt is empty");
-  if (options.out === "-" && options.json === true) command.error("error: --out - and --json both want standard output");
-  const query = options.account === undefined ? "" : `?${new URLSearchParams({ account: options.account })}`;
-  const event = await withReading(command, options, io, async (client) =>
-    readAnswer(eventDetailSchema, expectDone(await client.request("GET", `/v1/events/${encodeURIComponent(id)}${query}`))),
-  );
-  const { anonymise } = await import("../sandbox/fixtures/anonymise/anonymise.ts");
-  const wamids = event.subject?.type === "message" ? [event.subject.key] : [];
-  const { text, replaced } = anonymise(jsonOf(event), { salt: options.salt ?? randomBytes(16).toString("hex"), wamids });
-  if (options.out === "-") {
-    process.stdout.write(text);
-    return;
-  }
-  const file = options.out ?? join(ownFixtures, `${fileName(event)}.json`);
-  if (options.force !== true && existsSync(file))
-    throw new CommandFailed(`${file} is there already; --force writes over it, --out names another`);
-  try {
-    mkdirSync(dirname(file), { recursive: true });
-    writeFileSync(file, text);
-  } catch (error) {
-    throw new CommandFailed(`cannot write ${file}: ${(error as Error).message}`);
-  }
-  if (options.json === true) io.out(JSON.stringify({ file, replaced }, null, 2));
-  else {
-    const told = Object.entries(replaced).map(([sort, count]) => `${count} ${count === 1 ? sort.slice(0, -1) : sort}`);
-    io.out(`saved ${file}; replaced: ${told.join(", ")}`);
-    io.err("note: look it over before you share it; free text may hold what nothing tells of");
-  }
-}
-
-/** Names can be found in JSON only, by their keys. */
-function jsonOf({ text }: ShownEventDetail): string {
-  try {
-    if (text !== null) JSON.parse(text);
-  } catch {
-    text = null;
-  }
-  if (text === null)
-    throw new CommandFailed("the body is not JSON, so nobody can say where names are in it; events show --body gives the bytes");
-  return text;
-}
-
-/** Kinds come from outside: nothing of them leads out of the folder. */
-function fileName({ event, status }: ShownEventDetail): string {
-  const name = [event ?? "event", ...(status === null ? [] : [status])].join(".");
-  return name.replace(/[^A-Za-z0-9._-]/g, "-").replace(/^\.+/, "") || "event";
+    .action(async (id: string, options: EventsSaveOptions) => {
+      const { saveEvent } = await import("./events/save-event.ts");
+      await saveEvent(save, id, options, io);
+    });
 }

@@ -1,13 +1,9 @@
 import { type Command, Option } from "commander";
-import { readAnswer } from "./control-views.ts";
-import { explainedSchema } from "./explain/views.ts";
 import type { Io } from "./io.ts";
-import { printableJson } from "./printable.ts";
-import { privateView } from "./private-view.ts";
-import { expectDone, type RelayOptions, withReading, withRelayOptions } from "./reach-relay.ts";
+import { type RelayOptions, withRelayOptions } from "./relay-options.ts";
 import { count } from "./time-options.ts";
 
-interface Options extends RelayOptions {
+export interface ExplainOptions extends RelayOptions {
   readonly as?: string;
   readonly account?: string;
   readonly after?: number;
@@ -41,30 +37,8 @@ Examples:
   wamid-relay explain order-1234 --show-pii
   wamid-relay explain 4711 --as event --json`,
     )
-    .action((name: string, options: Options) => explainName(explain, name, options, io));
-}
-
-async function explainName(command: Command, name: string, options: Options, io: Io): Promise<void> {
-  const { as, account, after, limit } = options;
-  const query = new URLSearchParams({
-    limit: String(limit),
-    ...(as === undefined ? {} : { as }),
-    ...(account === undefined ? {} : { account }),
-    ...(after === undefined ? {} : { after: String(after) }),
-  });
-  const { data } = await withReading(command, options, io, async (client) =>
-    readAnswer(explainedSchema, expectDone(await client.request("GET", `/v1/explain/${encodeURIComponent(name)}?${query}`))),
-  );
-  const view = privateView(options.showPii);
-  if (options.json === true) {
-    const { maskedStory } = await import("./explain/masked.ts");
-    io.out(printableJson({ data: data.map((story) => maskedStory(story, view)) }));
-    return;
-  }
-  const { storyLines } = await import("./explain/report.ts");
-  for (const [index, story] of data.entries()) {
-    if (index > 0) io.out("");
-    for (const line of storyLines(story, view)) io.out(line);
-    if (story.next !== null) io.err(`there are later events: --after ${story.next}, or a greater --limit`);
-  }
+    .action(async (name: string, options: ExplainOptions) => {
+      const { explainName } = await import("./explain/explain-name.ts");
+      await explainName(explain, name, options, io);
+    });
 }

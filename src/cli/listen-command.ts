@@ -1,12 +1,11 @@
 import { randomBytes } from "node:crypto";
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { durationSchema } from "../event/units.ts";
 import type { Io } from "./io.ts";
-import { type AddressOptions, relayAddress } from "./listen/relay-address.ts";
+import type { AddressOptions } from "./listen/relay-address.ts";
 import { privateView } from "./private-view.ts";
-import { withRelayOptions } from "./reach-relay.ts";
+import { withRelayOptions } from "./relay-options.ts";
 import { stopSignal } from "./stop-signal.ts";
-import { count, time } from "./time-options.ts";
+import { count } from "./time-options.ts";
 
 interface Options extends AddressOptions {
   readonly forwardTo: readonly string[];
@@ -17,8 +16,8 @@ interface Options extends AddressOptions {
   readonly status?: string;
   readonly where?: string;
   readonly tracked?: boolean;
-  /** A duration in ms, or a time in ISO 8601. */
-  readonly since?: number | string;
+  /** Checked when it runs. */
+  readonly since?: string;
   readonly latest?: boolean;
   readonly as?: string;
   readonly headers: Readonly<Record<string, string>>;
@@ -44,7 +43,7 @@ export function addListenCommand(program: Command, io: Io): void {
     .option("--status <words>", "only with these statuses, such as failed,read")
     .option("--where <json>", "only those whose data fulfil this condition, as where of a route", jsonText)
     .option("--tracked", "only about messages and runs that are registered")
-    .addOption(new Option("--since <time>", "begin with what was received since then: 30m, 2h, or 2026-11-20T08:00:00Z").argParser(since))
+    .addOption(new Option("--since <time>", "begin with what was received since then: 30m, 2h, or 2026-11-20T08:00:00Z"))
     .addOption(new Option("--latest", "begin now, whatever was missed under this name").conflicts("since"))
     .option("--as <name>", "the relay remembers under this name what was taken, so that the next listen goes on there", name)
     .option("-H, --headers <header>", 'add this header to each post, as "name: value"; may be repeated', header, {})
@@ -74,6 +73,7 @@ Examples:
 async function listenTo(command: Command, options: Options, io: Io): Promise<void> {
   const { forwardTo, forward, headers } = options;
   const wrong = (message: string): never => command.error(`error: ${message}`);
+  const since = options.since === undefined ? null : (await import("./listen/since.ts")).checkedSince(command, options.since);
   if (!forward && forwardTo.length > 0) wrong("--no-forward and --forward-to exclude each other");
   if (options.printSecret === true && options.secret !== undefined) wrong("--print-secret makes a secret, --secret gives one");
   if (forwardTo.length === 0) {
@@ -86,7 +86,8 @@ async function listenTo(command: Command, options: Options, io: Io): Promise<voi
       if (given) wrong(`${flag} is for --forward-to`);
   }
   const secret = options.printSecret === true ? `whsec_${randomBytes(24).toString("base64")}` : (options.secret ?? null);
-  const relay = relayAddress(command, options, io);
+  const { relayAddress } = await import("./listen/relay-address.ts");
+  const relay = await relayAddress(command, options, io);
 
   const [{ createTargets }, { runListen }, { systemClock }] = await Promise.all([
     import("./listen/targets.ts"),
@@ -109,9 +110,9 @@ async function listenTo(command: Command, options: Options, io: Io): Promise<voi
   await runListen(io, {
     relay,
     targets,
-    query: queryOf(options, targets?.sources ?? null),
+    query: queryOf(options, since, targets?.sources ?? null),
     as: options.as ?? null,
-    since: typeof options.since === "number" ? Date.now() - options.since : options.since === undefined ? null : Date.parse(options.since),
+    since: typeof since === "number" ? Date.now() - since : since === null ? null : Date.parse(since),
     tries: options.tries ?? null,
     isJson: options.json === true,
     view: privateView(options.showPii),
@@ -123,8 +124,8 @@ async function listenTo(command: Command, options: Options, io: Io): Promise<voi
   });
 }
 
-function queryOf(options: Options, targetSources: readonly string[] | null): URLSearchParams {
-  const { events, source, status, where, tracked, since: from, latest, as } = options;
+function queryOf(options: Options, since: number | string | null, targetSources: readonly string[] | null): URLSearchParams {
+  const { events, source, status, where, tracked, latest, as } = options;
   const query = new URLSearchParams();
   const set = (key: string, value: string | undefined): void => {
     if (value !== undefined) query.set(key, value);
@@ -134,15 +135,10 @@ function queryOf(options: Options, targetSources: readonly string[] | null): URL
   set("status", status);
   set("where", where);
   set("tracked", tracked === true ? "true" : undefined);
-  set("since", typeof from === "number" ? `${from}ms` : from);
+  set("since", typeof since === "number" ? `${since}ms` : (since ?? undefined));
   set("latest", latest === true ? "true" : undefined);
   set("as", as);
   return query;
-}
-
-function since(text: string): number | string {
-  const duration = durationSchema.safeParse(text);
-  return duration.success ? duration.data : time(text);
 }
 
 function name(text: string): string {

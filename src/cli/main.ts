@@ -31,7 +31,8 @@ export function createProgram(io: Io): Command {
     .showHelpAfterError("(add --help for the whole story)")
     .exitOverride()
     .configureOutput({ writeOut: (text) => io.out(text.trimEnd()), writeErr: (text) => io.err(text.trimEnd()) });
-  // Each command is a file of its own that loads what it needs when it runs, so that --help and serve start fast.
+  // Each command is a file of its own with its options and texts; what it runs is loaded when it runs. --help and wrong usage
+  // load no more than commander (test/integration/cli/start.test.ts).
   addServeCommand(program, io);
   addConfigCommand(program, io);
   addVerifyCommand(program, io);

@@ -10,20 +10,7 @@ import {
   whoListens,
 } from "./control-client.ts";
 import { CommandFailed, type Io } from "./io.ts";
-import { readSettings, withConfigOption } from "./settings-option.ts";
-
-export interface RelayOptions {
-  readonly config: string;
-  readonly relay?: string;
-  readonly tokenEnv: string;
-}
-
-/** Adds `--config`, `--relay` and `--token-env`. Returns the command. */
-export function withRelayOptions(command: Command): Command {
-  return withConfigOption(command)
-    .option("--relay <url>", "ask the relay at this URL instead of the one of the settings file")
-    .option("--token-env <name>", "with --relay: the environment variable that holds the token", "RELAY_TOKEN");
-}
+import type { RelayOptions } from "./relay-options.ts";
 
 /** Runs `use` on the store of the settings, beside relays that may run, or on the relay at `--relay`. */
 export async function withReading<T>(
@@ -33,7 +20,7 @@ export async function withReading<T>(
   use: (client: ControlClient) => Promise<T>,
 ): Promise<T> {
   const remote = remoteRelay(command, options, io);
-  return using(remote ?? (await openForLooking(readSettings(options.config, io))), use);
+  return using(remote ?? (await openForLooking(await settingsOf(options, io))), use);
 }
 
 /**
@@ -49,7 +36,7 @@ export async function withWriting<T>(
   use: (client: ControlClient) => Promise<T>,
 ): Promise<T> {
   const remote = remoteRelay(command, options, io);
-  return using(remote ?? (await ownRelay(options.config, readSettings(options.config, io), scope)), use);
+  return using(remote ?? (await ownRelay(options.config, await settingsOf(options, io), scope)), use);
 }
 
 /** The body of a 2xx answer. Throws {@link CommandFailed} with what the relay says is wrong. */
@@ -59,6 +46,12 @@ export function expectDone({ status, json }: ControlAnswer): unknown {
   if (typeof error !== "string") throw new CommandFailed(`answered ${status}, and not as a wamid-relay would`);
   if (code === "unauthorized") throw new CommandFailed(`the relay does not know the token: ${error}`);
   throw new CommandFailed(error);
+}
+
+/** Loaded here: with `--relay` no settings are read. */
+async function settingsOf({ config }: RelayOptions, io: Io): Promise<Settings> {
+  const { readSettings } = await import("./settings-option.ts");
+  return readSettings(config, io);
 }
 
 async function using<T>(client: ControlClient, use: (client: ControlClient) => Promise<T>): Promise<T> {

@@ -1,8 +1,7 @@
 import type { Command } from "commander";
-import { readAnswer, resumedSchema } from "./control-views.ts";
 import type { Io } from "./io.ts";
 import { printable, printableJson } from "./printable.ts";
-import { expectDone, type RelayOptions, withRelayOptions, withWriting } from "./reach-relay.ts";
+import { type RelayOptions, withRelayOptions } from "./relay-options.ts";
 
 /** Adds `resume`: a destination that was stopped (410 Gone) is sent to again. */
 export function addResumeCommand(program: Command, io: Io): void {
@@ -18,6 +17,10 @@ Examples:
   wamid-relay resume failures-to-crm`,
     )
     .action(async (route: string, options: RelayOptions & { readonly json?: boolean }) => {
+      const [{ readAnswer, resumedSchema }, { expectDone, withWriting }] = await Promise.all([
+        import("./control-views.ts"),
+        import("./reach-relay.ts"),
+      ]);
       const { resumed } = await withWriting(resume, options, io, "replay", async (client) =>
         readAnswer(resumedSchema, expectDone(await client.request("POST", `/v1/routes/${encodeURIComponent(route)}/resume`))),
       );

@@ -1,9 +1,9 @@
 import type { Command } from "commander";
 import type { z } from "zod";
-import { readAnswer, retriedSchema } from "./control-views.ts";
+import type { retriedSchema } from "./control-views.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { printable, printableJson } from "./printable.ts";
-import { expectDone, type RelayOptions, withRelayOptions, withWriting } from "./reach-relay.ts";
+import { type RelayOptions, withRelayOptions } from "./relay-options.ts";
 
 type Retried = z.infer<typeof retriedSchema>;
 type Outcome = { readonly id: string; readonly done: Retried } | { readonly id: string; readonly error: string };
@@ -28,6 +28,10 @@ Examples:
 }
 
 async function retryDeliveries(command: Command, ids: readonly string[], options: RelayOptions & { readonly json?: boolean }, io: Io) {
+  const [{ readAnswer, retriedSchema }, { expectDone, withWriting }] = await Promise.all([
+    import("./control-views.ts"),
+    import("./reach-relay.ts"),
+  ]);
   const outcomes = await withWriting(command, options, io, "replay", async (client) => {
     const each: Outcome[] = [];
     for (const id of ids) {

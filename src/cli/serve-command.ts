@@ -2,10 +2,8 @@ import { setFlagsFromString } from "node:v8";
 import { type Command, Option } from "commander";
 import { type Role, roles } from "../app/role.ts";
 import { SettingsError } from "../config/fault.ts";
-import { loadSettings } from "../config/load.ts";
-import { warnings } from "../config/warnings.ts";
 import { CommandFailed, type Io } from "./io.ts";
-import { readSettings, settingsFailureText, withConfigOption } from "./settings-option.ts";
+import { withConfigOption } from "./settings-flag.ts";
 import { stopSignal } from "./stop-signal.ts";
 
 export function addServeCommand(program: Command, io: Io): void {
@@ -31,6 +29,11 @@ Examples:
       // is enough: bench/backlog shows a sixth less memory when full and a quarter less while draining. The flag that
       // names a largest size has no effect once the process runs.
       setFlagsFromString("--semi-space-growth-factor=1");
+      const [{ loadSettings }, { warnings }, { readSettings, settingsFailureText }] = await Promise.all([
+        import("../config/load.ts"),
+        import("../config/warnings.ts"),
+        import("./settings-option.ts"),
+      ]);
       const settings = readSettings(config, io);
       for (const { path, message } of warnings(settings)) io.err(`warning: ${path} ${message}`);
       // Loaded here, so that help and faulty settings do not wait for the whole relay.

@@ -1,16 +1,9 @@
-import type { Command } from "commander";
 import { faultLine, SettingsError } from "../config/fault.ts";
 import { loadSettings } from "../config/load.ts";
 import type { Settings } from "../config/schema.ts";
 import { CommandFailed, type Io } from "./io.ts";
 
-/** Where the settings are when `--config` does not say, from the working directory. */
-export const defaultSettingsPath = "config/relay.yaml";
-
-/** Adds `--config <path>`; its value is `options.config`. Returns the command. */
-export function withConfigOption(command: Command): Command {
-  return command.option("-c, --config <path>", "settings file", defaultSettingsPath);
-}
+export { defaultSettingsPath, withConfigOption } from "./settings-flag.ts";
 
 /** The settings at `path`, with `${…}` from `io.env`. Throws {@link CommandFailed} that lists all faults, one a line. */
 export function readSettings(path: string, io: Io): Settings {

@@ -1,10 +1,10 @@
 import { InvalidArgumentError, Option } from "commander";
-import { durationSchema } from "../event/units.ts";
 
 export interface TimeOptions {
   readonly from?: string;
   readonly to?: string;
-  readonly since?: number;
+  /** Checked by `timeFilter`. */
+  readonly since?: string;
 }
 
 /** `--from`, `--to` and `--since`: when events were received. */
@@ -12,14 +12,8 @@ export function timeOptions(): Option[] {
   return [
     new Option("--from <time>", "received from this time on, such as 2026-11-20T08:00:00Z or 2026-11-20 (UTC)").argParser(time),
     new Option("--to <time>", "received before this time").argParser(time),
-    new Option("--since <duration>", "received within this time until now, such as 30m, 2h, 7d").argParser(duration).conflicts("from"),
+    new Option("--since <duration>", "received within this time until now, such as 30m, 2h, 7d").conflicts("from"),
   ];
-}
-
-/** The options as the API takes them, in ISO 8601. */
-export function timeFilter({ from, to, since }: TimeOptions, now: number): { from?: string; to?: string } {
-  const start = since === undefined ? from : new Date(now - since).toISOString();
-  return { ...(start === undefined ? {} : { from: start }), ...(to === undefined ? {} : { to }) };
 }
 
 /** A whole number from 1, for options. */
@@ -39,10 +33,4 @@ export function time(text: string): string {
   const at = withZone.test(text) ? Date.parse(text) : Number.NaN;
   if (Number.isNaN(at)) throw new InvalidArgumentError("It must be a date (2026-11-20) or a time with its zone (2026-11-20T08:00:00Z).");
   return new Date(at).toISOString();
-}
-
-function duration(text: string): number {
-  const parsed = durationSchema.safeParse(text);
-  if (!parsed.success) throw new InvalidArgumentError("It must be a duration, such as 30m, 2h or 7d.");
-  return parsed.data;
 }

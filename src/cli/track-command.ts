@@ -1,9 +1,8 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { createdSchema, readAnswer } from "./control-views.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { printable, printableJson } from "./printable.ts";
 import { privateView } from "./private-view.ts";
-import { expectDone, type RelayOptions, withRelayOptions, withWriting } from "./reach-relay.ts";
+import { type RelayOptions, withRelayOptions } from "./relay-options.ts";
 import { time } from "./time-options.ts";
 
 interface Options extends RelayOptions {
@@ -64,6 +63,10 @@ async function trackOne(command: Command, options: Options, io: Io): Promise<voi
     sentAt,
     ...(Object.keys(given).length === 0 ? {} : { metadata: given }),
   };
+  const [{ createdSchema, readAnswer }, { expectDone, withWriting }] = await Promise.all([
+    import("./control-views.ts"),
+    import("./reach-relay.ts"),
+  ]);
   const answer = await withWriting(command, options, io, "track", (client) => client.request("POST", "/v1/messages/track", registration));
   if (answer.status === 409)
     throw new CommandFailed(printable(privateView(options.showPii).text((answer.json as { error: string }).error)));
@@ -73,10 +76,11 @@ async function trackOne(command: Command, options: Options, io: Io): Promise<voi
 }
 
 async function trackFile(command: Command, path: string, options: Options, io: Io): Promise<void> {
-  const [{ openRegistrationFile }, { trackLines }, { createTrackProgress }] = await Promise.all([
+  const [{ openRegistrationFile }, { trackLines }, { createTrackProgress }, { withWriting }] = await Promise.all([
     import("./track/read-file.ts"),
     import("./track/track-file.ts"),
     import("./track/progress.ts"),
+    import("./reach-relay.ts"),
   ]);
   const file = openRegistrationFile(path);
   const view = privateView(options.showPii);

@@ -1,8 +1,9 @@
 import type { Command } from "commander";
+import { checkedOption } from "./checked-option.ts";
 import { CommandFailed, type Io } from "./io.ts";
-import { withConfigOption } from "./settings-option.ts";
+import { withConfigOption } from "./settings-flag.ts";
 import { count } from "./time-options.ts";
-import { duplicate, rate, type SetOption, set, several, signature } from "./trigger/option-values.ts";
+import { duplicate, type SetOption, set, several } from "./trigger/option-values.ts";
 import type { Outcome } from "./trigger/outcome.ts";
 import type { TargetOptions } from "./trigger/target.ts";
 
@@ -22,6 +23,9 @@ export interface TriggerOptions extends TargetOptions {
   readonly json?: boolean;
 }
 
+/** As they are given; what the settings' schemas check is checked when the command runs. */
+type GivenOptions = Omit<TriggerOptions, "rate" | "signature"> & { readonly rate?: string; readonly signature?: readonly string[] };
+
 /** What a scenario decides by itself. */
 const ofFixturesOnly = ["set", "wamid", "keepIds", "truncated", "duplicate", "shuffle"] as const;
 
@@ -36,7 +40,7 @@ export function addTriggerCommand(program: Command, io: Io): void {
     .option("--url <url>", "post to this URL instead of to the relay of the settings")
     .option("--secret-env <name>", "with --url: the secret is in this environment variable, no settings are read; may be repeated", several)
     .option("--service <name>", "with --secret-env: the signature is in x-<name>-signature (default: acme)")
-    .option("--signature <key=value>", "with --secret-env: how it is signed, in the words of the settings; may be repeated", signature)
+    .option("--signature <key=value>", "with --secret-env: how it is signed, in the words of the settings; may be repeated", several)
     .option("--allow-remote", "post to another machine than this one")
     .option("--fixtures <dir>", "look for fixtures here before those that come along (default: fixtures, if it is there)")
     .option("--set <path=value>", "put this value at this path of the body, as JSON if it is JSON, else as text; may be repeated", set)
@@ -44,7 +48,7 @@ export function addTriggerCommand(program: Command, io: Io): void {
     .option("--keep-ids", "send the fixture as it is: id, time, wamid and run id are not made anew")
     .option("--truncated", "send it as it arrives when its data is over 256 KB")
     .option("--count <number>", "so many events; of a scenario, so many messages (default: 1, or the scenario's)", count)
-    .option("--rate <posts>", "posts per second, such as 50/s", rate)
+    .option("--rate <posts>", "posts per second, such as 50/s")
     .option("--concurrency <number>", "posts under way at once (default: 16, or the scenario's; 1 where the order matters)", count)
     .option("--duplicate <share>", "post this share of events twice, such as 0.1; or each so many times more, such as 3", duplicate)
     .option("--shuffle", "post them in another order")
@@ -63,16 +67,11 @@ Examples:
   wamid-relay trigger scenario campaign-burst
   WEBHOOK_SECRET=… wamid-relay trigger message.received --url http://localhost:3000/hook --secret-env WEBHOOK_SECRET`,
     )
-    .action((event: string | undefined, name: string | undefined, options: TriggerOptions) => trigger(command, event, name, options, io));
+    .action((event: string | undefined, name: string | undefined, options: GivenOptions) => trigger(command, event, name, options, io));
 }
 
-async function trigger(
-  command: Command,
-  event: string | undefined,
-  name: string | undefined,
-  options: TriggerOptions,
-  io: Io,
-): Promise<void> {
+async function trigger(command: Command, event: string | undefined, name: string | undefined, given: GivenOptions, io: Io): Promise<void> {
+  const options = await checkedOptions(command, given);
   if (options.list === true) {
     const { listLines, listed } = await import("./trigger/list.ts");
     const all = listed(options.fixtures);
@@ -97,6 +96,17 @@ async function trigger(
     ? await triggerScenario(command, name as string, options, io)
     : await triggerEvents(command, event, options, io);
   conclude(outcome, options, io);
+}
+
+async function checkedOptions(command: Command, { rate, signature, ...others }: GivenOptions): Promise<TriggerOptions> {
+  if (rate === undefined && signature === undefined) return others;
+  const values = await import("./trigger/checked-values.ts");
+  const pairs = signature?.map((text) => checkedOption(command, "signature", text, values.signature));
+  return {
+    ...others,
+    ...(rate === undefined ? {} : { rate: checkedOption(command, "rate", rate, values.rate) }),
+    ...(pairs === undefined ? {} : { signature: Object.fromEntries(pairs) }),
+  };
 }
 
 function conclude(

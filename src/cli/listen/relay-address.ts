@@ -2,7 +2,6 @@ import { readFileSync } from "node:fs";
 import type { Command } from "commander";
 import { ownAddress } from "../control-client.ts";
 import { CommandFailed, type Io } from "../io.ts";
-import { readSettings } from "../settings-option.ts";
 
 export interface RelayAddress {
   /** Without a slash at its end. */
@@ -20,7 +19,7 @@ export interface AddressOptions {
 }
 
 /** The relay at `--relay`, with the token given, or the one of the settings, with its first token that may listen. */
-export function relayAddress(command: Command, options: AddressOptions, io: Io): RelayAddress {
+export async function relayAddress(command: Command, options: AddressOptions, io: Io): Promise<RelayAddress> {
   const { relay, tokenEnv, tokenFile, token, config } = options;
   if (relay === undefined) return ownRelay(config, io);
   const url = URL.parse(relay);
@@ -44,7 +43,9 @@ export function relayAddress(command: Command, options: AddressOptions, io: Io):
   return { url: url.href.replace(/[?#].*$/, "").replace(/\/+$/, ""), token: checked };
 }
 
-function ownRelay(config: string, io: Io): RelayAddress {
+/** With `--relay` no settings are read, nor what reads them loaded. */
+async function ownRelay(config: string, io: Io): Promise<RelayAddress> {
+  const { readSettings } = await import("../settings-option.ts");
   const url = ownAddress(readSettings(config, io).server);
   if (url === null) throw new CommandFailed("server.port is 0, so the relay's address is not known: give it with --relay");
   const token = (): string => {

@@ -1,0 +1,33 @@
+import type { Command } from "commander";
+import { z } from "zod";
+import { deliverySchema } from "../control-views.ts";
+import type { DeliveriesListOptions } from "../deliveries-command.ts";
+import type { Io } from "../io.ts";
+import { printableJson } from "../printable.ts";
+import { withReading } from "../reach-relay.ts";
+import { readPages } from "../read-pages.ts";
+import { tableLines } from "../table.ts";
+import { timeText } from "../time-options.ts";
+
+/** Prints the deliveries that match, those of the newest events first. */
+export async function listDeliveries(command: Command, options: DeliveriesListOptions, io: Io): Promise<void> {
+  const { route, state, before, limit } = options;
+  const found = await withReading(command, options, io, (client) =>
+    readPages(client, "/v1/deliveries", { route, state, before }, limit, { item: deliverySchema, next: z.string() }),
+  );
+  if (options.json === true) {
+    io.out(printableJson(found));
+    return;
+  }
+  const rows = found.data.map((each) => [
+    String(each.event),
+    each.route,
+    each.state,
+    String(each.attempts),
+    timeText(each.nextAt ?? each.settledAt),
+    each.id,
+    each.reason ?? "",
+  ]);
+  for (const line of tableLines(["EVENT", "ROUTE", "STATE", "ATTEMPTS", "NEXT OR SETTLED (UTC)", "ID", "REASON"], rows)) io.out(line);
+  if (found.next !== null) io.err(`there are more: --before ${found.next}, or a greater --limit`);
+}

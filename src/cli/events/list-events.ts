@@ -1,0 +1,47 @@
+import type { Command } from "commander";
+import { z } from "zod";
+import { eventSchema } from "../control-views.ts";
+import type { EventsListOptions } from "../events-command.ts";
+import type { Io } from "../io.ts";
+import { printableJson } from "../printable.ts";
+import { privateView } from "../private-view.ts";
+import { withReading } from "../reach-relay.ts";
+import { readPages } from "../read-pages.ts";
+import { tableLines } from "../table.ts";
+import { timeFilter } from "../time-filter.ts";
+import { timeText } from "../time-options.ts";
+import { maskedEvent } from "./masked.ts";
+
+/** Prints the events that match, newest first. */
+export async function listEvents(command: Command, options: EventsListOptions, io: Io): Promise<void> {
+  const { event, source, account, status, disposition, wamid, before, limit } = options;
+  const query = {
+    event,
+    source,
+    account,
+    status,
+    disposition,
+    wamid,
+    before: before?.toString(),
+    ...timeFilter(command, options, Date.now()),
+  };
+  const found = await withReading(command, options, io, (client) =>
+    readPages(client, "/v1/events", query, limit, { item: eventSchema, next: z.number() }),
+  );
+  const view = privateView(options.showPii);
+  if (options.json === true) {
+    io.out(printableJson({ data: found.data.map((each) => maskedEvent(each, view)), next: found.next }));
+    return;
+  }
+  const rows = found.data.map((each) => [
+    timeText(each.receivedAt),
+    String(each.seq),
+    each.event ?? "",
+    each.status ?? "",
+    each.disposition,
+    each.subject === null ? "" : view.subject(each.subject),
+    each.id ?? "",
+  ]);
+  for (const line of tableLines(["RECEIVED (UTC)", "SEQ", "EVENT", "STATUS", "DISPOSITION", "ABOUT", "ID"], rows)) io.out(line);
+  if (found.next !== null) io.err(`there are older ones: --before ${found.next}, or a greater --limit`);
+}
