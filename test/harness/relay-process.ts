@@ -1,13 +1,15 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { chmodSync, chownSync, closeSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { onTestFinished } from "vitest";
 import { freePort } from "../setup/free-port.ts";
-import { relayToken, type SettingsParts, settingsOf } from "./relay-settings.ts";
+import { askRelay, type RelayAnswer } from "./ask-relay.ts";
+import { type SettingsParts, settingsOf } from "./relay-settings.ts";
 
 export const entry = fileURLToPath(new URL("../../src/cli/wamid-relay.js", import.meta.url));
 
@@ -23,7 +25,7 @@ export interface RelayOptions {
   readonly role?: "receive" | "work";
   /** How long a start may take, in milliseconds; not given: 15 seconds. */
   readonly readyWithinMs?: number;
-  /** How often it is asked whether it is ready, in milliseconds; not given: 5, so that the time a start takes can be told. */
+  /** How often it is asked whether it is ready, in milliseconds; not given: 20, as exact as the time a start takes is needed. */
   readonly readyEveryMs?: number;
   /** Where its temporary folder is made; not given: the system's. */
   readonly parent?: string;
@@ -66,7 +68,7 @@ export interface RelayProcess {
   stderr(): string;
   log(): Record<string, unknown>[];
   /** Asks the relay (a path such as `/readyz` or `/v1/stats`, the token along); gives status, headers and parsed body. */
-  ask(path: string, request?: { method?: string; body?: unknown }): Promise<{ status: number; headers: Headers; body: unknown }>;
+  ask(path: string, request?: { method?: string; body?: unknown }): Promise<RelayAnswer>;
   /** Ends it and removes the folder; by itself at the test's end, but to be called where `makeRelay` was called in `beforeAll`. */
   dispose(keep?: boolean): Promise<void>;
 }
@@ -132,11 +134,10 @@ export async function makeRelay(options: RelayOptions = {}): Promise<RelayProces
     const startedAt = performance.now();
     launch();
     while (performance.now() - startedAt < readyWithinMs && isRunning()) {
-      const answer = await fetch(`http://127.0.0.1:${port}/readyz`).catch(() => null);
-      await answer?.arrayBuffer();
+      const status = (await isListening(port)) ? await readiness(port) : null;
       // Whoever answered must be ours: with the port taken, ours has ended or is about to.
-      if (answer !== null && isEnough(answer.status) && isRunning()) return performance.now() - startedAt;
-      await wait(options.readyEveryMs ?? 5);
+      if (status !== null && isEnough(status) && isRunning()) return performance.now() - startedAt;
+      await wait(options.readyEveryMs ?? 20);
     }
     child?.kill("SIGKILL");
     const { code, signal } = await gone;
@@ -199,17 +200,27 @@ export async function makeRelay(options: RelayOptions = {}): Promise<RelayProces
     writeSettings,
     stderr: () => read("stderr.log"),
     log: () => read("stdout.log").split("\n").flatMap(parseLine),
-    async ask(path, { method = "GET", body } = {}) {
-      const answer = await fetch(`http://127.0.0.1:${port}${path}`, {
-        method,
-        headers: { authorization: `Bearer ${relayToken}`, ...(body === undefined ? {} : { "content-type": "application/json" }) },
-        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-      });
-      const text = await answer.text();
-      return { status: answer.status, headers: answer.headers, body: text.startsWith("{") ? JSON.parse(text) : text };
-    },
+    ask: (path, request) => askRelay(`http://127.0.0.1:${port}`, path, request),
     dispose,
   };
+}
+
+/** A `fetch` that finds nobody costs a millisecond of processor time, and most of those that wait for a start do. */
+function isListening(port: number): Promise<boolean> {
+  const { promise, resolve } = Promise.withResolvers<boolean>();
+  const socket = connect(port, "127.0.0.1", () => {
+    socket.destroy();
+    resolve(true);
+  });
+  socket.once("error", () => resolve(false));
+  return promise;
+}
+
+/** Status of `/readyz`; null without an answer. */
+async function readiness(port: number): Promise<number | null> {
+  const answer = await fetch(`http://127.0.0.1:${port}/readyz`).catch(() => null);
+  await answer?.arrayBuffer();
+  return answer?.status ?? null;
 }
 
 /** A crash may have cut the last line short. */

@@ -1,16 +1,22 @@
 import { setTimeout as wait } from "node:timers/promises";
 
+/** The longer it takes, the less often is looked: what is looked at may be a file or a process that has work to do meanwhile. */
+const shortestMs = 10;
+const longestMs = 50;
+const share = 0.1;
+
 /** Waits until `condition` gives something other than false, null or undefined, and gives that. Rejects after `withinMs`, saying what was waited for. */
 export async function until<T>(
   what: string,
   condition: () => T | Promise<T>,
   withinMs = 15_000,
 ): Promise<Exclude<Awaited<T>, false | null | undefined>> {
-  const deadline = performance.now() + withinMs;
+  const began = performance.now();
+  const deadline = began + withinMs;
   for (;;) {
     const found = await condition();
     if (found !== false && found !== null && found !== undefined) return found as Exclude<Awaited<T>, false | null | undefined>;
     if (performance.now() > deadline) throw new Error(`not within ${withinMs} ms: ${what}`);
-    await wait(10);
+    await wait(Math.min(longestMs, Math.max(shortestMs, share * (performance.now() - began))));
   }
 }
