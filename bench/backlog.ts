@@ -12,10 +12,10 @@ import { printResult, round } from "./report.ts";
 const usage = `A backlog of deliveries made by real ingest while the destination is down: node bench/backlog.ts
   --deliveries <n>      waiting in the end (200000)
   --connections <n>     (64)
-  --short               4000 deliveries, for CI`;
+  --short               2000 deliveries, for CI`;
 
 const flags = readFlags(usage, { deliveries: { type: "string" }, connections: { type: "string" }, short: { type: "boolean" } });
-const deliveries = Math.ceil(numberFlag("deliveries", flags.deliveries, flags.short === true ? 4000 : 200_000));
+const deliveries = Math.ceil(numberFlag("deliveries", flags.deliveries, flags.short === true ? 2000 : 200_000));
 const connections = numberFlag("connections", flags.connections, 64);
 
 const machine = await lookAtMachine();

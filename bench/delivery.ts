@@ -11,7 +11,7 @@ const usage = `From received to delivered to a URL, against a bare relay: node b
   --connections <n>     of the load, and of the deliveries (64)
   --rate <n>            events a second for the time from sent to delivered (1000)
   --only <names>        of ${deliverySideNames.join(", ")} (comma between)
-  --short               one round of 4000 events, for CI`;
+  --short               one round of 1000 events, for CI`;
 
 const flags = readFlags(usage, {
   events: { type: "string" },
@@ -22,11 +22,11 @@ const flags = readFlags(usage, {
   short: { type: "boolean" },
 });
 const short = flags.short === true;
-const events = Math.ceil(numberFlag("events", flags.events, short ? 4000 : 60_000));
+const events = Math.ceil(numberFlag("events", flags.events, short ? 1000 : 60_000));
 const rounds = numberFlag("rounds", flags.rounds, short ? 1 : 3);
 const connections = numberFlag("connections", flags.connections, 64);
 const rate = numberFlag("rate", flags.rate, 1000);
-const pacedSeconds = short ? 1.5 : 5;
+const pacedSeconds = short ? 0.5 : 5;
 const names = deliverySideNames.filter((name) => flags.only === undefined || flags.only.split(",").includes(name));
 if (names.length === 0) {
   console.error(`--only knows ${deliverySideNames.join(", ")}`);

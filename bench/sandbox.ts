@@ -18,7 +18,7 @@ const usage = `What the sandbox does on one core, beside the relay that stores i
   --connections <n>  of the sender (32)
   --people <n>       written to, over and over (5000)
   --messages <n>     to see what one costs in memory; 0 for not at all (200000)
-  --short            for CI: 3 s, 1 s and 4000 messages`;
+  --short            for CI: 1 s, half a second and 4000 messages`;
 
 const flags = readFlags(usage, {
   rate: { type: "string" },
@@ -31,8 +31,8 @@ const flags = readFlags(usage, {
 });
 const short = flags.short === true;
 const rate = numberFlag("rate", flags.rate, 500);
-const pacedMs = 1000 * numberFlag("seconds", flags.seconds, short ? 3 : 20);
-const unpacedMs = 1000 * numberFlag("unpaced", flags.unpaced, short ? 1 : 10);
+const pacedMs = 1000 * numberFlag("seconds", flags.seconds, short ? 1 : 20);
+const unpacedMs = 1000 * numberFlag("unpaced", flags.unpaced, short ? 0.5 : 10);
 const connections = Math.ceil(numberFlag("connections", flags.connections, 32));
 const people = Math.ceil(numberFlag("people", flags.people, 5_000));
 const messages = flags.messages === "0" ? 0 : 2 * Math.ceil(numberFlag("messages", flags.messages, short ? 4_000 : 200_000) / 2);

@@ -16,7 +16,7 @@ const usage = `Workers of the distributed engine, one against a hand-written Bul
   --workers <list>      how many at once (1,2,3; comma between)
   --appendfsync <word>  of both sides' Redis: always, everysec or no (everysec)
   --rate <n>            events a second through a receiver and a worker (1000)
-  --short               one round of 2000 events, and several workers only on the slow destination, for CI`;
+  --short               one round of 600 events, and several workers only on the slow destination, for CI`;
 
 const flags = readFlags(usage, {
   events: { type: "string" },
@@ -28,7 +28,7 @@ const flags = readFlags(usage, {
   short: { type: "boolean" },
 });
 const short = flags.short === true;
-const events = Math.ceil(numberFlag("events", flags.events, short ? 2000 : 40_000));
+const events = Math.ceil(numberFlag("events", flags.events, short ? 600 : 40_000));
 const rounds = Math.ceil(numberFlag("rounds", flags.rounds, short ? 1 : 3));
 const concurrency = Math.ceil(numberFlag("concurrency", flags.concurrency, 64));
 const workerCounts = (flags.workers ?? (short ? "2" : "1,2,3")).split(",").map((text) => Math.ceil(numberFlag("workers", text, 1)));

@@ -9,6 +9,8 @@ import { ratioOf, type Spread, spreadOf } from "../report.ts";
 
 export interface RelayFloodOptions {
   readonly seconds: number;
+  /** Before them, sent and not measured. */
+  readonly warmupSeconds: number;
   readonly rounds: number;
   readonly connections: number;
   /** Events a second in the open loop. */
@@ -36,7 +38,6 @@ export interface RelayFlood {
   readonly ratios: Readonly<Record<string, Spread>>;
 }
 
-const warmupSeconds = 0.5;
 /** Short, so that what came in during one phase is ended and swept during the next one. */
 const settings = { tracking: { unknown: "park", parkFor: "1s" }, retention: { ignored: "1s" } };
 const mostPerSecond = 25_000;
@@ -80,13 +81,13 @@ export async function floodRelay(options: RelayFloodOptions): Promise<RelayFlood
   return { figures, ratios };
 }
 
-interface Order extends Pick<RelayFloodOptions, "seconds" | "connections"> {
+interface Order extends Pick<RelayFloodOptions, "seconds" | "warmupSeconds" | "connections"> {
   readonly run: number;
   readonly phase: Phase;
   readonly rate: number | null;
 }
 
-async function measure(relay: Relay, load: Child, { run, phase, rate, seconds, connections }: Order) {
+async function measure(relay: Relay, load: Child, { run, phase, rate, seconds, warmupSeconds, connections }: Order) {
   const count = Math.ceil((rate ?? mostPerSecond) * (seconds + warmupSeconds));
   const set = { run, count };
   const wamids = wamidsOf(set);

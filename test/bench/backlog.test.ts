@@ -5,7 +5,7 @@ import { runBench } from "./run-bench.ts";
 test("backlog fills, kills, restarts and drains, and loses nothing", { timeout: 120_000 }, async () => {
   const { bench, figures, ratios } = await runBench("backlog.ts", ["--short"]);
   expect(bench).toBe("backlog");
-  expect(figures).toMatchObject({ deliveries: 4000, drain: { repeats: expect.any(Number) } });
+  expect(figures).toMatchObject({ deliveries: 2000, drain: { repeats: expect.any(Number) } });
   const { readyAfterKillMs, residentMiB, diskBytesPerEvent, drain } = figures as {
     readyAfterKillMs: number;
     residentMiB: Record<string, number>;

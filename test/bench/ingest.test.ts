@@ -16,7 +16,7 @@ test("ingest measures all sides in one run and finds every acknowledged event ag
     expect(closed.p50.median, side).toBeGreaterThan(0);
     expect(closed.p99.median, side).toBeGreaterThanOrEqual(closed.p50.median);
     expect(open.max.median, side).toBeGreaterThanOrEqual(open.p99.median);
-    expect(acknowledged, side).toBeGreaterThan(1000);
+    expect(acknowledged, side).toBeGreaterThan(500);
   }
   expect(ratios).toMatchObject({
     "relay/bare": {},
@@ -29,7 +29,7 @@ test("ingest measures all sides in one run and finds every acknowledged event ag
 });
 
 test("sides can be left out, and a wrong flag is a usage error", { timeout: 60_000 }, async () => {
-  const { figures, ratios } = await runBench("ingest.ts", ["--short", "--seconds", "0.3", "--only", "bare"]);
+  const { figures, ratios } = await runBench("ingest.ts", ["--short", "--seconds", "0.2", "--only", "bare"]);
   expect(Object.keys(figures)).toEqual(["bare"]);
   expect(ratios).toEqual({});
   await expect(runBench("ingest.ts", ["--only", "nothing"])).rejects.toThrow("--only knows bare");
