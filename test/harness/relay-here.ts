@@ -40,6 +40,9 @@ export interface RelayHere {
   dispose(keep?: boolean): Promise<void>;
 }
 
+/** A relay that can be reached, wherever it runs. */
+export type AnyRelay = Pick<RelayHere, "folder" | "storePath" | "settingsPath" | "port" | "url" | "webhookUrl" | "ask" | "writeSettings">;
+
 export type RelayHereOptions = Pick<RelayOptions, "settings" | "storePath" | "role" | "env">;
 
 /** Makes folder and settings and starts the relay. */

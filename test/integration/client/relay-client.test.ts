@@ -15,11 +15,12 @@ import {
 import { openDownstream } from "../../harness/downstream.ts";
 import { postEvent } from "../../harness/post-event.ts";
 import { createMessages } from "../../harness/posts.ts";
-import { type RelayProcess, startRelay } from "../../harness/relay-process.ts";
+import { type AnyRelay, startRelayHere } from "../../harness/relay-here.ts";
+import { startRelay } from "../../harness/relay-process.ts";
 import { relayToken, routeTo } from "../../harness/relay-settings.ts";
 import { until } from "../../harness/until.ts";
 
-const clientOf = (relay: RelayProcess) => new RelayClient({ url: relay.url, token: relayToken });
+const clientOf = (relay: AnyRelay) => new RelayClient({ url: relay.url, token: relayToken });
 const message = (n: number, more: Partial<MessageRegistration> = {}): MessageRegistration => ({ account: "main", wamid: `w${n}`, ...more });
 
 async function failure(promise: Promise<unknown>): Promise<RelayClientError> {
@@ -68,7 +69,7 @@ const sameShapes: [
 test("registering one, looking, sending again, resuming", async () => {
   expect(sameShapes.length).toBe(3);
   const downstream = await openDownstream();
-  const relay = await startRelay({ settings: { routes: [routeTo(downstream.url, { to: { retry: { schedule: ["0s"] } } })] } });
+  const relay = await startRelayHere({ settings: { routes: [routeTo(downstream.url, { to: { retry: { schedule: ["0s"] } } })] } });
   const client = clientOf(relay);
   const messages = createMessages("client");
   const wamid = messages.wamid();
@@ -125,7 +126,7 @@ test("many pages of events, asked for as they are wanted", async () => {
 });
 
 test("trackAll: thousands from a generator, the report in order with those that are refused, the sums in the end", async () => {
-  const relay = await startRelay();
+  const relay = await startRelayHere();
   const client = clientOf(relay);
   await client.track(message(7, { reference: "taken" }));
   function* messages() {
@@ -144,7 +145,7 @@ test("trackAll: thousands from a generator, the report in order with those that 
 });
 
 test("trackAll: a source that is still at work has what it gave registered meanwhile, and is let go when nobody reads on", async () => {
-  const relay = await startRelay();
+  const relay = await startRelayHere();
   const client = clientOf(relay);
   let isOver = false;
   let goOn = () => {};
@@ -201,7 +202,7 @@ test("trackAll: what stops it says where to go on", async () => {
 
 test("what is no relay, no answer, a refusal: told apart, and the token is in none of the messages", async () => {
   const token = "a-secret-token";
-  const relay = await startRelay();
+  const relay = await startRelayHere();
   expect(await failure(new RelayClient({ url: relay.url, token }).stats())).toMatchObject({ status: 401, code: "unauthorized" });
   const page = await serverOf((_, response) => response.end("<html>"));
   expect(await failure(new RelayClient({ url: page, token }).stats())).toMatchObject({ status: 200, code: "bad_answer" });

@@ -1,6 +1,7 @@
 import { gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import { openDownstream } from "../../harness/downstream.ts";
+import { type AnyRelay, type RelayHere, startRelayHere } from "../../harness/relay-here.ts";
 import { type RelayProcess, startRelay } from "../../harness/relay-process.ts";
 import { routeTo, webhookSecret } from "../../harness/relay-settings.ts";
 import { until } from "../../harness/until.ts";
@@ -26,9 +27,10 @@ function settings(url: string, more: object = {}, routes: readonly unknown[] = [
   };
 }
 
-const start = (url: string, more: object = {}, routes: readonly unknown[] = []): Promise<RelayProcess> =>
-  startRelay({ settings: settings(url, more, routes) });
-const send = (relay: RelayProcess, body: string | Buffer = '{"step":1}') => ask(relay.port, { target: "/webhooks/flows", body });
+const start = (url: string, more: object = {}, routes: readonly unknown[] = []): Promise<RelayHere> =>
+  startRelayHere({ settings: settings(url, more, routes) });
+const startProcess = (url: string): Promise<RelayProcess> => startRelay({ settings: settings(url) });
+const send = (relay: AnyRelay, body: string | Buffer = '{"step":1}') => ask(relay.port, { target: "/webhooks/flows", body });
 
 interface Delivery {
   readonly id: string;
@@ -40,7 +42,7 @@ interface Delivery {
 }
 
 /** The newest event of the source with its deliveries, once its exchange is written down. */
-async function recorded(relay: RelayProcess): Promise<{ event: Record<string, unknown>; proxied: Delivery; others: Delivery[] }> {
+async function recorded(relay: AnyRelay): Promise<{ event: Record<string, unknown>; proxied: Delivery; others: Delivery[] }> {
   return until("the exchange is written down", async () => {
     const [newest] = ((await relay.ask("/v1/events?source=flows&limit=1")).body as { data: { seq: number }[] }).data;
     if (newest === undefined) return null;
@@ -183,10 +185,9 @@ describe("without an answer to pass back, the step is told and the delivery is d
       [cut.url, "reset", {}],
       ["http://downstream.invalid/", "dns", {}],
     ];
-    for (const [n, [url, error, more]] of cases.entries()) {
+    for (const [url, error, more] of cases) {
       relay.writeSettings(settings(url, more));
-      relay.signal("SIGHUP");
-      await until("reloaded", () => relay.log().filter(({ msg }) => msg === "settings reloaded").length === n + 1);
+      relay.reload();
       const answer = await send(relay);
       expectError(answer, "downstream_failed");
       expect(answer.json?.error).toContain(`(${error})`);
@@ -234,7 +235,7 @@ describe("without an answer to pass back, the step is told and the delivery is d
 test("stored before it is forwarded, and other routes still get their copy", async () => {
   const others = await openDownstream();
   let seenInStore: unknown = null;
-  let relay: RelayProcess | null = null;
+  let relay: RelayHere | null = null;
   const downstream = await startHttp((_request, response) => {
     void (async () => {
       seenInStore = (await relay?.ask("/v1/events?source=flows&limit=1"))?.body;
@@ -256,7 +257,7 @@ test("stored before it is forwarded, and other routes still get their copy", asy
 
 test("a failed exchange is over: neither retry nor replay sends it again", async () => {
   const downstream = await startHttp((_request, response) => response.writeHead(500).end("no"));
-  const relay = await start(downstream.url);
+  const relay = await startProcess(downstream.url);
   await send(relay);
   const { proxied } = await recorded(relay);
   const retried = await relay.ask(`/v1/deliveries/${proxied.id}/retry`, { method: "POST" });
@@ -277,7 +278,7 @@ test("a failed exchange is over: neither retry nor replay sends it again", async
 test("killed in the middle: after the next start the delivery is dead, with the reason, and is not sent again", async () => {
   const downstream = await openDownstream();
   downstream.fail("hang");
-  const relay = await start(downstream.url);
+  const relay = await startProcess(downstream.url);
   const connection = await connect(relay.port);
   await connection.write(requestBytes({ target: "/webhooks/flows", body: '{"step":1}' }));
   await until("it is at the downstream", () => downstream.counts().arrivals === 1);
@@ -313,8 +314,7 @@ test("other settings while an exchange is under way: it ends under the old ones,
   await connection.write(requestBytes({ target: "/webhooks/flows", body: '{"step":1}' }));
   await until("it is at the old downstream", () => old.counts().arrivals === 1);
   relay.writeSettings(settings(next.url));
-  relay.signal("SIGHUP");
-  await until("reloaded", () => relay.log().some(({ msg }) => msg === "settings reloaded"));
+  relay.reload();
   expect((await send(relay)).status).toBe(200);
   expect([old.counts().arrivals, next.counts().taken]).toEqual([1, 1]);
   // Cut by its downstream, not by the reload.
@@ -340,7 +340,7 @@ test("a step that goes away while it waits: the exchange ends all the same, noth
 
 test("a step that does not read its answer is cut off, and nothing stays in hand", async () => {
   const downstream = await startHttp((_request, response) => response.end(Buffer.alloc(mebibyte, 97)));
-  const relay = await startRelay({ settings: { ...settings(downstream.url), server: { requestTimeout: "1s" } } });
+  const relay = await startRelayHere({ settings: { ...settings(downstream.url), server: { requestTimeout: "1s" } } });
   const connections = await Promise.all(Array.from({ length: 4 }, () => connect(relay.port)));
   for (const { socket, write } of connections) {
     socket.pause();

@@ -6,7 +6,7 @@ import { createRelay } from "../../../src/app/relay.ts";
 import { parseSettings } from "../../../src/config/load.ts";
 import { startSandbox } from "../../../src/sandbox/start-sandbox.ts";
 import { openDownstream } from "../../harness/downstream.ts";
-import { type RelayProcess, startRelay } from "../../harness/relay-process.ts";
+import { startRelayHere } from "../../harness/relay-here.ts";
 import { routeTo, settingsOf, webhookSecret } from "../../harness/relay-settings.ts";
 import { until } from "../../harness/until.ts";
 import { freshEvent } from "./alive.ts";
@@ -92,7 +92,7 @@ const offenderShape = { rule: "", event: 0, eventId: "", route: "", what: "" };
 test("the answers shown have the shape of real ones", async () => {
   const downstream = await openDownstream();
   await using service = await startSandbox();
-  const relay: RelayProcess = await startRelay({
+  const relay = await startRelayHere({
     settings: {
       accounts: { main: { baseUrl: service.url, apiKey: service.key } },
       routes: [
@@ -181,7 +181,7 @@ test("the answers shown have the shape of real ones", async () => {
 });
 
 test("tokens: without one 401, with one that lacks the scope 403, for every endpoint that the page says needs one", async () => {
-  const relay = await startRelay({
+  const relay = await startRelayHere({
     settings: {
       control: {
         tokens: [

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { openDownstream } from "../../harness/downstream.ts";
 import { postEvent } from "../../harness/post-event.ts";
+import { startRelayHere } from "../../harness/relay-here.ts";
 import { startRelay } from "../../harness/relay-process.ts";
 import { routeTo } from "../../harness/relay-settings.ts";
 import { until } from "../../harness/until.ts";
@@ -11,7 +12,7 @@ const forged = (from?: string) =>
   requestBytes({ body: "{}", secret: "wrong", more: from === undefined ? [] : [`x-forwarded-for: ${from}`] });
 
 test("bad signatures from one address: 401 up to the limit, then 429, while good events are taken", async () => {
-  const relay = await startRelay({ settings: { server: { badSignatureLimit: 5 } } });
+  const relay = await startRelayHere({ settings: { server: { badSignatureLimit: 5 } } });
   for (let n = 0; n < 5; n++) expectError(await ask(relay.port, forged()), "bad_signature");
   // Not believed, so that nobody escapes by it: this relay trusts no proxy.
   for (let n = 0; n < 5; n++) {
@@ -29,7 +30,7 @@ test("bad signatures from one address: 401 up to the limit, then 429, while good
 });
 
 test("behind a trusted proxy each client is counted by the address that the proxy gives", async () => {
-  const relay = await startRelay({ settings: { server: { badSignatureLimit: 2, trustProxy: ["loopback", "10.0.0.0/8"] } } });
+  const relay = await startRelayHere({ settings: { server: { badSignatureLimit: 2, trustProxy: ["loopback", "10.0.0.0/8"] } } });
   for (const client of ["198.51.100.1", "198.51.100.2", "2001:db8::1"]) {
     expectError(await ask(relay.port, forged(client)), "bad_signature");
     // Through a second proxy of ours; what a client wrote before that itself counts for nothing.
@@ -44,7 +45,7 @@ test("behind a trusted proxy each client is counted by the address that the prox
 });
 
 test("more requests in hand than maxInFlight: 503 with Retry-After, and taken again once there is room", async () => {
-  const relay = await startRelay({ settings: { server: { maxInFlight: 3 } } });
+  const relay = await startRelayHere({ settings: { server: { maxInFlight: 3 } } });
   const whole = requestBytes({ body: JSON.stringify(freshEvent()) });
   const held = await Promise.all([1, 2, 3].map(() => connect(relay.port)));
   for (const { write } of held) await write(whole.subarray(0, whole.length - 1));

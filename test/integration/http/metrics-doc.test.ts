@@ -4,7 +4,7 @@ import { receiveOutcomes } from "../../../src/receive/receiver.ts";
 import { callPriorities } from "../../../src/service-api/admission.ts";
 import { stopReasons } from "../../../src/service-api/limits/stops.ts";
 import { openDownstream } from "../../harness/downstream.ts";
-import { startRelay } from "../../harness/relay-process.ts";
+import { startRelayHere } from "../../harness/relay-here.ts";
 import { routeTo, webhookSecret } from "../../harness/relay-settings.ts";
 import { until } from "../../harness/until.ts";
 import { freshEvent } from "./alive.ts";
@@ -24,7 +24,7 @@ const tableOf = (head: string) => {
 
 test("every metric is in the page with its type and labels, and the page has no other", async () => {
   const downstream = await openDownstream();
-  const relay = await startRelay({
+  const relay = await startRelayHere({
     settings: {
       routes: [routeTo(downstream.url)],
       retention: { events: "30d" },

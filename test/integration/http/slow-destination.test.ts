@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { openDownstream } from "../../harness/downstream.ts";
-import { startRelay } from "../../harness/relay-process.ts";
+import { startRelayHere } from "../../harness/relay-here.ts";
 import { routeTo } from "../../harness/relay-settings.ts";
 import { until } from "../../harness/until.ts";
 import { startHttp, startRaw } from "../url-destination/downstream.ts";
@@ -56,7 +56,7 @@ const bad: readonly (readonly [name: string, open: () => Promise<string>, outcom
   ["fails at once", async () => (await startHttp((_request, response) => response.writeHead(503).end())).url, /503/],
 ];
 
-const events = 400;
+const events = 150;
 
 /** Posts events on one kept-alive connection and resolves when the last is answered; gives the events a second. */
 async function pour(connection: RawConnection, bodies: readonly string[], arrived: () => number): Promise<number> {
@@ -75,7 +75,7 @@ describe("a bad destination does not slow the others", () => {
   test.each(bad)("one that %s", async (_name, open, outcome) => {
     const good = await openDownstream({ keepBodies: false });
     const url = await open();
-    const relay = await startRelay({
+    const relay = await startRelayHere({
       settings: {
         tracking: { unknown: "forward" },
         routes: [

@@ -4,10 +4,10 @@ import { expect, test } from "vitest";
 import type { Io } from "../../../src/cli/io.ts";
 import { main } from "../../../src/cli/main.ts";
 import { postEvent } from "../../harness/post-event.ts";
-import { startRelay } from "../../harness/relay-process.ts";
+import { startRelayHere } from "../../harness/relay-here.ts";
 import { relayToken, webhookSecret } from "../../harness/relay-settings.ts";
 import { until } from "../../harness/until.ts";
-import { startListen } from "./listener.ts";
+import { startListen, startListenHere } from "./listener.ts";
 import { openLocalServer, type Post } from "./local-server.ts";
 
 const at = "2026-11-21T12:00:00.000Z";
@@ -23,7 +23,7 @@ const signatureOf = (body: Buffer): string => `sha256=${createHmac("sha256", web
 const proved = ({ body, headers }: Post): boolean => headers["x-acme-signature"] === signatureOf(body);
 
 test("the bytes received, and their signature, arrive as they were: proved with the account's own secret", async () => {
-  const relay = await startRelay();
+  const relay = await startRelayHere();
   const local = await openLocalServer();
   const listener = startListen(relay.url, ["--forward-to", local.url, "-H", "x-team: support"]);
   await listener.live();
@@ -49,14 +49,14 @@ test("the bytes received, and their signature, arrive as they were: proved with 
 });
 
 test("signed anew: with the secret given, and with the one printed", async () => {
-  const relay = await startRelay();
+  const relay = await startRelayHere();
   const local = await openLocalServer();
-  const given = startListen(relay.url, ["--forward-to", local.url, "--secret", "whsec_c2VjcmV0LW9mLXRoaXMtbWFjaGluZQ=="]);
+  const given = startListenHere(relay.url, ["--forward-to", local.url, "--secret", "whsec_c2VjcmV0LW9mLXRoaXMtbWFjaGluZQ=="]);
   await given.live();
   await postEvent(relay.webhookUrl, Buffer.from(bodies[0] as string));
   await until("it came", () => local.posts.length === 1);
   await given.stop();
-  const printed = startListen(relay.url, ["--forward-to", local.url, "--print-secret"]);
+  const printed = startListenHere(relay.url, ["--forward-to", local.url, "--print-secret"]);
   await printed.live();
   const secret = /^posts are signed with (whsec_\S+)$/m.exec(printed.out())?.[1] ?? "";
   await postEvent(relay.webhookUrl, Buffer.from(bodies[1] as string));
@@ -73,7 +73,7 @@ test("signed anew: with the secret given, and with the one printed", async () =>
 
 test("sources go to paths of their own; an automation's request comes as it is, whatever its bytes", async () => {
   const signature = { service: "acme", secrets: [webhookSecret] };
-  const relay = await startRelay({
+  const relay = await startRelayHere({
     settings: {
       sources: {
         main: { account: "main", signature },
@@ -84,7 +84,7 @@ test("sources go to paths of their own; an automation's request comes as it is, 
   });
   const local = await openLocalServer();
   const base = `http://127.0.0.1:${local.port}`;
-  const listener = startListen(relay.url, ["--forward-to", `main=${base}/a?b=c`, "--forward-to", `flows=${base}/flows`]);
+  const listener = startListenHere(relay.url, ["--forward-to", `main=${base}/a?b=c`, "--forward-to", `flows=${base}/flows`]);
   await listener.live();
   const bytes = Buffer.from([0, 255, 254, 10, 13]);
   const headers = { "x-acme-signature": signatureOf(bytes), "content-type": "text/x-odd; charset=latin1" };
@@ -101,7 +101,7 @@ test("sources go to paths of their own; an automation's request comes as it is, 
 });
 
 test("filters choose, and --json tells; without --show-pii it has neither wamids nor bodies", async () => {
-  const relay = await startRelay();
+  const relay = await startRelayHere();
   const registered = { account: "main", wamid: "wamid.REGISTERED0001" };
   await relay.ask("/v1/messages/track", { method: "POST", body: registered });
   const make = (id: string, event: string, data: object) => Buffer.from(JSON.stringify({ id, event, createdAt: at, data }));
@@ -135,7 +135,7 @@ test("filters choose, and --json tells; without --show-pii it has neither wamids
   ];
   await Promise.all(
     cases.map(async ([args, wanted]) => {
-      const listener = startListen(relay.url, ["--json", "--no-forward", "--since", "1h", ...args]);
+      const listener = startListenHere(relay.url, ["--json", "--no-forward", "--since", "1h", ...args]);
       await until(`all came of ${args}`, () => listener.said("event").length >= wanted.length && listener.said("hello").length === 1);
       expect([args, listener.said("event").map(({ id }) => id)]).toEqual([args, wanted]);
       expect(listener.out()).not.toContain("wamid.");
@@ -145,10 +145,10 @@ test("filters choose, and --json tells; without --show-pii it has neither wamids
 });
 
 test("--tries passes over what is refused, and goes on", async () => {
-  const relay = await startRelay();
+  const relay = await startRelayHere();
   const local = await openLocalServer();
   local.answer((body) => (body.includes("e-1") ? 422 : 200));
-  const listener = startListen(relay.url, ["--forward-to", local.url, "--tries", "2", "--as", "ci"]);
+  const listener = startListenHere(relay.url, ["--forward-to", local.url, "--tries", "2", "--as", "ci"]);
   await listener.live();
   for (const body of bodies.slice(0, 2)) await postEvent(relay.webhookUrl, Buffer.from(body));
   await until("the second is taken", () => local.taken().length === 1);
@@ -158,7 +158,7 @@ test("--tries passes over what is refused, and goes on", async () => {
 });
 
 test("wrong usage is exit code 2, and what the relay refuses exit code 1", async () => {
-  const relay = await startRelay();
+  const relay = await startRelayHere();
   const cases: [string[], number, string][] = [
     [["--forward-to", "http://192.168.1.7:3000/hook"], 2, "add --allow-remote"],
     [["--forward-to", "http://localhost.example:3000/hook"], 2, "add --allow-remote"],
@@ -187,6 +187,6 @@ test("wrong usage is exit code 2, and what the relay refuses exit code 1", async
     expect([args, await main(["listen", "--relay", relay.url, ...args], io)]).toEqual([args, code]);
     expect(said.join("\n")).toContain(told);
   }
-  const remote = startListen(relay.url, ["--allow-remote", "--forward-to", "http://192.0.2.1:3000/hook", "--latest"]);
+  const remote = startListenHere(relay.url, ["--allow-remote", "--forward-to", "http://192.0.2.1:3000/hook", "--latest"]);
   await remote.live();
 });

@@ -1,6 +1,8 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { onTestFinished } from "vitest";
+import type { Io } from "../../../src/cli/io.ts";
+import { main } from "../../../src/cli/main.ts";
 import { entry } from "../../harness/relay-process.ts";
 import { relayToken } from "../../harness/relay-settings.ts";
 import { until } from "../../harness/until.ts";
@@ -33,34 +35,94 @@ export function startListen(relayUrl: string, args: readonly string[], env: Read
     err += chunk;
   });
   const ended = once(child, "close").then(([code]) => code as number | null);
-  onTestFinished(async () => {
+  const kill9 = async () => {
     child.kill("SIGKILL");
     await ended;
+  };
+  onTestFinished(kill9);
+  const stop = () => {
+    child.kill("SIGTERM");
+    return ended;
+  };
+  return {
+    ...listening(
+      args,
+      () => out,
+      () => err,
+    ),
+    stop,
+    kill9,
+    ended,
+  };
+}
+
+let lastStarted: Promise<unknown> = Promise.resolve();
+
+/** The same command in the test's own process: for what it hears and does, where no process is needed to prove it. */
+export function startListenHere(relayUrl: string, args: readonly string[]): Omit<ListenProcess, "kill9"> {
+  let out = "";
+  let err = "";
+  const io: Io = {
+    out: (line) => {
+      out += `${line}\n`;
+    },
+    err: (line) => {
+      err += `${line}\n`;
+    },
+    isTerminal: false,
+    env: { RELAY_TOKEN: relayToken },
+    readStdin: async () => Buffer.alloc(0),
+  };
+  let isOver = false;
+  const { promise: ended, resolve, reject } = Promise.withResolvers<number | null>();
+  // What it does at SIGTERM is told from the others' by starting one after the other.
+  const started = lastStarted.then(async () => {
+    const before = process.listeners("SIGTERM");
+    main(["listen", "--relay", relayUrl, ...args], io)
+      .then(resolve, reject)
+      .finally(() => {
+        isOver = true;
+      });
+    return until("it waits for the signal to end", () => {
+      const added = process.listeners("SIGTERM").find((listener) => !before.includes(listener));
+      return added ?? (isOver ? () => {} : null);
+    });
   });
+  lastStarted = started;
+  async function stop(): Promise<number | null> {
+    const onSignal = await started;
+    for (const name of ["SIGTERM", "SIGINT"] as const) process.off(name, onSignal);
+    if (!isOver) onSignal("SIGTERM");
+    return ended;
+  }
+  onTestFinished(async () => void (await stop()));
+  return {
+    ...listening(
+      args,
+      () => out,
+      () => err,
+    ),
+    stop,
+    ended,
+  };
+}
+
+function listening(args: readonly string[], out: () => string, err: () => string) {
   const said = (type?: string) =>
-    out
-      .slice(0, out.lastIndexOf("\n") + 1)
+    out()
+      .slice(0, out().lastIndexOf("\n") + 1)
       .split("\n")
       .filter((line) => line !== "")
       .map((line) => JSON.parse(line) as Record<string, unknown>)
       .filter((each) => type === undefined || each["type"] === type);
   return {
-    out: () => out,
-    err: () => err,
+    out,
+    err,
     said,
     async live(times = 1) {
       const isJson = args.includes("--json");
-      const lives = () => (isJson ? said("hello").length : (`${out}\n${err}`.match(/^(listening to|live again)/gm) ?? []).length);
+      const lives = () => (isJson ? said("hello").length : (`${out()}\n${err()}`.match(/^(listening to|live again)/gm) ?? []).length);
       await until(`it is live for the ${times}. time`, () => lives() >= times);
     },
-    async stop() {
-      child.kill("SIGTERM");
-      return ended;
-    },
-    async kill9() {
-      child.kill("SIGKILL");
-      await ended;
-    },
-    ended,
   };
 }

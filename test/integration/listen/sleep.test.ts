@@ -4,7 +4,8 @@ import { openStream } from "../../../src/cli/listen/open-stream.ts";
 import type { Clock } from "../../../src/event/clock.ts";
 import { postEvent } from "../../harness/post-event.ts";
 import { createMessages } from "../../harness/posts.ts";
-import { type RelayProcess, startRelay } from "../../harness/relay-process.ts";
+import { type AnyRelay, startRelayHere } from "../../harness/relay-here.ts";
+import { startRelay } from "../../harness/relay-process.ts";
 import { relayToken } from "../../harness/relay-settings.ts";
 import { until } from "../../harness/until.ts";
 import { openProxy } from "./tcp-proxy.ts";
@@ -52,7 +53,7 @@ async function listener(relayUrl: string, clock: Clock) {
 }
 
 const messages = createMessages("sleep");
-async function post(relay: RelayProcess, count: number): Promise<string[]> {
+async function post(relay: AnyRelay, count: number): Promise<string[]> {
   const ids: string[] = [];
   for (let n = 0; n < count; n++) {
     const event = messages.event();
@@ -91,7 +92,7 @@ test("24 hours of sleep: the dead connection is noticed within moments, and all 
 });
 
 test("silence is not taken for death before its time, also when the clock is set back", async () => {
-  const relay = await startRelay();
+  const relay = await startRelayHere();
   const proxy = await openProxy(relay.port);
   const clock = sleepingClock();
   const { taken, states } = await listener(proxy.url, clock);

@@ -5,10 +5,11 @@ import { createSseParser, type SseMessage } from "../../../src/cli/listen/sse-pa
 import { engines, storageOf } from "../../harness/engines.ts";
 import { postEvent } from "../../harness/post-event.ts";
 import { createMessages } from "../../harness/posts.ts";
-import { type RelayProcess, startRelay } from "../../harness/relay-process.ts";
+import { type AnyRelay, startRelayHere } from "../../harness/relay-here.ts";
+import { startRelay } from "../../harness/relay-process.ts";
 import { relayToken } from "../../harness/relay-settings.ts";
 import { until } from "../../harness/until.ts";
-import { startListen } from "./listener.ts";
+import { startListenHere } from "./listener.ts";
 import { openLocalServer } from "./local-server.ts";
 
 const messages = createMessages("stream");
@@ -24,7 +25,7 @@ interface Reader {
 }
 
 /** Somebody who listens with nothing but fetch. */
-async function listen(relay: RelayProcess, query = "", headers: Readonly<Record<string, string>> = {}): Promise<Reader> {
+async function listen(relay: AnyRelay, query = "", headers: Readonly<Record<string, string>> = {}): Promise<Reader> {
   const closing = new AbortController();
   onTestFinished(() => closing.abort());
   const answer = await fetch(`${relay.url}/v1/listen${query}`, { headers: { authorization, ...headers }, signal: closing.signal });
@@ -47,7 +48,7 @@ async function listen(relay: RelayProcess, query = "", headers: Readonly<Record<
   };
 }
 
-const gauge = async (relay: RelayProcess, name: string): Promise<number> => {
+const gauge = async (relay: AnyRelay, name: string): Promise<number> => {
   const text = String((await relay.ask("/metrics")).body);
   return Number(
     text
@@ -57,13 +58,13 @@ const gauge = async (relay: RelayProcess, name: string): Promise<number> => {
   );
 };
 
-async function post(relay: RelayProcess, count: number): Promise<void> {
+async function post(relay: AnyRelay, count: number): Promise<void> {
   for (let n = 0; n < count; n++) expect((await postEvent(relay.webhookUrl, messages.event())).word).toBe("accepted");
 }
 
 describe.each(engines)("on %s", (engine) => {
   test("begins where it is told: now, after a seq, after the last event heard, at a time, where a name has come", async () => {
-    const relay = await startRelay({ settings: await storageOf(engine) });
+    const relay = await startRelayHere({ settings: await storageOf(engine) });
     await post(relay, 4);
     const now = await listen(relay);
     const all = await listen(relay, "?since=1h");
@@ -100,7 +101,7 @@ describe.each(engines)("on %s", (engine) => {
   });
 
   test("a cursor never goes back, and not beyond the newest event; both kinds of faults are told", async () => {
-    const relay = await startRelay({ settings: await storageOf(engine) });
+    const relay = await startRelayHere({ settings: await storageOf(engine) });
     await post(relay, 3);
     const move = async (name: string, body: unknown) => (await relay.ask(`/v1/listen/cursors/${name}`, { method: "POST", body })).body;
     expect(await move("ana", { seq: 3 })).toEqual({ name: "ana", seq: 3 });
@@ -121,19 +122,19 @@ describe.each(engines)("on %s", (engine) => {
   });
 
   test("what retention has deleted is announced, with how much it was; the rest comes", async () => {
-    const relay = await startRelay({
+    const relay = await startRelayHere({
       settings: { ...(await storageOf(engine)), retention: { events: "1s", deliveries: "1s", ignored: "1s", messages: "1s" } },
     });
     const local = await openLocalServer();
     const args = ["--forward-to", local.url, "--as", "ana"];
-    const before = startListen(relay.url, args);
+    const before = startListenHere(relay.url, args);
     await before.live();
     await post(relay, 1);
     await until("it is taken", () => local.taken().length === 1);
     expect(await before.stop()).toBe(0);
     await post(relay, 5);
     await until("retention left one", async () => ((await relay.ask("/v1/events")).body as { data: unknown[] }).data.length === 1);
-    const back = startListen(relay.url, args);
+    const back = startListenHere(relay.url, args);
     await until("the last one is taken", () => local.taken().length === 2);
     expect(back.out()).toContain("!!! 4 events are gone: retention deleted them before they could be listened to (seq 2 to 5)");
   });
@@ -149,14 +150,13 @@ test("a token that is taken out of the settings hears nothing more", async () =>
       })),
     },
   });
-  const relay = await startRelay({ settings: tokens("ana") });
+  const relay = await startRelayHere({ settings: tokens("ana") });
   const ana = await listen(relay, "", { authorization: "Bearer token-of-ana-0001" });
   const other = await listen(relay);
   await post(relay, 1);
   await until("both hear", () => ana.seqs().length === 1 && other.seqs().length === 1);
   relay.writeSettings(tokens());
-  relay.signal("SIGHUP");
-  await until("it is read", () => relay.log().some(({ msg }) => msg === "settings reloaded"));
+  relay.reload();
   await post(relay, 1);
   await until("the other hears", () => other.seqs().length === 2);
   await until("it is told", () => ana.messages.at(-1)?.event === "bye");
@@ -168,7 +168,7 @@ test("a token that is taken out of the settings hears nothing more", async () =>
 const patient = { server: { shutdownTimeout: "60s" } };
 
 test("no more than 100 listen at once; when one leaves there is room", async () => {
-  const relay = await startRelay({ settings: patient });
+  const relay = await startRelayHere({ settings: patient });
   const readers = await Promise.all(Array.from({ length: 100 }, () => listen(relay)));
   expect(readers.map(({ status }) => status)).toEqual(readers.map(() => 200));
   const more = await relay.ask("/v1/listen");
@@ -181,12 +181,13 @@ test("no more than 100 listen at once; when one leaves there is room", async () 
   });
   await post(relay, 1);
   await until("those there are hear it", () => [...readers.slice(1), next].every((reader) => reader.seqs().length === 1));
-  expect(await relay.stop(20_000)).toEqual({ code: 0, signal: null });
+  // Sooner than `server.shutdownTimeout`, or the test's time is over.
+  await relay.stop();
   expect(next.messages.at(-1)?.event).toBe("bye");
 });
 
 /** Somebody who listens and never reads a byte. */
-async function listenDeaf(relay: RelayProcess): Promise<void> {
+async function listenDeaf(relay: AnyRelay): Promise<void> {
   const socket = connect(relay.port, "127.0.0.1");
   onTestFinished(() => void socket.destroy());
   await once(socket, "connect");
@@ -195,7 +196,7 @@ async function listenDeaf(relay: RelayProcess): Promise<void> {
 }
 
 const pad = "x".repeat(8_000);
-async function postLarge(relay: RelayProcess, count: number): Promise<void> {
+async function postLarge(relay: AnyRelay, count: number): Promise<void> {
   let left = count;
   const one = async (): Promise<void> => {
     while (left-- > 0) {
@@ -206,7 +207,7 @@ async function postLarge(relay: RelayProcess, count: number): Promise<void> {
   await Promise.all(Array.from({ length: 16 }, one));
 }
 
-const lagsOf = async (relay: RelayProcess): Promise<number[]> =>
+const lagsOf = async (relay: AnyRelay): Promise<number[]> =>
   [...String((await relay.ask("/metrics")).body).matchAll(/^relay_listener_events_behind\{listener="\d+"\} (\d+)$/gm)].map(([, behind]) =>
     Number(behind),
   );
@@ -217,9 +218,9 @@ test("twenty who never read cost the relay no memory, and hold up no stop", asyn
   await until("they listen", async () => (await gauge(relay, "relay_listeners")) === 20);
   const memory = async () => (await gauge(relay, "nodejs_heap_size_used_bytes")) + (await gauge(relay, "nodejs_external_memory_bytes"));
   const before = await memory();
-  await postLarge(relay, 3_000);
+  await postLarge(relay, 1_500);
   const grown = (await memory()) - before;
-  // Buffered without end, it would be some 30 MB for each.
+  // Buffered without end, it would be some 12 MB for each.
   const lags = await lagsOf(relay);
   expect(lags.length).toBe(20);
   expect(Math.min(...lags) * pad.length).toBeGreaterThan(5_000_000);
@@ -228,11 +229,11 @@ test("twenty who never read cost the relay no memory, and hold up no stop", asyn
 });
 
 test.each(engines)("twenty listen and one never reads, on %s: the others hear everything at once", async (engine) => {
-  const relay = await startRelay({ settings: await storageOf(engine) });
+  const relay = await startRelayHere({ settings: await storageOf(engine) });
   await listenDeaf(relay);
   await until("it listens", async () => (await gauge(relay, "relay_listeners")) === 1);
   const others = await Promise.all(Array.from({ length: 19 }, () => listen(relay)));
-  const count = 1_500;
+  const count = 700;
   await postLarge(relay, count);
   await until("the others have all", () => others.every((reader) => reader.seqs().length === count));
   for (const reader of others) expect(reader.seqs()).toEqual(Array.from({ length: count }, (_, n) => n + 1));
@@ -241,7 +242,7 @@ test.each(engines)("twenty listen and one never reads, on %s: the others hear ev
   expect(lags).toEqual(others.map(() => 0));
 
   const times: number[] = [];
-  for (let n = 1; n <= 40; n++) {
+  for (let n = 1; n <= 20; n++) {
     const postedAt = performance.now();
     await post(relay, 1);
     await until("all heard it", () => others.every((reader) => reader.seqs().at(-1) === count + n));
@@ -249,5 +250,5 @@ test.each(engines)("twenty listen and one never reads, on %s: the others hear ev
   }
   times.sort((a, b) => a - b);
   // Some 15 ms on a machine that does nothing else, half of it the posting.
-  expect(times[20]).toBeLessThan(150);
+  expect(times[10]).toBeLessThan(150);
 });

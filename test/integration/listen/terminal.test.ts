@@ -7,13 +7,13 @@ import { createTargets } from "../../../src/cli/listen/targets.ts";
 import { privateView } from "../../../src/cli/private-view.ts";
 import { postEvent } from "../../harness/post-event.ts";
 import { createMessages } from "../../harness/posts.ts";
-import { startRelay } from "../../harness/relay-process.ts";
+import { startRelayHere } from "../../harness/relay-here.ts";
 import { relayToken } from "../../harness/relay-settings.ts";
 import { until } from "../../harness/until.ts";
 import { openLocalServer } from "./local-server.ts";
 
 test("on a terminal: a status line that is drawn over, and keys to replay, skip, pause, filter and quit", async () => {
-  const relay = await startRelay();
+  const relay = await startRelayHere();
   const local = await openLocalServer();
   const raw: boolean[] = [];
   const keys = Object.assign(new PassThrough(), { setRawMode: (is: boolean) => void raw.push(is) }) as unknown as NodeJS.ReadStream &
@@ -84,7 +84,7 @@ test("on a terminal: a status line that is drawn over, and keys to replay, skip,
   expect(local.posts.length).toBe(before + 1);
   expect(printed.some((line) => line.startsWith("err"))).toBe(false);
 
-  await relay.kill9();
+  await relay.stop();
   await until("it says why", () => /^reconnecting in \d+ s because /.test(status()));
   await relay.start();
   await until("it is live again", () => status().startsWith("live  |"));

@@ -2,14 +2,15 @@ import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { openDownstream } from "../../harness/downstream.ts";
 import { createMessages, postOf } from "../../harness/posts.ts";
-import { type RelayProcess, startRelay } from "../../harness/relay-process.ts";
+import { type AnyRelay, startRelayHere } from "../../harness/relay-here.ts";
+import { startRelay } from "../../harness/relay-process.ts";
 import { routeTo } from "../../harness/relay-settings.ts";
 import { openSender } from "../../harness/sender.ts";
 import { rowsOf } from "../../harness/store-rows.ts";
 import { until } from "../../harness/until.ts";
 import { openStream } from "./open-stream.ts";
 
-const count = 100_000;
+const count = 40_000;
 
 const lineOf = (n: number) =>
   `${JSON.stringify({
@@ -20,7 +21,7 @@ const lineOf = (n: number) =>
   })}\n`;
 
 /** Sends the lines `from` to `to` and counts what the report says. */
-async function send(relay: RelayProcess, from: number, to: number, onLine: (n: number) => void = () => {}) {
+async function send(relay: AnyRelay, from: number, to: number, onLine: (n: number) => void = () => {}) {
   const stream = await openStream(relay);
   const sending = (async () => {
     for (let at = from; at < to; at += 500) {
@@ -49,7 +50,7 @@ async function send(relay: RelayProcess, from: number, to: number, onLine: (n: n
 const residentMb = (pid: number) => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? 0) / 1024;
 
 /** What registration is about; the relay's own times are left out. */
-const endState = (relay: RelayProcess) =>
+const endState = (relay: AnyRelay) =>
   rowsOf(relay.storePath, "SELECT wamid, reference, metadata, registered_at IS NOT NULL AS registered FROM messages ORDER BY wamid");
 
 test(`${count} lines: in little memory, and receiving goes on meanwhile`, async () => {
@@ -69,7 +70,7 @@ test(`${count} lines: in little memory, and receiving goes on meanwhile`, async 
   let most = 0;
   const startedAt = performance.now();
   const { seen, last } = await send(relay, 0, count, (n) => {
-    if (n % 5_000 === 0) most = Math.max(most, residentMb(relay.pid()));
+    if (n % 2_000 === 0) most = Math.max(most, residentMb(relay.pid()));
   });
   const seconds = (performance.now() - startedAt) / 1000;
   over.abort();
@@ -84,17 +85,17 @@ test(`${count} lines: in little memory, and receiving goes on meanwhile`, async 
     `${Math.round(count / seconds)} lines/s new, ${Math.round(count / secondsAgain)} known; memory ${before.toFixed(0)} → at most ${most.toFixed(0)} MB; ` +
       `${took.length} events received meanwhile, p50 ${sorted[sorted.length >> 1]?.toFixed(1)} ms, p99 ${slow.toFixed(1)} ms, max ${sorted.at(-1)?.toFixed(1)} ms`,
   );
-  expect(most - before).toBeLessThan(120);
+  expect(most - before).toBeLessThan(80);
   // The time of this process too, which reads the report meanwhile.
   expect(slow).toBeLessThan(1_000);
 }, 120_000);
 
 test("kill -9 in the middle, then once more from the start: the same as without", async () => {
-  const total = 20_000;
-  const undisturbed = await startRelay();
+  const total = 10_000;
+  const undisturbed = await startRelayHere();
   await send(undisturbed, 0, total);
   const relay = await startRelay();
-  for (const at of [700, 4_321, 11_000]) {
+  for (const at of [700, 4_321]) {
     let killed: Promise<void> | null = null;
     const { seen } = await send(relay, 0, total, (n) => {
       if (n === at) killed = relay.kill9();
@@ -112,13 +113,13 @@ test("kill -9 in the middle, then once more from the start: the same as without"
   expect(endState(relay)).toEqual(endState(undisturbed));
 }, 120_000);
 
-test("several thousand parked messages registered at once go out, and nothing received meanwhile waits long", async () => {
+test("two thousand parked messages registered at once go out, and nothing received meanwhile waits long", async () => {
   const downstream = await openDownstream({ keepBodies: false });
   const relay = await startRelay({
     settings: { tracking: { unknown: "park", parkFor: "1h" }, routes: [routeTo(downstream.url, { match: { tracked: true } })] },
   });
   const messages = createMessages("parked");
-  const events = Array.from({ length: 4_000 }, () => messages.event());
+  const events = Array.from({ length: 2_000 }, () => messages.event());
   const sender = openSender(relay, { concurrency: 16 });
   await sender.run(events.map((event) => postOf(event)));
   const stream = await openStream(relay);
@@ -136,8 +137,8 @@ test("several thousand parked messages registered at once go out, and nothing re
   const { lines } = await stream.whole();
   isOver = true;
   await Promise.all([sending, receiving]);
-  expect(lines.at(-1)).toMatchObject({ created: 4_000 });
+  expect(lines.at(-1)).toMatchObject({ created: 2_000 });
   console.log(`slowest of ${took.length} events received meanwhile: ${Math.max(...took).toFixed(1)} ms`);
   expect(Math.max(...took)).toBeLessThan(1_000);
-  await until("all go out", () => downstream.counts().taken === 4_000, 30_000);
+  await until("all go out", () => downstream.counts().taken === 2_000, 30_000);
 }, 120_000);

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import http from "node:http";
 import { createInterface } from "node:readline";
-import type { RelayProcess } from "../../harness/relay-process.ts";
+import type { AnyRelay } from "../../harness/relay-here.ts";
 import { relayToken } from "../../harness/relay-settings.ts";
 
 export interface ReportStream {
@@ -21,7 +21,7 @@ export interface ReportStream {
 
 /** `POST /v1/messages/track` as NDJSON, both ways at once. `read: false`: the answer is never read. */
 export async function openStream(
-  relay: RelayProcess,
+  relay: Pick<AnyRelay, "port">,
   { read = true, headers = {}, agent }: { read?: boolean; headers?: Record<string, string>; agent?: http.Agent } = {},
 ): Promise<ReportStream> {
   const request = http.request({

@@ -2,18 +2,19 @@ import { readFileSync } from "node:fs";
 import http from "node:http";
 import { setTimeout as wait } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { type RelayProcess, startRelay } from "../../harness/relay-process.ts";
+import { type AnyRelay, startRelayHere } from "../../harness/relay-here.ts";
+import { startRelay } from "../../harness/relay-process.ts";
 import { rowsOf } from "../../harness/store-rows.ts";
 import { openStream } from "./open-stream.ts";
 
-const wamids = (relay: RelayProcess) =>
+const wamids = (relay: AnyRelay) =>
   rowsOf<{ wamid: string }>(relay.storePath, "SELECT wamid FROM messages WHERE registered_at IS NOT NULL ORDER BY seq").map(
     ({ wamid }) => wamid,
   );
 const line = (wamid: string, more: object = {}) => `${JSON.stringify({ account: "main", wamid, ...more })}\n`;
 
 test("each line is answered in order, and one that is refused leaves the others be", async () => {
-  const relay = await startRelay();
+  const relay = await startRelayHere();
   const stream = await openStream(relay);
   stream.write(
     [
@@ -72,7 +73,7 @@ test("each line is answered in order, and one that is refused leaves the others 
 });
 
 test("a slow sender has each line answered as it comes, for longer than server.requestTimeout", async () => {
-  const relay = await startRelay({ settings: { server: { requestTimeout: "1s" } } });
+  const relay = await startRelayHere({ settings: { server: { requestTimeout: "1s" } } });
   const stream = await openStream(relay);
   for (let n = 1; n <= 9; n += 1) {
     const text = line(`w${n}`);
@@ -87,7 +88,7 @@ test("a slow sender has each line answered as it comes, for longer than server.r
 });
 
 test("a sender that falls silent is told where it stopped, and let go", async () => {
-  const relay = await startRelay({ settings: { server: { requestTimeout: "1s" } } });
+  const relay = await startRelayHere({ settings: { server: { requestTimeout: "1s" } } });
   const stream = await openStream(relay);
   stream.write(`${line("w1")}${line("w2")}${line("w3").slice(0, 10)}`);
   expect(await stream.next()).toMatchObject({ line: 1 });
@@ -106,7 +107,7 @@ test("a sender that falls silent is told where it stopped, and let go", async ()
   const silent = await openStream(relay);
   silent.flush();
   expect(await silent.whole()).toMatchObject({ status: 408, lines: [{ code: "request_timeout" }] });
-  expect(await relay.stop()).toEqual({ code: 0, signal: null });
+  await relay.stop();
 });
 
 test("who sends and never reads the answer is let go, and costs no memory", async () => {
@@ -133,7 +134,7 @@ test("who sends and never reads the answer is let go, and costs no memory", asyn
 }, 60_000);
 
 test("who goes away in the middle leaves what was answered, and the relay well", async () => {
-  const relay = await startRelay();
+  const relay = await startRelayHere();
   const stream = await openStream(relay);
   stream.write(`${line("w1")}${line("w2").slice(0, 20)}`);
   expect(await stream.next()).toMatchObject({ line: 1, result: "created" });
@@ -162,7 +163,7 @@ test("a relay that stops says at which line, and goes on to stop", async () => {
 });
 
 test("no token, another token's scope, a compressed body: refused before anything is read", async () => {
-  const relay = await startRelay();
+  const relay = await startRelayHere();
   for (const [headers, status] of [
     [{ authorization: "Bearer wrong" }, 401],
     [{ "content-encoding": "gzip" }, 400],
@@ -177,7 +178,7 @@ test("no token, another token's scope, a compressed body: refused before anythin
 });
 
 test("an empty stream, and one that ends in the middle of a line", async () => {
-  const relay = await startRelay();
+  const relay = await startRelayHere();
   const empty = await openStream(relay);
   empty.end();
   expect((await empty.whole()).lines).toEqual([{ lines: 0, created: 0, known: 0, conflict: 0, invalid: 0 }]);
@@ -188,7 +189,7 @@ test("an empty stream, and one that ends in the middle of a line", async () => {
 });
 
 test("a sender with a content length that is kept alive uses the connection again", async () => {
-  const relay = await startRelay();
+  const relay = await startRelayHere();
   const agent = new http.Agent({ keepAlive: true, maxSockets: 1 });
   const ports: (number | undefined)[] = [];
   for (const body of [line("w1"), line("w2")]) {
