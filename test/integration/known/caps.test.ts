@@ -52,15 +52,15 @@ test.each([
   ["escala", 1, { requests: 300, messages: 60 }],
   ["enterprise", 0.25, { requests: 300, messages: 75 }],
 ] as const)(
-  "%s, share %d: for ten minutes sends, reconciliation and hydration compete within the caps, and sends go as if they were alone",
+  "%s, share %d: for five minutes sends, reconciliation and hydration compete within the caps, and sends go as if they were alone",
   async (plan, share, ours) => {
     const alone = await compete(plan, share, { reconcile: { schedule: "off" } });
-    const undisturbed = await sendFor(alone, { minutes: 4, rushAt: 2, most: ours.messages });
+    const undisturbed = await sendFor(alone, { minutes: 3, rushAt: 1, most: ours.messages });
     expect(await polls(alone)).toEqual({ reconciled: 0, hydrated: 0 });
 
     const competition = await compete(plan, share, {}, { events: { truncate: 0.2 } });
-    await competition.registerOpen(800);
-    const waits = await sendFor(competition, { minutes: 10, rushAt: 5, most: ours.messages });
+    await competition.registerOpen(500);
+    const waits = await sendFor(competition, { minutes: 5, rushAt: 2, most: ours.messages });
 
     const { perMinute: seen } = await competition.usage();
     expect(competition.refused).toEqual([]);
@@ -68,11 +68,11 @@ test.each([
     expect(seen.requests.peak).toBeLessThanOrEqual(ours.requests);
     expect(seen.messages.peak).toBeLessThanOrEqual(ours.messages);
     // There was a fight: what the caps leave to others than sends (a tenth of it to those whom somebody waits for) was
-    // used by both of them for all ten minutes, and in the rush the caps were used to the brim.
+    // used by both of them for all five minutes, and in the rush the caps were used to the brim.
     const { reconciled, hydrated } = await polls(competition);
     const left = 0.9 * (ours.requests - ours.messages);
-    expect(reconciled + hydrated).toBeGreaterThan(0.85 * 10 * left);
-    expect(Math.min(reconciled, hydrated)).toBeGreaterThan(0.2 * 10 * left);
+    expect(reconciled + hydrated).toBeGreaterThan(0.85 * 5 * left);
+    expect(Math.min(reconciled, hydrated)).toBeGreaterThan(0.2 * 5 * left);
     expect(seen.requests.peak).toBeGreaterThan(0.9 * (left + ours.messages));
     expect(seen.messages.peak).toBeGreaterThan(0.95 * ours.messages);
 

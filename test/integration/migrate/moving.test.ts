@@ -7,9 +7,11 @@ import { openDownstream } from "../../harness/downstream.ts";
 import { postEvent } from "../../harness/post-event.ts";
 import { createMessages } from "../../harness/posts.ts";
 import { redisForTest } from "../../harness/redis-states.ts";
-import { makeRelay, startRelay } from "../../harness/relay-process.ts";
+import { makeRelayHere, startRelayHere } from "../../harness/relay-here.ts";
+import { makeRelay } from "../../harness/relay-process.ts";
 import { routeTo } from "../../harness/relay-settings.ts";
 import { runCli } from "../../harness/run-cli.ts";
+import { runHere } from "../../harness/run-here.ts";
 import { until } from "../../harness/until.ts";
 
 test("a relay moves from its file to Redis: what waited goes out in order, what was known is known, and the sums match", {
@@ -21,7 +23,7 @@ test("a relay moves from its file to Redis: what waited goes out in order, what 
   const slow = { to: { retry: { schedule: ["0s", "1h"], jitter: 0 } } };
   const tracked = { ...routeTo(`${downstream.url}/mine`, { name: "mine", ...slow }), match: { tracked: true } };
   const routes = [routeTo(`${downstream.url}/all`, slow), tracked];
-  const old = await startRelay({ settings: { routes, tracking: { unknown: "park", parkFor: "10m" } } });
+  const old = await startRelayHere({ settings: { routes, tracking: { unknown: "park", parkFor: "10m" } } });
   const make = createMessages("moving");
   const wamids = Array.from({ length: 5 }, () => make.wamid());
   const events = wamids.flatMap((wamid) => (["sent", "delivered", "read"] as const).map((status) => make.status(wamid, status)));
@@ -33,7 +35,7 @@ test("a relay moves from its file to Redis: what waited goes out in order, what 
   await until("the first attempts failed", () => downstream.arrivals.length >= 6);
 
   const storage = { driver: "redis", url: redis.url, prefix: "moved" };
-  const next = await makeRelay({ settings: { routes, storage, tracking: { unknown: "park", parkFor: "10m" } } });
+  const next = await makeRelayHere({ settings: { routes, storage, tracking: { unknown: "park", parkFor: "10m" } } });
   const command = ["migrate", "--from", `sqlite:${old.storePath}`, "--to", "redis", "--config", next.settingsPath];
   const refused = await runCli(...command);
   expect(refused).toMatchObject({ code: 1, stdout: "", stderr: expect.stringMatching(/^wamid-relay: [^\n]* is in use by [^\n]*\n$/) });
@@ -47,7 +49,7 @@ test("a relay moves from its file to Redis: what waited goes out in order, what 
   const known = downstream.arrivals.length;
   downstream.recover();
   await next.start();
-  expect(await runCli(...command)).toMatchObject({ code: 0, stdout: expect.stringContaining("nothing was written") });
+  expect(await runHere(command)).toMatchObject({ code: 0, out: expect.stringContaining("nothing was written") });
   for (const event of events) expect((await postEvent(next.webhookUrl, event)).word).toBe("duplicate");
   expect((await postEvent(next.webhookUrl, large)).word).toBe("duplicate");
   // Registered only now: what was parked for it is released.
@@ -74,23 +76,23 @@ test("a relay moves from its file to Redis: what waited goes out in order, what 
     }
   }
   await next.stop();
-  const audit = await runCli("audit", "--config", next.settingsPath);
-  expect(audit).toMatchObject({ code: 0, stdout: expect.stringContaining("the sums match") });
+  const audit = await runHere(["audit", "--config", next.settingsPath]);
+  expect(audit).toMatchObject({ code: 0, out: expect.stringContaining("the sums match") });
 });
 
 test("wrong sides are refused in one line, and nothing is written", { timeout: 60_000 }, async () => {
   const redis = await redisForTest();
-  const old = await startRelay();
+  const old = await startRelayHere();
   await postEvent(old.webhookUrl, createMessages("first").event());
   await old.stop();
   const storage = { driver: "redis", url: redis.url, prefix: "used" };
-  const next = await makeRelay({ settings: { storage } });
+  const next = await makeRelayHere({ settings: { storage } });
   const from = (path: string) => ["migrate", "--from", `sqlite:${path}`, "--to", "redis", "--config"];
   const refusal = async (why: RegExp, ...command: string[]) => {
-    const { code, stdout, stderr } = await runCli(...command);
-    expect(stderr).toMatch(/^wamid-relay: [^\n]*\n$/);
-    expect(stderr).toMatch(why);
-    expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
+    const { code, out, err } = await runHere(command);
+    expect(err).toMatch(/^wamid-relay: [^\n]*\n$/);
+    expect(err).toMatch(why);
+    expect({ code, out }).toEqual({ code: 1, out: "" });
   };
   await refusal(/storage\.driver sqlite/, ...from(old.storePath), old.settingsPath);
   await refusal(/there is no store at/, ...from(join(old.folder, "other.db")), next.settingsPath);
@@ -105,7 +107,7 @@ test("wrong sides are refused in one line, and nothing is written", { timeout: 6
   await refusal(/in use: a relay has stored there before/, ...from(old.storePath), next.settingsPath);
   await redis.kill();
   await refusal(/Redis cannot be reached/, ...from(old.storePath), next.settingsPath);
-  expect((await runCli("migrate", "--from", "redis", "--to", "redis", "--config", next.settingsPath)).code).toBe(2);
+  expect((await runHere(["migrate", "--from", "redis", "--to", "redis", "--config", next.settingsPath])).code).toBe(2);
 });
 
 test("until its end no relay starts there, and no command looks", { timeout: 30_000 }, async () => {
@@ -117,7 +119,7 @@ test("until its end no relay starts there, and no command looks", { timeout: 30_
   const relay = await makeRelay({ settings: { storage: { driver: "redis", url: redis.url, prefix: "half" } } });
   expect(await relay.startRefused()).toEqual({ code: 1, signal: null });
   expect(relay.stderr()).toMatch(/^wamid-relay: [^\n]*the migration of \/srv\/relay\.db to prefix half has not ended[^\n]*$/m);
-  expect((await runCli("events", "list", "--config", relay.settingsPath)).stderr).toContain("has not ended");
+  expect((await runHere(["events", "list", "--config", relay.settingsPath])).err).toContain("has not ended");
   await client.set("{half}:migration", `0123456789${JSON.stringify({ ...unfinished, finishedAt: 5 })}`);
   await relay.start();
 });

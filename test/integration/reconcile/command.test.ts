@@ -1,16 +1,16 @@
 import { expect, onTestFinished, test } from "vitest";
 import { type Sandbox, startSandbox } from "../../../src/sandbox/start-sandbox.ts";
-import { type RelayProcess, startRelay } from "../../harness/relay-process.ts";
-import { jsonOf, runOn } from "../cli/run-cli.ts";
+import { type RelayHere, startRelayHere } from "../../harness/relay-here.ts";
+import { jsonOf, runOn, runProcessOn } from "../cli/run-cli.ts";
 
 interface Done {
   readonly accounts: { account: string; asked: number; changed: number; stopped: { reason: string } | null }[];
 }
 
-async function setUp(count = 3): Promise<{ sandbox: Sandbox; relay: RelayProcess; calls: () => Promise<number> }> {
+async function setUp(count = 3): Promise<{ sandbox: Sandbox; relay: RelayHere; calls: () => Promise<number> }> {
   const sandbox = await startSandbox();
   onTestFinished(() => sandbox.close());
-  const relay = await startRelay({
+  const relay = await startRelayHere({
     settings: {
       accounts: { main: { baseUrl: sandbox.url, apiKey: sandbox.key }, mute: {} },
       reconcile: { schedule: "off", after: "1s" },
@@ -37,7 +37,7 @@ test("beside a relay: it asks; a dry run does not; nothing is asked twice", asyn
   expect(dry.out).toMatch(/^account +due +would ask +left for budget\nmain +3 +3 +0\n$/);
   expect(await calls()).toBe(before);
 
-  const done = await runOn(relay, "reconcile");
+  const done = await runProcessOn(relay, "reconcile");
   expect(done).toMatchObject({ code: 0, err: "" });
   expect(done.out).toMatch(/^account +asked +changed +unchanged +missing +failed +left for budget\nmain +3 +3 +0 +0 +0 +0\n$/);
   expect(await calls()).toBe(before + 3);
@@ -59,7 +59,7 @@ test("without a relay: the command asks itself, says that deliveries wait, and w
 test("exit codes: 1 for a refused key, 3 for a quota that is used up, 1 for nobody to ask, 2 for usage", async () => {
   const { sandbox, relay } = await setUp();
   await sandbox.control("PUT", "/usage", { apiCalls: 300_000 });
-  const left = await runOn(relay, "reconcile");
+  const left = await runProcessOn(relay, "reconcile");
   expect(left.code).toBe(3);
   expect(left.err).toMatch(/^main: stopped: the month's quota is used up until 20\d\d-/);
   await sandbox.control("PUT", "/usage", { apiCalls: 0 });

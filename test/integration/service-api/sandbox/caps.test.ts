@@ -62,7 +62,7 @@ describe.each(["escala", "enterprise"] as const)("%s", (plan) => {
       meeting.held = road.held;
       const party = meeting.join({ baseUrl: road.url, connections: 96, limits: { share, atOnce: 96 } });
       const tasks = startTasks(meeting, party, await prepare(meeting, party), { send: 12, ask: 12, poll: 24 });
-      const minutes = 4;
+      const minutes = 2;
       await meeting.pass(minutes * minute);
       const { perMinute } = await meeting.usage();
       const { failures, done } = tasks;
@@ -92,7 +92,7 @@ describe.each(["escala", "enterprise"] as const)("%s", (plan) => {
     const ground = await prepare(meeting, party);
     const tasks = startTasks(meeting, party, ground, { send: 0, ask: 20, poll: 40 });
     const waits: number[] = [];
-    for (let n = 0; n < 60; n += 1) {
+    for (let n = 0; n < 40; n += 1) {
       const asked = meeting.clock.now();
       const sent = party.client.sendMessage({ to: meeting.phone(), template: { id: ground.templateId } });
       await meeting.finish(sent);
