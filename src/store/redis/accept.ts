@@ -5,6 +5,7 @@ import type { QuarantinedBody, ReceivedEvent } from "../../event/received.ts";
 import { nothingTracked } from "../facts.ts";
 import type { AcceptOutcome, DueDelivery } from "../planned.ts";
 import type { Rules } from "../rules.ts";
+import { inlineBytes, rowWithBody } from "./bodies.ts";
 import { type Argument, type GroupCommit, lostTheRace, mostTries, type Operation, pushOperations } from "./commit.ts";
 import { dispositionCode, writeEventRow } from "./event-row.ts";
 import { orderKey } from "./order-key.ts";
@@ -28,13 +29,14 @@ export interface AcceptParts {
 
 /**
  * Accept + track + plan in one atomic step, of any receiver. The rules are computed here, from the subject's row as this
- * process guesses it to be; a wrong guess comes back with the row, and they are computed again.
+ * process last saw it; when it was changed since, it comes back, and they are computed again.
  */
 export function createAccept({ base, commit, rules, cache, version, hydrating }: AcceptParts) {
   /** `proxyRoute`: the exchange that a `mode: proxy` source makes at once; no dispatcher picks it up. */
   async function accept(event: ReceivedEvent, proxyRoute: string | null): Promise<AcceptOutcome> {
     const { account, envelope, receivedAt, subject } = event;
     const name = subjectNameOf(event);
+    const id = `id:${account}:${envelope.id}`;
     const created = Date.parse(envelope.createdAt);
     const createdAt = Number.isNaN(created) ? receivedAt : created;
     const truncated = isTruncated(envelope);
@@ -45,7 +47,7 @@ export function createAccept({ base, commit, rules, cache, version, hydrating }:
     const errorCode = subject.type === "message" ? subject.errorCode : null;
 
     for (let tries = 0; tries < mostTries; tries++) {
-      const stored = name === null ? "" : cache.guess(name);
+      const stored = name === null ? "" : (cache.known(name) ?? (await cache.load(name)));
       const storedSubject = stored === "" ? null : readSubjectRow(rowJson(stored));
       const tracked = trackEvent(rules, event, storedSubject, createdAt);
       const tracking = tracked?.tracking ?? nothingTracked;
@@ -78,30 +80,51 @@ export function createAccept({ base, commit, rules, cache, version, hydrating }:
       // Whoever releases what is parked for a subject must see that one more is.
       const next = tracked?.next ?? (isParked ? storedSubject : null);
       const nextRow = next === null ? "" : version() + writeSubjectRow(next);
-      const list: Argument[] = ["A", `${account}:${envelope.id}`, event.body, version() + row];
-      list.push(name ?? "", rowVersion(stored), nextRow, String(receivedAt), proofOf(event));
-      if (parkedUntil === null && plan.disposition !== "ignored" && event.origin === "webhook") list.push("");
-      else {
-        const learned = event.origin === "webhook" ? "" : account;
-        list.push("rare", dispositionCode(plan.disposition), parkedUntil === null ? "" : String(parkedUntil), learned);
-      }
       const planned = plannedDeliveries(plan, name, receivedAt, proxyRoute);
-      list.push(String(planned.length));
-      for (const { route, order, at } of planned) list.push(route, order, at);
       // A run that ends is no more one that a truncated result may be about. Of messages only registration moves such lists.
       const indexed = subject.type === "run" && name !== null && next !== null ? indexSubject(base, name, storedSubject, next) : [];
-      pushOperations(list, [...beside, ...indexed]);
+      const operations = [...beside, ...indexed];
+      const isInline = event.body.length <= inlineBytes;
+      const isRare = isParked || plan.disposition === "ignored" || event.origin !== "webhook" || !isInline || operations.length > 0;
 
-      const [result, seq, ...answer] = await commit.run({ list, account, plan: text });
-      if (result === 2) return { result: "duplicate", seq: Number(seq), conflict: answer[0] === 1 };
-      if (result === 1) {
-        if (name !== null && nextRow !== "") cache.remember(name, nextRow);
-        const due = planned.flatMap(({ route, at }, n): DueDelivery[] =>
-          at === "" || answer[n] !== "0" ? [] : [{ route, event: Number(seq), at: Number(at) }],
-        );
-        return { result: "accepted", seq: Number(seq), disposition: plan.disposition, due };
+      const list: Argument[] = [id, rowWithBody(version() + row, isInline ? event.body : null), name ?? "", rowVersion(stored), nextRow];
+      const routes: string[] = [];
+      const looked = [id];
+      if (name !== null) looked.push(name);
+      for (const { route, order, at } of planned) {
+        routes.push(route);
+        list.push(order, at);
+        if (order !== "" && at !== "") looked.push(`o:${route}:${order}`);
       }
-      if (name !== null) cache.remember(name, String(answer[0]));
+      if (isRare) {
+        const parkedText = parkedUntil === null ? "" : String(parkedUntil);
+        list.push(dispositionCode(plan.disposition), parkedText, event.origin === "webhook" ? "" : account, String(receivedAt));
+        list.push(isInline ? "" : event.body);
+        pushOperations(list, operations);
+      }
+
+      const proof = proofOf(event);
+      const form = { proof, routes, isRare };
+      const result = await commit.run({
+        list,
+        form,
+        account,
+        plan: text,
+        looked,
+        ...(proof === "" ? {} : { proof: { name: proof, at: receivedAt } }),
+      });
+      if (typeof result === "string") {
+        if (name !== null && nextRow !== "") cache.remember(name, nextRow);
+        const end = result.indexOf(" ");
+        const seq = Number(end < 0 ? result : result.slice(0, end));
+        const due = planned.flatMap(({ route, at }, n): DueDelivery[] =>
+          at === "" || (end >= 0 && result[end + 1 + n] !== "0") ? [] : [{ route, event: seq, at: Number(at) }],
+        );
+        return { result: "accepted", seq, disposition: plan.disposition, due };
+      }
+      const [what, same, answer] = result;
+      if (what === 2) return { result: "duplicate", seq: Number(same), conflict: answer === 1 };
+      if (name !== null) cache.remember(name, String(answer));
     }
     throw lostTheRace("the message");
   }
@@ -146,7 +169,10 @@ export function createAccept({ base, commit, rules, cache, version, hydrating }:
       headers: someHeaders(body.headers),
       size: body.body.length,
     });
-    const [, seq] = await commit.run({ list: ["Q", version() + row, body.body, String(receivedAt), proofOf(body)] });
+    const isInline = body.body.length <= inlineBytes;
+    const proof = proofOf(body);
+    const list = ["Q", rowWithBody(version() + row, isInline ? body.body : null), isInline ? "" : body.body, String(receivedAt), proof];
+    const [, seq] = await commit.run({ list, ...(proof === "" ? {} : { proof: { name: proof, at: receivedAt } }) });
     return Number(seq);
   }
 

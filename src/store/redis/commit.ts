@@ -6,30 +6,48 @@ export type Argument = string | Buffer;
 /** One operation of lua/commit.lua with what it is given. */
 export type Operation = readonly [name: string, ...list: Argument[]];
 
-/** A step that is whole or not at all, as lua/commit.lua reads it. */
+/** A step that is whole or not at all, as lua/commit.lua reads it. What it has in common with others of its batch is sent once. */
 export interface Step {
+  /** Begins with its kind, unless it has a form. */
   readonly list: readonly Argument[];
-  /** What it has in common with others of its batch: sent once. */
+  readonly form?: Form;
   readonly account?: string;
   readonly plan?: PlanText;
+  /** What proved it, and when it came (unix ms). */
+  readonly proof?: { readonly name: string; readonly at: number };
+  /** Names (keys without the base) of strings that it will look at. */
+  readonly looked?: readonly string[];
 }
+
+/** Of an accepted event. */
+export interface Form {
+  /** Empty: none. */
+  readonly proof: string;
+  /** Routes that get a delivery. */
+  readonly routes: readonly string[];
+  /** More than the usual is told of it. */
+  readonly isRare: boolean;
+}
+
+/** An accepted event's is a text, every other is a list. */
+export type StepResult = string | readonly unknown[];
 
 export interface GroupCommit {
   /** Sends the step with others of its turn; resolves with what the script gave for it, once Redis has it. Rejects with `StoreUnavailable`. */
-  run(step: Step): Promise<readonly unknown[]>;
+  run(step: Step): Promise<StepResult>;
   /** Resolves when everything handed in so far is answered. */
   idle(): Promise<void>;
 }
 
 export interface GroupCommitHooks {
-  /** Runs the script over a batch, `[base, …accounts, …plans, …lists]`, each after its length; rejects with `StoreUnavailable` when that is not possible. */
-  send(list: Argument[]): Promise<readonly (readonly unknown[])[]>;
+  /** Runs the script over a batch as `writeBatch` makes it; rejects with `StoreUnavailable` when that is not possible. */
+  send(list: Argument[]): Promise<readonly StepResult[]>;
   committed(tookMs: number, writes: number): void;
 }
 
 interface Pending {
   readonly step: Step;
-  readonly resolve: (result: readonly unknown[]) => void;
+  readonly resolve: (result: StepResult) => void;
   readonly reject: (error: unknown) => void;
 }
 
@@ -47,14 +65,10 @@ export function createGroupCommit(base: string, { send, committed }: GroupCommit
 
   async function flushOne(batch: readonly Pending[]): Promise<void> {
     const startedAt = performance.now();
-    const list: Argument[] = [base];
-    pushCommon(list, batch);
-    list.push(String(batch.length));
-    for (const { step } of batch) for (const argument of step.list) list.push(argument);
     try {
-      const results = await send(list);
+      const results = await send(writeBatch(base, batch));
       committed(performance.now() - startedAt, batch.length);
-      for (const [index, { resolve }] of batch.entries()) resolve(results[index] ?? []);
+      for (let n = 0; n < batch.length; n++) batch[n]?.resolve(results[n] ?? []);
     } catch (error) {
       for (const { reject } of batch) reject(error);
     }
@@ -96,15 +110,50 @@ export function createGroupCommit(base: string, { send, committed }: GroupCommit
   };
 }
 
-function pushCommon(list: Argument[], batch: readonly Pending[]): void {
+/**
+ * A batch as lua/commit.lua takes it: `[base, …accounts, …plans, …proofs, …forms, …looked, …steps]`, each after its length.
+ * An argument costs Redis a third of a write of its own, whatever its length: hence all that is sent once.
+ */
+function writeBatch(base: string, batch: readonly Pending[]): Argument[] {
   const accounts = new Set<string>();
   const plans = new Map<string, string>();
+  const proofs = new Map<string, { first: number; last: number }>();
+  const forms = new Map<string, { readonly form: Form; readonly number: string }>();
+  const looked: string[] = [];
+  const steps: Argument[] = [];
   for (const { step } of batch) {
+    const { form, proof } = step;
     if (step.account !== undefined) accounts.add(step.account);
     if (step.plan !== undefined) plans.set(step.plan.digest, step.plan.verdicts);
+    if (step.looked !== undefined) for (const name of step.looked) looked.push(name);
+    if (proof !== undefined) {
+      const known = proofs.get(proof.name);
+      if (known === undefined) proofs.set(proof.name, { first: proof.at, last: proof.at });
+      else {
+        known.first = Math.min(known.first, proof.at);
+        known.last = Math.max(known.last, proof.at);
+      }
+    }
+    if (form !== undefined) {
+      const key = `${form.isRare ? "1" : ""} ${form.proof} ${form.routes.join(" ")}`;
+      let known = forms.get(key);
+      if (known === undefined) {
+        known = { form, number: String(forms.size + 1) };
+        forms.set(key, known);
+      }
+      steps.push(known.number);
+    }
+    for (const argument of step.list) steps.push(argument);
   }
-  list.push(String(accounts.size), ...accounts, String(plans.size));
+
+  const list: Argument[] = [base, String(accounts.size), ...accounts, String(plans.size)];
   for (const [digest, verdicts] of plans) list.push(digest, verdicts);
+  list.push(String(proofs.size));
+  for (const [name, { first, last }] of proofs) list.push(name, String(first), String(last));
+  list.push(String(forms.size));
+  for (const { form } of forms.values()) list.push(form.proof, form.isRare ? "1" : "", String(form.routes.length), ...form.routes);
+  list.push(String(looked.length));
+  return list.concat(looked, String(batch.length), steps);
 }
 
 /** Adds operations with their counts to a step's list. */

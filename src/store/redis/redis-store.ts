@@ -5,7 +5,7 @@ import type { Rules } from "../rules.ts";
 import { createAccept } from "./accept.ts";
 import { createAsks } from "./asks.ts";
 import { createBeginHydration } from "./begin-hydration.ts";
-import { type Argument, createGroupCommit } from "./commit.ts";
+import { type Argument, createGroupCommit, type StepResult } from "./commit.ts";
 import { createCursors } from "./cursors.ts";
 import { createDeliveries } from "./deliveries.ts";
 import { createDuties } from "./duties.ts";
@@ -52,8 +52,7 @@ export function createRedisStore(link: RedisLink, prefix: string, rules: Rules, 
   const keys = keysOf(prefix);
   const version = createVersions();
   const commit = createGroupCommit(keys.base, {
-    send: (list: Argument[]) =>
-      link.run((redis) => commitScript.run(redis, `${keys.base}seq`, list)) as Promise<readonly (readonly unknown[])[]>,
+    send: (list: Argument[]) => link.run((redis) => commitScript.run(redis, `${keys.base}seq`, list)) as Promise<readonly StepResult[]>,
     committed: hooks.committed,
   });
   const step = createTransact(commit, (key) => link.run((redis) => redis.get(key)), version);
@@ -63,7 +62,7 @@ export function createRedisStore(link: RedisLink, prefix: string, rules: Rules, 
     changed();
     return result;
   };
-  const cache = createSubjectCache();
+  const cache = createSubjectCache(keys, link);
   const { accept, quarantine } = createAccept({
     base: keys.base,
     commit,

@@ -1,25 +1,63 @@
-import type { SubjectName } from "./keys.ts";
+import type { Keys, SubjectName } from "./keys.ts";
+import type { RedisLink } from "./link.ts";
 
 /**
- * Rows of subjects as this process last saw them, so that most events need one round trip: what is remembered is only
- * a guess that the script holds to the row's version, and gives back the row when it is wrong.
+ * Rows of subjects as this process last saw them. What is remembered may be old: the script holds it to the row's version,
+ * and gives back the row when it is another.
  */
 export interface SubjectCache {
-  /** The stored text, `""` for none; when nothing is remembered, none is the guess. */
-  guess(name: SubjectName): string;
+  /** The stored text, `""` for none; undefined when nothing is remembered. */
+  known(name: SubjectName): string | undefined;
+  /** Reads it, with the others of this turn in one round trip. Rejects with `StoreUnavailable`. */
+  load(name: SubjectName): Promise<string>;
   remember(name: SubjectName, row: string): void;
 }
 
-export function createSubjectCache(most = 20_000): SubjectCache {
+interface Waiting {
+  readonly promise: Promise<string>;
+  readonly resolve: (row: string) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+export function createSubjectCache(keys: Keys, link: RedisLink, most = 20_000): SubjectCache {
   const rows = new Map<SubjectName, string>();
+  let waiting = new Map<SubjectName, Waiting>();
+
+  async function loadAll(): Promise<void> {
+    const all = waiting;
+    waiting = new Map();
+    try {
+      const found = await link.run((redis) => redis.mget([...all.keys()].map(keys.of)));
+      let n = 0;
+      for (const [name, { resolve }] of all) {
+        const row = found[n++] ?? "";
+        // Of what is not there nothing is remembered: it will be in a moment.
+        if (row !== "") remember(name, row);
+        resolve(row);
+      }
+    } catch (error) {
+      for (const { reject } of all.values()) reject(error);
+    }
+  }
+
+  function remember(name: SubjectName, row: string): void {
+    rows.delete(name);
+    rows.set(name, row);
+    if (rows.size <= most) return;
+    const [oldest] = rows.keys();
+    if (oldest !== undefined) rows.delete(oldest);
+  }
+
   return {
-    guess: (name) => rows.get(name) ?? "",
-    remember(name, row) {
-      rows.delete(name);
-      rows.set(name, row);
-      if (rows.size <= most) return;
-      const [oldest] = rows.keys();
-      if (oldest !== undefined) rows.delete(oldest);
+    known: (name) => rows.get(name),
+    load(name) {
+      const asked = waiting.get(name);
+      if (asked !== undefined) return asked.promise;
+      if (waiting.size === 0) setImmediate(loadAll);
+      const asking = Promise.withResolvers<string>();
+      waiting.set(name, asking);
+      return asking.promise;
     },
+    remember,
   };
 }

@@ -11,16 +11,18 @@ local function take()
 end
 
 local call = redis.call
+local format = string.format
 
 -- What many steps of a batch add to one key is gathered, and written once at the end: each call costs more than it does.
-local routes, accounts, plans, proofs, live, due, seen = {}, {}, {}, {}, {}, {}, {}
+local routes, accounts, plans, proofs, due, seen = {}, {}, {}, {}, {}, {}
 -- Claims that end, by route; and by route what is held (true) or no more (false): the last word of the batch on each.
 local ended, held = {}, {}
 local last_seq, first_seq
 local last_number, first_number
 
--- Strings are written together, too; until then `get` knows them. False: removed.
-local pending, written, removed = {}, {}, {}
+-- Strings are written together, too; until then `get` knows them. False: removed. What the steps will look at is read at
+-- once before the first, and holds until a step calls a command of its own: false: not there.
+local pending, written, removed, known = {}, {}, {}, {}
 
 local function put(key, value)
   pending[key] = value
@@ -35,6 +37,7 @@ end
 
 local function get(key)
   local value = pending[key]
+  if value == nil then value = known[key] end
   if value == nil then return call('GET', key) end
   return value
 end
@@ -46,7 +49,7 @@ local function flush()
     if pending[key] == false then gone[#gone + 1] = key end
   end
   for from = 1, #gone, 4000 do call('DEL', unpack(gone, from, math.min(from + 3999, #gone))) end
-  pending, written, removed = {}, {}, {}
+  pending, written, removed, known = {}, {}, {}, {}
 end
 
 local function next_seq()
@@ -64,20 +67,23 @@ local function next_number()
     last_number = first_number
   end
   last_number = last_number + 1
-  return string.format('%.0f', last_number)
+  return format('%d', last_number)
 end
 
-local function add(list, key, ...)
+-- A score and its member.
+local function add(list, key, score, member)
   local values = list[key]
   if not values then
     values = {}
     list[key] = values
   end
-  for n = 1, select('#', ...) do values[#values + 1] = select(n, ...) end
+  local n = #values
+  values[n + 1] = score
+  values[n + 2] = member
 end
 
 local function padded(seq)
-  return string.format('%015d', tonumber(seq))
+  return format('%015d', tonumber(seq))
 end
 
 local function hold(route, seq, is_held)
@@ -209,7 +215,12 @@ function operations.settle(a)
   if a[3] ~= '' and now[4] and now[4] ~= a[3] and to ~= '2' then return '' end
   local spent = (tonumber(now[5]) or 0) + (a[11] == '1' and 0 or 1)
   local member = padded(seq)
-  add(ended, route, member)
+  local ends = ended[route]
+  if not ends then
+    ends = {}
+    ended[route] = ends
+  end
+  ends[#ends + 1] = member
   if to == '0' then
     call('HSET', key, 'a', number, 'a' .. number, a[8], 'p', spent, 'n', a[5])
     call('HDEL', key, 'c')
@@ -326,7 +337,7 @@ function operations.sweep(a)
   end
   if is_open or settled_last then
     local next_look = (is_open and now or settled_last) + keep + 1
-    call('ZADD', base .. 'kept', string.format('%.0f', math.min(latest, next_look)), seq)
+    call('ZADD', base .. 'kept', format('%d', math.min(latest, next_look)), seq)
     return { 0, taken }
   end
   if a[4] ~= '1' then
@@ -399,71 +410,64 @@ local function transact()
   return results
 end
 
-local function prove(key, at, is_new)
+local function prove(key, is_new)
   local sum = proofs[key]
-  if not sum then
-    sum = { events = 0, duplicates = 0, first = at, last = at }
-    proofs[key] = sum
-  end
   if is_new then sum.events = sum.events + 1 else sum.duplicates = sum.duplicates + 1 end
-  if at < sum.first then sum.first = at end
-  if at > sum.last then sum.last = at end
 end
 
--- A small body stands in the row itself, after a line's end: JSON has none.
-local function store_event(number, row, body)
-  local seq = string.format('%.0f', number)
-  if #body <= 1024 then
-    put(base .. 'e:' .. seq, row .. '\n' .. body)
-  else
-    put(base .. 'e:' .. seq, row)
-    put(base .. 'b:' .. seq, body)
-  end
-  add(live, math.floor(number / 65536), 'SET', 'u1', number % 65536, '1')
+-- A small body stands in the row itself, after a line's end: JSON has none. `apart`: one that does not.
+local function store_event(row, apart)
+  local seq = format('%d', next_seq())
+  put(base .. 'e:' .. seq, row)
+  if apart ~= '' then put(base .. 'b:' .. seq, apart) end
   return seq
 end
 
-local function body_of(seq)
-  local row = get(base .. 'e:' .. seq)
-  local line = row and string.find(row, '\n', 11, true)
-  if line then return string.sub(row, line + 1) end
-  return get(base .. 'b:' .. seq)
+local function body_in(row)
+  local line = string.find(row, '\n', 11, true)
+  return line and string.sub(row, line + 1)
 end
 
--- Accept + track + plan: a duplicate changes nothing but its count, and a subject that somebody changed meanwhile is given
--- back. What few events have is given only with `rare`: each text costs more than it does.
-local function accept()
-  local id, body, row, subject, version, next_row = take(), take(), take(), take(), take(), take()
-  local received_at, proof = take(), take()
-  local disposition, parked_until, learned = '', '', ''
-  if take() ~= '' then disposition, parked_until, learned = take(), take(), take() end
-  local deliveries = place
-  place = place + 1 + 3 * tonumber(ARGV[place])
-  local after = place
+-- What accepted events of a batch have in common, by its number: the proof, the routes that get a delivery, and whether
+-- more than the usual is told of them.
+local forms = {}
 
-  local id_key = base .. 'id:' .. id
+-- Accept + track + plan: a duplicate changes nothing but its count, and a subject that somebody changed meanwhile is given
+-- back. Each text that is given or made costs Redis as much as a small command, so what few events have comes only where
+-- the form says so. Gives the seq, and after a blank, when any are held, a digit for each delivery: 1 for held.
+local function accept(form)
+  local id_key, row, subject, version, next_row = base .. ARGV[place], ARGV[place + 1], ARGV[place + 2], ARGV[place + 3], ARGV[place + 4]
+  place = place + 5
+  local first = place
+  place = place + 2 * #form.routes
+  local disposition, parked_until, learned, received_at, apart = '', '', '', '', ''
+  if form.is_rare then disposition, parked_until, learned, received_at, apart = take(), take(), take(), take(), take() end
+
   local same = get(id_key)
   if same then
-    skip_operations()
-    if proof ~= '' then prove(proof, tonumber(received_at), false) end
+    if form.is_rare then skip_operations() end
+    if form.proof ~= '' then prove(form.proof, false) end
     call('HINCRBY', base .. 'dups', same, 1)
-    local conflict = body_of(same) ~= body
+    local stored = get(base .. 'e:' .. same)
+    stored = stored and body_in(stored) or get(base .. 'b:' .. same)
+    local conflict = stored ~= (apart ~= '' and apart or body_in(row))
     if conflict then call('HINCRBY', base .. 'conflicts', same, 1) end
     return { 2, same, conflict and 1 or 0 }
   end
+  local subject_key = base .. subject
   if subject ~= '' then
-    local current = get(base .. subject)
+    local current = get(subject_key)
     if (current and string.sub(current, 1, 10) or '') ~= version then
-      skip_operations()
+      if form.is_rare then skip_operations() end
       return { 0, 0, current or '' }
     end
   end
 
-  local seq = store_event(next_seq(), row, body)
+  local seq = store_event(row, apart)
   put(id_key, seq)
-  if proof ~= '' then prove(proof, tonumber(received_at), true) end
+  if form.proof ~= '' then prove(form.proof, true) end
   if subject ~= '' then
-    if next_row ~= '' then put(base .. subject, next_row) end
+    if next_row ~= '' then put(subject_key, next_row) end
     if version == '' then add(seen, string.sub(subject, 1, 1), next_number(), subject) end
     call('ZADD', base .. 'es:' .. subject, seq, seq)
   end
@@ -473,27 +477,46 @@ local function accept()
     if subject ~= '' then call('ZADD', base .. 'pk:' .. subject, seq, seq) end
   end
   if learned ~= '' then call('ZADD', base .. 'learned:' .. learned, seq, seq) end
-  local result = { 1, seq }
-  place = deliveries
-  for n = 1, tonumber(take()) do
-    local route, order, at = take(), take(), take()
-    result[n + 2] = plan_delivery(seq, route, order, at, '0')
+  local states, is_any_held = '', false
+  for n, route in ipairs(form.routes) do
+    local state = plan_delivery(seq, route, ARGV[first + 2 * n - 2], ARGV[first + 2 * n - 1], '0')
+    is_any_held = is_any_held or state ~= '0'
+    states = states .. state
   end
-  place = after
-  for _ = 1, tonumber(take()) do
-    local name, arguments = operate()
-    for n = 1, #arguments do arguments[n] = string.gsub(arguments[n], '@seq@', seq) end
-    operations[name](arguments)
+  if form.is_rare then
+    for _ = 1, tonumber(take()) do
+      local name, arguments = operate()
+      for n = 1, #arguments do arguments[n] = string.gsub(arguments[n], '@seq@', seq) end
+      operations[name](arguments)
+    end
   end
-  return result
+  if is_any_held then return seq .. ' ' .. states end
+  return seq
 end
 
 local function quarantine()
-  local row, body, received_at, proof = take(), take(), take(), take()
-  local seq = store_event(next_seq(), row, body)
+  local row, apart, received_at, proof = take(), take(), take(), take()
+  local seq = store_event(row, apart)
   call('ZADD', base .. 'quarantined', received_at, seq)
-  if proof ~= '' then prove(proof, tonumber(received_at), true) end
+  if proof ~= '' then prove(proof, true) end
   return { 1, seq }
+end
+
+-- Seqs of a batch follow one another: their bits are set 32 at a time.
+local function mark_live()
+  local from = first_seq + 1
+  while from <= last_seq do
+    local chunk = math.floor(from / 65536)
+    local to = math.min(last_seq, chunk * 65536 + 65535)
+    local bits = {}
+    while from <= to do
+      local width = math.min(32, to - from + 1)
+      local n = #bits
+      bits[n + 1], bits[n + 2], bits[n + 3], bits[n + 4] = 'SET', 'u' .. width, from % 65536, format('%d', 2 ^ width - 1)
+      from = from + width
+    end
+    call('BITFIELD', base .. 'live:' .. chunk, unpack(bits))
+  end
 end
 
 local function write_proofs()
@@ -501,17 +524,21 @@ local function write_proofs()
   for proof, sum in pairs(proofs) do
     if sum.events > 0 then call('HINCRBY', key, proof .. ':events', sum.events) end
     if sum.duplicates > 0 then call('HINCRBY', key, proof .. ':duplicates', sum.duplicates) end
-    local known = call('HMGET', key, proof .. ':first', proof .. ':last')
-    if not known[1] or sum.first < tonumber(known[1]) then call('HSET', key, proof .. ':first', string.format('%.0f', sum.first)) end
-    if not known[2] or sum.last > tonumber(known[2]) then call('HSET', key, proof .. ':last', string.format('%.0f', sum.last)) end
+    if sum.events + sum.duplicates > 0 then
+      local had = call('HMGET', key, proof .. ':first', proof .. ':last')
+      if not had[1] or sum.first < tonumber(had[1]) then call('HSET', key, proof .. ':first', format('%d', sum.first)) end
+      if not had[2] or sum.last > tonumber(had[2]) then call('HSET', key, proof .. ':last', format('%d', sum.last)) end
+    end
   end
 end
 
 local function write_gathered()
   flush()
-  if last_seq and last_seq > first_seq then call('SET', base .. 'seq', string.format('%.0f', last_seq)) end
-  if last_number and last_number > first_number then call('SET', base .. 'numbers', string.format('%.0f', last_number)) end
-  for chunk, bits in pairs(live) do call('BITFIELD', base .. 'live:' .. chunk, unpack(bits)) end
+  if last_seq and last_seq > first_seq then
+    call('SET', base .. 'seq', format('%d', last_seq))
+    mark_live()
+  end
+  if last_number and last_number > first_number then call('SET', base .. 'numbers', format('%d', last_number)) end
   for route, members in pairs(ended) do call('ZREM', base .. 'leased:' .. route, unpack(members)) end
   for route, changes in pairs(held) do
     local added, gone = {}, {}
@@ -534,11 +561,27 @@ local function write_gathered()
   write_proofs()
 end
 
--- What the steps have in common: accounts, and verdicts by their digest.
+-- What the steps have in common: accounts; verdicts by their digest; proofs with the first and last time of the batch;
+-- forms; and strings that will be looked at.
 for _ = 1, tonumber(take()) do accounts[take()] = true end
 for _ = 1, tonumber(take()) do
   local digest = take()
   plans[digest] = take()
+end
+for _ = 1, tonumber(take()) do
+  local key, first, last = take(), take(), take()
+  proofs[key] = { events = 0, duplicates = 0, first = tonumber(first), last = tonumber(last) }
+end
+for n = 1, tonumber(take()) do
+  local proof, rare, routes_of = take(), take(), {}
+  for route = 1, tonumber(take()) do routes_of[route] = take() end
+  forms[tostring(n)] = { proof = proof, is_rare = rare == '1', routes = routes_of }
+end
+local looked = {}
+for n = 1, tonumber(take()) do looked[n] = base .. take() end
+for from = 1, #looked, 4000 do
+  local values = call('MGET', unpack(looked, from, math.min(from + 3999, #looked)))
+  for n = 1, #values do known[looked[from + n - 1]] = values[n] end
 end
 
 -- A delivery was delivered, by far the most frequent step of a worker: seq, route, holder, at, attempt, its number.
@@ -547,11 +590,16 @@ local function delivered()
   return { 1, operations.settle({ seq, route, holder, '2', '', '', at, attempt, '', number, '' }) }
 end
 
-local kinds = { T = transact, A = accept, Q = quarantine, D = delivered }
+-- Any other kind is the number of an accepted event's form.
+local kinds = { T = transact, Q = quarantine, D = delivered }
 local results = {}
 -- A fault in one step is a fault of this script; what was given before it must be written all the same, or a seq would be given twice.
 local is_whole, fault = pcall(function()
-  for n = 1, tonumber(take()) do results[n] = kinds[take()]() end
+  for n = 1, tonumber(take()) do
+    local kind = take()
+    local form = forms[kind]
+    results[n] = form and accept(form) or kinds[kind]()
+  end
 end)
 write_gathered()
 if not is_whole then return redis.error_reply(type(fault) == 'table' and fault.err or tostring(fault)) end
