@@ -4,11 +4,17 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, expect, test } from "vitest";
-import { entry } from "../../harness/relay-process.ts";
+import { openDownstream } from "../../harness/downstream.ts";
+import { postEvent } from "../../harness/post-event.ts";
+import { entry, type RelayProcess, startRelay } from "../../harness/relay-process.ts";
+import { routeTo, type SettingsParts } from "../../harness/relay-settings.ts";
+import { until } from "../../harness/until.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "wamid-relay-start-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 const preload = new URL("loaded-modules.ts", import.meta.url).href;
+
+const event = { id: "01998d3e-7c1a-7000-8000-000000000001", event: "campaign.finished", createdAt: "2026-11-21T12:00:00.000Z", data: {} };
 
 /** The packages that a command loads, and how many modules there are of this project's own. */
 async function loadedBy(...args: string[]): Promise<{ packages: string[]; own: string[] }> {
@@ -18,8 +24,10 @@ async function loadedBy(...args: string[]): Promise<{ packages: string[]; own: s
     // Wrong usage and faulty settings: they load something too.
     if (error.code !== 1 && error.code !== 2) throw error;
   });
-  const urls = readFileSync(list, "utf8").split("\n");
-  rmSync(list);
+  return sorted(readFileSync(list, "utf8").split("\n"));
+}
+
+function sorted(urls: readonly string[]): { packages: string[]; own: string[] } {
   const packages = urls.flatMap((url) => /.*\/node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(url)?.[1] ?? []);
   const own = urls.filter((url) => url.startsWith("file:") && !url.includes("/node_modules/"));
   return { packages: [...new Set(packages)].sort(), own };
@@ -50,4 +58,33 @@ test("settings are read without what only a running relay needs", async () => {
   writeFileSync(faulty, "nonsense: 1\n");
   for (const found of [packages, (await loadedBy("serve", "--config", faulty)).packages])
     expect(found.filter((name) => /^(fastify|undici|better-sqlite3|bullmq|ioredis|pino|@prometheus-io\/client)$/.test(name))).toEqual([]);
+});
+
+/** What a relay with these settings has loaded at its end, after `use`. */
+async function loadedByServe(settings: SettingsParts, use: (relay: RelayProcess) => Promise<void> = async () => {}): Promise<string[]> {
+  const list = join(folder, "serve.txt");
+  const relay = await startRelay({ settings, env: { NODE_OPTIONS: `--import=${preload}`, LOADED_MODULES: list } });
+  await use(relay);
+  expect(await relay.stop()).toEqual({ code: 0, signal: null });
+  return readFileSync(list, "utf8").split("\n");
+}
+
+test("a relay loads what its settings need, and all of it before it says that it is ready", async () => {
+  const downstream = await openDownstream();
+  const withRoute = { routes: [routeTo(downstream.url)] };
+  const ready = await loadedByServe(withRoute);
+  const used = await loadedByServe(withRoute, async (relay) => {
+    expect((await postEvent(relay.webhookUrl, Buffer.from(JSON.stringify(event)))).word).toBe("accepted");
+    await until("it is delivered", () => downstream.arrivals.length === 1);
+  });
+  // undici itself reads its parser at its first connection.
+  expect(used.filter((url) => !ready.includes(url) && !url.includes("/undici/lib/llhttp/"))).toEqual([]);
+  const { packages, own } = sorted(used);
+  expect(packages).toEqual(expect.arrayContaining(["fastify", "undici", "better-sqlite3"]));
+  // Of the other engine, and of schemas that no route has.
+  expect(packages.filter((name) => /^(bullmq|ioredis|ajv)$/.test(name))).toEqual([]);
+  expect(own.filter((url) => /\/src\/(store\/redis|sandbox)\//.test(url))).toEqual([]);
+
+  const bare = sorted(await loadedByServe({ routes: [] }));
+  expect(bare.packages).not.toContain("undici");
 });
