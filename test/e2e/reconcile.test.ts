@@ -1,15 +1,16 @@
 import { expect, test } from "vitest";
 import { openDownstream } from "../harness/downstream.ts";
 import { routeTo } from "../harness/relay-settings.ts";
+import { soakSize } from "../harness/soak.ts";
 import { rowsOf } from "../harness/store-rows.ts";
 import { until } from "../harness/until.ts";
 import { openStage, type SentMessage, type Stage } from "../integration/reconcile/stage.ts";
 
-const sends = 5_000;
+const sends = soakSize(1_200, 5_000);
 const atOnce = 24;
 const batch = 100;
 /** Messages whose last event is dropped for certain. */
-const lost = 300;
+const lost = soakSize(80, 300);
 const minute = 60_000;
 /** Where a status stands; it never goes down. */
 const height: Readonly<Record<string, number>> = { pending: 1, sent: 2, failed: 3, delivered: 4, read: 5 };

@@ -9,15 +9,20 @@ import { redisForTest, restartRedis } from "../harness/redis-states.ts";
 import type { RelayProcess } from "../harness/relay-process.ts";
 import { routeTo } from "../harness/relay-settings.ts";
 import { runCli } from "../harness/run-cli.ts";
+import { soakSize } from "../harness/soak.ts";
 import { until } from "../harness/until.ts";
 import { arrivedAt } from "./crash-checks.ts";
 import { type Census, findDisorder, findWrongSubjects, takeCensus } from "./scale-checks.ts";
 import { startLoad } from "./scale-load.ts";
 import { type Killable, startProcesses } from "./scale-processes.ts";
 
-/** `SCALE_ROUNDS` for a soak (bench/scale-soak.ts), `SCALE_SEED` for the moments and events of an earlier run, as far as a race can be repeated. */
-const rounds = Number(process.env["SCALE_ROUNDS"] ?? 20);
+/** `SCALE_ROUNDS` is bench/scale-soak.ts's own; `SCALE_SEED` for the moments and events of an earlier run, as far as a race can be repeated. */
+const rounds = Number(process.env["SCALE_ROUNDS"] ?? soakSize(7, 20));
 const seed = process.env["SCALE_SEED"] ?? String(Date.now());
+const postsPerSecond = soakSize(50, 80);
+/** Answers between two kills: at least so many, and up to so many more. */
+const leastAnswers = postsPerSecond / 4;
+const moreAnswers = postsPerSecond;
 /** Redis is killed in every fourth round. */
 const killsRedis = (round: number) => round % 4 === 2;
 
@@ -135,14 +140,14 @@ test(
     let redis = await redisForTest({ appendonly: "always" });
     const processes = await startProcesses(2, 3, settingsFor(redis.url, downstream));
     const receivers = processes.filter(({ role }) => role === "receive").map(({ relay }) => relay) as [RelayProcess, RelayProcess];
-    const load = startLoad(receivers, seed, 80);
+    const load = startLoad(receivers, seed, postsPerSecond);
 
     const killed = { receive: 0, work: 0, redis: 0 };
     const healedMs: number[] = [];
     const moments = random.fork("moments");
     for (let round = 0; round < rounds; round += 1) {
       // By posts as well as by time, so that there is load on a slow machine too.
-      const moment = load.answered() + 20 + moments.below(80);
+      const moment = load.answered() + leastAnswers + moments.below(moreAnswers);
       await until("the load is on", () => load.answered() >= moment, 30_000);
       await wait(moments.below(100));
       const victims = new Set<Killable>();
@@ -175,7 +180,7 @@ test(
     const seqOf = expectAccounted(census, downstream);
 
     // Every id that got a 2xx is stored, and was said to be new once at most (the answer may have got lost).
-    expect(load.accepted.size).toBeGreaterThan(rounds * 40);
+    expect(load.accepted.size).toBeGreaterThan((rounds * postsPerSecond) / 2);
     expect(missing(load.accepted.keys(), seqOf)).toEqual([]);
     expect([...load.accepted].filter(([, times]) => times > 1)).toEqual([]);
     expect(census.events.length - seqOf.size).toBeGreaterThanOrEqual(load.quarantined());

@@ -64,7 +64,7 @@ export function startLoad(receivers: readonly RelayProcess[], seed: string, post
       }
       count.refused += 1;
       if (stopped) return;
-      await wait(60 + random.below(80));
+      await wait(100 + random.below(120));
     }
   }
 
@@ -95,7 +95,7 @@ export function startLoad(receivers: readonly RelayProcess[], seed: string, post
         const at = pick.below(receivers.length);
         const answers = await Promise.all((pick.chance(0.3) ? receivers : [receivers[at] as RelayProcess]).map(ask));
         done = answers.some((answer) => answer?.status === 200);
-        if (!done) await wait(30);
+        if (!done) await wait(100);
       }
       for (const wamid of batch) registered.add(wamid);
       await wait(20);

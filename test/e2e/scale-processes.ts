@@ -1,7 +1,3 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { onTestFinished } from "vitest";
 import { makeRelay, type RelayOptions, type RelayProcess } from "../harness/relay-process.ts";
 import type { SettingsParts } from "../harness/relay-settings.ts";
 
@@ -22,21 +18,10 @@ const readyWithinMs = 60_000;
 /** Started, and ready. All have the same settings and a port of their own. */
 export async function startProcesses(receivers: number, workers: number, settings: SettingsParts): Promise<Killable[]> {
   const wanted = [...Array<"receive">(receivers).fill("receive"), ...Array<"work">(workers).fill("work")];
-  const options = { settings, env: await warmCache(settings), readyWithinMs, readyEveryMs: 40 };
+  const options = { settings, readyWithinMs, readyEveryMs: 40 };
   const processes = await Promise.all(wanted.map((role, n) => make(`${role} ${n + 1}`, { ...options, role })));
   await Promise.all(processes.map((one) => one.ready()));
   return processes;
-}
-
-/** Half of a start is compiling: a process that ends in order leaves that to those that come and are killed. */
-async function warmCache(settings: SettingsParts): Promise<Record<string, string>> {
-  const folder = mkdtempSync(join(tmpdir(), "wamid-relay-compiled-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  const env = { NODE_COMPILE_CACHE: folder };
-  const first = await makeRelay({ settings, env, readyWithinMs });
-  await first.start();
-  await first.stop();
-  return env;
 }
 
 async function make(name: string, options: RelayOptions & { readonly role: Killable["role"] }): Promise<Killable> {

@@ -1,8 +1,11 @@
 import { readFileSync } from "node:fs";
+import { setTimeout as wait } from "node:timers/promises";
 import Database from "better-sqlite3";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import { createRandom } from "../../src/sandbox/random.ts";
+import { soakSize } from "../harness/soak.ts";
 import { until } from "../harness/until.ts";
-import { type Pair, startPair } from "./send-tools.ts";
+import { openPair, type Pair, startPair } from "./send-tools.ts";
 
 /** Takes the file's write lock, so that the relay cannot commit; gives what lets go of it. Synchronous. */
 function holdStore(path: string): () => void {
@@ -35,105 +38,128 @@ function hasUnreadFrom(port: number): boolean {
   });
 }
 
+/** `SEND_SEED=… npx vitest …` repeats the moments of a run, as far as a race can be repeated. */
+const seed = process.env["SEND_SEED"] ?? String(Date.now());
+
 describe("POST /v1/messages, the relay killed with -9", () => {
+  // One pair for all that need nothing of their own; each test has keys of its own.
+  let pair: Pair;
+  let hasFailed = false;
+  beforeAll(async () => {
+    pair = await openPair();
+  });
+  afterAll(() => pair.dispose(hasFailed));
+  beforeEach(async ({ onTestFailed }) => {
+    onTestFailed(() => {
+      hasFailed = true;
+    });
+    pair.whenMade = null;
+    pair.sandbox.setFaults({});
+    if (!pair.relay.isRunning()) await pair.relay.start();
+  });
+
   test("before the call: nothing was sent, and the key is free", async () => {
     // The share has room for one message a minute.
-    const pair = await startPair({ account: { plan: "escala", share: 0.001 } });
-    expect((await pair.send("first"))?.status).toBe(201);
-    const waiting = pair.send("k");
+    const tight = await startPair({ account: { plan: "escala", share: 0.001 } });
+    expect((await tight.send("first"))?.status).toBe(201);
+    const waiting = tight.send("k");
     await until("it waits for room", async () =>
-      /calls_waiting\{[^}]*priority="send"\} 1/.test(String((await pair.relay.ask("/metrics")).body)),
+      /calls_waiting\{[^}]*priority="send"\} 1/.test(String((await tight.relay.ask("/metrics")).body)),
     );
-    await pair.relay.kill9();
+    await tight.relay.kill9();
     expect(await waiting).toBeNull();
-    await pair.relay.start();
-    expect(pair.made("k")).toBe(0);
+    await tight.relay.start();
+    expect(tight.made("k")).toBe(0);
     // The call before the crash still has the minute's room; nothing else holds up the key.
-    expect(await pair.send("k", "?maxWait=100ms")).toMatchObject({ status: 429, body: { code: "service_rate_limited" } });
-    await pair.relay.kill9();
-    pair.relay.writeSettings({ accounts: { main: { baseUrl: pair.sandbox.url, apiKey: pair.sandbox.key, plan: "escala", share: 1 } } });
-    await pair.relay.start();
-    expect(await pair.send("k")).toMatchObject({ status: 201 });
-    expect(pair.made("k")).toBe(1);
+    expect(await tight.send("k", "?maxWait=100ms")).toMatchObject({ status: 429, body: { code: "service_rate_limited" } });
+    await tight.relay.kill9();
+    tight.relay.writeSettings({ accounts: { main: { baseUrl: tight.sandbox.url, apiKey: tight.sandbox.key, plan: "escala", share: 1 } } });
+    await tight.relay.start();
+    expect(await tight.send("k")).toMatchObject({ status: 201 });
+    expect(tight.made("k")).toBe(1);
   });
 
   test.each(["before", "after"] as const)("during the call, %s the service has done its work", async (when) => {
-    const pair = await startPair();
+    const key = `hangs ${when}`;
+    const calls = async () => (await pair.sandbox.control("GET", "/usage")).body.apiCalls.used as number;
+    const before = await calls();
     pair.sandbox.setFaults({ api: [{ answer: "hang", when, times: 1 }] });
-    const sending = pair.send("k");
-    await until("the call hangs", async () => (await pair.sandbox.control("GET", "/usage")).body.apiCalls.used === 1);
-    if (when === "after") await until("it was done", () => pair.made("k") === 1);
+    const sending = pair.send(key);
+    await until("the call hangs", async () => (await calls()) === before + 1);
+    if (when === "after") await until("it was done", () => pair.made(key) === 1);
     await pair.relay.kill9();
     expect(await sending).toBeNull();
     await pair.relay.start();
-    await expectUnknownThenSettled(pair, "k", when === "after" ? 1 : 0);
+    await expectUnknownThenSettled(pair, key, when === "after" ? 1 : 0);
   });
 
   test("with the answer sent and not yet read", async () => {
-    const pair = await startPair();
     pair.whenMade = () => {
       pair.whenMade = null;
       process.kill(pair.relay.pid(), "SIGSTOP");
     };
-    const sending = pair.send("k");
-    await until("it was done", () => pair.made("k") === 1);
+    const sending = pair.send("not read");
+    await until("it was done", () => pair.made("not read") === 1);
     await until("its answer waits at a process that stands still", () => hasUnreadFrom(Number(new URL(pair.sandbox.url).port)));
     await pair.relay.kill9();
     expect(await sending).toBeNull();
     await pair.relay.start();
-    await expectUnknownThenSettled(pair, "k", 1);
+    await expectUnknownThenSettled(pair, "not read", 1);
   });
 
   test("after the answer, before the commit: the caller had id and wamid, the key does not know them", async () => {
-    const pair = await startPair();
     let release = () => {};
     pair.whenMade = () => {
       pair.whenMade = null;
       release = holdStore(pair.relay.storePath);
     };
-    const told = await pair.send("k");
-    const [message] = pair.sandbox.messages().filter(({ origin }) => origin === "api");
+    const told = await pair.send("not committed");
+    const [message] = pair.sandbox.messages().filter(({ text }) => text === "not committed");
     expect(told).toMatchObject({ status: 202, body: { stored: false, id: message?.id, wamid: message?.wamid } });
     // While the process lives it knows.
-    expect(await pair.send("k")).toMatchObject({ status: 202, body: { wamid: message?.wamid } });
+    expect(await pair.send("not committed")).toMatchObject({ status: 202, body: { wamid: message?.wamid } });
     await pair.relay.kill9();
     release();
     await pair.relay.start();
-    await expectUnknownThenSettled(pair, "k", 1);
+    await expectUnknownThenSettled(pair, "not committed", 1);
   });
 
   test("the same without a kill: stored as soon as that is possible", async () => {
-    const pair = await startPair();
     let release = () => {};
     pair.whenMade = () => {
       pair.whenMade = null;
       release = holdStore(pair.relay.storePath);
     };
-    const told = await pair.send("k");
+    const told = await pair.send("not killed");
     expect(told?.status).toBe(202);
     // Nothing else is sent while nothing can be stored.
     expect(await pair.send("other")).toMatchObject({ status: 503, body: { code: "store_unavailable" } });
     release();
     const stored = await until("it is stored", async () => {
-      const again = await pair.send("k");
+      const again = await pair.send("not killed");
       return again?.status === 201 ? again : null;
     });
     expect(stored.body).toEqual({ ...told?.body, stored: true });
     await pair.relay.kill9();
     await pair.relay.start();
-    expect((await pair.send("k"))?.body).toEqual(stored.body);
+    expect((await pair.send("not killed"))?.body).toEqual(stored.body);
     expect((await pair.relay.ask(`/v1/messages/${encodeURIComponent(told?.body.wamid ?? "")}`)).status).toBe(200);
-    expect([pair.made("k"), pair.made("other")]).toEqual([1, 0]);
+    expect([pair.made("not killed"), pair.made("other")]).toEqual([1, 0]);
   });
 
   test("at any moment, again and again: no key is ever sent twice, and each tells the truth", async () => {
-    const pair = await startPair();
+    console.log(`SEND_SEED=${seed}`);
     const ends = { done: 0, unknown: 0, free: 0 };
-    for (let round = 0; round < 12; round++) {
+    const rounds = soakSize(5, 12);
+    // From before the first request is read until after the last answer; a hundredth of a second is about one send.
+    const latestMs = 55;
+    const jitter = createRandom(seed);
+    for (let round = 0; round < rounds; round++) {
       const keys = Array.from({ length: 4 }, (_, n) => `round ${round}, message ${n}`);
       const sending = keys.map((key) => pair.send(key));
-      // From before the first request is read until after the last answer; a hundredth of a second is about one send.
-      await new Promise((resolve) => setTimeout(resolve, round * 5));
+      await wait(Math.max(0, (round / (rounds - 1)) * latestMs - jitter.below(latestMs / rounds)));
+      // In the last one something is done for certain, on a slow machine too.
+      if (round === rounds - 1) await Promise.race(sending);
       await pair.relay.kill9();
       const told = await Promise.all(sending);
       await pair.relay.start();

@@ -14,6 +14,8 @@ export interface Pair {
   send(key: string, query?: string): Promise<{ status: number; body: SendBody } | null>;
   /** Messages at the service, by key. */
   made(key: string): number;
+  /** Ends both, and keeps the relay's folder when asked to. */
+  dispose(keep?: boolean): Promise<void>;
 }
 
 export interface SendBody {
@@ -24,8 +26,20 @@ export interface SendBody {
   readonly details?: { readonly justNow: boolean; readonly resend: number };
 }
 
+interface PairOptions {
+  readonly account?: object;
+  readonly sandbox?: SandboxOptions;
+}
+
+/** The same for one test, disposed of at its end. */
+export async function startPair(options: PairOptions = {}): Promise<Pair> {
+  const pair = await openPair(options);
+  onTestFinished(({ task }) => pair.dispose(task.result?.state === "fail"));
+  return pair;
+}
+
 /** A real relay process, with a sandbox in this process as its messaging service. */
-export async function startPair({ account, sandbox: options }: { account?: object; sandbox?: SandboxOptions } = {}): Promise<Pair> {
+export async function openPair({ account, sandbox: options }: PairOptions = {}): Promise<Pair> {
   const pair = { whenMade: null as (() => void) | null };
   const onHappening = (happening: Happening) => {
     if (happening.what === "message" && happening.message.origin === "api" && happening.message.status === "pending") pair.whenMade?.();
@@ -35,7 +49,6 @@ export async function startPair({ account, sandbox: options }: { account?: objec
   const relay = await makeRelay({
     settings: { accounts: { main: { baseUrl: sandbox.url, apiKey: sandbox.key, plan: "enterprise", share: 1, ...account } } },
   });
-  onTestFinished(() => sandbox.close());
   await relay.start();
   return Object.assign(pair, {
     sandbox,
@@ -53,5 +66,9 @@ export async function startPair({ account, sandbox: options }: { account?: objec
       }
     },
     made: (key: string) => sandbox.messages().filter(({ origin, text }) => origin === "api" && text === key).length,
+    async dispose(keep = false) {
+      await relay.dispose(keep);
+      await sandbox.close();
+    },
   });
 }

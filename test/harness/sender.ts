@@ -12,7 +12,7 @@ const realClock = {
 };
 
 /** Tries again until the relay is back: for tests that stop it under load. Far apart, so that starting has the processor. */
-export const untilItIsBack = { tries: 400, firstMs: 50, longestMs: 200 };
+export const untilItIsBack = { tries: 400, firstMs: 50, longestMs: 400 };
 
 /** The sandbox's sender of signed events to the source `main`, closed at the test's end. */
 export function openSender(relay: RelayProcess, settings: Pick<SenderSettings, "concurrency"> & Partial<SenderSettings>): Sender {

@@ -2,7 +2,7 @@ import { setTimeout as wait } from "node:timers/promises";
 
 /** The longer it takes, the less often is looked: what is looked at may be a file or a process that has work to do meanwhile. */
 const shortestMs = 10;
-const longestMs = 50;
+const longestMs = 30;
 const share = 0.1;
 
 /** Waits until `condition` gives something other than false, null or undefined, and gives that. Rejects after `withinMs`, saying what was waited for. */
