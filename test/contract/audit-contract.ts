@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { soakSize } from "../harness/soak.ts";
 import { accept, dead, delivered, later, openWith, settle } from "./contract-tools.ts";
 import { anEvent, rulesFor, start } from "./store-events.ts";
 import type { ContractStore, ContractSubject, OpenSubject } from "./store-port.ts";
@@ -164,7 +165,7 @@ export function auditContract(open: OpenSubject): void {
             await subject.end();
           }
         }),
-        { numRuns: 40 },
+        { numRuns: soakSize(15, 40) },
       );
     }, 120_000);
 

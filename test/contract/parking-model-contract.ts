@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { soakSize } from "../harness/soak.ts";
 import { delivered, settle } from "./contract-tools.ts";
 import { anEvent, rulesFor, start } from "./store-events.ts";
 import type { ContractStore, ContractSubject, OpenSubject } from "./store-port.ts";
@@ -210,7 +211,7 @@ export function parkingModelContract(open: OpenSubject): void {
           await subject.end();
         }
       }),
-      { numRuns: 40 },
+      { numRuns: soakSize(15, 40) },
     );
   }, 60_000);
 }

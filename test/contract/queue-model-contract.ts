@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { DeliveryState } from "../../src/event/delivery.ts";
+import { soakSize } from "../harness/soak.ts";
 import { settle } from "./contract-tools.ts";
 import { anEvent, rulesFor, start } from "./store-events.ts";
 import type { ContractStore, ContractSubject, OpenSubject } from "./store-port.ts";
@@ -194,7 +195,7 @@ export function queueModelContract(open: OpenSubject): void {
           await subject.end();
         }
       }),
-      { numRuns: 60 },
+      { numRuns: soakSize(24, 60) },
     );
   }, 60_000);
 }

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { beginKey, endKey, type KeyHeld, type SendKey } from "../../src/event/send-key.ts";
+import { soakSize } from "../harness/soak.ts";
 import { accept, openWith, stateOf } from "./contract-tools.ts";
 import { rulesFor, start } from "./store-events.ts";
 import type { OpenSubject } from "./store-port.ts";
@@ -99,7 +100,7 @@ export function sendContract(open: OpenSubject): void {
           }
           await subject.end();
         }),
-        { numRuns: 25 },
+        { numRuns: soakSize(12, 25) },
       );
     });
 

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { newMessage, stepMessage } from "../../src/track/message-states.ts";
+import { soakSize } from "../harness/soak.ts";
 import { accept, openWith } from "./contract-tools.ts";
 import { rulesFor, start } from "./store-events.ts";
 import type { OpenSubject } from "./store-port.ts";
@@ -33,7 +34,7 @@ export function trackingContract(open: OpenSubject): void {
           expect((await store.message("main", "w"))?.times).toEqual(state.times);
           await subject.end();
         }),
-        { numRuns: 25 },
+        { numRuns: soakSize(12, 25) },
       );
     });
 
