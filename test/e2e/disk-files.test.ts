@@ -1,36 +1,59 @@
-import { chmodSync, closeSync, mkdirSync, openSync, readdirSync, statSync, symlinkSync, writeFileSync, writeSync } from "node:fs";
+import {
+  chmodSync,
+  chownSync,
+  closeSync,
+  copyFileSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+  writeSync,
+} from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { expect, test } from "vitest";
 import { openDownstream } from "../harness/downstream.ts";
 import { postEvent } from "../harness/post-event.ts";
 import { createMessages } from "../harness/posts.ts";
-import { makeRelay, type RelayOptions, type RelayProcess, startRelay } from "../harness/relay-process.ts";
+import { makeRelayHere, startRelayHere } from "../harness/relay-here.ts";
+import { makeRelay, type RelayProcess, startRelay } from "../harness/relay-process.ts";
 import { routeTo } from "../harness/relay-settings.ts";
-import { runCli } from "../harness/run-cli.ts";
+import { runHere } from "../harness/run-here.ts";
 import { rowsOf } from "../harness/store-rows.ts";
 import { until } from "../harness/until.ts";
 
 /** Root may write anything, so that its relay runs as nobody; anybody else is held by permissions as they are. */
-const unprivileged = process.getuid?.() === 0 ? { uid: 65_534 } : {};
+const unprivileged: { uid?: number } = process.getuid?.() === 0 ? { uid: 65_534 } : {};
 const settings = { routes: [routeTo("http://127.0.0.1:9/")] };
 
-/** A relay that has stored some events and ended. */
-async function afterSome(events: number, options: RelayOptions = {}): Promise<RelayProcess> {
-  const relay = await startRelay({ settings, ...options });
+/** Path of a file in which a relay has stored some events, and ended. */
+async function fileWith(events: number): Promise<string> {
+  const relay = await startRelayHere({ settings });
   const messages = createMessages("files");
   await Promise.all(Array.from({ length: events }, () => postEvent(relay.webhookUrl, messages.event())));
   await relay.stop();
-  return relay;
+  return relay.storePath;
 }
 
-/** Starts it, expects exit code 1 and gives the one line it says. */
+const refusal = /^wamid-relay: [^\n]+\n$/;
+
+/** Starts it as a process, expects exit code 1 and gives the one line it says. */
 async function refusalOf(relay: RelayProcess): Promise<string> {
   const before = relay.stderr().length;
   expect(await relay.startRefused()).toEqual({ code: 1, signal: null });
   const said = relay.stderr().slice(before);
-  expect(said).toMatch(/^wamid-relay: [^\n]+\n$/);
+  expect(said).toMatch(refusal);
   return said;
+}
+
+/** The same in this process. */
+async function refusalHere(storePath: string): Promise<string> {
+  const { settingsPath } = await makeRelayHere({ settings, storePath });
+  const { code, err } = await runHere(["serve", "--config", settingsPath]);
+  expect([code, err]).toEqual([1, expect.stringMatching(refusal)]);
+  return err;
 }
 
 function overwrite(path: string, bytes: Buffer, at: number): void {
@@ -46,24 +69,27 @@ test("a second process on the same file is refused and told who has it, by anoth
   const link = join(relay.folder, "link.db");
   symlinkSync(relay.storePath, link);
   for (const storePath of [relay.storePath, link]) {
-    const second = await makeRelay({ storePath, settings });
-    expect(await refusalOf(second)).toContain(`is in use by another wamid-relay process (process ${relay.pid()} on `);
+    expect(await refusalHere(storePath)).toContain(`is in use by another wamid-relay process (process ${relay.pid()} on `);
   }
-  const listed = await runCli("events", "list", "--json", "--config", relay.settingsPath);
-  expect(listed).toMatchObject({ code: 0, stderr: "" });
-  expect(JSON.parse(listed.stdout)).toMatchObject({ data: [{ id: event.id }] });
+  const listed = await runHere(["events", "list", "--json", "--config", relay.settingsPath]);
+  expect(listed).toMatchObject({ code: 0, err: "" });
+  expect(JSON.parse(listed.out)).toMatchObject({ data: [{ id: event.id }] });
   expect(await postEvent(relay.webhookUrl, event)).toMatchObject({ word: "duplicate" });
 
   // A lock that a crash left behind holds nobody up.
   await relay.kill9();
-  const second = await makeRelay({ storePath: relay.storePath, settings });
-  await second.start();
+  const second = await startRelayHere({ storePath: relay.storePath, settings });
   expect(await postEvent(second.webhookUrl, event)).toMatchObject({ word: "duplicate" });
-  expect(await refusalOf(relay)).toContain(`process ${second.pid()} on`);
+  expect(await refusalOf(relay)).toContain(`process ${process.pid} on`);
 });
 
 test("a file or folder that may not be written is refused, and taken once it may", async () => {
-  const relay = await afterSome(3, unprivileged);
+  const relay = await makeRelay({ ...unprivileged, settings });
+  const made = await fileWith(3);
+  for (const suffix of ["", ".lock"]) {
+    copyFileSync(`${made}${suffix}`, `${relay.storePath}${suffix}`);
+    if (unprivileged.uid !== undefined) chownSync(`${relay.storePath}${suffix}`, unprivileged.uid, unprivileged.uid);
+  }
   chmodSync(relay.folder, 0o555);
   chmodSync(relay.storePath, 0o444);
   expect(await refusalOf(relay)).toMatch(/relay\.db is read-only for this user.*permissions/);
@@ -91,69 +117,67 @@ test("a new file is refused where it cannot be made, and private where it can", 
 });
 
 test("folders are made on the way; one that cannot be made is refused", async () => {
-  const relay = await makeRelay({ settings });
-  const deep = await makeRelay({ settings, storePath: join(relay.folder, "some", "where", "relay.db") });
-  await deep.start();
+  const { folder, storePath } = await makeRelayHere({ settings });
+  const deep = await startRelayHere({ settings, storePath: join(folder, "some", "where", "relay.db") });
   expect(statSync(deep.storePath).isFile()).toBe(true);
-  writeFileSync(join(relay.folder, "file"), "");
-  for (const storePath of [join(relay.folder, "file", "relay.db"), "/proc/nowhere/relay.db"]) {
-    const refused = await makeRelay({ settings, storePath });
-    expect(await refusalOf(refused)).toContain(`${storePath}.lock cannot be opened`);
+  writeFileSync(join(folder, "file"), "");
+  for (const impossible of [join(folder, "file", "relay.db"), "/proc/nowhere/relay.db"]) {
+    expect(await refusalHere(impossible)).toContain(`${impossible}.lock cannot be opened`);
   }
-  mkdirSync(relay.storePath);
-  expect(await refusalOf(relay)).toContain("relay.db cannot be opened");
+  mkdirSync(storePath);
+  expect(await refusalHere(storePath)).toContain("relay.db cannot be opened");
 });
 
 test("a file of something else is refused and left as it is", async () => {
-  const relay = await makeRelay({ settings });
+  const relay = await makeRelayHere({ settings });
   const text = "This is no database, and long enough to be taken for one.\n".repeat(100);
   writeFileSync(relay.storePath, text);
-  expect(await refusalOf(relay)).toContain("relay.db is not a SQLite database");
+  expect(await refusalHere(relay.storePath)).toContain("relay.db is not a SQLite database");
   expect(statSync(relay.storePath).size).toBe(text.length);
 
-  const foreign = await makeRelay({ settings });
+  const foreign = await makeRelayHere({ settings });
   const db = new Database(foreign.storePath);
   db.exec("CREATE TABLE orders (id INTEGER PRIMARY KEY); INSERT INTO orders VALUES (7)");
   db.close();
-  expect(await refusalOf(foreign)).toContain("is a SQLite database of another program");
+  expect(await refusalHere(foreign.storePath)).toContain("is a SQLite database of another program");
   expect(rowsOf(foreign.storePath, "SELECT name FROM sqlite_schema")).toEqual([{ name: "orders" }]);
   expect(rowsOf(foreign.storePath, "PRAGMA journal_mode")).toEqual([{ journal_mode: "delete" }]);
 
   // An empty file is nobody's.
-  const empty = await makeRelay({ settings });
+  const empty = await makeRelayHere({ settings });
   writeFileSync(empty.storePath, "");
   await empty.start();
 });
 
 test("a file of a newer version is refused and left as it is", async () => {
-  const relay = await afterSome(2);
-  const db = new Database(relay.storePath);
+  const storePath = await fileWith(2);
+  const db = new Database(storePath);
   db.pragma("user_version = 99");
   db.close();
-  expect(await refusalOf(relay)).toMatch(/relay\.db was written by a newer wamid-relay \(schema 99, this version knows \d+\)/);
-  const listed = await runCli("events", "list", "--config", relay.settingsPath);
-  expect(listed).toMatchObject({ code: 1, stdout: "" });
-  expect(listed.stderr).toContain("newer wamid-relay");
-  expect(rowsOf(relay.storePath, "PRAGMA user_version")).toEqual([{ user_version: 99 }]);
+  expect(await refusalHere(storePath)).toMatch(/relay\.db was written by a newer wamid-relay \(schema 99, this version knows \d+\)/);
+  const { settingsPath } = await makeRelayHere({ settings, storePath });
+  const listed = await runHere(["events", "list", "--config", settingsPath]);
+  expect(listed).toMatchObject({ code: 1, out: "" });
+  expect(listed.err).toContain("newer wamid-relay");
+  expect(rowsOf(storePath, "PRAGMA user_version")).toEqual([{ user_version: 99 }]);
 });
 
 test("a destroyed header is refused in one line", async () => {
-  const relay = await afterSome(3);
-  overwrite(relay.storePath, Buffer.alloc(100, 0xab), 0);
-  expect(await refusalOf(relay)).toContain("relay.db is not a SQLite database");
+  const storePath = await fileWith(3);
+  overwrite(storePath, Buffer.alloc(100, 0xab), 0);
+  expect(await refusalHere(storePath)).toContain("relay.db is not a SQLite database");
 });
 
 test("pages destroyed in the middle: what needs them is answered 503, and nothing crashes", async () => {
-  const relay = await afterSome(400);
-  const size = statSync(relay.storePath).size;
   const downstream = await openDownstream();
-  relay.writeSettings({ routes: [routeTo(downstream.url)] });
+  const relay = await makeRelay({ storePath: await fileWith(400), settings: { routes: [routeTo(downstream.url)] } });
+  const size = statSync(relay.storePath).size;
   overwrite(relay.storePath, Buffer.alloc(Math.floor(size / 4096 / 2) * 4096, 0xab), Math.floor(size / 4096 / 4) * 4096);
   const ended = await Promise.race([relay.start().then(() => "ready" as const), relay.ended()]).catch(() => relay.ended());
   if (ended !== "ready") {
     // The damage is where a start looks.
     expect(ended).toEqual({ code: 1, signal: null });
-    expect(relay.stderr()).toMatch(/^wamid-relay: [^\n]+\n$/);
+    expect(relay.stderr()).toMatch(refusal);
     return;
   }
   const messages = createMessages("damaged");

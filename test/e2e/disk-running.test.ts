@@ -1,13 +1,24 @@
 import { closeSync, copyFileSync, openSync, renameSync, rmSync, statSync, writeSync } from "node:fs";
 import { expect, test } from "vitest";
+import type { SandboxEvent } from "../../src/sandbox/events/event-maker.ts";
 import { openDownstream } from "../harness/downstream.ts";
 import { postEvent } from "../harness/post-event.ts";
 import { createMessages } from "../harness/posts.ts";
+import { startRelayHere } from "../harness/relay-here.ts";
 import { type RelayProcess, startRelay } from "../harness/relay-process.ts";
 import { routeTo } from "../harness/relay-settings.ts";
 import { rowsOf } from "../harness/store-rows.ts";
 import { until } from "../harness/until.ts";
 
+/** Path of a file in which a relay has stored these events, and ended. */
+async function fileWith(events: readonly SandboxEvent[]): Promise<string> {
+  const relay = await startRelayHere({ settings: nowhere });
+  await Promise.all(events.map((event) => postEvent(relay.webhookUrl, event)));
+  await relay.stop();
+  return relay.storePath;
+}
+
+const nowhere = { routes: [routeTo("http://127.0.0.1:9/")] };
 const isReady = async (relay: RelayProcess) => (await relay.ask("/readyz")).status === 200;
 const storingErrors = (relay: RelayProcess) => relay.log().filter(({ msg }) => String(msg).startsWith("events cannot be stored"));
 const gone = /relay\.db or its -wal was deleted or replaced while in use; put it back, or restart the relay/;
@@ -46,25 +57,22 @@ test.each(["", "-wal"])("relay.db%s moved away: 503 at once, and all is well onc
 });
 
 test("the file replaced by a copy: 503 until a restart, which goes on with the copy", async () => {
-  const relay = await startRelay({ settings: { routes: [routeTo("http://127.0.0.1:9/")] } });
   const messages = createMessages("replaced");
   const kept = messages.event();
-  await postEvent(relay.webhookUrl, kept);
-  await relay.stop();
-  await relay.start();
+  const relay = await startRelay({ storePath: await fileWith([kept]), settings: nowhere });
   copyFileSync(relay.storePath, `${relay.storePath}.copy`);
   renameSync(`${relay.storePath}.copy`, relay.storePath);
   const event = messages.event();
   expect(await postEvent(relay.webhookUrl, event)).toMatchObject({ status: 503 });
   expect(await isReady(relay)).toBe(false);
   await relay.stop();
-  await relay.start();
-  expect(await postEvent(relay.webhookUrl, kept)).toMatchObject({ word: "duplicate" });
-  expect(await postEvent(relay.webhookUrl, event)).toMatchObject({ word: "accepted" });
+  const next = await startRelayHere({ storePath: relay.storePath, settings: nowhere });
+  expect(await postEvent(next.webhookUrl, kept)).toMatchObject({ word: "duplicate" });
+  expect(await postEvent(next.webhookUrl, event)).toMatchObject({ word: "accepted" });
 });
 
 test("the file deleted: nothing is acknowledged any more, and a restart begins a new one", async () => {
-  const relay = await startRelay({ settings: { routes: [routeTo("http://127.0.0.1:9/")] } });
+  const relay = await startRelay({ settings: nowhere });
   const messages = createMessages("deleted");
   await postEvent(relay.webhookUrl, messages.event());
   for (const suffix of ["", "-wal", "-shm"]) rmSync(`${relay.storePath}${suffix}`);
@@ -72,17 +80,14 @@ test("the file deleted: nothing is acknowledged any more, and a restart begins a
   expect(await postEvent(relay.webhookUrl, event)).toMatchObject({ status: 503, word: "store_unavailable" });
   expect(relay.isRunning()).toBe(true);
   expect(await relay.stop()).toEqual({ code: 0, signal: null });
-  await relay.start();
-  expect(await postEvent(relay.webhookUrl, event)).toMatchObject({ word: "accepted" });
+  const next = await startRelayHere({ storePath: relay.storePath, settings: nowhere });
+  expect(await postEvent(next.webhookUrl, event)).toMatchObject({ word: "accepted" });
   expect(rowsOf(relay.storePath, "SELECT 1 FROM events").length).toBe(1);
 });
 
 test("the file destroyed under the running relay: answers stay 200 or 503, and it keeps running", async () => {
-  const relay = await startRelay({ settings: { routes: [routeTo("http://127.0.0.1:9/")] } });
   const messages = createMessages("destroyed");
-  await Promise.all(Array.from({ length: 300 }, () => postEvent(relay.webhookUrl, messages.event())));
-  await relay.stop();
-  await relay.start();
+  const relay = await startRelay({ storePath: await fileWith(Array.from({ length: 300 }, messages.event)), settings: nowhere });
   const file = openSync(relay.storePath, "r+");
   const { size } = statSync(relay.storePath);
   writeSync(file, Buffer.alloc(size - 4096, 0xab), 0, size - 4096, 4096);

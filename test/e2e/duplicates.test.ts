@@ -40,50 +40,50 @@ function storedOf(relay: RelayProcess) {
 test("an event posted 50 times at once, on 50 connections, is one event and one delivery per route", async () => {
   const { downstream, relay } = await startWithTwoRoutes();
   const messages = createMessages("duplicates");
-  const events = Array.from({ length: 80 }, messages.event);
+  const events = Array.from({ length: 40 }, messages.event);
   const sender = openSender(relay, { concurrency: connections });
   const summary = await sender.run(copies(events));
-  expect(summary).toMatchObject({ posts: 80 * connections, accepted: 80, duplicate: 80 * (connections - 1) });
+  expect(summary).toMatchObject({ posts: 40 * connections, accepted: 40, duplicate: 40 * (connections - 1) });
   expect(unexpectedOfEvents(sender.acknowledged)).toEqual([]);
 
-  await until("every delivery is made", () => downstream.counts().taken === 160);
-  expect(storedOf(relay)).toEqual({ events: { n: 80, ids: 80 }, deliveries: [80, 80] });
+  await until("every delivery is made", () => downstream.counts().taken === 80);
+  expect(storedOf(relay)).toEqual({ events: { n: 40, ids: 40 }, deliveries: [40, 40] });
   const counted = rowsOf<{ n: number; conflicts: number }>(
     relay.storePath,
     "SELECT sum(duplicates) AS n, sum(conflicts) AS conflicts FROM events",
   );
-  expect(counted).toEqual([{ n: 80 * (connections - 1), conflicts: 0 }]);
+  expect(counted).toEqual([{ n: 40 * (connections - 1), conflicts: 0 }]);
   for (const path of paths) {
     const ids = idsAt(downstream.arrivals, path);
-    expect(new Set(ids).size).toBe(80);
+    expect(new Set(ids).size).toBe(40);
     // Nothing failed and nobody crashed, so at least once is exactly once.
-    expect(ids.length).toBe(80);
+    expect(ids.length).toBe(40);
   }
 
   // The pipe is alive: something new still gets through.
   expect(await sender.post(postOf(messages.event()))).toMatchObject({ answer: "accepted" });
-  await until("the new one is delivered", () => downstream.counts().taken === 162);
+  await until("the new one is delivered", () => downstream.counts().taken === 82);
 });
 
 test("the same over a restart in the middle, in order and by kill -9", async () => {
   const { downstream, relay } = await startWithTwoRoutes();
-  const events = Array.from({ length: 120 }, createMessages("duplicates over restarts").event);
+  const events = Array.from({ length: 60 }, createMessages("duplicates over restarts").event);
   const sender = openSender(relay, { concurrency: connections, retry: untilItIsBack });
   let posted = 0;
   const whenPosted = (count: number) => until(`${count} posts are answered`, () => posted >= count, 30_000);
   const running = sender.run(copies(events), { onResult: () => (posted += 1) });
-  await whenPosted(1_200);
+  await whenPosted(600);
   expect((await relay.stop()).code).toBe(0);
   await relay.start();
-  await whenPosted(3_600);
+  await whenPosted(1_800);
   await relay.kill9();
   await relay.start();
   const summary = await running;
 
-  expect(summary.accepted + summary.duplicate).toBe(120 * connections);
+  expect(summary.accepted + summary.duplicate).toBe(60 * connections);
   expect(unexpectedOfEvents(sender.acknowledged)).toEqual([]);
-  await until("every delivery is made", () => paths.every((path) => new Set(idsAt(downstream.arrivals, path)).size === 120));
-  expect(storedOf(relay)).toEqual({ events: { n: 120, ids: 120 }, deliveries: [120, 120] });
+  await until("every delivery is made", () => paths.every((path) => new Set(idsAt(downstream.arrivals, path)).size === 60));
+  expect(storedOf(relay)).toEqual({ events: { n: 60, ids: 60 }, deliveries: [60, 60] });
   // A restarted relay still knows each id.
   expect((await sender.run(copies(events.slice(0, 3)))).duplicate).toBe(3 * connections);
 });

@@ -23,11 +23,11 @@ const example = /## Use it in your own tests\n[\s\S]*?```js\n([\s\S]*?)```/.exec
 beforeAll(async () => {
   const tsc = join(root, "node_modules/typescript/bin/tsc");
   mkdirSync(installed, { recursive: true });
-  await run(process.execPath, [tsc, "-p", join(root, "src/tsconfig.json"), "--outDir", join(installed, "dist")]).catch(
-    (error: { stdout: string }) => {
-      throw new Error(`the sources do not compile:\n${error.stdout}`);
-    },
-  );
+  // The same output as `npm run build`, in a third of its time: that the sources' types are right is known (`npm run check`, image.test.ts).
+  const options = ["-p", join(root, "src/tsconfig.json"), "--noCheck", "--outDir", join(installed, "dist")];
+  await run(process.execPath, [tsc, ...options]).catch((error: { stdout: string }) => {
+    throw new Error(`the sources do not compile:\n${error.stdout}`);
+  });
   cpSync(join(root, "package.json"), join(installed, "package.json"));
   symlinkSync(join(root, "node_modules"), join(installed, "node_modules"));
   writeFileSync(join(folder, "package.json"), '{ "type": "module" }');
