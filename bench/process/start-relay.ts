@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { mkdtemp, rm, stat, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -64,7 +64,7 @@ export async function startRelay(options: RelayOptions): Promise<Relay> {
 
   const start = async () => {
     const startedAt = performance.now();
-    child = spawn(process.execPath, [command, "serve", "--config", settings, ...role], { stdio: ["ignore", "pipe", "pipe"] });
+    child = spawn(process.execPath, [...(await flagsOf(command)), command, "serve", "--config", settings, ...role], { stdio: ["ignore", "pipe", "pipe"] });
     await untilReady(child, port);
     return performance.now() - startedAt;
   };
@@ -95,6 +95,11 @@ export async function startRelay(options: RelayOptions): Promise<Relay> {
     start,
     stop,
   };
+}
+
+/** Node's flags in the first line of a script, with which its users start it. */
+async function flagsOf(script: string): Promise<string[]> {
+  return /^#!\S+ -S node (.+)$/m.exec(await readFile(script, "utf8"))?.[1]?.split(" ") ?? [];
 }
 
 function settingsOf({ destination, concurrency, settings = {} }: RelayOptions, port: number, file: string): object {
