@@ -1,0 +1,105 @@
+import { Redis as Client } from "ioredis";
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import { createRedisStore } from "../../../src/store/redis/redis-store.ts";
+import { anEvent, rulesFor, start } from "../../contract/store-events.ts";
+import { type Redis, startRedis } from "../../setup/redis.ts";
+
+let redis: Redis;
+let client: Client;
+
+beforeAll(async () => {
+  redis = await startRedis();
+  client = new Client(redis.url);
+});
+afterAll(async () => {
+  client.disconnect();
+  await redis.stop();
+});
+
+function storeOf(prefix: string) {
+  const link = { run: <T>(command: (client: Client) => Promise<T>) => command(client) };
+  const store = createRedisStore(link, prefix, rulesFor([{ name: "a" }]), { committed: () => {} });
+  onTestFinished(() => store.close());
+  return store;
+}
+
+/** How often Redis was asked for a command. */
+async function calls(command: string): Promise<number> {
+  const stats = await client.info("commandstats");
+  return Number(new RegExp(`cmdstat_${command}:calls=(\\d+)`).exec(stats)?.[1] ?? 0);
+}
+
+test("the first events of messages that others registered take one look and one step for all of them", async () => {
+  const wamids = Array.from({ length: 40 }, (_, n) => `w${n}`);
+  await storeOf("looked").register(
+    wamids.map((wamid) => ({ account: "main", wamid })),
+    start,
+  );
+  const store = storeOf("looked");
+  // The script is known to the server from here on.
+  await store.accept(anEvent());
+  await client.config("RESETSTAT");
+  const events = wamids.map((wamid) => anEvent({ wamid }));
+  const outcomes = await Promise.all(events.map((event) => store.accept(event)));
+  expect(outcomes.map(({ result }) => result)).toEqual(wamids.map(() => "accepted"));
+  // One look is this process's, the other the script's.
+  expect([await calls("mget"), await calls("evalsha")]).toEqual([2, 1]);
+  // What it has seen by now it need not look for.
+  await Promise.all(wamids.map((wamid) => store.accept(anEvent({ wamid, status: "read" }))));
+  expect([await calls("mget"), await calls("evalsha")]).toEqual([3, 2]);
+  expect((await store.read.messages.find("w7")).map(({ status }) => status)).toEqual(["read"]);
+});
+
+const bodies: readonly [string, Buffer][] = [
+  ["text", Buffer.from('{"text":"ß 🙂 \\n"}')],
+  ["lines", Buffer.from("{\n}\n")],
+  ["no text", Buffer.from([0x7b, 0xff, 0x00, 0x0a, 0x7d])],
+  ["few", Buffer.from("x".repeat(1024))],
+  ["many", Buffer.from("x".repeat(1025))],
+  ["none", Buffer.alloc(0)],
+];
+test.each(bodies)("bytes stay as they came, and a duplicate is compared with them: %s", async (name, body) => {
+  const store = storeOf(`bytes ${name}`);
+  const event = { ...anEvent({ id: "one" }), body };
+  expect(await store.accept(event)).toMatchObject({ result: "accepted", seq: 1 });
+  expect(await store.accept(event)).toMatchObject({ result: "duplicate", conflict: false });
+  const other = Buffer.concat([body, Buffer.from(" ")]);
+  expect(await store.accept({ ...event, body: other })).toMatchObject({ result: "duplicate", conflict: true });
+  expect((await store.read.events.get(1))?.body).toEqual(body);
+  const quarantined = await store.quarantine({ ...event, error: "for the test" });
+  expect((await store.read.events.get(quarantined))?.body).toEqual(body);
+});
+
+test("events of one batch on both sides of a bitmap's end are all live", async () => {
+  const store = storeOf("live");
+  await client.set("{live}:seq", "65500");
+  await Promise.all(Array.from({ length: 100 }, () => store.accept(anEvent())));
+  expect(await client.bitcount("{live}:live:0")).toBe(65_535 - 65_500);
+  expect(await client.bitcount("{live}:live:1")).toBe(100 - 35);
+  expect(await client.getbit("{live}:live:0", 65_500)).toBe(0);
+  expect(await client.getbit("{live}:live:1", 64)).toBe(1);
+  expect(await client.getbit("{live}:live:1", 65)).toBe(0);
+});
+
+test("what is proved is told by its first and last time, whatever came of it", async () => {
+  const store = storeOf("proofs");
+  const event = anEvent({ receivedAt: start + 5, secret: "first" });
+  await Promise.all([
+    store.accept(event),
+    store.accept({ ...event, receivedAt: start + 9 }),
+    store.accept(anEvent({ receivedAt: start + 7, secret: "first" })),
+    store.accept(anEvent({ receivedAt: start + 1, secret: "second" })),
+    store.accept(anEvent({ receivedAt: start, secret: null })),
+  ]);
+  const proofs = (await store.read.proofs()).map(({ secret, events, duplicates, firstAt, lastAt }) => [
+    secret,
+    events,
+    duplicates,
+    firstAt,
+    lastAt,
+  ]);
+  expect(proofs.sort()).toEqual([
+    ["first", 2, 1, start + 5, start + 9],
+    ["second", 1, 0, start + 1, start + 1],
+  ]);
+});
