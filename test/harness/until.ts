@@ -1,9 +1,14 @@
 import { setTimeout as wait } from "node:timers/promises";
 
-/** The longer it takes, the less often is looked: what is looked at may be a file or a process that has work to do meanwhile. */
+/**
+ * The longer it takes, and the more a look costs, the less often is looked: what is looked at may be a file, or a process
+ * that has work to do meanwhile.
+ */
 const shortestMs = 10;
 const longestMs = 30;
 const share = 0.1;
+/** A look that waited itself, for an answer that did not come, is no reason to wait as long again. */
+const longestAfterLookMs = 100;
 
 /** Waits until `condition` gives something other than false, null or undefined, and gives that. Rejects after `withinMs`, saying what was waited for. */
 export async function until<T>(
@@ -14,9 +19,12 @@ export async function until<T>(
   const began = performance.now();
   const deadline = began + withinMs;
   for (;;) {
+    const lookedAt = performance.now();
     const found = await condition();
     if (found !== false && found !== null && found !== undefined) return found as Exclude<Awaited<T>, false | null | undefined>;
-    if (performance.now() > deadline) throw new Error(`not within ${withinMs} ms: ${what}`);
-    await wait(Math.min(longestMs, Math.max(shortestMs, share * (performance.now() - began))));
+    const now = performance.now();
+    if (now > deadline) throw new Error(`not within ${withinMs} ms: ${what}`);
+    const rested = Math.min(longestAfterLookMs, now - lookedAt);
+    await wait(Math.max(rested, shortestMs, Math.min(longestMs, share * (now - began))));
   }
 }
