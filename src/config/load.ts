@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { checkReferences } from "./check-references.ts";
 import { coerceVariables } from "./coerce.ts";
 import { type Fault, pathText, SettingsError } from "./fault.ts";
-import { goodParts } from "./parts.ts";
+import { goodParts, readOnce } from "./parts.ts";
 import { type Settings, settingsSchema } from "./schema.ts";
 import type { Environment } from "./substitute.ts";
 import { type Finding, type Place, placeKey, readTree, type Tree } from "./tree.ts";
@@ -46,9 +46,10 @@ export function parseSettings(text: string, file: string, env: Environment): Set
     throw faults([{ path: [], message: "must be a mapping of settings (server:, sources:, routes:, …)" }]);
   }
   dropEmptySections(tree.value as Record<string, unknown>);
-  const first = settingsSchema.safeParse(tree.value, { error: issueText });
+  const how = { ...readOnce, error: issueText };
+  const first = settingsSchema.safeParse(tree.value, how);
   coerceVariables(tree, first.error?.issues ?? []);
-  const parsed = settingsSchema.safeParse(tree.value, { error: issueText });
+  const parsed = settingsSchema.safeParse(tree.value, how);
   const findings = [
     ...tree.findings,
     ...(parsed.success ? [] : findingsOf(parsed.error.issues).map((finding) => withoutHidden(finding, tree.places))),

@@ -1,5 +1,8 @@
 import { type RouteSettings, routeSchema, type SourceSettings, sourceSchema, type TokenSettings, tokenSchema } from "./schema.ts";
 
+/** For zod. Settings are read once or twice in a process: compiling code for that takes longer than it saves. */
+export const readOnce = { jitless: true } as const;
+
 /** What the parts of a file name and refer to. */
 export interface Parts {
   readonly accounts: readonly string[];
@@ -19,15 +22,15 @@ export function goodParts(value: unknown): Parts {
     accounts: Object.keys(accounts),
     sourceNames: Object.keys(sources),
     sources: Object.entries(sources).flatMap(([name, raw]) => {
-      const parsed = sourceSchema.safeParse(raw);
+      const parsed = sourceSchema.safeParse(raw, readOnce);
       return parsed.success ? [[name, parsed.data] as const] : [];
     }),
     routes: list(top["routes"]).flatMap((raw, index) => {
-      const parsed = routeSchema.safeParse(raw);
+      const parsed = routeSchema.safeParse(raw, readOnce);
       return parsed.success ? [[index, parsed.data] as const] : [];
     }),
     tokens: list(entries(top["control"])["tokens"]).flatMap((raw, index) => {
-      const parsed = tokenSchema.safeParse(raw);
+      const parsed = tokenSchema.safeParse(raw, readOnce);
       return parsed.success ? [[index, parsed.data] as const] : [];
     }),
   };

@@ -1,7 +1,7 @@
 import type { Settings } from "../../config/schema.ts";
+import type { RedisSettings } from "../../store/settings.ts";
 import { type Finding, fail, ok } from "./finding.ts";
 import { type Probe, probeDestination } from "./probe-destination.ts";
-import { checkRedisDestination } from "./redis/check.ts";
 
 /** How long one destination may take. All are asked at once. */
 const withinMs = 3_000;
@@ -21,7 +21,7 @@ export async function checkDestinations(settings: Settings): Promise<{ readonly 
   ];
   // Many routes may go to one server, which needs asking once.
   const probes = new Map<string, Promise<Probe>>();
-  const shared = Promise.all(settings.routes.flatMap(({ name, to }) => ("redis" in to ? [checkRedisDestination(name, to.redis)] : [])));
+  const shared = Promise.all(settings.routes.flatMap(({ name, to }) => ("redis" in to ? [checkRedis(name, to.redis)] : [])));
   const asked = await Promise.all(
     destinations.map(async ({ name, to }) => {
       const { origin } = new URL(to.url);
@@ -35,6 +35,12 @@ export async function checkDestinations(settings: Settings): Promise<{ readonly 
     findings: [...asked.map(judgeProbe), ...(await shared).flat()],
     skews: asked.flatMap(({ name, probe }) => (probe.reached && probe.skewMs !== null ? [{ name, skewMs: probe.skewMs }] : [])),
   };
+}
+
+/** Loaded here: most settings have no Redis. */
+async function checkRedis(name: string, url: RedisSettings["url"]): Promise<Finding[]> {
+  const { checkRedisDestination } = await import("./redis/check.ts");
+  return checkRedisDestination(name, url);
 }
 
 function judgeProbe({ name, origin, probe }: { readonly name: string; readonly origin: string; readonly probe: Probe }): Finding {

@@ -8,7 +8,6 @@ import { changedAt, judgeClock } from "./clock-check.ts";
 import { checkDestinations } from "./destination-checks.ts";
 import { checkStoreFiles } from "./file-checks.ts";
 import { type Finding, fail } from "./finding.ts";
-import { checkRedis } from "./redis/check.ts";
 import { checkRelay } from "./relay-check.ts";
 import { judgeSecrets } from "./secret-checks.ts";
 import { checkServices } from "./service-checks.ts";
@@ -57,6 +56,7 @@ interface StoreFindings {
 
 /** A Redis is there for many relays: that one runs says nothing of the one of this machine. */
 async function checkShared(storage: RedisSettings, { routes, sources }: Settings): Promise<StoreFindings> {
+  const { checkRedis } = await import("./redis/check.ts");
   const files = await checkRedis(storage, Date.now);
   const found = { files, rows: [], isHeld: false, newestEventAt: null };
   if (files.some(({ check, level }) => check === "redis" && level === "fail")) return found;
