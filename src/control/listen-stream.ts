@@ -71,6 +71,7 @@ export async function* listenStream({
       return;
     }
     const woken = wakeUp(port, [stopping, gone]);
+    const before = position;
     try {
       const { text, atEnd } = await read(position, (page) => {
         missing = joined(missing, page.missing);
@@ -79,6 +80,11 @@ export async function* listenStream({
         if (told !== "") missing = null;
         return { atEnd: page.atEnd, text: told + page.events.map(texts.of).join("") };
       });
+      // A store that lost what it had gives its seqs anew, and nothing here would come before they are past this place.
+      if (position === before && text === "" && (await newest()) < position) {
+        yield message("bye", { reason: "the store has lost events that were heard here" }, null);
+        return;
+      }
       if (text !== "") yield sent(text);
       else if (position > told && port.now() - sentAt >= placeEveryMs)
         yield sent(message("at", { seq: position, newest: await newest() }, position));

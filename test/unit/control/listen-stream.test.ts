@@ -1,0 +1,44 @@
+import { expect, test } from "vitest";
+import type { ListenPage, ListenPort } from "../../../src/control/listen-port.ts";
+import { startOf } from "../../../src/control/listen-query.ts";
+import { listenStream } from "../../../src/control/listen-stream.ts";
+
+/** A store of which only the newest seq is known; nobody wants its events. */
+function storeAt(seq: number) {
+  const store = { newest: seq, wake: () => {} };
+  const port = {
+    ends: () => ({ oldest: 1, newest: store.newest, oldestAt: 0 }),
+    onStored: (wake: () => void) => {
+      store.wake = wake;
+      return () => {};
+    },
+    now: () => 0,
+    after: () => () => {},
+    retention: () => 0,
+    version: "1",
+  } as unknown as ListenPort;
+  const read = async <T>(after: number, use: (page: ListenPage) => T): Promise<T> =>
+    use({ events: [], through: Math.max(after, store.newest), missing: null, atEnd: true });
+  const stream = listenStream({
+    port,
+    read,
+    start: { after: seq, reset: false },
+    texts: { of: () => "", clear: () => {} },
+    moved: () => {},
+    allowed: async () => true,
+    stopping: new AbortController().signal,
+    gone: new AbortController().signal,
+  });
+  return { store, port, stream };
+}
+
+test("a store that comes back with fewer events than were heard ends the stream, and a new one begins where the store is", async () => {
+  const { store, port, stream } = storeAt(7);
+  expect((await stream.next()).value).toContain('"newest":7');
+  const next = stream.next();
+  store.newest = 2;
+  store.wake();
+  expect((await next).value).toBe('event: bye\ndata: {"reason":"the store has lost events that were heard here"}\n\n');
+  expect((await stream.next()).done).toBe(true);
+  expect(await startOf({}, "7", port)).toEqual({ after: 2, reset: true });
+});
