@@ -2,7 +2,7 @@ import { gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import { openDownstream } from "../../harness/downstream.ts";
 import { type AnyRelay, type RelayHere, startRelayHere } from "../../harness/relay-here.ts";
-import { type RelayProcess, startRelay } from "../../harness/relay-process.ts";
+import { startRelay } from "../../harness/relay-process.ts";
 import { routeTo, webhookSecret } from "../../harness/relay-settings.ts";
 import { until } from "../../harness/until.ts";
 import { freePort, startHttp, startRaw } from "../url-destination/downstream.ts";
@@ -29,7 +29,6 @@ function settings(url: string, more: object = {}, routes: readonly unknown[] = [
 
 const start = (url: string, more: object = {}, routes: readonly unknown[] = []): Promise<RelayHere> =>
   startRelayHere({ settings: settings(url, more, routes) });
-const startProcess = (url: string): Promise<RelayProcess> => startRelay({ settings: settings(url) });
 const send = (relay: AnyRelay, body: string | Buffer = '{"step":1}') => ask(relay.port, { target: "/webhooks/flows", body });
 
 interface Delivery {
@@ -257,7 +256,7 @@ test("stored before it is forwarded, and other routes still get their copy", asy
 
 test("a failed exchange is over: neither retry nor replay sends it again", async () => {
   const downstream = await startHttp((_request, response) => response.writeHead(500).end("no"));
-  const relay = await startProcess(downstream.url);
+  const relay = await start(downstream.url);
   await send(relay);
   const { proxied } = await recorded(relay);
   const retried = await relay.ask(`/v1/deliveries/${proxied.id}/retry`, { method: "POST" });
@@ -269,7 +268,7 @@ test("a failed exchange is over: neither retry nor replay sends it again", async
   await send(relay);
   expect(downstream.seen.length).toBe(2);
   expect((await recorded(relay)).proxied).toMatchObject({ attempts: 1, state: "dead" });
-  await relay.kill9();
+  await relay.stop();
   await relay.start();
   await send(relay);
   expect(downstream.seen.length).toBe(3);
@@ -278,7 +277,7 @@ test("a failed exchange is over: neither retry nor replay sends it again", async
 test("killed in the middle: after the next start the delivery is dead, with the reason, and is not sent again", async () => {
   const downstream = await openDownstream();
   downstream.fail("hang");
-  const relay = await startProcess(downstream.url);
+  const relay = await startRelay({ settings: settings(downstream.url) });
   const connection = await connect(relay.port);
   await connection.write(requestBytes({ target: "/webhooks/flows", body: '{"step":1}' }));
   await until("it is at the downstream", () => downstream.counts().arrivals === 1);
@@ -356,11 +355,13 @@ test("a step that does not read its answer is cut off, and nothing stays in hand
 test("stopped in the middle: the step is told within the time to stop", async () => {
   const downstream = await openDownstream();
   downstream.fail("hang");
-  const relay = await startRelay({ settings: { ...settings(downstream.url, { timeout: "9s" }), server: { shutdownTimeout: "500ms" } } });
+  const relay = await startRelayHere({
+    settings: { ...settings(downstream.url, { timeout: "9s" }), server: { shutdownTimeout: "500ms" } },
+  });
   const connection = await connect(relay.port);
   await connection.write(requestBytes({ target: "/webhooks/flows", body: '{"step":1}' }));
   await until("it is at the downstream", () => downstream.counts().arrivals === 1);
-  expect(await relay.stop()).toEqual({ code: 0, signal: null });
+  await relay.stop();
   expectError(await connection.answer(), "downstream_failed");
   connection.socket.destroy();
   await relay.start();
