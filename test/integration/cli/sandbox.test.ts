@@ -5,17 +5,15 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, onTestFinished, test } from "vitest";
-import type { Io } from "../../../src/cli/io.ts";
-import { main } from "../../../src/cli/main.ts";
 import { openDownstream } from "../../harness/downstream.ts";
 import { entry } from "../../harness/relay-process.ts";
 import { runCli } from "../../harness/run-cli.ts";
+import { runHere } from "../../harness/run-here.ts";
 import { readyLine, spawnSandbox } from "../../harness/sandbox-process.ts";
 import { until } from "../../harness/until.ts";
 import { freePort } from "../../setup/free-port.ts";
 
 const run = promisify(execFile);
-const silent: Io = { out: () => {}, err: () => {}, isTerminal: false, env: {}, readStdin: async () => Buffer.alloc(0) };
 
 function makeFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), "wamid-relay-cli-sandbox-"));
@@ -39,9 +37,9 @@ test("prints what one needs to begin: the curl command works as it stands, and t
   await until("the message is told", () => sandbox.lines.some((line) => / message {2}\+5491155551234 api: pending {2}/.test(line)));
   const yaml = text.slice(text.indexOf("  # Settings of a relay")).split("\n\n")[0]?.replace(/^ {2}/gm, "");
   writeFileSync(join(folder, "relay.yaml"), yaml ?? "");
-  expect(await runCli("config", "check", "--config", join(folder, "relay.yaml"))).toMatchObject({ code: 0, stderr: "" });
-  const printed = await runCli("config", "print", "--config", join(folder, "relay.yaml"), "--json");
-  expect(JSON.parse(printed.stdout)).toMatchObject({ accounts: { main: { plan: "escala" } }, server: { port: 8080 } });
+  expect(await runHere(["config", "check", "--config", join(folder, "relay.yaml")])).toMatchObject({ code: 0, err: "" });
+  const printed = await runHere(["config", "print", "--config", join(folder, "relay.yaml"), "--json"]);
+  expect(JSON.parse(printed.out)).toMatchObject({ accounts: { main: { plan: "escala" } }, server: { port: 8080 } });
   // Twice: Ctrl-C under npm run comes from the terminal and from npm.
   sandbox.child.kill("SIGINT");
   sandbox.child.kill("SIGINT");
@@ -164,10 +162,11 @@ test("what cannot be is one line and exit code 1; wrong usage is 2", async () =>
     [["--port", "0", "--key", "a b"], /^wamid-relay: --key: [^\n]*\n$/],
   ];
   for (const [args, words] of refusals) {
-    const { code, stdout, stderr } = await runCli("sandbox", ...args);
-    expect([code, stdout]).toEqual([1, ""]);
-    expect(stderr).toMatch(words);
+    const { code, out, err } = await runHere(["sandbox", ...args]);
+    expect([code, out]).toEqual([1, ""]);
+    expect(err).toMatch(words);
   }
+  expect(await runCli("sandbox", "--port", String(port))).toMatchObject({ code: 1, stdout: "" });
   expect(readFileSync(join(folder, "mine.yaml"), "utf8")).toBe("accounts: {}\n");
   for (const args of [
     ["--port", "x"],
@@ -178,6 +177,6 @@ test("what cannot be is one line and exit code 1; wrong usage is 2", async () =>
     ["--webhook", "ftp://x"],
     ["--wat"],
   ]) {
-    expect(await main(["sandbox", ...args], silent), args.join(" ")).toBe(2);
+    expect((await runHere(["sandbox", ...args])).code, args.join(" ")).toBe(2);
   }
 });
