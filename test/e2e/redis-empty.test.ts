@@ -5,7 +5,7 @@ import { createMessages } from "../harness/posts.ts";
 import { redisForTest } from "../harness/redis-states.ts";
 import { type RelayProcess, startRelay } from "../harness/relay-process.ts";
 import { relayToken, routeTo } from "../harness/relay-settings.ts";
-import { runCli } from "../harness/run-cli.ts";
+import { runHere } from "../harness/run-here.ts";
 import { until } from "../harness/until.ts";
 
 const isReady = async (relay: RelayProcess) => (await relay.ask("/readyz")).status === 200;
@@ -43,5 +43,5 @@ test("a Redis that comes back empty: what it held is gone, and all else goes on 
   const { value } = await (stream.body as ReadableStream<Uint8Array>).getReader().read();
   expect(Buffer.from(value as Uint8Array).toString()).toContain('"reset":true');
   gone.abort();
-  expect(await runCli("audit", "--config", receiver.settingsPath)).toMatchObject({ code: 0 });
+  expect(await runHere(["audit", "--config", receiver.settingsPath])).toMatchObject({ code: 0 });
 });

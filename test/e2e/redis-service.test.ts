@@ -3,7 +3,7 @@ import { type Sandbox, type SandboxOptions, startSandbox } from "../../src/sandb
 import { redisForTest } from "../harness/redis-states.ts";
 import { type RelayProcess, startRelay } from "../harness/relay-process.ts";
 import { relayToken, type SettingsParts } from "../harness/relay-settings.ts";
-import { runCli } from "../harness/run-cli.ts";
+import { runHere } from "../harness/run-here.ts";
 import { until } from "../harness/until.ts";
 import { phone } from "./send-tools.ts";
 
@@ -51,8 +51,8 @@ test("one key at two receivers in the same instant is one call; a command asks f
     expect(told.map(({ status, body }) => [status, body.wamid])).toEqual(told.map(() => [201, message?.wamid]));
   }
   const [receiver] = receivers;
-  const command = await runCli("send", "--to", phone, "--text", "key 3", "--key", "key 3", "--json", "--config", receiver.settingsPath);
-  expect(command).toMatchObject({ code: 0, stderr: "" });
+  const command = await runHere(["send", "--to", phone, "--text", "key 3", "--key", "key 3", "--json", "--config", receiver.settingsPath]);
+  expect(command).toMatchObject({ code: 0, err: "" });
   expect(sent(sandbox)).toHaveLength(keys.length);
 });
 

@@ -8,7 +8,7 @@ import { createMessages } from "../harness/posts.ts";
 import { redisForTest, restartRedis } from "../harness/redis-states.ts";
 import type { RelayProcess } from "../harness/relay-process.ts";
 import { routeTo } from "../harness/relay-settings.ts";
-import { runCli } from "../harness/run-cli.ts";
+import { runHere } from "../harness/run-here.ts";
 import { soakSize } from "../harness/soak.ts";
 import { until } from "../harness/until.ts";
 import { arrivedAt } from "./crash-checks.ts";
@@ -19,7 +19,7 @@ import { type Killable, startProcesses } from "./scale-processes.ts";
 /** `SCALE_ROUNDS` is bench/scale-soak.ts's own; `SCALE_SEED` for the moments and events of an earlier run, as far as a race can be repeated. */
 const rounds = Number(process.env["SCALE_ROUNDS"] ?? soakSize(7, 20));
 const seed = process.env["SCALE_SEED"] ?? String(Date.now());
-const postsPerSecond = soakSize(50, 80);
+const postsPerSecond = soakSize(30, 80);
 /** Answers between two kills: at least so many, and up to so many more. */
 const leastAnswers = postsPerSecond / 4;
 const moreAnswers = postsPerSecond;
@@ -122,13 +122,13 @@ function expectAccounted(census: Census, downstream: FlakyDownstream): Map<strin
 async function expectAnswers(relay: RelayProcess, wamid: string): Promise<void> {
   const audit = await relay.ask("/v1/audit?wait=20");
   expect(audit).toMatchObject({ status: 200, body: { balanced: true } });
-  const said = await runCli("audit", "--config", relay.settingsPath);
-  expect(said, said.stdout + said.stderr).toMatchObject({ code: 0 });
-  const listed = await runCli("events", "list", "--config", relay.settingsPath, "--limit", "5", "--json");
-  expect(listed.code, listed.stderr).toBe(0);
-  const explained = await runCli("explain", wamid, "--config", relay.settingsPath);
-  expect(explained.code, explained.stderr).toBe(0);
-  expect(explained.stdout).toContain("ordered");
+  const said = await runHere(["audit", "--config", relay.settingsPath]);
+  expect(said, said.out + said.err).toMatchObject({ code: 0 });
+  const listed = await runHere(["events", "list", "--config", relay.settingsPath, "--limit", "5", "--json"]);
+  expect(listed.code, listed.err).toBe(0);
+  const explained = await runHere(["explain", wamid, "--config", relay.settingsPath]);
+  expect(explained.code, explained.err).toBe(0);
+  expect(explained.out).toContain("ordered");
 }
 
 test(
