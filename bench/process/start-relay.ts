@@ -64,7 +64,9 @@ export async function startRelay(options: RelayOptions): Promise<Relay> {
 
   const start = async () => {
     const startedAt = performance.now();
-    child = spawn(process.execPath, [...(await flagsOf(command)), command, "serve", "--config", settings, ...role], { stdio: ["ignore", "pipe", "pipe"] });
+    child = spawn(process.execPath, [...(await flagsOf(command)), command, "serve", "--config", settings, ...role], {
+      stdio: ["ignore", "pipe", "pipe"],
+    });
     await untilReady(child, port);
     return performance.now() - startedAt;
   };

@@ -1,4 +1,3 @@
-import { setFlagsFromString } from "node:v8";
 import { type Command, Option } from "commander";
 import { type Role, roles } from "../app/role.ts";
 import { SettingsError } from "../config/fault.ts";
@@ -31,10 +30,6 @@ Examples:
         import("./settings-option.ts"),
       ]);
       const settings = readSettings(config, io);
-      // V8 lets the space of new objects grow to 64 MB and more before it looks at it. What reading the settings made of it
-      // (16 MB; 4 without) is enough: bench/backlog shows a sixth less memory when full and a quarter less while draining.
-      // The flag that names a largest size has no effect once the process runs.
-      setFlagsFromString("--semi-space-growth-factor=1");
       for (const { path, message } of warnings(settings)) io.err(`warning: ${path} ${message}`);
       // Loaded here, so that help and faulty settings do not wait for the whole relay.
       const [{ createRelay }, { stdoutStream }, { StoreRefused }] = await Promise.all([
