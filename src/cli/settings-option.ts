@@ -3,8 +3,6 @@ import { loadSettings } from "../config/load.ts";
 import type { Settings } from "../config/schema.ts";
 import { CommandFailed, type Io } from "./io.ts";
 
-export { defaultSettingsPath, withConfigOption } from "./settings-flag.ts";
-
 /** The settings at `path`, with `${…}` from `io.env`. Throws {@link CommandFailed} that lists all faults, one a line. */
 export function readSettings(path: string, io: Io): Settings {
   try {

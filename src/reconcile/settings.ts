@@ -7,7 +7,7 @@ import { durationSchema } from "../event/units.ts";
 function isSchedule(text: string): boolean {
   if (text === "off") return true;
   try {
-    return new Cron(text, { paused: true, timezone: "UTC" }).nextRun() !== null;
+    return new Cron(text, { paused: true, utcOffset: 0 }).nextRun() !== null;
   } catch {
     return false;
   }

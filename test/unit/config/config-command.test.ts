@@ -6,7 +6,8 @@ import { Command } from "commander";
 import { afterAll, expect, test } from "vitest";
 import type { Io } from "../../../src/cli/io.ts";
 import { main } from "../../../src/cli/main.ts";
-import { defaultSettingsPath, readSettings, withConfigOption } from "../../../src/cli/settings-option.ts";
+import { defaultSettingsPath, withConfigOption } from "../../../src/cli/settings-flag.ts";
+import { readSettings } from "../../../src/cli/settings-option.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "wamid-relay-cli-"));
 afterAll(() => rmSync(folder, { recursive: true }));
