@@ -19,8 +19,11 @@ interface Waiting {
   readonly reject: (error: unknown) => void;
 }
 
-export function createSubjectCache(keys: Keys, link: RedisLink, most = 20_000): SubjectCache {
-  const rows = new Map<SubjectName, string>();
+/** `most`: rows remembered, at the least as many as that and at most twice. */
+export function createSubjectCache(keys: Keys, link: RedisLink, most = 10_000): SubjectCache {
+  // Two generations, because a map that loses its oldest entry each time is searched for it past all that it has lost.
+  let rows = new Map<SubjectName, string>();
+  let older = new Map<SubjectName, string>();
   let waiting = new Map<SubjectName, Waiting>();
 
   async function loadAll(): Promise<void> {
@@ -41,15 +44,15 @@ export function createSubjectCache(keys: Keys, link: RedisLink, most = 20_000): 
   }
 
   function remember(name: SubjectName, row: string): void {
-    rows.delete(name);
+    if (rows.size >= most) {
+      older = rows;
+      rows = new Map();
+    }
     rows.set(name, row);
-    if (rows.size <= most) return;
-    const [oldest] = rows.keys();
-    if (oldest !== undefined) rows.delete(oldest);
   }
 
   return {
-    known: (name) => rows.get(name),
+    known: (name) => rows.get(name) ?? older.get(name),
     load(name) {
       const asked = waiting.get(name);
       if (asked !== undefined) return asked.promise;
