@@ -3,6 +3,8 @@
  * from the terminal and from npm.
  */
 const doubledSignalMs = 1_000;
+/** The process stays this long at least: in its very last moment Node listens no more, and the doubled signal would kill it. */
+const heldMs = 100;
 
 /**
  * Resolves when somebody presses Ctrl-C or ends the process in an orderly way; from then on another signal ends the
@@ -15,6 +17,7 @@ export function stopSignal(): Promise<void> {
     const stop = (): void => {
       if (stoppedAt === null) {
         stoppedAt = performance.now();
+        setTimeout(() => {}, heldMs);
         resolve();
       } else if (performance.now() - stoppedAt > doubledSignalMs) process.exit(1);
     };
