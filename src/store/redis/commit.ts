@@ -141,7 +141,7 @@ function writeBatch(base: string, batch: readonly Pending[]): Argument[] {
       }
     }
     if (form !== undefined) {
-      const key = `${form.isRare ? "1" : ""} ${form.proof} ${form.routes.join(" ")}`;
+      const key = `${form.isRare ? "1" : ""}\n${form.proof}\n${form.routes.join("\n")}`;
       let known = forms.get(key);
       if (known === undefined) {
         known = { form, number: String(forms.size + 1) };
