@@ -1,31 +1,12 @@
-import { Redis as Client } from "ioredis";
-import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
-import { createRedisStore } from "../../../src/store/redis/redis-store.ts";
-import { anEvent, rulesFor, start } from "../../contract/store-events.ts";
-import { type Redis, startRedis } from "../../setup/redis.ts";
+import { expect, test } from "vitest";
+import { anEvent, start } from "../../contract/store-events.ts";
+import { storesOnRedis } from "./store-tools.ts";
 
-let redis: Redis;
-let client: Client;
-
-beforeAll(async () => {
-  redis = await startRedis();
-  client = new Client(redis.url);
-});
-afterAll(async () => {
-  client.disconnect();
-  await redis.stop();
-});
-
-function storeOf(prefix: string) {
-  const link = { run: <T>(command: (client: Client) => Promise<T>) => command(client) };
-  const store = createRedisStore(link, prefix, rulesFor([{ name: "a" }]), { committed: () => {} });
-  onTestFinished(() => store.close());
-  return store;
-}
+const { client, storeOf } = storesOnRedis([{ name: "a" }]);
 
 /** How often Redis was asked for a command. */
 async function calls(command: string): Promise<number> {
-  const stats = await client.info("commandstats");
+  const stats = await client().info("commandstats");
   return Number(new RegExp(`cmdstat_${command}:calls=(\\d+)`).exec(stats)?.[1] ?? 0);
 }
 
@@ -38,7 +19,7 @@ test("the first events of messages that others registered take one look for all 
   const store = storeOf("looked");
   // The script is known to the server from here on.
   await store.accept(anEvent());
-  await client.config("RESETSTAT");
+  await client().config("RESETSTAT");
   const events = wamids.map((wamid) => anEvent({ wamid }));
   const outcomes = await Promise.all(events.map((event) => store.accept(event)));
   expect(outcomes.map(({ result }) => result)).toEqual(wamids.map(() => "accepted"));
@@ -72,13 +53,13 @@ test.each(bodies)("bytes stay as they came, and a duplicate is compared with the
 
 test("events of one batch on both sides of a bitmap's end are all live", async () => {
   const store = storeOf("live");
-  await client.set("{live}:seq", "65500");
+  await client().set("{live}:seq", "65500");
   await Promise.all(Array.from({ length: 100 }, () => store.accept(anEvent())));
-  expect(await client.bitcount("{live}:live:0")).toBe(65_535 - 65_500);
-  expect(await client.bitcount("{live}:live:1")).toBe(100 - 35);
-  expect(await client.getbit("{live}:live:0", 65_500)).toBe(0);
-  expect(await client.getbit("{live}:live:1", 64)).toBe(1);
-  expect(await client.getbit("{live}:live:1", 65)).toBe(0);
+  expect(await client().bitcount("{live}:live:0")).toBe(65_535 - 65_500);
+  expect(await client().bitcount("{live}:live:1")).toBe(100 - 35);
+  expect(await client().getbit("{live}:live:0", 65_500)).toBe(0);
+  expect(await client().getbit("{live}:live:1", 64)).toBe(1);
+  expect(await client().getbit("{live}:live:1", 65)).toBe(0);
 });
 
 test("what is proved is told by its first and last time, whatever came of it", async () => {

@@ -1,30 +1,10 @@
-import { Redis as Client } from "ioredis";
-import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import type { ListenPage, Wanted } from "../../../src/store/listen-page.ts";
-import { createRedisStore } from "../../../src/store/redis/redis-store.ts";
-import { anEvent, rulesFor } from "../../contract/store-events.ts";
+import { anEvent } from "../../contract/store-events.ts";
 import { until } from "../../harness/until.ts";
-import { type Redis, startRedis } from "../../setup/redis.ts";
+import { storesOnRedis } from "./store-tools.ts";
 
-let redis: Redis;
-let client: Client;
-
-beforeAll(async () => {
-  redis = await startRedis();
-  client = new Client(redis.url);
-});
-afterAll(async () => {
-  client.disconnect();
-  await redis.stop();
-});
-
-/** The store as one process of several has it. */
-function storeOf(prefix: string) {
-  const link = { run: <T>(command: (client: Client) => Promise<T>) => command(client) };
-  const store = createRedisStore(link, prefix, rulesFor([]), { committed: () => {} });
-  onTestFinished(() => store.close());
-  return store;
-}
+const { client, storeOf } = storesOnRedis([]);
 
 const everything: Wanted = { row: () => true, event: null };
 
@@ -79,8 +59,8 @@ test("what retention has taken is counted once, over the ends of pages", async (
   for (let n = 0; n < 900; n += 1) await store.accept(anEvent());
   const gone = [1, 2, 3, 399, 400, 401, 402, 850];
   for (const seq of gone) {
-    await client.del(`{gaps}:e:${seq}`, `{gaps}:b:${seq}`);
-    await client.setbit("{gaps}:live:0", seq, 0);
+    await client().del(`{gaps}:e:${seq}`, `{gaps}:b:${seq}`);
+    await client().setbit("{gaps}:live:0", seq, 0);
   }
   let missing = 0;
   let heard = 0;

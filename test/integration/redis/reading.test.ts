@@ -1,27 +1,8 @@
-import { Redis as Client } from "ioredis";
-import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
-import { createRedisStore } from "../../../src/store/redis/redis-store.ts";
-import { anEvent, rulesFor, start } from "../../contract/store-events.ts";
-import { type Redis, startRedis } from "../../setup/redis.ts";
+import { expect, test } from "vitest";
+import { anEvent, start } from "../../contract/store-events.ts";
+import { storesOnRedis } from "./store-tools.ts";
 
-let redis: Redis;
-let client: Client;
-
-beforeAll(async () => {
-  redis = await startRedis();
-  client = new Client(redis.url);
-});
-afterAll(async () => {
-  client.disconnect();
-  await redis.stop();
-});
-
-function storeOf(prefix: string) {
-  const link = { run: <T>(command: (client: Client) => Promise<T>) => command(client) };
-  const store = createRedisStore(link, prefix, rulesFor([{ name: "a" }, { name: "b" }]), { committed: () => {} });
-  onTestFinished(() => store.close());
-  return store;
-}
+const { storeOf } = storesOnRedis([{ name: "a" }, { name: "b" }]);
 
 test("what a worker has claimed still waits: it is counted, listed, and as old as it is", async () => {
   const store = storeOf("claimed");

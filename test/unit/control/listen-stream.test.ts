@@ -36,6 +36,8 @@ test("a store that comes back with fewer events than were heard ends the stream,
   const { store, port, stream } = storeAt(7);
   expect((await stream.next()).value).toContain('"newest":7');
   const next = stream.next();
+  // By now it has found nothing more and waits to be woken.
+  await new Promise(setImmediate);
   store.newest = 2;
   store.wake();
   expect((await next).value).toBe('event: bye\ndata: {"reason":"the store has lost events that were heard here"}\n\n');
