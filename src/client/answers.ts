@@ -40,7 +40,7 @@ export interface EventFilter {
   source?: string | undefined;
   account?: string | undefined;
   status?: string | undefined;
-  disposition?: "forwarded" | "filtered" | "ignored" | "quarantined" | "parked" | undefined;
+  disposition?: "forwarded" | "filtered" | "ignored" | "quarantined" | "parked" | "accepted" | undefined;
   wamid?: string | undefined;
   /** Received from this time on. */
   from?: Time | undefined;

@@ -1,3 +1,4 @@
+import type { Disposition } from "../event/plan.ts";
 import type { TrackedReading } from "./tracked-port.ts";
 
 /**
@@ -43,7 +44,7 @@ export interface EventQuery {
   source?: string | undefined;
   account?: string | undefined;
   status?: string | undefined;
-  disposition?: "forwarded" | "filtered" | "ignored" | "quarantined" | "parked" | undefined;
+  disposition?: Disposition | undefined;
   wamid?: string | undefined;
   from?: number | undefined;
   to?: number | undefined;

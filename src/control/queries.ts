@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { RelayError } from "../event/errors.ts";
+import { dispositions } from "../event/plan.ts";
 
 export const time = z.iso.datetime({ offset: true }).transform((text) => Date.parse(text));
 export const listLimit = z.coerce.number().int().min(1).max(1000).default(50);
@@ -9,7 +10,7 @@ export const eventQuery = z.strictObject({
   source: z.string().optional(),
   account: z.string().optional(),
   status: z.string().optional(),
-  disposition: z.enum(["forwarded", "filtered", "ignored", "quarantined", "parked"]).optional(),
+  disposition: z.enum(dispositions).optional(),
   wamid: z.string().optional(),
   from: time.optional(),
   to: time.optional(),

@@ -1,10 +1,14 @@
 import type { RouteName } from "./ids.ts";
 
 /**
- * The one final word on an event. `parked` alone is not final: when the wamid is registered in time it
- * becomes `forwarded`, or `filtered` if the reference or metadata then do not match; else `ignored`.
+ * The one final word on an event. `accepted` and `parked` are not final. A parked event becomes
+ * `forwarded` when its wamid is registered in time, or `filtered` if the reference or metadata then do
+ * not match; else `ignored`. An accepted one is stored and waits for a worker to plan it (Redis engine
+ * only), which gives it one of the others, `quarantined` excepted.
+ *
+ * Stores keep a word as its place in this list: new ones go to the end.
  */
-export const dispositions = ["forwarded", "filtered", "ignored", "quarantined", "parked"] as const;
+export const dispositions = ["forwarded", "filtered", "ignored", "quarantined", "parked", "accepted"] as const;
 export type Disposition = (typeof dispositions)[number];
 
 /** What one route does with an event; `reason` names the first criterion of `match` that said no. */

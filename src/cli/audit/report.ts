@@ -2,7 +2,7 @@ import { printable } from "../printable.ts";
 import { tableLines } from "../table.ts";
 import type { AuditView } from "./views.ts";
 
-const eventWords = ["received", "forwarded", "filtered", "ignored", "quarantined", "parked", "unaccounted"] as const;
+const eventWords = ["received", "forwarded", "filtered", "ignored", "quarantined", "parked", "accepted", "unaccounted"] as const;
 const deliveryWords = ["planned", "delivered", "dead", "waiting", "held", "swept", "unaccounted"] as const;
 
 const grouped = (value: number) => value.toLocaleString("en-US");

@@ -7,6 +7,7 @@ const events = {
   ignored: z.number(),
   quarantined: z.number(),
   parked: z.number(),
+  accepted: z.number(),
   unaccounted: z.number(),
   duplicates: z.number(),
   conflicts: z.number(),
