@@ -59,8 +59,9 @@ export async function openRedis(
     await connection.close();
     throw error;
   }
-  const engine = createRedisStore(connection, storage.prefix, rules, { committed: hooks.committed });
   const work = createWorkQueue({ settings: storage, client: connection.client, clock });
+  const tell = { committed: hooks.committed, waiting: work.waiting };
+  const engine = createRedisStore(connection, storage.prefix, rules, tell, role === "receive");
   const claims = claimStore(engine, work, () => emptiedAt);
 
   const store: Store = {
@@ -96,6 +97,7 @@ export async function openRedis(
   });
   return {
     store,
+    planning: { ...engine.planning, onWaiting: work.onWaiting },
     lanes: {
       queueOf: (route, lane) => createClaimQueue(route, lane, { store: claims, clock, holder }),
       ...shared,

@@ -8,11 +8,14 @@ import type { StoreReading } from "../store/reading.ts";
 import type { Rules } from "../store/rules.ts";
 import type { StorageSettings } from "../store/settings.ts";
 import type { Store, StoreHooks } from "../store/store.ts";
+import type { WaitingToBePlanned } from "./planning.ts";
 import type { Role } from "./role.ts";
 
 /** What is opened of an engine: its store, and what lanes ask of it and of each other in other processes. */
 export interface OpenedStore {
   readonly store: Store;
+  /** What other processes only accepted, where there are others. */
+  readonly planning?: WaitingToBePlanned;
   /** The caps of an account, where processes share them. */
   readonly caps?: (account: string, baseUrl: string) => SharedCaps;
   readonly lanes: Pick<LaneParts, "queueOf" | "breakerOf" | "bucketOf">;

@@ -28,6 +28,7 @@ import { createGaugeReader } from "./gauges.ts";
 import { laneHooks, receiverHooks, storeHooks } from "./hooks.ts";
 import { createListening } from "./listening.ts";
 import { openStore, storeName } from "./open-store.ts";
+import { startPlanning } from "./planning.ts";
 import { createProxying, stoppedDuring } from "./proxying.ts";
 import { startRelayUpkeep } from "./relay-upkeep.ts";
 import { checkRole, type Role } from "./role.ts";
@@ -87,7 +88,7 @@ export async function createRelay({
   // First, because everything else reports to them; what they read is made by then.
   const metrics = createMetrics(() => readGauges());
   const watchers = { log, privacy, metrics: () => metrics };
-  const { store, lanes, caps, breakersOf } = await openStore({
+  const { store, planning, lanes, caps, breakersOf } = await openStore({
     storage: settings.storage,
     role: dispatch ? role : "command",
     rules,
@@ -110,7 +111,7 @@ export async function createRelay({
     if (outcome.result === "accepted") {
       store.announce(outcome.due);
       service.stored(event);
-      metrics.dispositions.inc({ source: event.source, disposition: outcome.disposition });
+      if (outcome.disposition !== "accepted") metrics.dispositions.inc({ source: event.source, disposition: outcome.disposition });
       if (event.secret !== null) metrics.proofs.inc({ source: event.source, secret: event.secret });
     } else if (outcome.conflict) {
       log.warn({ event: event.envelope.id, source: event.source }, "a known event id came with other bytes; kept the first");
@@ -203,6 +204,8 @@ export async function createRelay({
     return new Map(settings.routes.map(({ name }) => [name, states.get(name)?.breaker ?? "closed"]));
   }
 
+  const endPlanning =
+    works && planning !== undefined ? startPlanning({ planning, announce: store.announce, metrics, clock, log }) : () => {};
   const endUpkeep = works ? startRelayUpkeep({ settings: () => settings, store, clock, health, metrics, log }) : () => {};
 
   /** An exchange that a crash cut short was answered by nobody: the step has gone its error exit. */
@@ -257,6 +260,7 @@ export async function createRelay({
       // Who waits for an audit is told at once that it has ended.
       void store.inspecting.close();
       endUpkeep();
+      const planned = endPlanning();
       const closing = web.close();
       const cancel = clock.after(settings.server.shutdownTimeout, () => {
         // Steps that still wait for an answer are told, before their connections go.
@@ -266,6 +270,7 @@ export async function createRelay({
       await Promise.all([closing, service.close(shutdownTimeout), dispatcher.close(shutdownTimeout)]);
       cancel();
       await proxying.close();
+      await planned;
       await service.end();
       await store.close();
       log.info("stopped");

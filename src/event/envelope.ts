@@ -40,9 +40,14 @@ export type EnvelopeResult = { ok: true; envelope: Envelope } | { ok: false; err
 export function parseEnvelope(body: Buffer): EnvelopeResult {
   if (body.length === 0) return { ok: false, error: "the body is empty" };
   if (!isUtf8(body)) return { ok: false, error: "the body is not valid UTF-8" };
+  return parseEnvelopeText(body.toString("utf8"));
+}
+
+/** The same of a body that is text already. */
+export function parseEnvelopeText(body: string): EnvelopeResult {
   let value: unknown;
   try {
-    value = JSON.parse(body.toString("utf8"));
+    value = JSON.parse(body);
   } catch {
     return { ok: false, error: "the body is not valid JSON" };
   }

@@ -1,20 +1,13 @@
 import { isTruncated } from "../../event/envelope.ts";
 import type { HydrationStart } from "../../event/hydration.ts";
-import type { DeliveryPlan } from "../../event/plan.ts";
 import type { QuarantinedBody, ReceivedEvent } from "../../event/received.ts";
-import { nothingTracked } from "../facts.ts";
-import type { AcceptOutcome, DueDelivery } from "../planned.ts";
+import type { AcceptOutcome } from "../planned.ts";
 import type { Rules } from "../rules.ts";
 import { inlineBytes, rowWithBody } from "./bodies.ts";
-import { type Argument, type GroupCommit, lostTheRace, mostTries, type Operation, pushOperations } from "./commit.ts";
-import { dispositionCode, writeEventRow } from "./event-row.ts";
-import { orderKey } from "./order-key.ts";
-import { planText } from "./plan-texts.ts";
+import { type Argument, type GroupCommit, lostTheRace, mostTries, type Operation, type StepResult } from "./commit.ts";
+import { writeEventRow } from "./event-row.ts";
+import { arrivedRow, type Beside, createJudge, someHeaders } from "./judge-event.ts";
 import type { SubjectCache } from "./subject-cache.ts";
-import { indexSubject } from "./subject-index.ts";
-import { readSubjectRow, writeSubjectRow } from "./subject-row.ts";
-import { subjectNameOf, trackEvent } from "./track.ts";
-import { rowJson, rowVersion } from "./transact.ts";
 
 export interface AcceptParts {
   /** Of all keys. */
@@ -25,125 +18,74 @@ export interface AcceptParts {
   readonly version: () => string;
   /** What is stored beside a truncated event, in its step; `@seq@` stands for its seq. */
   readonly hydrating: (event: ReceivedEvent, start: HydrationStart) => readonly Operation[] | Promise<readonly Operation[]>;
+  /** Others plan what is about messages: here it is only accepted. */
+  readonly plansLater: boolean;
+  /** An event waits to be planned, and nothing did before it. */
+  readonly waiting: () => void;
 }
 
-/**
- * Accept + track + plan in one atomic step, of any receiver. The rules are computed here, from the subject's row as this
- * process last saw it; when it was changed since, it comes back, and they are computed again.
- */
-export function createAccept({ base, commit, rules, cache, version, hydrating }: AcceptParts) {
-  /** `proxyRoute`: the exchange that a `mode: proxy` source makes at once; no dispatcher picks it up. */
-  async function accept(event: ReceivedEvent, proxyRoute: string | null): Promise<AcceptOutcome> {
-    const { account, envelope, receivedAt, subject } = event;
-    const name = subjectNameOf(event);
-    const id = `id:${account}:${envelope.id}`;
-    const created = Date.parse(envelope.createdAt);
-    const createdAt = Number.isNaN(created) ? receivedAt : created;
-    const truncated = isTruncated(envelope);
-    const hydration = truncated ? rules.hydration({ event: envelope.event, account, hasSubject: name !== null }) : null;
-    const beside = hydration === null ? [] : await hydrating(event, hydration);
-    const isHydrating = hydration?.state === "waiting";
-    const status = subject.type === "none" ? null : subject.status;
-    const errorCode = subject.type === "message" ? subject.errorCode : null;
+/** Accepts events, of any receiver. */
+export function createAccept({ base, commit, rules, cache, version, hydrating, plansLater, waiting }: AcceptParts) {
+  const judge = createJudge(base, rules, version);
 
+  /**
+   * Events about messages are most of all there are. Where others plan them they are deduped and stored, and answered:
+   * the rest is done in their turn (planning.ts).
+   */
+  async function accept(event: ReceivedEvent, proxyRoute: string | null): Promise<AcceptOutcome> {
+    if (plansLater && event.subject.type === "message" && proxyRoute === null) return takeDown(event);
+    const truncated = isTruncated(event.envelope) ? await besideTruncated(event) : notTruncated;
+    const beside: Beside = { ...truncated, proxyRoute, apart: event.body.length <= inlineBytes ? null : event.body };
+    const arrived = arrivedRow(event);
+    const name = arrived.subject;
+    const id = idOf(event);
+    const proof = proofOf(event);
     for (let tries = 0; tries < mostTries; tries++) {
       const stored = name === null ? "" : (cache.known(name) ?? (await cache.load(name)));
-      const storedSubject = stored === "" ? null : readSubjectRow(rowJson(stored));
-      const tracked = trackEvent(rules, event, storedSubject, createdAt);
-      const tracking = tracked?.tracking ?? nothingTracked;
-      const routed = { event: envelope.event, account, source: event.source, status, errorCode, data: envelope.data, truncated };
-      const plan = withProxy(rules.plan({ ...routed, hydrating: isHydrating }, tracking), proxyRoute);
-      const isParked = plan.verdicts.some(({ verdict }) => verdict === "park") && !isHydrating;
-      const parkedUntil = isParked ? receivedAt + rules.parkFor : null;
-      const text = planText(plan);
-      const row = writeEventRow({
-        subject: name,
-        account,
-        source: event.source,
-        id: envelope.id,
-        kind: envelope.event,
-        origin: event.origin,
-        receivedAt,
-        createdAt,
-        secret: event.secret,
-        status,
-        previousStatus: tracking.previousStatus,
-        moved: tracking.transition !== null,
-        errorCode,
-        disposition: plan.disposition,
-        plan: text.digest,
-        parkedUntil,
-        fault: null,
-        headers: someHeaders(event.headers),
-        size: event.body.length,
-      });
-      // Whoever releases what is parked for a subject must see that one more is.
-      const next = tracked?.next ?? (isParked ? storedSubject : null);
-      const nextRow = next === null ? "" : version() + writeSubjectRow(next);
-      const planned = plannedDeliveries(plan, name, receivedAt, proxyRoute);
-      // A run that ends is no more one that a truncated result may be about. Of messages only registration moves such lists.
-      const indexed = subject.type === "run" && name !== null && next !== null ? indexSubject(base, name, storedSubject, next) : [];
-      const operations = [...beside, ...indexed];
-      const isInline = event.body.length <= inlineBytes;
-      const isRare = isParked || plan.disposition === "ignored" || event.origin !== "webhook" || !isInline || operations.length > 0;
-
-      const list: Argument[] = [id, rowWithBody(version() + row, isInline ? event.body : null), name ?? "", rowVersion(stored), nextRow];
-      const routes: string[] = [];
-      const looked = [id];
-      if (name !== null) looked.push(name);
-      for (const { route, order, at } of planned) {
-        routes.push(route);
-        list.push(order, at);
-        if (order !== "" && at !== "") looked.push(`o:${route}:${order}`);
-      }
-      if (isRare) {
-        const parkedText = parkedUntil === null ? "" : String(parkedUntil);
-        list.push(dispositionCode(plan.disposition), parkedText, event.origin === "webhook" ? "" : account, String(receivedAt));
-        list.push(isInline ? "" : event.body);
-        pushOperations(list, operations);
-      }
-
-      const proof = proofOf(event);
-      const form = { proof, routes, isRare };
+      const judged = judge(event, arrived, stored, beside);
+      const row = rowWithBody(version() + writeEventRow(judged.row), beside.apart === null ? event.body : null);
       const result = await commit.run({
-        list,
-        form,
-        account,
-        plan: text,
-        looked,
-        ...(proof === "" ? {} : { proof: { name: proof, at: receivedAt } }),
+        list: [id, row, ...judged.list],
+        form: { kind: "A", proof, routes: judged.routes, isRare: judged.isRare },
+        account: event.account,
+        plan: judged.plan,
+        looked: [id, ...judged.looked],
+        ...proofs(proof, event),
       });
       if (typeof result === "string") {
-        if (name !== null && nextRow !== "") cache.remember(name, nextRow);
-        const end = result.indexOf(" ");
-        const seq = Number(end < 0 ? result : result.slice(0, end));
-        const due = planned.flatMap(({ route, at }, n): DueDelivery[] =>
-          at === "" || (end >= 0 && result[end + 1 + n] !== "0") ? [] : [{ route, event: seq, at: Number(at) }],
-        );
-        return { result: "accepted", seq, disposition: plan.disposition, due };
+        if (name !== null && judged.nextRow !== "") cache.remember(name, judged.nextRow);
+        const seq = seqIn(result);
+        return { result: "accepted", seq, disposition: judged.row.disposition, due: judged.due(seq, result) };
       }
-      const [what, same, answer] = result;
-      if (what === 2) return { result: "duplicate", seq: Number(same), conflict: answer === 1 };
-      if (name !== null) cache.remember(name, String(answer));
+      if (result[0] === 2) return duplicateOf(result);
+      if (result[0] === 3) return takeDown(event);
+      if (name !== null) cache.remember(name, String(result[2]));
     }
     throw lostTheRace("the message");
   }
 
-  /** Deliveries as the script takes them: `order` is empty for unordered ones; of an exchange it is when it began, and `at` is empty. */
-  function plannedDeliveries(plan: DeliveryPlan, subject: string | null, now: number, proxyRoute: string | null) {
-    const planned: { route: string; order: string; at: string }[] = [];
-    let order: string | null = null;
-    for (const { route, verdict } of plan.verdicts) {
-      if (verdict !== "deliver") continue;
-      if (route === proxyRoute) {
-        planned.push({ route, order: String(now), at: "" });
-        continue;
-      }
-      const { ordered, firstWait } = rules.timing(route);
-      if (ordered && subject !== null) order ??= orderKey(subject);
-      planned.push({ route, order: ordered && order !== null ? order : "", at: String(now + firstWait) });
-    }
-    return planned;
+  async function takeDown(event: ReceivedEvent): Promise<AcceptOutcome> {
+    const id = idOf(event);
+    const isInline = event.body.length <= inlineBytes;
+    const row = rowWithBody(version() + writeEventRow(arrivedRow(event)), isInline ? event.body : null);
+    const proof = proofOf(event);
+    const result = await commit.run({
+      list: isInline ? [id, row] : [id, row, event.body],
+      form: { kind: "W", proof, routes: [], isRare: !isInline },
+      account: event.account,
+      looked: [id],
+      ...proofs(proof, event),
+    });
+    if (typeof result !== "string") return duplicateOf(result);
+    if (result.includes(" ")) waiting();
+    return { result: "accepted", seq: seqIn(result), disposition: "accepted", due: [] };
+  }
+
+  async function besideTruncated(event: ReceivedEvent): Promise<Pick<Beside, "isHydrating" | "operations">> {
+    const { account, envelope, subject } = event;
+    const hydration = rules.hydration({ event: envelope.event, account, hasSubject: subject.type !== "none" });
+    if (hydration === null) return notTruncated;
+    return { isHydrating: hydration.state === "waiting", operations: await hydrating(event, hydration) };
   }
 
   async function quarantine(body: QuarantinedBody): Promise<number> {
@@ -171,22 +113,35 @@ export function createAccept({ base, commit, rules, cache, version, hydrating }:
     });
     const isInline = body.body.length <= inlineBytes;
     const proof = proofOf(body);
-    const list = ["Q", rowWithBody(version() + row, isInline ? body.body : null), isInline ? "" : body.body, String(receivedAt), proof];
-    const [, seq] = await commit.run({ list, ...(proof === "" ? {} : { proof: { name: proof, at: receivedAt } }) });
+    const list: Argument[] = [
+      "Q",
+      rowWithBody(version() + row, isInline ? body.body : null),
+      isInline ? "" : body.body,
+      String(receivedAt),
+      proof,
+    ];
+    const [, seq] = await commit.run({ list, ...proofs(proof, body) });
     return Number(seq);
   }
 
   return { accept, quarantine };
 }
 
-function someHeaders(headers: Readonly<Record<string, string>>): Readonly<Record<string, string>> | null {
-  for (const _ in headers) return headers;
-  return null;
-}
+const notTruncated = { isHydrating: false, operations: [] };
+
+const idOf = ({ account, envelope }: ReceivedEvent): string => `id:${account}:${envelope.id}`;
 
 const proofOf = ({ source, secret }: Pick<ReceivedEvent, "source" | "secret">): string => (secret === null ? "" : `${source}:${secret}`);
 
-function withProxy(plan: DeliveryPlan, route: string | null): DeliveryPlan {
-  if (route === null) return plan;
-  return { disposition: "forwarded", verdicts: [{ route, verdict: "deliver" }, ...plan.verdicts] };
+const proofs = (name: string, { receivedAt }: Pick<ReceivedEvent, "receivedAt">) =>
+  name === "" ? {} : { proof: { name, at: receivedAt } };
+
+/** The script's answer begins with it. */
+export function seqIn(result: string): number {
+  const end = result.indexOf(" ");
+  return Number(end < 0 ? result : result.slice(0, end));
+}
+
+function duplicateOf([, seq, conflict]: Exclude<StepResult, string>): AcceptOutcome {
+  return { result: "duplicate", seq: Number(seq), conflict: conflict === 1 };
 }

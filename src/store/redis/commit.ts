@@ -19,8 +19,11 @@ export interface Step {
   readonly looked?: readonly string[];
 }
 
-/** Of an accepted event. */
+/** What is done with an event: accepted, tracked and planned; only accepted (written down); tracked and planned in its turn. */
+export type EventKind = "A" | "W" | "P";
+
 export interface Form {
+  readonly kind: EventKind;
   /** Empty: none. */
   readonly proof: string;
   /** Routes that get a delivery. */
@@ -29,7 +32,7 @@ export interface Form {
   readonly isRare: boolean;
 }
 
-/** An accepted event's is a text, every other is a list. */
+/** A text of an event with which it was done, of everything else a list. */
 export type StepResult = string | readonly unknown[];
 
 export interface GroupCommit {
@@ -141,7 +144,7 @@ function writeBatch(base: string, batch: readonly Pending[]): Argument[] {
       }
     }
     if (form !== undefined) {
-      const key = `${form.isRare ? "1" : ""}\n${form.proof}\n${form.routes.join("\n")}`;
+      const key = `${form.kind}${form.isRare ? "1" : ""}\n${form.proof}\n${form.routes.join("\n")}`;
       let known = forms.get(key);
       if (known === undefined) {
         known = { form, number: String(forms.size + 1) };
@@ -157,7 +160,8 @@ function writeBatch(base: string, batch: readonly Pending[]): Argument[] {
   list.push(String(proofs.size));
   for (const [name, { first, last }] of proofs) list.push(name, String(first), String(last));
   list.push(String(forms.size));
-  for (const { form } of forms.values()) list.push(form.proof, form.isRare ? "1" : "", String(form.routes.length), ...form.routes);
+  for (const { form } of forms.values())
+    list.push(form.kind, form.proof, form.isRare ? "1" : "", String(form.routes.length), ...form.routes);
   list.push(String(looked.length));
   return list.concat(looked, String(batch.length), steps);
 }

@@ -15,6 +15,7 @@ import { createReadProofs } from "./read-proofs.ts";
 import { createReadRuns } from "./read-runs.ts";
 import { createReadStories } from "./read-stories.ts";
 import { createReadSubjects } from "./read-subjects.ts";
+import { createReadUnplanned } from "./read-unplanned.ts";
 import { createStoredEvents } from "./stored-events.ts";
 
 export interface Reader {
@@ -45,6 +46,7 @@ export function createReader(keys: Keys, link: RedisLink, hydrationOf: (seq: num
     listen,
     proofs: createReadProofs(keys, link),
     backlog: createReadBacklog(keys, link),
+    unplanned: createReadUnplanned(keys, link),
   };
 
   /** Counts every row; all who ask while that goes on get the same answer. */

@@ -17,6 +17,7 @@ import { createLiveSeqs } from "./live-seqs.ts";
 import { createNews } from "./news.ts";
 import { createParking } from "./parking.ts";
 import { createPlanAgain } from "./plan-again.ts";
+import { createPlanning } from "./planning.ts";
 import { createSubjects } from "./put-subject.ts";
 import { createReadHydrations } from "./read-hydrations.ts";
 import { createReader } from "./reader.ts";
@@ -38,6 +39,8 @@ import { createTransact, createVersions, rowJson } from "./transact.ts";
 
 export interface RedisStoreHooks {
   committed(tookMs: number, writes: number): void;
+  /** An event waits to be planned, and nothing did before it. */
+  waiting?(): void;
 }
 
 export type RedisStore = ReturnType<typeof createRedisStore>;
@@ -47,8 +50,9 @@ const commitScript = readScript("commit");
 /**
  * The distributed engine's store. Any number of processes have one, each with the same rules; every write is an atomic
  * step in Redis. Writes reject with `StoreUnavailable` while Redis is out of reach, and go on by themselves when it is back.
+ * `plansLater`: events about messages are only accepted, and planned by a process that runs `planning`.
  */
-export function createRedisStore(link: RedisLink, prefix: string, rules: Rules, hooks: RedisStoreHooks) {
+export function createRedisStore(link: RedisLink, prefix: string, rules: Rules, hooks: RedisStoreHooks, plansLater = false) {
   const keys = keysOf(prefix);
   const version = createVersions();
   const commit = createGroupCommit(keys.base, {
@@ -70,7 +74,10 @@ export function createRedisStore(link: RedisLink, prefix: string, rules: Rules, 
     cache,
     version,
     hydrating: createBeginHydration({ keys, link, version }),
+    plansLater,
+    waiting: () => hooks.waiting?.(),
   });
+  const planning = createPlanning({ keys, link, commit, rules, cache, version });
   const deliveries = createDeliveries({ keys, link, commit, briefOf });
   const events = createStoredEvents(keys, link);
   const { read, inspecting, changed, lastSeq } = createReader(keys, link, createReadHydrations(keys, link, events));
@@ -95,6 +102,7 @@ export function createRedisStore(link: RedisLink, prefix: string, rules: Rules, 
       if (outcome.result === "accepted") news.stored(outcome.seq);
       return outcome;
     },
+    planning,
     quarantine: (body: QuarantinedBody): Promise<number> => quarantine(body),
     ...deliveries,
     ...registering,

@@ -24,8 +24,10 @@ export function subjectNameOf({ account, subject }: ReceivedEvent): SubjectName 
   return subject.type === "run" ? runName(account, subject.runId) : null;
 }
 
+type TrackedPart = Pick<ReceivedEvent, "subject" | "receivedAt">;
+
 /** Applies an event to its message or run; `row` is null when it was never seen. `at` is the event's own time, unix ms. */
-export function trackEvent(rules: Rules, event: ReceivedEvent, row: StoredSubject | null, at: number): Tracked | null {
+export function trackEvent(rules: Rules, event: TrackedPart, row: StoredSubject | null, at: number): Tracked | null {
   const { subject, receivedAt } = event;
   const known = row ?? unseenSubject;
   if (subject.type === "message") {

@@ -9,12 +9,12 @@ import { createRedisClient, type Redis } from "./client.ts";
 export const workQueueName = "work";
 
 /**
- * The job that carries work to some process with role `work`: deliveries of this route are due. What they are is in Redis
- * itself, where whoever has the job claims them: a job that is lost, done twice or kept too long changes nothing but
+ * The job that carries work to some process with role `work`: deliveries of this route are due, or, without one, accepted
+ * events are to be planned. What they are is in Redis itself, where whoever has the job claims them: a job that is lost, done twice or kept too long changes nothing but
  * when they go out, and at most by the second after which every worker looks by itself.
  */
 export interface WorkJob {
-  readonly route: string;
+  readonly route?: string;
 }
 
 export interface WorkQueue {
@@ -24,7 +24,11 @@ export interface WorkQueue {
   later(route: string, at: number): void;
   /** Something has changed about a route for all who send its deliveries. */
   wake(route: string): void;
+  /** Events wait to be planned: a worker of some process gets a job, unless this process plans them itself. Never fails. */
+  waiting(): void;
   onDue(listener: DueListener): () => void;
+  /** Told of such jobs. */
+  onWaiting(wake: () => void): () => void;
   close(): Promise<void>;
 }
 
@@ -56,6 +60,7 @@ export function createWorkQueue({ settings, client, clock }: WorkQueueParts): Wo
   // That Redis is out of reach is told by the store's connection, once.
   queue.on("error", () => {});
   const listeners = new Set<DueListener>();
+  const planners = new Set<() => void>();
   /** Routes that had a job just now: whether something was announced since. */
   const justTold = new Map<string, { isMore: boolean; cancel: () => void }>();
   const buckets = new Set<string>();
@@ -93,12 +98,14 @@ export function createWorkQueue({ settings, client, clock }: WorkQueueParts): Wo
   }
 
   function startWorker(): void {
+    if (worker !== null || isClosed) return;
     const patient = createRedisClient(settings, "wamid-relay work", "patient");
     patient.on("error", () => {});
     const started = new Worker<WorkJob>(
       workQueueName,
       async ({ data: { route } }) => {
-        for (const listener of listeners) listener.wake(route);
+        if (route === undefined) for (const wake of planners) wake();
+        else for (const listener of listeners) listener.wake(route);
       },
       { connection: patient, prefix, concurrency, skipVersionCheck: true },
     );
@@ -128,12 +135,23 @@ export function createWorkQueue({ settings, client, clock }: WorkQueueParts): Wo
     },
     onDue(listener) {
       listeners.add(listener);
-      if (worker === null && !isClosed) startWorker();
+      startWorker();
       return () => void listeners.delete(listener);
+    },
+    waiting() {
+      if (isClosed) return;
+      if (planners.size > 0) for (const wake of planners) wake();
+      else queue.add("plan", {}).catch(() => {});
+    },
+    onWaiting(wake) {
+      planners.add(wake);
+      startWorker();
+      return () => void planners.delete(wake);
     },
     async close() {
       isClosed = true;
       listeners.clear();
+      planners.clear();
       for (const { cancel } of justTold.values()) cancel();
       // Its jobs end at once; one that does not is given to another worker when its lock ends.
       await worker?.worker.close(true).catch(() => {});

@@ -428,58 +428,59 @@ local function body_in(row)
   return line and string.sub(row, line + 1)
 end
 
--- What accepted events of a batch have in common, by its number: the proof, the routes that get a delivery, and whether
--- more than the usual is told of them.
+-- What events of a batch have in common, by its number: what is done with them, the proof, the routes that get a delivery,
+-- and whether more than the usual is told of them.
 local forms = {}
 
--- Accept + track + plan: a duplicate changes nothing but its count, and a subject that somebody changed meanwhile is given
--- back. Each text that is given or made costs Redis as much as a small command, so what few events have comes only where
--- the form says so. Gives the seq, and after a blank, when any are held, a digit for each delivery: 1 for held.
-local function accept(form)
-  local id_key, row, subject, version, next_row = base .. ARGV[place], ARGV[place + 1], ARGV[place + 2], ARGV[place + 3], ARGV[place + 4]
-  place = place + 5
-  local first = place
-  place = place + 2 * #form.routes
-  local disposition, parked_until, learned, received_at, apart = '', '', '', '', ''
-  if form.is_rare then disposition, parked_until, learned, received_at, apart = take(), take(), take(), take(), take() end
+-- A known id changes nothing but its count.
+local function duplicate(same, row, apart, form)
+  if form.proof ~= '' then prove(form.proof, false) end
+  call('HINCRBY', base .. 'dups', same, 1)
+  local stored = get(base .. 'e:' .. same)
+  stored = stored and body_in(stored) or get(base .. 'b:' .. same)
+  local conflict = stored ~= (apart ~= '' and apart or body_in(row))
+  if conflict then call('HINCRBY', base .. 'conflicts', same, 1) end
+  return { 2, same, conflict and 1 or 0 }
+end
 
-  local same = get(id_key)
-  if same then
-    if form.is_rare then skip_operations() end
-    if form.proof ~= '' then prove(form.proof, false) end
-    call('HINCRBY', base .. 'dups', same, 1)
-    local stored = get(base .. 'e:' .. same)
-    stored = stored and body_in(stored) or get(base .. 'b:' .. same)
-    local conflict = stored ~= (apart ~= '' and apart or body_in(row))
-    if conflict then call('HINCRBY', base .. 'conflicts', same, 1) end
-    return { 2, same, conflict and 1 or 0 }
-  end
-  local subject_key = base .. subject
-  if subject ~= '' then
-    local current = get(subject_key)
-    if (current and string.sub(current, 1, 10) or '') ~= version then
-      if form.is_rare then skip_operations() end
-      return { 0, 0, current or '' }
-    end
-  end
+-- Seqs at the head of `unplanned`, as far as they were read; those planned here; and how many there were before this batch.
+local heads, planned, waiting = {}, 0, nil
+-- Seqs that join its end.
+local joined = {}
 
-  local seq = store_event(row, apart)
-  put(id_key, seq)
-  if form.proof ~= '' then prove(form.proof, true) end
+local function is_next(seq)
+  local place_of = planned + 1
+  if not heads[place_of] then
+    for _, head in ipairs(call('LRANGE', base .. 'unplanned', #heads, #heads + 31)) do heads[#heads + 1] = head end
+  end
+  return heads[place_of] == seq
+end
+
+local function count_unplanned()
+  if not waiting then waiting = call('LLEN', base .. 'unplanned') end
+  return waiting - planned + #joined
+end
+
+-- What tracking and the routes made of an event: its subject's row, its place in lists, its deliveries. Gives a digit for
+-- each delivery, '1' for held, when any is; else ''.
+local function plan_event(seq, form, event)
+  local subject, next_row = event.subject, event.next_row
   if subject ~= '' then
-    if next_row ~= '' then put(subject_key, next_row) end
-    if version == '' then add(seen, string.sub(subject, 1, 1), next_number(), subject) end
+    if next_row ~= '' then put(base .. subject, next_row) end
+    if event.version == '' then add(seen, string.sub(subject, 1, 1), next_number(), subject) end
     call('ZADD', base .. 'es:' .. subject, seq, seq)
   end
-  if disposition == '2' then call('ZADD', base .. 'ignored', received_at, seq) end
-  if parked_until ~= '' then
-    call('ZADD', base .. 'parked', parked_until, padded(seq))
-    if subject ~= '' then call('ZADD', base .. 'pk:' .. subject, seq, seq) end
+  if form.is_rare then
+    if event.disposition == '2' then call('ZADD', base .. 'ignored', event.received_at, seq) end
+    if event.parked_until ~= '' then
+      call('ZADD', base .. 'parked', event.parked_until, padded(seq))
+      if subject ~= '' then call('ZADD', base .. 'pk:' .. subject, seq, seq) end
+    end
+    if event.learned ~= '' then call('ZADD', base .. 'learned:' .. event.learned, seq, seq) end
   end
-  if learned ~= '' then call('ZADD', base .. 'learned:' .. learned, seq, seq) end
   local states, is_any_held = '', false
   for n, route in ipairs(form.routes) do
-    local state = plan_delivery(seq, route, ARGV[first + 2 * n - 2], ARGV[first + 2 * n - 1], '0')
+    local state = plan_delivery(seq, route, ARGV[event.first + 2 * n - 2], ARGV[event.first + 2 * n - 1], '0')
     is_any_held = is_any_held or state ~= '0'
     states = states .. state
   end
@@ -490,8 +491,78 @@ local function accept(form)
       operations[name](arguments)
     end
   end
-  if is_any_held then return seq .. ' ' .. states end
-  return seq
+  return is_any_held and states or ''
+end
+
+local function take_event(form)
+  local event = { subject = take(), version = take(), next_row = take(), first = place, apart = '' }
+  place = place + 2 * #form.routes
+  if form.is_rare then
+    event.disposition, event.parked_until, event.learned, event.received_at, event.apart = take(), take(), take(), take(), take()
+  end
+  return event
+end
+
+-- The subject's row as it is, when it is not the one that was tracked by.
+local function changed_row(event)
+  if event.subject == '' then return nil end
+  local current = get(base .. event.subject)
+  if (current and string.sub(current, 1, 10) or '') ~= event.version then return current or '' end
+  return nil
+end
+
+-- Accept + track + plan. An event whose subject somebody changed meanwhile is given back, and so is one about a message
+-- while others wait to be planned: it must not overtake them. Each text that is given or made costs Redis as much as a
+-- small command, so what few events have comes only where the form says so. Gives the seq, and after a blank, when any
+-- are held, a digit for each delivery: 1 for held.
+local function accept(form)
+  local id_key, row = base .. take(), take()
+  local event = take_event(form)
+  local same, current = get(id_key), nil
+  if not same then current = changed_row(event) end
+  local is_behind = not same and not current and string.sub(event.subject, 1, 1) == 'm' and count_unplanned() > 0
+  if same or current or is_behind then
+    if form.is_rare then skip_operations() end
+    if same then return duplicate(same, row, event.apart, form) end
+    return current and { 0, 0, current } or { 3 }
+  end
+  local seq = store_event(row, event.apart)
+  put(id_key, seq)
+  if form.proof ~= '' then prove(form.proof, true) end
+  local states = plan_event(seq, form, event)
+  return states == '' and seq or seq .. ' ' .. states
+end
+
+-- Accept, and no more: it is planned in its turn. Gives the seq, and after a blank a 1 when nothing waited before it.
+local function take_down(form)
+  local id_key, row, apart = base .. take(), take(), ''
+  if form.is_rare then apart = take() end
+  local same = get(id_key)
+  if same then return duplicate(same, row, apart, form) end
+  local is_first = count_unplanned() == 0
+  local seq = store_event(row, apart)
+  put(id_key, seq)
+  if form.proof ~= '' then prove(form.proof, true) end
+  joined[#joined + 1] = seq
+  return is_first and seq .. ' 1' or seq
+end
+
+-- Track + plan of the event that is next in turn: seq, row without its body, then as `accept`. Gives `{ 3 }` when another
+-- is next.
+local function plan(form)
+  local seq, row = take(), take()
+  local event = take_event(form)
+  local current, is_turn = nil, is_next(seq)
+  if is_turn then current = changed_row(event) end
+  if not is_turn or current then
+    if form.is_rare then skip_operations() end
+    return current and { 0, 0, current } or { 3 }
+  end
+  local key = base .. 'e:' .. seq
+  put(key, row .. body_part(get(key)))
+  local states = plan_event(seq, form, event)
+  planned = planned + 1
+  return states == '' and seq or seq .. ' ' .. states
 end
 
 local function quarantine()
@@ -539,6 +610,8 @@ local function write_gathered()
     mark_live()
   end
   if last_number and last_number > first_number then call('SET', base .. 'numbers', format('%d', last_number)) end
+  if planned > 0 then call('LPOP', base .. 'unplanned', planned) end
+  for from = 1, #joined, 4000 do call('RPUSH', base .. 'unplanned', unpack(joined, from, math.min(from + 3999, #joined))) end
   for route, members in pairs(ended) do call('ZREM', base .. 'leased:' .. route, unpack(members)) end
   for route, changes in pairs(held) do
     local added, gone = {}, {}
@@ -561,6 +634,8 @@ local function write_gathered()
   write_proofs()
 end
 
+local events = { A = accept, W = take_down, P = plan }
+
 -- What the steps have in common: accounts; verdicts by their digest; proofs with the first and last time of the batch;
 -- forms; and strings that will be looked at.
 for _ = 1, tonumber(take()) do accounts[take()] = true end
@@ -573,9 +648,9 @@ for _ = 1, tonumber(take()) do
   proofs[key] = { events = 0, duplicates = 0, first = tonumber(first), last = tonumber(last) }
 end
 for n = 1, tonumber(take()) do
-  local proof, rare, routes_of = take(), take(), {}
+  local run, proof, rare, routes_of = events[take()], take(), take(), {}
   for route = 1, tonumber(take()) do routes_of[route] = take() end
-  forms[tostring(n)] = { proof = proof, is_rare = rare == '1', routes = routes_of }
+  forms[tostring(n)] = { run = run, proof = proof, is_rare = rare == '1', routes = routes_of }
 end
 local looked = {}
 for n = 1, tonumber(take()) do looked[n] = base .. take() end
@@ -590,7 +665,7 @@ local function delivered()
   return { 1, operations.settle({ seq, route, holder, '2', '', '', at, attempt, '', number, '' }) }
 end
 
--- Any other kind is the number of an accepted event's form.
+-- Any other kind is the number of an event's form.
 local kinds = { T = transact, Q = quarantine, D = delivered }
 local results = {}
 -- A fault in one step is a fault of this script; what was given before it must be written all the same, or a seq would be given twice.
@@ -598,7 +673,7 @@ local is_whole, fault = pcall(function()
   for n = 1, tonumber(take()) do
     local kind = take()
     local form = forms[kind]
-    results[n] = form and accept(form) or kinds[kind]()
+    if form then results[n] = form.run(form) else results[n] = kinds[kind]() end
   end
 end)
 write_gathered()

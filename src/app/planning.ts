@@ -1,0 +1,82 @@
+import type { Clock } from "../event/clock.ts";
+import type { Logger } from "../observe/logger.ts";
+import type { Metrics } from "../observe/metrics.ts";
+import type { DueDelivery, PlannedSome } from "../store/planned.ts";
+
+/** Events that a process accepted and left to others to track and plan, in the order of acceptance. */
+export interface WaitingToBePlanned {
+  /** Plans some, the oldest first. */
+  planSome(): Promise<PlannedSome>;
+  /** What is next in turn; null: none waits. */
+  next(): Promise<string | null>;
+  /** Calls `wake` when events wait that some process should plan; the function returned ends that. */
+  onWaiting(wake: () => void): () => void;
+}
+
+export interface PlanningParts {
+  readonly planning: WaitingToBePlanned;
+  readonly announce: (due: readonly DueDelivery[]) => void;
+  readonly metrics: Pick<Metrics, "dispositions">;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** How often is looked for what nobody plans: its process has ended, or the job that told of it was lost. */
+const lookEveryMs = 500;
+
+/** Plans what waits, when told that something does, and when nobody has for a moment. Returns the end of it. */
+export function startPlanning({ planning, announce, metrics, clock, log }: PlanningParts): () => Promise<void> {
+  let isEnded = false;
+  let isMore = false;
+  let running: Promise<void> | null = null;
+  let seen: string | null = null;
+
+  async function run(): Promise<void> {
+    for (;;) {
+      isMore = false;
+      const { planned, left } = await planning.planSome();
+      for (const { seq, source, disposition, fault, due } of planned) {
+        announce(due);
+        metrics.dispositions.inc({ source, disposition });
+        if (fault !== null) log.error({ seq, source, fault }, "an event could not be judged and goes to no route");
+      }
+      if (isEnded || (left !== "some" && !isMore)) return;
+    }
+  }
+
+  function wake(): void {
+    isMore = true;
+    if (isEnded || running !== null) return;
+    running = run()
+      .catch((error: unknown) => {
+        // That nothing can be stored is said by the store itself, once.
+        if (!(error instanceof Error && error.name === "StoreUnavailable"))
+          log.error({ err: error }, "planning failed; it will be tried again");
+      })
+      .finally(() => {
+        running = null;
+      });
+  }
+
+  async function look(): Promise<void> {
+    const next = running === null ? await planning.next() : null;
+    if (next !== null && next === seen) wake();
+    seen = next;
+  }
+
+  const endWaking = planning.onWaiting(wake);
+  let cancel = (): void => {};
+  function lookLater(): void {
+    if (isEnded) return;
+    cancel = clock.after(lookEveryMs, () => void look().then(lookLater, lookLater));
+  }
+  lookLater();
+  wake();
+
+  return async () => {
+    isEnded = true;
+    endWaking();
+    cancel();
+    await running;
+  };
+}

@@ -1,0 +1,180 @@
+import { isTruncated } from "../../event/envelope.ts";
+import type { DeliveryPlan } from "../../event/plan.ts";
+import type { ReceivedEvent } from "../../event/received.ts";
+import { nothingTracked } from "../facts.ts";
+import type { DueDelivery } from "../planned.ts";
+import type { Rules } from "../rules.ts";
+import { type Argument, type Operation, pushOperations } from "./commit.ts";
+import { dispositionCode, type EventRow } from "./event-row.ts";
+import type { SubjectName } from "./keys.ts";
+import { orderKey } from "./order-key.ts";
+import { type PlanText, planText } from "./plan-texts.ts";
+import { indexSubject } from "./subject-index.ts";
+import { readSubjectRow, writeSubjectRow } from "./subject-row.ts";
+import { subjectNameOf, trackEvent } from "./track.ts";
+import { rowJson, rowVersion } from "./transact.ts";
+
+/** What else is done in the step. */
+export interface Beside {
+  /** The exchange that a `mode: proxy` source makes at once; no dispatcher picks it up. */
+  readonly proxyRoute: string | null;
+  /** It waits for what its truncation left out. */
+  readonly isHydrating: boolean;
+  /** `@seq@` stands for the event's seq. */
+  readonly operations: readonly Operation[];
+  /** A body that does not stand in the event's row, where it is to be stored. */
+  readonly apart: Buffer | null;
+}
+
+/** What tracking and the routes make of an event, as lua/commit.lua is told it. */
+export interface JudgedEvent {
+  readonly subject: SubjectName | null;
+  readonly row: EventRow;
+  /** The subject's row after it; `""`: as it was. */
+  readonly nextRow: string;
+  readonly plan: PlanText;
+  /** The script's `take_event` reads it. */
+  readonly list: readonly Argument[];
+  readonly routes: readonly string[];
+  readonly isRare: boolean;
+  /** Names of strings that the script will look at, but for the event's own. */
+  readonly looked: readonly string[];
+  /** What of it is due, by what the script gave for it. */
+  due(seq: number, result: string): DueDelivery[];
+}
+
+/** The part of an event that rules look at and its row does not have. */
+export type EventToJudge = Pick<ReceivedEvent, "envelope" | "subject">;
+
+interface PlannedDelivery {
+  readonly route: string;
+  /** Empty for unordered ones; of an exchange it is when it began, and `at` is empty. */
+  readonly order: string;
+  readonly at: string;
+}
+
+/**
+ * Track + plan, of any process: the rules are computed from the subject's row as this process last saw it. `arrived` is
+ * the event's row as it was accepted, `stored` the subject's with its version, `""` for none.
+ */
+export function createJudge(base: string, rules: Rules, version: () => string) {
+  return function judge(event: EventToJudge, arrived: EventRow, stored: string, beside: Beside): JudgedEvent {
+    const { envelope, subject } = event;
+    const { account, source, origin, receivedAt, subject: name } = arrived;
+    const storedSubject = stored === "" ? null : readSubjectRow(rowJson(stored));
+    const tracked = trackEvent(rules, { subject, receivedAt }, storedSubject, arrived.createdAt ?? receivedAt);
+    const tracking = tracked?.tracking ?? nothingTracked;
+    const routed = {
+      event: envelope.event,
+      account,
+      source,
+      status: arrived.status,
+      errorCode: arrived.errorCode,
+      data: envelope.data,
+      truncated: isTruncated(envelope),
+    };
+    const plan = withProxy(rules.plan({ ...routed, hydrating: beside.isHydrating }, tracking), beside.proxyRoute);
+    const isParked = plan.verdicts.some(({ verdict }) => verdict === "park") && !beside.isHydrating;
+    const parkedUntil = isParked ? receivedAt + rules.parkFor : null;
+    const text = planText(plan);
+    // Whoever releases what is parked for a subject must see that one more is.
+    const next = tracked?.next ?? (isParked ? storedSubject : null);
+    const nextRow = next === null ? "" : version() + writeSubjectRow(next);
+    const planned = plannedDeliveries(plan, name, receivedAt, beside.proxyRoute);
+    // A run that ends is no more one that a truncated result may be about. Of messages only registration moves such lists.
+    const indexed = subject.type === "run" && name !== null && next !== null ? indexSubject(base, name, storedSubject, next) : [];
+    const operations = [...beside.operations, ...indexed];
+    const isRare = isParked || plan.disposition === "ignored" || origin !== "webhook" || beside.apart !== null || operations.length > 0;
+
+    const list: Argument[] = [name ?? "", rowVersion(stored), nextRow];
+    const looked = name === null ? [] : [name];
+    const routes: string[] = [];
+    for (const { route, order, at } of planned) {
+      routes.push(route);
+      list.push(order, at);
+      if (order !== "" && at !== "") looked.push(`o:${route}:${order}`);
+    }
+    if (isRare) {
+      const parkedText = parkedUntil === null ? "" : String(parkedUntil);
+      list.push(dispositionCode(plan.disposition), parkedText, origin === "webhook" ? "" : account, String(receivedAt));
+      list.push(beside.apart ?? "");
+      pushOperations(list, operations);
+    }
+    return {
+      subject: name,
+      row: {
+        ...arrived,
+        previousStatus: tracking.previousStatus,
+        moved: tracking.transition !== null,
+        disposition: plan.disposition,
+        plan: text.digest,
+        parkedUntil,
+      },
+      nextRow,
+      plan: text,
+      list,
+      routes,
+      isRare,
+      looked,
+      due(seq, result) {
+        const states = result.indexOf(" ") + 1;
+        return planned.flatMap(({ route, at }, n): DueDelivery[] =>
+          at === "" || (states > 0 && result[states + n] !== "0") ? [] : [{ route, event: seq, at: Number(at) }],
+        );
+      },
+    };
+  };
+
+  function plannedDeliveries(plan: DeliveryPlan, subject: SubjectName | null, now: number, proxyRoute: string | null): PlannedDelivery[] {
+    const planned: PlannedDelivery[] = [];
+    let order: string | null = null;
+    for (const { route, verdict } of plan.verdicts) {
+      if (verdict !== "deliver") continue;
+      if (route === proxyRoute) {
+        planned.push({ route, order: String(now), at: "" });
+        continue;
+      }
+      const { ordered, firstWait } = rules.timing(route);
+      if (ordered && subject !== null) order ??= orderKey(subject);
+      planned.push({ route, order: ordered && order !== null ? order : "", at: String(now + firstWait) });
+    }
+    return planned;
+  }
+}
+
+/** The row of an event of which no more is known than came with it. */
+export function arrivedRow(event: ReceivedEvent): EventRow {
+  const { account, source, origin, envelope, subject, receivedAt, secret, headers, body } = event;
+  const created = Date.parse(envelope.createdAt);
+  return {
+    subject: subjectNameOf(event),
+    account,
+    source,
+    id: envelope.id,
+    kind: envelope.event,
+    origin,
+    receivedAt,
+    createdAt: Number.isNaN(created) ? receivedAt : created,
+    secret,
+    status: subject.type === "none" ? null : subject.status,
+    previousStatus: null,
+    moved: false,
+    errorCode: subject.type === "message" ? subject.errorCode : null,
+    disposition: "accepted",
+    plan: null,
+    parkedUntil: null,
+    fault: null,
+    headers: someHeaders(headers),
+    size: body.length,
+  };
+}
+
+export function someHeaders(headers: Readonly<Record<string, string>>): Readonly<Record<string, string>> | null {
+  for (const _ in headers) return headers;
+  return null;
+}
+
+function withProxy(plan: DeliveryPlan, route: string | null): DeliveryPlan {
+  if (route === null) return plan;
+  return { disposition: "forwarded", verdicts: [{ route, verdict: "deliver" }, ...plan.verdicts] };
+}

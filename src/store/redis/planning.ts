@@ -1,0 +1,181 @@
+import { parseEnvelopeText } from "../../event/envelope.ts";
+import type { Wamid } from "../../event/ids.ts";
+import type { Planned, PlannedSome } from "../planned.ts";
+import type { Rules } from "../rules.ts";
+import { seqIn } from "./accept.ts";
+import type { GroupCommit, StepResult } from "./commit.ts";
+import { type EventRow, readEventRow, writeEventRow } from "./event-row.ts";
+import { createJudge, type EventToJudge, type JudgedEvent } from "./judge-event.ts";
+import { type Keys, readSubjectName } from "./keys.ts";
+import type { RedisLink } from "./link.ts";
+import { planText } from "./plan-texts.ts";
+import type { SubjectCache } from "./subject-cache.ts";
+import { rowJson, rowVersion } from "./transact.ts";
+
+export interface PlanningParts {
+  readonly keys: Keys;
+  readonly link: RedisLink;
+  readonly commit: GroupCommit;
+  readonly rules: Rules;
+  readonly cache: SubjectCache;
+  readonly version: () => string;
+}
+
+/** Seqs read at once; their rows come some at a time, the next while these are judged. */
+const mostSeqs = 400;
+const rowsAtOnce = 100;
+
+interface WaitingEvent {
+  readonly seq: string;
+  readonly row: EventRow;
+  /** Text of its body. */
+  readonly body: string;
+}
+
+interface Sent {
+  readonly judged: JudgedEvent;
+  readonly result: Promise<StepResult>;
+}
+
+const untouched = { isHydrating: false, operations: [], proxyRoute: null, apart: null };
+
+/**
+ * Tracks and plans what was only accepted (`unplanned`), in the order of acceptance. Any number of processes may try: an
+ * event is planned by the one whose step comes first, and a process that ends in the middle leaves the rest to others.
+ */
+export function createPlanning({ keys, link, commit, rules, cache, version }: PlanningParts) {
+  const judge = createJudge(keys.base, rules, version);
+  const list = `${keys.base}unplanned`;
+
+  /** Of those whose rows are there. One whose row somebody has deleted must not hold up the others. */
+  async function read(seqs: readonly string[]): Promise<WaitingEvent[]> {
+    if (seqs.length === 0) return [];
+    const rows = await link.run((redis) => redis.mget(seqs.map(keys.event)));
+    const apart = seqs.filter((_, index) => !hasBody(rows[index]));
+    const bodies = apart.length === 0 ? [] : await link.run((redis) => redis.mget(apart.map(keys.body)));
+    const bodyOf = new Map(apart.map((seq, index) => [seq, bodies[index] ?? ""]));
+    const gone = seqs.filter((_, index) => rows[index] === null);
+    for (const seq of gone) await link.run((redis) => redis.lrem(list, 1, seq));
+    return seqs.flatMap((seq, index) => {
+      const text = rows[index] ?? null;
+      if (text === null) return [];
+      const inRow = () => text.slice(text.indexOf("\n", rowVersion(text).length) + 1);
+      return { seq, row: readEventRow(rowJson(text)), body: bodyOf.get(seq) ?? inRow() };
+    });
+  }
+
+  function send(event: WaitingEvent, stored: string): Sent {
+    const { seq } = event;
+    let judged: JudgedEvent;
+    try {
+      judged = judge(eventIn(event), event.row, stored, untouched);
+    } catch (error) {
+      // It must not hold up all that comes after it: it goes nowhere, says why, and can be planned again (replay).
+      judged = unjudged(event.row, stored, error);
+    }
+    const result = commit.run({
+      list: [seq, version() + writeEventRow(judged.row), ...judged.list],
+      form: { kind: "P", proof: "", routes: judged.routes, isRare: judged.isRare },
+      plan: judged.plan,
+      looked: [`e:${seq}`, ...judged.looked],
+    });
+    return { judged, result };
+  }
+
+  /** Plans some of what waits, the oldest first. Rejects with `StoreUnavailable`; what was planned until then is. */
+  async function planSome(): Promise<PlannedSome> {
+    const seqs = await link.run((redis) => redis.lrange(list, 0, mostSeqs - 1));
+    const planned: Planned[] = [];
+    /** Rows of subjects as they will be, once all that was sent is done. */
+    const rows = new Map<string, string>();
+    /** Until an event was not planned: it is no longer next in turn, or its subject was changed, and those after it with it. */
+    let isInTurn = true;
+    let isOvertaken = false;
+    let under: readonly Sent[] = [];
+
+    async function judgeAll(events: readonly WaitingEvent[]): Promise<Sent[]> {
+      const missing = new Set<string>();
+      for (const { row } of events) {
+        const name = row.subject;
+        if (name !== null && !rows.has(name) && cache.known(name) === undefined) missing.add(name);
+      }
+      const loaded = await Promise.all([...missing].map(async (name) => [name, await cache.load(name)] as const));
+      for (const [name, row] of loaded) rows.set(name, row);
+      return events.map((event) => {
+        const name = event.row.subject;
+        const stored = name === null ? "" : (rows.get(name) ?? cache.known(name) ?? "");
+        const sent = send(event, stored);
+        if (name !== null && sent.judged.nextRow !== "") rows.set(name, sent.judged.nextRow);
+        return sent;
+      });
+    }
+
+    async function take(sent: readonly Sent[]): Promise<void> {
+      const results = await Promise.all(sent.map(({ result }) => result));
+      for (const [index, { judged }] of sent.entries()) {
+        const { subject, nextRow, row } = judged;
+        const result = results[index] as StepResult;
+        if (typeof result === "string") {
+          if (subject !== null && nextRow !== "") cache.remember(subject, nextRow);
+          const seq = seqIn(result);
+          planned.push({ seq, source: row.source, disposition: row.disposition, fault: row.fault, due: judged.due(seq, result) });
+          continue;
+        }
+        if (isInTurn && result[0] === 3) isOvertaken = true;
+        if (result[0] === 0 && subject !== null) cache.remember(subject, String(result[2]));
+        isInTurn = false;
+      }
+    }
+
+    let next = read(seqs.slice(0, rowsAtOnce));
+    for (let from = 0; from < seqs.length && isInTurn; from += rowsAtOnce) {
+      const events = await next;
+      next = read(seqs.slice(from + rowsAtOnce, from + 2 * rowsAtOnce));
+      next.catch(() => {});
+      const sent = await judgeAll(events);
+      for (const { result } of sent) result.catch(() => {});
+      await take(under);
+      under = sent;
+    }
+    await take(under);
+    return { planned, left: seqs.length === 0 ? "none" : planned.length === 0 && isOvertaken ? "others" : "some" };
+  }
+
+  return {
+    planSome,
+    /** The seq that is next in turn; null: none waits. */
+    async next(): Promise<string | null> {
+      return link.run((redis) => redis.lindex(list, 0));
+    },
+  };
+}
+
+const hasBody = (row: string | null | undefined): boolean => typeof row === "string" && row.includes("\n");
+
+/** What rules look at, read from the body again. It was an envelope when it came, and about a message. */
+function eventIn({ row, body }: WaitingEvent): EventToJudge {
+  const parsed = parseEnvelopeText(body);
+  if (!parsed.ok) throw new Error(parsed.error);
+  const { envelope } = parsed;
+  const subject = row.subject === null ? null : readSubjectName(row.subject);
+  if (subject?.type !== "message") throw new Error("it is about no message");
+  return { envelope, subject: { type: "message", wamid: subject.key as Wamid, status: row.status, errorCode: row.errorCode } };
+}
+
+/** An event that rules could not judge, sent nowhere. */
+function unjudged(row: EventRow, stored: string, error: unknown): JudgedEvent {
+  const plan = planText({ disposition: "filtered", verdicts: [] });
+  return {
+    subject: row.subject,
+    row: { ...row, disposition: "filtered", plan: plan.digest, fault: `could not be planned: ${messageOf(error)}` },
+    nextRow: "",
+    plan,
+    list: [row.subject ?? "", rowVersion(stored), ""],
+    routes: [],
+    isRare: false,
+    looked: row.subject === null ? [] : [row.subject],
+    due: () => [],
+  };
+}
+
+const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
