@@ -7,11 +7,13 @@ import { type CallCap, callPriorities } from "../service-api/admission.ts";
 import type { LimiterState } from "../service-api/limits/limiter-state.ts";
 import { stopReasons } from "../service-api/limits/stops.ts";
 import type { RouteBacklog } from "../store/delivery-views.ts";
+import type { Unplanned } from "../store/event-views.ts";
 import { StoreUnavailable } from "../store/store-error.ts";
 
 export interface GaugeParts {
   readonly now: () => number;
   readonly backlog: () => Soon<readonly RouteBacklog[]>;
+  readonly unplanned: () => Soon<Unplanned>;
   readonly lanes: () => ReadonlyMap<string, LaneState>;
   /** Of the routes of the settings, as all processes have them. */
   readonly breakers: () => Soon<ReadonlyMap<string, BreakerState>>;
@@ -28,6 +30,7 @@ const freshMs = 5_000;
 export function createGaugeReader(parts: GaugeParts): () => Promise<Gauges> {
   let countedAt = Number.NEGATIVE_INFINITY;
   let counted: readonly RouteBacklog[] = [];
+  let unplanned: Unplanned = { events: 0, oldestAt: null };
 
   /** While the store cannot be asked, the last answer stands: the scrape has much else to tell. */
   async function asked<T>(ask: () => Soon<T>, last: T): Promise<T> {
@@ -45,6 +48,7 @@ export function createGaugeReader(parts: GaugeParts): () => Promise<Gauges> {
       countedAt = now;
       counted = await asked(parts.backlog, counted);
     }
+    unplanned = await asked(parts.unplanned, unplanned);
     const [listeners, breakers] = await Promise.all([asked(parts.listeners, []), asked(parts.breakers, new Map<string, BreakerState>())]);
     const backlog = new Map(counted.map((entry) => [entry.route, entry]));
     const lanes = parts.lanes();
@@ -64,7 +68,7 @@ export function createGaugeReader(parts: GaugeParts): () => Promise<Gauges> {
       };
     });
     const services = [...parts.limiters()].map(([account, state]) => serviceGauges(account, state));
-    return { routes, services, listeners, requestsInFlight: parts.inFlight(), storing: parts.storing(), now };
+    return { routes, services, listeners, unplanned, requestsInFlight: parts.inFlight(), storing: parts.storing(), now };
   };
 }
 

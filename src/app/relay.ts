@@ -162,6 +162,7 @@ export async function createRelay({
   const readGauges = createGaugeReader({
     now: clock.now,
     backlog: store.read.backlog,
+    unplanned: store.read.unplanned,
     lanes: dispatcher.states,
     breakers,
     limiters: service.limiters,

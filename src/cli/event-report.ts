@@ -8,6 +8,9 @@ import { timeText } from "./time-options.ts";
 /** Most lines of a downstream's answer that are shown. */
 const responseLines = 5;
 
+/** Who makes something of an event that was only accepted. */
+export const planner = "a process with role work (or both)";
+
 /** Everything about one event, for a person. */
 export function eventLines(event: ShownEventDetail, view: PrivateView): string[] {
   const { subject } = event;
@@ -21,6 +24,7 @@ export function eventLines(event: ShownEventDetail, view: PrivateView): string[]
     field("source", event.source),
     field("disposition", event.disposition),
     ...(event.fault === null ? [] : [field("why", event.fault)]),
+    ...(event.disposition === "accepted" ? [field("waits for", `${planner} to plan it`)] : []),
     ...(event.parkedUntil === null ? [] : [field("parked until", utc(event.parkedUntil))]),
     "",
     heading("received"),
@@ -41,7 +45,9 @@ export function eventLines(event: ShownEventDetail, view: PrivateView): string[]
     "",
     ...(event.hydration === null ? [] : hydrationLines(event.hydration, view)),
     heading("routes"),
-    ...(event.routes.length === 0 ? ["  none judged it"] : event.routes.map(verdictLine)),
+    ...(event.routes.length === 0
+      ? [event.disposition === "accepted" ? "  none has judged it yet" : "  none judged it"]
+      : event.routes.map(verdictLine)),
     "",
     heading("deliveries"),
     ...(event.deliveries.length === 0 ? ["  none"] : event.deliveries.flatMap((delivery) => deliveryLines(delivery, view))),
@@ -55,8 +61,10 @@ export function movement({
   status,
   previousStatus,
   transition,
-}: Pick<ShownEventDetail, "status" | "previousStatus" | "transition">): string {
+  disposition,
+}: Pick<ShownEventDetail, "status" | "previousStatus" | "transition" | "disposition">): string {
   const before = previousStatus ?? "unknown";
+  if (disposition === "accepted") return `${status === null ? "" : `${status} came; `}what it moves is known once it is planned`;
   if (status === null) return previousStatus === null ? "none" : `stays ${before}`;
   return transition ? `${before} → ${status} (a transition)` : `${status} came, stays ${before} (no transition)`;
 }

@@ -8,6 +8,7 @@ export const auditRules = {
   "event missing": "its number is gone, and retention cannot have taken it",
   "event without plan": "nothing says what the routes made of it",
   "wrong disposition": "its one word is not the one that follows from the verdicts of its routes",
+  "planning broken": "it waits to be planned and nobody would, or the other way round",
   "parking broken": "a route waits for it and no time or hydration ends that, or the other way round",
   "parked too long": "its time was over more than five minutes before the relay last did anything",
   "delivery missing": "a route was to get it, and there is no delivery that retention could have taken",

@@ -23,6 +23,12 @@ export interface Gauges {
   readonly services: readonly ServiceGauges[];
   /** How many events behind each of those who listen is. */
   readonly listeners: readonly { readonly listener: string; readonly behind: number }[];
+  /** Events that no worker has planned yet. */
+  readonly unplanned: {
+    readonly events: number;
+    /** Unix ms at which the first of them was received; null: none waits. */
+    readonly oldestAt: number | null;
+  };
   readonly requestsInFlight: number;
   readonly storing: boolean;
   readonly now: number;
@@ -32,6 +38,8 @@ export type Metrics = ReturnType<typeof createMetrics>;
 
 const seconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 const breakerNumber = { closed: 0, "half-open": 1, open: 2 };
+
+const secondsSince = (at: number | null, now: number): number => (at === null ? 0 : Math.max(0, (now - at) / 1000));
 
 /** The relay's metrics, in a registry of their own. Labels are few, and never hold a wamid or a phone. */
 export function createMetrics(read: () => Soon<Gauges>) {
@@ -105,11 +113,17 @@ export function createMetrics(read: () => Soon<Gauges>) {
   const stopped = gauge("relay_destination_stopped", "1 when the destination is stopped (410 or by an operator)");
   const breaker = gauge("relay_breaker_state", "0 closed, 1 half-open, 2 open");
   const sending = gauge("relay_deliveries_in_flight", "Attempts under way");
+  const unplanned = new Gauge({ name: "relay_unplanned_events", help: "Events accepted that no worker has planned yet", registers });
+  const unplannedOldest = new Gauge({
+    name: "relay_unplanned_oldest_seconds",
+    help: "How long the first of the events that no worker has planned yet has been waiting",
+    registers,
+  });
   const inFlight = new Gauge({ name: "relay_webhook_requests_in_flight", help: "Webhook requests in hand", registers });
   const storing = new Gauge({ name: "relay_store_up", help: "1 when the last write was stored", registers });
 
   async function observeGauges(): Promise<void> {
-    const { routes, services, listeners, requestsInFlight, storing: up, now } = await read();
+    const { routes, services, listeners, unplanned: waitingEvents, requestsInFlight, storing: up, now } = await read();
     service.observe(services);
     listen.observe(listeners);
     for (const metric of [waiting, held, dead, oldest, stopped, breaker, sending]) metric.reset();
@@ -118,11 +132,13 @@ export function createMetrics(read: () => Soon<Gauges>) {
       waiting.set(labels, route.waiting);
       held.set(labels, route.held);
       dead.set(labels, route.dead);
-      oldest.set(labels, route.oldestDueAt === null ? 0 : Math.max(0, (now - route.oldestDueAt) / 1000));
+      oldest.set(labels, secondsSince(route.oldestDueAt, now));
       stopped.set(labels, route.stopped ? 1 : 0);
       breaker.set(labels, breakerNumber[route.breaker]);
       sending.set(labels, route.inFlight);
     }
+    unplanned.set(waitingEvents.events);
+    unplannedOldest.set(secondsSince(waitingEvents.oldestAt, now));
     inFlight.set(requestsInFlight);
     storing.set(up ? 1 : 0);
   }

@@ -55,6 +55,13 @@ export interface EventDetail extends EventView {
   readonly hydration: HydrationView | null;
 }
 
+/** Events that are stored and wait for a worker to track and plan them. */
+export interface Unplanned {
+  readonly events: number;
+  /** Unix ms at which the first of them was received; null: none waits. */
+  readonly oldestAt: number | null;
+}
+
 /** News learned by asking, as an event of its own. */
 export interface FoundView {
   readonly id: EventId;

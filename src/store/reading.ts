@@ -1,6 +1,6 @@
 import type { Soon } from "../event/soon.ts";
 import type { AttemptView, DeliveryFilter, DeliveryPlace, DeliveryView, Held, RouteBacklog } from "./delivery-views.ts";
-import type { EventDetail, EventFilter, EventView, SeqBounds } from "./event-views.ts";
+import type { EventDetail, EventFilter, EventView, SeqBounds, Unplanned } from "./event-views.ts";
 import type { OpenPage, Wanted } from "./listen-page.ts";
 import type { MessageFilter, MessageView, Proof, RunFilter, RunView } from "./tracked-views.ts";
 
@@ -18,6 +18,8 @@ export interface StoreReading {
   proofs(): Soon<readonly Proof[]>;
   /** Routes with open or dead deliveries, or whose destination is stopped. */
   backlog(): Soon<readonly RouteBacklog[]>;
+  /** Always none where whoever accepts an event plans it in the same step. */
+  unplanned(): Soon<Unplanned>;
 }
 
 export interface EventReading {

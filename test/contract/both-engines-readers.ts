@@ -88,6 +88,7 @@ export async function wholeOf(read: StoreReading): Promise<object> {
     ends: await read.listen.ends(),
     proofs: sorted(await read.proofs()),
     backlog: sorted(await read.backlog()),
+    unplanned: await read.unplanned(),
   };
 }
 

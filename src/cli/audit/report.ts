@@ -24,6 +24,9 @@ export function auditLines({ days, events, routes, deliveries, gone }: AuditView
       [...routes.map((route) => [route.route, ...states(route)]), ["all", ...states(deliveries)]],
     ),
     "",
+    ...(events.accepted === 0
+      ? []
+      : [`${grouped(events.accepted)} events are accepted and wait for a process with role work (or both) to plan them`]),
     ...(gone.swept === 0 ? [] : [`${grouped(gone.swept)} more events were received before, and retention took them away`]),
   ];
 }

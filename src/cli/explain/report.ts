@@ -1,5 +1,5 @@
 import { attemptText } from "../attempt-text.ts";
-import { movement, verdictLine } from "../event-report.ts";
+import { movement, planner, verdictLine } from "../event-report.ts";
 import { printable } from "../printable.ts";
 import type { PrivateView } from "../private-view.ts";
 import { timeText } from "../time-options.ts";
@@ -22,7 +22,10 @@ function headLines({ message, run, events }: StoryView, view: PrivateView): stri
   const tracked = message ?? run;
   if (tracked === null) {
     const [event] = events;
-    return [printable(`event ${event?.id ?? "(quarantined: no id)"}, about no message or run`)];
+    // Its message is known once it is planned.
+    const subject = event?.disposition === "accepted" ? event.subject : null;
+    const about = subject === null ? "no message or run" : `${subject.type} ${view.subject(subject)}, of which nothing is known yet`;
+    return [printable(`event ${event?.id ?? "(quarantined: no id)"}, about ${about}`)];
   }
   const key = message !== null ? view.subject({ type: "message", key: message.wamid }) : (run?.runId ?? "");
   const times = Object.entries(tracked.times)
@@ -72,6 +75,7 @@ function eventLines(event: EventStoryView, view: PrivateView): string[] {
 function fate({ disposition, fault, parkedUntil, routes }: EventStoryView): string {
   if (fault !== null) return `${disposition}: ${fault}`;
   if (parkedUntil !== null) return `${disposition}, parked until ${timeText(parkedUntil)}: released when it is registered by then`;
+  if (disposition === "accepted") return `accepted; waits for ${planner} to plan it`;
   if (disposition === "ignored") return "ignored: nobody registered its message";
   if (routes.length === 0) return `${disposition}: there were no routes`;
   return disposition;

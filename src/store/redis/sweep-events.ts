@@ -56,6 +56,12 @@ export function createSweepEvents({ keys, link, transact, live, events }: SweepE
       const progress = readRetentionRow(await tx.read(rowKey));
       const news: { -readonly [name in keyof RetentionRow]?: RetentionRow[name] } = { ...place.moved };
       for (const [index, row] of rows.entries()) {
+        // A worker may plan it at any moment, and would then miss it. It is looked at again as if it had gone out now.
+        if (row.disposition === "accepted") {
+          const next = Math.min(now + latestLookMs, now + keep.deliveries + 1);
+          tx.call("ZADD", keys.of("kept"), String(next), String(row.seq));
+          continue;
+        }
         const isOld = row.seq < last && row.receivedAt < now - place.age;
         const routes = (verdicts[index] ?? []).flatMap(([route, verdict]) => (verdict === "deliver" ? [route] : []));
         // The greatest seq is an event's always. Others that stay without deliveries are met again when they are old.

@@ -1,4 +1,5 @@
 import type { RouteBacklog } from "../delivery-views.ts";
+import type { Unplanned } from "../event-views.ts";
 import { stateCode } from "./codes.ts";
 import type { Names } from "./names.ts";
 import type { Db } from "./open.ts";
@@ -32,5 +33,7 @@ export function createReadStats(db: Db, names: Names) {
       for (const row of stopped.all()) of(row.route).stopped = row.reason;
       return [...routes].map(([route, entry]) => ({ route: names.nameOf(route), ...entry }));
     },
+    /** Whoever accepts an event plans it in the same transaction. */
+    unplanned: (): Unplanned => ({ events: 0, oldestAt: null }),
   };
 }

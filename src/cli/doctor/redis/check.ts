@@ -3,12 +3,14 @@ import { setTimeout as wait } from "node:timers/promises";
 import { type RedisFaultKind, redisFaultOf } from "../../../event/redis-fault.ts";
 import { createRedisClient, type Redis } from "../../../store/redis/client.ts";
 import { redisAddress } from "../../../store/redis/connection.ts";
+import { keysOf } from "../../../store/redis/keys.ts";
 import { type Presence, readPresences } from "../../../store/redis/presence.ts";
+import { createReadUnplanned } from "../../../store/redis/read-unplanned.ts";
 import { storeError } from "../../../store/redis/unavailable.ts";
 import type { RedisSettings } from "../../../store/settings.ts";
 import { type Finding, fail, ok, warn } from "../finding.ts";
 import { readFacts, serverOf } from "./facts.ts";
-import { judgeDestination, judgeRedis } from "./judge.ts";
+import { judgeDestination, judgeRedis, judgeUnplanned } from "./judge.ts";
 
 /** How long connecting, and then each command of a check, may take. */
 const patienceMs = 3_000;
@@ -33,7 +35,10 @@ export async function checkRedis(settings: RedisSettings, now: () => number, wit
   const key = `{${settings.prefix}}:doctor:${randomBytes(6).toString("hex")}`;
   return withClient({ ...settings, commandTimeout: withinMs }, "redis", address, async (client) => {
     const server = await serverOf(client, key);
-    return [...judgeRedis(address, await readFacts(server, key)), judgeProcesses(await readPresences(client, settings.prefix, now()))];
+    const facts = await readFacts(server, key);
+    const presences = await readPresences(client, settings.prefix, now());
+    const unplanned = await createReadUnplanned(keysOf(settings.prefix), { run: (command) => command(client) })();
+    return [...judgeRedis(address, facts), judgeProcesses(presences), ...judgeUnplanned(unplanned, now())];
   });
 }
 

@@ -1,4 +1,6 @@
+import type { Unplanned } from "../../../store/event-views.ts";
 import { isOldVersion, leastVersion } from "../../../store/redis/server-version.ts";
+import { timeText } from "../../time-options.ts";
 import { bytesText, type Finding, fail, ok, spanText, warn } from "../finding.ts";
 import type { Latency, RedisFacts } from "./facts.ts";
 
@@ -21,6 +23,19 @@ export function judgeRedis(address: string, facts: RedisFacts): Finding[] {
     judgeLatency(facts.ping, facts.write),
     judgeSkew(facts.skewMs),
   ].filter((finding) => finding !== null);
+}
+
+/** Workers plan within milliseconds. */
+const plannedWithinMs = 10_000;
+
+/** Events that were acknowledged and that nobody makes anything of. */
+export function judgeUnplanned({ events, oldestAt }: Unplanned, now: number): Finding[] {
+  if (oldestAt === null || now - oldestAt <= plannedWithinMs) return [];
+  const since = `${timeText(new Date(oldestAt).toISOString())} UTC (${spanText(now - oldestAt)})`;
+  const text = `${events} accepted events wait to be planned, the first since ${since}`;
+  return [
+    warn("planning", text, "a process with role work (or both) must run: wamid-relay serve --role work; one that does says why in its log"),
+  ];
 }
 
 /** What is at risk with a Redis that queues or streams are in: only what loses what was handed over. `name`: of the route. */

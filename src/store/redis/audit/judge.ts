@@ -11,6 +11,10 @@ export interface Looked {
   /** Null when it has none, or one that is not there. */
   readonly verdicts: readonly KeptVerdict[] | null;
   readonly deliveries: readonly LookedDelivery[];
+  /** It stands among those that wait to be planned. */
+  readonly isWaiting: boolean;
+  /** Of one that was only accepted: the lists of planned events that have it all the same. */
+  readonly plannedPlaces: readonly string[];
   readonly isHydrating: boolean;
   /** Seq of the event that its id leads to. */
   readonly idLeadsTo: number | null;
@@ -58,6 +62,22 @@ export function createJudge({ tally, sweptBefore, parkedSince }: JudgeParts) {
     return offends("wrong disposition", row.seq, null, `is ${row.disposition}; by the verdicts of its routes it is ${expected}`);
   }
 
+  /** What was only accepted waits for its turn to be planned, and nothing else does. */
+  function turn({ row, isWaiting }: Looked): boolean {
+    if (isWaiting === (row.disposition === "accepted")) return true;
+    const what = isWaiting ? `waits to be planned, and is ${row.disposition}` : "is only accepted, and does not wait to be planned";
+    return offends("planning broken", row.seq, null, what);
+  }
+
+  /** Nothing was made of it yet. */
+  function accepted({ row, plannedPlaces: places }: Looked): boolean {
+    const { seq, plan, parkedUntil, previousStatus, moved } = row;
+    const isBare = plan === null && parkedUntil === null && previousStatus === null && !moved;
+    if (!isBare) return offends("wrong disposition", seq, null, "is only accepted, and has what only a planned event has");
+    if (places.length === 0) return true;
+    return offends("wrong disposition", seq, null, `is only accepted, and is among ${places.join(" and ")}`);
+  }
+
   function event(looked: Looked): boolean {
     const { row, verdicts, idLeadsTo } = looked;
     const { seq, plan } = row;
@@ -68,6 +88,7 @@ export function createJudge({ tally, sweptBefore, parkedSince }: JudgeParts) {
     const isOwnId =
       idLeadsTo === seq ||
       offends("id repeated", seq, null, idLeadsTo === null ? "its id leads nowhere" : `its id leads to event ${idLeadsTo}`);
+    if (row.disposition === "accepted") return accepted(looked) && isOwnId;
     if (verdicts === null) {
       return offends("event without plan", seq, null, plan === null ? "has no plan" : `has the plan ${plan}, which is not there`);
     }
@@ -93,7 +114,8 @@ export function createJudge({ tally, sweptBefore, parkedSince }: JudgeParts) {
 
   return function judge(looked: Looked): void {
     const { row, verdicts, deliveries, duplicates, conflicts } = looked;
-    let allSound = event(looked);
+    const isInTurn = turn(looked);
+    let allSound = event(looked) && isInTurn;
     const planned = new Set((verdicts ?? []).flatMap(([route, verdict]) => (verdict === "deliver" ? [route] : [])));
     const found = new Map(deliveries.map((one) => [one.route, one]));
     for (const route of planned) {

@@ -12,6 +12,7 @@ import { rowJson } from "../transact.ts";
 import { createJudge } from "./judge.ts";
 import { createSlices } from "./slices.ts";
 import { findStrays } from "./strays.ts";
+import { findWaitingStrays } from "./unplanned.ts";
 
 export interface AuditParts {
   readonly keys: Keys;
@@ -85,6 +86,7 @@ export async function runAudit(
   if (isWhole) {
     checkProofs(tally, told, proved, newest);
     await findStrays(parts, tally, newest);
+    await findWaitingStrays(parts, tally, newest);
   }
   return { ...tally.result(), at: order.now, tookMs: Math.round(performance.now() - startedAt), rows, gone: gaps.result() };
 }

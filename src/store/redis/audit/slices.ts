@@ -6,6 +6,7 @@ import { rowsAtOnce, type StoredEvent, type StoredEvents } from "../stored-event
 import { rowJson } from "../transact.ts";
 import type { Looked } from "./judge.ts";
 import { type LookedDelivery, lookAtDeliveries } from "./looked-delivery.ts";
+import { plannedPlaces, waitingAmong } from "./unplanned.ts";
 
 export interface SlicesParts {
   readonly keys: Keys;
@@ -32,11 +33,16 @@ export function createSlices({ keys, link, events }: SlicesParts) {
     const asked = rows.flatMap(({ seq }) => routes.map((route) => ({ event: seq, route })));
     const deliveries = Map.groupBy(await lookAtDeliveries(link, keys.base, asked), ({ event }) => event);
     const fields = rows.map(({ seq }) => String(seq));
-    const [duplicates, conflicts, ids, hydrations] = await Promise.all([
+    const [duplicates, conflicts, ids, hydrations, waiting, places] = await Promise.all([
       link.run((redis) => redis.hmget(keys.of("dups"), ...fields)),
       link.run((redis) => redis.hmget(keys.of("conflicts"), ...fields)),
       link.run((redis) => redis.mget(rows.map(({ account, id }) => keys.of(`id:${account}:${id ?? ""}`)))),
       link.run((redis) => redis.mget(rows.map(({ seq }) => keys.of(`h:${seq}`)))),
+      waitingAmong(
+        { keys, link },
+        rows.map(({ seq }) => seq),
+      ),
+      plannedPlaces({ keys, link }, rows),
     ]);
     const none: readonly LookedDelivery[] = [];
     return rows.map((row, index) => {
@@ -45,6 +51,8 @@ export function createSlices({ keys, link, events }: SlicesParts) {
         row,
         verdicts: row.plan === null ? null : (verdicts[index] ?? []),
         deliveries: deliveries.get(row.seq) ?? none,
+        isWaiting: waiting.has(row.seq),
+        plannedPlaces: places.get(row.seq) ?? [],
         isHydrating: hydration !== null && readHydrationRow(rowJson(hydration)).state === "waiting",
         idLeadsTo: ids[index] === null ? null : Number(ids[index]),
         duplicates: Number(duplicates[index] ?? 0),
