@@ -4,6 +4,7 @@ import type { Rules } from "../../src/store/rules.ts";
 import { countStats } from "../../src/store/sqlite/count-stats.ts";
 import { openForReading } from "../../src/store/sqlite/open.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import { acceptAndPlan } from "./accept-and-plan.ts";
 import type { Engine } from "./both-engines-steps.ts";
 
 const quiet = { committed: () => {}, failed: () => {} };
@@ -31,12 +32,13 @@ export function openEmbedded(path: string, rules: Rules): OpenEngine {
   };
 }
 
-/** The distributed engine under a prefix. */
-export function openDistributed(client: Client, prefix: string, rules: Rules): OpenEngine {
+/** The distributed engine under a prefix. `plansLater`: one process accepts, and another plans. */
+export function openDistributed(client: Client, prefix: string, rules: Rules, plansLater = false): OpenEngine {
   const link = { run: <T>(command: (redis: Client) => Promise<T>) => command(client) };
-  const store = createRedisStore(link, prefix, rules, quiet);
+  const store = createRedisStore(link, prefix, rules, quiet, plansLater);
+  const accept = plansLater ? acceptAndPlan(store, createRedisStore(link, prefix, rules, quiet)) : store.accept;
   return {
-    store,
+    store: { ...store, accept },
     settle: async (settlement) => (await store.settle(settlement)).released,
     claim: (route, now) => store.claim(route, { now, limit: 2, maxBytes: 1_000_000, leaseMs: 3_600_000, holder: "worker" }),
     stats: store.inspecting.stats,

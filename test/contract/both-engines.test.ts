@@ -37,18 +37,18 @@ function embedded(rules: Rules): OpenEngine {
   };
 }
 
-function distributed(rules: Rules): OpenEngine {
+function distributed(rules: Rules, plansLater: boolean): OpenEngine {
   runs += 1;
-  return openDistributed(client, `both-${runs}`, rules);
+  return openDistributed(client, `both-${runs}`, rules, plansLater);
 }
 
 const ofSubjects = { messages: null, runs: null, run: null, seen: null, byService: null, stories: null };
 
-test("the same done to both engines is told the same by every reader", async () => {
+test("the same done to both engines is told the same by every reader, whether one process plans or accepts only", async () => {
   await fc.assert(
-    fc.asyncProperty(steps, questions, async (done, asked) => {
+    fc.asyncProperty(steps, questions, fc.boolean(), async (done, asked, plansLater) => {
       const rules = switchedRules();
-      const engines = [embedded(rules), distributed(rules)] as const;
+      const engines = [embedded(rules), distributed(rules, plansLater)] as const;
       const [model, other] = engines;
       try {
         const known: Known = [];
@@ -74,6 +74,6 @@ test("the same done to both engines is told the same by every reader", async () 
         await Promise.all(engines.map((engine) => engine.end()));
       }
     }),
-    { numRuns: 12, interruptAfterTimeLimit: 45_000 },
+    { numRuns: 16, interruptAfterTimeLimit: 45_000 },
   );
 }, 60_000);

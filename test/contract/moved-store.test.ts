@@ -57,7 +57,7 @@ async function openMovedSubject(rules: Rules): Promise<ContractSubject> {
     async reopen(other = rules) {
       if (moved !== null) return moved.reopen(other);
       await file.close();
-      moved = await openRedisSubject(redis.url, other, await move(file.path));
+      moved = await openRedisSubject(redis.url, other, { prefix: await move(file.path) });
       return moved.store;
     },
     async end() {

@@ -11,3 +11,4 @@ beforeAll(async () => {
 afterAll(() => redis.stop());
 
 storeContract("redis", (rules) => openRedisSubject(redis.url, rules));
+storeContract("redis, planned after it was accepted", (rules) => openRedisSubject(redis.url, rules, { plansLater: true }));

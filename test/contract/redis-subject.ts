@@ -6,6 +6,7 @@ import { readSubjectRow } from "../../src/store/redis/subject-row.ts";
 import { rowJson } from "../../src/store/redis/transact.ts";
 import type { ReplayCursor, ReplayFound } from "../../src/store/replay-filters.ts";
 import type { Rules } from "../../src/store/rules.ts";
+import { acceptAndPlan } from "./accept-and-plan.ts";
 import type { ContractStore, ContractSubject } from "./store-port.ts";
 
 const quiet = { committed: () => {} };
@@ -16,16 +17,27 @@ export function newPrefix(): string {
   return `contract-${process.pid}-${made}`;
 }
 
-/** The distributed engine's store on the Redis at `url`; without a prefix under one of its own. */
-export async function openRedisSubject(url: string, rules: Rules, prefix = newPrefix()): Promise<ContractSubject> {
+export interface SubjectOptions {
+  /** One of its own when left out. */
+  readonly prefix?: string;
+  /** Accepted by one step and planned by the next, as receivers and workers do. */
+  readonly plansLater?: boolean;
+}
+
+/** The distributed engine's store on the Redis at `url`. */
+export async function openRedisSubject(
+  url: string,
+  rules: Rules,
+  { prefix = newPrefix(), plansLater = false }: SubjectOptions = {},
+): Promise<ContractSubject> {
   const redis = new Redis(url, { maxRetriesPerRequest: 1 });
   const link = { run: <T>(command: (client: Redis) => Promise<T>) => command(redis) };
-  let store = createRedisStore(link, prefix, rules, quiet);
+  let store = open(rules);
   return {
     store: contractOf(store, redis, prefix),
     async reopen(other = rules) {
       await store.close();
-      store = createRedisStore(link, prefix, other, quiet);
+      store = open(other);
       return contractOf(store, redis, prefix);
     },
     async end() {
@@ -33,6 +45,14 @@ export async function openRedisSubject(url: string, rules: Rules, prefix = newPr
       redis.disconnect();
     },
   };
+
+  function open(now: Rules): RedisStore {
+    const opened = createRedisStore(link, prefix, now, quiet, plansLater);
+    if (!plansLater) return opened;
+    // It has nothing that is to be closed.
+    const worker = createRedisStore(link, prefix, now, quiet);
+    return { ...opened, accept: acceptAndPlan(opened, worker) };
+  }
 }
 
 function contractOf(store: RedisStore, redis: Redis, prefix: string): ContractStore {
