@@ -18,10 +18,10 @@ export function storesOnRedis(routes: Parameters<typeof rulesFor>[0]) {
   });
   return {
     client: () => client,
-    /** The store as one process of several has it; closed at the test's end. */
-    storeOf(prefix: string): RedisStore {
+    /** The store as one process of several has it, with `plansLater` that of a receiver; closed at the end of the test. */
+    storeOf(prefix: string, plansLater = false): RedisStore {
       const link = { run: <T>(command: (client: Client) => Promise<T>) => command(client) };
-      const store = createRedisStore(link, prefix, rulesFor(routes), { committed: () => {} });
+      const store = createRedisStore(link, prefix, rulesFor(routes), { committed: () => {} }, plansLater);
       onTestFinished(() => store.close());
       return store;
     },
