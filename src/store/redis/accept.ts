@@ -67,11 +67,15 @@ export function createAccept({ base, commit, rules, cache, version, hydrating, p
   async function takeDown(event: ReceivedEvent): Promise<AcceptOutcome> {
     const id = idOf(event);
     const isInline = event.body.length <= inlineBytes;
-    const row = rowWithBody(version() + writeEventRow(arrivedRow(event)), isInline ? event.body : null);
+    const isLearned = event.origin !== "webhook";
+    const isRare = !isInline || isLearned;
+    const arrived = arrivedRow(event);
+    const row = rowWithBody(version() + writeEventRow(arrived), isInline ? event.body : null);
     const proof = proofOf(event);
+    const rest = [isInline ? "" : event.body, isLearned ? event.account : "", arrived.subject ?? ""];
     const result = await commit.run({
-      list: isInline ? [id, row] : [id, row, event.body],
-      form: { kind: "W", proof, routes: [], isRare: !isInline },
+      list: isRare ? [id, row, ...rest] : [id, row],
+      form: { kind: "W", proof, routes: [], isRare },
       account: event.account,
       looked: [id],
       ...proofs(proof, event),

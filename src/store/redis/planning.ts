@@ -10,6 +10,7 @@ import { type Keys, readSubjectName } from "./keys.ts";
 import type { RedisLink } from "./link.ts";
 import { planText } from "./plan-texts.ts";
 import type { SubjectCache } from "./subject-cache.ts";
+import { unseenSubject, writeSubjectRow } from "./subject-row.ts";
 import { rowJson, rowVersion } from "./transact.ts";
 
 export interface PlanningParts {
@@ -71,7 +72,7 @@ export function createPlanning({ keys, link, commit, rules, cache, version }: Pl
       judged = judge(eventIn(event), event.row, stored, untouched);
     } catch (error) {
       // It must not hold up all that comes after it: it goes nowhere, says why, and can be planned again (replay).
-      judged = unjudged(event.row, stored, error);
+      judged = unjudged(event.row, stored, version, error);
     }
     const result = commit.run({
       list: [seq, version() + writeEventRow(judged.row), ...judged.list],
@@ -162,15 +163,16 @@ function eventIn({ row, body }: WaitingEvent): EventToJudge {
   return { envelope, subject: { type: "message", wamid: subject.key as Wamid, status: row.status, errorCode: row.errorCode } };
 }
 
-/** An event that rules could not judge, sent nowhere. */
-function unjudged(row: EventRow, stored: string, error: unknown): JudgedEvent {
+/** An event that rules could not judge, sent nowhere. Its subject is as it was; one that was never seen is seen now. */
+function unjudged(row: EventRow, stored: string, version: () => string, error: unknown): JudgedEvent {
   const plan = planText({ disposition: "filtered", verdicts: [] });
+  const nextRow = stored === "" ? version() + writeSubjectRow({ ...unseenSubject, updatedAt: row.receivedAt }) : "";
   return {
     subject: row.subject,
     row: { ...row, disposition: "filtered", plan: plan.digest, fault: `could not be planned: ${messageOf(error)}` },
-    nextRow: "",
+    nextRow,
     plan,
-    list: [row.subject ?? "", rowVersion(stored), ""],
+    list: [row.subject ?? "", rowVersion(stored), nextRow],
     routes: [],
     isRare: false,
     looked: row.subject === null ? [] : [row.subject],

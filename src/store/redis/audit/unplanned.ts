@@ -44,8 +44,11 @@ export async function waitingAmong(parts: Parts, seqs: readonly number[]): Promi
 export async function plannedPlaces({ keys, link }: Parts, rows: readonly StoredEvent[]): Promise<ReadonlyMap<number, readonly string[]>> {
   const asked = rows
     .filter(({ disposition }) => disposition === "accepted")
-    .flatMap(({ seq, subject }) => [
-      ...(subject === null ? [] : [{ seq, list: `es:${subject}`, member: String(seq), name: "the events of its message" }]),
+    .flatMap(({ seq, subject, origin }) => [
+      // What the relay learned itself stands among them from the first: it is counted before it is planned.
+      ...(subject === null || origin !== "webhook"
+        ? []
+        : [{ seq, list: `es:${subject}`, member: String(seq), name: "the events of its message" }]),
       { seq, list: "ignored", member: String(seq), name: "those that are ignored" },
       { seq, list: "parked", member: padSeq(seq), name: "those that are parked" },
     ]);

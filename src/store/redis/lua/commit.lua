@@ -2,16 +2,12 @@
 -- Applies a batch of steps, each whole or not at all. ARGV is one flat list, read from the front: text needs no escaping,
 -- and bytes stay bytes. The first line makes Redis refuse the whole script when it is full or a replica, before
 -- anything is written.
-local base = ARGV[1]
 local place = 2
 local function take()
   local value = ARGV[place]
   place = place + 1
   return value
 end
-
-local call = redis.call
-local format = string.format
 
 -- What many steps of a batch add to one key is gathered, and written once at the end: each call costs more than it does.
 local routes, accounts, plans, proofs, due, seen = {}, {}, {}, {}, {}, {}
@@ -423,31 +419,12 @@ local function store_event(row, apart)
   return seq
 end
 
-local function body_in(row)
-  local line = string.find(row, '\n', 11, true)
-  return line and string.sub(row, line + 1)
-end
-
 -- What events of a batch have in common, by its number: what is done with them, the proof, the routes that get a delivery,
 -- and whether more than the usual is told of them.
 local forms = {}
 
--- A known id changes nothing but its count.
-local function duplicate(same, row, apart, form)
-  if form.proof ~= '' then prove(form.proof, false) end
-  call('HINCRBY', base .. 'dups', same, 1)
-  local stored = get(base .. 'e:' .. same)
-  stored = stored and body_in(stored) or get(base .. 'b:' .. same)
-  local conflict = stored ~= (apart ~= '' and apart or body_in(row))
-  if conflict then call('HINCRBY', base .. 'conflicts', same, 1) end
-  return { 2, same, conflict and 1 or 0 }
-end
-
 -- Seqs at the head of `unplanned`, as far as they were read; those planned here; and how many there were before this batch.
 local heads, planned, waiting = {}, 0, nil
--- Seqs that join its end.
-local joined = {}
-
 local function is_next(seq)
   local place_of = planned + 1
   if not heads[place_of] then
@@ -458,56 +435,51 @@ end
 
 local function count_unplanned()
   if not waiting then waiting = call('LLEN', base .. 'unplanned') end
-  return waiting - planned + #joined
+  return waiting - planned
 end
 
--- What tracking and the routes made of an event: its subject's row, its place in lists, its deliveries. Gives a digit for
--- each delivery, '1' for held, when any is; else ''.
-local function plan_event(seq, form, event)
-  local subject, next_row = event.subject, event.next_row
+-- What few events have: disposition, parked until, account of a learned one, received at, body apart.
+local function take_rare()
+  return { disposition = take(), parked_until = take(), learned = take(), received_at = take(), apart = take() }
+end
+
+-- What tracking and the routes made of an event: its subject's row, its place in lists, its deliveries, whose arguments
+-- begin at `first`. Gives a digit for each delivery, '1' for held, when any is; else nil.
+local function plan_event(seq, form, subject, version, next_row, first, rare)
   if subject ~= '' then
     if next_row ~= '' then put(base .. subject, next_row) end
-    if event.version == '' then add(seen, string.sub(subject, 1, 1), next_number(), subject) end
+    if version == '' then add(seen, string.sub(subject, 1, 1), next_number(), subject) end
     call('ZADD', base .. 'es:' .. subject, seq, seq)
   end
-  if form.is_rare then
-    if event.disposition == '2' then call('ZADD', base .. 'ignored', event.received_at, seq) end
-    if event.parked_until ~= '' then
-      call('ZADD', base .. 'parked', event.parked_until, padded(seq))
+  if rare then
+    if rare.disposition == '2' then call('ZADD', base .. 'ignored', rare.received_at, seq) end
+    if rare.parked_until ~= '' then
+      call('ZADD', base .. 'parked', rare.parked_until, padded(seq))
       if subject ~= '' then call('ZADD', base .. 'pk:' .. subject, seq, seq) end
     end
-    if event.learned ~= '' then call('ZADD', base .. 'learned:' .. event.learned, seq, seq) end
+    if rare.learned ~= '' then call('ZADD', base .. 'learned:' .. rare.learned, seq, seq) end
   end
   local states, is_any_held = '', false
   for n, route in ipairs(form.routes) do
-    local state = plan_delivery(seq, route, ARGV[event.first + 2 * n - 2], ARGV[event.first + 2 * n - 1], '0')
+    local state = plan_delivery(seq, route, ARGV[first + 2 * n - 2], ARGV[first + 2 * n - 1], '0')
     is_any_held = is_any_held or state ~= '0'
     states = states .. state
   end
-  if form.is_rare then
+  if rare then
     for _ = 1, tonumber(take()) do
       local name, arguments = operate()
       for n = 1, #arguments do arguments[n] = string.gsub(arguments[n], '@seq@', seq) end
       operations[name](arguments)
     end
   end
-  return is_any_held and states or ''
-end
-
-local function take_event(form)
-  local event = { subject = take(), version = take(), next_row = take(), first = place, apart = '' }
-  place = place + 2 * #form.routes
-  if form.is_rare then
-    event.disposition, event.parked_until, event.learned, event.received_at, event.apart = take(), take(), take(), take(), take()
-  end
-  return event
+  return is_any_held and states or nil
 end
 
 -- The subject's row as it is, when it is not the one that was tracked by.
-local function changed_row(event)
-  if event.subject == '' then return nil end
-  local current = get(base .. event.subject)
-  if (current and string.sub(current, 1, 10) or '') ~= event.version then return current or '' end
+local function changed_row(subject, version)
+  if subject == '' then return nil end
+  local current = get(base .. subject)
+  if (current and string.sub(current, 1, 10) or '') ~= version then return current or '' end
   return nil
 end
 
@@ -516,53 +488,49 @@ end
 -- small command, so what few events have comes only where the form says so. Gives the seq, and after a blank, when any
 -- are held, a digit for each delivery: 1 for held.
 local function accept(form)
-  local id_key, row = base .. take(), take()
-  local event = take_event(form)
-  local same, current = get(id_key), nil
-  if not same then current = changed_row(event) end
-  local is_behind = not same and not current and string.sub(event.subject, 1, 1) == 'm' and count_unplanned() > 0
-  if same or current or is_behind then
-    if form.is_rare then skip_operations() end
-    if same then return duplicate(same, row, event.apart, form) end
+  local id_key, row = base .. ARGV[place], ARGV[place + 1]
+  local subject, version, next_row, first = ARGV[place + 2], ARGV[place + 3], ARGV[place + 4], place + 5
+  place = first + 2 * #form.routes
+  local rare = form.is_rare and take_rare()
+  local apart = rare and rare.apart or ''
+  local same = get(id_key)
+  if same then
+    if rare then skip_operations() end
+    if form.proof ~= '' then prove(form.proof, false) end
+    local stored = get(base .. 'e:' .. same)
+    stored = stored and body_in(stored) or get(base .. 'b:' .. same)
+    return { 2, same, note_duplicate(same, stored, apart ~= '' and apart or body_in(row)) }
+  end
+  local current = changed_row(subject, version)
+  if current or (string.sub(subject, 1, 1) == 'm' and count_unplanned() > 0) then
+    if rare then skip_operations() end
     return current and { 0, 0, current } or { 3 }
   end
-  local seq = store_event(row, event.apart)
-  put(id_key, seq)
-  if form.proof ~= '' then prove(form.proof, true) end
-  local states = plan_event(seq, form, event)
-  return states == '' and seq or seq .. ' ' .. states
-end
-
--- Accept, and no more: it is planned in its turn. Gives the seq, and after a blank a 1 when nothing waited before it.
-local function take_down(form)
-  local id_key, row, apart = base .. take(), take(), ''
-  if form.is_rare then apart = take() end
-  local same = get(id_key)
-  if same then return duplicate(same, row, apart, form) end
-  local is_first = count_unplanned() == 0
   local seq = store_event(row, apart)
   put(id_key, seq)
   if form.proof ~= '' then prove(form.proof, true) end
-  joined[#joined + 1] = seq
-  return is_first and seq .. ' 1' or seq
+  local states = plan_event(seq, form, subject, version, next_row, first, rare)
+  return states and seq .. ' ' .. states or seq
 end
 
 -- Track + plan of the event that is next in turn: seq, row without its body, then as `accept`. Gives `{ 3 }` when another
 -- is next.
 local function plan(form)
-  local seq, row = take(), take()
-  local event = take_event(form)
-  local current, is_turn = nil, is_next(seq)
-  if is_turn then current = changed_row(event) end
+  local seq, row = ARGV[place], ARGV[place + 1]
+  local subject, version, next_row, first = ARGV[place + 2], ARGV[place + 3], ARGV[place + 4], place + 5
+  place = first + 2 * #form.routes
+  local rare = form.is_rare and take_rare()
+  local is_turn = is_next(seq)
+  local current = is_turn and changed_row(subject, version)
   if not is_turn or current then
-    if form.is_rare then skip_operations() end
+    if rare then skip_operations() end
     return current and { 0, 0, current } or { 3 }
   end
   local key = base .. 'e:' .. seq
   put(key, row .. body_part(get(key)))
-  local states = plan_event(seq, form, event)
+  local states = plan_event(seq, form, subject, version, next_row, first, rare)
   planned = planned + 1
-  return states == '' and seq or seq .. ' ' .. states
+  return states and seq .. ' ' .. states or seq
 end
 
 local function quarantine()
@@ -573,45 +541,14 @@ local function quarantine()
   return { 1, seq }
 end
 
--- Seqs of a batch follow one another: their bits are set 32 at a time.
-local function mark_live()
-  local from = first_seq + 1
-  while from <= last_seq do
-    local chunk = math.floor(from / 65536)
-    local to = math.min(last_seq, chunk * 65536 + 65535)
-    local bits = {}
-    while from <= to do
-      local width = math.min(32, to - from + 1)
-      local n = #bits
-      bits[n + 1], bits[n + 2], bits[n + 3], bits[n + 4] = 'SET', 'u' .. width, from % 65536, format('%d', 2 ^ width - 1)
-      from = from + width
-    end
-    call('BITFIELD', base .. 'live:' .. chunk, unpack(bits))
-  end
-end
-
-local function write_proofs()
-  local key = base .. 'proofs'
-  for proof, sum in pairs(proofs) do
-    if sum.events > 0 then call('HINCRBY', key, proof .. ':events', sum.events) end
-    if sum.duplicates > 0 then call('HINCRBY', key, proof .. ':duplicates', sum.duplicates) end
-    if sum.events + sum.duplicates > 0 then
-      local had = call('HMGET', key, proof .. ':first', proof .. ':last')
-      if not had[1] or sum.first < tonumber(had[1]) then call('HSET', key, proof .. ':first', format('%d', sum.first)) end
-      if not had[2] or sum.last > tonumber(had[2]) then call('HSET', key, proof .. ':last', format('%d', sum.last)) end
-    end
-  end
-end
-
 local function write_gathered()
   flush()
   if last_seq and last_seq > first_seq then
     call('SET', base .. 'seq', format('%d', last_seq))
-    mark_live()
+    mark_live(first_seq + 1, last_seq)
   end
   if last_number and last_number > first_number then call('SET', base .. 'numbers', format('%d', last_number)) end
   if planned > 0 then call('LPOP', base .. 'unplanned', planned) end
-  for from = 1, #joined, 4000 do call('RPUSH', base .. 'unplanned', unpack(joined, from, math.min(from + 3999, #joined))) end
   for route, members in pairs(ended) do call('ZREM', base .. 'leased:' .. route, unpack(members)) end
   for route, changes in pairs(held) do
     local added, gone = {}, {}
@@ -631,10 +568,10 @@ local function write_gathered()
   for digest, verdicts in pairs(plans) do call('HSETNX', base .. 'plans', digest, verdicts) end
   for route in pairs(routes) do call('SADD', base .. 'routes', route) end
   for account in pairs(accounts) do call('SADD', base .. 'accounts', account) end
-  write_proofs()
+  write_proofs(proofs)
 end
 
-local events = { A = accept, W = take_down, P = plan }
+local events = { A = accept, P = plan }
 
 -- What the steps have in common: accounts; verdicts by their digest; proofs with the first and last time of the batch;
 -- forms; and strings that will be looked at.
