@@ -4,6 +4,8 @@ import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import type { Finding } from "../../../src/cli/doctor/finding.ts";
 import { runChecks } from "../../../src/cli/doctor/run-checks.ts";
+import { createRedisStore } from "../../../src/store/redis/redis-store.ts";
+import { anEvent, rulesFor } from "../../contract/store-events.ts";
 import { makeReplica, redisForTest, tellRedis } from "../../harness/redis-states.ts";
 import { settingsOf } from "../../harness/relay-settings.ts";
 import { freePort } from "../../setup/free-port.ts";
@@ -18,7 +20,7 @@ async function examine(url: string, parts: Record<string, unknown> = {}): Promis
   writeFileSync(config, JSON.stringify(settings));
   const findings = await runChecks({ config, env: {}, deep: false, offline: false });
   expect(JSON.stringify(findings)).not.toContain("s3cret");
-  return findings.filter(({ check }) => /^(redis|processes|destination)/.test(check));
+  return findings.filter(({ check }) => /^(redis|processes|planning|destination)/.test(check));
 }
 
 const lines = (findings: readonly Finding[]) => findings.map(({ check, level }) => `${level} ${check}`);
@@ -39,6 +41,30 @@ test("AOF always, a limit of memory, and a process that receives and works: ever
   ]);
   expect(findings.at(-1)?.message).toBe("1 receive, 1 work");
   expect(findings[0]?.message).toMatch(/^redis:\/\/127\.0\.0\.1:\d+\/0 version \d+\.\d+/);
+});
+
+test("events that nobody plans: after ten seconds it says how many, since when, and who would", async () => {
+  const server = await redisForTest({ appendonly: "always", args: ["--maxmemory", "100mb"] });
+  const { redis } = watch(redisSettings(server.url));
+  await redis.opened();
+  const receiver = createRedisStore(redis, "relay", rulesFor([]), { committed: () => {} }, true);
+  onTestFinished(() => receiver.close());
+  const planning = async () => (await examine(server.url)).filter(({ check }) => check === "planning");
+  const oldestAt = Date.now() - 90_000;
+  for (const receivedAt of [oldestAt, Date.now()]) await receiver.accept(anEvent({ wamid: "w1", receivedAt }));
+  const since = new Date(oldestAt).toISOString().replace("T", " ").replace("Z", " UTC");
+  expect(await planning()).toEqual([
+    {
+      check: "planning",
+      level: "warn",
+      message: expect.stringMatching(new RegExp(`^2 accepted events wait to be planned, the first since ${since} \\(\\d+ s\\)$`)),
+      todo: expect.stringContaining("a process with role work (or both) must run"),
+    },
+  ]);
+  await receiver.planning.planSome();
+  await receiver.accept(anEvent({ wamid: "w1", receivedAt: Date.now() }));
+  expect(await receiver.read.unplanned()).toMatchObject({ events: 1 });
+  expect(await planning()).toEqual([]);
 });
 
 test("as Redis comes: no AOF, no limit, and here with a policy that throws keys away", async () => {
