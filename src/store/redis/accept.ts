@@ -4,15 +4,15 @@ import type { QuarantinedBody, ReceivedEvent } from "../../event/received.ts";
 import type { AcceptOutcome } from "../planned.ts";
 import type { Rules } from "../rules.ts";
 import { inlineBytes, rowWithBody } from "./bodies.ts";
-import { type Argument, type GroupCommit, lostTheRace, mostTries, type Operation, type StepResult } from "./commit.ts";
+import { type Argument, type Commit, lostTheRace, mostTries, type Operation, type StepResult } from "./commit.ts";
 import { writeEventRow } from "./event-row.ts";
-import { arrivedRow, type Beside, createJudge, someHeaders } from "./judge-event.ts";
+import { arrivedRow, type Beside, createJudge, idKey, proofName, someHeaders } from "./judge-event.ts";
 import type { SubjectCache } from "./subject-cache.ts";
 
 export interface AcceptParts {
   /** Of all keys. */
   readonly base: string;
-  readonly commit: GroupCommit;
+  readonly commit: Commit;
   readonly rules: Rules;
   readonly cache: SubjectCache;
   readonly version: () => string;
@@ -20,12 +20,12 @@ export interface AcceptParts {
   readonly hydrating: (event: ReceivedEvent, start: HydrationStart) => readonly Operation[] | Promise<readonly Operation[]>;
   /** Others plan what is about messages: here it is only accepted. */
   readonly plansLater: boolean;
-  /** An event waits to be planned, and nothing did before it. */
-  readonly waiting: () => void;
+  /** Accepts an event and no more. */
+  readonly takeDown: (event: ReceivedEvent) => Promise<AcceptOutcome>;
 }
 
 /** Accepts events, of any receiver. */
-export function createAccept({ base, commit, rules, cache, version, hydrating, plansLater, waiting }: AcceptParts) {
+export function createAccept({ base, commit, rules, cache, version, hydrating, plansLater, takeDown }: AcceptParts) {
   const judge = createJudge(base, rules, version);
 
   /**
@@ -38,8 +38,8 @@ export function createAccept({ base, commit, rules, cache, version, hydrating, p
     const beside: Beside = { ...truncated, proxyRoute, apart: event.body.length <= inlineBytes ? null : event.body };
     const arrived = arrivedRow(event);
     const name = arrived.subject;
-    const id = idOf(event);
-    const proof = proofOf(event);
+    const id = idKey(event);
+    const proof = proofName(event);
     for (let tries = 0; tries < mostTries; tries++) {
       const stored = name === null ? "" : (cache.known(name) ?? (await cache.load(name)));
       const judged = judge(event, arrived, stored, beside);
@@ -62,27 +62,6 @@ export function createAccept({ base, commit, rules, cache, version, hydrating, p
       if (name !== null) cache.remember(name, String(result[2]));
     }
     throw lostTheRace("the message");
-  }
-
-  async function takeDown(event: ReceivedEvent): Promise<AcceptOutcome> {
-    const id = idOf(event);
-    const isInline = event.body.length <= inlineBytes;
-    const isLearned = event.origin !== "webhook";
-    const isRare = !isInline || isLearned;
-    const arrived = arrivedRow(event);
-    const row = rowWithBody(version() + writeEventRow(arrived), isInline ? event.body : null);
-    const proof = proofOf(event);
-    const rest = [isInline ? "" : event.body, isLearned ? event.account : "", arrived.subject ?? ""];
-    const result = await commit.run({
-      list: isRare ? [id, row, ...rest] : [id, row],
-      form: { kind: "W", proof, routes: [], isRare },
-      account: event.account,
-      looked: [id],
-      ...proofs(proof, event),
-    });
-    if (typeof result !== "string") return duplicateOf(result);
-    if (result.includes(" ")) waiting();
-    return { result: "accepted", seq: seqIn(result), disposition: "accepted", due: [] };
   }
 
   async function besideTruncated(event: ReceivedEvent): Promise<Pick<Beside, "isHydrating" | "operations">> {
@@ -116,7 +95,7 @@ export function createAccept({ base, commit, rules, cache, version, hydrating, p
       size: body.body.length,
     });
     const isInline = body.body.length <= inlineBytes;
-    const proof = proofOf(body);
+    const proof = proofName(body);
     const list: Argument[] = [
       "Q",
       rowWithBody(version() + row, isInline ? body.body : null),
@@ -132,10 +111,6 @@ export function createAccept({ base, commit, rules, cache, version, hydrating, p
 }
 
 const notTruncated = { isHydrating: false, operations: [] };
-
-const idOf = ({ account, envelope }: ReceivedEvent): string => `id:${account}:${envelope.id}`;
-
-const proofOf = ({ source, secret }: Pick<ReceivedEvent, "source" | "secret">): string => (secret === null ? "" : `${source}:${secret}`);
 
 const proofs = (name: string, { receivedAt }: Pick<ReceivedEvent, "receivedAt">) =>
   name === "" ? {} : { proof: { name, at: receivedAt } };

@@ -1,4 +1,5 @@
 import { StoreUnavailable } from "../store-error.ts";
+import type { GroupCommit } from "./group-commit.ts";
 import type { PlanText } from "./plan-texts.ts";
 
 export type Argument = string | Buffer;
@@ -19,8 +20,8 @@ export interface Step {
   readonly looked?: readonly string[];
 }
 
-/** What is done with an event: accepted, tracked and planned; only accepted (written down); tracked and planned in its turn. */
-export type EventKind = "A" | "W" | "P";
+/** What is done with an event: accepted, tracked and planned; or, accepted before, tracked and planned in its turn. */
+export type EventKind = "A" | "P";
 
 export interface Form {
   readonly kind: EventKind;
@@ -35,102 +36,21 @@ export interface Form {
 /** A text of an event with which it was done, of everything else a list. */
 export type StepResult = string | readonly unknown[];
 
-export interface GroupCommit {
-  /** Sends the step with others of its turn; resolves with what the script gave for it, once Redis has it. Rejects with `StoreUnavailable`. */
-  run(step: Step): Promise<StepResult>;
-  /** Resolves when everything handed in so far is answered. */
-  idle(): Promise<void>;
-}
-
-export interface GroupCommitHooks {
-  /** Runs the script over a batch as `writeBatch` makes it; rejects with `StoreUnavailable` when that is not possible. */
-  send(list: Argument[]): Promise<readonly StepResult[]>;
-  committed(tookMs: number, writes: number): void;
-}
-
-interface Pending {
-  readonly step: Step;
-  readonly resolve: (result: StepResult) => void;
-  readonly reject: (error: unknown) => void;
-}
-
-/** Steps in a batch: Redis does nothing else while it runs one, some 50 µs for each. */
-const mostSteps = 200;
-/**
- * Below that a batch is the fourth part of what waits, but this at least: answers to the first come while Redis has the
- * next, so that neither of the two stands still for the other (a quarter more events, bench/ingest).
- */
-const fewSteps = 16;
-/** Batches under way: beyond that, load makes batches larger, and not the queue longer. */
-const mostUnderWay = 3;
-
-/** Gathers the steps of one turn of the event loop into one script, as the embedded engine gathers them into a transaction. */
-export function createGroupCommit(base: string, { send, committed }: GroupCommitHooks): GroupCommit {
-  let queue: Pending[] = [];
-  let underWay = 0;
-  let scheduled = false;
-  let waiters: (() => void)[] = [];
-
-  async function flushOne(batch: readonly Pending[]): Promise<void> {
-    const startedAt = performance.now();
-    try {
-      const results = await send(writeBatch(base, batch));
-      committed(performance.now() - startedAt, batch.length);
-      for (let n = 0; n < batch.length; n++) batch[n]?.resolve(results[n] ?? []);
-    } catch (error) {
-      for (const { reject } of batch) reject(error);
-    }
-  }
-
-  function flush(): void {
-    scheduled = false;
-    while (queue.length > 0 && underWay < mostUnderWay) {
-      const size = Math.min(mostSteps, Math.max(fewSteps, Math.ceil(queue.length / 4)));
-      const batch = queue.slice(0, size);
-      queue = queue.slice(size);
-      underWay += 1;
-      void flushOne(batch).finally(() => {
-        underWay -= 1;
-        schedule();
-        if (queue.length + underWay > 0) return;
-        const done = waiters;
-        waiters = [];
-        for (const resolve of done) resolve();
-      });
-    }
-  }
-
-  function schedule(): void {
-    if (scheduled || queue.length === 0) return;
-    scheduled = true;
-    setImmediate(flush);
-  }
-
-  return {
-    run(step) {
-      return new Promise((resolve, reject) => {
-        queue.push({ step, resolve, reject });
-        schedule();
-      });
-    },
-    idle() {
-      return queue.length + underWay === 0 ? Promise.resolve() : new Promise((resolve) => waiters.push(resolve));
-    },
-  };
-}
+/** Steps of all kinds, in batches. */
+export type Commit = GroupCommit<Step, StepResult>;
 
 /**
  * A batch as lua/commit.lua takes it: `[base, …accounts, …plans, …proofs, …forms, …looked, …steps]`, each after its length.
  * An argument costs Redis a third of a write of its own, whatever its length: hence all that is sent once.
  */
-function writeBatch(base: string, batch: readonly Pending[]): Argument[] {
+export function writeBatch(base: string, batch: readonly Step[]): Argument[] {
   const accounts = new Set<string>();
   const plans = new Map<string, string>();
   const proofs = new Map<string, { first: number; last: number }>();
   const forms = new Map<string, { readonly form: Form; readonly number: string }>();
   const looked: string[] = [];
   const steps: Argument[] = [];
-  for (const { step } of batch) {
+  for (const step of batch) {
     const { form, proof } = step;
     if (step.account !== undefined) accounts.add(step.account);
     if (step.plan !== undefined) plans.set(step.plan.digest, step.plan.verdicts);

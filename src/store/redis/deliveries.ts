@@ -4,7 +4,7 @@ import type { EventId } from "../../event/ids.ts";
 import type { DeliverySubject, Settlement, StoredDelivery } from "../../event/stored-delivery.ts";
 import { writeAttempt } from "./attempt-row.ts";
 import { inlineBody, readBody } from "./bodies.ts";
-import type { GroupCommit } from "./commit.ts";
+import type { Commit } from "./commit.ts";
 import { type Argument, pushOperations } from "./commit.ts";
 import { type EventRow, readEventRow } from "./event-row.ts";
 import { type Keys, padSeq, readSubjectName } from "./keys.ts";
@@ -31,7 +31,7 @@ export interface DeliveryClaims {
 export interface DeliveriesParts {
   readonly keys: Keys;
   readonly link: RedisLink;
-  readonly commit: GroupCommit;
+  readonly commit: Commit;
   /** What is known of a truncated event, from its row. */
   readonly briefOf: (row: string) => HydrationBrief | null;
 }

@@ -169,6 +169,13 @@ export function arrivedRow(event: ReceivedEvent): EventRow {
   };
 }
 
+/** Name of the key that leads from an event's id to its seq. */
+export const idKey = ({ account, envelope }: ReceivedEvent): string => `id:${account}:${envelope.id}`;
+
+/** What proved it; `""`: nothing had to. */
+export const proofName = ({ source, secret }: Pick<ReceivedEvent, "source" | "secret">): string =>
+  secret === null ? "" : `${source}:${secret}`;
+
 export function someHeaders(headers: Readonly<Record<string, string>>): Readonly<Record<string, string>> | null {
   for (const _ in headers) return headers;
   return null;

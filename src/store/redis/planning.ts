@@ -3,7 +3,7 @@ import type { Wamid } from "../../event/ids.ts";
 import type { Planned, PlannedSome } from "../planned.ts";
 import type { Rules } from "../rules.ts";
 import { seqIn } from "./accept.ts";
-import type { GroupCommit, StepResult } from "./commit.ts";
+import type { Commit, StepResult } from "./commit.ts";
 import { type EventRow, readEventRow, writeEventRow } from "./event-row.ts";
 import { createJudge, type EventToJudge, type JudgedEvent } from "./judge-event.ts";
 import { type Keys, readSubjectName } from "./keys.ts";
@@ -16,7 +16,7 @@ import { rowJson, rowVersion } from "./transact.ts";
 export interface PlanningParts {
   readonly keys: Keys;
   readonly link: RedisLink;
-  readonly commit: GroupCommit;
+  readonly commit: Commit;
   readonly rules: Rules;
   readonly cache: SubjectCache;
   readonly version: () => string;

@@ -5,10 +5,11 @@ import type { Rules } from "../rules.ts";
 import { createAccept } from "./accept.ts";
 import { createAsks } from "./asks.ts";
 import { createBeginHydration } from "./begin-hydration.ts";
-import { type Argument, createGroupCommit, type StepResult } from "./commit.ts";
+import { type Commit, type Step, type StepResult, writeBatch } from "./commit.ts";
 import { createCursors } from "./cursors.ts";
 import { createDeliveries } from "./deliveries.ts";
 import { createDuties } from "./duties.ts";
+import { createGroupCommit } from "./group-commit.ts";
 import { briefOf } from "./hydration-row.ts";
 import { createHydrations } from "./hydrations.ts";
 import { keysOf, messageName } from "./keys.ts";
@@ -34,6 +35,7 @@ import { createStoredEvents } from "./stored-events.ts";
 import { createSubjectCache } from "./subject-cache.ts";
 import { messageStateOf, readSubjectRow } from "./subject-row.ts";
 import { createSweeps } from "./sweeps.ts";
+import { createTakeDown } from "./take-down.ts";
 import { createTrackedMessages } from "./tracked-messages.ts";
 import { createTransact, createVersions, rowJson } from "./transact.ts";
 
@@ -45,7 +47,7 @@ export interface RedisStoreHooks {
 
 export type RedisStore = ReturnType<typeof createRedisStore>;
 
-const commitScript = readScript("commit");
+const commitScript = readScript("commit", "events");
 
 /**
  * The distributed engine's store. Any number of processes have one, each with the same rules; every write is an atomic
@@ -55,8 +57,9 @@ const commitScript = readScript("commit");
 export function createRedisStore(link: RedisLink, prefix: string, rules: Rules, hooks: RedisStoreHooks, plansLater = false) {
   const keys = keysOf(prefix);
   const version = createVersions();
-  const commit = createGroupCommit(keys.base, {
-    send: (list: Argument[]) => link.run((redis) => commitScript.run(redis, `${keys.base}seq`, list)) as Promise<readonly StepResult[]>,
+  const commit: Commit = createGroupCommit<Step, StepResult>({
+    write: (steps) => writeBatch(keys.base, steps),
+    send: (list) => link.run((redis) => commitScript.run(redis, `${keys.base}seq`, list)) as Promise<readonly StepResult[]>,
     committed: hooks.committed,
   });
   const step = createTransact(commit, (key) => link.run((redis) => redis.get(key)), version);
@@ -67,6 +70,13 @@ export function createRedisStore(link: RedisLink, prefix: string, rules: Rules, 
     return result;
   };
   const cache = createSubjectCache(keys, link);
+  const { takeDown, idle } = createTakeDown({
+    prefix,
+    link,
+    version,
+    committed: hooks.committed,
+    waiting: () => hooks.waiting?.(),
+  });
   const { accept, quarantine } = createAccept({
     base: keys.base,
     commit,
@@ -75,7 +85,7 @@ export function createRedisStore(link: RedisLink, prefix: string, rules: Rules, 
     version,
     hydrating: createBeginHydration({ keys, link, version }),
     plansLater,
-    waiting: () => hooks.waiting?.(),
+    takeDown,
   });
   const planning = createPlanning({ keys, link, commit, rules, cache, version });
   const deliveries = createDeliveries({ keys, link, commit, briefOf });
@@ -140,6 +150,7 @@ export function createRedisStore(link: RedisLink, prefix: string, rules: Rules, 
       await inspecting.close();
       await duties.close();
       await sends.close();
+      await idle();
       await commit.idle();
     },
   };

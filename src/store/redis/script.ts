@@ -12,11 +12,14 @@ export interface Script {
 type Commands = Record<string, (...order: unknown[]) => Promise<unknown>>;
 
 /**
- * Reads `lua/<name>.lua`. `key` of a run is any key of the relay: it names the slot of the Cluster, and every other key
- * of the script is in the same one.
+ * Reads `lua/<name>.lua`; the text of `common` stands before its own, after the first line, which tells Redis what it is.
+ * `key` of a run is any key of the relay: it names the slot of the Cluster, and every other key of the script is in the
+ * same one.
  */
-export function readScript(name: string): Script {
-  const lua = readFileSync(new URL(`./lua/${name}.lua`, import.meta.url), "utf8");
+export function readScript(name: string, common?: string): Script {
+  const read = (file: string): string => readFileSync(new URL(`./lua/${file}.lua`, import.meta.url), "utf8");
+  const own = read(name);
+  const lua = common === undefined ? own : own.replace("\n", () => `\n${read(common)}\n`);
   const command = `relay_${name.replaceAll("-", "_")}`;
   const known = new WeakSet<Redis>();
 

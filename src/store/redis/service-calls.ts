@@ -1,5 +1,5 @@
 import type { CallCount, DayCalls, RecentCall } from "../asks.ts";
-import { type Argument, type GroupCommit, type Operation, pushOperations } from "./commit.ts";
+import { type Argument, type Commit, type Operation, pushOperations } from "./commit.ts";
 import type { Keys } from "./keys.ts";
 import type { RedisLink } from "./link.ts";
 
@@ -9,7 +9,7 @@ const keptMs = 62 * 86_400_000;
 interface Parts {
   readonly keys: Keys;
   readonly link: RedisLink;
-  readonly commit: GroupCommit;
+  readonly commit: Commit;
 }
 
 /** How often the service was called, by all processes together. */

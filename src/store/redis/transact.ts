@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { type Argument, type GroupCommit, lostTheRace, mostTries, type Operation, pushOperations } from "./commit.ts";
+import { type Argument, type Commit, lostTheRace, mostTries, type Operation, pushOperations } from "./commit.ts";
 import { createTurns } from "./turns.ts";
 
 /** What a function under `transact` reads and writes. Keys are whole names. */
@@ -47,7 +47,7 @@ export const rowVersion = (row: string | null): string => (row === null ? "" : r
  * `get` reads a value of Redis. Who loses a race for a row tries again in turn with the others of this process, so that a
  * row that everybody writes is contended for by processes, and not by all that goes on in them.
  */
-export function createTransact(commit: GroupCommit, get: (key: string) => Promise<string | null>, version: () => string): Transact {
+export function createTransact(commit: Commit, get: (key: string) => Promise<string | null>, version: () => string): Transact {
   const turns = createTurns();
 
   /** `stale`: null when it is done, else the key of a row that was changed meanwhile. */
