@@ -35,7 +35,13 @@ if (names.length === 0) {
   process.exit(2);
 }
 
-const results = new Map<SideName, { closed: RunResult[]; open: RunResult[] }>(names.map((name) => [name, { closed: [], open: [] }]));
+interface Measured {
+  readonly closed: RunResult[];
+  readonly open: RunResult[];
+  readonly plannedPerSecond: number[];
+}
+
+const results = new Map<SideName, Measured>(names.map((name) => [name, { closed: [], open: [], plannedPerSecond: [] }]));
 const acknowledged = new Map<SideName, number>();
 
 const machine = await lookAtMachine();
@@ -69,8 +75,10 @@ async function runRound(loop: "closed" | "open", round: number, phase: Phase): P
     results.get(side.name)?.[loop].push(result);
     const total = (acknowledged.get(side.name) ?? 0) + result.sent;
     acknowledged.set(side.name, total);
-    await side.settle?.(total);
-    const proof = side.settle === null ? "all answered 200" : `all answered 200, ${total} acknowledged in all and found again`;
+    const planned = (await side.settle?.(total))?.plannedPerSecond ?? null;
+    if (planned !== null) results.get(side.name)?.plannedPerSecond.push(planned);
+    const found = side.settle === null ? "" : `, ${total} acknowledged in all and found again`;
+    const proof = `all answered 200${found}${planned === null ? "" : `, then planned, ${Math.round(planned)}/s`}`;
     console.log(
       `${loop} loop, round ${round + 1}: ${side.name} ${Math.round(result.perSecond)}/s, p99 ${result.latency.p99.toFixed(2)} ms; ${proof}`,
     );

@@ -2,6 +2,7 @@ import { setTimeout as wait } from "node:timers/promises";
 import { freePort } from "../../test/setup/free-port.ts";
 import { startRedis } from "../../test/setup/redis.ts";
 import { type EventSet, wamidsOf } from "../events.ts";
+import { planAll } from "../process/plan-all.ts";
 import { startChild } from "../process/start-child.ts";
 import { type Relay, startRelay } from "../process/start-relay.ts";
 import type { Sunk } from "../servers/sink.ts";
@@ -19,8 +20,15 @@ export interface Side {
    * Rejects unless it holds exactly as many events as it has acknowledged since it was started; then brings it to rest.
    * Null where nothing is stored.
    */
-  readonly settle: ((acknowledged: number) => Promise<void>) | null;
+  readonly settle: ((acknowledged: number) => Promise<Settled>) | null;
 }
+
+export interface Settled {
+  /** Events a second that one worker planned afterwards; null where what is acknowledged is planned, or nobody plans. */
+  readonly plannedPerSecond: number | null;
+}
+
+const nothingLeft: Settled = { plannedPerSecond: null };
 
 /** In the order of the README's table. */
 export const sideNames = ["bare", "fastify", "fastify+bullmq", "relay", "relay+delivery", "relay+redis"] as const;
@@ -52,6 +60,7 @@ async function startStoreless(name: "bare" | "fastify", stack: AsyncDisposableSt
   return { name, port: server.port, pid: server.pid, mostPerSecond: 40_000, expect: async () => {}, settle: null };
 }
 
+/** Its jobs are left to workers: what they would do with them is not measured here, as it is not of `relay+redis`. */
 async function startBullmq(stack: AsyncDisposableStack): Promise<Side> {
   const redis = await startRedis({ appendonly: "everysec" });
   stack.defer(() => redis.stop());
@@ -67,6 +76,7 @@ async function startBullmq(stack: AsyncDisposableStack): Promise<Side> {
     async settle(acknowledged) {
       taken += (await server.ask("take")) as number;
       if (taken !== acknowledged) throw new Error(`fastify+bullmq acknowledged ${acknowledged} events and Redis holds ${taken}`);
+      return nothingLeft;
     },
   };
 }
@@ -77,7 +87,7 @@ async function startRelaySide(stack: AsyncDisposableStack): Promise<Side> {
   stack.defer(() => relay.stop());
   return {
     ...relaySide("relay", relay),
-    settle: (acknowledged) => holdsExactly(relay, acknowledged),
+    settle: (acknowledged) => holdsPlanned(relay, acknowledged),
   };
 }
 
@@ -90,11 +100,11 @@ async function startDeliveringRelay(stack: AsyncDisposableStack): Promise<Side> 
   return {
     ...relaySide("relay+delivery", relay),
     async settle(acknowledged) {
-      await holdsExactly(relay, acknowledged);
+      await holdsPlanned(relay, acknowledged);
       const deadline = performance.now() + drainWithinMs;
       for (;;) {
         const { events } = (await sink.ask({ counts: null })) as Sunk;
-        if (events === acknowledged) return;
+        if (events === acknowledged) return nothingLeft;
         if (performance.now() > deadline) throw new Error(`of ${acknowledged} acknowledged events only ${events} were delivered`);
         await wait(20);
       }
@@ -102,7 +112,10 @@ async function startDeliveringRelay(stack: AsyncDisposableStack): Promise<Side> 
   };
 }
 
-/** A process with role `receive` on a Redis like that of `fastify+bullmq`: what it plans is for workers, of which none runs. */
+/**
+ * A process with role `receive` on a Redis like that of `fastify+bullmq`. While it is measured no worker runs, so that all
+ * it takes is only accepted; once it has been counted, a worker plans it, and is ended before anything is measured again.
+ */
 async function startReceiver(stack: AsyncDisposableStack): Promise<Side> {
   const redis = await startRedis({ appendonly: "everysec" });
   stack.defer(() => redis.stop());
@@ -113,7 +126,18 @@ async function startReceiver(stack: AsyncDisposableStack): Promise<Side> {
     settings: { storage: { driver: "redis", url: redis.url } },
   });
   stack.defer(() => relay.stop());
-  return { ...relaySide("relay+redis", relay), settle: (acknowledged) => holdsExactly(relay, acknowledged) };
+  let planned = 0;
+  return {
+    ...relaySide("relay+redis", relay),
+    async settle(acknowledged) {
+      const { accepted = 0, forwarded } = await holdsExactly(relay, acknowledged);
+      if (accepted > 0 && forwarded !== planned) throw new Error(`${planned} events were planned, and ${forwarded} are now`);
+      const plannedPerSecond = await planAll(redis.url);
+      await holdsPlanned(relay, acknowledged);
+      planned = acknowledged;
+      return { plannedPerSecond };
+    },
+  };
 }
 
 function relaySide(name: SideName, relay: Relay): Omit<Side, "settle"> {
@@ -126,9 +150,16 @@ function relaySide(name: SideName, relay: Relay): Omit<Side, "settle"> {
   };
 }
 
-async function holdsExactly(relay: Relay, acknowledged: number): Promise<void> {
+/** Gives what became of them. */
+async function holdsExactly(relay: Relay, acknowledged: number): Promise<Partial<Record<string, number>>> {
   const dispositions = await relay.dispositions();
   const stored = Object.values(dispositions).reduce((sum, count) => sum + count, 0);
-  if (stored !== acknowledged) throw new Error(`the relay acknowledged ${acknowledged} events and its file holds ${stored}`);
-  if (dispositions["forwarded"] !== stored) throw new Error(`not every event was forwarded: ${JSON.stringify(dispositions)}`);
+  if (stored !== acknowledged) throw new Error(`the relay acknowledged ${acknowledged} events and its store holds ${stored}`);
+  return dispositions;
+}
+
+async function holdsPlanned(relay: Relay, acknowledged: number): Promise<Settled> {
+  const dispositions = await holdsExactly(relay, acknowledged);
+  if (dispositions["forwarded"] !== acknowledged) throw new Error(`not every event was forwarded: ${JSON.stringify(dispositions)}`);
+  return nothingLeft;
 }

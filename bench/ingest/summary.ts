@@ -18,22 +18,37 @@ export interface SideFigures {
   readonly open: LoopFigures;
   /** Events acknowledged in all, warm-up included; a side that stores was found to hold exactly these. */
   readonly acknowledged: number;
+  /** Of these, a second, by one worker afterwards: what acknowledging put off. Null where it puts nothing off, or nobody plans. */
+  readonly plannedPerSecond: Spread | null;
 }
 
-type Results = ReadonlyMap<SideName, { readonly closed: readonly RunResult[]; readonly open: readonly RunResult[] }>;
+export interface SideResults {
+  readonly closed: readonly RunResult[];
+  readonly open: readonly RunResult[];
+  readonly plannedPerSecond: readonly number[];
+}
+
+type Results = ReadonlyMap<SideName, SideResults>;
 
 export function summarise(results: Results): Partial<Record<SideName, SideFigures>> {
   const figures: Partial<Record<SideName, SideFigures>> = {};
-  for (const [name, { closed, open }] of results) {
+  for (const [name, { closed, open, plannedPerSecond: rates }] of results) {
     const acknowledged = [...closed, ...open].reduce((sum, result) => sum + result.sent, 0);
-    figures[name] = { closed: loopFigures(closed), open: loopFigures(open), acknowledged };
+    const plannedPerSecond = rates.length === 0 ? null : spreadOf(rates);
+    figures[name] = { closed: loopFigures(closed), open: loopFigures(open), acknowledged, plannedPerSecond };
   }
   return figures;
 }
 
-/** The relay against each other side: events a second (more is better) and p99 (less is better). */
+/**
+ * The relay against each other side: events a second (more is better) and p99 (less is better). And of what was only accepted,
+ * what one worker plans in a second against what one receiver accepts in one.
+ */
 export function ratiosOf(results: Results, rate: number): Record<string, Spread> {
   const ratios: Record<string, Spread> = {};
+  for (const [name, { plannedPerSecond, closed }] of results) {
+    if (plannedPerSecond.length > 0) ratios[`planned/acknowledged ${name}`] = ratioOf(plannedPerSecond, closed.map(perSecond));
+  }
   for (const above of ["relay", "relay+delivery", "relay+redis"] as const) {
     for (const below of ["bare", "fastify", "fastify+bullmq"] as const) {
       const [ours, theirs] = [results.get(above), results.get(below)];
@@ -70,6 +85,11 @@ export function describe(
     `Closed loop, ${connections} connections, as fast as answered; last three columns: ${rate}/s offered`,
     ...table(head, rows),
     "",
+    ...Object.entries(figures).flatMap(([name, { plannedPerSecond: planned }]) =>
+      planned === null
+        ? []
+        : [`${name}: one worker planned afterwards ${planned.median} of its events a second (${planned.min}–${planned.max})`, ""],
+    ),
   ];
 }
 

@@ -16,6 +16,10 @@ export interface RelayOptions {
   readonly concurrency: number;
   /** What one process of several does; they share a Redis by `settings.storage`. Not given: everything. */
   readonly role?: "receive" | "work";
+  /** More of that route's destination. */
+  readonly to?: Readonly<Record<string, unknown>>;
+  /** What `end` leaves to deliveries in flight before they are handed back; not given: the relay's own default. */
+  readonly shutdownTimeout?: string;
   /** More of the settings file. */
   readonly settings?: Readonly<Record<string, unknown>>;
 }
@@ -104,9 +108,10 @@ async function flagsOf(script: string): Promise<string[]> {
   return /^#!\S+ -S node (.+)$/m.exec(await readFile(script, "utf8"))?.[1]?.split(" ") ?? [];
 }
 
-function settingsOf({ destination, concurrency, settings = {} }: RelayOptions, port: number, file: string): object {
+function settingsOf(options: RelayOptions, port: number, file: string): object {
+  const { destination, concurrency, to = {}, shutdownTimeout, settings = {} } = options;
   return {
-    server: { host: "127.0.0.1", port },
+    server: { host: "127.0.0.1", port, ...(shutdownTimeout === undefined ? {} : { shutdownTimeout }) },
     storage: { driver: "sqlite", path: file },
     control: { tokens: [{ name: "bench", token, scopes: ["read", "track"] }] },
     accounts: { [account]: {} },
@@ -121,6 +126,7 @@ function settingsOf({ destination, concurrency, settings = {} }: RelayOptions, p
           allowPrivate: true,
           // An open breaker looks again within a second, so that draining starts when the destination is back.
           breaker: { pause: "1s", longest: "1s" },
+          ...to,
         },
       },
     ],
