@@ -90,7 +90,9 @@ test.each(faults)("%s: %s", async (damage, rule, event, on) => {
 });
 
 test("there is a damage for every rule", () => {
-  expect([...new Set(faults.map(([, rule]) => rule))].toSorted()).toEqual(Object.keys(auditRules).toSorted());
+  // In a file nothing waits to be planned; redis/unplanned.test.ts has the damages of what does.
+  const rules = Object.keys(auditRules).filter((rule) => rule !== "planning broken");
+  expect([...new Set(faults.map(([, rule]) => rule))].toSorted()).toEqual(rules.toSorted());
 });
 
 test("what retention may have taken is no offence, and is counted", async () => {
