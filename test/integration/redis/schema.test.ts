@@ -23,13 +23,38 @@ test("a new prefix is marked, and passes from then on", async () => {
   expect(await checkSchema(client, "new"), "what was lost and begun anew has another name").not.toBe(first);
 });
 
+test("what an older version wrote is marked as this one's, whoever of several comes first, and keeps its name", async () => {
+  const name = "0192f0c1-7a3b-7cde-8f01-23456789abcd";
+  for (let older = 1; older < schemaVersion; older += 1) {
+    await client.set("{older}:schema", `${older} ${name}`);
+    const other = client.duplicate();
+    expect(await Promise.all([checkSchema(client, "older"), checkSchema(other, "older")])).toEqual([name, name]);
+    other.disconnect();
+    expect(await client.get("{older}:schema")).toBe(`${schemaVersion} ${name}`);
+    expect(await checkSchema(client, "older"), "it is not taken for another").toBe(name);
+  }
+});
+
+test("the mark is written by none whose Redis takes no writes, and what it would have raised stays", async () => {
+  await client.set("{kept}:schema", "1 name");
+  await client.replicaof("127.0.0.1", "1");
+  await expect(checkSchema(client, "kept")).rejects.toThrow(/READONLY/);
+  await client.replicaof("NO", "ONE");
+  expect(await client.get("{kept}:schema")).toBe("1 name");
+  expect(await checkSchema(client, "kept")).toBe("name");
+});
+
 test("what a newer version wrote is refused in one line, and stays as it is", async () => {
-  await client.set("{newer}:schema", String(schemaVersion + 1));
+  const marked = `${schemaVersion + 1} name`;
+  await client.set("{newer}:schema", marked);
   await expect(checkSchema(client, "newer")).rejects.toThrow(/^prefix newer: written by a newer version of wamid-relay/);
-  expect(await client.get("{newer}:schema")).toBe(String(schemaVersion + 1));
+  expect(await client.get("{newer}:schema")).toBe(marked);
 });
 
 test("a mark that is no version is nobody's we know", async () => {
-  await client.set("{other}:schema", "of another program");
-  await expect(checkSchema(client, "other")).rejects.toThrow("prefix other: what stands there is not a relay's");
+  for (const marked of ["of another program", "", "0 name", "1x name"]) {
+    await client.set("{other}:schema", marked);
+    await expect(checkSchema(client, "other")).rejects.toThrow("prefix other: what stands there is not a relay's");
+    expect(await client.get("{other}:schema")).toBe(marked);
+  }
 });
