@@ -1,0 +1,273 @@
+import { expect, onTestFinished, test } from "vitest";
+import type { Wamid } from "../../../src/event/ids.ts";
+import { learnedEvent } from "../../../src/event/learned-event.ts";
+import { fieldsSchema } from "../../../src/event/subject.ts";
+import type { Planned } from "../../../src/store/planned.ts";
+import { keysOf } from "../../../src/store/redis/keys.ts";
+import { createRedisStore, type RedisStore } from "../../../src/store/redis/redis-store.ts";
+import type { Rules } from "../../../src/store/rules.ts";
+import { anEvent, rulesFor, start } from "../../contract/store-events.ts";
+import { storesOnRedis } from "./store-tools.ts";
+
+const { client } = storesOnRedis([]);
+const routes = [
+  { name: "all" },
+  { name: "big", match: { where: { bytes: { $gt: 1000 } } } },
+  { name: "holding", truncated: "hold" },
+] as const;
+const told: string[] = [];
+
+interface Opened {
+  readonly role?: "receive" | "both" | "work";
+  readonly rules?: Rules;
+}
+
+/** The store of one process; closed at the end of the test. What it tells of events that wait is in `told`. */
+function open(prefix: string, { role = "both", rules = rulesFor(routes) }: Opened = {}): RedisStore {
+  const hooks = { committed: () => {}, waiting: () => told.push(prefix) };
+  const link = { run: <T>(command: (redis: ReturnType<typeof client>) => Promise<T>) => command(client()) };
+  const store = createRedisStore(link, prefix, rules, hooks, role === "receive");
+  onTestFinished(() => store.close());
+  return store;
+}
+
+async function planAll(store: RedisStore): Promise<Planned[]> {
+  const planned: Planned[] = [];
+  for (;;) {
+    const done = await store.planning.planSome();
+    planned.push(...done.planned);
+    if (done.left !== "some") return planned;
+  }
+}
+
+const unplanned = (prefix: string) => client().lrange(keysOf(prefix).of("unplanned"), 0, -1);
+
+async function expectBalanced(store: RedisStore): Promise<void> {
+  const report = await store.inspecting.audit({ now: start, isRunning: true, mostOffenders: 100 }, () => {});
+  expect(report, JSON.stringify(report.offenders)).toMatchObject({ balanced: true });
+}
+
+/** Of these the one that throws is the one that the rules cannot judge. */
+function rulesThatFailOn(id: string): Rules {
+  const rules = rulesFor(routes);
+  return {
+    ...rules,
+    plan(event, tracking) {
+      if ((event.data as { id?: string }).id === id) throw new Error(`no rule for ${id}`);
+      return rules.plan(event, tracking);
+    },
+  };
+}
+
+const aNumbered = (n: number, wamid = "w") => anEvent({ wamid, status: "sent", data: { id: `number ${n}` }, receivedAt: start + n });
+
+test("bodies too large to stand in their rows are judged by what is in them, and keep their bytes", async () => {
+  const [receiver, worker] = [open("large", { role: "receive" }), open("large")];
+  const events = [10, 5_000, 20, 900, 200_000].map((size) => anEvent({ wamid: "w", data: { bytes: size, padding: "ß".repeat(size / 2) } }));
+  for (const event of events) await receiver.accept(event);
+  expect((await planAll(worker)).map(({ seq, due }) => [seq, due.map(({ route }) => route)])).toEqual([
+    [1, ["all", "holding"]],
+    [2, ["big"]],
+    [3, []],
+    [4, []],
+    [5, []],
+  ]);
+  expect((await worker.read.deliveries.list({ route: "big", limit: 9 })).map(({ event }) => event)).toEqual([5, 2]);
+  for (const [n, { body }] of events.entries()) expect((await worker.read.events.get(n + 1))?.body).toEqual(body);
+  expect(await worker.load("big", 2)).toMatchObject({ body: events[1]?.body });
+  await expectBalanced(worker);
+});
+
+test.each([
+  ["the first of its message", 1],
+  ["one of several of its message", 2],
+])("an event that the rules cannot judge goes nowhere, says why, and holds up no other: %s", async (name, odd) => {
+  const prefix = `odd ${name}`;
+  const receiver = open(prefix, { role: "receive" });
+  const worker = open(prefix, { rules: rulesThatFailOn(`number ${odd}`) });
+  for (const n of [1, 2, 3]) await receiver.accept(aNumbered(n));
+  await receiver.accept(aNumbered(4, "another"));
+  const fault = `could not be planned: no rule for number ${odd}`;
+  const planned = await planAll(worker);
+  expect(planned.map(({ seq, disposition, fault }) => [seq, disposition, fault])).toEqual(
+    [1, 2, 3, 4].map((seq) => (seq === odd ? [seq, "filtered", fault] : [seq, "forwarded", null])),
+  );
+  expect(await worker.read.events.get(odd)).toMatchObject({ disposition: "filtered", fault, transition: false, verdicts: [] });
+  expect(await worker.read.deliveries.list({ event: odd, limit: 9 })).toEqual([]);
+  expect(await worker.read.stories.eventsOf("message", "main", "w", 0, 9)).toEqual([1, 2, 3]);
+  expect(await worker.read.messages.find("w")).toMatchObject([{ status: "sent" }]);
+  await expectBalanced(worker);
+  // Rules that are right again plan it after all.
+  const mended = open(prefix);
+  expect(await mended.planAgain([odd], { disposition: "filtered" }, start)).toMatchObject({ replayed: 2 });
+  await expectBalanced(mended);
+});
+
+test("what was deleted by hand holds up no other: a row, a body", async () => {
+  const keys = keysOf("deleted");
+  const [receiver, worker] = [open("deleted", { role: "receive" }), open("deleted")];
+  for (const n of [1, 2, 3]) await receiver.accept(aNumbered(n));
+  await receiver.accept(anEvent({ wamid: "w", data: { padding: "x".repeat(2_000) } }));
+  await receiver.accept(aNumbered(5));
+  await client().del(keys.event(1), keys.event(3), keys.body(4));
+  const planned = await planAll(worker);
+  expect(planned.map(({ seq, disposition }) => [seq, disposition])).toEqual([
+    [2, "forwarded"],
+    [4, "filtered"],
+    [5, "forwarded"],
+  ]);
+  expect(planned[1]?.fault).toMatch(/^could not be planned: /);
+  expect(await unplanned("deleted")).toEqual([]);
+  expect(await client().exists(keys.event(1), keys.event(3))).toBe(0);
+  expect(await worker.planning.planSome()).toEqual({ planned: [], left: "none" });
+});
+
+test("what comes again while it waits is a duplicate at every process; with other bytes a conflict, and the first are planned", async () => {
+  const [receiver, other, worker] = [open("again", { role: "receive" }), open("again", { role: "receive" }), open("again")];
+  for (const size of [1, 2_000]) {
+    const event = anEvent({ id: `of ${size}`, wamid: "w", status: "sent", data: { padding: "x".repeat(size) } });
+    const changed = anEvent({ id: `of ${size}`, wamid: "w", status: "read", data: { padding: "y".repeat(size) } });
+    const { seq } = await receiver.accept(event);
+    for (const store of [receiver, other, worker]) {
+      expect(await store.accept(event)).toEqual({ result: "duplicate", seq, conflict: false });
+      expect(await store.accept(changed)).toEqual({ result: "duplicate", seq, conflict: true });
+    }
+    expect(await planAll(worker)).toMatchObject([{ seq, disposition: "forwarded" }]);
+    expect(await receiver.accept(changed)).toEqual({ result: "duplicate", seq, conflict: true });
+    expect(await worker.read.events.get(seq)).toMatchObject({ duplicates: 7, conflicts: 4, status: "sent", body: event.body });
+  }
+  expect(await worker.read.messages.find("w")).toMatchObject([{ status: "sent" }]);
+  expect(await unplanned("again")).toEqual([]);
+  await expectBalanced(worker);
+});
+
+test("a receiver plans at once what is about no message, also while others wait", async () => {
+  const [receiver, worker] = [open("at-once", { role: "receive" }), open("at-once")];
+  const truncated = { truncated: true, id: null, size: 300_000 };
+  expect(await receiver.accept(anEvent({ wamid: "w" }))).toEqual({ result: "accepted", seq: 1, disposition: "accepted", due: [] });
+  expect(await receiver.accept(anEvent({ runId: "r" }))).toMatchObject({ disposition: "forwarded", due: [{ route: "all" }, {}] });
+  expect(await receiver.accept(anEvent({ event: "contact.created" }))).toMatchObject({ disposition: "forwarded" });
+  expect(await receiver.accept(anEvent({ data: truncated }))).toMatchObject({
+    disposition: "forwarded",
+    due: [{ route: "all", event: 4 }],
+  });
+  expect(await receiver.waitingAccounts()).toEqual(["main"]);
+  expect(await receiver.accept(anEvent({ event: "automation.requested" }), "proxy:flows")).toMatchObject({ disposition: "forwarded" });
+  // What was cut short, and says all the same which message it is about, is about that message.
+  expect(await receiver.accept(anEvent({ wamid: "w", data: truncated }))).toMatchObject({ seq: 6, disposition: "accepted" });
+  expect(await unplanned("at-once")).toEqual(["1", "6"]);
+  await expectBalanced(receiver);
+  expect(await planAll(worker)).toMatchObject([
+    { seq: 1, disposition: "forwarded" },
+    { seq: 6, disposition: "forwarded" },
+  ]);
+  expect((await worker.read.events.get(6))?.hydration).toBeNull();
+  await expectBalanced(worker);
+});
+
+test("who plans at once stands back while others wait, so that nothing is overtaken; whoever is first in the list is told of", async () => {
+  told.length = 0;
+  const [receiver, both] = [open("behind", { role: "receive" }), open("behind")];
+  expect(await both.accept(anEvent({ wamid: "w", status: "sent" }))).toMatchObject({ seq: 1, disposition: "forwarded" });
+  expect(told).toEqual([]);
+  await receiver.accept(anEvent({ wamid: "w", status: "delivered" }));
+  await receiver.accept(anEvent({ wamid: "v" }));
+  expect(told).toEqual(["behind"]);
+  expect(await both.accept(anEvent({ wamid: "w", status: "read" }))).toEqual({
+    result: "accepted",
+    seq: 4,
+    disposition: "accepted",
+    due: [],
+  });
+  expect(await both.accept(anEvent({ wamid: "new" }))).toMatchObject({ seq: 5, disposition: "accepted" });
+  expect(told).toEqual(["behind"]);
+  expect((await planAll(both)).map(({ seq }) => seq)).toEqual([2, 3, 4, 5]);
+  expect(await both.accept(anEvent({ wamid: "w", status: "read" }))).toMatchObject({ seq: 6, disposition: "forwarded" });
+  expect(await both.due("all", start, 9)).toEqual([1, 3, 5]);
+  expect(await both.read.messages.find("w")).toMatchObject([{ status: "read" }]);
+  await receiver.accept(anEvent({ wamid: "w" }));
+  expect(told).toEqual(["behind", "behind"]);
+  await expectBalanced(both);
+});
+
+test("a batch with events of both kinds keeps their order, and tells once that some wait", async () => {
+  told.length = 0;
+  const both = open("batch");
+  const receiver = open("batch", { role: "receive" });
+  await receiver.accept(anEvent({ wamid: "w", status: "sent" }));
+  const statuses = ["delivered", "read", "delivered", "failed"];
+  await Promise.all(statuses.map((status) => both.accept(anEvent({ wamid: "w", status }))));
+  await Promise.all(statuses.map((status) => receiver.accept(anEvent({ wamid: "w", status }))));
+  expect(told).toEqual(["batch"]);
+  expect(await unplanned("batch")).toEqual(["1", "2", "3", "4", "5", "6", "7", "8", "9"]);
+  await planAll(both);
+  expect(await both.read.messages.find("w")).toMatchObject([{ status: "read" }]);
+  expect((await both.read.events.list({ wamid: "w", limit: 9 })).map(({ transition }) => transition)).toEqual(
+    [true, true, true, false, false, false, false, false, false].reverse(),
+  );
+  await expectBalanced(both);
+});
+
+/** What the relay learns when it asks. */
+const news = (wamid: string, status: string) =>
+  learnedEvent({
+    account: "main",
+    source: "main",
+    fields: fieldsSchema.parse({}),
+    origin: "hydrate",
+    messageId: `id-of-${wamid}`,
+    wamid: wamid as Wamid,
+    status,
+    errorCode: null,
+    at: start + 5,
+  });
+
+test("what a worker learns joins those that wait, and counts at once for the event because of which it asked", async () => {
+  const [receiver, worker] = [open("learned", { role: "receive" }), open("learned")];
+  await worker.register([{ account: "main", wamid: "w", id: "id-of-w" }], start);
+  const { seq: any } = await receiver.accept(anEvent({ data: { truncated: true, id: null, size: 9 } }));
+  const { seq: named } = await receiver.accept(anEvent({ data: { truncated: true, id: "id-of-w", size: 9 } }));
+  await receiver.accept(anEvent({ wamid: "other" }));
+  const sweep = await worker.beginSweep("main", start + 1);
+  if (sweep === null) throw new Error("nothing waits");
+  expect(await worker.accept(news("w", "delivered"))).toMatchObject({ seq: 4, disposition: "accepted" });
+  expect(await worker.accept(news("w", "delivered"))).toMatchObject({ result: "duplicate", seq: 4 });
+  await expectBalanced(worker);
+  expect(await worker.settleTarget(sweep, "id-of-w", "w", start + 9)).toEqual({ events: 1, due: [] });
+  const end = { reason: null, unknown: 0, receivedBy: start + 9 };
+  expect(await worker.settleCovered(sweep, end, start + 9, 10)).toEqual({ events: 1, due: [] });
+  for (const seq of [any, named]) {
+    expect(await worker.read.events.get(seq)).toMatchObject({
+      verdicts: [
+        ["all", "deliver"],
+        ["big", "skip", "where: bytes $gt"],
+        ["holding", "skip", "hydrated"],
+      ],
+      hydration: { state: "done", foundCount: 1, found: [{ seq: 4, wamid: "w", status: "delivered" }] },
+    });
+  }
+  expect((await planAll(worker)).map(({ seq, disposition }) => [seq, disposition])).toEqual([
+    [3, "forwarded"],
+    [4, "forwarded"],
+  ]);
+  expect(await worker.read.messages.find("w")).toMatchObject([{ status: "delivered" }]);
+  expect(await worker.read.events.get(named)).toMatchObject({ hydration: { foundCount: 1, found: [{ seq: 4 }] } });
+  expect(await worker.read.stories.eventsOf("message", "main", "w", 0, 9)).toEqual([4]);
+  await expectBalanced(worker);
+});
+
+test("registered while its event waits: it is planned as one that is tracked, and what was parked before goes out before it", async () => {
+  const rules = rulesFor([{ name: "ours", match: { tracked: true } }]);
+  const [receiver, worker] = [open("registered", { role: "receive", rules }), open("registered", { rules })];
+  await receiver.accept(anEvent({ wamid: "w", status: "sent" }));
+  expect(await planAll(worker)).toMatchObject([{ disposition: "parked", due: [] }]);
+  await receiver.accept(anEvent({ wamid: "w", status: "read" }));
+  expect(await worker.register([{ account: "main", wamid: "w" }], start)).toMatchObject({ due: [{ event: 1 }] });
+  expect(await planAll(worker)).toMatchObject([{ seq: 2, disposition: "forwarded", due: [] }]);
+  expect(await worker.due("ours", start, 9)).toEqual([1]);
+  expect((await worker.read.deliveries.list({ limit: 9 })).map(({ event, state }) => [event, state])).toEqual([
+    [2, "held"],
+    [1, "waiting"],
+  ]);
+  await expectBalanced(worker);
+});
