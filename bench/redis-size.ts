@@ -6,7 +6,7 @@ import { fillRedis } from "./redis-size/fill-redis.ts";
 import type { Look } from "./redis-size/look.ts";
 import { printResult, round } from "./report.ts";
 
-const usage = `What an event, a delivery and a message take of Redis: node bench/redis-size.ts
+const usage = `What an event takes of Redis when it is accepted, planned and delivered, and a message: node bench/redis-size.ts
   --events <n>          three to a message (60000)
   --connections <n>     (64)
   --listpack <n>        zset-max-listpack-value of Redis (128, as in compose.yaml; Redis' own default is 64)
@@ -40,11 +40,12 @@ const grown = (from: Look, to: Look | null, by: number, what: "bytes" | "aofByte
 const microseconds = (from: Look, to: Look | null) => (((to?.cpuSeconds ?? Number.NaN) - from.cpuSeconds) / events) * 1e6;
 
 const bodyBytes = eventAt(0, 0).body.length;
-const event = grown(plain.registered, plain.received, events);
-const open = grown(routed.registered, routed.received, events) - event;
+const event = grown(plain.registered, plain.planned, events);
+const open = grown(routed.registered, routed.planned, events) - event;
 const delivered = grown(routed.registered, routed.delivered, events) - event;
 const message = grown(plain.empty, plain.registered, messages);
-const parked = grown(unknown.empty, unknown.received, events);
+const parked = grown(unknown.empty, unknown.planned, events);
+const processMicros = (seconds: number | null) => round(((seconds ?? Number.NaN) / events) * 1e6);
 
 const figures = {
   events,
@@ -52,6 +53,7 @@ const figures = {
   listpack,
   bodyBytes,
   memoryBytes: {
+    acceptedEvent: round(grown(routed.registered, routed.accepted, events)),
     event: round(event),
     openDelivery: round(open),
     delivered: round(delivered),
@@ -60,21 +62,24 @@ const figures = {
     seenMessage: round((parked - event) * 3),
   },
   aofBytesPerEvent: {
-    writtenByReceiving: round(grown(routed.registered, routed.received, events, "aofBytes")),
-    writtenByDelivering: round(grown(routed.received, routed.delivered, events, "aofBytes")),
+    writtenByAccepting: round(grown(routed.registered, routed.accepted, events, "aofBytes")),
+    writtenByPlanning: round(grown(routed.accepted, routed.planned, events, "aofBytes")),
+    writtenByDelivering: round(grown(routed.planned, routed.delivered, events, "aofBytes")),
     atRest: round(routed.aofAtRest / events),
   },
   redisMicroseconds: {
-    event: round(microseconds(plain.registered, plain.received)),
-    eventWithDelivery: round(microseconds(routed.registered, routed.received)),
-    delivering: round(microseconds(routed.received, routed.delivered)),
-    parkedEvent: round(microseconds(unknown.empty, unknown.received)),
+    accepting: round(microseconds(routed.registered, routed.accepted)),
+    planning: round(microseconds(routed.accepted, routed.planned)),
+    delivering: round(microseconds(routed.planned, routed.delivered)),
+    planningForNoRoute: round(microseconds(plain.accepted, plain.planned)),
+    parking: round(microseconds(unknown.accepted, unknown.planned)),
   },
   processMicroseconds: {
-    receiving: round((routed.processSeconds.receiver / events) * 1e6),
-    delivering: round(((routed.processSeconds.worker ?? Number.NaN) / events) * 1e6),
+    accepting: processMicros(routed.processSeconds.accepting),
+    planning: processMicros(routed.processSeconds.planning),
+    delivering: processMicros(routed.processSeconds.delivering),
   },
-  jobsWaiting: routed.received.jobs,
+  jobsWaiting: routed.accepted.jobs,
 };
 for (const [what, bytes] of Object.entries(figures.memoryBytes)) console.log(`${what}: ${bytes} bytes of memory`);
 for (const [what, each] of Object.entries(figures.redisMicroseconds)) console.log(`${what}: ${each} µs of Redis' thread`);

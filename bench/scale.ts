@@ -49,7 +49,7 @@ stack.defer(() => load.stop());
 const drains = new Map<string, Drained[]>();
 await load.ask({ prepare: { run: 1, count: events } });
 for (let each = 0; each < rounds; each += 1) {
-  const sides = ["relay", "bullmq"] as const;
+  const sides = ["relay", "relay+planning", "bullmq"] as const;
   for (const side of each % 2 === 0 ? sides : sides.toReversed())
     await measure(`1 ${side}`, { side, workers: 1, concurrency, delayMs: 0 }, events);
   for (const workers of workerCounts.filter((count) => count > 1 && !short)) {
@@ -103,6 +103,8 @@ const scaled = severals.flatMap((nameOf) =>
 printResult("scale", machine, figures, {
   "relay/bullmq": ratioOf(allOf("1 relay"), allOf("1 bullmq")),
   "relay/bullmq warm": ratioOf(warmOf("1 relay"), warmOf("1 bullmq")),
+  "relay+planning/bullmq": ratioOf(allOf("1 relay+planning"), allOf("1 bullmq")),
+  "relay+planning/bullmq warm": ratioOf(warmOf("1 relay+planning"), warmOf("1 bullmq")),
   ...Object.fromEntries(scaled),
 });
 

@@ -9,7 +9,7 @@ const lookEveryMs = 5;
 const longestStallMs = 60_000;
 const coldShare = 0.2;
 
-export async function countUnplanned(url: string): Promise<number> {
+async function countUnplanned(url: string): Promise<number> {
   const redis = new Redis(url);
   try {
     return await redis.llen(unplannedKey);

@@ -1,11 +1,11 @@
 import { setTimeout as wait } from "node:timers/promises";
-import { freePort } from "../../test/setup/free-port.ts";
 import { startRedis } from "../../test/setup/redis.ts";
 import { type EventSet, wamidsOf } from "../events.ts";
 import { processorSeconds } from "../load/measure.ts";
 import type { RunResult, RunSpec } from "../load/run.ts";
+import { untilPlanned } from "../process/plan-all.ts";
 import { type Child, startChild } from "../process/start-child.ts";
-import { startRelay } from "../process/start-relay.ts";
+import { type Relay, startRelay } from "../process/start-relay.ts";
 import type { Sunk } from "../servers/sink.ts";
 import { type Look, lookAtRedis, rewriteAof } from "./look.ts";
 
@@ -19,7 +19,7 @@ export interface FillCase {
   readonly isRegistered: boolean;
   /** Whether a route wants events of registered messages. */
   readonly isRouted: boolean;
-  /** Whether a worker then delivers all. */
+  /** Whether the worker that plans all then delivers it. */
   readonly isDelivered: boolean;
 }
 
@@ -27,17 +27,22 @@ export interface FilledRedis {
   readonly empty: Look;
   /** After the messages were registered; as `empty` when they were not. */
   readonly registered: Look;
-  readonly received: Look;
+  /** After a receiver has taken all, while nobody works. */
+  readonly accepted: Look;
+  readonly planned: Look;
   readonly delivered: Look | null;
-  /** Seconds of a processor that receiving and, from the worker's start on, delivering took of their processes. */
-  readonly processSeconds: { readonly receiver: number; readonly worker: number | null };
+  /** Seconds of a processor that each took of the process that did it; planning with the worker's start. */
+  readonly processSeconds: { readonly accepting: number; readonly planning: number; readonly delivering: number | null };
   /** Bytes of the append-only file once it was written anew. */
   readonly aofAtRest: number;
 }
 
 const deliveredWithinMs = 300_000;
 
-/** One Redis of its own, one receiver, and at the end one worker when wanted. Rejects unless every event was stored, and delivered. */
+/**
+ * One Redis of its own, one receiver, and after it one worker, which plans while the destination answers nothing, and then
+ * delivers when wanted. Rejects unless every event was stored, planned, and delivered.
+ */
 export async function fillRedis({ load, set, connections, listpack, ...wanted }: FillCase): Promise<FilledRedis> {
   await using stack = new AsyncDisposableStack();
   // A rewrite in between would hide what was written to the file.
@@ -46,10 +51,12 @@ export async function fillRedis({ load, set, connections, listpack, ...wanted }:
     args: ["--auto-aof-rewrite-percentage", "0", "--zset-max-listpack-value", String(listpack)],
   });
   stack.defer(() => redis.stop());
-  const sinkPort = await freePort();
+  const sink = await startChild("servers/sink.ts", ["0", "held"]);
+  stack.defer(() => sink.stop());
   const parts = {
-    destination: `http://127.0.0.1:${sinkPort}/events`,
+    destination: `http://127.0.0.1:${sink.port}/events`,
     concurrency: connections,
+    to: { timeout: "5m" },
     settings: {
       storage: { driver: "redis", url: redis.url },
       tracking: { unknown: "park", parkFor: "1d" },
@@ -74,29 +81,37 @@ export async function fillRedis({ load, set, connections, listpack, ...wanted }:
     serverPid: receiver.pid(),
     keepSentAt: false,
   };
-  const idle = processorSeconds(receiver.pid()) ?? Number.NaN;
+  const idle = secondsOf(receiver);
   const result = (await load.ask({ run: spec })) as RunResult;
-  const receiverSeconds = (processorSeconds(receiver.pid()) ?? Number.NaN) - idle;
+  const accepting = secondsOf(receiver) - idle;
   if (result.statuses["200"] !== set.count) throw new Error(`of ${set.count} events: ${JSON.stringify(result.statuses)}`);
-  const received = await lookAtRedis(redis.url);
+  const accepted = await lookAtRedis(redis.url);
+
+  // It plans before it is ready.
+  const [worker] = await Promise.all([startRelay({ ...parts, role: "work" }), untilPlanned(redis.url)]);
+  stack.defer(() => worker.stop());
+  const planning = secondsOf(worker);
+  const planned = await lookAtRedis(redis.url);
 
   let delivered: Look | null = null;
-  let workerSeconds: number | null = null;
+  let delivering: number | null = null;
   if (wanted.isDelivered) {
-    const sink = await startChild("servers/sink.ts", [], sinkPort);
-    stack.defer(() => sink.stop());
-    const worker = await startRelay({ ...parts, role: "work" });
-    stack.defer(() => worker.stop());
+    await sink.ask({ open: true });
     await untilDelivered(receiver, sink, set);
     delivered = await lookAtRedis(redis.url);
-    workerSeconds = processorSeconds(worker.pid());
+    delivering = secondsOf(worker) - planning;
   }
-  const processSeconds = { receiver: receiverSeconds, worker: workerSeconds };
-  return { empty, registered, received, delivered, processSeconds, aofAtRest: await rewriteAof(redis.url) };
+  const { accepted: left = 0, ...final } = await receiver.dispositions();
+  const stored = Object.values(final).reduce((sum, count) => sum + count, 0);
+  if (left > 0 || stored !== set.count) throw new Error(`of ${set.count} events ${stored} are planned, and ${left} are not`);
+  const processSeconds = { accepting, planning, delivering };
+  return { empty, registered, accepted, planned, delivered, processSeconds, aofAtRest: await rewriteAof(redis.url) };
 }
 
+const secondsOf = (relay: Relay): number => processorSeconds(relay.pid()) ?? Number.NaN;
+
 /** Arrived, and settled in Redis too. */
-async function untilDelivered(receiver: { get(path: string): Promise<unknown> }, sink: Child, { count }: EventSet): Promise<void> {
+async function untilDelivered(receiver: Relay, sink: Child, { count }: EventSet): Promise<void> {
   const deadline = performance.now() + deliveredWithinMs;
   for (;;) {
     const { events } = (await sink.ask({ counts: null })) as Sunk;

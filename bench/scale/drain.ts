@@ -7,7 +7,11 @@ import { startRelay } from "../process/start-relay.ts";
 import type { Sunk } from "../servers/sink.ts";
 import { type Filled, fillQueue, fillRelay, redisStorage } from "./fill-sides.ts";
 
-export type DrainSide = "relay" | "bullmq";
+/**
+ * What waits when the workers start. `relay`: deliveries, planned; `relay+planning`: events that were only accepted, which
+ * the workers plan and deliver; `bullmq`: jobs.
+ */
+export type DrainSide = "relay" | "relay+planning" | "bullmq";
 
 export interface DrainSpec {
   readonly side: DrainSide;
@@ -50,8 +54,8 @@ export async function drain(spec: DrainSpec, load: Child, set: EventSet): Promis
   const redis = await startRedis({ appendonly: spec.appendonly });
   stack.defer(() => redis.stop());
   const filled: Filled = { redis, destination: `http://127.0.0.1:${sink.port}/events`, concurrency: spec.concurrency };
-  if (spec.side === "relay") await fillRelay(filled, load, set);
-  else await fillQueue(filled, set);
+  if (spec.side === "bullmq") await fillQueue(filled, set);
+  else await fillRelay(filled, load, set, { isPlanned: spec.side === "relay" });
 
   const workers = await Promise.all(Array.from({ length: spec.workers }, () => startWorker(spec.side, filled, stack)));
   const pids = { workers: workers.map(({ pid }) => pid), redis: [redis.pid], sink: [sink.pid] };

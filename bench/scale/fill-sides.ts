@@ -3,6 +3,7 @@ import { Redis } from "ioredis";
 import type { Redis as RedisServer } from "../../test/setup/redis.ts";
 import { type EventSet, eventAt, wamidsOf } from "../events.ts";
 import type { RunResult, RunSpec } from "../load/run.ts";
+import { planAll } from "../process/plan-all.ts";
 import type { Child } from "../process/start-child.ts";
 import { startRelay } from "../process/start-relay.ts";
 import { type PostJob, queueName } from "../servers/post-job.ts";
@@ -16,8 +17,16 @@ export interface Filled {
   readonly concurrency: number;
 }
 
-/** A receiver takes all events of the set while nobody works, so that each is planned and waits; then it is ended. */
-export async function fillRelay({ redis, destination, concurrency }: Filled, load: Child, set: EventSet): Promise<void> {
+/**
+ * A receiver takes all events of the set while nobody works; they are only accepted then. `isPlanned`: a worker that delivers
+ * nothing plans them, as the jobs of the other side are made when they come. Both processes are ended.
+ */
+export async function fillRelay(
+  { redis, destination, concurrency }: Filled,
+  load: Child,
+  set: EventSet,
+  { isPlanned }: { isPlanned: boolean },
+): Promise<void> {
   const receiver = await startRelay({ destination, concurrency, role: "receive", settings: redisStorage(redis) });
   try {
     await receiver.register(wamidsOf(set));
@@ -33,8 +42,10 @@ export async function fillRelay({ redis, destination, concurrency }: Filled, loa
     };
     const result = (await load.ask({ run: spec })) as RunResult;
     if (result.statuses["200"] !== set.count) throw new Error(`of ${set.count} events: ${JSON.stringify(result.statuses)}`);
+    if (isPlanned) await planAll(redis.url);
     const dispositions = await receiver.dispositions();
-    if (dispositions["forwarded"] !== set.count) throw new Error(`not every event was forwarded: ${JSON.stringify(dispositions)}`);
+    const word = isPlanned ? "forwarded" : "accepted";
+    if (dispositions[word] !== set.count) throw new Error(`not every event is ${word}: ${JSON.stringify(dispositions)}`);
   } finally {
     await receiver.stop();
   }

@@ -1,8 +1,10 @@
 import { expect, test } from "vitest";
 import { runBench } from "./run-bench.ts";
 
-// The bench itself fails when an event is not stored, or not delivered and settled.
-test("redis-size says what an event, a delivery and a message take of Redis", { timeout: 120_000 }, async () => {
+// The bench itself fails when an event is not stored, not planned, or not delivered and settled.
+test("redis-size says what Redis pays for an event when it is accepted, planned and delivered, and for a message", {
+  timeout: 120_000,
+}, async () => {
   const { bench, figures, ratios } = await runBench("redis-size.ts", ["--short"]);
   expect(bench).toBe("redis-size");
   const { memoryBytes, aofBytesPerEvent, redisMicroseconds, bodyBytes } = figures as Record<string, Record<string, number>> & {
@@ -13,7 +15,9 @@ test("redis-size says what an event, a delivery and a message take of Redis", { 
     expect(bytes, what).toBeLessThan(4000);
   }
   expect(memoryBytes?.["event"]).toBeGreaterThan(bodyBytes);
-  expect(aofBytesPerEvent?.["writtenByReceiving"]).toBeGreaterThan(bodyBytes);
+  expect(memoryBytes?.["acceptedEvent"]).toBeGreaterThan(bodyBytes);
+  expect(aofBytesPerEvent?.["writtenByAccepting"]).toBeGreaterThan(bodyBytes);
+  for (const [what, bytes] of Object.entries({ ...aofBytesPerEvent })) expect(bytes, what).toBeGreaterThan(50);
   for (const [what, microseconds] of Object.entries({ ...redisMicroseconds })) expect(microseconds, what).toBeGreaterThan(0);
   expect(ratios["aof at rest/memory"]).toBeGreaterThan(0.1);
 });
