@@ -32,8 +32,11 @@ export function createAccept({ base, commit, rules, cache, version, hydrating, p
    * Events about messages are most of all there are. Where others plan them they are deduped and stored, and answered:
    * the rest is done in their turn (planning.ts).
    */
-  async function accept(event: ReceivedEvent, proxyRoute: string | null): Promise<AcceptOutcome> {
-    if (plansLater && event.subject.type === "message" && proxyRoute === null) return takeDown(event);
+  function accept(event: ReceivedEvent, proxyRoute: string | null): Promise<AcceptOutcome> {
+    return plansLater && event.subject.type === "message" && proxyRoute === null ? takeDown(event) : acceptAndPlan(event, proxyRoute);
+  }
+
+  async function acceptAndPlan(event: ReceivedEvent, proxyRoute: string | null): Promise<AcceptOutcome> {
     const truncated = isTruncated(event.envelope) ? await besideTruncated(event) : notTruncated;
     const beside: Beside = { ...truncated, proxyRoute, apart: event.body.length <= inlineBytes ? null : event.body };
     const arrived = arrivedRow(event);
