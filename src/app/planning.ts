@@ -55,6 +55,8 @@ export function startPlanning({ planning, announce, metrics, clock, log }: Plann
       })
       .finally(() => {
         running = null;
+        // Told of more after the last look at the list.
+        if (isMore) wake();
       });
   }
 
