@@ -5,8 +5,8 @@ import type { DueDelivery, PlannedSome } from "../store/planned.ts";
 
 /** Events that a process accepted and left to others to track and plan, in the order of acceptance. */
 export interface WaitingToBePlanned {
-  /** Plans some, the oldest first. */
-  planSome(): Promise<PlannedSome>;
+  /** Plans some, the oldest first; `at` is unix ms. */
+  planSome(at: number): Promise<PlannedSome>;
   /** What is next in turn; null: none waits. */
   next(): Promise<string | null>;
   /** Calls `wake` when events wait that some process should plan; the function returned ends that. */
@@ -34,7 +34,7 @@ export function startPlanning({ planning, announce, metrics, clock, log }: Plann
   async function run(): Promise<void> {
     for (;;) {
       isMore = false;
-      const { planned, left } = await planning.planSome();
+      const { planned, left } = await planning.planSome(clock.now());
       for (const { seq, source, disposition, fault, due } of planned) {
         announce(due);
         metrics.dispositions.inc({ source, disposition });

@@ -17,7 +17,7 @@ export function acceptAndPlan(
     for (let runs = 0; runs < mostRuns; runs++) {
       const mine = planned.get(outcome.seq);
       if (mine !== undefined) return { ...outcome, disposition: mine.disposition, due: mine.due };
-      for (const one of (await worker.planning.planSome()).planned) planned.set(one.seq, one);
+      for (const one of (await worker.planning.planSome(event.receivedAt)).planned) planned.set(one.seq, one);
     }
     throw new Error(`event ${outcome.seq} was never planned`);
   };

@@ -38,7 +38,7 @@ export function createAccept({ base, commit, rules, cache, version, hydrating, p
 
   async function acceptAndPlan(event: ReceivedEvent, proxyRoute: string | null): Promise<AcceptOutcome> {
     const truncated = isTruncated(event.envelope) ? await besideTruncated(event) : notTruncated;
-    const beside: Beside = { ...truncated, proxyRoute, apart: event.body.length <= inlineBytes ? null : event.body };
+    const beside: Beside = { ...truncated, at: event.receivedAt, proxyRoute, apart: event.body.length <= inlineBytes ? null : event.body };
     const arrived = arrivedRow(event);
     const name = arrived.subject;
     const id = idKey(event);

@@ -16,6 +16,8 @@ import { rowJson, rowVersion } from "./transact.ts";
 
 /** What else is done in the step. */
 export interface Beside {
+  /** When it is planned, unix ms: nothing is parked until a time before that. */
+  readonly at: number;
   /** The exchange that a `mode: proxy` source makes at once; no dispatcher picks it up. */
   readonly proxyRoute: string | null;
   /** It waits for what its truncation left out. */
@@ -75,7 +77,7 @@ export function createJudge(base: string, rules: Rules, version: () => string) {
     };
     const plan = withProxy(rules.plan({ ...routed, hydrating: beside.isHydrating }, tracking), beside.proxyRoute);
     const isParked = plan.verdicts.some(({ verdict }) => verdict === "park") && !beside.isHydrating;
-    const parkedUntil = isParked ? receivedAt + rules.parkFor : null;
+    const parkedUntil = isParked ? Math.max(receivedAt + rules.parkFor, beside.at) : null;
     const text = planText(plan);
     // Whoever releases what is parked for a subject must see that one more is.
     const next = tracked?.next ?? (isParked ? storedSubject : null);

@@ -65,11 +65,11 @@ export function createPlanning({ keys, link, commit, rules, cache, version }: Pl
     });
   }
 
-  function send(event: WaitingEvent, stored: string): Sent {
+  function send(event: WaitingEvent, stored: string, at: number): Sent {
     const { seq } = event;
     let judged: JudgedEvent;
     try {
-      judged = judge(eventIn(event), event.row, stored, untouched);
+      judged = judge(eventIn(event), event.row, stored, { ...untouched, at });
     } catch (error) {
       // It must not hold up all that comes after it: it goes nowhere, says why, and can be planned again (replay).
       judged = unjudged(event.row, stored, version, error);
@@ -83,8 +83,8 @@ export function createPlanning({ keys, link, commit, rules, cache, version }: Pl
     return { judged, result };
   }
 
-  /** Plans some of what waits, the oldest first. Rejects with `StoreUnavailable`; what was planned until then is. */
-  async function planSome(): Promise<PlannedSome> {
+  /** Plans some of what waits, the oldest first; `at` is unix ms. Rejects with `StoreUnavailable`; what was planned until then is. */
+  async function planSome(at: number): Promise<PlannedSome> {
     const seqs = await link.run((redis) => redis.lrange(list, 0, mostSeqs - 1));
     const planned: Planned[] = [];
     /** Rows of subjects as they will be, once all that was sent is done. */
@@ -105,7 +105,7 @@ export function createPlanning({ keys, link, commit, rules, cache, version }: Pl
       return events.map((event) => {
         const name = event.row.subject;
         const stored = name === null ? "" : (rows.get(name) ?? cache.known(name) ?? "");
-        const sent = send(event, stored);
+        const sent = send(event, stored, at);
         if (name !== null && sent.judged.nextRow !== "") rows.set(name, sent.judged.nextRow);
         return sent;
       });

@@ -61,7 +61,7 @@ test("events that nobody plans: after ten seconds it says how many, since when, 
       todo: expect.stringContaining("a process with role work (or both) must run"),
     },
   ]);
-  await receiver.planning.planSome();
+  await receiver.planning.planSome(Date.now());
   await receiver.accept(anEvent({ wamid: "w1", receivedAt: Date.now() }));
   expect(await receiver.read.unplanned()).toMatchObject({ events: 1 });
   expect(await planning()).toEqual([]);

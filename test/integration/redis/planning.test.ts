@@ -31,10 +31,10 @@ function open(prefix: string, { role = "both", rules = rulesFor(routes) }: Opene
   return store;
 }
 
-async function planAll(store: RedisStore): Promise<Planned[]> {
+async function planAll(store: RedisStore, at = start): Promise<Planned[]> {
   const planned: Planned[] = [];
   for (;;) {
-    const done = await store.planning.planSome();
+    const done = await store.planning.planSome(at);
     planned.push(...done.planned);
     if (done.left !== "some") return planned;
   }
@@ -42,8 +42,8 @@ async function planAll(store: RedisStore): Promise<Planned[]> {
 
 const unplanned = (prefix: string) => client().lrange(keysOf(prefix).of("unplanned"), 0, -1);
 
-async function expectBalanced(store: RedisStore): Promise<void> {
-  const report = await store.inspecting.audit({ now: start, isRunning: true, mostOffenders: 100 }, () => {});
+async function expectBalanced(store: RedisStore, now = start): Promise<void> {
+  const report = await store.inspecting.audit({ now, isRunning: true, mostOffenders: 100 }, () => {});
   expect(report, JSON.stringify(report.offenders)).toMatchObject({ balanced: true });
 }
 
@@ -119,7 +119,7 @@ test("what was deleted by hand holds up no other: a row, a body", async () => {
   expect(planned[1]?.fault).toMatch(/^could not be planned: /);
   expect(await unplanned("deleted")).toEqual([]);
   expect(await client().exists(keys.event(1), keys.event(3))).toBe(0);
-  expect(await worker.planning.planSome()).toEqual({ planned: [], left: "none" });
+  expect(await worker.planning.planSome(start)).toEqual({ planned: [], left: "none" });
 });
 
 test("what comes again while it waits is a duplicate at every process; with other bytes a conflict, and the first are planned", async () => {
@@ -270,4 +270,17 @@ test("registered while its event waits: it is planned as one that is tracked, an
     [1, "waiting"],
   ]);
   await expectBalanced(worker);
+});
+
+test("planned when the time to park it is over: it is parked until then, ends in order, and nothing is parked too long", async () => {
+  const rules = rulesFor([{ name: "ours", match: { tracked: true } }], { parkFor: 60_000 });
+  const [receiver, worker] = [open("late", { role: "receive", rules }), open("late", { rules })];
+  const late = start + 3_600_000;
+  await receiver.accept(anEvent({ wamid: "w", status: "sent" }));
+  expect(await planAll(worker, late)).toMatchObject([{ disposition: "parked" }]);
+  await expectBalanced(worker, late);
+  expect(await worker.expireParked(late - 1, 9)).toBe(0);
+  expect(await worker.expireParked(late, 9)).toBe(1);
+  expect(await worker.read.events.get(1)).toMatchObject({ disposition: "ignored" });
+  await expectBalanced(worker, late);
 });

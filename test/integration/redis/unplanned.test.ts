@@ -18,7 +18,7 @@ const audit = (store: RedisStore, now = start) => store.inspecting.audit({ now, 
 async function planAll(store: RedisStore): Promise<number> {
   let planned = 0;
   for (;;) {
-    const done = await store.planning.planSome();
+    const done = await store.planning.planSome(start);
     planned += done.planned.length;
     if (done.left === "none") return planned;
   }
