@@ -7,7 +7,7 @@ import { StoreRefused } from "../store/store-error.ts";
  * | role | serves | does |
  * |---|---|---|
  * | `receive` | webhooks, `/v1`, pages for operators | accepts, answers, sends when asked to |
- * | `work` | pages for operators | delivers, hydrates, reconciles, looks after the store |
+ * | `work` | pages for operators | plans, delivers, hydrates, reconciles, looks after the store |
  * | `both` | all | all |
  */
 export const roles = ["receive", "work", "both"] as const;

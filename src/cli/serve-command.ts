@@ -13,7 +13,7 @@ export function addServeCommand(program: Command, io: Io): void {
       "after",
       `
 With Redis, any number of processes of any role share the work: "receive" takes webhooks and the control
-API, "work" delivers, asks the service and looks after the store.
+API, "work" plans and delivers, asks the service and looks after the store.
 
 Logs JSON lines to standard output. SIGTERM or SIGINT: stop accepting, finish or hand back what is in
 flight, close. SIGHUP: read the settings again; faulty ones are refused and the running ones stay.
