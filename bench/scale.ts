@@ -104,7 +104,6 @@ printResult("scale", machine, figures, {
   "relay/bullmq": ratioOf(allOf("1 relay"), allOf("1 bullmq")),
   "relay/bullmq warm": ratioOf(warmOf("1 relay"), warmOf("1 bullmq")),
   "relay+planning/bullmq": ratioOf(allOf("1 relay+planning"), allOf("1 bullmq")),
-  "relay+planning/bullmq warm": ratioOf(warmOf("1 relay+planning"), warmOf("1 bullmq")),
   ...Object.fromEntries(scaled),
 });
 

@@ -26,7 +26,10 @@ export interface DrainSpec {
 export interface Drained {
   /** From the first arrival to the last. */
   readonly perSecond: number;
-  /** Without the first fifth, in which what runs is still being compiled, and what was claimed ahead comes at once. */
+  /**
+   * Without the first fifth, in which what runs is still being compiled, and what was claimed ahead comes at once. Where
+   * workers plan, all: planning runs ahead of delivering, and most of it would be left out.
+   */
   readonly warmPerSecond: number;
   /** Processor seconds a second of that part, of all workers together, and microseconds of each delivery. */
   readonly cores: { readonly workers: number; readonly redis: number; readonly sink: number };
@@ -44,8 +47,8 @@ interface Worker {
 }
 
 /**
- * On a Redis of its own: all events are there before the workers start, and the destination answers nothing before each
- * of them is ready. Rejects unless every event arrives.
+ * On a Redis of its own: all events are there before the workers start on them, and the destination answers nothing before
+ * each of them is ready. Rejects unless every event arrives.
  */
 export async function drain(spec: DrainSpec, load: Child, set: EventSet): Promise<Drained> {
   await using stack = new AsyncDisposableStack();
@@ -54,18 +57,23 @@ export async function drain(spec: DrainSpec, load: Child, set: EventSet): Promis
   const redis = await startRedis({ appendonly: spec.appendonly });
   stack.defer(() => redis.stop());
   const filled: Filled = { redis, destination: `http://127.0.0.1:${sink.port}/events`, concurrency: spec.concurrency };
+  const isPlanning = spec.side === "relay+planning";
+  const startAll = () => Promise.all(Array.from({ length: spec.workers }, () => startWorker(spec.side, filled, stack)));
+  // Workers that were started on events would plan many before they are ready: these are, and stand still until all is there.
+  const waiting = isPlanning ? await startAll() : [];
+  for (const { pid } of waiting) process.kill(pid, "SIGSTOP");
   if (spec.side === "bullmq") await fillQueue(filled, set);
-  else await fillRelay(filled, load, set, { isPlanned: spec.side === "relay" });
-
-  const workers = await Promise.all(Array.from({ length: spec.workers }, () => startWorker(spec.side, filled, stack)));
+  else await fillRelay(filled, load, set, { isPlanned: !isPlanning });
+  const workers = isPlanning ? waiting : await startAll();
   const pids = { workers: workers.map(({ pid }) => pid), redis: [redis.pid], sink: [sink.pid] };
   const parts = ["workers", "redis", "sink"] as const;
   const used = () => parts.map((part) => pids[part].reduce((sum, pid) => sum + (processorSeconds(pid) ?? Number.NaN), 0));
 
-  const cold = Math.floor(set.count * coldShare);
+  const cold = isPlanning ? 0 : Math.floor(set.count * coldShare);
   await sink.ask({ open: true });
   const warm = await untilArrived(sink, set.run, cold);
   const [warmAt, before] = [performance.now(), used()];
+  for (const { pid } of waiting) process.kill(pid, "SIGCONT");
   const end = await untilArrived(sink, set.run, set.count);
   const seconds = (performance.now() - warmAt) / 1000;
   const perPart = used().map((after, at) => after - (before[at] as number));
