@@ -103,6 +103,21 @@ test.each([
   await expectBalanced(mended);
 });
 
+test("a message of which there is nothing but an event that could not be judged is one that was seen", async () => {
+  const [receiver, worker] = [open("odd alone", { role: "receive" }), open("odd alone", { rules: rulesThatFailOn("number 1") })];
+  await receiver.accept(aNumbered(1));
+  await receiver.accept(aNumbered(2, "v"));
+  await planAll(worker);
+  expect(await worker.read.messages.find("w")).toMatchObject([{ wamid: "w", status: null }]);
+  const seen = await client().zrange(keysOf("odd alone").of("seen:m"), "0", "-1");
+  expect(seen).toEqual(["m:main:w", "m:main:v"]);
+  expect(await client().exists(...seen.map(keysOf("odd alone").of))).toBe(2);
+  expect(await receiver.accept(aNumbered(3))).toMatchObject({ disposition: "accepted" });
+  expect(await planAll(worker)).toMatchObject([{ seq: 3, disposition: "forwarded", fault: null }]);
+  expect(await worker.read.messages.find("w")).toMatchObject([{ status: "sent" }]);
+  await expectBalanced(worker);
+});
+
 test("what was deleted by hand holds up no other: a row, a body", async () => {
   const keys = keysOf("deleted");
   const [receiver, worker] = [open("deleted", { role: "receive" }), open("deleted")];
@@ -270,6 +285,77 @@ test("registered while its event waits: it is planned as one that is tracked, an
     [1, "waiting"],
   ]);
   await expectBalanced(worker);
+});
+
+const statuses = ["sent", "delivered", "read", "failed"];
+
+/** A thousand events about a few messages, each after the other ones; gives their seqs by message. */
+async function aBacklog(prefix: string): Promise<ReadonlyMap<string, number[]>> {
+  const receiver = open(prefix, { role: "receive" });
+  const events = Array.from({ length: 1_000 }, (_, n) => anEvent({ wamid: `w${n % 20}`, status: statuses[((n / 20) % 4) | 0] as string }));
+  const outcomes = await Promise.all(events.map((event) => receiver.accept(event)));
+  expect(outcomes.map(({ seq }) => seq)).toEqual(events.map((_, n) => n + 1));
+  return Map.groupBy(
+    outcomes.map(({ seq }) => seq),
+    (seq) => `w${(seq - 1) % 20}`,
+  );
+}
+
+test("a long backlog is planned some hundreds at a time, with no event tried twice", async () => {
+  const byMessage = await aBacklog("long");
+  const worker = open("long");
+  const planned: Planned[] = [];
+  let runs = 0;
+  for (; planned.length < 1_000; runs += 1) planned.push(...(await worker.planning.planSome(start)).planned);
+  expect(runs).toBe(3);
+  expect(planned.map(({ seq }) => seq)).toEqual(Array.from({ length: 1_000 }, (_, n) => n + 1));
+  for (const [wamid, seqs] of byMessage) {
+    expect(await worker.read.stories.eventsOf("message", "main", wamid, 0, 100)).toEqual(seqs);
+    expect(await worker.read.messages.find(wamid)).toMatchObject([{ status: "read" }]);
+  }
+  // The first of each message is due, the others are held behind it.
+  expect(await worker.due("all", start, 100)).toEqual(Array.from({ length: 20 }, (_, n) => n + 1));
+  await expectBalanced(worker);
+});
+
+test("three plan a long backlog at once, and one of them ends in the middle: each event is planned once, in order", async () => {
+  const byMessage = await aBacklog("three");
+  const dead = Promise.withResolvers<void>();
+  function openOne(last: number): RedisStore {
+    const own = client().duplicate();
+    onTestFinished(() => own.disconnect());
+    let count = 0;
+    const link = {
+      async run<T>(command: (redis: ReturnType<typeof client>) => Promise<T>): Promise<T> {
+        count += 1;
+        const isLast = count === last;
+        if (count > last) return new Promise(() => {});
+        const answer = await command(own);
+        if (!isLast) return answer;
+        dead.resolve();
+        return new Promise(() => {});
+      },
+    };
+    return createRedisStore(link, "three", rulesFor(routes), { committed: () => {} });
+  }
+  const told: Planned[] = [];
+  async function work(store: RedisStore): Promise<void> {
+    while ((await store.planning.next()) !== null) told.push(...(await store.planning.planSome(start)).planned);
+  }
+  const [one, two, dying] = [openOne(Number.POSITIVE_INFINITY), openOne(Number.POSITIVE_INFINITY), openOne(12)];
+  await Promise.all([work(one), work(two), Promise.race([work(dying), dead.promise])]);
+  const seqs = told.map(({ seq }) => seq);
+  expect(new Set(seqs).size).toBe(seqs.length);
+  expect(await unplanned("three")).toEqual([]);
+  const deliveries = await one.read.deliveries.list({ route: "all", limit: 2_000 });
+  expect(deliveries.map(({ event }) => event).sort((a, b) => a - b)).toEqual(Array.from({ length: 1_000 }, (_, n) => n + 1));
+  for (const [wamid, of] of byMessage) {
+    expect(await one.read.stories.eventsOf("message", "main", wamid, 0, 100)).toEqual(of);
+    expect(await one.read.messages.find(wamid)).toMatchObject([{ status: "read" }]);
+  }
+  expect(await one.due("all", start, 100)).toEqual(Array.from({ length: 20 }, (_, n) => n + 1));
+  await expectBalanced(one);
+  await Promise.all([one.close(), two.close()]);
 });
 
 test("planned when the time to park it is over: it is parked until then, ends in order, and nothing is parked too long", async () => {
