@@ -4,7 +4,10 @@ import { Redis } from "ioredis";
 import { answerParent } from "../process/child.ts";
 import { buildApp } from "./fastify-app.ts";
 
-/** What most people write by hand: Fastify, and one `queue.add` for each event, which is answered once Redis has it. */
+/**
+ * What most people write by hand: Fastify, and one `queue.add` for each event, which is answered once Redis has it. Whatever is
+ * to be done with an event is left to workers, as it is by a relay's process with role `receive`.
+ */
 const connection = new Redis(process.argv[3] as string, { maxRetriesPerRequest: null });
 const queue = new Queue("events", { connection });
 await queue.waitUntilReady();
