@@ -16,6 +16,9 @@ test("commands look and write in Redis, whatever listens here, and say in one li
   const worker = await makeRelay({ role: "work", settings });
   const at = ["--config", worker.settingsPath];
   await postEvent(receiver.webhookUrl, createMessages("looked").event());
+  // About no message: what a receiver plans itself.
+  const contact = { id: "contact-1", event: "contact.created", createdAt: new Date().toISOString(), data: {} };
+  await postEvent(receiver.webhookUrl, Buffer.from(JSON.stringify(contact)));
 
   const [events, audit, doctor] = await Promise.all([
     runCli("events", "list", "--json", ...at),
@@ -23,7 +26,8 @@ test("commands look and write in Redis, whatever listens here, and say in one li
     runCli("doctor", "--json", ...at),
   ]);
   expect([events.code, audit.code]).toEqual([0, 0]);
-  expect(events.stdout).toContain('"forwarded"');
+  const { data } = JSON.parse(events.stdout) as { data: { disposition: string }[] };
+  expect(data.map(({ disposition }) => disposition)).toEqual(["forwarded", "accepted"]);
   expect(audit.stdout).toContain("the sums match");
   const told = (JSON.parse(doctor.stdout) as { checks: { check: string; message: string }[] }).checks;
   expect(told.find(({ check }) => check === "processes")?.message).toContain("1 receive, 0 work");
@@ -31,11 +35,11 @@ test("commands look and write in Redis, whatever listens here, and say in one li
 
   const delivered = () => worker.log().filter(({ outcome }) => outcome === "delivered").length;
   await worker.start();
-  await until("the worker has delivered it", () => delivered() === 1);
+  await until("the worker has delivered both", () => delivered() === 2);
   // The worker at the port of these settings has no control API: the command writes into Redis, and the worker sends.
   const replay = await runCli("replay", "--state", "delivered", "--yes", ...at);
-  expect(replay).toMatchObject({ code: 0, stdout: expect.stringContaining("1 ") });
-  await until("it was delivered again", () => delivered() === 2);
+  expect(replay).toMatchObject({ code: 0, stdout: expect.stringContaining("2 ") });
+  await until("they were delivered again", () => delivered() === 4);
 
   await server.kill();
   for (const command of [

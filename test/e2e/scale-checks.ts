@@ -25,7 +25,7 @@ export interface Census {
   readonly deliveries: readonly StoredDelivery[];
   /** Messages and runs by name. */
   readonly subjects: ReadonlyMap<string, StoredSubject>;
-  /** Names of lists that only open deliveries stand in. */
+  /** Names of lists that only open deliveries stand in, or events that are yet to be planned. */
   readonly openLists: readonly string[];
 }
 
@@ -67,7 +67,7 @@ export async function takeCensus(url: string, prefix = "relay"): Promise<Census>
         };
       }),
       subjects: new Map(subjectNames.map((name, n) => [name, readSubjectRow(rowJson(subjectRows[n] as string))])),
-      openLists: of(/^(due|leased|held|px|o|oh):/),
+      openLists: of(/^((due|leased|held|px|o|oh):|unplanned$)/),
     };
   } finally {
     redis.disconnect();
