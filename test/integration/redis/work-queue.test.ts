@@ -74,3 +74,36 @@ test("what is announced just after a job has one of its own, however much it is"
   announce();
   await until("the third job arrived", () => woken === 3);
 });
+
+test("that events wait to be planned is told to a worker by a job, and to this process's own planner without one", async () => {
+  const server = await redisForTest({});
+  const settings = redisSettings(server.url);
+  const [receiver, worker, both] = [process(settings), process(settings), process(settings)];
+  await receiver.stands("up");
+  const woken = { planner: 0, own: 0, lanes: 0 };
+  worker.work.onDue({ offer: () => {}, wake: () => woken.lanes++ });
+  const end = worker.work.onWaiting(() => woken.planner++);
+  const jobs = async () => Number(await receiver.redis.client.get(`{${settings.prefix}}:work:id`));
+
+  receiver.work.waiting();
+  await until("the worker was told", () => woken.planner === 1);
+  expect([woken.lanes, await jobs()]).toEqual([0, 1]);
+
+  const endOwn = both.work.onWaiting(() => woken.own++);
+  both.work.waiting();
+  expect(woken.own).toBe(1);
+  receiver.work.waiting();
+  await until("one of the two was told", () => woken.planner + woken.own === 3);
+  expect(await jobs()).toBe(2);
+
+  // Who plans no more is told of nothing.
+  endOwn();
+  end();
+  const before = { ...woken };
+  both.work.waiting();
+  await until(
+    "the job has come and gone",
+    async () => (await jobs()) === 3 && (await receiver.redis.client.llen(`{${settings.prefix}}:work:wait`)) === 0,
+  );
+  expect(woken).toEqual(before);
+});
