@@ -25,6 +25,8 @@ interface Pair {
   /** What this one does is interrupted. */
   readonly one: RedisStore;
   readonly other: RedisStore;
+  /** Only accepts what is about messages. */
+  readonly receiver: RedisStore;
   readonly key: (name: string) => string;
 }
 
@@ -36,6 +38,7 @@ async function interleaved(before: Act, first: Act, second: Act, check: Act): Pr
     made += 1;
     const prefix = `interleaved-${made}`;
     const other = createRedisStore({ run: (command) => command(client) }, prefix, rules, { committed: () => {} });
+    const receiver = createRedisStore({ run: (command) => command(client) }, prefix, rules, { committed: () => {} }, true);
     let count: number | null = null;
     const run = async <T>(command: (client: Client) => Promise<T>): Promise<T> => {
       const result = await command(client);
@@ -43,14 +46,14 @@ async function interleaved(before: Act, first: Act, second: Act, check: Act): Pr
       return result;
     };
     const one = createRedisStore({ run }, prefix, rules, { committed: () => {} });
-    const pair: Pair = { one, other, key: (name) => `{${prefix}}:${name}` };
+    const pair: Pair = { one, other, receiver, key: (name) => `{${prefix}}:${name}` };
     await before(pair);
     count = 0;
     await first(pair);
     commands = count;
     await check(pair);
     count = null;
-    await Promise.all([one.close(), other.close()]);
+    await Promise.all([one.close(), other.close(), receiver.close()]);
   }
 }
 
@@ -129,5 +132,49 @@ describe("one process between any two commands of another", () => {
       await register(pair);
     };
     for (const second of [sweep(start + 400 * day), planAgain]) await interleaved(before, first, second, whole);
+  });
+
+  /** Two events about the message, only accepted. */
+  const waiting: Act = async ({ receiver }) => {
+    for (let n = 0; n < 2; n++) await receiver.accept(anEvent({ ...message, id: `waiting ${n}` }));
+  };
+  const plan = async (store: RedisStore): Promise<unknown> => {
+    while ((await store.planning.next()) !== null) await store.planning.planSome(start);
+    return null;
+  };
+  /** Whatever came between: both are planned, once, and in order. */
+  const planned: Act = async (pair) => {
+    await plan(pair.other);
+    await whole(pair);
+    for (const seq of [1, 2]) expect((await pair.other.read.events.get(seq))?.disposition).not.toBe("accepted");
+    expect(await client.exists(pair.key("unplanned"))).toBe(0);
+    const report = await pair.other.inspecting.audit({ now: start, isRunning: true, mostOffenders: 10 }, () => {});
+    expect(report, JSON.stringify(report.offenders)).toMatchObject({ balanced: true });
+  };
+
+  test("planning, while somebody registers, ends, accepts, plans", async () => {
+    const first: Act = ({ one }) => plan(one);
+    const acceptWaiting: Act = ({ receiver }) => receiver.accept(anEvent({ ...message, status: "odd" }));
+    for (const second of [expire, acceptMore, acceptWaiting, ({ other }: Pair) => plan(other)]) {
+      await interleaved(waiting, first, second, planned);
+    }
+    await interleaved(waiting, first, register, async (pair) => {
+      await planned(pair);
+      expect(await client.zcard(pair.key("pk:m:main:w"))).toBe(0);
+      expect(await pair.other.due("ours", start + day, 10)).toEqual([1]);
+    });
+  });
+
+  test("registering, accepting and ending, while what waits is planned", async () => {
+    const before: Act = async (pair) => {
+      await pair.other.accept(anEvent({ ...message, id: "waiting 0" }));
+      await pair.receiver.accept(anEvent({ ...message, id: "waiting 1" }));
+    };
+    const firsts: Act[] = [
+      ({ one }) => one.register([message], start + day),
+      ({ one }) => one.expireParked(start + day, 10),
+      ({ one }) => one.accept(anEvent({ ...message, status: "read" })),
+    ];
+    for (const first of firsts) await interleaved(before, first, ({ other }) => plan(other), planned);
   });
 });
