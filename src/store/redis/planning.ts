@@ -25,12 +25,20 @@ export interface PlanningParts {
 /** Seqs read at once; their rows come some at a time, the next while these are judged. */
 const mostSeqs = 400;
 const rowsAtOnce = 100;
+/** Bytes of bodies that stand apart, read with them: the next are in memory beside these. */
+const mostBytes = 4 * 1024 * 1024;
 
 interface WaitingEvent {
   readonly seq: string;
   readonly row: EventRow;
   /** Text of its body. */
   readonly body: string;
+}
+
+interface Portion {
+  readonly events: readonly WaitingEvent[];
+  /** Place of the next that is to be read. */
+  readonly to: number;
 }
 
 interface Sent {
@@ -48,21 +56,34 @@ export function createPlanning({ keys, link, commit, rules, cache, version }: Pl
   const judge = createJudge(keys.base, rules, version);
   const list = `${keys.base}unplanned`;
 
-  /** Of those whose rows are there. One whose row somebody has deleted must not hold up the others. */
-  async function read(seqs: readonly string[]): Promise<WaitingEvent[]> {
-    if (seqs.length === 0) return [];
-    const rows = await link.run((redis) => redis.mget(seqs.map(keys.event)));
-    const apart = seqs.filter((_, index) => !hasBody(rows[index]));
+  /** From the place given on, those whose rows are there. One whose row somebody has deleted must not hold up the others. */
+  async function read(seqs: readonly string[], from: number): Promise<Portion> {
+    const some = seqs.slice(from, from + rowsAtOnce);
+    if (some.length === 0) return { events: [], to: from };
+    const rows = await link.run((redis) => redis.mget(some.map(keys.event)));
+    const found: { readonly seq: string; readonly row: EventRow; readonly text: string }[] = [];
+    const gone: string[] = [];
+    const apart: string[] = [];
+    let bytes = 0;
+    for (const [index, seq] of some.entries()) {
+      const text = rows[index] ?? null;
+      if (text === null) {
+        gone.push(seq);
+        continue;
+      }
+      const row = readEventRow(rowJson(text));
+      if (!hasBody(text)) {
+        bytes += row.size;
+        if (bytes > mostBytes && apart.length > 0) break;
+        apart.push(seq);
+      }
+      found.push({ seq, row, text });
+    }
     const bodies = apart.length === 0 ? [] : await link.run((redis) => redis.mget(apart.map(keys.body)));
     const bodyOf = new Map(apart.map((seq, index) => [seq, bodies[index] ?? ""]));
-    const gone = seqs.filter((_, index) => rows[index] === null);
     for (const seq of gone) await link.run((redis) => redis.lrem(list, 1, seq));
-    return seqs.flatMap((seq, index) => {
-      const text = rows[index] ?? null;
-      if (text === null) return [];
-      const inRow = () => text.slice(text.indexOf("\n", rowVersion(text).length) + 1);
-      return { seq, row: readEventRow(rowJson(text)), body: bodyOf.get(seq) ?? inRow() };
-    });
+    const events = found.map(({ seq, row, text }) => ({ seq, row, body: bodyOf.get(seq) ?? bodyIn(text) }));
+    return { events, to: from + found.length + gone.length };
   }
 
   function send(event: WaitingEvent, stored: string, at: number): Sent {
@@ -128,10 +149,11 @@ export function createPlanning({ keys, link, commit, rules, cache, version }: Pl
       }
     }
 
-    let next = read(seqs.slice(0, rowsAtOnce));
-    for (let from = 0; from < seqs.length && isInTurn; from += rowsAtOnce) {
-      const events = await next;
-      next = read(seqs.slice(from + rowsAtOnce, from + 2 * rowsAtOnce));
+    let next = read(seqs, 0);
+    for (let from = 0; from < seqs.length && isInTurn; ) {
+      const { events, to } = await next;
+      from = to;
+      next = read(seqs, from);
       next.catch(() => {});
       const sent = await judgeAll(events);
       for (const { result } of sent) result.catch(() => {});
@@ -151,7 +173,9 @@ export function createPlanning({ keys, link, commit, rules, cache, version }: Pl
   };
 }
 
-const hasBody = (row: string | null | undefined): boolean => typeof row === "string" && row.includes("\n");
+const hasBody = (row: string): boolean => row.includes("\n");
+
+const bodyIn = (row: string): string => row.slice(row.indexOf("\n", rowVersion(row).length) + 1);
 
 /** What rules look at, read from the body again. It was an envelope when it came, and about a message. */
 function eventIn({ row, body }: WaitingEvent): EventToJudge {

@@ -318,6 +318,27 @@ test("a long backlog is planned some hundreds at a time, with no event tried twi
   await expectBalanced(worker);
 });
 
+test("large bodies are read some at a time: no answer of Redis has more than a few MiB of them", async () => {
+  const receiver = open("bytes", { role: "receive" });
+  const padding = "x".repeat(900_000);
+  for (let n = 0; n < 12; n++) await receiver.accept(anEvent({ wamid: "w", data: { padding: n === 6 ? padding.repeat(8) : padding } }));
+  const sizes: number[] = [];
+  const link = {
+    async run<T>(command: (redis: ReturnType<typeof client>) => Promise<T>): Promise<T> {
+      const answer = await command(client());
+      if (Array.isArray(answer)) sizes.push(answer.join("").length);
+      return answer;
+    },
+  };
+  const worker = createRedisStore(link, "bytes", rulesFor(routes), { committed: () => {} });
+  expect((await worker.planning.planSome(start)).planned.map(({ seq }) => seq)).toEqual(Array.from({ length: 12 }, (_, n) => n + 1));
+  // One that is larger than that is read alone.
+  const large = sizes.filter((size) => size > 100_000).map((size) => Math.round(size / 900_000));
+  expect(large).toEqual([4, 2, 8, 4, 1]);
+  await expectBalanced(worker);
+  await worker.close();
+});
+
 test("three plan a long backlog at once, and one of them ends in the middle: each event is planned once, in order", async () => {
   const byMessage = await aBacklog("three");
   const dead = Promise.withResolvers<void>();
