@@ -6,6 +6,7 @@ import type { Logger } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import { createReconciler, type ReconcilerHooks } from "../reconcile/reconciler.ts";
 import type { AccountSummary } from "../reconcile/summary.ts";
+import type { StoreReading } from "../store/reading.ts";
 import type { Store } from "../store/store.ts";
 import { StoreUnavailable } from "../store/store-error.ts";
 import { createAskingService } from "./asking-service.ts";
@@ -16,7 +17,7 @@ import type { Watching } from "./watching.ts";
 
 export interface ReconcilingParts {
   readonly settings: () => Settings;
-  readonly store: Pick<Store, "claimAsks" | "settleAsks" | "countAsks" | "duty">;
+  readonly store: Pick<Store, "claimAsks" | "settleAsks" | "countAsks" | "duty"> & { readonly read: Pick<StoreReading, "unplanned"> };
   readonly services: ServiceAccounts;
   readonly usage: CallUsage;
   readonly learning: Learning;
@@ -51,11 +52,17 @@ export function createReconciling(parts: ReconcilingParts) {
       },
     },
     budget: usage.facts,
-    isOurs: (account) => store.duty(`reconcile ${account}`, dutyMs),
+    isOurs: async (account) => (await isCaughtUp()) && store.duty(`reconcile ${account}`, dutyMs),
     hooks: passHooks(log, metrics),
   });
 
   let isClosing = false;
+
+  /** What webhooks have told and no worker has planned yet need not be asked for: a message is not quiet before that. */
+  async function isCaughtUp(): Promise<boolean> {
+    const { oldestAt } = await store.read.unplanned();
+    return oldestAt === null || oldestAt > clock.now() - settings().reconcile.after;
+  }
 
   function accountsOf(account: string | undefined): readonly string[] {
     const all = reconciler.accounts();
