@@ -1,5 +1,5 @@
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { AddressInfo, Socket } from "node:net";
 import type { FastifyInstance } from "fastify";
 import type { Settings } from "../config/schema.ts";
 import { createHttp } from "../control/http.ts";
@@ -41,6 +41,15 @@ export function createWebServer(
     failed,
   );
   const server = http.server as Server;
+  const sockets = new Set<Socket>();
+  server.on("connection", (socket: Socket) => {
+    sockets.add(socket);
+    socket.once("close", () => sockets.delete(socket));
+  });
+
+  /** That have sent nothing yet, as load balancers keep some ready. Listening for their bytes would slow Node's parser down. */
+  const silentOnes = () => new Set([...sockets].filter(({ bytesRead }) => bytesRead === 0));
+
   return {
     http,
     server,
@@ -49,7 +58,14 @@ export function createWebServer(
       return server.address() as AddressInfo;
     },
     async close() {
-      const closingIdle = setInterval(() => server.closeIdleConnections(), closeIdleEveryMs);
+      // Node closes only those that have had an answer. One that begins to send just now has this long to do so.
+      let waited: ReadonlySet<Socket> = new Set();
+      const closingIdle = setInterval(() => {
+        server.closeIdleConnections();
+        const silent = silentOnes();
+        for (const socket of silent) if (waited.has(socket)) socket.destroy();
+        waited = silent;
+      }, closeIdleEveryMs);
       await http.close();
       clearInterval(closingIdle);
     },

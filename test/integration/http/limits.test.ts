@@ -103,3 +103,10 @@ test("while stopping: what had come is answered, what comes is told 503 and to c
   expect(await relay.ended()).toEqual({ code: 0, signal: null });
   expectCleanLog(relay);
 });
+
+test("stopping waits for no connection that has sent nothing, as load balancers keep some ready", async () => {
+  const relay = await startRelayHere({ settings: { server: { shutdownTimeout: "1h" } } });
+  const silent = await connect(relay.port);
+  await expectAlive(relay);
+  await Promise.all([relay.stop(), silent.closed()]);
+});
