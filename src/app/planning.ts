@@ -30,16 +30,20 @@ export function startPlanning({ planning, announce, metrics, clock, log }: Plann
   let isMore = false;
   let running: Promise<void> | null = null;
   let seen: string | null = null;
+  /** It is tried again twice a second, and said once. */
+  let isFailing = false;
 
   async function run(): Promise<void> {
     for (;;) {
       isMore = false;
-      const { planned, left } = await planning.planSome(clock.now());
+      const { planned, lost, left } = await planning.planSome(clock.now());
+      isFailing = false;
       for (const { seq, source, disposition, fault, due } of planned) {
         announce(due);
         metrics.dispositions.inc({ source, disposition });
         if (fault !== null) log.error({ seq, source, fault }, "an event could not be judged and goes to no route");
       }
+      for (const seq of lost) log.error({ seq }, "an accepted event is not there any more, or cannot be read: it is never planned");
       if (isEnded || (left !== "some" && !isMore)) return;
     }
   }
@@ -50,8 +54,9 @@ export function startPlanning({ planning, announce, metrics, clock, log }: Plann
     running = run()
       .catch((error: unknown) => {
         // That nothing can be stored is said by the store itself, once.
-        if (!(error instanceof Error && error.name === "StoreUnavailable"))
-          log.error({ err: error }, "planning failed; it will be tried again");
+        if (error instanceof Error && error.name === "StoreUnavailable") return;
+        if (!isFailing) log.error({ err: error }, "planning failed; it will be tried again");
+        isFailing = true;
       })
       .finally(() => {
         running = null;

@@ -24,6 +24,8 @@ export interface Planned {
 export interface PlannedSome {
   /** By this process, in their order. */
   readonly planned: readonly Planned[];
+  /** Seqs that were taken off the list, because their rows are not there or cannot be read. */
+  readonly lost: readonly string[];
   /** `others`: another process was faster with all that was looked at. */
   readonly left: "none" | "some" | "others";
 }

@@ -37,6 +37,8 @@ interface WaitingEvent {
 
 interface Portion {
   readonly events: readonly WaitingEvent[];
+  /** Taken off the list. */
+  readonly gone: readonly string[];
   /** Place of the next that is to be read. */
   readonly to: number;
 }
@@ -56,10 +58,10 @@ export function createPlanning({ keys, link, commit, rules, cache, version }: Pl
   const judge = createJudge(keys.base, rules, version);
   const list = `${keys.base}unplanned`;
 
-  /** From the place given on, those whose rows are there. One whose row somebody has deleted must not hold up the others. */
+  /** From the place given on, those whose rows are there. One whose row somebody has deleted or damaged must not hold up the others. */
   async function read(seqs: readonly string[], from: number): Promise<Portion> {
     const some = seqs.slice(from, from + rowsAtOnce);
-    if (some.length === 0) return { events: [], to: from };
+    if (some.length === 0) return { events: [], gone: [], to: from };
     const rows = await link.run((redis) => redis.mget(some.map(keys.event)));
     const found: { readonly seq: string; readonly row: EventRow; readonly text: string }[] = [];
     const gone: string[] = [];
@@ -67,11 +69,11 @@ export function createPlanning({ keys, link, commit, rules, cache, version }: Pl
     let bytes = 0;
     for (const [index, seq] of some.entries()) {
       const text = rows[index] ?? null;
-      if (text === null) {
+      const row = text === null ? null : readable(text);
+      if (text === null || row === null) {
         gone.push(seq);
         continue;
       }
-      const row = readEventRow(rowJson(text));
       if (!hasBody(text)) {
         bytes += row.size;
         if (bytes > mostBytes && apart.length > 0) break;
@@ -83,7 +85,7 @@ export function createPlanning({ keys, link, commit, rules, cache, version }: Pl
     const bodyOf = new Map(apart.map((seq, index) => [seq, bodies[index] ?? ""]));
     for (const seq of gone) await link.run((redis) => redis.lrem(list, 1, seq));
     const events = found.map(({ seq, row, text }) => ({ seq, row, body: bodyOf.get(seq) ?? bodyIn(text) }));
-    return { events, to: from + found.length + gone.length };
+    return { events, gone, to: from + found.length + gone.length };
   }
 
   function send(event: WaitingEvent, stored: string, at: number): Sent {
@@ -108,6 +110,7 @@ export function createPlanning({ keys, link, commit, rules, cache, version }: Pl
   async function planSome(at: number): Promise<PlannedSome> {
     const seqs = await link.run((redis) => redis.lrange(list, 0, mostSeqs - 1));
     const planned: Planned[] = [];
+    const lost: string[] = [];
     /** Rows of subjects as they will be, once all that was sent is done. */
     const rows = new Map<string, string>();
     /** Until an event was not planned: it is no longer next in turn, or its subject was changed, and those after it with it. */
@@ -151,8 +154,9 @@ export function createPlanning({ keys, link, commit, rules, cache, version }: Pl
 
     let next = read(seqs, 0);
     for (let from = 0; from < seqs.length && isInTurn; ) {
-      const { events, to } = await next;
+      const { events, gone, to } = await next;
       from = to;
+      lost.push(...gone);
       next = read(seqs, from);
       next.catch(() => {});
       const sent = await judgeAll(events);
@@ -161,7 +165,7 @@ export function createPlanning({ keys, link, commit, rules, cache, version }: Pl
       under = sent;
     }
     await take(under);
-    return { planned, left: seqs.length === 0 ? "none" : planned.length === 0 && isOvertaken ? "others" : "some" };
+    return { planned, lost, left: seqs.length === 0 ? "none" : planned.length === 0 && isOvertaken ? "others" : "some" };
   }
 
   return {
@@ -171,6 +175,14 @@ export function createPlanning({ keys, link, commit, rules, cache, version }: Pl
       return link.run((redis) => redis.lindex(list, 0));
     },
   };
+}
+
+function readable(text: string): EventRow | null {
+  try {
+    return readEventRow(rowJson(text));
+  } catch {
+    return null;
+  }
 }
 
 const hasBody = (row: string): boolean => row.includes("\n");

@@ -118,23 +118,26 @@ test("a message of which there is nothing but an event that could not be judged 
   await expectBalanced(worker);
 });
 
-test("what was deleted by hand holds up no other: a row, a body", async () => {
+test("what was deleted or damaged by hand holds up no other, and is told: a row, a body", async () => {
   const keys = keysOf("deleted");
   const [receiver, worker] = [open("deleted", { role: "receive" }), open("deleted")];
   for (const n of [1, 2, 3]) await receiver.accept(aNumbered(n));
   await receiver.accept(anEvent({ wamid: "w", data: { padding: "x".repeat(2_000) } }));
   await receiver.accept(aNumbered(5));
+  await receiver.accept(aNumbered(6));
   await client().del(keys.event(1), keys.event(3), keys.body(4));
-  const planned = await planAll(worker);
+  await client().set(keys.event(6), "no row");
+  const { planned, lost } = await worker.planning.planSome(start);
   expect(planned.map(({ seq, disposition }) => [seq, disposition])).toEqual([
     [2, "forwarded"],
     [4, "filtered"],
     [5, "forwarded"],
   ]);
+  expect(lost).toEqual(["1", "3", "6"]);
   expect(planned[1]?.fault).toMatch(/^could not be planned: /);
   expect(await unplanned("deleted")).toEqual([]);
   expect(await client().exists(keys.event(1), keys.event(3))).toBe(0);
-  expect(await worker.planning.planSome(start)).toEqual({ planned: [], left: "none" });
+  expect(await worker.planning.planSome(start)).toEqual({ planned: [], lost: [], left: "none" });
 });
 
 test("what comes again while it waits is a duplicate at every process; with other bytes a conflict, and the first are planned", async () => {

@@ -17,9 +17,11 @@ function open() {
   const wakers = new Set<() => void>();
   const runs: string[] = [];
   const odd = new Set<number>();
+  const lost: string[] = [];
   /** Null: the next run goes on at once; else it waits for this. */
   let held: PromiseWithResolvers<void> | null = null;
   let fault: Error | null = null;
+  let canLook = true;
   let isOvertaken = false;
 
   const plannedOf = (seq: number): Planned =>
@@ -33,15 +35,15 @@ function open() {
       runs.push(name);
       await held?.promise;
       if (fault !== null) throw fault;
-      if (waiting.length === 0) return { planned: [], left: "none" };
-      if (isOvertaken) return { planned: [], left: "others" };
-      return { planned: waiting.splice(0, most).map(plannedOf), left: "some" };
+      if (waiting.length === 0) return { planned: [], lost: [], left: "none" };
+      if (isOvertaken) return { planned: [], lost: [], left: "others" };
+      return { planned: waiting.splice(0, most).map(plannedOf), lost: lost.splice(0), left: "some" };
     }
     const end = startPlanning({
       planning: {
         planSome,
         async next() {
-          if (fault !== null) throw fault;
+          if (!canLook && fault !== null) throw fault;
           return waiting[0] === undefined ? null : String(waiting[0]);
         },
         onWaiting(wake) {
@@ -66,6 +68,7 @@ function open() {
     logged,
     runs,
     odd,
+    lost,
     start,
     wake: () => {
       for (const wake of wakers) wake();
@@ -78,7 +81,9 @@ function open() {
       held?.resolve();
       held = null;
     },
-    fail(error: Error | null) {
+    /** `onlyRuns`: looking at the list goes on. */
+    fail(error: Error | null, { onlyRuns = false } = {}) {
+      canLook = error === null || onlyRuns;
       fault = error;
     },
     overtake(is: boolean) {
@@ -191,14 +196,19 @@ test("the store is away: nothing is said here, and it goes on by itself when it 
   expect(logged).toEqual([]);
 });
 
-test("any other failure is logged, and it is tried again", async () => {
-  const { waiting, start, clock, announced, logged, fail } = open();
+test("any other failure is logged once however long it lasts, and it is tried again", async () => {
+  const { waiting, start, clock, announced, logged, fail, runs } = open();
   const error = new TypeError("of nobody's thinking");
   waiting.push(1);
   fail(error);
   start("one");
   await settled();
   expect(logged).toEqual([[{ err: error }, "planning failed; it will be tried again"]]);
+  const before = runs.length;
+  fail(error, { onlyRuns: true });
+  await clock.advance(60_000);
+  expect(runs.length).toBeGreaterThan(before + 50);
+  expect(logged).toHaveLength(1);
   fail(null);
   await clock.advance(1_000);
   expect(announced.map(({ event }) => event)).toEqual([1]);
@@ -213,6 +223,15 @@ test("an event that could not be judged is counted and logged with its reason; t
   expect(announced.map(({ event }) => event)).toEqual([1, 3]);
   expect(counted).toEqual(["forwarded", "filtered", "forwarded"]);
   expect(logged).toEqual([[{ seq: 2, source: "main", fault: "no rule for it" }, "an event could not be judged and goes to no route"]]);
+});
+
+test("what was lost is logged", async () => {
+  const { waiting, start, lost, logged } = open();
+  waiting.push(1);
+  lost.push("7");
+  start("one");
+  await settled();
+  expect(logged).toEqual([[{ seq: "7" }, "an accepted event is not there any more, or cannot be read: it is never planned"]]);
 });
 
 test("ended while it plans, it ends with that run, announces what it planned, and leaves the rest", async () => {
