@@ -23,6 +23,8 @@ export interface PlanningParts {
 
 /** How often is looked for what nobody plans: its process has ended, or the job that told of it was lost. */
 const lookEveryMs = 500;
+/** The same of what waits when a process starts: others that plan it have moved on by then. */
+const firstLookMs = 50;
 
 /** Plans what waits, when told that something does, and when nobody has for a moment. Returns the end of it. */
 export function startPlanning({ planning, announce, metrics, clock, log }: PlanningParts): () => Promise<void> {
@@ -73,12 +75,16 @@ export function startPlanning({ planning, announce, metrics, clock, log }: Plann
 
   const endWaking = planning.onWaiting(wake);
   let cancel = (): void => {};
+  let pauseMs = firstLookMs;
   function lookLater(): void {
     if (isEnded) return;
-    cancel = clock.after(lookEveryMs, () => void look().then(lookLater, lookLater));
+    cancel = clock.after(pauseMs, lookNow);
+    pauseMs = lookEveryMs;
   }
-  lookLater();
-  wake();
+  function lookNow(): void {
+    look().then(lookLater, lookLater);
+  }
+  lookNow();
 
   return async () => {
     isEnded = true;

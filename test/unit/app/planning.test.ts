@@ -92,11 +92,13 @@ function open() {
   };
 }
 
-test("what waits when it starts is planned at once; woken once, all there is, and what is due is announced in its order", async () => {
-  const { waiting, start, wake, announced, counted, runs, logged } = open();
+test("what waits when it starts, and stays, is planned; woken once, all there is, and what is due is announced in its order", async () => {
+  const { waiting, start, wake, announced, counted, runs, logged, clock } = open();
   waiting.push(1);
   start("one");
   await settled();
+  expect(runs).toEqual([]);
+  await clock.advance(50);
   expect(waiting).toEqual([]);
   runs.length = 0;
   for (let seq = 2; seq <= 9; seq++) waiting.push(seq);
@@ -107,6 +109,18 @@ test("what waits when it starts is planned at once; woken once, all there is, an
   expect(counted).toEqual(Array(9).fill("forwarded"));
   expect(runs.length).toBe(4);
   expect(logged).toEqual([]);
+});
+
+test("what waits when it starts is left to another that is at it", async () => {
+  const { waiting, start, runs, clock } = open();
+  waiting.push(1, 2, 3);
+  start("one");
+  await settled();
+  for (let n = 0; n < 3; n++) {
+    waiting.shift();
+    await clock.advance(500);
+  }
+  expect(runs).toEqual([]);
 });
 
 test("told of more while it plans, it looks once more and not once for each; never two runs at a time", async () => {
@@ -146,6 +160,7 @@ test("where another is faster it leaves the list to that one, and is there when 
   waiting.push(1, 2, 3, 4);
   overtake(true);
   start("slower");
+  wake();
   await settled();
   expect(runs).toEqual(["slower"]);
   wake();
@@ -197,11 +212,12 @@ test("the store is away: nothing is said here, and it goes on by itself when it 
 });
 
 test("any other failure is logged once however long it lasts, and it is tried again", async () => {
-  const { waiting, start, clock, announced, logged, fail, runs } = open();
+  const { waiting, start, wake, clock, announced, logged, fail, runs } = open();
   const error = new TypeError("of nobody's thinking");
   waiting.push(1);
   fail(error);
   start("one");
+  wake();
   await settled();
   expect(logged).toEqual([[{ err: error }, "planning failed; it will be tried again"]]);
   const before = runs.length;
@@ -215,10 +231,11 @@ test("any other failure is logged once however long it lasts, and it is tried ag
 });
 
 test("an event that could not be judged is counted and logged with its reason; those around it are announced", async () => {
-  const { waiting, start, odd, announced, counted, logged } = open();
+  const { waiting, start, wake, odd, announced, counted, logged } = open();
   waiting.push(1, 2, 3);
   odd.add(2);
   start("one");
+  wake();
   await settled();
   expect(announced.map(({ event }) => event)).toEqual([1, 3]);
   expect(counted).toEqual(["forwarded", "filtered", "forwarded"]);
@@ -226,10 +243,11 @@ test("an event that could not be judged is counted and logged with its reason; t
 });
 
 test("what was lost is logged", async () => {
-  const { waiting, start, lost, logged } = open();
+  const { waiting, start, wake, lost, logged } = open();
   waiting.push(1);
   lost.push("7");
   start("one");
+  wake();
   await settled();
   expect(logged).toEqual([[{ seq: "7" }, "an accepted event is not there any more, or cannot be read: it is never planned"]]);
 });
@@ -239,6 +257,7 @@ test("ended while it plans, it ends with that run, announces what it planned, an
   waiting.push(1, 2, 3, 4, 5);
   hold();
   const end = start("one");
+  wake();
   await settled();
   let isEnded = false;
   const ending = end().then(() => {
@@ -257,6 +276,7 @@ test("ended while it plans, it ends with that run, announces what it planned, an
   expect(clock.pending()).toBe(0);
   // Another goes on with it.
   start("other");
+  wake();
   await settled();
   expect(announced.map(({ event }) => event)).toEqual([1, 2, 3, 4, 5]);
 });
