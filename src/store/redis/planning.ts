@@ -33,6 +33,8 @@ interface WaitingEvent {
   readonly row: EventRow;
   /** Text of its body. */
   readonly body: string;
+  /** Whether that stands in the row. */
+  readonly isInline: boolean;
 }
 
 interface Portion {
@@ -84,24 +86,28 @@ export function createPlanning({ keys, link, commit, rules, cache, version }: Pl
     const bodies = apart.length === 0 ? [] : await link.run((redis) => redis.mget(apart.map(keys.body)));
     const bodyOf = new Map(apart.map((seq, index) => [seq, bodies[index] ?? ""]));
     for (const seq of gone) await link.run((redis) => redis.lrem(list, 1, seq));
-    const events = found.map(({ seq, row, text }) => ({ seq, row, body: bodyOf.get(seq) ?? bodyIn(text) }));
+    const events = found.map(({ seq, row, text }) => ({ seq, row, body: bodyOf.get(seq) ?? bodyIn(text), isInline: hasBody(text) }));
     return { events, gone, to: from + found.length + gone.length };
   }
 
   function send(event: WaitingEvent, stored: string, at: number): Sent {
-    const { seq } = event;
+    const { seq, body, isInline } = event;
     let judged: JudgedEvent;
+    // One that is an envelope is UTF-8, and so its text has all of its bytes.
+    let isWhole = isInline;
     try {
       judged = judge(eventIn(event), event.row, stored, { ...untouched, at });
     } catch (error) {
       // It must not hold up all that comes after it: it goes nowhere, says why, and can be planned again (replay).
       judged = unjudged(event.row, stored, version, error);
+      isWhole = false;
     }
+    const row = version() + writeEventRow(judged.row);
     const result = commit.run({
-      list: [seq, version() + writeEventRow(judged.row), ...judged.list],
+      list: [seq, isWhole ? `${row}\n${body}` : row, ...judged.list],
       form: { kind: "P", proof: "", routes: judged.routes, isRare: judged.isRare },
       plan: judged.plan,
-      looked: [`e:${seq}`, ...judged.looked],
+      looked: judged.looked,
     });
     return { judged, result };
   }
