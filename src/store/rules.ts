@@ -5,9 +5,9 @@ import type { RunStatus } from "../event/statuses.ts";
 import type { MessageState, RunState, Step, Tracking } from "../event/tracking.ts";
 
 /**
- * What the store asks of tracking and routing inside its transaction: pure functions, so that
- * accept + track + plan are one step that happens whole or not at all. `plan` and the two settings
- * change when the settings are reloaded.
+ * What the store asks of tracking and routing: pure functions, so that track + plan are one step that happens whole or
+ * not at all, the one that accepts the event or one after it. `plan` and the two settings change when the settings are
+ * reloaded.
  */
 export interface Rules {
   stepMessage(state: MessageState, seen: { status: string | null; errorCode: string | null; at: number }): Step<MessageState>;

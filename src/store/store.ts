@@ -72,7 +72,8 @@ export interface Store extends Accepting, Replays, Sends, Asks, Hydrations, Sigh
 
 interface Accepting {
   /**
-   * Accept, dedupe, track and plan, in one step; what became due is `announce`d by whoever called. `proxyRoute`: the
+   * Accept, dedupe, track and plan, in one step; what became due is `announce`d by whoever called. Where other processes
+   * plan, an event about a message is deduped and stored alone, and is `accepted` until they have. `proxyRoute`: the
    * exchange that a `mode: proxy` source makes at once, recorded as a delivery that no dispatcher picks up.
    */
   accept(event: ReceivedEvent, proxyRoute?: string | null): Promise<AcceptOutcome>;
