@@ -1,8 +1,9 @@
-import type { IncomingMessage, Server, ServerResponse } from "node:http";
+import type { Server, ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import type { FastifyInstance } from "fastify";
 import type { Settings } from "../config/schema.ts";
 import { createHttp } from "../control/http.ts";
+import { WebhookRequest } from "../receive/webhook-request.ts";
 
 // An import makes Node read everything that node:http has to offer, WebSocket and with it a fetch of its own: 45 ms of each start.
 const { createServer } = process.getBuiltinModule("node:http");
@@ -22,7 +23,7 @@ export interface WebServer {
 /** `webhooks` takes the requests that are its own, and gives false for all others. */
 export function createWebServer(
   settings: Settings["server"],
-  webhooks: (request: IncomingMessage, response: ServerResponse) => boolean,
+  webhooks: (request: WebhookRequest, response: ServerResponse) => boolean,
   failed: (error: unknown, requestId: string) => void,
 ): WebServer {
   const http = createHttp(
@@ -33,6 +34,7 @@ export function createWebServer(
           headersTimeout: settings.requestTimeout,
           connectionsCheckingInterval: 1_000,
           keepAliveTimeout: 65_000,
+          IncomingMessage: WebhookRequest,
         },
         (request, response) => {
           if (!webhooks(request, response)) handler(request, response);

@@ -7,11 +7,15 @@ export interface Answer {
   readonly headers: readonly string[];
   /** Text where it is text: Node writes it together with the headers, in one system call. */
   readonly body: string | Buffer;
+  /** Of a text. One whose characters are bytes is written as they stand, without being measured first. */
+  readonly encoding?: "latin1" | "utf8";
 }
 
 export function jsonAnswer(status: number, value: unknown, extra: readonly string[] = []): Answer {
   const body = JSON.stringify(value);
-  return { status, headers: ["content-type", "application/json", "content-length", String(Buffer.byteLength(body)), ...extra], body };
+  const length = Buffer.byteLength(body);
+  const headers = ["content-type", "application/json", "content-length", String(length), ...extra];
+  return { status, headers, body, encoding: length === body.length ? "latin1" : "utf8" };
 }
 
 export function errorAnswer(code: ErrorCode, error: string, extra: readonly string[] = []): Answer {
@@ -22,7 +26,7 @@ export function errorAnswer(code: ErrorCode, error: string, extra: readonly stri
 export function send(response: ServerResponse, answer: Answer, end = false): void {
   if (response.headersSent || response.destroyed) return;
   response.writeHead(answer.status, (end ? [...answer.headers, "connection", "close"] : answer.headers) as string[]);
-  response.end(answer.body);
+  response.end(answer.body, answer.encoding ?? "utf8");
 }
 
 /**
@@ -37,7 +41,7 @@ export function sendEarly(request: IncomingMessage, response: ServerResponse, an
   }
   if (response.headersSent || response.destroyed) return;
   response.writeHead(answer.status, answer.headers as string[]);
-  response.write(answer.body);
+  response.write(answer.body, answer.encoding ?? "utf8");
   request.once("end", () => response.end());
   request.resume();
 }

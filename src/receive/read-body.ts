@@ -1,4 +1,4 @@
-import type { IncomingMessage } from "node:http";
+import type { TakenRequest } from "./webhook-request.ts";
 
 export type BodyResult =
   | { readonly kind: "body"; readonly body: Buffer }
@@ -16,7 +16,7 @@ export interface BodyLimits {
 }
 
 /** Reads a request's body as raw bytes. `done` is called once; a plain callback, because this is on the path of every request. */
-export type ReadBody = (request: IncomingMessage, done: (result: BodyResult) => void) => void;
+export type ReadBody = (request: TakenRequest, done: (result: BodyResult) => void) => void;
 
 /** What one piece of a body costs beside its bytes: without it, a megabyte sent in chunks of one byte would count as one megabyte. */
 const pieceBytes = 128;
@@ -40,31 +40,32 @@ export function createBodyReader({ bodyLimit, mostHeld }: BodyLimits): ReadBody 
     let pieces: Buffer[] | null = null;
     let size = 0;
     let held = 0;
-    let over = false;
     const finish = (result: BodyResult): void => {
-      if (over) return;
-      over = true;
       heldByAll -= held;
-      first = null;
-      pieces = null;
       done(result);
     };
-    request.on("data", (piece: Buffer) => {
-      // What comes after a refusal is read and dropped: see `sendEarly`.
-      if (over) return;
-      size += piece.length;
-      const cost = piece.length + pieceBytes;
-      held += cost;
-      heldByAll += cost;
-      if (size > bodyLimit) finish({ kind: "too-large" });
-      else if (heldByAll > mostHeld && held > alwaysHeld) finish({ kind: "overloaded" });
-      else if (first === null) first = piece;
-      else if (pieces === null) pieces = [first, piece];
-      else pieces.push(piece);
+    const refuse = (kind: "too-large" | "overloaded"): void => {
+      // What is still to come is read and dropped: see `sendEarly`.
+      request.giveBodyBack();
+      first = null;
+      pieces = null;
+      finish({ kind });
+    };
+    request.takeBody({
+      piece(piece) {
+        size += piece.length;
+        const cost = piece.length + pieceBytes;
+        held += cost;
+        heldByAll += cost;
+        if (size > bodyLimit) refuse("too-large");
+        else if (heldByAll > mostHeld && held > alwaysHeld) refuse("overloaded");
+        else if (first === null) first = piece;
+        else if (pieces === null) pieces = [first, piece];
+        else pieces.push(piece);
+      },
+      end: () => finish({ kind: "body", body: pieces === null ? (first ?? empty) : Buffer.concat(pieces, size) }),
+      gone: () => finish({ kind: "gone" }),
     });
-    request.on("end", () => finish({ kind: "body", body: pieces === null ? (first ?? empty) : Buffer.concat(pieces, size) }));
-    request.on("error", () => finish({ kind: "gone" }));
-    request.on("close", () => finish({ kind: "gone" }));
   };
 }
 

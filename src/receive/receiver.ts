@@ -7,6 +7,7 @@ import { createBadSignatures } from "./bad-signatures.ts";
 import { createProver, type InboundSource, type Proved, type RawRequest } from "./prove.ts";
 import { createBodyReader } from "./read-body.ts";
 import type { SignatureRefusal } from "./verify-signature.ts";
+import type { WebhookRequest } from "./webhook-request.ts";
 
 /** What became of a webhook request; docs/metrics.md says when which. */
 export const receiveOutcomes = [
@@ -55,7 +56,7 @@ export interface ReceiverHooks {
 
 export interface Receiver {
   /** Takes the request when its path is under `/webhooks/`; false when it is somebody else's. */
-  handle(request: IncomingMessage, response: ServerResponse): boolean;
+  handle(request: WebhookRequest, response: ServerResponse): boolean;
   /** Other sources and secrets; requests under way finish under the old ones. */
   reload(sources: readonly InboundSource[]): void;
   /** From now on every new request is answered 503, and connections are closed with the answer. */
@@ -96,7 +97,7 @@ export function createReceiver(parts: ReceiverParts): Receiver {
   let inFlight = 0;
   let isDraining = false;
 
-  function handle(request: IncomingMessage, response: ServerResponse): boolean {
+  function handle(request: WebhookRequest, response: ServerResponse): boolean {
     const url = request.url ?? "";
     if (!url.startsWith(prefix)) return false;
     const query = url.indexOf("?");
@@ -126,7 +127,7 @@ export function createReceiver(parts: ReceiverParts): Receiver {
       return true;
     }
     inFlight += 1;
-    response.once("close", () => {
+    response.on("close", () => {
       inFlight -= 1;
     });
     readBody(request, (result) => {

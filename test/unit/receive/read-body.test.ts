@@ -1,52 +1,70 @@
-import { EventEmitter } from "node:events";
-import type { IncomingMessage } from "node:http";
 import { expect, test } from "vitest";
 import { type BodyResult, createBodyReader } from "../../../src/receive/read-body.ts";
+import type { BodyTaker, TakenRequest } from "../../../src/receive/webhook-request.ts";
 
-/** A request as far as reading its body goes. */
-function request(headers: Record<string, string> = {}): EventEmitter & IncomingMessage {
-  return Object.assign(new EventEmitter(), { headers }) as unknown as EventEmitter & IncomingMessage;
-}
-
-function reading(read: ReturnType<typeof createBodyReader>, message = request()) {
+/** A request as far as reading its body goes: what comes is the taker's until the body is given back. */
+function reading(read: ReturnType<typeof createBodyReader>, headers: Record<string, string> = {}) {
   const results: BodyResult[] = [];
-  read(message, (result) => results.push(result));
-  return { message, results, piece: (size: number) => message.emit("data", Buffer.alloc(size, 97)) };
+  let taker: BodyTaker | null = null;
+  const over = (tell: (taker: BodyTaker) => void): void => {
+    const last = taker;
+    taker = null;
+    if (last !== null) tell(last);
+  };
+  const request: TakenRequest = {
+    headers,
+    takeBody(next) {
+      taker = next;
+    },
+    giveBodyBack() {
+      taker = null;
+    },
+  };
+  read(request, (result) => results.push(result));
+  return {
+    results,
+    isTaken: () => taker !== null,
+    bytes: (bytes: Buffer) => taker?.piece(bytes),
+    piece: (size: number) => taker?.piece(Buffer.alloc(size, 97)),
+    end: () => over((last) => last.end()),
+    gone: () => over((last) => last.gone()),
+  };
 }
 
 const kinds = (results: readonly BodyResult[]) => results.map(({ kind }) => kind);
 
-test("pieces are joined; what ends after is not called back again", () => {
-  const { message, results } = reading(createBodyReader({ bodyLimit: 100, mostHeld: 1000 }));
-  for (const text of ["a", "bc", "", "def"]) message.emit("data", Buffer.from(text));
-  for (const event of ["end", "close", "error"]) message.emit(event);
+test("pieces are joined", () => {
+  const { bytes, end, results } = reading(createBodyReader({ bodyLimit: 100, mostHeld: 1000 }));
+  for (const text of ["a", "bc", "", "def"]) bytes(Buffer.from(text));
+  end();
   expect(results).toEqual([{ kind: "body", body: Buffer.from("abcdef") }]);
 });
 
 test("no body is an empty one", () => {
-  const { message, results } = reading(createBodyReader({ bodyLimit: 100, mostHeld: 1000 }));
-  message.emit("end");
+  const { end, results } = reading(createBodyReader({ bodyLimit: 100, mostHeld: 1000 }));
+  end();
   expect(results).toEqual([{ kind: "body", body: Buffer.alloc(0) }]);
 });
 
 test("the limit holds for what is declared and for what comes", () => {
   const read = createBodyReader({ bodyLimit: 100, mostHeld: 10_000 });
-  expect(kinds(reading(read, request({ "content-length": "101" })).results)).toEqual(["too-large"]);
-  expect(kinds(reading(read, request({ "content-length": "100" })).results)).toEqual([]);
-  const { piece, results } = reading(read);
+  expect(kinds(reading(read, { "content-length": "101" }).results)).toEqual(["too-large"]);
+  expect(kinds(reading(read, { "content-length": "100" }).results)).toEqual([]);
+  const { piece, results, isTaken } = reading(read);
   piece(60);
   piece(40);
   expect(results).toEqual([]);
+  expect(isTaken()).toBe(true);
   piece(1);
   piece(1);
   expect(kinds(results)).toEqual(["too-large"]);
+  expect(isTaken()).toBe(false);
 });
 
-test.each(["error", "close"])("%s before the end: gone, once", (event) => {
-  const { message, piece, results } = reading(createBodyReader({ bodyLimit: 100, mostHeld: 1000 }));
+test("a sender that goes away before the end", () => {
+  const { piece, gone, results } = reading(createBodyReader({ bodyLimit: 100, mostHeld: 1000 }));
   piece(5);
-  message.emit(event);
-  message.emit("end");
+  gone();
   expect(kinds(results)).toEqual(["gone"]);
 });
 
@@ -57,10 +75,10 @@ test("when all incomplete bodies hold too much, large ones are refused and small
   expect(large.map(({ results }) => kinds(results))).toEqual([[], [], ["overloaded"]]);
   const small = reading(read);
   small.piece(60_000);
-  small.message.emit("end");
+  small.end();
   expect(kinds(small.results)).toEqual(["body"]);
   // What one that has ended held is free again.
-  large[0]?.message.emit("close");
+  large[0]?.gone();
   const next = reading(read);
   next.piece(100_000);
   expect(kinds(next.results)).toEqual([]);
@@ -72,7 +90,8 @@ test("nothing stays counted, however bodies end", () => {
     const one = reading(read);
     one.piece(100_000);
     if (n % 4 === 0) one.piece(200_000);
-    else one.message.emit(["end", "close", "error"][n % 3] ?? "end");
+    else if (n % 2 === 0) one.end();
+    else one.gone();
     expect(kinds(one.results)).not.toContain("overloaded");
   }
 });

@@ -9,6 +9,7 @@ import { Secret } from "../../../src/event/secret.ts";
 import { fieldsSchema } from "../../../src/event/subject.ts";
 import type { InboundSource } from "../../../src/receive/prove.ts";
 import { createReceiver, type Receiver } from "../../../src/receive/receiver.ts";
+import { WebhookRequest } from "../../../src/receive/webhook-request.ts";
 
 const secret = "property-secret";
 const source = (name: string, kind: InboundSource["kind"]): InboundSource => ({
@@ -26,7 +27,7 @@ const failures: unknown[] = [];
 const outcomes: string[] = [];
 let receiver: Receiver;
 const agent = new Agent({ keepAlive: true });
-const server = createServer((request, response) => {
+const server = createServer({ IncomingMessage: WebhookRequest }, (request, response) => {
   if (!receiver.handle(request, response)) response.writeHead(404, { "content-length": 0 }).end();
 });
 
