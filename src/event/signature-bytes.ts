@@ -7,7 +7,7 @@ export type SecretEncoding = (typeof secretEncodings)[number];
 /** Bytes in a digest. */
 export const digestLengths: Readonly<Record<SignatureAlgorithm, number>> = { sha1: 20, sha256: 32, sha384: 48, sha512: 64 };
 
-const hexDigits = /^(?:[0-9a-fA-F]{2})+$/;
+const hexDigits = /^[0-9a-fA-F]+$/;
 
 /**
  * The bytes that `text` stands for; null when it is not exactly that encoding. Hex in either case;
@@ -15,7 +15,7 @@ const hexDigits = /^(?:[0-9a-fA-F]{2})+$/;
  * skips what it does not know, so that several texts would stand for one signature.
  */
 export function decodeStrictly(text: string, encoding: SignatureEncoding): Buffer | null {
-  if (encoding === "hex") return hexDigits.test(text) ? Buffer.from(text, "hex") : null;
+  if (encoding === "hex") return text.length % 2 === 0 && hexDigits.test(text) ? Buffer.from(text, "hex") : null;
   const bytes = Buffer.from(text, encoding);
   if (bytes.length === 0) return null;
   const canonical = bytes.toString(encoding);

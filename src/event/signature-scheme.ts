@@ -1,4 +1,4 @@
-import { createHmac, createSecretKey, type KeyObject } from "node:crypto";
+import { createHmacKey, type HmacKey } from "./hmac.ts";
 import { decodeKey, type SecretEncoding, type SignatureAlgorithm, type SignatureEncoding } from "./signature-bytes.ts";
 import { presetAxes, type SignatureAxes } from "./signature-presets.ts";
 import type { SignatureSettings } from "./signature-settings.ts";
@@ -120,19 +120,18 @@ function parseContent(content: string): ContentPart[] {
 }
 
 /** The key of a secret, decoded once. Throws a RangeError when the secret is not in the scheme's encoding. */
-export function signatureKey(scheme: SignatureScheme, secret: string): KeyObject {
-  return createSecretKey(decodeKey(secret, scheme.secretEncoding));
+export function signatureKey(scheme: SignatureScheme, secret: string): HmacKey {
+  return createHmacKey(scheme.algorithm, decodeKey(secret, scheme.secretEncoding));
 }
 
-/** The HMAC over the content, fed as bytes: the body is hashed as received, never re-encoded. */
-export function computeSignature(scheme: SignatureScheme, key: KeyObject, request: SignedRequest): Buffer {
-  const hmac = createHmac(scheme.algorithm, key);
-  for (const part of scheme.content) {
-    if (part === "body") hmac.update(request.body);
-    else if (typeof part !== "string") hmac.update(part);
-    else hmac.update(part === "url" ? signedUrl(scheme, request.url) : request[part], "latin1");
-  }
-  return hmac.digest();
+/** The HMAC over the content, as bytes: the body is hashed as received, never re-encoded. */
+export function computeSignature(scheme: SignatureScheme, key: HmacKey, request: SignedRequest): Buffer {
+  return key.digest(
+    scheme.content.map((part) => {
+      if (typeof part !== "string") return part;
+      return part === "url" ? signedUrl(scheme, request.url) : request[part];
+    }),
+  );
 }
 
 function signedUrl(scheme: SignatureScheme, url: string): string {

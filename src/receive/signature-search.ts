@@ -1,5 +1,5 @@
-import { createSecretKey, type KeyObject } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
+import { createHmacKey } from "../event/hmac.ts";
 import { Secret } from "../event/secret.ts";
 import { decodeKey, type SecretEncoding } from "../event/signature-bytes.ts";
 import { presetAxes } from "../event/signature-presets.ts";
@@ -39,7 +39,8 @@ export function searchSignatures(request: CapturedRequest, secret: string): Sign
       for (const [secretEncoding, key] of keys) {
         const settings = describe(candidate, content, secretEncoding);
         const cacheKey = JSON.stringify([candidate.algorithm, secretEncoding, content]);
-        const digest = digests.get(cacheKey) ?? computeSignature(resolveScheme(settings), key, signedParts(request, content));
+        const hmacKey = createHmacKey(candidate.algorithm, key);
+        const digest = digests.get(cacheKey) ?? computeSignature(resolveScheme(settings), hmacKey, signedParts(request, content));
         digests.set(cacheKey, digest);
         if (digest.equals(candidate.bytes)) found.push(...simplify(request, secret, settings, content));
       }
@@ -48,12 +49,12 @@ export function searchSignatures(request: CapturedRequest, secret: string): Sign
   return rank(found);
 }
 
-function readKeys(secret: string): [SecretEncoding, KeyObject][] {
-  return secretEncodings.flatMap((encoding): [SecretEncoding, KeyObject][] => {
+function readKeys(secret: string): [SecretEncoding, Buffer][] {
+  return secretEncodings.flatMap((encoding): [SecretEncoding, Buffer][] => {
     // Without its mark, whsec is base64 by another name.
     if (encoding === "whsec" && !secret.startsWith("whsec_")) return [];
     try {
-      return [[encoding, createSecretKey(decodeKey(secret, encoding))]];
+      return [[encoding, decodeKey(secret, encoding)]];
     } catch {
       return [];
     }
