@@ -17,7 +17,7 @@ interface Watchers {
 
 export function receiverHooks({ log, metrics, refused }: Watchers & { readonly refused: (source: string) => void }): ReceiverHooks {
   return {
-    received: (source, outcome) => metrics().requests.inc({ source, outcome }),
+    received: (source, outcome) => metrics().requests.count(source, outcome),
     refused(source, reason, address) {
       refused(source);
       log.warn({ source, reason, address }, "bad signature");

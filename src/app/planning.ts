@@ -42,7 +42,7 @@ export function startPlanning({ planning, announce, metrics, clock, log }: Plann
       isFailing = false;
       for (const { seq, source, disposition, fault, due } of planned) {
         announce(due);
-        metrics.dispositions.inc({ source, disposition });
+        metrics.dispositions.count(source, disposition);
         if (fault !== null) log.error({ seq, source, fault }, "an event could not be judged and goes to no route");
       }
       for (const seq of lost) log.error({ seq }, "an accepted event is not there any more, or cannot be read: it is never planned");

@@ -18,7 +18,7 @@ const mostPending = 10_000;
 /** Events of a message that are looked through for one. */
 const mostEvents = 100;
 
-const none: SightingCounts = { events: 0, truncated: 0, refused: 0, registered: 0, missed: 0 };
+type Sums = { -readonly [name in keyof SightingCounts]: SightingCounts[name] };
 
 /**
  * What this process sees of webhooks, gathered for the one that watches for all: webhooks arrive at some processes,
@@ -26,20 +26,22 @@ const none: SightingCounts = { events: 0, truncated: 0, refused: 0, registered: 
  */
 export function createSightings({ store, clock, reach, missed }: SightingsParts) {
   const { now } = clock;
-  let sums = new Map<string, SightingCounts>();
+  let sums = new Map<string, Sums>();
   /** Learned by asking here, in that order. */
   const pending: { readonly account: string; readonly wamid: string; readonly status: string; readonly at: number }[] = [];
   let place: string | null = null;
 
   function add(account: string, counts: Partial<SightingCounts>): void {
-    const sum = sums.get(account) ?? none;
-    sums.set(account, {
-      events: sum.events + (counts.events ?? 0),
-      truncated: sum.truncated + (counts.truncated ?? 0),
-      refused: sum.refused + (counts.refused ?? 0),
-      registered: sum.registered + (counts.registered ?? 0),
-      missed: sum.missed + (counts.missed ?? 0),
-    });
+    let sum = sums.get(account);
+    if (sum === undefined) {
+      sum = { events: 0, truncated: 0, refused: 0, registered: 0, missed: 0 };
+      sums.set(account, sum);
+    }
+    sum.events += counts.events ?? 0;
+    sum.truncated += counts.truncated ?? 0;
+    sum.refused += counts.refused ?? 0;
+    sum.registered += counts.registered ?? 0;
+    sum.missed += counts.missed ?? 0;
   }
 
   /** Whether a webhook told a status, at whichever process it arrived. */

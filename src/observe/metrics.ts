@@ -4,6 +4,7 @@ import { createHydrationMetrics } from "./hydration-metrics.ts";
 import { createListenMetrics } from "./listen-metrics.ts";
 import { createReconcileMetrics } from "./reconcile-metrics.ts";
 import { createServiceMetrics, type ServiceGauges } from "./service-metrics.ts";
+import { createTally } from "./tally.ts";
 
 export interface RouteGauges {
   readonly route: string;
@@ -47,18 +48,11 @@ export function createMetrics(read: () => Soon<Gauges>) {
   const registers = [registry];
   collectDefaultMetrics({ register: registry });
 
-  const requests = new Counter({
-    name: "relay_webhook_requests_total",
-    help: "Webhook requests by outcome",
-    labelNames: ["source", "outcome"],
-    registers,
-  });
-  const dispositions = new Counter({
-    name: "relay_events_total",
-    help: "Events stored, by source and first disposition",
-    labelNames: ["source", "disposition"],
-    registers,
-  });
+  const requests = createTally(registry, "relay_webhook_requests_total", "Webhook requests by outcome", ["source", "outcome"]);
+  const dispositions = createTally(registry, "relay_events_total", "Events stored, by source and first disposition", [
+    "source",
+    "disposition",
+  ]);
   const attempts = new Counter({
     name: "relay_delivery_attempts_total",
     help: "Attempts to deliver by what followed",
@@ -87,12 +81,7 @@ export function createMetrics(read: () => Soon<Gauges>) {
     registers,
   });
   const storeFailures = new Counter({ name: "relay_store_failures_total", help: "Transactions that failed", registers });
-  const proofs = new Counter({
-    name: "relay_secret_proofs_total",
-    help: "Events proved, by the secret's fingerprint",
-    labelNames: ["source", "secret"],
-    registers,
-  });
+  const proofs = createTally(registry, "relay_secret_proofs_total", "Events proved, by the secret's fingerprint", ["source", "secret"]);
   const sends = new Counter({
     name: "relay_sends_total",
     help: "Messages and runs that were to be sent, by what became of the call",

@@ -3,7 +3,7 @@ import type { QuarantinedBody, ReceivedEvent } from "../event/received.ts";
 /** What receiving needs of the rest: to make an event durable. Both reject when it cannot be stored now. */
 export interface Accepting {
   /** Resolves once the event is on the disk, with whether its id was new. */
-  event(event: ReceivedEvent): Promise<"accepted" | "duplicate">;
+  event(event: ReceivedEvent): Promise<{ readonly result: "accepted" | "duplicate" }>;
   quarantine(body: QuarantinedBody): Promise<void>;
   /**
    * The exchange of a `mode: proxy` source: stores the request, sends it to the source's destination

@@ -156,10 +156,10 @@ export function createReceiver(parts: ReceiverParts): Receiver {
     else if (proved.kind === "quarantined") quarantine(source, proved.body, response, fail);
     else if (source.mode === "proxy") proxy(source, proved.event, response, fail);
     else {
-      accepting.event(proved.event).then((outcome) => {
-        hooks.received(source.name, outcome);
+      accepting.event(proved.event).then(({ result }) => {
+        hooks.received(source.name, result);
         // Draining, the connection goes with its last answer: one kept alive would hold up the end.
-        send(response, outcome === "accepted" ? accepted : duplicate, isDraining);
+        send(response, result === "accepted" ? accepted : duplicate, isDraining);
       }, fail);
     }
   }

@@ -22,10 +22,12 @@ export interface AcceptParts {
   readonly plansLater: boolean;
   /** Accepts an event and no more. */
   readonly takeDown: (event: ReceivedEvent) => Promise<AcceptOutcome>;
+  /** An event was stored under this seq. */
+  readonly stored: (seq: number) => void;
 }
 
 /** Accepts events, of any receiver. */
-export function createAccept({ base, commit, rules, cache, version, hydrating, plansLater, takeDown }: AcceptParts) {
+export function createAccept({ base, commit, rules, cache, version, hydrating, plansLater, takeDown, stored: noteStored }: AcceptParts) {
   const judge = createJudge(base, rules, version);
 
   /**
@@ -58,6 +60,7 @@ export function createAccept({ base, commit, rules, cache, version, hydrating, p
       if (typeof result === "string") {
         if (name !== null && judged.nextRow !== "") cache.remember(name, judged.nextRow);
         const seq = seqIn(result);
+        noteStored(seq);
         return { result: "accepted", seq, disposition: judged.row.disposition, due: judged.due(seq, result) };
       }
       if (result[0] === 2) return duplicateOf(result);

@@ -76,6 +76,7 @@ export function createRedisStore(link: RedisLink, prefix: string, rules: Rules, 
     version,
     committed: hooks.committed,
     waiting: () => hooks.waiting?.(),
+    stored: (seq) => news.stored(seq),
   });
   const { accept, quarantine } = createAccept({
     base: keys.base,
@@ -86,6 +87,7 @@ export function createRedisStore(link: RedisLink, prefix: string, rules: Rules, 
     hydrating: createBeginHydration({ keys, link, version }),
     plansLater,
     takeDown,
+    stored: (seq) => news.stored(seq),
   });
   const planning = createPlanning({ keys, link, commit, rules, cache, version });
   const deliveries = createDeliveries({ keys, link, commit, briefOf });
@@ -107,11 +109,7 @@ export function createRedisStore(link: RedisLink, prefix: string, rules: Rules, 
     transact,
     read,
     inspecting,
-    async accept(event: ReceivedEvent, proxyRoute: string | null = null): Promise<AcceptOutcome> {
-      const outcome = await accept(event, proxyRoute);
-      if (outcome.result === "accepted") news.stored(outcome.seq);
-      return outcome;
-    },
+    accept: (event: ReceivedEvent, proxyRoute: string | null = null): Promise<AcceptOutcome> => accept(event, proxyRoute),
     planning,
     quarantine: (body: QuarantinedBody): Promise<number> => quarantine(body),
     ...deliveries,

@@ -23,18 +23,22 @@ export interface TakeDownParts {
   readonly committed: (tookMs: number, writes: number) => void;
   /** An event waits to be planned, and nothing did before it. */
   readonly waiting: () => void;
+  /** Events were stored, the last of them under this seq. */
+  readonly stored: (seq: number) => void;
 }
 
 const script = readScript("take-down", "events");
 
 /** Accepts events and no more: deduped and stored, to be tracked and planned in their turn (planning.ts). */
-export function createTakeDown({ prefix, link, version, committed, waiting }: TakeDownParts) {
+export function createTakeDown({ prefix, link, version, committed, waiting, stored }: TakeDownParts) {
   const { base } = keysOf(prefix);
   const commit = createGroupCommit<Step, AcceptOutcome>({
     write: (steps) => writeBatch(base, steps),
     async send(list, steps) {
       const answer = (await link.run((redis) => script.run(redis, `${base}seq`, list))) as Answer;
       if (answer[1] === 1) waiting();
+      const duplicates = (answer.length - 2) / 3;
+      stored(answer[0] + steps.length - duplicates);
       return outcomesOf(answer, steps.length);
     },
     committed,

@@ -38,7 +38,7 @@ beforeAll(async () => {
       async event(event) {
         const known = events.some(({ envelope }) => envelope.id === event.envelope.id);
         events.push(event);
-        return known ? "duplicate" : "accepted";
+        return { result: known ? "duplicate" : "accepted" };
       },
       async quarantine(body) {
         bodies.push(body);
