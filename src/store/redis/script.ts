@@ -1,5 +1,6 @@
+import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
-import type { Redis } from "ioredis";
+import { Command, type Redis } from "ioredis";
 
 /** A Lua script, sent by its digest; the whole text goes only to a server that does not know it. */
 export interface Script {
@@ -8,8 +9,6 @@ export interface Script {
   /** The same with bytes out. */
   runBuffer(redis: Redis, key: string, list: (string | Buffer)[]): Promise<unknown>;
 }
-
-type Commands = Record<string, (...order: unknown[]) => Promise<unknown>>;
 
 /**
  * Reads `lua/<name>.lua`; the text of `common` stands before its own, after the first line, which tells Redis what it is.
@@ -20,19 +19,29 @@ export function readScript(name: string, common?: string): Script {
   const read = (file: string): string => readFileSync(new URL(`./lua/${file}.lua`, import.meta.url), "utf8");
   const own = read(name);
   const lua = common === undefined ? own : own.replace("\n", () => `\n${read(common)}\n`);
-  const command = `relay_${name.replaceAll("-", "_")}`;
-  const known = new WeakSet<Redis>();
+  const digest = createHash("sha1").update(lua).digest("hex");
 
-  function of(redis: Redis): Commands {
-    if (!known.has(redis)) {
-      redis.defineCommand(command, { numberOfKeys: 1, lua });
-      known.add(redis);
+  async function run(redis: Redis, key: string, list: (string | Buffer)[], replyEncoding: "utf8" | null): Promise<unknown> {
+    try {
+      return await send(redis, "evalsha", [digest, "1", key, ...list], replyEncoding);
+    } catch (error) {
+      if (!(error instanceof Error && error.message.startsWith("NOSCRIPT"))) throw error;
+      return send(redis, "eval", [lua, "1", key, ...list], replyEncoding);
     }
-    return redis as unknown as Commands;
   }
 
   return {
-    run: (redis, key, list) => (of(redis)[command] as Commands[string]).call(redis, key, ...list),
-    runBuffer: (redis, key, list) => (of(redis)[`${command}Buffer`] as Commands[string]).call(redis, key, ...list),
+    run: (redis, key, list) => run(redis, key, list, "utf8"),
+    runBuffer: (redis, key, list) => run(redis, key, list, null),
   };
+}
+
+async function send(redis: Redis, name: string, list: (string | Buffer)[], replyEncoding: "utf8" | null): Promise<unknown> {
+  const command = new Command(name, list, { replyEncoding });
+  try {
+    return await redis.sendCommand(command);
+  } finally {
+    // The client's commands outlive their answers by some collections, and would have what they carried copied with them.
+    command.args.length = 0;
+  }
 }
