@@ -3,6 +3,7 @@ import { attemptFailure } from "./attempt-failure.ts";
 import type { Borrower, Connection, Connections } from "./connections.ts";
 import type { UrlOutcome } from "./destination.ts";
 import { parseRetryAfter } from "./retry-after.ts";
+import type { Abortable } from "./under-way.ts";
 
 type Controller = Dispatcher.DispatchController;
 type Headers = Parameters<NonNullable<Dispatcher.DispatchHandler["onResponseStart"]>>[2];
@@ -24,10 +25,11 @@ export interface ExchangePlace {
  *
  * waiting for a connection → connecting → sent → answering → over; each step may also end it.
  */
-export class Exchange implements Dispatcher.DispatchHandler, Borrower {
+export class Exchange implements Dispatcher.DispatchHandler, Borrower, Abortable {
+  readonly signal: AbortSignal;
+  index = -1;
   readonly #place: ExchangePlace;
   readonly #request: Dispatcher.DispatchOptions;
-  readonly #signal: AbortSignal;
   readonly #resolve: (outcome: UrlOutcome) => void;
   readonly #startedAt = performance.now();
   readonly #deadline: NodeJS.Timeout;
@@ -45,10 +47,9 @@ export class Exchange implements Dispatcher.DispatchHandler, Borrower {
   constructor(place: ExchangePlace, request: Dispatcher.DispatchOptions, signal: AbortSignal, resolve: (outcome: UrlOutcome) => void) {
     this.#place = place;
     this.#request = request;
-    this.#signal = signal;
+    this.signal = signal;
     this.#resolve = resolve;
     this.#deadline = setTimeout(onDeadline, place.timeout, this);
-    signal.addEventListener("abort", this);
   }
 
   /** To be called once. */
@@ -62,11 +63,7 @@ export class Exchange implements Dispatcher.DispatchHandler, Borrower {
     connection.client.dispatch(this.#request, this);
   }
 
-  /** The signal was aborted: the relay is shutting down. */
-  handleEvent(): void {
-    this.abort();
-  }
-
+  /** The relay is shutting down. */
   abort(): void {
     this.#fail("aborted", "the relay was shutting down");
   }
@@ -155,7 +152,6 @@ export class Exchange implements Dispatcher.DispatchHandler, Borrower {
     if (this.#step === "over") return;
     this.#step = "over";
     clearTimeout(this.#deadline);
-    this.#signal.removeEventListener("abort", this);
     const { connections } = this.#place;
     const connection = this.#connection;
     if (connection === null) connections.forget(this);

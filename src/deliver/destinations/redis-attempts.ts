@@ -3,6 +3,7 @@ import type { AttemptError } from "../../event/delivery.ts";
 import { redisErrorText, redisFaultOf } from "../../event/redis-fault.ts";
 import type { AttemptOutcome } from "./destination.ts";
 import { LinkDown, type RedisLink } from "./redis-link.ts";
+import { UnderWay } from "./under-way.ts";
 
 /** Runs the attempts of one destination on its link. */
 export interface RedisAttempts {
@@ -14,7 +15,7 @@ export interface RedisAttempts {
 
 /** `timeout` in milliseconds is the limit for one attempt. An attempt it cuts off may have been made all the same. */
 export function createRedisAttempts(link: RedisLink, timeout: number): RedisAttempts {
-  const underWay = new Set<() => void>();
+  const underWay = new UnderWay();
   let isClosed = false;
 
   return {
@@ -25,14 +26,12 @@ export function createRedisAttempts(link: RedisLink, timeout: number): RedisAtte
       const tookMs = () => Math.round(performance.now() - startedAt);
       const end = (outcome: AttemptOutcome) => {
         clearTimeout(deadline);
-        signal.removeEventListener("abort", abort);
-        underWay.delete(abort);
+        underWay.remove(attempt);
         resolve(outcome);
       };
-      const abort = () => end(failed("aborted", stopping, tookMs()));
+      const attempt = { signal, index: -1, abort: () => end(failed("aborted", stopping, tookMs())) };
       const deadline = setTimeout(() => end(failed("hung", `Redis does not answer within ${timeout} ms`, tookMs())), timeout);
-      signal.addEventListener("abort", abort);
-      underWay.add(abort);
+      underWay.add(attempt);
       link
         .ready()
         .then(command)
@@ -44,7 +43,7 @@ export function createRedisAttempts(link: RedisLink, timeout: number): RedisAtte
     },
     close() {
       isClosed = true;
-      for (const abort of underWay) abort();
+      underWay.abortAll();
     },
   };
 }

@@ -6,6 +6,7 @@ import { type ConnectorOptions, createConnector } from "./connector.ts";
 import { createDeliveryHeaders } from "./delivery-headers.ts";
 import type { UrlDestination, UrlOutcome } from "./destination.ts";
 import { Exchange } from "./exchange.ts";
+import { UnderWay } from "./under-way.ts";
 
 /**
  * A destination that is a URL: each delivery is one POST (docs/delivery.md says what is sent and what
@@ -22,7 +23,7 @@ export function createUrlDestination(
   const headersOf = createDeliveryHeaders(settings, relayVersion());
   const connections = createConnections(url.origin, settings.concurrency, createConnector(url, connector));
   const place = { connections, timeout: settings.timeout, keep, clock };
-  const underWay = new Set<Exchange>();
+  const underWay = new UnderWay();
   let isClosed = false;
 
   return {
@@ -31,7 +32,7 @@ export function createUrlDestination(
       return new Promise((resolve) => {
         const request = { method: "POST" as const, path, headers: headersOf(delivery, clock()), body: delivery.body };
         const exchange = new Exchange(place, request, signal, (outcome) => {
-          underWay.delete(exchange);
+          underWay.remove(exchange);
           resolve(outcome);
         });
         underWay.add(exchange);
@@ -41,7 +42,7 @@ export function createUrlDestination(
     async close() {
       isClosed = true;
       const closed = connections.close();
-      for (const exchange of underWay) exchange.abort();
+      underWay.abortAll();
       await closed;
     },
   };
