@@ -29,5 +29,5 @@ HEALTHCHECK --interval=30s --timeout=5s --start-period=10s \
   CMD ["node", "-e", "fetch(`http://127.0.0.1:${process.env.PORT ?? 8080}/healthz`).then((r) => process.exit(r.ok ? 0 : 1), () => process.exit(1))"]
 # SIGTERM drains: give `docker stop` more time than server.shutdownTimeout.
 STOPSIGNAL SIGTERM
-ENTRYPOINT ["node", "--min-semi-space-size=16", "--max-semi-space-size=16", "dist/cli/wamid-relay.js"]
+ENTRYPOINT ["node", "--min-semi-space-size=16", "--max-semi-space-size=16", "--no-allocation-site-pretenuring", "dist/cli/wamid-relay.js"]
 CMD ["serve", "--config", "config/relay.yaml"]

@@ -1,7 +1,8 @@
-#!/usr/bin/env -S node --min-semi-space-size=16 --max-semi-space-size=16
+#!/usr/bin/env -S node --min-semi-space-size=16 --max-semi-space-size=16 --no-allocation-site-pretenuring
 // The flags: left to itself Node lets the space of new objects grow to 64 MB (bench/backlog shows a quarter more memory while
 // draining), and at rest shrinks it to 1 MB, at which collecting it takes a fifth of a receiver's processor time
-// (bench/ingest). The Dockerfile and the scripts of package.json give them too.
+// (bench/ingest). And once a stall has let requests outlive some collections, V8 makes the like of them among the old for
+// good, which costs a tenth more of it. The Dockerfile and the scripts of package.json give them too.
 // Plain JavaScript that any Node since 12 can read: it must get as far as saying which Node is needed.
 const major = Number(process.versions.node.split(".")[0]);
 if (major < 24) {
