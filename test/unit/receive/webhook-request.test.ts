@@ -1,0 +1,133 @@
+import { once } from "node:events";
+import { createServer, type ServerResponse } from "node:http";
+import { type AddressInfo, connect, type Socket } from "node:net";
+import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
+import { WebhookRequest } from "../../../src/receive/webhook-request.ts";
+
+interface Taken {
+  readonly request: WebhookRequest;
+  readonly response: ServerResponse;
+  readonly pieces: string[];
+  readonly ends: string[];
+}
+
+let taken: Taken[] = [];
+/** Of bodies whose path is /limited, how many bytes are taken before the rest is given back. */
+const limit = 10;
+
+const server = createServer({ IncomingMessage: WebhookRequest }, (request, response) => {
+  if (request.url === "/stream") {
+    let text = "";
+    request.on("data", (piece: Buffer) => {
+      text += piece.toString();
+    });
+    request.on("end", () => response.end(`stream: ${text}`));
+    return;
+  }
+  const one: Taken = { request, response, pieces: [], ends: [] };
+  taken.push(one);
+  let size = 0;
+  request.takeBody({
+    piece(piece) {
+      one.pieces.push(piece.toString());
+      size += piece.length;
+      if (request.url !== "/limited" || size <= limit) return;
+      request.giveBodyBack();
+      request.once("end", () => response.end("too much"));
+      request.resume();
+    },
+    end() {
+      one.ends.push("end");
+      if (request.url !== "/waits") response.end(`taken: ${one.pieces.join("")}`);
+    },
+    gone: () => one.ends.push("gone"),
+  });
+});
+
+beforeAll(() => new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve)));
+afterAll(() => new Promise((resolve) => server.close(resolve)));
+beforeEach(() => {
+  taken = [];
+});
+
+/** A connection, what has come over it, and how to wait for more. */
+async function open(): Promise<{ socket: Socket; answers: () => string[]; wait: (count: number) => Promise<void> }> {
+  const socket = connect((server.address() as AddressInfo).port, "127.0.0.1");
+  let text = "";
+  socket.on("data", (data) => {
+    text += data.toString();
+  });
+  await once(socket, "connect");
+  const answers = () => [...text.matchAll(/HTTP\/1\.1 200 OK\r\n(?:.+\r\n)*\r\n(.*?)(?=HTTP\/1\.1|$)/g)].map(([, body]) => body as string);
+  return { socket, answers, wait: (count) => vi.waitFor(() => expect(answers()).toHaveLength(count)) };
+}
+
+const post = (path: string, body: string): string => `POST ${path} HTTP/1.1\r\nhost: x\r\ncontent-length: ${body.length}\r\n\r\n${body}`;
+
+test("requests in one write on one connection: each gets its own body and its answer, in order; others stay streams", async () => {
+  const { socket, answers, wait } = await open();
+  socket.write(post("/", "one") + post("/stream", "two") + post("/", "") + post("/", "four"));
+  await wait(4);
+  expect(answers()).toEqual(["taken: one", "stream: two", "taken: ", "taken: four"]);
+  expect(taken.map(({ ends }) => ends)).toEqual([["end"], ["end"], ["end"]]);
+  socket.destroy();
+});
+
+test("a body in chunks comes piece by piece", async () => {
+  const { socket, answers, wait } = await open();
+  socket.write("POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n");
+  await vi.waitFor(() => expect(taken[0]?.pieces).toEqual(["abc"]));
+  expect(taken[0]?.ends).toEqual([]);
+  socket.write("2\r\nde\r\n0\r\n\r\n");
+  await wait(1);
+  expect(answers()).toEqual(["taken: abcde"]);
+  socket.destroy();
+});
+
+test("what is given back is read to its end by the stream, and the connection goes on", async () => {
+  const { socket, answers, wait } = await open();
+  const large = post("/limited", "x".repeat(30_000));
+  socket.write(large.slice(0, 9_000));
+  await vi.waitFor(() => expect(taken).toHaveLength(1));
+  socket.write(large.slice(9_000));
+  await wait(1);
+  socket.write(post("/", "next"));
+  await wait(2);
+  expect(answers()).toEqual(["too much", "taken: next"]);
+  expect(taken.map(({ ends }) => ends)).toEqual([[], ["end"]]);
+  socket.destroy();
+});
+
+test("a sender that goes away within a body is gone, once", async () => {
+  const { socket } = await open();
+  socket.write(post("/", "0123456789").slice(0, -4));
+  await vi.waitFor(() => expect(taken[0]?.pieces).toEqual(["012345"]));
+  socket.destroy();
+  await vi.waitFor(() => expect(taken[0]?.request.destroyed).toBe(true));
+  await vi.waitFor(() => expect(taken[0]?.response.destroyed).toBe(true));
+  expect(taken[0]?.ends).toEqual(["gone"]);
+});
+
+test("one that goes away after it was heard out is no broken request", async () => {
+  const { socket } = await open();
+  socket.write(post("/waits", "whole"));
+  await vi.waitFor(() => expect(taken[0]?.ends).toEqual(["end"]));
+  const aborted = vi.fn();
+  taken[0]?.request.on("aborted", aborted);
+  socket.destroy();
+  await vi.waitFor(() => expect(taken[0]?.response.destroyed).toBe(true));
+  expect(taken[0]?.ends).toEqual(["end"]);
+  expect(taken[0]?.request.readableEnded).toBe(true);
+  expect(aborted).not.toHaveBeenCalled();
+});
+
+test("who expects 100 Continue gets it, then the answer", async () => {
+  const { socket, answers, wait } = await open();
+  const first = once(socket, "data");
+  socket.write("POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\nexpect: 100-continue\r\n\r\n");
+  expect(String((await first)[0])).toContain("HTTP/1.1 100 Continue");
+  socket.write("later");
+  await wait(1);
+  expect(answers()).toEqual(["taken: later"]);
+  socket.destroy();
+});
