@@ -41,7 +41,8 @@ async function send(redis: Redis, name: string, list: (string | Buffer)[], reply
   try {
     return await redis.sendCommand(command);
   } finally {
-    // The client's commands outlive their answers by some collections, and would have what they carried copied with them.
+    // The client writes a function straight into a property of each command, and V8, which takes such for methods, makes
+    // them among the old: with them all that a command carries would be kept until the next full collection.
     command.args.length = 0;
   }
 }
