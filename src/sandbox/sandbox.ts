@@ -19,12 +19,11 @@ import type {
 } from "./world/records.ts";
 import type { World } from "./world/world.ts";
 
-/** What an HTTP call got back; `body` is parsed JSON, or text that is none, or null. */
+/** What an HTTP call got back; `body` is parsed JSON, or text that is none, or null: what it holds is for the caller to see. */
 export interface Answer {
   readonly status: number;
   readonly headers: Headers;
-  // biome-ignore lint/suspicious/noExplicitAny: tests look into answers of many shapes, and a cast at each would teach nothing.
-  readonly body: any;
+  readonly body: unknown;
 }
 
 /** The messaging service, played on this machine. `await using` closes it. */

@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 import { startSandbox } from "../../src/sandbox/start-sandbox.ts";
 import { type RelayProcess, startRelay } from "../harness/relay-process.ts";
 import { relayToken } from "../harness/relay-settings.ts";
+import { usageOf } from "../harness/sandbox-usage.ts";
 import { integrityOf, rowsOf } from "../harness/store-rows.ts";
 import { until } from "../harness/until.ts";
 
@@ -38,7 +39,7 @@ test("killed with -9 in the midst of a sweep: it goes on, and does not begin ane
   });
   await tracked.text();
   expect(tracked.status).toBe(200);
-  const asked = async () => ((await sandbox.control("GET", "/usage")).body as { apiCalls: { used: number } }).apiCalls.used;
+  const asked = async () => (await usageOf(sandbox)).apiCalls.used;
   expect(await asked()).toBe(0);
 
   sandbox.addWebhook({ url: relay.webhookUrl });

@@ -4,6 +4,7 @@ import { redisForTest } from "../harness/redis-states.ts";
 import { type RelayProcess, startRelay } from "../harness/relay-process.ts";
 import { relayToken, type SettingsParts } from "../harness/relay-settings.ts";
 import { runHere } from "../harness/run-here.ts";
+import { usageOf } from "../harness/sandbox-usage.ts";
 import { until } from "../harness/until.ts";
 import { phone } from "./send-tools.ts";
 
@@ -87,7 +88,7 @@ test("two processes that reconcile by the clock ask about each message once", as
     settings: { reconcile: { schedule: "* * * * * *", after: "10m" } },
   });
   const [first, other] = [await start(), await start()];
-  const calls = async () => ((await sandbox.control("GET", "/usage")).body as { apiCalls: { used: number } }).apiCalls.used;
+  const calls = async () => (await usageOf(sandbox)).apiCalls.used;
   const [template] = sandbox.templates();
   const made = await Promise.all(
     Array.from({ length: 40 }, async (_, n) => {

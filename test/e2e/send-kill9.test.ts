@@ -3,6 +3,7 @@ import { setTimeout as wait } from "node:timers/promises";
 import Database from "better-sqlite3";
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { createRandom } from "../../src/sandbox/random.ts";
+import { usageOf } from "../harness/sandbox-usage.ts";
 import { soakSize } from "../harness/soak.ts";
 import { until } from "../harness/until.ts";
 import { openPair, type Pair, startPair } from "./send-tools.ts";
@@ -81,7 +82,7 @@ describe("POST /v1/messages, the relay killed with -9", () => {
 
   test.each(["before", "after"] as const)("during the call, %s the service has done its work", async (when) => {
     const key = `hangs ${when}`;
-    const calls = async () => (await pair.sandbox.control("GET", "/usage")).body.apiCalls.used as number;
+    const calls = async () => (await usageOf(pair.sandbox)).apiCalls.used;
     const before = await calls();
     pair.sandbox.setFaults({ api: [{ answer: "hang", when, times: 1 }] });
     const sending = pair.send(key);

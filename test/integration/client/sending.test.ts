@@ -2,6 +2,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import { RelayClient, RelayClientError } from "../../../src/client/relay-client.ts";
+import type { AutomationRecord } from "../../../src/sandbox/world/records.ts";
 import { relayToken } from "../../harness/relay-settings.ts";
 import { hello, openPhone, openRelay, type SendingRelay, sentBy } from "../send/open-relay.ts";
 
@@ -81,8 +82,7 @@ test("send: when no answer comes, the error names the key, so that asking again 
 test("startRun and runs: one run per reference", async () => {
   const relay = await openRelay({ settings });
   const client = clientOf(relay);
-  const { data } = (await relay.sandbox.control("GET", "/automations")).body;
-  const { id } = data.find(({ trigger }: { trigger: string }) => trigger === "manual");
+  const { id } = relay.sandbox.automations().find(({ trigger }) => trigger === "manual") as AutomationRecord;
   const run = { reference: "deal/1", phone: "+5491155559999", data: { pedido: "17" } };
   const started = await client.startRun(id, run);
   expect(started).toMatchObject({ reference: "deal/1", automation: id, created: true, stored: true });

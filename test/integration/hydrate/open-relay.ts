@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished } from "vitest";
+import { z } from "zod";
 import { createRelay, type Relay } from "../../../src/app/relay.ts";
 import { parseSettings } from "../../../src/config/load.ts";
 import type { Downstream } from "../../../src/sandbox/downstream/downstream.ts";
@@ -11,6 +12,7 @@ import type { MessageRecord } from "../../../src/sandbox/world/records.ts";
 import { openDownstream } from "../../harness/downstream.ts";
 import { createManualClock, type ManualClock, settled } from "../../harness/manual-clock.ts";
 import { relayToken, routeTo, type SettingsParts, settingsOf } from "../../harness/relay-settings.ts";
+import { type SeenUsage, usageOf } from "../../harness/sandbox-usage.ts";
 
 /** What `GET /v1/events/{id}` tells of a truncated event. */
 export interface SeenHydration {
@@ -64,10 +66,7 @@ export interface HydratingRelay {
   reload(parts: SettingsParts): void;
 }
 
-export interface SeenUsage {
-  readonly apiCalls: { readonly used: number };
-  readonly perMinute: { readonly requests: { readonly last: number; readonly peak: number }; readonly refused: number };
-}
+const identified = z.object({ id: z.string() });
 
 export const minute = 60_000;
 export const hour = 60 * minute;
@@ -162,7 +161,8 @@ export async function openRelay(
       sandbox.customerWrites(phone, "Hola");
       const { status, body } = await sandbox.call("POST", "/messages", { to: phone, text: "Hola" });
       expect(status).toBe(201);
-      const message = sandbox.messages().find(({ id }) => id === body.id) as MessageRecord;
+      const sent = identified.parse(body);
+      const message = sandbox.messages().find(({ id }) => id === sent.id) as MessageRecord;
       if (track) await self.track([message]);
       return message;
     },
@@ -203,7 +203,7 @@ export async function openRelay(
     async metrics() {
       return String((await ask("GET", "/metrics")).body);
     },
-    usage: async () => (await sandbox.control("GET", "/usage")).body as SeenUsage,
+    usage: () => usageOf(sandbox),
     reload: (parts) => void relay.reload(settingsFor(parts)),
   };
   return self;

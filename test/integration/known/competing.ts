@@ -9,6 +9,7 @@ import { createRandom } from "../../../src/sandbox/random.ts";
 import { type Happening, type Sandbox, type SandboxOptions, startSandbox } from "../../../src/sandbox/start-sandbox.ts";
 import { createManualClock, settled } from "../../harness/manual-clock.ts";
 import { relayToken, type SettingsParts, settingsOf } from "../../harness/relay-settings.ts";
+import { type SeenUsage, usageOf } from "../../harness/sandbox-usage.ts";
 import { openSlowRoad } from "../service-api/sandbox/slow-road.ts";
 
 /** Small against every deadline and wait there is. */
@@ -54,9 +55,7 @@ export interface Competition {
   registerOpen(count: number): Promise<void>;
   /** The sum of a counter's samples whose labels hold `labels`. */
   metric(name: string, labels?: string): Promise<number>;
-  usage(): Promise<{
-    readonly perMinute: Readonly<Record<"requests" | "messages", { readonly peak: number }>> & { readonly refused: number };
-  }>;
+  usage(): Promise<SeenUsage>;
 }
 
 export async function compete(
@@ -172,7 +171,7 @@ export async function compete(
       const samples = text.split("\n").filter((line) => line.startsWith(name) && line.includes(labels));
       return samples.reduce((sum, line) => sum + Number(line.split(" ").at(-1)), 0);
     },
-    usage: async () => (await sandbox.control("GET", "/usage")).body,
+    usage: () => usageOf(sandbox),
   };
   return competition;
 }

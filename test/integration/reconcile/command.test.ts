@@ -1,6 +1,7 @@
 import { expect, onTestFinished, test } from "vitest";
 import { type Sandbox, startSandbox } from "../../../src/sandbox/start-sandbox.ts";
 import { type RelayHere, startRelayHere } from "../../harness/relay-here.ts";
+import { usageOf } from "../../harness/sandbox-usage.ts";
 import { jsonOf, runOn, runProcessOn } from "../cli/run-cli.ts";
 
 interface Done {
@@ -25,7 +26,7 @@ async function setUp(count = 3): Promise<{ sandbox: Sandbox; relay: RelayHere; c
     await relay.ask("/v1/messages/track", { method: "POST", body: { account: "main", id, wamid, sentAt } });
   }
   sandbox.clock.advance(60_000);
-  const calls = async () => ((await sandbox.control("GET", "/usage")).body as { apiCalls: { used: number } }).apiCalls.used;
+  const calls = async () => (await usageOf(sandbox)).apiCalls.used;
   return { sandbox, relay, calls };
 }
 

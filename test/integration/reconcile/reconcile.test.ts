@@ -1,6 +1,7 @@
 import { expect, onTestFinished, test } from "vitest";
 import { openDownstream } from "../../harness/downstream.ts";
 import { routeTo } from "../../harness/relay-settings.ts";
+import { usageOf } from "../../harness/sandbox-usage.ts";
 import { until } from "../../harness/until.ts";
 import { openStage } from "./stage.ts";
 
@@ -157,9 +158,7 @@ test("the cap of a minute holds, measured at the service: what is due goes out o
   clearInterval(ticking);
   // 300 requests a minute, less the 60 of sends and a tenth for those who wait for an answer: 216.
   expect(stage.clock.now() - before).toBeGreaterThan(20_000);
-  const { perMinute } = (await stage.sandbox.control("GET", "/usage")).body as {
-    perMinute: { requests: { peak: number }; refused: number };
-  };
+  const { perMinute } = await usageOf(stage.sandbox);
   expect(perMinute.refused).toBe(0);
   expect(perMinute.requests.peak).toBeGreaterThan(60);
   expect(perMinute.requests.peak).toBeLessThanOrEqual(216);

@@ -7,6 +7,7 @@ import { parseSettings } from "../../../src/config/load.ts";
 import { type Sandbox, startSandbox } from "../../../src/sandbox/start-sandbox.ts";
 import { createJumpingClock, type JumpingClock } from "../../harness/jumping-clock.ts";
 import { relayToken, type SettingsParts, settingsOf } from "../../harness/relay-settings.ts";
+import { usageOf } from "../../harness/sandbox-usage.ts";
 import { freePort } from "../../setup/free-port.ts";
 
 export interface SentMessage {
@@ -145,8 +146,7 @@ export async function openStage({
       }
     },
     async apiCalls() {
-      const { body } = await sandbox.control("GET", "/usage");
-      return (body as { apiCalls: { used: number } }).apiCalls.used;
+      return (await usageOf(sandbox)).apiCalls.used;
     },
     async statuses() {
       const all = new Map<string, string | null>();

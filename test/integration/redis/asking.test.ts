@@ -5,6 +5,7 @@ import { parseSettings } from "../../../src/config/load.ts";
 import { startSandbox } from "../../../src/sandbox/start-sandbox.ts";
 import { createManualClock } from "../../harness/manual-clock.ts";
 import { relayToken, settingsOf, webhookSecret } from "../../harness/relay-settings.ts";
+import { usageOf } from "../../harness/sandbox-usage.ts";
 import { until } from "../../harness/until.ts";
 import { type Redis, startRedis } from "../../setup/redis.ts";
 
@@ -62,7 +63,7 @@ async function setUp(prefix: string) {
     };
   }
 
-  const calls = async () => ((await sandbox.control("GET", "/usage")).body as { apiCalls: { used: number } }).apiCalls.used;
+  const calls = async () => (await usageOf(sandbox)).apiCalls.used;
 
   /** Sends messages at the service and registers them at a receiver, as sent a while ago. */
   async function sendAndTrack(receiver: Process, count: number): Promise<string[]> {

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { z } from "zod";
 import { until } from "../../harness/until.ts";
 import { hello, openPhone, openRelay } from "./open-relay.ts";
 
@@ -59,7 +60,8 @@ test("messages are listed newest first, by page, reference, status and account; 
   const reply = await relay.sandbox.control("POST", "/colleague/replies", { phone: openPhone, text: "Ya te ayudamos." });
   relay.sandbox.clock.advance(10_000);
   await relay.sandbox.idle();
-  expect((await relay.get(`/v1/messages/${encodeURIComponent(reply.body.wamid)}`)).body).toMatchObject({
+  const { wamid } = z.object({ wamid: z.string() }).parse(reply.body);
+  expect((await relay.get(`/v1/messages/${encodeURIComponent(wamid)}`)).body).toMatchObject({
     registeredAt: null,
     reference: null,
   });

@@ -1,4 +1,6 @@
 import { expect, test } from "vitest";
+import { z } from "zod";
+import { usageOf } from "../../harness/sandbox-usage.ts";
 import { until } from "../../harness/until.ts";
 import { hello, openPhone, openRelay, sentBy } from "./open-relay.ts";
 
@@ -78,7 +80,7 @@ test.each([
     await until("the request hangs", () => relay.deadlines() === 1);
     if (done === 1) await until("the work is done", () => sentBy(relay).length === 1);
     // Long enough for the request to have left.
-    await until("it was counted", async () => (await relay.sandbox.control("GET", "/usage")).body.apiCalls.used >= 1);
+    await until("it was counted", async () => (await usageOf(relay.sandbox)).apiCalls.used >= 1);
     relay.expire();
   }
   const first = await sending;
@@ -183,11 +185,12 @@ test("a refused key, a service that is not there, an account that cannot be aske
 test("two accounts: one must be named, and each has its keys", async () => {
   const relay = await openRelay();
   const second = await relay.sandbox.control("POST", "/accounts", { name: "second", plan: "enterprise" });
+  const { key } = z.object({ key: z.string() }).parse(second.body);
   const both = await openRelay({
     settings: {
       accounts: {
         main: { baseUrl: relay.sandbox.url, apiKey: relay.sandbox.key },
-        second: { baseUrl: relay.sandbox.url, apiKey: second.body.key },
+        second: { baseUrl: relay.sandbox.url, apiKey: key },
       },
     },
   });
@@ -236,6 +239,6 @@ test("what is no message is refused without a call", async () => {
   for (const query of ["?resend=0", "?resend=x", "?maxWait=6m", "?unknown=1"])
     expect((await relay.send(hello, "k", { query })).status).toBe(400);
   expect((await relay.send(hello, null, { query: "?resend=1" })).status).toBe(400);
-  expect((await relay.sandbox.control("GET", "/usage")).body.apiCalls.used).toBe(0);
+  expect((await usageOf(relay.sandbox)).apiCalls.used).toBe(0);
   expect((await relay.send(hello, "k".repeat(256))).status).toBe(201);
 });

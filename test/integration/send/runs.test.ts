@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { usageOf } from "../../harness/sandbox-usage.ts";
 import { until } from "../../harness/until.ts";
 import { openRelay, type SendingRelay } from "./open-relay.ts";
 
@@ -117,5 +118,5 @@ test("what is no run is refused without a call", async () => {
   ]) {
     expect(await relay.run(manual(relay), body)).toMatchObject({ status: 400, body: { code: "bad_request" } });
   }
-  expect((await relay.sandbox.control("GET", "/usage")).body.apiCalls.used).toBe(0);
+  expect((await usageOf(relay.sandbox)).apiCalls.used).toBe(0);
 });

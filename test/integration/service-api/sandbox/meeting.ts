@@ -8,6 +8,7 @@ import { createServiceClient, type ServiceClient, type ServiceClientSettings } f
 import { createLimiter, type Limiter, type LimiterOptions } from "../../../../src/service-api/limits/limiter.ts";
 import { ServiceError } from "../../../../src/service-api/service-error.ts";
 import { createManualClock, type ManualClock, settled } from "../../../harness/manual-clock.ts";
+import { type SeenUsage, usageOf } from "../../../harness/sandbox-usage.ts";
 
 /** One user of the account: a client under a limiter of its own. */
 export interface Party {
@@ -44,13 +45,6 @@ export interface Meeting {
   phone(ending?: string): string;
   /** Calls that are held somewhere until time passes: they are not waited for. */
   held: () => number;
-}
-
-export interface SeenUsage {
-  readonly apiCalls: { readonly used: number; readonly limit: number | null };
-  readonly perMinute: Readonly<Record<"requests" | "messages", { readonly last: number; readonly peak: number }>> & {
-    readonly refused: number;
-  };
 }
 
 /** Small against every deadline and wait there is, so that what is on its way is never overtaken by much. */
@@ -144,7 +138,7 @@ export async function meet(options: SandboxOptions = {}): Promise<Meeting> {
       return clock.now() - from;
     },
     async usage() {
-      return (await sandbox.control("GET", "/usage")).body as SeenUsage;
+      return usageOf(sandbox);
     },
     phone(ending = "1234") {
       phones += 1;
