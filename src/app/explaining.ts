@@ -1,9 +1,9 @@
-import type { DeliveryStory, EventStory, ExplainPort, ExplainQuery, NextStep, Story } from "../control/explain-port.ts";
+import type { DeliveryStory, EventStory, Explained, ExplainPort, ExplainQuery, NextStep, Story } from "../control/explain-port.ts";
 import type { BreakerState } from "../deliver/breaker.ts";
 import { isProxyRoute } from "../event/proxy-route.ts";
 import type { Soon } from "../event/soon.ts";
 import type { DeliveryView } from "../store/delivery-views.ts";
-import type { EventDetail } from "../store/event-views.ts";
+import type { EventDetail, WaitingEvent } from "../store/event-views.ts";
 import type { StoreReading } from "../store/reading.ts";
 
 export interface ExplainingParts {
@@ -15,6 +15,10 @@ export interface ExplainingParts {
 
 interface StoredStory extends EventStory {
   readonly event: EventDetail;
+}
+
+interface EventsTold extends Pick<Story, "next"> {
+  readonly events: readonly StoredStory[];
 }
 
 /** Messages and runs of one name at most; a reference that more have is not one of a record. */
@@ -57,8 +61,10 @@ export function createExplaining({ read, now, breakers }: ExplainingParts): Expl
   async function eventStory(seq: number): Promise<StoredStory | null> {
     const event = await read.events.get(seq);
     if (event === null) return null;
+    const ahead = event.disposition === "accepted" ? await read.stories.ahead(seq) : null;
+    const waits = ahead === null ? null : { since: event.receivedAt, ahead };
     const deliveries = await read.deliveries.list({ event: seq, limit: 1000 });
-    return { event, deliveries: await Promise.all(deliveries.toReversed().map(deliveryStory)) };
+    return { event, waits, deliveries: await Promise.all(deliveries.toReversed().map(deliveryStory)) };
   }
 
   async function eventsOf(seqs: readonly number[]): Promise<StoredStory[]> {
@@ -66,20 +72,48 @@ export function createExplaining({ read, now, breakers }: ExplainingParts): Expl
     return stories.filter((story) => story !== null);
   }
 
-  async function withEvents(type: "message" | "run", account: string, key: string, { after = 0, limit }: ExplainQuery) {
-    const seqs = await read.stories.eventsOf(type, account, key, after, limit + 1);
+  /** `waiting`: seqs of those that waited to be planned, smallest first, when they were looked for. */
+  async function withEvents(
+    type: "message" | "run",
+    account: string,
+    key: string,
+    { after = 0, limit }: ExplainQuery,
+    waiting: readonly number[] = [],
+  ): Promise<EventsTold> {
+    const planned = await read.stories.eventsOf(type, account, key, after, limit + 1);
+    const seqs = [...new Set([...planned, ...waiting])].sort((a, b) => a - b);
     const shown = seqs.slice(0, limit);
     return { events: await eventsOf(shown), next: seqs.length > limit ? (shown.at(-1) ?? null) : null };
   }
 
-  async function messagesNamed(query: ExplainQuery): Promise<Story[]> {
-    const found = await read.messages.find(query.name);
-    return Promise.all(
-      found
-        .filter(({ account }) => query.account === undefined || account === query.account)
-        .slice(0, mostStories)
-        .map(async (message) => ({ message, run: null, ...(await withEvents("message", message.account, message.wamid, query)) })),
-    );
+  async function messagesNamed(query: ExplainQuery): Promise<Explained> {
+    const { name, after = 0 } = query;
+    const isMeant = ({ account }: { readonly account: string }) => query.account === undefined || account === query.account;
+    const known = (await read.messages.find(name)).filter(isMeant).slice(0, mostStories);
+    const wamids = new Set([name, ...known.map(({ wamid }) => wamid)]);
+    const { events, unseen } = await read.stories.waitingOf([...wamids], { after, before: Number.MAX_SAFE_INTEGER });
+    const waiting = Map.groupBy(events.filter(isMeant), ({ account, wamid }) => nameOf(account, wamid));
+    // Once more: one whose first events were planned before that look, and after the first, is in neither.
+    const found = (await read.messages.find(name)).filter(isMeant).slice(0, mostStories);
+    const stories = found.map(async (message): Promise<Story> => {
+      const { account, wamid } = message;
+      const seqs = waiting.get(nameOf(account, wamid))?.map(({ seq }) => seq);
+      return { message, run: null, ...(await withEvents("message", account, wamid, query, seqs)) };
+    });
+    for (const { account, wamid } of found) waiting.delete(nameOf(account, wamid));
+    const unknown = [...waiting.values()].map((some) => unknownStory(some, query));
+    return { stories: (await Promise.all([...stories, ...unknown])).filter((story) => story !== null), unseen };
+  }
+
+  /** Of a message that is known once the first of its events is planned. */
+  async function unknownStory(events: readonly WaitingEvent[], query: ExplainQuery): Promise<Story | null> {
+    const [first] = events;
+    if (first === undefined || first.wamid !== query.name) return null;
+    const seqs = events.map(({ seq }) => seq);
+    const told = await withEvents("message", first.account, first.wamid, query, seqs);
+    const [story] = told.events;
+    // Which may be meanwhile.
+    return story === undefined ? null : { ...(await aboutOf(story.event)), ...told };
   }
 
   async function runsNamed(query: ExplainQuery): Promise<Story[]> {
@@ -116,12 +150,17 @@ export function createExplaining({ read, now, breakers }: ExplainingParts): Expl
   return {
     async explain(query) {
       const { as } = query;
-      if (as === "event") return eventsNamed(query);
+      if (as === "event") return { stories: await eventsNamed(query), unseen: 0 };
       if (as === "message") return messagesNamed(query);
-      if (as === "run") return runsNamed(query);
+      if (as === "run") return { stories: await runsNamed(query), unseen: 0 };
       const events = await eventsNamed(query);
+      if (events.length > 0) return { stories: events, unseen: 0 };
       // A reference may be that of messages and of runs.
-      return events.length > 0 ? events : [...(await messagesNamed(query)), ...(await runsNamed(query))];
+      const { stories, unseen } = await messagesNamed(query);
+      return { stories: [...stories, ...(await runsNamed(query))], unseen };
     },
   };
 }
+
+/** Accounts have no colon in their names. */
+const nameOf = (account: string, wamid: string): string => `${account}:${wamid}`;

@@ -24,7 +24,7 @@ export function addExplainCommand(program: Command, io: Io): void {
     .option("--limit <count>", "at most so many events of each message", count, 50)
     .option("--after <seq>", "only events after this one: the last of the page before", count)
     .option("--show-pii", "show wamids, phone numbers and what was registered in clear")
-    .option("--json", "print {data} as JSON, a story for each message, run or event of the name")
+    .option("--json", "print {data, unseen} as JSON, a story for each message, run or event of the name")
     .addHelpText(
       "after",
       `

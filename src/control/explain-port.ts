@@ -34,12 +34,22 @@ export interface DeliveryStory extends DeliveryView {
   readonly next: NextStep;
 }
 
+/** An event that was accepted and is planned after others. */
+export interface Waits {
+  /** Unix ms. */
+  readonly since: number;
+  /** How many events are planned before it. */
+  readonly ahead: number;
+}
+
 export interface EventStory {
   readonly event: EventDetail;
+  /** Null unless it waits to be planned. */
+  readonly waits: Waits | null;
   readonly deliveries: readonly DeliveryStory[];
 }
 
-/** One message or run with its events, or one event. */
+/** One message or run with its events, or one event. Of a message whose events all wait to be planned nothing more is known. */
 export interface Story {
   readonly message: MessageView | null;
   readonly run: RunView | null;
@@ -47,6 +57,13 @@ export interface Story {
   readonly events: readonly EventStory[];
   /** Asks for the events after these; null: there are none. */
   readonly next: number | null;
+}
+
+export interface Explained {
+  /** Several where accounts, or messages of one reference, have the name in common; none when nothing has it. */
+  readonly stories: readonly Story[];
+  /** Events that wait to be planned, and were not looked at for those of a message: there are too many, and these are the oldest. */
+  readonly unseen: number;
 }
 
 export interface ExplainQuery {
@@ -60,6 +77,5 @@ export interface ExplainQuery {
 
 /** What the control API asks of the story of an event, message or run. */
 export interface ExplainPort {
-  /** Several where accounts, or messages of one reference, have the name in common; none when nothing has it. */
-  explain(query: ExplainQuery): Promise<readonly Story[]>;
+  explain(query: ExplainQuery): Promise<Explained>;
 }

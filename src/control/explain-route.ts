@@ -19,10 +19,15 @@ const explainQuery = z.strictObject({
 export function addExplainRoute(app: FastifyInstance, port: ExplainPort, onRequest: OnRequest): void {
   app.get<{ Params: { name: string } }>("/v1/explain/:name", { onRequest }, async (request) => {
     const { name } = request.params;
-    const stories = await port.explain({ name, ...parse(explainQuery, request.query) });
-    if (stories.length === 0) throw new RelayError("not_found", "nothing known has this event id, wamid, id or reference");
-    return { data: stories.map(presentStory) };
+    const { stories, unseen } = await port.explain({ name, ...parse(explainQuery, request.query) });
+    if (stories.length === 0) throw new RelayError("not_found", notFoundText(unseen));
+    return { data: stories.map(presentStory), unseen };
   });
+}
+
+function notFoundText(unseen: number): string {
+  const nothing = "nothing known has this event id, wamid, id or reference";
+  return unseen === 0 ? nothing : `${nothing}; not looked at: the oldest ${unseen} of the events that wait to be planned`;
 }
 
 function presentStory({ message, run, events, next }: Story) {
@@ -34,7 +39,7 @@ function presentStory({ message, run, events, next }: Story) {
   };
 }
 
-function presentEventStory({ event, deliveries }: EventStory) {
+function presentEventStory({ event, waits, deliveries }: EventStory) {
   const {
     body: _,
     text: __,
@@ -43,6 +48,7 @@ function presentEventStory({ event, deliveries }: EventStory) {
   } = presentEventDetail(event) as ReturnType<typeof presentEventDetail> & { headers: unknown };
   return {
     ...rest,
+    waits: waits === null ? null : { since: iso(waits.since), ahead: waits.ahead },
     deliveries: deliveries.map(({ tries, next, ...delivery }) => ({
       ...presentDelivery(delivery),
       tries: tries.map(presentAttempt),

@@ -62,6 +62,26 @@ export interface Unplanned {
   readonly oldestAt: number | null;
 }
 
+/** Seqs, both ends exclusive. */
+export interface SeqRange {
+  readonly after: number;
+  readonly before: number;
+}
+
+/** An event about a message that waits to be planned. */
+export interface WaitingEvent {
+  readonly seq: number;
+  readonly account: string;
+  readonly wamid: string;
+}
+
+export interface WaitingEvents {
+  /** In the order in which they will be planned. */
+  readonly events: readonly WaitingEvent[];
+  /** So many more wait than were looked at, and are older than those. */
+  readonly unseen: number;
+}
+
 /** News learned by asking, as an event of its own. */
 export interface FoundView {
   readonly id: EventId;

@@ -1,6 +1,6 @@
 import type { Soon } from "../event/soon.ts";
 import type { AttemptView, DeliveryFilter, DeliveryPlace, DeliveryView, Held, RouteBacklog } from "./delivery-views.ts";
-import type { EventDetail, EventFilter, EventView, SeqBounds, Unplanned } from "./event-views.ts";
+import type { EventDetail, EventFilter, EventView, SeqBounds, SeqRange, Unplanned, WaitingEvents } from "./event-views.ts";
 import type { OpenPage, Wanted } from "./listen-page.ts";
 import type { MessageFilter, MessageView, Proof, RunFilter, RunView } from "./tracked-views.ts";
 
@@ -60,8 +60,15 @@ export interface RunReading {
 
 /** What `explain` asks beside the views of events, messages and deliveries. */
 export interface StoryReading {
-  /** Seqs of the events about a message or run, oldest first. */
+  /** Seqs of the events about a message or run, oldest first; of most that wait to be planned only `waitingOf` knows. */
   eventsOf(type: "message" | "run", account: string, key: string, after: number, limit: number): Soon<readonly number[]>;
+  /**
+   * Events about messages of these wamids, of any account, that wait to be planned. To be asked before `eventsOf`: one that
+   * is planned meanwhile is in both, and in neither if it is asked after it.
+   */
+  waitingOf(wamids: readonly string[], range: SeqRange): Soon<WaitingEvents>;
+  /** How many events are planned before this one; null when it does not wait to be planned. */
+  ahead(event: number): Soon<number | null>;
   /** What a held delivery waits for; null when it is not held any more. */
   held(event: number, route: string): Soon<Held | null>;
   /** Why a route's destination is stopped; null when it is not. */

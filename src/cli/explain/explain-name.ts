@@ -16,13 +16,13 @@ export async function explainName(command: Command, name: string, options: Expla
     ...(account === undefined ? {} : { account }),
     ...(after === undefined ? {} : { after: String(after) }),
   });
-  const { data } = await withReading(command, options, io, async (client) =>
+  const { data, unseen } = await withReading(command, options, io, async (client) =>
     readAnswer(explainedSchema, expectDone(await client.request("GET", `/v1/explain/${encodeURIComponent(name)}?${query}`))),
   );
   const view = privateView(options.showPii);
   if (options.json === true) {
     const { maskedStory } = await import("./masked.ts");
-    io.out(printableJson({ data: data.map((story) => maskedStory(story, view)) }));
+    io.out(printableJson({ data: data.map((story) => maskedStory(story, view)), unseen }));
     return;
   }
   const { storyLines } = await import("./report.ts");
@@ -31,4 +31,5 @@ export async function explainName(command: Command, name: string, options: Expla
     for (const line of storyLines(story, view)) io.out(line);
     if (story.next !== null) io.err(`there are later events: --after ${story.next}, or a greater --limit`);
   }
+  if (unseen > 0) io.err(`not looked at: the oldest ${unseen} of the events that wait to be planned; there may be more of the message`);
 }

@@ -24,6 +24,9 @@ function headLines({ message, run, events }: StoryView, view: PrivateView): stri
     const [event] = events;
     // Its message is known once it is planned.
     const subject = event?.disposition === "accepted" ? event.subject : null;
+    if (event !== undefined && subject !== null && events.length > 1) {
+      return [printable(`${subject.type} ${view.subject(subject)} of account ${event.account}, of which nothing is known yet`)];
+    }
     const about = subject === null ? "no message or run" : `${subject.type} ${view.subject(subject)}, of which nothing is known yet`;
     return [printable(`event ${event?.id ?? "(quarantined: no id)"}, about ${about}`)];
   }
@@ -72,9 +75,13 @@ function eventLines(event: EventStoryView, view: PrivateView): string[] {
   ];
 }
 
-function fate({ disposition, fault, parkedUntil, routes }: EventStoryView): string {
+function fate({ disposition, fault, parkedUntil, waits, routes }: EventStoryView): string {
   if (fault !== null) return `${disposition}: ${fault}`;
   if (parkedUntil !== null) return `${disposition}, parked until ${timeText(parkedUntil)}: released when it is registered by then`;
+  if (waits !== null) {
+    const turn = waits.ahead === 0 ? "and is next" : `${waits.ahead} before it`;
+    return `accepted; waits since ${timeText(waits.since)} for ${planner} to plan it, ${turn}`;
+  }
   if (disposition === "accepted") return `accepted; waits for ${planner} to plan it`;
   if (disposition === "ignored") return "ignored: nobody registered its message";
   if (routes.length === 0) return `${disposition}: there were no routes`;

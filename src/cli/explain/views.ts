@@ -40,6 +40,7 @@ export type HydrationView = z.infer<typeof hydrationSchema>;
 
 const eventStorySchema = eventSchema.extend({
   hydration: hydrationSchema.nullable(),
+  waits: z.looseObject({ since: z.string(), ahead: z.number() }).nullable(),
   routes: z.array(z.looseObject({ route: z.string(), verdict: z.string(), reason: z.string().optional() })),
   deliveries: z.array(deliverySchema.extend({ tries: z.array(attemptSchema), earlierTries: z.number(), next: nextSchema })),
 });
@@ -54,4 +55,4 @@ export const storySchema = z.looseObject({
 });
 export type StoryView = z.infer<typeof storySchema>;
 
-export const explainedSchema = z.looseObject({ data: z.array(storySchema) });
+export const explainedSchema = z.looseObject({ data: z.array(storySchema), unseen: z.number() });

@@ -5,6 +5,7 @@ import { readBody } from "./bodies.ts";
 import { type Keys, messageName, readSubjectName } from "./keys.ts";
 import type { RedisLink } from "./link.ts";
 import type { LiveSeqs } from "./live-seqs.ts";
+import type { ReadWaiting } from "./read-waiting.ts";
 import { rowsAtOnce, type StoredEvent, type StoredEvents } from "./stored-events.ts";
 import { pipelineResults } from "./unavailable.ts";
 
@@ -13,11 +14,12 @@ export interface ReadEventsParts {
   readonly link: RedisLink;
   readonly live: LiveSeqs;
   readonly events: StoredEvents;
+  readonly waiting: Pick<ReadWaiting, "waitingOf">;
   /** What became of a truncated event; null for all others. */
   readonly hydrationOf: (seq: number) => Promise<HydrationView | null>;
 }
 
-export function createReadEvents({ keys, link, live, events, hydrationOf }: ReadEventsParts) {
+export function createReadEvents({ keys, link, live, events, waiting, hydrationOf }: ReadEventsParts) {
   /** The last range that a list has looked at whole, with when the latest of its events was received: it is asked for next. */
   let looked: { readonly after: number; readonly before: number; readonly latest: number | null } | null = null;
 
@@ -50,6 +52,10 @@ export function createReadEvents({ keys, link, live, events, hydrationOf }: Read
       return;
     }
     const found = new Set<number>();
+    // First of all: what is planned meanwhile is among those of its message.
+    if (filter.disposition === undefined || filter.disposition === "accepted") {
+      for (const { seq } of (await waiting.waitingOf([wamid], { after, before })).events) found.add(seq);
+    }
     for (const account of await link.run((redis) => redis.smembers(`${keys.base}accounts`))) {
       const key = keys.of(`es:${messageName(account, wamid)}`);
       const seqs = await link.run((redis) => redis.zrange(key, `(${after}`, `(${before}`, "BYSCORE"));

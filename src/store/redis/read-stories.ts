@@ -3,11 +3,13 @@ import type { StoryReading } from "../reading.ts";
 import { stateCode } from "./deliveries.ts";
 import { type Keys, messageName, runName } from "./keys.ts";
 import type { RedisLink } from "./link.ts";
+import type { ReadWaiting } from "./read-waiting.ts";
 import { pipelineResults } from "./unavailable.ts";
 
 /** What `explain` asks beside the views of events, messages and deliveries. */
-export function createReadStories(keys: Keys, link: RedisLink) {
+export function createReadStories(keys: Keys, link: RedisLink, waiting: ReadWaiting) {
   return {
+    ...waiting,
     /** Seqs of the events about a message or run, oldest first. */
     async eventsOf(type: "message" | "run", account: string, key: string, after: number, limit: number): Promise<number[]> {
       const name = type === "message" ? messageName(account, key) : runName(account, key);

@@ -16,6 +16,7 @@ import { createReadRuns } from "./read-runs.ts";
 import { createReadStories } from "./read-stories.ts";
 import { createReadSubjects } from "./read-subjects.ts";
 import { createReadUnplanned } from "./read-unplanned.ts";
+import { createReadWaiting } from "./read-waiting.ts";
 import { createStoredEvents } from "./stored-events.ts";
 
 export interface Reader {
@@ -33,16 +34,17 @@ export function createReader(keys: Keys, link: RedisLink, hydrationOf: (seq: num
   const events = createStoredEvents(keys, link);
   const subjects = createReadSubjects(keys, link);
   const parts = { keys, link, live, events };
+  const waiting = createReadWaiting(keys, link);
   const countStats = createCountStats(parts);
   let counting: Promise<Stats> | null = null;
 
   const listen = createReadListen(parts);
   const read = {
-    events: createReadEvents({ ...parts, hydrationOf }),
+    events: createReadEvents({ ...parts, waiting, hydrationOf }),
     deliveries: createReadDeliveries(parts),
     messages: createReadMessages(subjects),
     runs: createReadRuns(subjects),
-    stories: createReadStories(keys, link),
+    stories: createReadStories(keys, link, waiting),
     listen,
     proofs: createReadProofs(keys, link),
     backlog: createReadBacklog(keys, link),

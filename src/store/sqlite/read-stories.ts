@@ -1,4 +1,5 @@
 import type { Held } from "../delivery-views.ts";
+import type { WaitingEvents } from "../event-views.ts";
 import { messageSubject, runSubject, stateCode } from "./codes.ts";
 import type { Names } from "./names.ts";
 import type { Db } from "./open.ts";
@@ -25,6 +26,9 @@ export function createReadStories(db: Db, names: Names) {
       if (seq === undefined) return [];
       return events.all(type === "message" ? messageSubject(seq) : runSubject(seq), after, limit);
     },
+    /** Whoever accepts an event plans it in the same transaction. */
+    waitingOf: (): WaitingEvents => ({ events: [], unseen: 0 }),
+    ahead: (): null => null,
     /** What a held delivery waits for; null when it is not held any more. */
     held(event: number, route: string): Held | null {
       const id = names.find("route", route);
