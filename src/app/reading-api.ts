@@ -20,7 +20,7 @@ export async function createReadingApi(
 ): Promise<{ readonly http: FastifyInstance; close(): Promise<void> }> {
   const { read, inspecting, breakersOf, close } = await openStoreForReading(storage);
   const http = createHttp(null, failed);
-  const anybody = async () => {};
+  const anybody = () => async () => {};
   addReadingRoutes(http, createReadingPort(read, inspecting), anybody);
   // The breakers of an engine that does not share them only its relay knows.
   const breakers = () => breakersOf?.(routes) ?? new Map(routes.map(({ name }) => [name, "closed" as const]));

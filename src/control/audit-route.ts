@@ -2,22 +2,28 @@ import type { FastifyInstance } from "fastify";
 import { z } from "zod";
 import type { AuditReport } from "../event/audit-report.ts";
 import type { AuditPort, AuditUnderWay } from "./audit-port.ts";
+import { type Allow, addEndpoint } from "./endpoint.ts";
 import { iso } from "./present.ts";
-import { parse, time } from "./queries.ts";
-import type { OnRequest } from "./reading-routes.ts";
+import { time } from "./queries.ts";
 
-const auditQuery = z.strictObject({
-  from: time.optional(),
-  to: time.optional(),
-  source: z.string().optional(),
-  /** Seconds to wait for the report. */
-  wait: z.coerce.number().min(0).max(30).default(10),
-});
+const audit = {
+  method: "GET",
+  path: "/v1/audit",
+  name: "audit",
+  scope: "read",
+  summary: "Whether everything that was received is accounted for",
+  query: z.strictObject({
+    from: time.optional().describe("Received from this on."),
+    to: time.optional().describe("Received before this."),
+    source: z.string().optional(),
+    wait: z.coerce.number().min(0).max(30).default(10).describe("Seconds to wait for the report."),
+  }),
+  answers: { 200: "The report.", 202: "How far it is: asked again with the same query, the same audit goes on." },
+} as const;
 
 /** `GET /v1/audit`: 200 with the report, or 202 with how far it is; asked again, the same audit goes on. docs/audit.md. */
-export function addAuditRoute(app: FastifyInstance, port: AuditPort, onRequest: OnRequest): void {
-  app.get("/v1/audit", { onRequest }, async (request, reply) => {
-    const { wait, ...filter } = parse(auditQuery, request.query);
+export function addAuditRoute(app: FastifyInstance, port: AuditPort, allow: Allow): void {
+  addEndpoint(app, allow, audit, async ({ query: { wait, ...filter }, reply }) => {
     const answer = await port.audit(filter, wait * 1000);
     return isReport(answer) ? { ...answer, at: iso(answer.at) } : reply.code(202).send(answer);
   });

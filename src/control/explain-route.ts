@@ -1,25 +1,37 @@
 import type { FastifyInstance } from "fastify";
 import { z } from "zod";
 import { RelayError } from "../event/errors.ts";
+import { type Allow, addEndpoint } from "./endpoint.ts";
 import type { EventStory, ExplainPort, Story } from "./explain-port.ts";
 import { iso, presentAttempt, presentDelivery, presentEventDetail } from "./present.ts";
-import { parse } from "./queries.ts";
-import type { OnRequest } from "./reading-routes.ts";
 import { presentMessage, presentRun } from "./tracked-routes.ts";
 
-const explainQuery = z.strictObject({
-  as: z.enum(["event", "message", "run"]).optional(),
-  account: z.string().optional(),
-  after: z.coerce.number().int().min(0).optional(),
-  /** Events of each story. */
-  limit: z.coerce.number().int().min(1).max(200).default(50),
-});
+const story = {
+  method: "GET",
+  path: "/v1/explain/:name",
+  name: "explain",
+  scope: "read",
+  summary: "The whole story of an event, message or run, without bodies",
+  description: "`data` has a story for each message, run or event that has the name; several share a reference. Events come oldest first.",
+  params: z.strictObject({
+    name: z
+      .string()
+      .describe("An event's id or seq; a message's wamid, id or reference; a run's id or reference. The first of these in this order."),
+  }),
+  query: z.strictObject({
+    as: z.enum(["event", "message", "run"]).optional().describe("What the name is."),
+    account: z.string().optional().describe("Where several have something of this name."),
+    after: z.coerce.number().int().min(0).optional().describe("Only events with a greater seq: `next` of the page before."),
+    limit: z.coerce.number().int().min(1).max(200).default(50).describe("Events of each story."),
+  }),
+  answers: { 200: { text: "The stories.", list: true } },
+  errors: ["not_found"],
+} as const;
 
 /** `GET /v1/explain/{name}`: the whole story of an event, message or run, without bodies. */
-export function addExplainRoute(app: FastifyInstance, port: ExplainPort, onRequest: OnRequest): void {
-  app.get<{ Params: { name: string } }>("/v1/explain/:name", { onRequest }, async (request) => {
-    const { name } = request.params;
-    const { stories, unseen } = await port.explain({ name, ...parse(explainQuery, request.query) });
+export function addExplainRoute(app: FastifyInstance, port: ExplainPort, allow: Allow): void {
+  addEndpoint(app, allow, story, async ({ params: { name }, query }) => {
+    const { stories, unseen } = await port.explain({ name, ...query });
     if (stories.length === 0) throw new RelayError("not_found", notFoundText(unseen));
     return { data: stories.map(presentStory), unseen };
   });

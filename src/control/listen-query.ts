@@ -15,19 +15,20 @@ const words = z
 export const listenerName = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, "is not a name (letters, digits, . _ -, at most 64)");
 
 export const listenQuery = z.strictObject({
-  source: words.optional(),
-  events: words.optional(),
-  status: words.optional(),
-  tracked: flag.optional(),
-  where: z.string().optional(),
+  source: words.optional().describe("Only of these; several with commas between."),
+  events: words.optional().describe("Only of these kinds, with `*` as in routes; several with commas between."),
+  status: words.optional().describe("Only with these; several with commas between."),
+  tracked: flag.optional().describe("Only of messages and runs that are registered now, or only of others."),
+  where: z.string().optional().describe("JSON: a condition on `data`, as in routes."),
   since: z
     .union([durationSchema, z.iso.datetime({ offset: true }).transform((text) => new Date(text))], {
       error: "must be a duration (like 2h) or a time with its zone",
     })
-    .optional(),
-  latest: flag.optional(),
-  after: seq.optional(),
-  as: listenerName.optional(),
+    .optional()
+    .describe("Begin with what was received since: so long ago, or then."),
+  latest: flag.optional().describe("Begin now, whatever the cursor says."),
+  after: seq.optional().describe("Begin after this seq."),
+  as: listenerName.optional().describe("Begin where this name's cursor stands; when there is none, now, and it is made."),
 });
 export type ListenQuery = z.infer<typeof listenQuery>;
 

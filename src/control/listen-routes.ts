@@ -1,13 +1,13 @@
 import { Readable } from "node:stream";
 import type { FastifyInstance } from "fastify";
+import { z } from "zod";
 import { RelayError } from "../event/errors.ts";
+import { type Allow, addEndpoint } from "./endpoint.ts";
 import type { ListenPort } from "./listen-port.ts";
 import { cursorBody, filterOf, listenerName, listenQuery, startOf } from "./listen-query.ts";
 import { listenStream } from "./listen-stream.ts";
 import { createEventTexts } from "./listen-text.ts";
 import { letLast } from "./long-request.ts";
-import { parse } from "./queries.ts";
-import type { OnRequest } from "./reading-routes.ts";
 
 /** A connection that takes no byte for twice this long is closed: heartbeats alone would fill it much later. */
 const patienceMs = 150_000;
@@ -16,8 +16,34 @@ const bufferedBytes = 64 * 1024;
 /** While stopping: for a reader that does not even take the last word. */
 const lastWordMs = 500;
 
+const listen = {
+  method: "GET",
+  path: "/v1/listen",
+  name: "listen",
+  scope: "listen",
+  summary: "Events as they are stored, whole bodies with them, until either side ends it",
+  description:
+    "Of several places to begin the first counts: `Last-Event-ID`, `after`, `since`, `latest`, `as`; without any, now. A comment comes every 15 s when nothing else does.",
+  query: listenQuery,
+  headers: z.object({ "last-event-id": z.string().optional().describe("Of the last one heard, to go on after it.") }),
+  answers: { 200: { text: "Server-sent events: `hello`, `event`, `gap`, `at`, `bye`.", types: ["text/event-stream"] } },
+  errors: ["too_many_listeners", "shutting_down"],
+  head: false,
+} as const;
+
+const cursor = {
+  method: "POST",
+  path: "/v1/listen/cursors/:name",
+  name: "moveCursor",
+  scope: "listen",
+  summary: "Says that everything up to a seq is done with under a name",
+  params: z.strictObject({ name: listenerName }),
+  body: cursorBody,
+  answers: { 200: "Where the cursor stands: it never goes back." },
+} as const;
+
 /** `GET /v1/listen` and the cursors of those who listen: docs/listen.md. */
-export function addListenRoutes(app: FastifyInstance, port: ListenPort, onRequest: OnRequest): void {
+export function addListenRoutes(app: FastifyInstance, port: ListenPort, allow: Allow): void {
   const stopping = new AbortController();
   const open = new Set<Readable>();
   const texts = createEventTexts();
@@ -29,10 +55,9 @@ export function addListenRoutes(app: FastifyInstance, port: ListenPort, onReques
     });
   });
 
-  app.get("/v1/listen", { onRequest, exposeHeadRoute: false }, async (request, reply) => {
-    const query = parse(listenQuery, request.query);
+  addEndpoint(app, allow, listen, async ({ query, headers, request, reply }) => {
     const read = port.open(filterOf(query));
-    const start = await startOf(query, headerText(request.headers["last-event-id"]), port);
+    const start = await startOf(query, headers["last-event-id"], port);
     if (stopping.signal.aborted) throw new RelayError("shutting_down", "the relay is stopping", undefined, { retryAfterMs: 5_000 });
 
     let position = start.after;
@@ -52,7 +77,7 @@ export function addListenRoutes(app: FastifyInstance, port: ListenPort, onReques
     letLast(request.raw, reply.raw, patienceMs);
     request.raw.socket.setNoDelay?.(true);
     const allowed = () =>
-      onRequest(request).then(
+      allow(listen.scope)(request).then(
         () => true,
         () => false,
       );
@@ -73,15 +98,9 @@ export function addListenRoutes(app: FastifyInstance, port: ListenPort, onReques
     if ((await port.cursor(name)) === null) await port.moveCursor(name, seq);
   }
 
-  app.post<{ Params: { name: string } }>("/v1/listen/cursors/:name", { onRequest }, async (request) => {
-    const name = parse(listenerName, request.params.name);
-    const { seq } = parse(cursorBody, request.body ?? undefined);
+  addEndpoint(app, allow, cursor, async ({ params: { name }, body: { seq } }) => {
     const { newest } = await port.ends();
     if (seq > newest) throw new RelayError("bad_request", `seq: no event has it yet, the newest is ${newest}`);
     return { name, seq: await port.moveCursor(name, seq) };
   });
-}
-
-function headerText(value: string | string[] | undefined): string | undefined {
-  return Array.isArray(value) ? value[0] : value;
 }

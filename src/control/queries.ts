@@ -4,6 +4,10 @@ import { dispositions } from "../event/plan.ts";
 
 export const time = z.iso.datetime({ offset: true }).transform((text) => Date.parse(text));
 export const listLimit = z.coerce.number().int().min(1).max(1000).default(50);
+const nextOfBefore = "`next` of the page before.";
+export const listBefore = z.coerce.number().int().min(1).optional().describe(nextOfBefore);
+
+export const accountQuery = z.strictObject({ account: z.string().optional().describe("Where several accounts have it.") });
 
 export const eventQuery = z.strictObject({
   event: z.string().optional(),
@@ -12,46 +16,48 @@ export const eventQuery = z.strictObject({
   status: z.string().optional(),
   disposition: z.enum(dispositions).optional(),
   wamid: z.string().optional(),
-  from: time.optional(),
-  to: time.optional(),
-  before: z.coerce.number().int().min(1).optional(),
+  from: time.optional().describe("Received from this on."),
+  to: time.optional().describe("Received before this."),
+  before: listBefore,
   limit: listLimit,
 });
 
-export const eventIdQuery = z.strictObject({ account: z.string().optional() });
-
 export const deliveryQuery = z.strictObject({
-  route: z.string().optional(),
+  route: z.string().optional().describe("`proxy:{source}` for proxied exchanges."),
   state: z.enum(["waiting", "held", "delivered", "dead"]).optional(),
   before: z
     .string()
     .regex(/^\d{1,15}\.\d{1,15}$/, "is not the next of a page before")
-    .optional(),
+    .optional()
+    .describe(nextOfBefore),
   limit: listLimit,
 });
 
-export const replayBody = z.strictObject({
-  route: z.string().optional(),
-  disposition: z.enum(["forwarded", "filtered", "ignored"]).optional(),
-  /** `dead` alone by default: what was delivered goes out again only when asked for. */
-  states: z
-    .array(z.enum(["delivered", "dead"]))
-    .min(1)
-    .default(["dead"]),
-  errorCode: z.string().optional(),
-  from: time.optional(),
-  to: time.optional(),
-  /** Only count. */
-  dryRun: z.boolean().default(false),
-  /** `next` of the answer before, with the same filter. */
-  cursor: z
-    .string()
-    .regex(/^\d{1,15}\.\d{1,15}\.\d{1,15}$/, "is not the next of an answer before")
-    .nullable()
-    .default(null),
-  /** Most deliveries of one call. None by default: as many as go within its time. */
-  limit: z.number().int().min(1).default(Number.MAX_SAFE_INTEGER),
-});
+export const replayBody = z
+  .strictObject({
+    route: z.string().optional(),
+    disposition: z
+      .enum(["forwarded", "filtered", "ignored"])
+      .optional()
+      .describe("Of events with this one. `filtered` and `ignored` ones are judged anew, and `states` says nothing."),
+    /** `dead` alone by default: what was delivered goes out again only when asked for. */
+    states: z
+      .array(z.enum(["delivered", "dead"]))
+      .min(1)
+      .default(["dead"]),
+    errorCode: z.string().optional(),
+    from: time.optional().describe("Of events received from this on."),
+    to: time.optional().describe("Of events received before this."),
+    dryRun: z.boolean().default(false).describe("Only count."),
+    cursor: z
+      .string()
+      .regex(/^\d{1,15}\.\d{1,15}\.\d{1,15}$/, "is not the next of an answer before")
+      .nullable()
+      .default(null)
+      .describe("`next` of the answer before, with the same filter."),
+    limit: z.number().int().min(1).optional().describe("Most deliveries of one call. Not given: as many as go within its time."),
+  })
+  .prefault({});
 
 /** Parses or throws `bad_request`, whose details say where and why. */
 export function parse<T extends z.ZodType>(schema: T, value: unknown): z.infer<T> {

@@ -1,25 +1,64 @@
-import type { FastifyInstance, FastifyRequest } from "fastify";
+import type { FastifyInstance } from "fastify";
+import { z } from "zod";
 import { RelayError } from "../event/errors.ts";
+import { type Allow, addEndpoint } from "./endpoint.ts";
 import type { EventDetail, Reading } from "./port.ts";
 import { presentAttempt, presentDelivery, presentEvent, presentEventDetail } from "./present.ts";
-import { deliveryQuery, eventIdQuery, eventQuery, parse } from "./queries.ts";
+import { accountQuery, deliveryQuery, eventQuery } from "./queries.ts";
 import { addTrackedRoutes } from "./tracked-routes.ts";
 
-/** Checks who asks, before the body is read: throws `unauthorized` or `forbidden`. */
-export type OnRequest = (request: FastifyRequest) => Promise<void>;
+const events = {
+  method: "GET",
+  path: "/v1/events",
+  name: "listEvents",
+  scope: "read",
+  summary: "Events, without their bodies",
+  query: eventQuery,
+  answers: { 200: { text: "Those for which all that is given holds.", list: true } },
+} as const;
+
+const event = {
+  method: "GET",
+  path: "/v1/events/:id",
+  name: "getEvent",
+  scope: "read",
+  summary: "One event with its bytes, what each route did with it, and its deliveries",
+  description: "When events of several accounts have the id, `bad_request` lists them.",
+  params: z.strictObject({ id: z.string().describe("Its id or seq.") }),
+  query: accountQuery,
+  answers: { 200: "The event; `body` is base64." },
+  errors: ["not_found"],
+} as const;
+
+const deliveries = {
+  method: "GET",
+  path: "/v1/deliveries",
+  name: "listDeliveries",
+  scope: "read",
+  summary: "Deliveries, those of the newest events first",
+  query: deliveryQuery,
+  answers: { 200: { text: "Those for which all that is given holds.", list: true } },
+} as const;
+
+const stats = {
+  method: "GET",
+  path: "/v1/stats",
+  name: "getStats",
+  scope: "read",
+  summary: "Sums of events, deliveries and attempts",
+  description: "Counts every row, which takes about a second per million events.",
+  answers: { 200: "The sums." },
+} as const;
 
 /** The part of `/v1` that only looks. */
-export function addReadingRoutes(app: FastifyInstance, reading: Reading, onRequest: OnRequest): void {
-  const read = { onRequest };
-
-  app.get("/v1/events", read, async (request) => {
-    const { data, next } = await reading.listEvents(parse(eventQuery, request.query));
+export function addReadingRoutes(app: FastifyInstance, reading: Reading, allow: Allow): void {
+  addEndpoint(app, allow, events, async ({ query }) => {
+    const { data, next } = await reading.listEvents(query);
     return { data: data.map(presentEvent), next };
   });
 
-  app.get<{ Params: { id: string } }>("/v1/events/:id", read, async (request) => {
-    const { account } = parse(eventIdQuery, request.query);
-    const found = await reading.findEvents(request.params.id);
+  addEndpoint(app, allow, event, async ({ params: { id }, query: { account } }) => {
+    const found = await reading.findEvents(id);
     const event = onlyOne(found.filter((each) => account === undefined || each.account === account));
     const deliveries = await reading.deliveriesOf(event.seq);
     return {
@@ -28,14 +67,14 @@ export function addReadingRoutes(app: FastifyInstance, reading: Reading, onReque
     };
   });
 
-  app.get("/v1/deliveries", read, async (request) => {
-    const { data, next } = await reading.listDeliveries(parse(deliveryQuery, request.query));
+  addEndpoint(app, allow, deliveries, async ({ query }) => {
+    const { data, next } = await reading.listDeliveries(query);
     return { data: data.map(presentDelivery), next };
   });
 
-  addTrackedRoutes(app, reading, onRequest);
+  addTrackedRoutes(app, reading, allow);
 
-  app.get("/v1/stats", read, async () => reading.stats());
+  addEndpoint(app, allow, stats, async () => reading.stats());
 }
 
 function onlyOne(events: readonly EventDetail[]): EventDetail {

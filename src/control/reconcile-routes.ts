@@ -1,9 +1,9 @@
 import type { FastifyInstance } from "fastify";
 import { z } from "zod";
+import { type Allow, addEndpoint } from "./endpoint.ts";
 import { goneSignal } from "./gone-signal.ts";
 import { iso } from "./present.ts";
-import { parse } from "./queries.ts";
-import type { OnRequest } from "./reading-routes.ts";
+import { time } from "./queries.ts";
 
 /** Times are unix ms. */
 interface Stopped {
@@ -29,22 +29,27 @@ export interface ReconcilePort {
   planReconcile(account: string | undefined): Promise<{ readonly dueBy: number; readonly accounts: readonly AccountReconciled[] }>;
 }
 
-const reconcileBody = z.strictObject({
-  account: z.string().optional(),
-  /** Only say what would be asked. */
-  dryRun: z.boolean().default(false),
-  /** `dueBy` of the answer before, to go on with the same pass. */
-  dueBy: z.iso
-    .datetime({ offset: true })
-    .transform((text) => Date.parse(text))
-    .nullable()
-    .default(null),
-});
+const reconcile = {
+  method: "POST",
+  path: "/v1/reconcile",
+  name: "reconcile",
+  scope: "replay",
+  summary: "Asks the service about messages that are due",
+  description: "For five seconds at most. While `more` is true, the same request with the answer's `dueBy` goes on with the pass.",
+  body: z
+    .strictObject({
+      account: z.string().optional().describe("This one only."),
+      dryRun: z.boolean().default(false).describe("Only say what would be asked."),
+      dueBy: time.nullable().default(null).describe("Of the answer before, to go on with the same pass."),
+    })
+    .prefault({}),
+  answers: { 200: "What came of it, by account." },
+  errors: ["shutting_down"],
+} as const;
 
 /** `POST /v1/reconcile`: docs/reconcile.md. */
-export function addReconcileRoute(app: FastifyInstance, port: ReconcilePort, onRequest: OnRequest): void {
-  app.post("/v1/reconcile", { onRequest }, async (request, reply) => {
-    const { account, dryRun, dueBy } = parse(reconcileBody, request.body ?? {});
+export function addReconcileRoute(app: FastifyInstance, port: ReconcilePort, allow: Allow): void {
+  addEndpoint(app, allow, reconcile, async ({ body: { account, dryRun, dueBy }, reply }) => {
     const done = dryRun ? await port.planReconcile(account) : await port.reconcile(account, dueBy, goneSignal(reply));
     return { ...done, dueBy: iso(done.dueBy), accounts: done.accounts.map(present) };
   });

@@ -1,11 +1,13 @@
-import type { FastifyInstance, FastifyRequest } from "fastify";
+import type { FastifyInstance } from "fastify";
 import type { AuditPort } from "./audit-port.ts";
 import { addAuditRoute } from "./audit-route.ts";
 import type { Authorize } from "./auth.ts";
+import type { Allow } from "./endpoint.ts";
 import type { ExplainPort } from "./explain-port.ts";
 import { addExplainRoute } from "./explain-route.ts";
 import type { ListenPort } from "./listen-port.ts";
 import { addListenRoutes } from "./listen-routes.ts";
+import { addOpenApiRoute } from "./openapi-route.ts";
 import type { Control } from "./port.ts";
 import { addReadingRoutes } from "./reading-routes.ts";
 import { addReconcileRoute, type ReconcilePort } from "./reconcile-routes.ts";
@@ -30,15 +32,17 @@ export function addControlRoutes(
   app: FastifyInstance,
   { control, sending, reconcile, audit, explain, listening, secretUses, authorize }: ControlParts,
 ): void {
-  const allow = (scope: string) => async (request: FastifyRequest) => {
+  const allow: Allow = (scope) => async (request) => {
     authorize()(request.headers.authorization, scope);
   };
-  addReadingRoutes(app, control, allow("read"));
-  addSecretsRoute(app, secretUses, allow("read"));
-  addWritingRoutes(app, control, { replay: allow("replay"), track: allow("track") });
-  addSendingRoutes(app, sending, allow("send"));
-  addAuditRoute(app, audit, allow("read"));
-  addExplainRoute(app, explain, allow("read"));
-  addReconcileRoute(app, reconcile, allow("replay"));
-  addListenRoutes(app, listening, allow("listen"));
+  // First, to see the others come.
+  addOpenApiRoute(app, listening.version, allow);
+  addReadingRoutes(app, control, allow);
+  addSecretsRoute(app, secretUses, allow);
+  addWritingRoutes(app, control, allow);
+  addSendingRoutes(app, sending, allow);
+  addAuditRoute(app, audit, allow);
+  addExplainRoute(app, explain, allow);
+  addReconcileRoute(app, reconcile, allow);
+  addListenRoutes(app, listening, allow);
 }

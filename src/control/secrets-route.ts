@@ -1,5 +1,5 @@
 import type { FastifyInstance } from "fastify";
-import type { OnRequest } from "./reading-routes.ts";
+import { type Allow, addEndpoint } from "./endpoint.ts";
 
 /** What one secret has proved of one source. Times are unix ms; null while it has proved nothing. */
 export interface SecretUse {
@@ -15,10 +15,19 @@ export interface SecretUse {
   readonly lastAt: number | null;
 }
 
+const secrets = {
+  method: "GET",
+  path: "/v1/secrets",
+  name: "listSecrets",
+  scope: "read",
+  summary: "Which secret proved how much, and when last, by fingerprints",
+  answers: { 200: { text: "Those of the settings first, in their order there; then those that are gone from them.", list: true } },
+} as const;
+
 /** `GET /v1/secrets`: which secret proved how much and when last, by fingerprints. */
-export function addSecretsRoute(app: FastifyInstance, secretUses: () => Promise<readonly SecretUse[]>, onRequest: OnRequest): void {
+export function addSecretsRoute(app: FastifyInstance, secretUses: () => Promise<readonly SecretUse[]>, allow: Allow): void {
   const iso = (ms: number | null) => (ms === null ? null : new Date(ms).toISOString());
-  app.get("/v1/secrets", { onRequest }, async () => ({
+  addEndpoint(app, allow, secrets, async () => ({
     data: (await secretUses()).map(({ source, secret, place, events, duplicates, firstAt, lastAt }) => ({
       source,
       secret,

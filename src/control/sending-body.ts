@@ -23,12 +23,12 @@ export const messageBody = z
     reference: ownName.optional(),
     metadata: z.record(z.string(), z.unknown()).optional(),
   })
-  .refine(({ text, template }) => (text === undefined) !== (template === undefined), "needs exactly one of text and template");
+  .refine(({ text, template }) => (text === undefined) !== (template === undefined), "needs exactly one of text and template")
+  .meta({ oneOf: [{ required: ["text"] }, { required: ["template"] }] });
 
 export const runBody = z.strictObject({
   account: z.string().min(1).optional(),
-  /** The business record: one run for each, for ever. */
-  reference: ownName,
+  reference: ownName.describe("The business record: one run for each, for ever."),
   phone,
   name: z.string().min(1).optional(),
   data: texts.optional(),
@@ -36,14 +36,19 @@ export const runBody = z.strictObject({
 });
 
 export const sendQuery = z.strictObject({
-  /** As `outcome_unknown` told. */
-  resend: z.coerce.number().int().min(1).default(0),
-  maxWait: durationSchema.refine((ms) => ms <= 5 * 60_000, "must be at most 5m").optional(),
+  resend: z.coerce.number().int().min(1).optional().describe("The number that `outcome_unknown` told: sends in spite of it."),
+  maxWait: durationSchema
+    .refine((ms) => ms <= 5 * 60_000, "must be at most 5m")
+    .optional()
+    .describe("Longest wait for room under the account's caps, at most `5m`."),
 });
 
-export const keyHeader = z
-  .string()
-  .min(1)
-  .max(256)
-  .regex(/^[\x20-\x7e]+$/, "is not plain ASCII text")
-  .optional();
+export const sendHeaders = z.object({
+  "idempotency-key": z
+    .string()
+    .min(1)
+    .max(256)
+    .regex(/^[\x20-\x7e]+$/, "is not plain ASCII text")
+    .optional()
+    .describe("Under one key, one message is sent."),
+});

@@ -2,11 +2,10 @@ import type { Server } from "node:http";
 import { Readable } from "node:stream";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { RelayError } from "../event/errors.ts";
+import { type Allow, addEndpoint } from "./endpoint.ts";
 import { letLast } from "./long-request.ts";
 import { nextChunk } from "./next-chunk.ts";
 import type { Writing } from "./port.ts";
-import { parse } from "./queries.ts";
-import type { OnRequest } from "./reading-routes.ts";
 import { trackBody } from "./track-body.ts";
 import { registerStream } from "./track-stream.ts";
 
@@ -14,18 +13,35 @@ const ndjson = "application/x-ndjson";
 /** For a sender that goes on although the relay is stopping, in milliseconds. */
 const shortPatience = 1_000;
 
+const track = {
+  method: "POST",
+  path: "/v1/messages/track",
+  name: "trackMessages",
+  scope: "track",
+  summary: "Registers messages that were sent, to be tracked",
+  description:
+    "As JSON all or none. As NDJSON each on its own: the answer has a line for each, and one of sums; it is to be read while sending.",
+  body: trackBody,
+  lines: "A registration a line, as the JSON body has one; any number of them.",
+  answers: {
+    200: {
+      text: "How many are created now, and how many were known; of NDJSON, what became of each line.",
+      types: ["application/json", ndjson],
+    },
+  },
+  errors: ["conflict", "shutting_down"],
+} as const;
+
 /** `POST /v1/messages/track`: one or some as JSON, all or none; or a stream of any length as NDJSON, each line on its own. */
-export function addTrackRoutes(app: FastifyInstance, writing: Writing, onRequest: OnRequest): void {
+export function addTrackRoutes(app: FastifyInstance, writing: Writing, allow: Allow): void {
   const stopping = new AbortController();
   app.addHook("preClose", async () => stopping.abort());
 
   // A scope of its own: on other paths such a body is refused as any unknown type is.
   app.register(async (scope) => {
     scope.addContentTypeParser(ndjson, (_request, body, done) => done(null, body));
-    scope.post("/v1/messages/track", { onRequest }, async (request, reply) =>
-      request.body instanceof Readable
-        ? answerStream(request, request.body, reply)
-        : writing.register(parse(trackBody, request.body ?? undefined)),
+    addEndpoint(scope, allow, track, async ({ body, request, reply }) =>
+      body instanceof Readable ? answerStream(request, body, reply) : writing.register(body),
     );
   });
 

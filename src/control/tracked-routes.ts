@@ -1,33 +1,61 @@
 import type { FastifyInstance } from "fastify";
 import { z } from "zod";
 import { RelayError } from "../event/errors.ts";
+import { type Allow, addEndpoint } from "./endpoint.ts";
 import { iso } from "./present.ts";
-import { listLimit, parse } from "./queries.ts";
-import type { OnRequest } from "./reading-routes.ts";
+import { accountQuery, listBefore, listLimit } from "./queries.ts";
 import type { MessageView, RunView, TrackedReading } from "./tracked-port.ts";
 
 const messageQuery = z.strictObject({
   account: z.string().optional(),
   status: z.string().optional(),
   reference: z.string().optional(),
-  before: z.coerce.number().int().min(1).optional(),
+  before: listBefore,
   limit: listLimit,
 });
-const runQuery = messageQuery.extend({ runId: z.string().optional() });
-const accountQuery = z.strictObject({ account: z.string().optional() });
+
+const messages = {
+  method: "GET",
+  path: "/v1/messages",
+  name: "listMessages",
+  scope: "read",
+  summary: "Registered messages with their status",
+  query: messageQuery,
+  answers: { 200: { text: "Those for which all that is given holds.", list: true } },
+} as const;
+
+const message = {
+  method: "GET",
+  path: "/v1/messages/:wamid",
+  name: "getMessage",
+  scope: "read",
+  summary: "One message with its status, registered or only seen",
+  description: "When several messages have the name, `bad_request` lists them.",
+  params: z.strictObject({ wamid: z.string().describe("Its wamid; when no message has it, its id; then its reference.") }),
+  query: accountQuery,
+  answers: { 200: "The message." },
+  errors: ["not_found"],
+} as const;
+
+const runs = {
+  method: "GET",
+  path: "/v1/runs",
+  name: "listRuns",
+  scope: "read",
+  summary: "Automation runs with their status",
+  query: messageQuery.extend({ runId: z.string().optional() }),
+  answers: { 200: { text: "Those for which all that is given holds.", list: true } },
+} as const;
 
 /** Messages and runs as they are tracked. */
-export function addTrackedRoutes(app: FastifyInstance, reading: TrackedReading, onRequest: OnRequest): void {
-  const read = { onRequest };
-
-  app.get("/v1/messages", read, async (request) => {
-    const { data, next } = await reading.listMessages(parse(messageQuery, request.query));
+export function addTrackedRoutes(app: FastifyInstance, reading: TrackedReading, allow: Allow): void {
+  addEndpoint(app, allow, messages, async ({ query }) => {
+    const { data, next } = await reading.listMessages(query);
     return { data: data.map(presentMessage), next };
   });
 
-  app.get<{ Params: { wamid: string } }>("/v1/messages/:wamid", read, async (request) => {
-    const { account } = parse(accountQuery, request.query);
-    const found = await reading.findMessages(request.params.wamid);
+  addEndpoint(app, allow, message, async ({ params: { wamid }, query: { account } }) => {
+    const found = await reading.findMessages(wamid);
     const [message, ...others] = found.filter((each) => account === undefined || each.account === account);
     if (message === undefined) throw new RelayError("not_found", "no such message");
     if (others.length === 0) return presentMessage(message);
@@ -38,8 +66,8 @@ export function addTrackedRoutes(app: FastifyInstance, reading: TrackedReading, 
     );
   });
 
-  app.get("/v1/runs", read, async (request) => {
-    const { data, next } = await reading.listRuns(parse(runQuery, request.query));
+  addEndpoint(app, allow, runs, async ({ query }) => {
+    const { data, next } = await reading.listRuns(query);
     return { data: data.map(presentRun), next };
   });
 }

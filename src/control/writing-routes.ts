@@ -1,31 +1,63 @@
 import type { FastifyInstance } from "fastify";
+import { z } from "zod";
 import { RelayError } from "../event/errors.ts";
+import { type Allow, addEndpoint } from "./endpoint.ts";
 import type { Writing } from "./port.ts";
-import { parse, replayBody } from "./queries.ts";
-import type { OnRequest } from "./reading-routes.ts";
+import { replayBody } from "./queries.ts";
 import { addTrackRoutes } from "./track-routes.ts";
 
-/** The part of `/v1` that changes something. */
-export function addWritingRoutes(app: FastifyInstance, writing: Writing, allow: { replay: OnRequest; track: OnRequest }): void {
-  const replay = { onRequest: allow.replay };
+const retry = {
+  method: "POST",
+  path: "/v1/deliveries/:id/retry",
+  name: "retryDelivery",
+  scope: "replay",
+  summary: "Lets a delivery go out now",
+  description: "A settled one waits again, under the same id; a held one stays held behind its message's earlier one.",
+  params: z.strictObject({ id: z.string() }),
+  answers: { 200: "Its state now and before." },
+  errors: ["not_found", "conflict"],
+} as const;
 
-  app.post<{ Params: { id: string } }>("/v1/deliveries/:id/retry", replay, async (request) => {
-    const retried = await writing.retry(request.params.id);
+const replay = {
+  method: "POST",
+  path: "/v1/replay",
+  name: "replay",
+  scope: "replay",
+  summary: "Sends settled deliveries again, in order",
+  description: "All that is given must hold; without anything, every dead letter. One call ends after some seconds.",
+  body: replayBody,
+  answers: { 200: "How many went, and `next` for the rest (null: none is left). With `dryRun`, what would go." },
+  errors: ["not_found"],
+} as const;
+
+const resume = {
+  method: "POST",
+  path: "/v1/routes/:route/resume",
+  name: "resumeRoute",
+  scope: "replay",
+  summary: "Starts a destination again that had stopped with 410",
+  params: z.strictObject({ route: z.string() }),
+  answers: { 200: "`resumed` is false when it was not stopped." },
+  errors: ["not_found"],
+} as const;
+
+/** The part of `/v1` that changes something. */
+export function addWritingRoutes(app: FastifyInstance, writing: Writing, allow: Allow): void {
+  addEndpoint(app, allow, retry, async ({ params: { id } }) => {
+    const retried = await writing.retry(id);
     if (retried === null) throw new RelayError("not_found", "no such delivery");
     return retried;
   });
 
-  app.post("/v1/replay", replay, async (request) => {
-    const { dryRun, cursor, limit, ...filter } = parse(replayBody, request.body ?? {});
-    return dryRun ? await writing.countReplay(filter) : await writing.replay(filter, cursor, limit);
-  });
+  addEndpoint(app, allow, replay, async ({ body: { dryRun, cursor, limit = Number.MAX_SAFE_INTEGER, ...filter } }) =>
+    dryRun ? await writing.countReplay(filter) : await writing.replay(filter, cursor, limit),
+  );
 
-  app.post<{ Params: { route: string } }>("/v1/routes/:route/resume", replay, async (request) => {
-    const { route } = request.params;
+  addEndpoint(app, allow, resume, async ({ params: { route } }) => {
     const resumed = await writing.resume(route);
     if (resumed === null) throw new RelayError("not_found", "no such route in the settings");
     return { route, resumed };
   });
 
-  addTrackRoutes(app, writing, allow.track);
+  addTrackRoutes(app, writing, allow);
 }
