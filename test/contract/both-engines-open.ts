@@ -1,3 +1,6 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import type { Redis as Client } from "ioredis";
 import { createRedisStore } from "../../src/store/redis/redis-store.ts";
 import type { Rules } from "../../src/store/rules.ts";
@@ -29,6 +32,19 @@ export function openEmbedded(path: string, rules: Rules): OpenEngine {
       }
     },
     end: store.close,
+  };
+}
+
+/** The same on a file of its own, which is removed with its end. */
+export function openEmbeddedAnew(rules: Rules): OpenEngine {
+  const folder = mkdtempSync(join(tmpdir(), "embedded-engine-"));
+  const engine = openEmbedded(join(folder, "relay.db"), rules);
+  return {
+    ...engine,
+    async end() {
+      await engine.end();
+      rmSync(folder, { recursive: true, force: true });
+    },
   };
 }
 

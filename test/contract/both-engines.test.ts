@@ -1,45 +1,19 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import fc from "fast-check";
-import { Redis as Client } from "ioredis";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import type { Rules } from "../../src/store/rules.ts";
-import { type Redis, startRedis } from "../setup/redis.ts";
 import { steps } from "./both-engines-draws.ts";
-import { type OpenEngine, openDistributed, openEmbedded } from "./both-engines-open.ts";
+import { type OpenEngine, openDistributed, openEmbeddedAnew } from "./both-engines-open.ts";
 import { answerOf, loadsOf, questions, sweepBoth, wholeOf } from "./both-engines-readers.ts";
 import { doOnBoth, type Known, switchedRules } from "./both-engines-steps.ts";
+import { redisOfFile } from "./redis-of-file.ts";
 import { start } from "./store-events.ts";
 
-let redis: Redis;
-let client: Client;
+const { client } = redisOfFile();
 let runs = 0;
-
-beforeAll(async () => {
-  redis = await startRedis();
-  client = new Client(redis.url);
-});
-afterAll(async () => {
-  client.disconnect();
-  await redis.stop();
-});
-
-function embedded(rules: Rules): OpenEngine {
-  const folder = mkdtempSync(join(tmpdir(), "both-engines-"));
-  const engine = openEmbedded(join(folder, "relay.db"), rules);
-  return {
-    ...engine,
-    async end() {
-      await engine.end();
-      rmSync(folder, { recursive: true, force: true });
-    },
-  };
-}
 
 function distributed(rules: Rules, plansLater: boolean): OpenEngine {
   runs += 1;
-  return openDistributed(client, `both-${runs}`, rules, plansLater);
+  return openDistributed(client(), `both-${runs}`, rules, plansLater);
 }
 
 const ofSubjects = { messages: null, runs: null, run: null, seen: null, byService: null, stories: null };
@@ -48,7 +22,7 @@ test("the same done to both engines is told the same by every reader, whether on
   await fc.assert(
     fc.asyncProperty(steps, questions, fc.boolean(), async (done, asked, plansLater) => {
       const rules = switchedRules();
-      const engines = [embedded(rules), distributed(rules, plansLater)] as const;
+      const engines = [openEmbeddedAnew(rules), distributed(rules, plansLater)] as const;
       const [model, other] = engines;
       try {
         const known: Known = [];

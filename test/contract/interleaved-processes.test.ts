@@ -1,25 +1,15 @@
-import { Redis as Client } from "ioredis";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Redis as Client } from "ioredis";
+import { describe, expect, test } from "vitest";
 import { createRedisStore, type RedisStore } from "../../src/store/redis/redis-store.ts";
-import { type Redis, startRedis } from "../setup/redis.ts";
+import { redisOfFile } from "./redis-of-file.ts";
 import { anEvent, rulesFor, start } from "./store-events.ts";
 
 const day = 86_400_000;
 const keep = { events: 30 * day, ignored: day, deliveries: 30 * day, messages: 180 * day };
 const rules = rulesFor([{ name: "ours", match: { tracked: true } }]);
 const message = { account: "main", wamid: "w" };
-let redis: Redis;
-let client: Client;
+const { client, link } = redisOfFile();
 let made = 0;
-
-beforeAll(async () => {
-  redis = await startRedis();
-  client = new Client(redis.url);
-});
-afterAll(async () => {
-  client.disconnect();
-  await redis.stop();
-});
 
 interface Pair {
   /** What this one does is interrupted. */
@@ -37,11 +27,11 @@ async function interleaved(before: Act, first: Act, second: Act, check: Act): Pr
   for (let at = 0, commands = 1; at < commands; at++) {
     made += 1;
     const prefix = `interleaved-${made}`;
-    const other = createRedisStore({ run: (command) => command(client) }, prefix, rules, { committed: () => {} });
-    const receiver = createRedisStore({ run: (command) => command(client) }, prefix, rules, { committed: () => {} }, true);
+    const other = createRedisStore(link, prefix, rules, { committed: () => {} });
+    const receiver = createRedisStore(link, prefix, rules, { committed: () => {} }, true);
     let count: number | null = null;
-    const run = async <T>(command: (client: Client) => Promise<T>): Promise<T> => {
-      const result = await command(client);
+    const run = async <T>(command: (redis: Client) => Promise<T>): Promise<T> => {
+      const result = await link.run(command);
       if (count !== null && count++ === at) await second(pair);
       return result;
     };
@@ -77,14 +67,14 @@ const whole: Act = async ({ other, key }) => {
   for (const seq of [1, 2]) {
     const event = await other.read.events.get(seq);
     const verdict = event?.verdicts[0]?.[1];
-    expect(await client.exists(key(`d:${seq}:ours`))).toBe(verdict === "deliver" ? 1 : 0);
-    expect((await client.zscore(key("pk:m:main:w"), String(seq))) !== null).toBe(verdict === "park");
-    expect((await client.zscore(key("ignored"), String(seq))) !== null).toBe(verdict === "skip");
-    expect((await client.zscore(key("es:m:main:w"), String(seq))) !== null).toBe(event !== null);
+    expect(await client().exists(key(`d:${seq}:ours`))).toBe(verdict === "deliver" ? 1 : 0);
+    expect((await client().zscore(key("pk:m:main:w"), String(seq))) !== null).toBe(verdict === "park");
+    expect((await client().zscore(key("ignored"), String(seq))) !== null).toBe(verdict === "skip");
+    expect((await client().zscore(key("es:m:main:w"), String(seq))) !== null).toBe(event !== null);
     if (event !== null) expect(await other.messageState("main", "w")).not.toBeNull();
   }
   const due = await other.due("ours", start + 500 * day, 10);
-  const held = await client.zcard(key("held:ours"));
+  const held = await client().zcard(key("held:ours"));
   // In order: the second goes out first only when the first is not owed.
   if (held > 0) expect(due).toEqual([1]);
 };
@@ -108,7 +98,7 @@ describe("one process between any two commands of another", () => {
     for (const second of [expire, acceptMore, register, sweep(start + 400 * day)]) {
       await interleaved(parked, first, second, async (pair) => {
         await whole(pair);
-        expect(await client.zcard(pair.key("pk:m:main:w"))).toBe(0);
+        expect(await client().zcard(pair.key("pk:m:main:w"))).toBe(0);
       });
     }
   });
@@ -147,7 +137,7 @@ describe("one process between any two commands of another", () => {
     await plan(pair.other);
     await whole(pair);
     for (const seq of [1, 2]) expect((await pair.other.read.events.get(seq))?.disposition).not.toBe("accepted");
-    expect(await client.exists(pair.key("unplanned"))).toBe(0);
+    expect(await client().exists(pair.key("unplanned"))).toBe(0);
     const report = await pair.other.inspecting.audit({ now: start, isRunning: true, mostOffenders: 10 }, () => {});
     expect(report, JSON.stringify(report.offenders)).toMatchObject({ balanced: true });
   };
@@ -160,7 +150,7 @@ describe("one process between any two commands of another", () => {
     }
     await interleaved(waiting, first, register, async (pair) => {
       await planned(pair);
-      expect(await client.zcard(pair.key("pk:m:main:w"))).toBe(0);
+      expect(await client().zcard(pair.key("pk:m:main:w"))).toBe(0);
       expect(await pair.other.due("ours", start + day, 10)).toEqual([1]);
     });
   });

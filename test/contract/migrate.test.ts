@@ -2,30 +2,20 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
-import { Redis as Client } from "ioredis";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import type { Redis as Client } from "ioredis";
+import { expect, test } from "vitest";
 import { carryOver } from "../../src/store/migrate/carry.ts";
 import { openSource } from "../../src/store/migrate/source.ts";
 import { StoreUnavailable } from "../../src/store/store-error.ts";
-import { type Redis, startRedis } from "../setup/redis.ts";
 import { steps } from "./both-engines-draws.ts";
 import { openDistributed, openEmbedded } from "./both-engines-open.ts";
 import { answerOf, loadsOf, questions, sweepBoth, wholeOf } from "./both-engines-readers.ts";
 import { doOnBoth, type Known, switchedRules } from "./both-engines-steps.ts";
+import { redisOfFile } from "./redis-of-file.ts";
 import { start } from "./store-events.ts";
 
-let redis: Redis;
-let client: Client;
+const { client } = redisOfFile();
 let runs = 0;
-
-beforeAll(async () => {
-  redis = await startRedis();
-  client = new Client(redis.url);
-});
-afterAll(async () => {
-  client.disconnect();
-  await redis.stop();
-});
 
 type Link = { run<T>(command: (redis: Client) => Promise<T>): Promise<T> };
 
@@ -35,8 +25,8 @@ function brokenLink(after: number, isDone: boolean): Link {
   return {
     async run(command) {
       left -= 1;
-      if (left >= 0) return command(client);
-      if (left === -1 && isDone) await command(client);
+      if (left >= 0) return command(client());
+      if (left === -1 && isDone) await command(client());
       throw new StoreUnavailable("the link is broken");
     },
   };
@@ -84,7 +74,7 @@ test("whatever was done to a file is told the same from where it was carried, an
           await first.end();
         }
         const prefix = await migrated(path);
-        const engines = [openEmbedded(path, rules), openDistributed(client, prefix, rules)] as const;
+        const engines = [openEmbedded(path, rules), openDistributed(client(), prefix, rules)] as const;
         const [model, other] = engines;
         const same = async () => {
           expect(await wholeOf(other.store.read)).toEqual(await wholeOf(model.store.read));

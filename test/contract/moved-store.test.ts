@@ -1,10 +1,8 @@
-import { Redis as Client } from "ioredis";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { carryOver } from "../../src/store/migrate/carry.ts";
 import { countBoth } from "../../src/store/migrate/check.ts";
 import { openSource } from "../../src/store/migrate/source.ts";
 import type { Rules } from "../../src/store/rules.ts";
-import { type Redis, startRedis } from "../setup/redis.ts";
 import { acceptingContract } from "./accepting-contract.ts";
 import { askContract } from "./ask-contract.ts";
 import { openWith } from "./contract-tools.ts";
@@ -13,6 +11,7 @@ import { hydrationContract } from "./hydration-contract.ts";
 import { orderContract } from "./order-contract.ts";
 import { parkingContract } from "./parking-contract.ts";
 import { proofsContract } from "./proofs-contract.ts";
+import { redisOfFile } from "./redis-of-file.ts";
 import { newPrefix, openRedisSubject } from "./redis-subject.ts";
 import { retentionContract } from "./retention-contract.ts";
 import { settlingContract } from "./settling-contract.ts";
@@ -20,22 +19,11 @@ import { openSqliteSubject } from "./sqlite-subject.ts";
 import { start } from "./store-events.ts";
 import type { ContractSubject } from "./store-port.ts";
 
-let redis: Redis;
-let client: Client;
-
-beforeAll(async () => {
-  redis = await startRedis();
-  client = new Client(redis.url);
-});
-afterAll(async () => {
-  client.disconnect();
-  await redis.stop();
-});
+const { url, link } = redisOfFile();
 
 /** Carries the file over, and holds the counts of both sides to one another. */
 async function move(path: string): Promise<string> {
   const prefix = newPrefix();
-  const link = { run: <T>(command: (redis: Client) => Promise<T>) => command(client) };
   const source = openSource(path);
   try {
     const migration = await carryOver({ source, link, prefix, now: () => start, prepare: async () => {}, progress: () => {} });
@@ -57,7 +45,7 @@ async function openMovedSubject(rules: Rules): Promise<ContractSubject> {
     async reopen(other = rules) {
       if (moved !== null) return moved.reopen(other);
       await file.close();
-      moved = await openRedisSubject(redis.url, other, { prefix: await move(file.path) });
+      moved = await openRedisSubject(url(), other, { prefix: await move(file.path) });
       return moved.store;
     },
     async end() {

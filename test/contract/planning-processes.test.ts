@@ -1,9 +1,5 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import fc from "fast-check";
-import { Redis as Client } from "ioredis";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import type { ReceivedEvent } from "../../src/event/received.ts";
 import type { Settlement } from "../../src/event/stored-delivery.ts";
 import { createRandom } from "../../src/sandbox/random.ts";
@@ -11,27 +7,17 @@ import type { Planned } from "../../src/store/planned.ts";
 import { keysOf } from "../../src/store/redis/keys.ts";
 import type { RedisLink } from "../../src/store/redis/link.ts";
 import { createRedisStore, type RedisStore } from "../../src/store/redis/redis-store.ts";
-import { type Redis, startRedis } from "../setup/redis.ts";
-import { openEmbedded } from "./both-engines-open.ts";
+import { openEmbeddedAnew } from "./both-engines-open.ts";
 import type { Engine } from "./both-engines-steps.ts";
 import { createGate, type Gate } from "./gated-links.ts";
 import { type Act, type Round, rounds, routes, type Turn } from "./planning-draws.ts";
+import { redisOfFile } from "./redis-of-file.ts";
 import { anEvent, rulesFor, start } from "./store-events.ts";
 
 const rules = rulesFor(routes, { parkFor: 60_000 });
 const wamids = ["w0", "w1", "w2"];
-let redis: Redis;
-let client: Client;
+const { client } = redisOfFile();
 let made = 0;
-
-beforeAll(async () => {
-  redis = await startRedis();
-  client = new Client(redis.url);
-});
-afterAll(async () => {
-  client.disconnect();
-  await redis.stop();
-});
 
 /** Processes of one relay, and beside them one that does everything alone and in order. */
 interface World {
@@ -195,7 +181,7 @@ async function runAll(order: readonly Round[], seed: number, model: Engine): Pro
   made += 1;
   const prefix = `planning-${made}`;
   const random = createRandom(String(seed));
-  const gate = createGate(client, (below) => random.below(below));
+  const gate = createGate(client(), (below) => random.below(below));
   const stores = [true, true, false, false].map((plansLater) => openStore(gate.link, prefix, plansLater));
   const fresh = { accepted: new Map(), told: new Map(), planned: [], repeats: new Map(), now: start };
   const world: World = { gate, prefix, stores, model, ...fresh };
@@ -212,7 +198,7 @@ async function runAll(order: readonly Round[], seed: number, model: Engine): Pro
   await planAll(world, openStore(gate.link, prefix));
   await tellModel(world);
 
-  expect(await client.exists(keysOf(prefix).of("unplanned"))).toBe(0);
+  expect(await client().exists(keysOf(prefix).of("unplanned"))).toBe(0);
   const seqs = world.planned.map(({ seq }) => seq);
   expect(new Set(seqs).size, "nobody was told twice of one that was planned").toBe(seqs.length);
   const { accepted, told, repeats } = world;
@@ -230,13 +216,11 @@ async function runAll(order: readonly Round[], seed: number, model: Engine): Pro
 test("whoever accepts, plans, ends in the middle and registers: each event is planned once, as one process alone would have", async () => {
   await fc.assert(
     fc.asyncProperty(rounds, fc.nat(), async (order, seed) => {
-      const folder = mkdtempSync(join(tmpdir(), "planning-"));
-      const model = openEmbedded(join(folder, "relay.db"), rules);
+      const model = openEmbeddedAnew(rules);
       try {
         await runAll(order, seed, model);
       } finally {
         await model.end();
-        rmSync(folder, { recursive: true, force: true });
       }
     }),
     { numRuns: 16, interruptAfterTimeLimit: 45_000 },
