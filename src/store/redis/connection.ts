@@ -218,7 +218,7 @@ export function connectRedis(settings: RedisSettings, options: RedisOptions, hoo
     async run(use) {
       if (state.kind === "down") throw new RedisUnavailable({ ...state.fault, mayBeDone: false });
       try {
-        return await use(client);
+        return onItsOwn(await use(client));
       } catch (error) {
         const fault = redisFaultOf(error);
         // What fails after that is the same news.
@@ -238,4 +238,12 @@ export function connectRedis(settings: RedisSettings, options: RedisOptions, hoo
       if (!isKnown) first.resolve(state);
     },
   };
+}
+
+/**
+ * The elements of a list in a list of their own. The client's promise of an answer is kept until the next full collection
+ * (script.ts), and with it all that it holds.
+ */
+function onItsOwn<T>(answer: T): T {
+  return Array.isArray(answer) ? (answer.splice(0) as T) : answer;
 }
