@@ -2,10 +2,11 @@ import type { SeqRange, WaitingEvent, WaitingEvents } from "../event-views.ts";
 import type { Keys } from "./keys.ts";
 import type { RedisLink } from "./link.ts";
 import { readScript } from "./script.ts";
+import { createTurns } from "./turns.ts";
 
 const script = readScript("waiting");
 
-/** Events in one look: half a millisecond of Redis. */
+/** Events in one look: two milliseconds of Redis, which has to find the row of each. */
 const atOnce = 500;
 /** Events in all looks of one question: where more wait, it is about the newest. */
 const mostLooked = 50_000;
@@ -18,26 +19,38 @@ type Answer = readonly [place: number, oldest: string, older: number, ...found: 
  * more than it does: whoever asks looks through the list, from its end, where planning does not take from.
  */
 export function createReadWaiting(keys: Keys, link: RedisLink) {
+  /** One question at a time: however many ask, between two looks others have their turn at Redis. */
+  const turns = createTurns();
+
   const look = (range: SeqRange, most: number, texts: readonly string[]): Promise<Answer> =>
     link.run((redis) =>
       script.run(redis, keys.of("seq"), [keys.base, String(range.after), String(range.before), String(most), ...texts]),
     ) as Promise<Answer>;
 
+  async function lookThrough(wamids: readonly string[], { after, before }: SeqRange): Promise<WaitingEvents> {
+    // As a row has it after the account: the end of a text of JSON, and of an item.
+    const texts = wamids.map((wamid) => `${JSON.stringify(wamid).slice(1)},`);
+    const events: WaitingEvent[] = [];
+    for (let looked = 0, end = before; ; ) {
+      const [, oldest, older, ...found] = await look({ after, before: end }, atOnce, texts);
+      for (let n = 0; n < found.length; n += 3) {
+        const wamid = wamids[Number(found[n + 2]) - 1] as string;
+        events.push({ seq: Number(found[n]), account: String(found[n + 1]), wamid });
+      }
+      looked += atOnce;
+      if (older === 0 || looked >= mostLooked) return { events: events.sort((a, b) => a.seq - b.seq), unseen: older };
+      end = Number(oldest);
+    }
+  }
+
   return {
     /** Those about messages of these wamids. What is planned meanwhile may be among them. */
-    async waitingOf(wamids: readonly string[], { after, before }: SeqRange): Promise<WaitingEvents> {
-      // As a row has it after the account: the end of a text of JSON, and of an item.
-      const texts = wamids.map((wamid) => `${JSON.stringify(wamid).slice(1)},`);
-      const events: WaitingEvent[] = [];
-      for (let looked = 0, end = before; ; ) {
-        const [, oldest, older, ...found] = await look({ after, before: end }, atOnce, texts);
-        for (let n = 0; n < found.length; n += 3) {
-          const wamid = wamids[Number(found[n + 2]) - 1] as string;
-          events.push({ seq: Number(found[n]), account: String(found[n + 1]), wamid });
-        }
-        looked += atOnce;
-        if (older === 0 || looked >= mostLooked) return { events: events.sort((a, b) => a.seq - b.seq), unseen: older };
-        end = Number(oldest);
+    async waitingOf(wamids: readonly string[], range: SeqRange): Promise<WaitingEvents> {
+      const done = await turns.take("look");
+      try {
+        return await lookThrough(wamids, range);
+      } finally {
+        done();
       }
     },
     /** How many are planned before this one; null when it does not wait. */
