@@ -11,6 +11,7 @@ import { routeTo, settingsOf, webhookSecret } from "../../harness/relay-settings
 import { until } from "../../harness/until.ts";
 import { freshEvent } from "./alive.ts";
 import { ask } from "./raw-client.ts";
+import { registered } from "./registered.ts";
 
 const page = readFileSync(new URL("../../../docs/endpoints.md", import.meta.url), "utf8");
 const sections = new Map(
@@ -22,39 +23,19 @@ const sections = new Map(
 const jsonBlocks = (endpoint: string): unknown[] =>
   [...(sections.get(endpoint) ?? "").matchAll(/^```json\n(.*?)^```/gms)].map((match) => JSON.parse(match[1] ?? "") as unknown);
 
-/** What a relay has registered, as `METHOD /path/{name}`, without the HEAD that comes with each GET. */
-async function registered(): Promise<string[]> {
+async function endpointsOfRelay(): Promise<string[]> {
   const folder = mkdtempSync(join(tmpdir(), "wamid-relay-doc-"));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   const settings = parseSettings(JSON.stringify(settingsOf({ port: 0, storePath: join(folder, "relay.db") })), "relay.yaml", {});
   const relay = await createRelay({ settings, log: { write: () => {}, end: async () => {} } });
-  await relay.http.ready();
-  const found: string[] = [];
-  const above: string[] = [];
-  // ├── /v1/events (GET, HEAD)
-  // │   └── /:id (GET, HEAD)
-  for (const line of relay.http.printRoutes({ commonPrefix: false }).split("\n")) {
-    const [, indent = "", path = "", methods] = /^([│ ]*)[├└]── (\S+)(?: \((.+)\))?$/.exec(line) ?? [];
-    if (path === "") continue;
-    above.length = indent.length / 4;
-    above.push(path);
-    for (const method of methods?.split(", ") ?? []) {
-      if (method !== "HEAD")
-        found.push(
-          `${method} ${above
-            .join("")
-            .replace(/:(\w+)/g, "{$1}")
-            .replace(/(?<=.)\/$/, "")}`,
-        );
-    }
-  }
+  const found = await registered(relay.http);
   await relay.close();
   // Not Fastify's: its path carries all the traffic.
-  return [...new Set(found), "POST /webhooks/{source}"];
+  return [...found, "POST /webhooks/{source}"];
 }
 
 test("every endpoint is in the page, in its table and in a section, and the page has no other", async () => {
-  const endpoints = (await registered()).toSorted();
+  const endpoints = (await endpointsOfRelay()).toSorted();
   expect(endpoints).toContain("POST /v1/deliveries/{id}/retry");
   expect([...sections.keys()].toSorted()).toEqual(endpoints);
   const table = [...page.matchAll(/^\| `([A-Z]+ \S+)` \|/gm)].map((match) => match[1]);

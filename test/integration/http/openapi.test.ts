@@ -1,0 +1,205 @@
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { createRelay } from "../../../src/app/relay.ts";
+import type { Role } from "../../../src/app/role.ts";
+import { parseSettings } from "../../../src/config/load.ts";
+import { scopes } from "../../../src/config/schema.ts";
+import { errorCodes } from "../../../src/event/errors.ts";
+import { askRelay } from "../../harness/ask-relay.ts";
+import { redisForTest } from "../../harness/redis-states.ts";
+import { startRelayHere } from "../../harness/relay-here.ts";
+import { relayToken, type SettingsParts, settingsOf } from "../../harness/relay-settings.ts";
+import { codesOf, documentOf, type OpenApi, type Operation, operationsOf, responseOf } from "./openapi-document.ts";
+import { registered } from "./registered.ts";
+import { allows, type Schema } from "./schema-check.ts";
+
+const page = "/v1/openapi.json";
+const { version } = JSON.parse(readFileSync(new URL("../../../package.json", import.meta.url), "utf8")) as { version: string };
+
+/** The routes under `/v1` that Fastify has, and what the page answers. */
+async function routesAndPage(role: Role, parts: SettingsParts) {
+  const folder = mkdtempSync(join(tmpdir(), "wamid-relay-openapi-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const text = JSON.stringify(settingsOf({ port: 0, storePath: join(folder, "relay.db") }, parts));
+  const log = { write: () => {}, end: async () => {} };
+  const relay = await createRelay({ settings: parseSettings(text, "relay.yaml", {}), log, role });
+  onTestFinished(() => relay.close());
+  const { port } = await relay.listen();
+  const routes = (await registered(relay.http)).filter((route) => route.includes(" /v1/"));
+  return { routes: routes.toSorted(), answer: await askRelay(`http://127.0.0.1:${port}`, page) };
+}
+
+test("it describes every route that a relay has under /v1, and no other; a process that only works has none", async () => {
+  const alone = await routesAndPage("both", {});
+  expect([...operationsOf(alone.answer.body as OpenApi).keys()].toSorted()).toEqual(alone.routes);
+  expect(alone.routes).toEqual(expect.arrayContaining([`GET ${page}`, "POST /v1/automations/{id}/runs", "GET /v1/listen"]));
+
+  const storage = { driver: "redis", url: (await redisForTest()).url };
+  const receiver = await routesAndPage("receive", { storage });
+  expect(receiver.routes).toEqual(alone.routes);
+  expect(receiver.answer.body).toEqual(alone.answer.body);
+  const worker = await routesAndPage("work", { storage });
+  expect(worker.routes).toEqual([]);
+  expect([worker.answer.status, worker.answer.body]).toEqual([404, { error: "no such page", code: "not_found" }]);
+});
+
+/** Every object in a document, with where it is. */
+function* objectsIn(value: unknown, at = "#"): Generator<[at: string, object: Record<string, unknown>]> {
+  if (typeof value !== "object" || value === null) return;
+  if (!Array.isArray(value)) yield [at, value as Record<string, unknown>];
+  for (const [key, part] of Object.entries(value)) yield* objectsIn(part, `${at}/${key}`);
+}
+
+/** Keys that OpenAPI 3.1 has for an operation. */
+const operationKeys = ["operationId", "summary", "description", "tags", "security", "parameters", "requestBody", "responses"];
+
+test("it is OpenAPI 3.1", async () => {
+  const document = await documentOf(await startRelayHere());
+  expect(document).toMatchObject({ openapi: expect.stringMatching(/^3\.1\.\d$/), info: { title: "wamid-relay", version } });
+  expect(document.servers).toEqual([{ url: "/" }]);
+  expect(Object.keys(document).toSorted()).toEqual(["components", "info", "openapi", "paths", "servers"]);
+  expect(document.components.securitySchemes).toEqual({ token: { type: "http", scheme: "bearer", description: expect.any(String) } });
+
+  const operations = [...operationsOf(document)];
+  const names = operations.map(([, { operationId }]) => operationId);
+  expect(new Set(names).size).toBe(names.length);
+  for (const [endpoint, operation] of operations) {
+    expect(operationKeys).toEqual(expect.arrayContaining(Object.keys(operation)));
+    expect([endpoint, operation.operationId, operation.summary]).toEqual([
+      endpoint,
+      expect.stringMatching(/^\w+$/),
+      expect.stringMatching(/\S/),
+    ]);
+    const parameters = operation.parameters ?? [];
+    const keys = parameters.map((parameter) => `${parameter.in} ${parameter.name}`);
+    expect([endpoint, new Set(keys).size]).toEqual([endpoint, keys.length]);
+    const inPath = parameters.filter((parameter) => parameter.in === "path");
+    expect([endpoint, inPath.map(({ name }) => `{${name}}`)]).toEqual([endpoint, endpoint.match(/\{\w+\}/g) ?? []]);
+    for (const parameter of parameters) {
+      expect(["path", "query", "header"]).toContain(parameter.in);
+      if (parameter.in === "path") expect(parameter.required).toBe(true);
+    }
+    for (const [status, response] of Object.entries(operation.responses)) {
+      expect(status).toMatch(/^[2345]\d\d$/);
+      const { description, content } = responseOf(document, operation, Number(status)) ?? {};
+      expect([endpoint, response, description]).toEqual([endpoint, response, expect.stringMatching(/\S/)]);
+      expect([endpoint, Object.keys(content ?? {}).length]).not.toEqual([endpoint, 0]);
+    }
+    expect([endpoint, Object.keys(operation.responses).some((status) => status.startsWith("2"))]).toEqual([endpoint, true]);
+  }
+
+  const objects = [...objectsIn(document)];
+  const pointers = new Set(objects.map(([at]) => at));
+  const references = new Set(objects.flatMap(([, { $ref }]) => (typeof $ref === "string" ? [$ref] : [])));
+  expect([...references].filter((reference) => !pointers.has(reference))).toEqual([]);
+  const parts = ["responses", "schemas"].flatMap((kind) =>
+    [...pointers].filter((at) => new RegExp(`^#/components/${kind}/[^/]+$`).test(at)),
+  );
+  expect(parts.filter((part) => !references.has(part))).toEqual([]);
+  for (const part of parts) expect(part).toMatch(/\/[\w.-]+$/);
+  // `allows` throws at what is no schema to it.
+  for (const [at, { schema }] of objects) {
+    if (!at.includes("/paths/") || schema === undefined) continue;
+    expect([at, typeof allows(schema as Schema, {})]).toEqual([at, "boolean"]);
+    const usual = (schema as Schema)["default"];
+    if (usual !== undefined) expect([at, allows(schema as Schema, usual)]).toEqual([at, true]);
+  }
+});
+
+test("of errors it has every code, each at its status, and in the operations that may answer with it", async () => {
+  const document = await documentOf(await startRelayHere());
+  const { properties } = document.components.schemas["Error"] as { properties: { code: { enum: string[] } } };
+  expect(properties.code.enum).toEqual(Object.keys(errorCodes));
+  const operations = operationsOf(document);
+  for (const operation of operations.values()) {
+    for (const status of Object.keys(operation.responses).map(Number)) {
+      const codes = codesOf(document, operation, status);
+      expect(codes.length > 0).toBe(status >= 400);
+      for (const code of codes) expect(errorCodes[code as keyof typeof errorCodes].status).toBe(status);
+    }
+  }
+  const send = operations.get("POST /v1/messages") as Operation;
+  expect(codesOf(document, send, 409)).toEqual(["conflict", "idempotency_conflict", "outcome_unknown"]);
+  expect(codesOf(document, operations.get("GET /v1/listen") as Operation, 503)).toContain("too_many_listeners");
+  // Only webhooks are answered so.
+  expect(JSON.stringify(document.paths)).not.toMatch(/bad_signature|downstream_/);
+});
+
+test("each operation takes a token with the scope it names and no other, and answers as it says", async () => {
+  const tokens = scopes.map((scope) => ({ name: scope, token: `token-that-may-${scope}`, scopes: [scope] }));
+  const relay = await startRelayHere({ settings: { control: { tokens } } });
+  const ask = async (endpoint: string, token: string | null) => {
+    const [method = "", path = ""] = endpoint.split(" ");
+    // A stream has no end to wait for.
+    const url = relay.url + path.replace(/\{\w+\}/g, "some") + (path === "/v1/listen" ? "?since=never" : "");
+    const answer = await fetch(url, { method, headers: token === null ? {} : { authorization: `Bearer ${token}` } });
+    const type = answer.headers.get("content-type")?.split(";")[0] ?? "";
+    return { status: answer.status, type, body: (await answer.json()) as { code?: string } };
+  };
+  const { body } = await ask(`GET ${page}`, "token-that-may-read");
+  const document = body as OpenApi;
+  for (const [endpoint, operation] of operationsOf(document)) {
+    const [{ token: [needed = "", ...others] = [] } = {}] = operation.security;
+    expect([endpoint, operation.security.length, others]).toEqual([endpoint, 1, []]);
+    expect(scopes).toContain(needed);
+    for (const token of [null, "unknown", ...tokens.map(({ token }) => token)]) {
+      const answer = await ask(endpoint, token);
+      const said = responseOf(document, operation, answer.status);
+      expect([endpoint, answer.status, Object.keys(said?.content ?? {})]).toEqual([
+        endpoint,
+        answer.status,
+        expect.arrayContaining([answer.type]),
+      ]);
+      if (answer.status >= 400) expect(codesOf(document, operation, answer.status)).toContain(answer.body.code);
+      if (token === null || token === "unknown") expect([endpoint, answer.status]).toEqual([endpoint, 401]);
+      else if (token !== `token-that-may-${needed}`) expect([endpoint, answer.status]).toEqual([endpoint, 403]);
+      else expect([401, 403]).not.toContain(answer.status);
+    }
+  }
+});
+
+test("bodies and answers that are no JSON have the content types it says", async () => {
+  const relay = await startRelayHere();
+  const operations = operationsOf(await documentOf(relay));
+  const authorization = `Bearer ${relayToken}`;
+  const track = operations.get("POST /v1/messages/track") as Operation;
+  const types = Object.keys(track.requestBody?.content ?? {});
+  expect(types).toEqual(["application/json", "application/x-ndjson"]);
+  const body = `${JSON.stringify({ account: "main", wamid: "wamid.HBgNNTQ5MTE1NTU1MDEwMBUCABEYEkQ1" })}\n`;
+  for (const type of types) {
+    const answer = await fetch(`${relay.url}/v1/messages/track`, {
+      method: "POST",
+      headers: { authorization, "content-type": type },
+      body,
+    });
+    expect([type, answer.status, answer.headers.get("content-type")?.split(";")[0]]).toEqual([type, 200, type]);
+    await answer.text();
+  }
+  expect(Object.keys(track.responses["200"] && "content" in track.responses["200"] ? track.responses["200"].content : {})).toEqual(types);
+
+  const listen = operations.get("GET /v1/listen")?.responses["200"];
+  const ending = new AbortController();
+  const stream = await fetch(`${relay.url}/v1/listen`, { headers: { authorization }, signal: ending.signal });
+  expect(Object.keys(listen && "content" in listen ? listen.content : {})).toEqual([stream.headers.get("content-type")]);
+  ending.abort();
+});
+
+test("pages of lists have `next`, as it is given in `before`", async () => {
+  const lists: string[] = [];
+  const relay = await startRelayHere();
+  const document = await documentOf(relay);
+  for (const [endpoint, operation] of operationsOf(document)) {
+    const before = operation.parameters?.find(({ name }) => name === "before");
+    const schema = responseOf(document, operation, 200)?.content["application/json"]?.schema;
+    if (before === undefined) continue;
+    lists.push(endpoint);
+    const answer = (await relay.ask(endpoint.split(" ")[1] ?? "")).body;
+    expect([endpoint, allows(schema as Schema, answer)]).toEqual([endpoint, true]);
+    const next = endpoint.endsWith("deliveries") ? "1.1" : 1;
+    expect([endpoint, allows(schema as Schema, { data: [], next }), allows(before.schema, next)]).toEqual([endpoint, true, true]);
+    expect([endpoint, allows(schema as Schema, { data: [] })]).toEqual([endpoint, false]);
+  }
+  expect(lists.toSorted()).toEqual(["GET /v1/deliveries", "GET /v1/events", "GET /v1/messages", "GET /v1/runs"]);
+});
