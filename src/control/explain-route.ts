@@ -12,7 +12,8 @@ const story = {
   name: "explain",
   scope: "read",
   summary: "The whole story of an event, message or run, without bodies",
-  description: "`data` has a story for each message, run or event that has the name; several share a reference. Events come oldest first.",
+  description:
+    "`data` has a story for each message, run or event that has the name; several share a reference. Events come oldest first; `waits` is when one that waits to be planned was received, and how many are planned before it. `unseen` is 0 unless too many wait to look through all of them for those of a message: so many, the oldest, were not.",
   params: z.strictObject({
     name: z
       .string()

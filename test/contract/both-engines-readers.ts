@@ -89,6 +89,8 @@ export async function wholeOf(read: StoreReading): Promise<object> {
     proofs: sorted(await read.proofs()),
     backlog: sorted(await read.backlog()),
     unplanned: await read.unplanned(),
+    waiting: await read.stories.waitingOf(["wamid.0", "wamid.1"], everything),
+    ahead: await read.stories.ahead(events.at(-1)?.seq ?? 1),
   };
 }
 

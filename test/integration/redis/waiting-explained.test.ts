@@ -176,6 +176,19 @@ test("at whichever moment a message is planned, its story has each of its events
   expect(moments).toBeGreaterThan(8);
 });
 
+test("at whichever moment a message is planned, each of its events is listed once", async () => {
+  for (let moment = 1, calls = moment; calls >= moment; moment += 1) {
+    const prefix = `listed-${moment}`;
+    const [receiver, worker] = [storeOf(prefix, true), storeOf(prefix)];
+    for (const wamid of ["w1", "w2", "w1"]) await receiver.accept(anEvent({ wamid }));
+    const link = linkWith(moment, () => planAll(worker));
+    const store = createRedisStore(link, prefix, rulesFor(routes), { committed: () => {} });
+    expect([moment, await listed(store, "w1")]).toEqual([moment, [3, 1]]);
+    calls = link.calls();
+    await store.close();
+  }
+});
+
 test("of more than fifty thousand the newest are looked through, and it says how many were not", async () => {
   const receiver = storeOf("bound", true);
   for (const wamid of ["w1", "w2", "w1"]) await receiver.accept(anEvent({ wamid }));
