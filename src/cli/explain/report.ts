@@ -4,7 +4,7 @@ import { printable } from "../printable.ts";
 import type { PrivateView } from "../private-view.ts";
 import { timeText } from "../time-options.ts";
 import { nextText } from "./next-text.ts";
-import type { DeliveryStoryView, EventStoryView, HydrationView, StoryView } from "./views.ts";
+import type { DeliveryStoryView, EventStoryView, HydrationView, StoryView, WaitsView } from "./views.ts";
 
 /** A story for a person, in the order in which it happened. Times are UTC. */
 export function storyLines(story: StoryView, view: PrivateView): string[] {
@@ -78,14 +78,14 @@ function eventLines(event: EventStoryView, view: PrivateView): string[] {
 function fate({ disposition, fault, parkedUntil, waits, routes }: EventStoryView): string {
   if (fault !== null) return `${disposition}: ${fault}`;
   if (parkedUntil !== null) return `${disposition}, parked until ${timeText(parkedUntil)}: released when it is registered by then`;
-  if (waits !== null) {
-    const turn = waits.ahead === 0 ? "and is next" : `${waits.ahead} before it`;
-    return `accepted; waits since ${timeText(waits.since)} for ${planner} to plan it, ${turn}`;
-  }
-  if (disposition === "accepted") return `accepted; waits for ${planner} to plan it`;
+  if (disposition === "accepted") return `accepted; waits for ${planner} to plan it${waits === null ? "" : turnText(waits)}`;
   if (disposition === "ignored") return "ignored: nobody registered its message";
   if (routes.length === 0) return `${disposition}: there were no routes`;
   return disposition;
+}
+
+function turnText({ since, ahead }: WaitsView): string {
+  return `, since ${timeText(since)}, ${ahead === 0 ? "and is next" : `${ahead} before it`}`;
 }
 
 function hydrationLines({ state, reason, asked, found, foundCount, unknown, candidates }: HydrationView, view: PrivateView): string[] {

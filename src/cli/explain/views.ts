@@ -38,9 +38,12 @@ const hydrationSchema = z.looseObject({
 });
 export type HydrationView = z.infer<typeof hydrationSchema>;
 
+const waitsSchema = z.looseObject({ since: z.string(), ahead: z.number() });
+export type WaitsView = z.infer<typeof waitsSchema>;
+
 const eventStorySchema = eventSchema.extend({
   hydration: hydrationSchema.nullable(),
-  waits: z.looseObject({ since: z.string(), ahead: z.number() }).nullable(),
+  waits: waitsSchema.nullable(),
   routes: z.array(z.looseObject({ route: z.string(), verdict: z.string(), reason: z.string().optional() })),
   deliveries: z.array(deliverySchema.extend({ tries: z.array(attemptSchema), earlierTries: z.number(), next: nextSchema })),
 });

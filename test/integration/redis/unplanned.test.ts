@@ -91,11 +91,12 @@ test("how many wait and since when; nothing once they are planned", async () => 
   expect(await receiver.read.unplanned()).toEqual({ events: 0, oldestAt: null });
 });
 
-test("an event that waits is listed, found and heard as accepted, and its message has no story of it yet", async () => {
+test("an event that waits is listed, found and heard as accepted, and its message is not known yet", async () => {
   const { receiver, worker } = await aReceiver("seen");
   const listed = async (filter: object) => (await receiver.read.events.list({ limit: 10, ...filter })).map(({ seq }) => seq);
   expect(await listed({ disposition: "accepted" })).toEqual([3, 2, 1]);
   expect(await listed({ disposition: "forwarded" })).toEqual([4]);
+  expect(await listed({ wamid: "w1" })).toEqual([3, 2, 1]);
   expect(await receiver.read.events.get(1)).toMatchObject({
     disposition: "accepted",
     subject: { type: "message", key: "w1" },

@@ -42,7 +42,9 @@ test("what no worker has planned yet is shown as that everywhere, and as what it
   const explained = (await runRemote(receiver, "explain", event.id)).out;
   expect(explained).toMatch(/^event \S+, about message wamid\S*, of which nothing is known yet$/m);
   expect(explained).toMatch(/^ +status +sent came; what it moves is known once it is planned$/m);
-  expect(explained).toMatch(/^ +came to +accepted; waits since \S+ \S+ for a process with role work \(or both\) to plan it, and is next$/m);
+  expect(explained).toMatch(
+    /^ +came to +accepted; waits for a process with role work \(or both\) to plan it, since \S+ \S+, and is next$/m,
+  );
   const shown = (await runRemote(receiver, "events", "show", event.id)).out;
   expect(shown).toMatch(/^ +disposition +accepted\n +waits for +a process with role work \(or both\) to plan it$/m);
   expect(shown).toMatch(/^ +none has judged it yet$/m);

@@ -81,14 +81,16 @@ test("with all workers down a receiver tells a message's newest events: by the A
     expect(text.out).not.toContain(fresh);
     expect(text.out).toMatch(/^message wamid:\w+ of account main, of which nothing is known yet$/m);
     expect(text.out).toMatch(
-      /^\S+ \S+ {2}event 3: message\.status, .+(\n .+)*\n {4}came to +accepted; waits since .+ to plan it, 1 before it$/m,
+      /^\S+ \S+ {2}event 3: message\.status, .+(\n .+)*\n {4}came to +accepted; waits for .+ to plan it, since \S+ \S+, 1 before it$/m,
     );
     expect(text.out).toMatch(
-      /^\S+ \S+ {2}event 4: message\.status, .+(\n .+)*\n {4}came to +accepted; waits since .+ to plan it, 2 before it$/m,
+      /^\S+ \S+ {2}event 4: message\.status, .+(\n .+)*\n {4}came to +accepted; waits for .+ to plan it, since \S+ \S+, 2 before it$/m,
     );
     const after = (await run(receiver, "explain", old)).out;
     expect(after).toMatch(/^message wamid:\w+ of account main\n +status +sent$/m);
-    expect(after).toMatch(/came to +forwarded\n(.+\n)+\n.+event 2: (.+\n)+ +came to +accepted; waits since .+ to plan it, and is next$/m);
+    expect(after).toMatch(
+      /came to +forwarded\n(.+\n)+\n.+event 2: (.+\n)+ +came to +accepted; waits for .+ to plan it, since \S+ \S+, and is next$/m,
+    );
     const rows = jsonOf<Told>(await run(receiver, "events", "list", "--wamid", fresh, "--json")).data;
     expect(rows).toMatchObject([{ seq: 4 }, { seq: 3 }]);
     const nothing = await run(receiver, "explain", never);
