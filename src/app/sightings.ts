@@ -5,8 +5,6 @@ import type { Store } from "../store/store.ts";
 export interface SightingsParts {
   readonly store: Pick<Store, "read" | "noteSightings" | "sightings">;
   readonly clock: Clock;
-  /** How far back they matter, in ms. */
-  readonly reach: () => number;
   /** A status that asking told and no webhook did, within the grace. */
   readonly missed: (account: string) => void;
 }
@@ -24,7 +22,7 @@ type Sums = { -readonly [name in keyof SightingCounts]: SightingCounts[name] };
  * What this process sees of webhooks, gathered for the one that watches for all: webhooks arrive at some processes,
  * others ask the service, and only together do they tell whether something is missing.
  */
-export function createSightings({ store, clock, reach, missed }: SightingsParts) {
+export function createSightings({ store, clock, missed }: SightingsParts) {
   const { now } = clock;
   let sums = new Map<string, Sums>();
   /** Learned by asking here, in that order. */
@@ -80,9 +78,9 @@ export function createSightings({ store, clock, reach, missed }: SightingsParts)
         throw error;
       }
     },
-    /** Those of all processes that were not read here before. */
-    async read(): Promise<readonly Sighting[]> {
-      const read = await store.sightings(place, now() - reach());
+    /** Those of all processes that were not read here before; at first from the time `from` on. */
+    async read(from: number): Promise<readonly Sighting[]> {
+      const read = await store.sightings(place, from);
       place = read.place;
       return read.sightings;
     },

@@ -14,7 +14,7 @@ import type { ServiceAccounts } from "./service-accounts.ts";
 import { createSightings } from "./sightings.ts";
 
 export interface WatchingParts {
-  readonly store: Pick<Store, "isShared" | "duty" | "read" | "noteSightings" | "sightings">;
+  readonly store: Pick<Store, "isShared" | "duty" | "read" | "noteSightings" | "sightings" | "alarmsInForce" | "noteAlarm">;
   readonly settings: () => Settings;
   readonly services: Pick<ServiceAccounts, "limiters">;
   readonly clock: Clock;
@@ -31,7 +31,7 @@ export function createWatching({ store, settings, services, clock, log, metrics 
   const reach = () => settings().silence.after;
   const missed = (account: string) => metrics().reconcile.missed.inc({ account });
   /** Null: this process sees everything itself. */
-  const sightings = store.isShared ? createSightings({ store, clock, reach, missed }) : null;
+  const sightings = store.isShared ? createSightings({ store, clock, missed }) : null;
   /** Of those that share a store one watches for all. */
   let isOnDuty = !store.isShared;
   let looking: Promise<void> = Promise.resolve();
@@ -39,13 +39,20 @@ export function createWatching({ store, settings, services, clock, log, metrics 
   const posting = new Set<Promise<void>>();
   let cancel = (): void => {};
 
+  /** Changes that wait until the store knows of them. */
+  let untold: AlarmChange[] = [];
   const alarms = createAlarms((change) => {
+    if (store.isShared) untold.push(change);
+    else tell(change);
+  });
+
+  function tell(change: AlarmChange): void {
     const { state, alarm } = change;
     const { account, causes } = alarm;
     if (state === "began") log.error({ alarm: alarm.alarm, account, causes }, alarm.text);
     else log.info({ alarm: alarm.alarm, account, tookMs: now() - alarm.since }, `over: ${alarm.text}`);
     post(change);
-  });
+  }
 
   function post(change: AlarmChange): void {
     const { alertUrl } = settings().silence;
@@ -72,21 +79,51 @@ export function createWatching({ store, settings, services, clock, log, metrics 
   /** Tells the others what was seen here, and when on duty, looks at what they told. */
   async function lookTogether(shared: NonNullable<typeof sightings>): Promise<void> {
     await shared.flush();
-    isOnDuty = await store.duty("alarms", dutyMs);
-    if (!isOnDuty) {
+    if (!(await store.duty("alarms", dutyMs))) {
+      isOnDuty = false;
       for (const account of Object.keys(settings().accounts)) metrics().reconcile.silence.set({ account }, 0);
       return;
     }
-    for (const { account, at, ...counts } of await shared.read()) watch.took(account, at, counts);
-    look();
+    const isNew = !isOnDuty;
+    if (isNew) await goOn();
+    isOnDuty = true;
+    // Back to what a process that died may have found out last, and to what ends an alarm of its.
+    const from = Math.min(now() - 2 * reach(), ...watch.alarms().map(({ since }) => since));
+    for (const { account, at, ...counts } of await shared.read(from)) watch.took(account, at, counts);
+    lookForSilence();
+    // What is known here of keys may be old at first, and is asked for anew by looking.
+    if (isNew) services.limiters();
+    else lookAtKeys();
+    for (let [change] = untold; change !== undefined; [change] = untold) {
+      const isOurs = await store.noteAlarm(change.state, change.alarm);
+      untold.shift();
+      if (isOurs) tell(change);
+    }
+  }
+
+  /** With the alarms that whoever watched before has told of. */
+  async function goOn(): Promise<void> {
+    const known = settings().accounts;
+    const inForce = (await store.alarmsInForce()).filter(({ account }) => Object.hasOwn(known, account));
+    untold = [];
+    alarms.adopt(inForce);
+    watch.adopt(inForce.filter(({ alarm }) => alarm === "silence"));
   }
 
   function look(): void {
+    lookForSilence();
+    lookAtKeys();
+  }
+
+  function lookForSilence(): void {
     watch.look();
     const silent = watch.alarms().map(({ account }) => account);
     for (const account of Object.keys(settings().accounts)) {
       metrics().reconcile.silence.set({ account }, silent.includes(account) ? 1 : 0);
     }
+  }
+
+  function lookAtKeys(): void {
     for (const [account, { stops }] of services.limiters()) {
       if (stops.unauthenticated === null) alarms.ended("key", account);
       else keyRefused(account);

@@ -22,6 +22,8 @@ export interface Alarms {
   /** Nothing new while it lasts. */
   began(alarm: Alarm): void;
   ended(alarm: Alarm["alarm"], account: string): void;
+  /** Those that another process told of are in force, and no others; nothing is told. */
+  adopt(alarms: readonly Alarm[]): void;
   list(): readonly AlarmView[];
 }
 
@@ -41,6 +43,10 @@ export function createAlarms(changed: (change: AlarmChange) => void): Alarms {
       if (alarm === undefined) return;
       inForce.delete(key);
       changed({ state: "ended", alarm });
+    },
+    adopt(alarms) {
+      inForce.clear();
+      for (const alarm of alarms) inForce.set(`${alarm.alarm} ${alarm.account}`, alarm);
     },
     list: () => [...inForce.values()].map(viewOf),
   };

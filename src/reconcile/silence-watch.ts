@@ -1,11 +1,14 @@
 import { findSilence, type Seen, type Silence } from "./silence.ts";
 
-/** The alarm of an account, while it lasts. */
-export interface SilenceAlarm extends Silence {
+/** An account's alarm, while it lasts. */
+export interface AlarmSince {
   readonly account: string;
   /** Unix ms. */
   readonly since: number;
 }
+
+/** As it begins. */
+export interface SilenceAlarm extends AlarmSince, Silence {}
 
 export interface SilenceWatchParts {
   readonly now: () => number;
@@ -13,7 +16,7 @@ export interface SilenceWatchParts {
   readonly after: () => number;
   readonly quotaUsedUp: (account: string) => boolean;
   readonly began: (alarm: SilenceAlarm) => void;
-  readonly ended: (alarm: SilenceAlarm) => void;
+  readonly ended: (alarm: AlarmSince) => void;
   /** A status that asking told and no webhook did, within the grace. */
   readonly missed: (account: string) => void;
 }
@@ -32,7 +35,9 @@ export interface SilenceWatch {
   took(account: string, at: number, counts: Readonly<Record<Counted, number>> & { readonly registered: number }): void;
   /** To be called from time to time. */
   look(): void;
-  alarms(): readonly SilenceAlarm[];
+  alarms(): readonly AlarmSince[];
+  /** Those that another process found are in force, and no others; nothing is told. */
+  adopt(alarms: readonly AlarmSince[]): void;
 }
 
 /** A webhook that comes this much later than the answer to a question is late and not missing. */
@@ -55,7 +60,7 @@ export function createSilenceWatch({ now, after, quotaUsedUp, began, ended, miss
   const accounts = new Map<string, Account>();
   /** In the order learned. */
   const pending = new Map<string, { readonly account: string; readonly at: number }>();
-  const alarms = new Map<string, SilenceAlarm>();
+  const alarms = new Map<string, AlarmSince>();
 
   function accountOf(name: string): Account {
     let account = accounts.get(name);
@@ -137,17 +142,18 @@ export function createSilenceWatch({ now, after, quotaUsedUp, began, ended, miss
           const begun = { ...silence, account: name, since: now() };
           alarms.set(name, begun);
           began(begun);
-        } else if (alarm !== undefined) {
-          if (silence !== null) alarms.set(name, { ...alarm, ...silence });
-          // Without an event since, it is over only in that nobody sends any more.
-          else if ((account.lastEvent ?? 0) > alarm.since) {
-            alarms.delete(name);
-            ended(alarm);
-          }
+        } else if (alarm !== undefined && silence === null && (account.lastEvent ?? 0) > alarm.since) {
+          // Without an event since, it would be over only in that nobody sends any more.
+          alarms.delete(name);
+          ended(alarm);
         }
       }
     },
     alarms: () => [...alarms.values()],
+    adopt(others) {
+      alarms.clear();
+      for (const alarm of others) alarms.set(alarm.account, alarm);
+    },
   };
 }
 

@@ -60,6 +60,8 @@
  * | `schema` | string | how all of this is stored, and a name that changes when Redis lost it (schema-mark.ts) |
  * | `processes` | zset by unix ms | who is connected (presence.ts) |
  * | `migration` | row | how far the migration of a file has come; it stays (migration-row.ts) |
+ * | `sightings` | stream | what processes saw of webhooks, for the one that watches (sightings.ts) |
+ * | `alarms` | hash | alarms in force (alarms.ts) |
  * | `duty:<name>` | string that expires | the process that does it for all |
  *
  * A row is a string: ten characters of version, then JSON. Members that name an event are padded to fifteen digits where

@@ -3,6 +3,7 @@ import type { MessageState } from "../../event/tracking.ts";
 import type { AcceptOutcome } from "../planned.ts";
 import type { Rules } from "../rules.ts";
 import { createAccept } from "./accept.ts";
+import { createSharedAlarms } from "./alarms.ts";
 import { createAsks } from "./asks.ts";
 import { createBeginHydration } from "./begin-hydration.ts";
 import { type Commit, type Step, type StepResult, writeBatch } from "./commit.ts";
@@ -136,6 +137,7 @@ export function createRedisStore(link: RedisLink, prefix: string, rules: Rules, 
       await transact((tx) => tx.call("SET", keys.of("probed"), String(at)));
     },
     ...createSharedSightings(keys, link),
+    ...createSharedAlarms(keys, link),
     ...createAsks(keys, link),
     ...createServiceCalls({ keys, link, commit }),
     ...createHydrations({ keys, link, rules, transact, events }),

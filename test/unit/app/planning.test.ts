@@ -52,7 +52,7 @@ function open() {
         },
       },
       announce: (due) => void announced.push(...due),
-      metrics: { dispositions: { inc: ({ disposition }: { disposition: string }) => counted.push(disposition) } } as never,
+      metrics: { dispositions: { count: (_source: string, disposition: string) => counted.push(disposition) } } as never,
       clock,
       log: { error: (what: object, text: string) => logged.push([what, text]) } as unknown as PlanningParts["log"],
     });

@@ -1,4 +1,5 @@
 import type { Clock } from "../../../src/event/clock.ts";
+import type { AlarmInForce } from "../../../src/store/alarms.ts";
 import type { EventDetail } from "../../../src/store/event-views.ts";
 import type { Sighting } from "../../../src/store/sightings.ts";
 import { StoreUnavailable } from "../../../src/store/store-error.ts";
@@ -10,6 +11,7 @@ export function createSharedStore(clock: Clock) {
   /** By wamid. */
   const told = new Map<string, Pick<EventDetail, "origin" | "status">[]>();
   const all: Pick<EventDetail, "origin" | "status">[] = [];
+  const alarms = new Map<string, AlarmInForce>();
   let isAway = false;
 
   function here(): void {
@@ -44,6 +46,18 @@ export function createSharedStore(clock: Clock) {
         here();
         const sightings = place === null ? noted.filter(({ at }) => at > from) : noted.slice(Number(place));
         return { sightings, place: String(noted.length) };
+      },
+      async alarmsInForce() {
+        here();
+        return [...alarms.values()];
+      },
+      async noteAlarm(state: "began" | "ended", alarm: AlarmInForce) {
+        here();
+        const name = `${alarm.alarm} ${alarm.account}`;
+        if (state === "ended") return alarms.delete(name);
+        if (alarms.has(name)) return false;
+        alarms.set(name, alarm);
+        return true;
       },
       read: {
         stories: {

@@ -14,7 +14,7 @@ const settings = parseSettings(
   {},
 );
 
-function open() {
+function open(level: "error" | "info" = "error") {
   const clock = createManualClock();
   const shared = createSharedStore(clock);
   const lines: string[] = [];
@@ -27,7 +27,7 @@ function open() {
       settings: () => settings,
       services: { limiters: () => new Map() },
       clock,
-      log: createLogger({ level: "error", pii: "masked" }, { write: (line: string) => void lines.push(line) }),
+      log: createLogger({ level, pii: "masked" }, { write: (line: string) => void lines.push(line) }),
       metrics: () => metrics,
     });
   }
@@ -85,6 +85,39 @@ test("webhooks at receivers keep the worker from an alarm that its own asking wo
   expect(lines).toHaveLength(1);
   await Promise.all([receiver.close(), worker.close()]);
 });
+
+test.each(["before another watches", "after"])(
+  "the one that watches dies while an alarm is in force: it is told of once, and its end once, when events come %s",
+  async (when) => {
+    const { clock, lines, process } = open("info");
+    const [receiver, first, second] = [process("receiver"), process("first"), process("second")];
+    for (const each of [first, second, receiver]) each.start();
+    const told = () =>
+      lines.map((line) => JSON.parse(line) as { msg: string }).map(({ msg }) => (msg.startsWith("over") ? "ended" : "began"));
+    for (let n = 0; n < 5; n++) receiver.registered("main", undefined);
+    await clock.advance(afterMs + 60_000);
+    expect([receiver, first, second].map((each) => each.alarms().length)).toEqual([0, 1, 0]);
+    expect(told()).toEqual(["began"]);
+    const since = first.alarms()[0]?.since;
+    await first.close();
+    if (when === "after") {
+      // Messages go on being sent, and nothing comes.
+      for (let n = 0; n < 20; n++) {
+        receiver.registered("main", undefined);
+        await clock.advance(afterMs / 10);
+      }
+      expect([...receiver.alarms(), ...second.alarms()]).toMatchObject([{ alarm: "silence", account: "main", since }]);
+      expect(told()).toEqual(["began"]);
+    }
+    receiver.arrived(arrival("w", "sent"));
+    await clock.advance(120_000);
+    expect(told()).toEqual(["began", "ended"]);
+    expect([...receiver.alarms(), ...second.alarms()]).toEqual([]);
+    await clock.advance(2 * afterMs);
+    expect(told()).toEqual(["began", "ended"]);
+    await Promise.all([receiver.close(), second.close()]);
+  },
+);
 
 test("another process takes over with what was seen before; while the store is away nothing seen is lost", async () => {
   const { clock, shared, lines, process } = open();

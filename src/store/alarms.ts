@@ -1,0 +1,9 @@
+/** An alarm as processes that share a store tell one another of it. */
+export interface AlarmInForce {
+  readonly alarm: "silence" | "key";
+  readonly account: string;
+  /** Unix ms. */
+  readonly since: number;
+  readonly text: string;
+  readonly causes: readonly string[];
+}
