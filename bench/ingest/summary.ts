@@ -10,6 +10,8 @@ export interface LoopFigures {
   readonly max: Spread;
   /** Cores used; null where the system does not tell. */
   readonly serverCores: number | null;
+  /** Microseconds of the server's processor time for an event; null where the system does not tell. */
+  readonly serverMicros: Spread | null;
   readonly loadCores: number;
 }
 
@@ -41,7 +43,8 @@ export function summarise(results: Results): Partial<Record<SideName, SideFigure
 }
 
 /**
- * The relay against each other side: events a second (more is better) and p99 (less is better). And of what was only accepted,
+ * The relay against each other side: events a second (more is better), p99 and the server's processor time for an event (less
+ * is better; it hardly changes with what else the machine does). And of what was only accepted,
  * what one worker plans in a second against what one receiver accepts in one.
  */
 export function ratiosOf(results: Results, rate: number): Record<string, Spread> {
@@ -55,6 +58,8 @@ export function ratiosOf(results: Results, rate: number): Record<string, Spread>
       if (ours === undefined || theirs === undefined) continue;
       ratios[`${above}/${below}`] = ratioOf(ours.closed.map(perSecond), theirs.closed.map(perSecond));
       ratios[`p99 ${above}/${below}`] = ratioOf(ours.closed.map(p99), theirs.closed.map(p99));
+      const both = [ours, theirs].map(({ closed }) => closed.map(micros));
+      if (both.flat().every(Number.isFinite)) ratios[`µs each ${above}/${below}`] = ratioOf(both[0] ?? [], both[1] ?? []);
       ratios[`p99 at ${rate}/s ${above}/${below}`] = ratioOf(ours.open.map(p99), theirs.open.map(p99));
     }
   }
@@ -74,12 +79,26 @@ export function describe(
     ms(closed.p50),
     ms(closed.p99),
     closed.serverCores === null ? "?" : closed.serverCores.toFixed(2),
+    closed.serverMicros === null ? "?" : closed.serverMicros.median.toFixed(0),
     closed.loadCores.toFixed(2),
     ms(open.p50),
     ms(open.p99),
     ms(open.max),
   ]);
-  const head = ["", "events/s", "spread", "of bare", "p50 ms", "p99 ms", "its cores", "load's cores", "p50 ms", "p99 ms", "max ms"];
+  const head = [
+    "",
+    "events/s",
+    "spread",
+    "of bare",
+    "p50 ms",
+    "p99 ms",
+    "its cores",
+    "its µs each",
+    "load's cores",
+    "p50 ms",
+    "p99 ms",
+    "max ms",
+  ];
   return [
     "",
     `Closed loop, ${connections} connections, as fast as answered; last three columns: ${rate}/s offered`,
@@ -101,12 +120,18 @@ function loopFigures(results: readonly RunResult[]): LoopFigures {
     p99: spreadOf(results.map(p99)),
     max: spreadOf(results.map((result) => result.latency.max)),
     serverCores: cores.length === 0 ? null : spreadOf(cores).median,
+    serverMicros: cores.length < results.length ? null : spreadOf(results.map(micros)),
     loadCores: round(spreadOf(results.map((result) => result.loadCores)).median),
   };
 }
 
 function perSecond(result: RunResult): number {
   return result.perSecond;
+}
+
+/** Not a number where the system does not tell. */
+function micros({ serverCores, perSecond: rate }: RunResult): number {
+  return serverCores === null ? Number.NaN : (serverCores / rate) * 1e6;
 }
 
 function p99(result: RunResult): number {

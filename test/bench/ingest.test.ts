@@ -27,6 +27,8 @@ test("ingest measures all sides in one run and finds every acknowledged event ag
     "relay/fastify+bullmq": {},
     "relay+redis/fastify+bullmq": {},
     "p99 relay/bare": {},
+    "µs each relay/bare": {},
+    "µs each relay+redis/fastify+bullmq": {},
     "planned/acknowledged relay+redis": {},
   });
   expect((ratios["relay/bare"] as { median: number }).median).toBeGreaterThan(0.1);
