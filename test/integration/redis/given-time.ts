@@ -1,22 +1,10 @@
-import { Redis as Client } from "ioredis";
-import { afterAll, beforeAll } from "vitest";
 import type { RedisLink } from "../../../src/store/redis/link.ts";
+import { redisOfFile } from "../../contract/redis-of-file.ts";
 import { createManualClock, settled } from "../../harness/manual-clock.ts";
-import { type Redis, startRedis } from "../../setup/redis.ts";
 
 /** A Redis for the tests of a file, and time that goes on when told to: also for the scripts, which are given it. */
 export function useGivenTime() {
-  let server: Redis;
-  let client: Client;
-  beforeAll(async () => {
-    server = await startRedis();
-    client = new Client(server.url);
-  });
-  afterAll(async () => {
-    client.disconnect();
-    await server.stop();
-  });
-
+  const { client } = redisOfFile();
   let names = 0;
   return {
     /** A name that no other test has used. */
@@ -24,7 +12,7 @@ export function useGivenTime() {
       names += 1;
       return `n${names}`;
     },
-    client: () => client,
+    client,
     world() {
       const clock = createManualClock();
       let underWay = 0;
@@ -55,7 +43,7 @@ export function useGivenTime() {
               underWay += 1;
               try {
                 if (this.cut) throw new Error("cut off");
-                return await command(client);
+                return await command(client());
               } finally {
                 underWay -= 1;
               }

@@ -1,21 +1,11 @@
-import { Redis as Client } from "ioredis";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import type { Redis } from "ioredis";
+import { expect, test } from "vitest";
 import { keysOf, liveBits } from "../../../src/store/redis/keys.ts";
 import { createLiveSeqs } from "../../../src/store/redis/live-seqs.ts";
-import { type Redis, startRedis } from "../../setup/redis.ts";
+import { redisOfFile } from "../../contract/redis-of-file.ts";
 
-let redis: Redis;
-let client: Client;
+const { client } = redisOfFile();
 let made = 0;
-
-beforeAll(async () => {
-  redis = await startRedis();
-  client = new Client(redis.url);
-});
-afterAll(async () => {
-  client.disconnect();
-  await redis.stop();
-});
 
 /** A store in which just these events are left, of `last` in all. */
 async function withSeqs(seqs: readonly number[], last: number) {
@@ -23,13 +13,13 @@ async function withSeqs(seqs: readonly number[], last: number) {
   const keys = keysOf(`live-${made}`);
   let asked = 0;
   const link = {
-    run<T>(command: (client: Client) => Promise<T>): Promise<T> {
+    run<T>(command: (redis: Redis) => Promise<T>): Promise<T> {
       asked += 1;
-      return command(client);
+      return command(client());
     },
   };
-  await client.set(`${keys.base}seq`, last);
-  for (const seq of seqs) await client.setbit(keys.of(`live:${Math.floor(seq / liveBits)}`), seq % liveBits, 1);
+  await client().set(`${keys.base}seq`, last);
+  for (const seq of seqs) await client().setbit(keys.of(`live:${Math.floor(seq / liveBits)}`), seq % liveBits, 1);
   return { live: createLiveSeqs(keys, link), keys, asked: () => asked };
 }
 
@@ -70,11 +60,11 @@ test("the oldest is found behind thousands of bitmaps that are gone, and the nex
 test("a Redis that came back empty counts from the beginning", async () => {
   const { live, keys } = await withSeqs([7 * liveBits], 7 * liveBits);
   expect(await live.bounds()).toEqual({ oldest: 7 * liveBits, newest: 7 * liveBits });
-  await client.del(keys.of("live:7"));
-  await client.del(`${keys.base}seq`);
+  await client().del(keys.of("live:7"));
+  await client().del(`${keys.base}seq`);
   expect(await live.bounds()).toBeNull();
-  await client.set(`${keys.base}seq`, 2);
-  await client.setbit(keys.of("live:0"), 2, 1);
+  await client().set(`${keys.base}seq`, 2);
+  await client().setbit(keys.of("live:0"), 2, 1);
   expect(await live.bounds()).toEqual({ oldest: 2, newest: 2 });
   expect(await live.after(0, 10)).toEqual([2]);
 });
