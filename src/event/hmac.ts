@@ -12,7 +12,7 @@ const blockLengths: Readonly<Record<SignatureAlgorithm, number>> = { sha1: 64, s
 const innerPad = 0x36;
 const outerPad = 0x5c;
 
-/** What is longer is not copied together to be hashed, but part for part. Also the most that one text may have. */
+/** Bytes, the key's block among them, that are copied together to be hashed; what is longer is hashed part by part. */
 const mostAtOnce = 16 * 1024;
 const content = Buffer.allocUnsafeSlow(mostAtOnce);
 
