@@ -43,7 +43,8 @@ export type WaitsView = z.infer<typeof waitsSchema>;
 
 const eventStorySchema = eventSchema.extend({
   hydration: hydrationSchema.nullable(),
-  waits: waitsSchema.nullable(),
+  // A relay of an older version tells of neither this nor what was not looked at.
+  waits: waitsSchema.nullable().default(null),
   routes: z.array(z.looseObject({ route: z.string(), verdict: z.string(), reason: z.string().optional() })),
   deliveries: z.array(deliverySchema.extend({ tries: z.array(attemptSchema), earlierTries: z.number(), next: nextSchema })),
 });
@@ -58,4 +59,4 @@ export const storySchema = z.looseObject({
 });
 export type StoryView = z.infer<typeof storySchema>;
 
-export const explainedSchema = z.looseObject({ data: z.array(storySchema), unseen: z.number() });
+export const explainedSchema = z.looseObject({ data: z.array(storySchema), unseen: z.number().default(0) });
