@@ -1,6 +1,6 @@
 import { Readable } from "node:stream";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import type { z } from "zod";
+import { z } from "zod";
 import type { ErrorCode } from "../event/errors.ts";
 import { parse } from "./queries.ts";
 
@@ -32,7 +32,7 @@ export interface Endpoint {
   readonly description?: string;
   /** Needed, with all of the path's names, when it has some. */
   readonly params?: z.ZodObject;
-  /** Not given: a query says nothing. */
+  /** A strict one. Not given: it has none, and whatever is asked with is refused. */
   readonly query?: z.ZodObject;
   /** Names in lower case, as Node has them. */
   readonly headers?: z.ZodObject;
@@ -63,6 +63,9 @@ export interface Asked<E extends Endpoint> {
   readonly reply: FastifyReply;
 }
 
+/** A parameter at the wrong endpoint is told of too: `limit=5` at `/v1/replay`, whose body has it, would let everything go. */
+const noQuery = z.strictObject({}).transform(() => undefined);
+
 /** Adds the route of `endpoint`, for those whom `allow` lets. Requests that do not fit its schemas are answered `bad_request`. */
 export function addEndpoint<const E extends Endpoint>(
   app: FastifyInstance,
@@ -80,7 +83,7 @@ export function addEndpoint<const E extends Endpoint>(
     handler: async (request, reply) => {
       const asked = {
         params: params && parse(params, request.params),
-        query: query && parse(query, request.query),
+        query: parse(query ?? noQuery, request.query),
         body: request.body instanceof Readable ? request.body : body && parse(body, request.body ?? undefined),
         headers: headers && parse(headers, request.headers),
         request,

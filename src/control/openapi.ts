@@ -20,7 +20,7 @@ const about = `The control API of wamid-relay. Times are ISO 8601 in UTC.
 
 Lists come newest first, \`limit\` at a time; \`next\` is what to give as \`before\` for the page after, and null at the end. A page may be short and still have a next one.
 
-Unknown query parameters and fields are refused where an endpoint takes any, and \`details\` lists every fault as \`{path, message}\`. Objects in answers may get more fields.`;
+Unknown query parameters are refused, and so are unknown fields of a body where an endpoint takes one; \`details\` lists every fault as \`{path, message}\`. Objects in answers may get more fields.`;
 
 /** The control API as an OpenAPI 3.1 document. */
 export function describe(endpoints: Iterable<Endpoint>, version: string): object {

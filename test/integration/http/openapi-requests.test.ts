@@ -113,3 +113,42 @@ test("what the description allows as parameter is taken, what it forbids is refu
     }
   }
 });
+
+test("a query parameter that the description does not have is refused at every endpoint, and nothing is done", async () => {
+  const relay = await startRelayHere();
+  const operations = operationsOf(await documentOf(relay));
+  expect(operations.size).toBeGreaterThan(18);
+  const ask = async (endpoint: string, query: string) => {
+    const [method = "", path = ""] = endpoint.split(" ");
+    const answer = await fetch(`${relay.url}${path.replace(/\{\w+\}/g, "some")}?${query}`, {
+      method,
+      headers: { authorization: `Bearer ${relayToken}` },
+    });
+    return { status: answer.status, body: method === "HEAD" ? null : await answer.json() };
+  };
+  const refused = (name: string) => {
+    const message = `Unrecognized key: "${name}"`;
+    return { status: 400, body: { error: message, code: "bad_request", details: [{ path: "", message }] } };
+  };
+  for (const [endpoint, { parameters = [] }] of operations) {
+    const said = parameters.flatMap((parameter) => (parameter.in === "query" ? [parameter.name] : []));
+    // `limit` is one of lists alone.
+    for (const name of ["nonsense", "limit", "__proto__"].filter((each) => !said.includes(each))) {
+      expect([endpoint, await ask(endpoint, `${name}=1`)]).toEqual([endpoint, refused(name)]);
+    }
+    if (endpoint.startsWith("GET") && endpoint !== "GET /v1/listen") {
+      expect([endpoint, (await ask(endpoint.replace("GET", "HEAD"), "nonsense=1")).status]).toEqual([endpoint, 400]);
+    }
+  }
+  const track = (query: string, type: string) =>
+    fetch(`${relay.url}/v1/messages/track${query}`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${relayToken}`, "content-type": type },
+      body: JSON.stringify({ account: "main", wamid }),
+    });
+  const list = async () => ((await relay.ask("/v1/messages?")).body as { data: unknown[] }).data.length;
+  for (const type of ["application/json", "application/x-ndjson"]) expect((await track("?dryRun=true", type)).status).toBe(400);
+  expect(await list()).toBe(0);
+  expect((await track("?", "application/json")).status).toBe(200);
+  expect(await list()).toBe(1);
+});
