@@ -1,8 +1,10 @@
-import { spawn } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, symlinkSync } from "node:fs";
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, expect, test } from "vitest";
+import { afterAll, expect, onTestFinished, test } from "vitest";
+import { until } from "../harness/until.ts";
 import { freePort } from "../setup/free-port.ts";
 
 const root = new URL("../..", import.meta.url).pathname;
@@ -37,6 +39,22 @@ function bash(script: string): Promise<{ code: number | null; out: string }> {
     });
   });
 }
+
+/** The shell that npm starts hands no signal on: without `exec` in the script the relay would outlive npm, and keep its port. */
+test("who ends npm ends the relay that it started, in an orderly way", { timeout: 60_000 }, async () => {
+  const config = join(folder, "ended.yaml");
+  writeFileSync(config, `server: { host: 127.0.0.1, port: ${await freePort()} }\nstorage: { path: ${join(folder, "ended.db")} }\n`);
+  const args = ["run", "-s", "relay", "--", "serve", "--config", config];
+  const npm = spawn("npm", args, { cwd: root, detached: true, stdio: ["ignore", "pipe", "ignore"] });
+  onTestFinished(() => void spawnSync("kill", ["-KILL", `-${npm.pid}`], { stdio: "ignore" }));
+  let log = "";
+  npm.stdout.on("data", (chunk) => (log += chunk));
+  const over = once(npm, "close");
+  await until("it listens", () => log.includes('"listening"'), 30_000);
+  npm.kill("SIGTERM");
+  await until("it has stopped", () => log.includes('"stopped"'));
+  await over;
+});
 
 test("the README's five minutes, as they stand there", { timeout: 120_000 }, async () => {
   for (const name of ["package.json", "src", "node_modules"]) symlinkSync(join(root, name), join(folder, name));

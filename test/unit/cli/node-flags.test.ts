@@ -7,7 +7,7 @@ test("whichever way the relay is started, Node gets the same flags", () => {
   const flags = /^#!\/usr\/bin\/env -S node (.+)\n/.exec(read("src/cli/wamid-relay.js"))?.[1];
   expect(flags).toMatch(/^--min-semi-space-size=(\d+) --max-semi-space-size=\1 --no-allocation-site-pretenuring$/);
   const { scripts } = JSON.parse(read("package.json")) as { scripts: Record<string, string> };
-  for (const name of ["start", "relay"]) expect(scripts[name], name).toContain(`node ${flags} src/cli/wamid-relay.js`);
+  for (const name of ["start", "relay"]) expect(scripts[name], name).toContain(`exec node ${flags} src/cli/wamid-relay.js`);
   expect(read("Dockerfile")).toContain(`ENTRYPOINT ["node", "${flags?.replaceAll(" ", '", "')}", "dist/cli/wamid-relay.js"]`);
   expect(read("docs/cli.md")).toContain(`node ${flags} `);
 });
