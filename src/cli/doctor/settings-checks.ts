@@ -3,6 +3,7 @@ import { faultLine, SettingsError } from "../../config/fault.ts";
 import { loadSettings } from "../../config/load.ts";
 import type { Settings } from "../../config/schema.ts";
 import { warnings } from "../../config/warnings.ts";
+import { readRedisUrl } from "../../event/redis-url.ts";
 import { Secret } from "../../event/secret.ts";
 import { type Finding, fail, ok, warn } from "./finding.ts";
 
@@ -27,7 +28,7 @@ export function checkSettings(
 function checkReaders(path: string, settings: Settings): Finding[] {
   const { mode } = statSync(path);
   const text = readFileSync(path, "utf8");
-  const literal = [...secretsIn(settings)].filter((secret) => text.includes(secret.reveal())).length;
+  const literal = [...secretsIn(settings)].filter((secret) => tells(secret) && text.includes(secret.reveal())).length;
   if (literal === 0) return [ok("settings file", "holds no secret itself")];
   if ((mode & 0o004) === 0) return [ok("settings file", `holds ${literal} secrets, and not everybody may read it`)];
   return [
@@ -37,6 +38,11 @@ function checkReaders(path: string, settings: Settings): Finding[] {
       `chmod o-r ${path}, or put the secrets into the environment as \${NAME}`,
     ),
   ];
+}
+
+/** A Redis URL is kept as a secret for the password that may be in it. */
+function tells(secret: Secret): boolean {
+  return readRedisUrl(secret.reveal())?.password !== "";
 }
 
 /** All header values are kept as secrets, but most tell nothing: those count whose name says that they do. */

@@ -1,8 +1,12 @@
-import { expect, test } from "vitest";
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
 import { judgeClock } from "../../../src/cli/doctor/clock-check.ts";
 import { bytesText, spanText } from "../../../src/cli/doctor/finding.ts";
 import { probeDestination } from "../../../src/cli/doctor/probe-destination.ts";
 import { judgeSecrets } from "../../../src/cli/doctor/secret-checks.ts";
+import { checkSettings } from "../../../src/cli/doctor/settings-checks.ts";
 import { judgeSpace } from "../../../src/cli/doctor/space-check.ts";
 import { judgeBacklog } from "../../../src/cli/doctor/store-checks.ts";
 import { parseSettings } from "../../../src/config/load.ts";
@@ -23,6 +27,18 @@ test.each([
   ["next to nothing", { freeBytes: 10 * MiB, usedBytes: MiB, perDayBytes: 0 }, "fail"],
 ])("disk space: %s", (_, space, level) => {
   expect(judgeSpace({ ...space, keptMs: month }).level).toBe(level);
+});
+
+test.each([
+  ["redis://127.0.0.1:6379/0", "holds no secret itself"],
+  ["redis://:of%20redis@127.0.0.1:6379/0", "holds 1 secrets in clear"],
+])("a Redis URL in the settings file, which everybody may read: %s", (url, told) => {
+  const folder = mkdtempSync(join(tmpdir(), "wamid-relay-doctor-"));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const path = join(folder, "relay.yaml");
+  writeFileSync(path, JSON.stringify({ storage: { driver: "redis", url }, routes: [] }));
+  chmodSync(path, 0o644);
+  expect(checkSettings(path, {}).findings.find(({ check }) => check === "settings file")?.message).toContain(told);
 });
 
 const steady = { now: 1_800_000_000_000, jumpedMs: 3, newestEventAt: null, fileChangedAt: null, skews: [] };
