@@ -38,13 +38,21 @@ local function get(key)
   return value
 end
 
+-- Words of one command: Lua's stack has room for some thousands. Even, because most lists are of pairs.
+local most_words = 4000
+
+-- A command over a list of any length, with a key before it.
+local function call_over(command, key, list)
+  for from = 1, #list, most_words do call(command, key, unpack(list, from, math.min(from + most_words - 1, #list))) end
+end
+
 local function flush()
-  for from = 1, #written, 4000 do call('MSET', unpack(written, from, math.min(from + 3999, #written))) end
+  for from = 1, #written, most_words do call('MSET', unpack(written, from, math.min(from + most_words - 1, #written))) end
   local gone = {}
   for _, key in ipairs(removed) do
     if pending[key] == false then gone[#gone + 1] = key end
   end
-  for from = 1, #gone, 4000 do call('DEL', unpack(gone, from, math.min(from + 3999, #gone))) end
+  for from = 1, #gone, most_words do call('DEL', unpack(gone, from, math.min(from + most_words - 1, #gone))) end
   pending, written, removed, known = {}, {}, {}, {}
 end
 
@@ -293,8 +301,8 @@ function operations.expire(a)
       end
     end
   end
-  if #gone > 0 then call('ZREM', base .. 'parked', unpack(gone)) end
-  if #ignored > 0 then call('ZADD', base .. 'ignored', unpack(ignored)) end
+  call_over('ZREM', base .. 'parked', gone)
+  call_over('ZADD', base .. 'ignored', ignored)
   return #gone
 end
 
@@ -551,7 +559,7 @@ local function write_gathered()
   end
   if last_number and last_number > first_number then call('SET', base .. 'numbers', format('%d', last_number)) end
   if planned > 0 then call('LPOP', base .. 'unplanned', planned) end
-  for route, members in pairs(ended) do call('ZREM', base .. 'leased:' .. route, unpack(members)) end
+  for route, members in pairs(ended) do call_over('ZREM', base .. 'leased:' .. route, members) end
   for route, changes in pairs(held) do
     local added, gone = {}, {}
     for seq, is_held in pairs(changes) do
@@ -562,11 +570,11 @@ local function write_gathered()
         gone[#gone + 1] = seq
       end
     end
-    if #added > 0 then call('ZADD', base .. 'held:' .. route, unpack(added)) end
-    if #gone > 0 then call('ZREM', base .. 'held:' .. route, unpack(gone)) end
+    call_over('ZADD', base .. 'held:' .. route, added)
+    call_over('ZREM', base .. 'held:' .. route, gone)
   end
-  for route, pairs_ in pairs(due) do call('ZADD', base .. 'due:' .. route, unpack(pairs_)) end
-  for kind, pairs_ in pairs(seen) do call('ZADD', base .. 'seen:' .. kind, unpack(pairs_)) end
+  for route, pairs_ in pairs(due) do call_over('ZADD', base .. 'due:' .. route, pairs_) end
+  for kind, pairs_ in pairs(seen) do call_over('ZADD', base .. 'seen:' .. kind, pairs_) end
   for digest, verdicts in pairs(plans) do call('HSETNX', base .. 'plans', digest, verdicts) end
   for route in pairs(routes) do call('SADD', base .. 'routes', route) end
   for account in pairs(accounts) do call('SADD', base .. 'accounts', account) end
@@ -593,8 +601,8 @@ for n = 1, tonumber(take()) do
 end
 local looked = {}
 for n = 1, tonumber(take()) do looked[n] = base .. take() end
-for from = 1, #looked, 4000 do
-  local values = call('MGET', unpack(looked, from, math.min(from + 3999, #looked)))
+for from = 1, #looked, most_words do
+  local values = call('MGET', unpack(looked, from, math.min(from + most_words - 1, #looked)))
   for n = 1, #values do known[looked[from + n - 1]] = values[n] end
 end
 

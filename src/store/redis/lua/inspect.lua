@@ -28,7 +28,9 @@ for n = 2, #ARGV, 2 do
         places = places .. 'b'
       end
     end
-    found[#found + 1] = { now[1], now[2] or '0', places, unpack(call('HKEYS', key)) }
+    local one = { now[1], now[2] or '0', places }
+    for _, field in ipairs(call('HKEYS', key)) do one[#one + 1] = field end
+    found[#found + 1] = one
   end
 end
 return found
