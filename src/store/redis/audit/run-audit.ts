@@ -46,7 +46,10 @@ export async function runAudit(
   const newest = await live.last();
   const first = order.from === undefined ? 0 : await parts.seqBefore(order.from - clockSlackMs);
   const last = order.to === undefined ? newest : await parts.seqBefore(order.to + clockSlackMs);
+  // Between the two, so that others may accept events meanwhile: told are all that are stored up to `newest`, and no more
+  // than there ever were afterwards.
   const told = await parts.proofs();
+  const everAccepted = await live.last();
   const lastAt = (await events.rows(newest === 0 ? [] : [newest]))[0]?.receivedAt ?? 0;
   const parkedSince = (order.isRunning ? order.now : lastAt) - lateMs;
 
@@ -84,7 +87,7 @@ export async function runAudit(
     progress({ checked: (seqs.at(-1) ?? first) - first, of: last - first });
   }
   if (isWhole) {
-    checkProofs(tally, told, proved, newest);
+    checkProofs(tally, told, proved, everAccepted);
     await findStrays(parts, tally, newest);
     await findWaitingStrays(parts, tally, newest);
   }

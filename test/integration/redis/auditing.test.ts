@@ -1,0 +1,46 @@
+import type { Redis as Client } from "ioredis";
+import { expect, test } from "vitest";
+import { createRedisStore, type RedisStore } from "../../../src/store/redis/redis-store.ts";
+import { anEvent, rulesFor, start } from "../../contract/store-events.ts";
+import { storesOnRedis } from "./store-tools.ts";
+
+const routes = [{ name: "all" }];
+const { storeOf, client } = storesOnRedis(routes);
+
+const audit = (store: RedisStore) => store.inspecting.audit({ now: start, isRunning: true, mostOffenders: 100 }, () => {});
+
+test("what other processes accept between any two of an audit's steps is no offence", async () => {
+  const other = storeOf("meanwhile");
+  const accept = () => other.accept(anEvent({ wamid: "w1" }));
+  await accept();
+  let calls = 0;
+  const link = {
+    async run<A>(command: (redis: Client) => Promise<A>): Promise<A> {
+      const answer = await command(client());
+      calls += 1;
+      await accept();
+      return answer;
+    },
+  };
+  const store = createRedisStore(link, "meanwhile", rulesFor(routes), { committed: () => {} });
+  const report = await audit(store);
+  expect(report.offenders).toEqual([]);
+  expect(report).toMatchObject({ balanced: true, rows: { events: 1 } });
+  await store.close();
+  expect(await other.read.events.list({ limit: 100 })).toHaveLength(1 + calls);
+});
+
+test("sums of proofs that are too great or too small are found", async () => {
+  const store = storeOf("proofs");
+  for (let n = 1; n <= 3; n += 1) await store.accept(anEvent({ wamid: "w1" }));
+  expect((await audit(store)).balanced).toBe(true);
+  for (const [change, why] of [
+    [1, /proved 4 events, and 3 were ever accepted/],
+    [-2, /3 events by source and secret main:fingerprint are stored, and 2 are counted/],
+  ] as const) {
+    await client().hincrby("{proofs}:proofs", "main:fingerprint:events", change);
+    const report = await audit(store);
+    expect(report.offenders).toMatchObject([{ rule: "proofs differ", what: expect.stringMatching(why) }]);
+    expect(report.balanced).toBe(false);
+  }
+});
