@@ -6,9 +6,9 @@ import { stateCode, stateOf } from "./deliveries.ts";
 import type { Keys } from "./keys.ts";
 import type { RedisLink } from "./link.ts";
 import type { LiveSeqs } from "./live-seqs.ts";
+import { runPipeline } from "./pipeline.ts";
 import { readScript } from "./script.ts";
 import type { StoredEvent, StoredEvents } from "./stored-events.ts";
-import { pipelineResults } from "./unavailable.ts";
 
 const failedScript = readScript("failed-attempts");
 
@@ -39,12 +39,10 @@ export function createCountStats({ keys, link, live, events }: CountStatsParts) 
       (plans[index] ?? []).flatMap(([route, verdict]) => (verdict === "deliver" ? [{ event: seq, route }] : [])),
     );
     if (asked.length === 0) return [];
-    const answers = await link.run((redis) => {
-      const pipeline = redis.pipeline();
-      for (const { event, route } of asked) pipeline.hmget(keys.delivery(event, route), "s", "a");
-      return pipeline.exec();
+    const answers = await runPipeline(link, (commands) => {
+      for (const { event, route } of asked) commands.hmget(keys.delivery(event, route), "s", "a");
     });
-    return pipelineResults(answers).flatMap((fields, index) => {
+    return answers.flatMap((fields, index) => {
       const [state, made] = fields as [string | null, string | null];
       return state === null ? [] : [{ ...(asked[index] as (typeof asked)[number]), state, made: Number(made ?? 0) }];
     });

@@ -1,7 +1,7 @@
 import type { SeqBounds } from "../event-views.ts";
 import { type Keys, liveBits } from "./keys.ts";
 import type { RedisLink } from "./link.ts";
-import { pipelineResults } from "./unavailable.ts";
+import { runPipeline } from "./pipeline.ts";
 
 /** Which events are stored, without a look at any of them: holes are what retention has left. */
 export interface LiveSeqs {
@@ -55,13 +55,9 @@ export function createLiveSeqs(keys: Keys, link: RedisLink): LiveSeqs {
   async function firstChunk(through: number): Promise<number | null> {
     for (let chunk = known.first; chunk <= through; chunk += mostAtOnce) {
       const asked = Array.from({ length: Math.min(mostAtOnce, through - chunk + 1) }, (_, index) => chunk + index);
-      const found = pipelineResults(
-        await link.run((redis) => {
-          const pipeline = redis.pipeline();
-          for (const one of asked) pipeline.bitpos(keyOf(one), 1);
-          return pipeline.exec();
-        }),
-      );
+      const found = await runPipeline(link, (commands) => {
+        for (const one of asked) commands.bitpos(keyOf(one), 1);
+      });
       const index = found.findIndex((position) => Number(position) >= 0);
       if (index >= 0) return chunk + index;
     }

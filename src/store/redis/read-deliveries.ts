@@ -7,8 +7,8 @@ import { stateOf } from "./deliveries.ts";
 import type { Keys } from "./keys.ts";
 import type { RedisLink } from "./link.ts";
 import type { LiveSeqs } from "./live-seqs.ts";
+import { runMulti, runPipeline } from "./pipeline.ts";
 import { rowsAtOnce, type StoredEvent, type StoredEvents } from "./stored-events.ts";
-import { pipelineResults } from "./unavailable.ts";
 
 export interface ReadDeliveriesParts {
   readonly keys: Keys;
@@ -47,12 +47,10 @@ export function createReadDeliveries({ keys, link, live, events }: ReadDeliverie
     const found: Placed[] = [];
     for (let from = 0; from < asked.length; from += mostCommands) {
       const some = asked.slice(from, from + mostCommands);
-      const answers = await link.run((redis) => {
-        const pipeline = redis.pipeline();
-        for (const one of some) pipeline.hmget(keys.delivery(one.row.seq, one.route), "s", "a", "rp", "n", "t", "r");
-        return pipeline.exec();
+      const answers = await runPipeline(link, (commands) => {
+        for (const one of some) commands.hmget(keys.delivery(one.row.seq, one.route), "s", "a", "rp", "n", "t", "r");
       });
-      for (const [index, fields] of pipelineResults(answers).entries()) {
+      for (const [index, fields] of answers.entries()) {
         const { row, route: name, place } = some[index] as (typeof some)[number];
         const view = viewOf(row, name, fields as (string | null)[]);
         if (view !== null) found.push({ view, place });
@@ -68,19 +66,15 @@ export function createReadDeliveries({ keys, link, live, events }: ReadDeliverie
   async function fewWaiting(route: string | undefined): Promise<number[] | null> {
     const lists = (await routesOf(route)).flatMap((name) => waitingLists.map((list) => `${keys.base}${list}:${name}`));
     if (lists.length === 0) return [];
-    const counts = await link.run((redis) => {
-      const pipeline = redis.pipeline();
-      for (const list of lists) pipeline.zcard(list);
-      return pipeline.exec();
+    const counts = await runPipeline(link, (commands) => {
+      for (const list of lists) commands.zcard(list);
     });
-    if ((pipelineResults(counts) as number[]).reduce((sum, count) => sum + count, 0) > mostWaiting) return null;
+    if ((counts as number[]).reduce((sum, count) => sum + count, 0) > mostWaiting) return null;
     // In one piece: a delivery goes from list to list.
-    const found = await link.run((redis) => {
-      const all = redis.multi();
-      for (const list of lists) all.zrange(list, "0", String(mostWaiting));
-      return all.exec();
+    const found = await runMulti(link, (commands) => {
+      for (const list of lists) commands.zrange(list, "0", String(mostWaiting));
     });
-    return (pipelineResults(found) as string[][]).flat().map(Number);
+    return (found as string[][]).flat().map(Number);
   }
 
   /** Seqs of events that may have what is meant, greatest first. */

@@ -3,8 +3,8 @@ import type { StoryReading } from "../reading.ts";
 import { stateCode } from "./deliveries.ts";
 import { type Keys, messageName, runName } from "./keys.ts";
 import type { RedisLink } from "./link.ts";
+import { runPipeline } from "./pipeline.ts";
 import type { ReadWaiting } from "./read-waiting.ts";
-import { pipelineResults } from "./unavailable.ts";
 
 /** What `explain` asks beside the views of events, messages and deliveries. */
 export function createReadStories(keys: Keys, link: RedisLink, waiting: ReadWaiting) {
@@ -20,10 +20,10 @@ export function createReadStories(keys: Keys, link: RedisLink, waiting: ReadWait
     async held(event: number, route: string): Promise<Held | null> {
       const [state, order] = await link.run((redis) => redis.hmget(keys.delivery(event, route), "s", "o"));
       if (state !== stateCode("held") || order === null || order === undefined) return null;
-      const answers = await link.run((redis) =>
-        redis.pipeline().get(`${keys.base}o:${route}:${order}`).zcount(`${keys.base}oh:${route}:${order}`, "-inf", `(${event}`).exec(),
+      const answers = await runPipeline(link, (commands) =>
+        commands.get(`${keys.base}o:${route}:${order}`).zcount(`${keys.base}oh:${route}:${order}`, "-inf", `(${event}`),
       );
-      const [behind, ahead] = pipelineResults(answers) as [string | null, number];
+      const [behind, ahead] = answers as [string | null, number];
       return behind === null ? null : { behind: Number(behind), ahead };
     },
     /** Why a route's destination is stopped; null when it is not. */

@@ -1,10 +1,10 @@
 import type { SeqBounds } from "../event-views.ts";
 import { type Keys, readSubjectName, type SubjectName } from "./keys.ts";
 import type { RedisLink } from "./link.ts";
+import { runPipeline } from "./pipeline.ts";
 import { rowsAtOnce } from "./stored-events.ts";
 import { readSubjectRow, type StoredSubject } from "./subject-row.ts";
 import { rowJson } from "./transact.ts";
-import { pipelineResults } from "./unavailable.ts";
 
 /** A message or run with its name, and its number among all of them in the order they came. */
 export interface NumberedSubject {
@@ -40,25 +40,21 @@ export function createReadSubjects(keys: Keys, link: RedisLink) {
 
   /** Of some lists by number what is in the range, greatest first, up to a limit of each. */
   async function range(lists: readonly string[], { after, before, limit }: SubjectRange): Promise<Numbered> {
-    const answers = await link.run((redis) => {
-      const pipeline = redis.pipeline();
+    const answers = await runPipeline(link, (commands) => {
       for (const list of lists) {
-        pipeline.zrange(keys.of(list), `(${before}`, `(${after}`, "BYSCORE", "REV", "LIMIT", 0, limit, "WITHSCORES");
+        commands.zrange(keys.of(list), `(${before}`, `(${after}`, "BYSCORE", "REV", "LIMIT", 0, limit, "WITHSCORES");
       }
-      return pipeline.exec();
     });
-    return (pipelineResults(answers) as string[][]).flatMap((found) => pairs(found)).sort((a, b) => b.seq - a.seq);
+    return (answers as string[][]).flatMap((found) => pairs(found)).sort((a, b) => b.seq - a.seq);
   }
 
   return {
     rows,
     async bounds(lists: readonly string[]): Promise<SeqBounds> {
-      const answers = await link.run((redis) => {
-        const pipeline = redis.pipeline();
-        for (const list of lists) pipeline.zrange(keys.of(list), "0", "0", "WITHSCORES").zrange(keys.of(list), "-1", "-1", "WITHSCORES");
-        return pipeline.exec();
+      const answers = await runPipeline(link, (commands) => {
+        for (const list of lists) commands.zrange(keys.of(list), "0", "0", "WITHSCORES").zrange(keys.of(list), "-1", "-1", "WITHSCORES");
       });
-      const seqs = (pipelineResults(answers) as string[][]).flatMap((found) => pairs(found).map(({ seq }) => seq));
+      const seqs = (answers as string[][]).flatMap((found) => pairs(found).map(({ seq }) => seq));
       return seqs.length === 0 ? null : { oldest: Math.min(...seqs), newest: Math.max(...seqs) };
     },
     /** What is meant (null: all) of some lists by number, up to a limit. */
@@ -82,12 +78,9 @@ export function createReadSubjects(keys: Keys, link: RedisLink) {
     /** Those with these names, whatever list they are in; `kind` as in the lists' names. */
     async named(kind: "m" | "r", names: readonly SubjectName[]): Promise<NumberedSubject[]> {
       if (names.length === 0) return [];
-      const answers = await link.run((redis) => {
-        const pipeline = redis.pipeline();
-        for (const name of names) pipeline.zscore(keys.of(`registered:${kind}`), name).zscore(keys.of(`seen:${kind}`), name);
-        return pipeline.exec();
-      });
-      const scores = pipelineResults(answers) as (string | null)[];
+      const scores = (await runPipeline(link, (commands) => {
+        for (const name of names) commands.zscore(keys.of(`registered:${kind}`), name).zscore(keys.of(`seen:${kind}`), name);
+      })) as (string | null)[];
       const numbered = names.map((name, index) => ({ name, seq: Number(scores[2 * index] ?? scores[2 * index + 1] ?? 0) }));
       return (await rows(numbered)).sort((a, b) => b.seq - a.seq);
     },

@@ -2,8 +2,8 @@ import type { Unplanned } from "../event-views.ts";
 import { readEventRow } from "./event-row.ts";
 import type { Keys } from "./keys.ts";
 import type { RedisLink } from "./link.ts";
+import { runMulti } from "./pipeline.ts";
 import { rowJson } from "./transact.ts";
-import { pipelineResults } from "./unavailable.ts";
 
 /** Events that were accepted and that no worker has planned yet. */
 export function createReadUnplanned(keys: Keys, link: RedisLink): () => Promise<Unplanned> {
@@ -11,8 +11,8 @@ export function createReadUnplanned(keys: Keys, link: RedisLink): () => Promise<
 
   return async () => {
     // In one piece: workers take from the head.
-    const answers = await link.run((redis) => redis.multi().llen(list).lindex(list, 0).exec());
-    const [events, head] = pipelineResults(answers) as [number, string | null];
+    const answers = await runMulti(link, (commands) => commands.llen(list).lindex(list, 0));
+    const [events, head] = answers as [number, string | null];
     const row = head === null ? null : await link.run((redis) => redis.get(keys.event(head)));
     return { events, oldestAt: row === null ? null : readEventRow(rowJson(row)).receivedAt };
   };

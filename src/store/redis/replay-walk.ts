@@ -5,8 +5,8 @@ import type { EventRow } from "./event-row.ts";
 import type { Keys } from "./keys.ts";
 import type { RedisLink } from "./link.ts";
 import type { LiveSeqs } from "./live-seqs.ts";
+import { runPipeline } from "./pipeline.ts";
 import type { StoredEvents } from "./stored-events.ts";
-import { pipelineResults } from "./unavailable.ts";
 
 interface Parts {
   readonly keys: Keys;
@@ -29,13 +29,9 @@ export function createReplayWalk({ keys, link, live, events }: Parts) {
   /** Those of `places` that are settled as the filter means, in their order. */
   async function settled(places: readonly Place[], filter: ReplayFilter, { since }: ReplayCursor, now: number): Promise<Place[]> {
     if (places.length === 0) return [];
-    const found = pipelineResults(
-      await link.run((redis) => {
-        const pipeline = redis.pipeline();
-        for (const { event, route } of places) pipeline.hmget(keys.delivery(event, route), "s", "t");
-        return pipeline.exec();
-      }),
-    ) as [state: string | null, settledAt: string | null][];
+    const found = (await runPipeline(link, (commands) => {
+      for (const { event, route } of places) commands.hmget(keys.delivery(event, route), "s", "t");
+    })) as [state: string | null, settledAt: string | null][];
     return places.filter((_, index) => {
       const [state, settledAt] = found[index] ?? [null, null];
       if (state === null || settledAt === null || !filter.states.some((wanted) => wanted === stateOf(state))) return false;

@@ -1,5 +1,6 @@
 import { keysOf } from "./keys.ts";
 import type { RedisLink } from "./link.ts";
+import { runPipeline } from "./pipeline.ts";
 import { readScript } from "./script.ts";
 
 /** What one process tells of a destination and asks; see `lua/breaker.lua`. Times are milliseconds from now. */
@@ -59,16 +60,11 @@ export async function readRedisBreakers(
 ): Promise<ReadonlyMap<string, BreakerNews["state"]>> {
   if (names.length === 0) return new Map();
   const keys = keysOf(prefix);
-  const answers = await link.run(async (redis) => {
-    const pipeline = redis.pipeline().time();
-    for (const name of names) pipeline.hmget(keys.of(`breaker:${name}`), "state", "until");
-    const results = (await pipeline.exec()) ?? [];
-    return results.map(([error, value]) => {
-      if (error !== null) throw error;
-      return value as (string | null)[];
-    });
+  const answers = await runPipeline(link, (commands) => {
+    commands.time();
+    for (const name of names) commands.hmget(keys.of(`breaker:${name}`), "state", "until");
   });
-  const [time = [], ...rows] = answers;
+  const [time = [], ...rows] = answers as (string | null)[][];
   const now = Number(time[0]) * 1000 + Number(time[1]) / 1000;
   return new Map(
     names.map((name, at) => {

@@ -1,7 +1,7 @@
 import type { Tally } from "../../audit/tally.ts";
 import type { Keys } from "../keys.ts";
 import type { RedisLink } from "../link.ts";
-import { pipelineResults } from "../unavailable.ts";
+import { runPipeline } from "../pipeline.ts";
 
 const lists = ["due", "leased", "held", "dead", "px"] as const;
 /** Members of a list in one answer, more or less. */
@@ -12,13 +12,9 @@ export async function findStrays({ keys, link }: { keys: Keys; link: RedisLink }
   async function strays(route: string, list: string, members: readonly string[]): Promise<void> {
     const old = members.filter((member) => Number(member) <= last);
     if (old.length === 0) return;
-    const found = pipelineResults(
-      await link.run((redis) => {
-        const pipeline = redis.pipeline();
-        for (const member of old) pipeline.exists(keys.event(Number(member)));
-        return pipeline.exec();
-      }),
-    );
+    const found = await runPipeline(link, (commands) => {
+      for (const member of old) commands.exists(keys.event(Number(member)));
+    });
     for (const [index, member] of old.entries()) {
       const seq = Number(member);
       if (found[index] === 1) continue;

@@ -1,9 +1,9 @@
 import type { Tally } from "../../audit/tally.ts";
 import { type Keys, padSeq } from "../keys.ts";
 import type { RedisLink } from "../link.ts";
+import { runPipeline } from "../pipeline.ts";
 import { readScript } from "../script.ts";
 import type { StoredEvent } from "../stored-events.ts";
-import { pipelineResults } from "../unavailable.ts";
 
 interface Parts {
   readonly keys: Keys;
@@ -53,13 +53,9 @@ export async function plannedPlaces({ keys, link }: Parts, rows: readonly Stored
       { seq, list: "parked", member: padSeq(seq), name: "those that are parked" },
     ]);
   if (asked.length === 0) return new Map();
-  const scores = pipelineResults(
-    await link.run((redis) => {
-      const pipeline = redis.pipeline();
-      for (const { list, member } of asked) pipeline.zscore(keys.of(list), member);
-      return pipeline.exec();
-    }),
-  );
+  const scores = await runPipeline(link, (commands) => {
+    for (const { list, member } of asked) commands.zscore(keys.of(list), member);
+  });
   const found = Map.groupBy(
     asked.filter((_, index) => scores[index] !== null),
     ({ seq }) => seq,
@@ -73,13 +69,9 @@ export async function findWaitingStrays(parts: Parts, tally: Tally<string>, last
   for await (const some of waitingAfter(parts, 0)) {
     const old = some.filter((seq) => seq <= last);
     if (old.length === 0) return;
-    const found = pipelineResults(
-      await link.run((redis) => {
-        const pipeline = redis.pipeline();
-        for (const seq of old) pipeline.exists(keys.event(seq));
-        return pipeline.exec();
-      }),
-    );
+    const found = await runPipeline(link, (commands) => {
+      for (const seq of old) commands.exists(keys.event(seq));
+    });
     const missing = old.filter((_, index) => found[index] !== 1);
     // It may have been planned since, and taken by retention.
     const waiting = await waitingAmong(parts, missing);
