@@ -28,11 +28,16 @@ for _, member in ipairs(over) do
   call('HDEL', key, 'c')
 end
 
--- The row's first value is the subject's name, or null: see event-row.ts. Names with a backslash are rare.
-local function about_key(event, line, seq)
+-- The row's first value is the subject's name, or null: see event-row.ts. No more of it is decoded: a status of which the
+-- relay kept the beginning may end in half a pair of surrogates, which cjson refuses, and nothing of the route would go out.
+local function about_key(event, seq)
   local name = string.match(event, '^%["([^"\\]*)"', 11)
-  if not name then name = cjson.decode(string.sub(event, 11, line and line - 1))[1] end
-  return base .. (name == cjson.null and 'h:' .. seq or name)
+  if name then return base .. name end
+  if string.sub(event, 11, 15) == '[null' then return base .. 'h:' .. seq end
+  -- With a backslash in it, which is rare: to the first quote that none stands before.
+  local at = string.find(event, '["\\]', 13)
+  while string.sub(event, at, at) == '\\' do at = string.find(event, '["\\]', at + 2) end
+  return base .. cjson.decode('[' .. string.sub(event, 12, at) .. ']')[1]
 end
 
 local found, bytes = {}, 0
@@ -58,7 +63,7 @@ if #members > 0 then
       taken[#taken + 1] = member
       leases[#leases + 1] = until_
       leases[#leases + 1] = member
-      abouts[#abouts + 1] = about_key(event, line, seq)
+      abouts[#abouts + 1] = about_key(event, seq)
       found[#found + 1] = { seq, counts[1] or '0', counts[2] or '0', counts[3] or '0', event, body }
     end
   end
