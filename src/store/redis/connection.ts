@@ -128,9 +128,9 @@ export function connectRedis(settings: RedisSettings, options: RedisOptions, hoo
       refuse(fault.message);
       return;
     }
-    if (!refusals.has(fault.kind)) move({ kind: "down", fault });
-    // A connection that is down is not brought up by a refusal; only a probe does that.
-    else if (state.kind !== "down" || isGreeted) {
+    // A connection that is down is not brought up by a refusal; only a probe does that. But it is known why.
+    if (!refusals.has(fault.kind) || (state.kind === "down" && !isGreeted)) move({ kind: "down", fault });
+    else {
       if (state.kind === "up") {
         relapses = clock.now() - refusedAt < relapseMs ? relapses + 1 : 0;
         refusedAt = clock.now();

@@ -18,13 +18,17 @@ const mark = readScript("schema");
  * `StoreRefused` when a newer version wrote there, or something that is no relay.
  */
 export async function checkSchema(redis: Redis, prefix: string): Promise<string> {
-  const marked = (await mark.run(redis, keysOf(prefix).of("schema"), [String(schemaVersion), randomUUID()])) as string;
+  const key = keysOf(prefix).of("schema");
+  // Read first: a Redis that takes no writes (full, a replica) refuses the script whole, and what it has can be read.
+  const found = await redis.get(key);
+  const isMarked = found?.startsWith(`${schemaVersion} `) === true;
+  const marked = isMarked ? found : ((await mark.run(redis, key, [String(schemaVersion), randomUUID()])) as string);
   const [version = "", name = ""] = marked.split(" ", 2);
-  const found = Number(version);
-  if (!Number.isInteger(found) || found < 1) throw new StoreRefused(`prefix ${prefix}: what stands there is not a relay's`);
-  if (found > schemaVersion) {
+  const schema = Number(version);
+  if (!Number.isInteger(schema) || schema < 1) throw new StoreRefused(`prefix ${prefix}: what stands there is not a relay's`);
+  if (schema > schemaVersion) {
     throw new StoreRefused(
-      `prefix ${prefix}: written by a newer version of wamid-relay (schema ${found}; this one knows ${schemaVersion}); update this process`,
+      `prefix ${prefix}: written by a newer version of wamid-relay (schema ${schema}; this one knows ${schemaVersion}); update this process`,
     );
   }
   return name;

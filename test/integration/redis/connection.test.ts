@@ -3,6 +3,8 @@ import { createServer } from "node:http";
 import { join } from "node:path";
 import { inspect } from "node:util";
 import { expect, test } from "vitest";
+import type { Redis } from "../../../src/store/redis/client.ts";
+import { checkSchema } from "../../../src/store/redis/schema-mark.ts";
 import { StoreRefused } from "../../../src/store/store-error.ts";
 import { emptyRedis, fillRedis, makePrimary, makeReplica, redisForTest, restartRedis, tellRedis } from "../../harness/redis-states.ts";
 import { until } from "../../harness/until.ts";
@@ -104,6 +106,25 @@ test("full: writes fail with why, reads go on, and it heals when there is room",
   await stands("up");
   expect(await redis.run((client) => client.set("after", "yes"))).toBe("OK");
   expect(moves).toEqual(["up", "full", "up"]);
+});
+
+test("full when it is connected to: known in a moment with why, and a prefix that a relay has had can be read", async () => {
+  const server = await redisForTest();
+  const greet = (client: Redis) => checkSchema(client, "relay");
+  const earlier = watch(redisSettings(server.url), { greet });
+  expect(await earlier.redis.opened()).toEqual({ kind: "up" });
+  await earlier.redis.run((client) => client.set("before", "yes"));
+  await fillRedis(server);
+
+  const later = watch(redisSettings(server.url), { greet });
+  expect(await later.redis.opened()).toMatchObject({ kind: "refusing", fault: { kind: "full", message: "Redis is full (maxmemory)" } });
+  expect(await later.redis.run((client) => client.get("before"))).toBe("yes");
+  const ofNew = watch(redisSettings(server.url), { greet: (client) => checkSchema(client, "new") });
+  expect(await ofNew.redis.opened()).toMatchObject({ kind: "down", fault: { kind: "full", message: "Redis is full (maxmemory)" } });
+  expect((await failing(ofNew.redis)).error).toMatchObject({ name: "StoreUnavailable", kind: "full" });
+
+  await emptyRedis(server);
+  for (const { stands } of [earlier, later, ofNew]) await stands("up");
 });
 
 test("read-only, as after a failover: connects anew until it is the primary", async () => {
