@@ -89,19 +89,20 @@ export function hydrationContract(open: OpenSubject): void {
 
     test("a truncated result names the open runs, latest first, or the one that its id names", async () => {
       const { store } = await openWith(open, []);
-      for (const runId of ["a", "b", "c"]) {
+      // The last one ends: its id is any text, also the sign that an engine has for the seq of the event that ends it.
+      for (const [index, runId] of ["a", "c", "b@seq@"].entries()) {
         const key = { account: "main", kind: "run", key: `order-${runId}` } as const;
         await store.beginSend(key, { fingerprint: "f", resend: 0, about: "", at: start });
         const sent = { type: "run", runId, reference: key.key, metadata: undefined } as const;
-        await store.settleSend(key, { end: "done", at: start + runId.charCodeAt(0), answer: {}, sent });
+        await store.settleSend(key, { end: "done", at: start + index, answer: {}, sent });
       }
-      await accept(store, { runId: "b" });
+      await accept(store, { runId: "b@seq@" });
       await accept(store, { runId: "seen only" });
       const latest = await truncated(store, { event: "automation.completed" });
-      const named = await truncated(store, { event: "automation.completed", data: { id: "b" } });
+      const named = await truncated(store, { event: "automation.completed", data: { id: "b@seq@" } });
       const runOf = (runId: string) => ({ runId, reference: `order-${runId}` });
       expect((await store.event(latest))?.hydration).toMatchObject({ candidates: [runOf("c"), runOf("a")], unknown: 2 });
-      expect((await store.event(named))?.hydration).toMatchObject({ candidates: [runOf("b")], unknown: 1 });
+      expect((await store.event(named))?.hydration).toMatchObject({ candidates: [runOf("b@seq@")], unknown: 1 });
     });
 
     test("one sweep at a time per account, over what waits when it begins; a restart goes on with it", async () => {

@@ -16,7 +16,7 @@ export interface AcceptParts {
   readonly rules: Rules;
   readonly cache: SubjectCache;
   readonly version: () => string;
-  /** What is stored beside a truncated event, in its step; `@seq@` stands for its seq. */
+  /** What is stored beside a truncated event, in its step. */
   readonly hydrating: (event: ReceivedEvent, start: HydrationStart) => readonly Operation[] | Promise<readonly Operation[]>;
   /** Others plan what is about messages: here it is only accepted. */
   readonly plansLater: boolean;

@@ -14,7 +14,7 @@ interface Parts {
   readonly version: () => string;
 }
 
-/** Stands for the seq of the event that is accepted, see accept.ts. */
+/** Stands for the seq of the event that is accepted: `beside` in lua/commit.lua puts it in. */
 const seq = "@seq@";
 
 /** What is stored beside a truncated event, in the step that accepts it. */
@@ -47,10 +47,10 @@ export function createBeginHydration({ keys, link, version }: Parts) {
       const row = { ...unsettled, state: start.state, reason: null, target, unknown: null, candidates: null, settledAt: null };
       const operations: Operation[] = [
         put(row),
-        ["call", "SADD", `${base}hydrating`, account],
-        ["call", "ZADD", `${base}hw:${account}`, String(receivedAt), seq],
+        ["beside", "SADD", `${base}hydrating`, account],
+        ["beside", "ZADD", `${base}hw:${account}`, String(receivedAt), seq],
       ];
-      if (target !== null) operations.push(["call", "ZADD", `${base}ht:${account}`, "0", targetMember(target, seq)]);
+      if (target !== null) operations.push(["beside", "ZADD", `${base}ht:${account}`, "0", targetMember(target, seq)]);
       return operations;
     }
     const { runs, open } = envelope.event.startsWith("automation.") ? await candidatesOf(account, target) : { runs: null, open: null };
@@ -59,6 +59,6 @@ export function createBeginHydration({ keys, link, version }: Parts) {
   };
 
   function put(row: HydrationRow): Operation {
-    return ["call", "SET", `${base}h:${seq}`, version() + hideSeq(writeHydrationRow(row))];
+    return ["beside", "SET", `${base}h:${seq}`, version() + hideSeq(writeHydrationRow(row))];
   }
 }

@@ -22,7 +22,6 @@ export interface Beside {
   readonly proxyRoute: string | null;
   /** It waits for what its truncation left out. */
   readonly isHydrating: boolean;
-  /** `@seq@` stands for the event's seq. */
   readonly operations: readonly Operation[];
   /** A body that does not stand in the event's row, where it is to be stored. */
   readonly apart: Buffer | null;

@@ -187,6 +187,12 @@ function operations.call(arguments)
   return call(unpack(arguments))
 end
 
+-- The same of an event that is being accepted: `@seq@` stands for its seq.
+function operations.beside(arguments, seq)
+  for n = 1, #arguments do arguments[n] = string.gsub(arguments[n], '@seq@', seq) end
+  return operations.call(arguments)
+end
+
 function operations.deliver(a)
   return plan_delivery(a[1], a[2], a[3], a[4], a[5])
 end
@@ -476,8 +482,7 @@ local function plan_event(seq, form, subject, version, next_row, first, rare)
   if rare then
     for _ = 1, tonumber(take()) do
       local name, arguments = operate()
-      for n = 1, #arguments do arguments[n] = string.gsub(arguments[n], '@seq@', seq) end
-      operations[name](arguments)
+      operations[name](arguments, seq)
     end
   end
   return is_any_held and states or nil
