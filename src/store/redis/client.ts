@@ -1,3 +1,4 @@
+import { TLSSocket } from "node:tls";
 import { Cluster, Redis } from "ioredis";
 import { type RedisPlace, readRedisUrl } from "../../event/redis-url.ts";
 import type { RedisSettings } from "../settings.ts";
@@ -73,6 +74,16 @@ export function createRedisClient(settings: RedisSettings, name: string, manner:
     // Not failoverDetector: a failover that it hears of while connecting ends the client for ever (ioredis 6.0.0). That the
     // primary is another one shows without it: the Sentinels close the old one's connections, and it answers READONLY.
   });
+}
+
+/**
+ * Gives up a connection on which nothing comes back, and connects anew. With a reset: of one that is closed in order the
+ * kernel goes on sending what has not arrived for a minute and longer, and once the network is mended Redis would do
+ * commands that had failed long ago. One in TLS can only be closed, as can what a Cluster's client gives up by itself.
+ */
+export function giveUpConnection(client: Redis): void {
+  if (client.stream instanceof TLSSocket) client.disconnect(true);
+  else client.stream.resetAndDestroy();
 }
 
 /** What all three ways to connect have in common. */

@@ -3,7 +3,7 @@ import { type RedisFault, type RedisFaultKind, redisFaultOf } from "../../event/
 import { readRedisUrl, redisPlaceText } from "../../event/redis-url.ts";
 import type { RedisSettings } from "../settings.ts";
 import { StoreRefused } from "../store-error.ts";
-import { createRedisClient, type Redis } from "./client.ts";
+import { createRedisClient, giveUpConnection, type Redis } from "./client.ts";
 import { type Presence, removePresence, writePresence } from "./presence.ts";
 import { checkVersion } from "./server-version.ts";
 import { RedisUnavailable, storeError } from "./unavailable.ts";
@@ -178,14 +178,15 @@ export function connectRedis(settings: RedisSettings, options: RedisOptions, hoo
     }
     suspect({ kind: fault.kind, message: fault.message, mayBeDone: false });
     // The name or the Sentinels may lead elsewhere by now, and a connection may be dead on the other side only.
-    if (fault.kind === "hung" || fault.kind === "read-only") reconnect();
+    if (fault.kind === "hung") reconnect(() => giveUpConnection(client));
+    else if (fault.kind === "read-only") reconnect(() => client.disconnect(true));
   }
 
   /** A Cluster's client looks after the connections to its nodes itself. */
-  function reconnect(): void {
+  function reconnect(leave: () => void): void {
     if (client.status !== "ready" || client.isCluster) return;
     isLeft = true;
-    client.disconnect(true);
+    leave();
   }
 
   client.on("error", (error) => {

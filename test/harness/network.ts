@@ -1,0 +1,96 @@
+import { once } from "node:events";
+import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+import { onTestFinished } from "vitest";
+
+/** A network between a client and a server of this machine that can be cut: no byte comes through, and nobody is told. */
+export interface Network {
+  readonly port: number;
+  /** From now on nothing comes through, either way. Who connects waits for an answer. */
+  cut(): void;
+  /**
+   * What was sent meanwhile arrives, as when a kernel sends it anew: also of connections that were closed in order, whose
+   * kernel still has it, and not of those that were reset. Resolves once the server has dealt with all that was closed.
+   */
+  mend(): Promise<void>;
+  /** Connections that were made through it and have ended, by how the client ended them. */
+  ended(): { readonly closed: number; readonly reset: number };
+}
+
+interface Way {
+  readonly to: Socket;
+  /** What has not come through yet; null at its end. */
+  held: (Buffer | null)[];
+}
+
+/** One to a port of this machine, gone at the test's end. */
+export async function openNetwork(port: number): Promise<Network> {
+  const ways = new Set<Way>();
+  const sockets = new Set<Socket>();
+  const leaving = new Set<Promise<unknown>>();
+  const count = { closed: 0, reset: 0 };
+  let isCut = false;
+
+  function pass(way: Way): void {
+    for (const chunk of way.held.splice(0)) {
+      if (chunk === null) way.to.end();
+      else if (!way.to.destroyed) way.to.write(chunk);
+    }
+  }
+
+  function watch(from: Socket, to: Socket, isClient: boolean): void {
+    const way: Way = { to, held: [] };
+    let isReset = false;
+    ways.add(way);
+    sockets.add(from);
+    from.setNoDelay(true);
+    const hold = (chunk: Buffer | null): void => {
+      way.held.push(chunk);
+      if (!isCut) pass(way);
+    };
+    from.on("data", hold);
+    from.on("end", () => {
+      if (isClient) {
+        count.closed += 1;
+        leaving.add(once(to, "close"));
+      }
+      hold(null);
+    });
+    from.on("error", () => {
+      isReset = true;
+    });
+    from.on("close", () => {
+      sockets.delete(from);
+      if (!isReset) return;
+      if (isClient) count.reset += 1;
+      way.held = [];
+      ways.delete(way);
+      if (!isCut) to.destroy();
+    });
+  }
+
+  const server = createServer({ allowHalfOpen: true }, (client) => {
+    const other = connect({ port, host: "127.0.0.1", allowHalfOpen: true });
+    watch(client, other, true);
+    watch(other, client, false);
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  onTestFinished(async () => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+    await once(server, "close");
+  });
+
+  return {
+    port: (server.address() as AddressInfo).port,
+    cut() {
+      isCut = true;
+    },
+    async mend() {
+      isCut = false;
+      for (const way of ways) pass(way);
+      await Promise.all(leaving);
+    },
+    ended: () => ({ ...count }),
+  };
+}
