@@ -15,20 +15,20 @@ export function createReadingPort(read: StoreReading, inspecting: Pick<Inspectin
       const { limit, from } = filter;
       // The events of one message are few, and found by index.
       if (filter.wamid !== undefined) {
-        const data = await read.events.list(filter);
-        return { data, next: data.length < limit ? null : (data.at(-1)?.seq ?? null) };
+        const { events: data, unseen } = await read.events.list(filter);
+        return { data, next: data.length < limit ? null : (data.at(-1)?.seq ?? null), unseen };
       }
       const { found, reached } = await walkBack({
         before: filter.before ?? null,
         limit,
         bounds: read.events.bounds,
-        read: (after, before, most) => read.events.list({ ...filter, after, before, limit: most }),
+        read: async (after, before, most) => (await read.events.list({ ...filter, after, before, limit: most })).events,
         isPast: async (after, before) => {
           const latest = from === undefined ? null : await read.events.latestReceived(after, before);
           return from !== undefined && latest !== null && latest < from - clockSlackMs;
         },
       });
-      return { data: found, next: found.length >= limit ? (found.at(-1)?.seq ?? null) : reached };
+      return { data: found, next: found.length >= limit ? (found.at(-1)?.seq ?? null) : reached, unseen: 0 };
     },
     async findEvents(id) {
       const bySeq = /^\d{1,15}$/.test(id) ? await read.events.get(Number(id)) : null;

@@ -94,7 +94,8 @@ export const createdSchema = z.looseObject({ created: z.number(), known: z.numbe
 export const resumedSchema = z.looseObject({ resumed: z.boolean() });
 
 export function pageOf<T extends z.ZodType, N extends z.ZodType>(item: T, next: N) {
-  return z.looseObject({ data: z.array(item), next: next.nullable() });
+  // Only of events it is told, and not by a relay of an older version.
+  return z.looseObject({ data: z.array(item), next: next.nullable(), unseen: z.number().default(0) });
 }
 
 /** An answer as one of these. Throws {@link CommandFailed} when it is none: a relay of another version, or no relay. */

@@ -42,7 +42,7 @@ export function addEventsCommand(program: Command, io: Io): void {
     .option("--limit <count>", "at most so many", count, 50)
     .option("--before <seq>", "only events before this one: the last of the page before", count)
     .option("--show-pii", "show wamids in clear; they contain people's phone numbers")
-    .option("--json", "print {data, next} as JSON; next is for --before, null at the end")
+    .option("--json", "print {data, next, unseen} as JSON; next is for --before, null at the end")
     .addHelpText(
       "after",
       `

@@ -10,6 +10,8 @@ export interface Listing<T, N> {
   readonly data: readonly T[];
   /** For `--before`; null when nothing is left. */
   readonly next: N | null;
+  /** Of events by wamid: so many of those that wait to be planned were not looked at. */
+  readonly unseen: number;
 }
 
 /** Asks for page after page until there are `limit` rows, or no more. */
@@ -23,15 +25,19 @@ export async function readPages<T extends z.ZodType, N extends z.ZodType>(
   const page = pageOf(schemas.item, schemas.next);
   const data: z.infer<T>[] = [];
   let before = query["before"];
+  let unseen = 0;
   for (;;) {
     const asked = { ...query, before, limit: String(Math.min(largestPage, limit - data.length)) };
     const given = Object.entries(asked).filter((entry): entry is [string, string] => entry[1] !== undefined);
     const answer = readAnswer(page, expectDone(await client.request("GET", `${path}?${new URLSearchParams(given)}`))) as {
       data: z.infer<T>[];
       next: z.infer<N> | null;
+      unseen: number;
     };
+    // Those of a page before, too: it went on to what is older than they are.
+    unseen = Math.max(unseen, answer.unseen);
     data.push(...answer.data);
-    if (answer.next === null || data.length >= limit) return { data, next: answer.next };
+    if (answer.next === null || data.length >= limit) return { data, next: answer.next, unseen };
     before = String(answer.next);
   }
 }

@@ -41,6 +41,7 @@ export interface EventFilter {
   account?: string | undefined;
   status?: string | undefined;
   disposition?: "forwarded" | "filtered" | "ignored" | "quarantined" | "parked" | "accepted" | undefined;
+  /** Over Redis, of more than 50,000 events that wait to be planned the newest are looked through for it. */
   wamid?: string | undefined;
   /** Received from this time on. */
   from?: Time | undefined;

@@ -13,10 +13,15 @@ export interface Page<T, Next> {
   readonly next: Next | null;
 }
 
+export interface EventPage extends Page<EventView, number> {
+  /** Of a question by wamid: so many of the events that wait to be planned may belong here, and were not looked at. */
+  readonly unseen: number;
+}
+
 /** What can be asked of a store without writing; also beside a relay that runs. */
 export interface Reading extends TrackedReading {
   /** Newest first. */
-  listEvents(filter: EventQuery): Promise<Page<EventView, number>>;
+  listEvents(filter: EventQuery): Promise<EventPage>;
   /** By `seq` when `id` is digits and there is such a one, else by event id: one for each account that has it. */
   findEvents(id: string): Promise<readonly EventDetail[]>;
   /** Newest events first. */

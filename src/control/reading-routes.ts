@@ -13,6 +13,8 @@ const events = {
   name: "listEvents",
   scope: "read",
   summary: "Events, without their bodies",
+  description:
+    "`unseen` is 0 unless a `wamid` is asked for and too many events wait to be planned to look through all of them: so many, the oldest, were not.",
   query: eventQuery,
   answers: { 200: { text: "Those for which all that is given holds.", list: true } },
 } as const;
@@ -53,8 +55,8 @@ const stats = {
 /** The part of `/v1` that only looks. */
 export function addReadingRoutes(app: FastifyInstance, reading: Reading, allow: Allow): void {
   addEndpoint(app, allow, events, async ({ query }) => {
-    const { data, next } = await reading.listEvents(query);
-    return { data: data.map(presentEvent), next };
+    const { data, next, unseen } = await reading.listEvents(query);
+    return { data: data.map(presentEvent), next, unseen };
   });
 
   addEndpoint(app, allow, event, async ({ params: { id }, query: { account } }) => {

@@ -47,6 +47,13 @@ export interface EventView {
   readonly size: number;
 }
 
+export interface EventsListed {
+  /** Newest first. */
+  readonly events: readonly EventView[];
+  /** Of a list by wamid: so many of the events that wait to be planned may belong to it, and were not looked at. */
+  readonly unseen: number;
+}
+
 export interface EventDetail extends EventView {
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Buffer;

@@ -1,6 +1,6 @@
 import type { Soon } from "../event/soon.ts";
 import type { AttemptView, DeliveryFilter, DeliveryPlace, DeliveryView, Held, RouteBacklog } from "./delivery-views.ts";
-import type { EventDetail, EventFilter, EventView, SeqBounds, SeqRange, Unplanned, WaitingEvents } from "./event-views.ts";
+import type { EventDetail, EventFilter, EventsListed, SeqBounds, SeqRange, Unplanned, WaitingEvents } from "./event-views.ts";
 import type { OpenPage, Wanted } from "./listen-page.ts";
 import type { MessageFilter, MessageView, Proof, RunFilter, RunView } from "./tracked-views.ts";
 
@@ -23,8 +23,7 @@ export interface StoreReading {
 }
 
 export interface EventReading {
-  /** Newest first. */
-  list(filter: EventFilter): Soon<readonly EventView[]>;
+  list(filter: EventFilter): Soon<EventsListed>;
   get(seq: number): Soon<EventDetail | null>;
   bounds(): Soon<SeqBounds>;
   /** Unix ms at which the last of the events between two seqs (exclusive) was received; null: there are none. */

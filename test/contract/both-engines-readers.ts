@@ -59,7 +59,7 @@ export const questions: fc.Arbitrary<Question[]> = fc.array(
 
 /** Everything a reader says of a store that no question is needed for; times and seqs as they are, numbers of messages left out. */
 export async function wholeOf(read: StoreReading): Promise<object> {
-  const events = await read.events.list({ limit: 1_000 });
+  const { events } = await read.events.list({ limit: 1_000 });
   const details = await Promise.all(events.map(({ seq }) => read.events.get(seq)));
   const deliveries = await read.deliveries.list({ limit: 1_000 });
   const messages = (await read.messages.list(everything)).map(({ seq: _, ...view }) => view);

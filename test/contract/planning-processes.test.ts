@@ -106,7 +106,7 @@ async function run(world: World, act: Act, known: ReceivedEvent[]): Promise<void
 /** Tells the model of all that was planned since, in the order in which it was accepted. */
 async function tellModel({ stores, model, accepted, told, gate }: World): Promise<void> {
   await gate.idle();
-  const events = await (stores[0] as RedisStore).read.events.list({ limit: 1_000 });
+  const { events } = await (stores[0] as RedisStore).read.events.list({ limit: 1_000 });
   for (const { seq, disposition } of events.toReversed()) {
     if (disposition === "accepted" || told.has(seq)) continue;
     const outcome = await model.store.accept(accepted.get(seq) as ReceivedEvent, null);
@@ -154,7 +154,7 @@ const apart = { seq: null, duplicates: null, conflicts: null };
 
 /** All that readers say of events, deliveries, messages and runs, with events named by the id that they came with. */
 async function whole({ read }: Pick<RedisStore, "read"> | Engine["store"]) {
-  const events = await read.events.list({ limit: 1_000 });
+  const { events } = await read.events.list({ limit: 1_000 });
   const idOf = new Map(events.map(({ seq, id }) => [seq, id]));
   const byId = <T extends { id: string | null }>(list: T[]) => list.sort((a, b) => ((a.id ?? "") < (b.id ?? "") ? -1 : 1));
   const details = await Promise.all(events.map(({ seq }) => read.events.get(seq)));

@@ -151,7 +151,7 @@ describe("retention of several processes", () => {
         // An id that is forgotten is new again, and none other is.
         expect(accepted).toBeLessThanOrEqual(gone);
         expect(replayed).toBeLessThanOrEqual(3 + gone);
-        const all = await one.read.events.list({ after: 0, before: Number.MAX_SAFE_INTEGER, limit: 100 } as never);
+        const { events: all } = await one.read.events.list({ after: 0, before: Number.MAX_SAFE_INTEGER, limit: 100 } as never);
         for (const event of all) expect((await one.read.events.get(event.seq))?.body.length).toBe(event.size);
         // What was planned again is owed, and keeps its event.
         for (const event of left) {

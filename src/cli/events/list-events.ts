@@ -10,6 +10,7 @@ import { readPages } from "../read-pages.ts";
 import { tableLines } from "../table.ts";
 import { timeFilter } from "../time-filter.ts";
 import { timeText } from "../time-options.ts";
+import { unseenLine } from "../unseen-line.ts";
 import { maskedEvent } from "./masked.ts";
 
 /** Prints the events that match, newest first. */
@@ -30,7 +31,7 @@ export async function listEvents(command: Command, options: EventsListOptions, i
   );
   const view = privateView(options.showPii);
   if (options.json === true) {
-    io.out(printableJson({ data: found.data.map((each) => maskedEvent(each, view)), next: found.next }));
+    io.out(printableJson({ data: found.data.map((each) => maskedEvent(each, view)), next: found.next, unseen: found.unseen }));
     return;
   }
   const rows = found.data.map((each) => [
@@ -44,4 +45,5 @@ export async function listEvents(command: Command, options: EventsListOptions, i
   ]);
   for (const line of tableLines(["RECEIVED (UTC)", "SEQ", "EVENT", "STATUS", "DISPOSITION", "ABOUT", "ID"], rows)) io.out(line);
   if (found.next !== null) io.err(`there are older ones: --before ${found.next}, or a greater --limit`);
+  if (found.unseen > 0) io.err(unseenLine(found.unseen));
 }

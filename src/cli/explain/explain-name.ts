@@ -5,6 +5,7 @@ import type { Io } from "../io.ts";
 import { printableJson } from "../printable.ts";
 import { privateView } from "../private-view.ts";
 import { expectDone, withReading } from "../reach-relay.ts";
+import { unseenLine } from "../unseen-line.ts";
 import { explainedSchema } from "./views.ts";
 
 /** Prints the whole story of each message, run or event of this name. */
@@ -31,5 +32,5 @@ export async function explainName(command: Command, name: string, options: Expla
     for (const line of storyLines(story, view)) io.out(line);
     if (story.next !== null) io.err(`there are later events: --after ${story.next}, or a greater --limit`);
   }
-  if (unseen > 0) io.err(`not looked at: the oldest ${unseen} of the events that wait to be planned; there may be more of the message`);
+  if (unseen > 0) io.err(unseenLine(unseen));
 }

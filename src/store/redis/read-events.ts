@@ -1,13 +1,13 @@
 import { type EventId, maxIdLength } from "../../event/ids.ts";
-import type { EventDetail, EventFilter, EventView, HydrationView } from "../event-views.ts";
+import type { EventDetail, EventFilter, EventsListed, EventView, HydrationView } from "../event-views.ts";
 import type { EventReading } from "../reading.ts";
 import { readBody } from "./bodies.ts";
 import { type Keys, messageName, readSubjectName } from "./keys.ts";
 import type { RedisLink } from "./link.ts";
 import type { LiveSeqs } from "./live-seqs.ts";
+import { runPipeline } from "./pipeline.ts";
 import type { ReadWaiting } from "./read-waiting.ts";
 import { rowsAtOnce, type StoredEvent, type StoredEvents } from "./stored-events.ts";
-import { pipelineResults } from "./unavailable.ts";
 
 export interface ReadEventsParts {
   readonly keys: Keys;
@@ -26,14 +26,10 @@ export function createReadEvents({ keys, link, live, events, waiting, hydrationO
   async function counts(seqs: readonly number[]): Promise<{ duplicates: number; conflicts: number }[]> {
     if (seqs.length === 0) return [];
     const fields = seqs.map(String);
-    const found = await link.run((redis) =>
-      redis
-        .pipeline()
-        .hmget(`${keys.base}dups`, ...fields)
-        .hmget(`${keys.base}conflicts`, ...fields)
-        .exec(),
+    const found = await runPipeline(link, (commands) =>
+      commands.hmget(`${keys.base}dups`, ...fields).hmget(`${keys.base}conflicts`, ...fields),
     );
-    const [duplicates, conflicts] = pipelineResults(found) as [(string | null)[], (string | null)[]];
+    const [duplicates, conflicts] = found as [(string | null)[], (string | null)[]];
     return seqs.map((_, index) => ({ duplicates: Number(duplicates[index] ?? 0), conflicts: Number(conflicts[index] ?? 0) }));
   }
 
@@ -42,45 +38,50 @@ export function createReadEvents({ keys, link, live, events, waiting, hydrationO
     return rows.map((row, index) => ({ ...viewOf(row), ...(counted[index] ?? { duplicates: 0, conflicts: 0 }) }));
   }
 
-  /** Seqs that may be meant, greatest first. */
-  async function* candidates(filter: EventFilter): AsyncGenerator<number[]> {
-    const { wamid, before = Number.MAX_SAFE_INTEGER, after = 0, limit } = filter;
-    // A page of whatever there is needs no more than itself.
-    const size = isAll(filter) ? Math.min(rowsAtOnce, limit) : rowsAtOnce;
-    if (wamid === undefined) {
-      yield* live.back(after, before, size);
-      return;
-    }
-    const found = new Set<number>();
+  /**
+   * The seqs of a message's events, greatest first. `unseen`: so many that wait to be planned were not looked at for them.
+   * All of those are older than `reach`.
+   */
+  async function seqsAbout(wamid: string, { disposition, before = Number.MAX_SAFE_INTEGER, after = 0 }: EventFilter) {
+    const isAccepted = disposition === undefined || disposition === "accepted";
     // First of all: what is planned meanwhile is among those of its message.
-    if (filter.disposition === undefined || filter.disposition === "accepted") {
-      for (const { seq } of (await waiting.waitingOf([wamid], { after, before })).events) found.add(seq);
-    }
+    const { events: waits, unseen } = isAccepted ? await waiting.waitingOf([wamid], { after, before }) : { events: [], unseen: 0 };
+    const found = new Set(waits.map(({ seq }) => seq));
     for (const account of await link.run((redis) => redis.smembers(`${keys.base}accounts`))) {
       const key = keys.of(`es:${messageName(account, wamid)}`);
       const seqs = await link.run((redis) => redis.zrange(key, `(${after}`, `(${before}`, "BYSCORE"));
       for (const seq of seqs) found.add(Number(seq));
     }
-    const seqs = [...found].sort((a, b) => b - a);
+    return { seqs: [...found].sort((a, b) => b - a), unseen, reach: waits[0]?.seq ?? Number.MAX_SAFE_INTEGER };
+  }
+
+  function* pieces(seqs: readonly number[], size: number): Generator<number[]> {
     for (let from = 0; from < seqs.length; from += size) yield seqs.slice(from, from + size);
   }
 
-  async function list(filter: EventFilter): Promise<EventView[]> {
-    const { after, before, limit } = filter;
+  async function list(filter: EventFilter): Promise<EventsListed> {
+    const { wamid, before, after, limit } = filter;
+    // A page of whatever there is needs no more than itself.
+    const size = isAll(filter) ? Math.min(rowsAtOnce, limit) : rowsAtOnce;
+    const about = wamid === undefined ? null : await seqsAbout(wamid, filter);
+    const candidates = about === null ? live.back(after ?? 0, before ?? Number.MAX_SAFE_INTEGER, size) : pieces(about.seqs, size);
     const found: StoredEvent[] = [];
     let latest: number | null = null;
-    for await (const seqs of candidates(filter)) {
+    for await (const seqs of candidates) {
       const rows = await events.rows(seqs);
       for (const row of rows) if (latest === null || row.receivedAt > latest) latest = row.receivedAt;
       found.push(...rows.filter((row) => isMeant(filter, row)));
-      if (found.length >= limit) return views(found.slice(0, limit));
+      if (found.length < limit) continue;
+      const page = found.slice(0, limit);
+      // Where it ends among those that were looked at, the next page looks further.
+      const isPast = about !== null && (page.at(-1)?.seq ?? 0) < about.reach;
+      return { events: await views(page), unseen: isPast ? about.unseen : 0 };
     }
-    if (after !== undefined && before !== undefined && filter.wamid === undefined) looked = { after, before, latest };
-    return views(found);
+    if (after !== undefined && before !== undefined && about === null) looked = { after, before, latest };
+    return { events: await views(found), unseen: about?.unseen ?? 0 };
   }
 
   return {
-    /** Newest first. */
     list,
     async get(seq: number): Promise<EventDetail | null> {
       const row = await events.row(seq);

@@ -1,5 +1,5 @@
 import { maxIdLength } from "../../event/ids.ts";
-import type { EventDetail, EventFilter, EventView, SeqBounds } from "../event-views.ts";
+import type { EventDetail, EventFilter, EventsListed, EventView, SeqBounds } from "../event-views.ts";
 import { dispositionCode, dispositionList, originList, packEventId, unpackEventId } from "./codes.ts";
 import type { Names } from "./names.ts";
 import type { Db } from "./open.ts";
@@ -108,15 +108,14 @@ export function createReadEvents(db: Db, names: Names, plans: Plans) {
   }
 
   return {
-    /** Newest first. */
-    list(filter: EventFilter): EventView[] {
+    list(filter: EventFilter): EventsListed {
       const condition = conditions(filter);
-      if (condition === null) return [];
+      if (condition === null) return { events: [], unseen: 0 };
       const where = condition.sql.length === 0 ? "" : `WHERE ${condition.sql.join(" AND ")}`;
-      return db
+      const rows = db
         .prepare<[Record<string, unknown>], Row>(`SELECT ${columns} ${from} ${where} ORDER BY e.seq DESC LIMIT @limit`)
-        .all(condition.values)
-        .map(view);
+        .all(condition.values);
+      return { events: rows.map(view), unseen: 0 };
     },
     get(seq: number): EventDetail | null {
       const row = bySeq.get(seq);

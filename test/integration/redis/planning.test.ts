@@ -220,7 +220,7 @@ test("a batch with events of both kinds keeps their order, and tells once that s
   expect(await unplanned("batch")).toEqual(["1", "2", "3", "4", "5", "6", "7", "8", "9"]);
   await planAll(both);
   expect(await both.read.messages.find("w")).toMatchObject([{ status: "read" }]);
-  expect((await both.read.events.list({ wamid: "w", limit: 9 })).map(({ transition }) => transition)).toEqual(
+  expect((await both.read.events.list({ wamid: "w", limit: 9 })).events.map(({ transition }) => transition)).toEqual(
     [true, true, true, false, false, false, false, false, false].reverse(),
   );
   await expectBalanced(both);

@@ -93,7 +93,7 @@ test("how many wait and since when; nothing once they are planned", async () => 
 
 test("an event that waits is listed, found and heard as accepted, and its message is not known yet", async () => {
   const { receiver, worker } = await aReceiver("seen");
-  const listed = async (filter: object) => (await receiver.read.events.list({ limit: 10, ...filter })).map(({ seq }) => seq);
+  const listed = async (filter: object) => (await receiver.read.events.list({ limit: 10, ...filter })).events.map(({ seq }) => seq);
   expect(await listed({ disposition: "accepted" })).toEqual([3, 2, 1]);
   expect(await listed({ disposition: "forwarded" })).toEqual([4]);
   expect(await listed({ wamid: "w1" })).toEqual([3, 2, 1]);
@@ -224,7 +224,7 @@ describe("retention", () => {
     // As deliveries get old, and as events do; and at a later look.
     for (const now of [start + 8 * day, start + 31 * day, start + 33 * day, start + 300 * day]) {
       await sweepAll(worker, now);
-      expect((await worker.read.events.list({ limit: 10 })).map(({ seq }) => seq)).toEqual(
+      expect((await worker.read.events.list({ limit: 10 })).events.map(({ seq }) => seq)).toEqual(
         now < start + 30 * day ? [5, 4, 3, 2, 1] : [5, 3, 2, 1],
       );
       expect(await worker.read.unplanned()).toEqual({ events: 3, oldestAt: start + 1 });

@@ -1,6 +1,7 @@
 import type { Redis as Client } from "ioredis";
 import { expect, test } from "vitest";
 import { createExplaining } from "../../../src/app/explaining.ts";
+import { createReadingPort } from "../../../src/app/reading-port.ts";
 import type { EventDetail, EventFilter } from "../../../src/store/event-views.ts";
 import { keysOf } from "../../../src/store/redis/keys.ts";
 import { createReadWaiting } from "../../../src/store/redis/read-waiting.ts";
@@ -33,7 +34,19 @@ async function told(store: RedisStore, name: string, query: { account?: string; 
 }
 
 const listed = async (store: RedisStore, wamid: string, filter: Partial<EventFilter> = {}) =>
-  (await store.read.events.list({ wamid, limit: 100, ...filter })).map(({ seq }) => seq);
+  (await store.read.events.list({ wamid, limit: 100, ...filter })).events.map(({ seq }) => seq);
+
+/** The pages of a list one after the other, as whoever asks gets them. */
+async function pagesOf(store: RedisStore, wamid: string, limit: number, disposition?: "accepted" | "forwarded") {
+  const reading = createReadingPort(store.read, { stats: () => Promise.reject(new Error("nobody counts")) });
+  const pages: (readonly [seqs: number[], unseen: number])[] = [];
+  for (let before: number | undefined; ; ) {
+    const { data, next, unseen } = await reading.listEvents({ wamid, limit, before, disposition });
+    pages.push([data.map(({ seq }) => seq), unseen]);
+    if (next === null) return pages;
+    before = next;
+  }
+}
 
 /** A link that does something more after one of its calls of Redis. */
 function linkWith(moment: number, then: () => Promise<void>) {
@@ -210,4 +223,31 @@ test("of more than fifty thousand the newest are looked through, and it says how
   expect(await told(receiver, "3")).toMatchObject({ stories: [{ events: [[3, "accepted", 2]] }], unseen: 0 });
   expect(await told(receiver, "w2", { after: 2 })).toMatchObject({ unseen: 1 });
   expect(await listed(receiver, "w1", { before: 50_001 })).toEqual([3, 1]);
+});
+
+test("a list by wamid says so too: on the page that leaves them out, and not where the next page finds them", async () => {
+  const [receiver, worker] = [storeOf("paged", true), storeOf("paged")];
+  for (const wamid of ["w1", "w2"]) await receiver.accept(anEvent({ wamid }));
+  await planAll(worker);
+  for (const wamid of ["w1", "w1", "w2", "w1"]) await receiver.accept(anEvent({ wamid }));
+  await client().rpush("{paged}:unplanned", ...range(7, 50_003).map(String));
+  await client().set("{paged}:seq", "50003");
+  await receiver.accept(anEvent({ wamid: "w1" }));
+  // Out of reach are 3 and 4, which are of w1.
+  expect(await pagesOf(receiver, "w1", 100)).toEqual([[[50_004, 6, 1], 2]]);
+  expect(await pagesOf(receiver, "w1", 3)).toEqual([
+    [[50_004, 6, 1], 2],
+    [[], 0],
+  ]);
+  expect(await pagesOf(receiver, "w1", 2)).toEqual([
+    [[50_004, 6], 0],
+    [[4, 3], 0],
+    [[1], 0],
+  ]);
+  expect(await pagesOf(receiver, "w2", 100)).toEqual([[[5, 2], 2]]);
+  expect(await pagesOf(receiver, "nobody", 100)).toEqual([[[], 2]]);
+  // None of these waits.
+  expect(await pagesOf(receiver, "w1", 100, "forwarded")).toEqual([[[1], 0]]);
+  expect(await pagesOf(receiver, "w1", 100, "accepted")).toEqual([[[50_004, 6], 2]]);
+  expect(await receiver.read.events.list({ limit: 1 })).toMatchObject({ events: [{ seq: 50_004 }], unseen: 0 });
 });

@@ -38,6 +38,7 @@ test("with all workers down a receiver tells a message's newest events: by the A
   const post = async (wamid: typeof old, status: "sent" | "delivered" | "read") =>
     expect((await postEvent(receiver.webhookUrl, messages.status(wamid, status))).word).toBe("accepted");
   const ask = async (wamid: string) => (await receiver.ask(`/v1/explain/${encodeURIComponent(wamid)}`)).body as Told;
+  const list = async (wamid: string) => (await receiver.ask(`/v1/events?wamid=${encodeURIComponent(wamid)}`)).body;
   const wordsOf = ({ data }: Told) =>
     data.flatMap(({ events }) => events.map(({ seq, disposition, waits }) => [seq, disposition, waits?.ahead]));
 
@@ -61,13 +62,13 @@ test("with all workers down a receiver tells a message's newest events: by the A
     [4, "accepted", 2],
   ]);
   for (const { receivedAt, waits } of waiting.data[0]?.events ?? []) expect(waits?.since).toBe(receivedAt);
-  const listed = (await receiver.ask(`/v1/events?wamid=${encodeURIComponent(old)}`)).body;
-  expect(listed).toMatchObject({
+  expect(await list(old)).toMatchObject({
     data: [
       { seq: 2, disposition: "accepted" },
       { seq: 1, disposition: "forwarded" },
     ],
     next: null,
+    unseen: 0,
   });
 
   for (const run of [runRemote, runOn]) {
@@ -109,6 +110,15 @@ test("with all workers down a receiver tells a message's newest events: by the A
   expect(await ask(never)).toMatchObject({ code: "not_found", error: expect.stringMatching(/not looked at: the oldest 2 of/) });
   const nothing = await runRemote(receiver, "explain", never);
   expect([nothing.code, nothing.err]).toEqual([1, expect.stringContaining("not looked at: the oldest 2 of the events")]);
+  // A list of its events says so as well.
+  expect(await list(old)).toMatchObject({ data: [{ seq: 1 }], next: null, unseen: 2 });
+  expect(await list(never)).toEqual({ data: [], next: null, unseen: 2 });
+  for (const run of [runRemote, runOn]) {
+    const events = await run(receiver, "events", "list", "--wamid", old);
+    expect([events.code, events.err]).toEqual([0, expect.stringMatching(/^not looked at: the oldest 2 of the events that wait/)]);
+    const json = await run(receiver, "events", "list", "--wamid", old, "--json");
+    expect([json.err, jsonOf(json)]).toMatchObject(["", { data: [{ seq: 1 }], next: null, unseen: 2 }]);
+  }
 
   await tellRedis(redis, "LTRIM", "{relay}:unplanned", 0, 2);
   await worker.start();
