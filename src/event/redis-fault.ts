@@ -9,6 +9,7 @@
  * | `clients` | has as many connections as it allows | Redis |
  * | `cluster` | the Cluster has no node for the keys, or the keys are moving | Redis, `CLUSTERDOWN`, `MOVED` … |
  * | `credentials` | wrong user or password, or a user without the permissions | Redis, `NOAUTH`, `WRONGPASS`, `NOPERM` |
+ * | `database` | has no database of that number | Redis, `ERR DB index is out of range` |
  * | `stranger` | what answers is no Redis, or TLS fails | |
  * | `full` | `maxmemory` is reached: nothing that needs memory is taken | Redis, `OOM` |
  * | `read-only` | a replica: it was the primary, and another one is now | Redis, `READONLY`, `MASTERDOWN` |
@@ -22,6 +23,7 @@ export const redisFaultKinds = [
   "clients",
   "cluster",
   "credentials",
+  "database",
   "stranger",
   "full",
   "read-only",
@@ -85,6 +87,9 @@ export function redisFaultOf(error: unknown): RedisFault | null {
   if (/^ERR.*(?:operation not permitted|invalid password|without any password|only be called when)/i.test(message)) {
     return fault("credentials", "Redis refuses the user or the password");
   }
+  if (/^ERR (?:DB index is out of range|invalid DB index|SELECT is not allowed)/i.test(message)) {
+    return fault("database", "Redis has no database of that number");
+  }
   if (message === "Command timed out" || /^Socket timeout/.test(message)) return fault("hung", "Redis does not answer in time", true);
   if (unsent.test(message)) return fault("unreachable", "Redis is not connected");
   if (closed.test(message)) return fault("unreachable", "the connection to Redis was lost", true);
@@ -97,6 +102,14 @@ export function redisFaultOf(error: unknown): RedisFault | null {
     return fault("stranger", `TLS with Redis fails (${code})`);
   }
   return null;
+}
+
+/**
+ * True of a client's error when the SELECT failed with which its connection begins. The client tells of it and goes on all the
+ * same, with database 0, which is another's: the connection must be given up.
+ */
+export function isWithoutDatabase(error: Error): boolean {
+  return (error as { command?: { name?: unknown } }).command?.name === "select";
 }
 
 function fault(kind: RedisFaultKind, message: string, mayBeDone = false): RedisFault {

@@ -1,5 +1,5 @@
 import type { Redis } from "ioredis";
-import { type RedisFault, redisFaultOf } from "../../event/redis-fault.ts";
+import { isWithoutDatabase, type RedisFault, redisFaultOf } from "../../event/redis-fault.ts";
 import { readRedisUrl } from "../../event/redis-url.ts";
 import type { Secret } from "../../event/secret.ts";
 
@@ -54,7 +54,9 @@ function openLink(url: string): RedisLink {
 
   const client = connect(url).then((made) => {
     made.on("error", (error: Error) => {
-      fault = redisFaultOf(error) ?? { ...notYet, message: "Redis is not connected" };
+      // The first of a connection says more than those of its end.
+      if (fault === notYet) fault = redisFaultOf(error) ?? notYet;
+      if (isWithoutDatabase(error)) made.disconnect(true);
     });
     made.on("connecting", () => {
       fault = notYet;

@@ -1,5 +1,6 @@
 import { TLSSocket } from "node:tls";
 import { Cluster, Redis } from "ioredis";
+import { isWithoutDatabase } from "../../event/redis-fault.ts";
 import { type RedisPlace, readRedisUrl } from "../../event/redis-url.ts";
 import type { RedisSettings } from "../settings.ts";
 
@@ -61,8 +62,8 @@ export function createRedisClient(settings: RedisSettings, name: string, manner:
     return cluster as unknown as Redis;
   }
   const common = { ...options, ...start, retryStrategy };
-  if (settings.sentinel === undefined) return new Redis({ ...common, ...place.hosts[0] });
-  return new Redis({
+  if (settings.sentinel === undefined) return neverElsewhere(new Redis({ ...common, ...place.hosts[0] }));
+  const behindSentinels = new Redis({
     ...common,
     sentinels: [...place.hosts],
     name: settings.sentinel,
@@ -73,6 +74,13 @@ export function createRedisClient(settings: RedisSettings, name: string, manner:
     sentinelRetryStrategy: retryStrategy,
     // Not failoverDetector: a failover that it hears of while connecting ends the client for ever (ioredis 6.0.0). That the
     // primary is another one shows without it: the Sentinels close the old one's connections, and it answers READONLY.
+  });
+  return neverElsewhere(behindSentinels);
+}
+
+function neverElsewhere(client: Redis): Redis {
+  return client.on("error", (error: Error) => {
+    if (isWithoutDatabase(error)) client.disconnect(true);
   });
 }
 

@@ -76,7 +76,7 @@ const longestProbeMs = 5_000;
 const relapseMs = 10_000;
 
 const refusals = new Set<RedisFaultKind>(["full", "read-only", "disk", "replicas"]);
-const hopeless = new Set<RedisFaultKind>(["credentials", "stranger"]);
+const hopeless = new Set<RedisFaultKind>(["credentials", "database", "stranger"]);
 
 /** Connects at once, and again for ever, until `close`. */
 export function connectRedis(settings: RedisSettings, options: RedisOptions, hooks: RedisHooks = {}): RedisConnection {

@@ -74,6 +74,16 @@ test("user and password: wrong, none, without the permission, right; and they ar
   expect(told(await attempt(as(":right-password-text@")))).toBe("taken");
 });
 
+test("a database that the Redis does not have: nothing goes to another one", async () => {
+  const redis = await redisForTest({ args: ["--databases", "4"] });
+  const open = openDestinations();
+  for (const to of [open({ queue: "q", redis: `${redis.url}/4` }), open({ stream: "s", redis: `${redis.url}/4` })]) {
+    for (let tries = 0; tries < 3; tries++) expect(told(await attempt(to))).toBe("database: Redis has no database of that number");
+  }
+  expect(await look(redis.url).dbsize()).toBe(0);
+  expect(told(await attempt(open({ stream: "s", redis: `${redis.url}/3` })))).toBe("taken");
+});
+
 test("a key that holds something else is refused, which is about this destination alone", async () => {
   const redis = await redisForTest();
   const open = openDestinations();

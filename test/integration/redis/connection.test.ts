@@ -194,6 +194,18 @@ test("wrong password at boot is refused in one line that does not tell it; a rig
   await right.stands("up");
 });
 
+test("a database that Redis does not have is refused, and 0 is not taken in its place", async () => {
+  const server = await redisForTest({ args: ["--databases", "4"] });
+  const { redis } = watch(redisSettings(`${server.url}/4`), { greet: (client) => client.set("greeted", "yes") });
+  await expect(redis.opened()).rejects.toMatchObject({
+    name: "StoreRefused",
+    message: `redis://127.0.0.1:${server.port}/4: Redis has no database of that number`,
+  });
+  expect(await tellRedis(server, "DBSIZE")).toBe(0);
+  const last = watch(redisSettings(`${server.url}/3`));
+  expect(await last.redis.opened()).toEqual({ kind: "up" });
+});
+
 test("as many clients as allowed: waits for a place", async () => {
   const server = await redisForTest();
   const holder = watch(redisSettings(server.url));

@@ -100,6 +100,11 @@ test.each([
     async () => `redis://:s3cret@127.0.0.1:${(await redisForTest({ args: ["--requirepass", "other"] })).port}`,
     "Redis refuses the user or the password",
   ],
+  [
+    "a database that there is not",
+    async () => `${(await redisForTest({ args: ["--databases", "4"] })).url}/4`,
+    "no database of that number",
+  ],
 ])("%s is one line", async (_, url, message) => {
   const findings = await examine(await url());
   expect(findings).toEqual([expect.objectContaining({ check: "redis", level: "fail", message: expect.stringContaining(message) })]);

@@ -19,6 +19,8 @@ test.each([
   [reply("NOAUTH HELLO must be called with the client already authenticated, otherwise …"), "credentials", false],
   [reply("WRONGPASS invalid username-password pair or user is disabled."), "credentials", false],
   [reply("NOPERM this user has no permissions to run the 'set' command"), "credentials", false],
+  [reply("ERR DB index is out of range"), "database", false],
+  [reply("ERR SELECT is not allowed in cluster mode"), "database", false],
   [reply("ERR max number of clients reached"), "clients", false],
   [reply("BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."), "hung", false],
   [new Error("Command timed out"), "hung", true],

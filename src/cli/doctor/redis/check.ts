@@ -22,6 +22,7 @@ const todos: Readonly<Record<RedisFaultKind, string>> = {
   clients: "raise maxclients, or find out who holds so many connections (CLIENT LIST)",
   cluster: "redis-cli --cluster check; with a Cluster, set storage.cluster: true",
   credentials: "correct the user and the password in the URL; the user needs every command on keys of its prefix (ACL)",
+  database: "correct the number at the end of the URL, or give Redis more databases",
   stranger: "correct the URL; rediss:// is for TLS, whose certificate must be one that this machine trusts",
   full: "raise maxmemory, or keep events for less time (retention)",
   "read-only": "give the URL the address of the primary",

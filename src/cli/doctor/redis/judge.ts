@@ -97,7 +97,7 @@ function judgeMemory({ policy, usedBytes, maxBytes, evicted }: RedisFacts): Find
       warn(
         check,
         `${bytesText(usedBytes)} used, and no limit (maxmemory 0): at the end of the machine's memory the system kills Redis`,
-        "set maxmemory to two thirds of the memory it has: rewriting its files needs the rest",
+        "set maxmemory to no more than 60 % of the memory it has: rewriting its files needs the rest",
       ),
     );
   } else {
