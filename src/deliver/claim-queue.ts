@@ -78,6 +78,8 @@ export function createClaimQueue(route: string, lane: QueueLane, { store, clock,
   /** Claims when there is too little at hand; a stopped route only when `evenStopped`, to see whether it still is. */
   function refill(evenStopped = false): void {
     const now = clock.now();
+    // More than one wait ahead: the clock was set back.
+    notBefore = Math.min(notBefore, now + storeRetryMs);
     if (!wanted || closed || claiming || now < notBefore || (stop !== null && !evenStopped)) return;
     if (!more && (dueAt === null || dueAt > now)) return;
     const enough = target(now);
@@ -158,6 +160,7 @@ export function createClaimQueue(route: string, lane: QueueLane, { store, clock,
 
   function lookByItself(): void {
     const now = clock.now();
+    held.setBack(now, now + leaseMs);
     handBackOld(now);
     if (!renewing) void renew(now);
     finishedBefore = finished;

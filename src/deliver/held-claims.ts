@@ -12,7 +12,7 @@ export type HeldClaims = ReturnType<typeof createHeldClaims>;
 
 interface Entry extends HeldClaim {
   until: number;
-  readonly takenAt: number;
+  takenAt: number;
   state: "ready" | "started" | "gone";
   lost: boolean;
 }
@@ -96,6 +96,13 @@ export function createHeldClaims() {
     dropReady: (): number[] => dropWhere(() => true),
     /** Drops those that have waited for a start since `at` or longer. */
     dropOlder: (at: number): number[] => dropWhere(({ takenAt }) => takenAt <= at),
+    /** No lease ends after `until`, and none was taken after `now`: where it looks so, the clock was set back. */
+    setBack(now: number, until: number): void {
+      for (const entry of claims.values()) {
+        entry.until = Math.min(entry.until, until);
+        entry.takenAt = Math.min(entry.takenAt, now);
+      }
+    },
     /** Leases to renew. A copy of each: what comes of it is news only while the lease is the same. */
     endingBefore: (at: number): HeldClaim[] =>
       [...claims.values()]

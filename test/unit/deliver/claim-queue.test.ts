@@ -5,8 +5,11 @@ import { createManualClock, settled } from "../../harness/manual-clock.ts";
 import { createClaimsInMemory } from "./claims-in-memory.ts";
 
 function setUp({ count = 0, room = 4, mostAhead = 8, bodyBytes = 2 } = {}) {
-  const clock = createManualClock();
-  const claims = createClaimsInMemory(clock.now, bodyBytes);
+  /** How far the clocks of this process and of the store were set back, in ms. */
+  const setBack = { own: 0, store: 0 };
+  const hands = createManualClock();
+  const clock = { ...hands, now: () => hands.now() - setBack.own };
+  const claims = createClaimsInMemory(() => hands.now() - setBack.store, bodyBytes);
   for (let event = 1; event <= count; event += 1) claims.plan(event);
   const lane = { room, wakes: 0, faults: [] as unknown[] };
   const make = (holder: string) =>
@@ -22,7 +25,7 @@ function setUp({ count = 0, room = 4, mostAhead = 8, bodyBytes = 2 } = {}) {
       },
       { store: claims.store, clock, holder },
     );
-  return { clock, claims, lane, queue: make("one"), make };
+  return { clock, setBack, claims, lane, queue: make("one"), make };
 }
 
 type Setup = ReturnType<typeof setUp>;
@@ -143,6 +146,32 @@ test("with the store down it asks twice a second at most, starts nothing whose l
   claims.fail(null);
   await clock.advance(1000);
   expect(queue.peek(clock.now())?.event).toBe(1);
+});
+
+test("with the clock set back by an hour just after a failure it asks the store again, and not an hour later", async () => {
+  const { queue, claims, clock, setBack } = setUp();
+  claims.fail(new Error("down"));
+  queue.peek(clock.now());
+  await settled();
+  setBack.own = 3_600_000;
+  claims.plan(1, clock.now());
+  claims.fail(null);
+  await clock.advance(1500);
+  expect(queue.peek(clock.now())?.event).toBe(1);
+});
+
+test("with the store's clock set back, and its own a moment later, it renews what it has, and starts nothing that waits too long", async () => {
+  const set = setUp({ count: 2, room: 2 });
+  set.setBack.store = 3_600_000;
+  expect(await startNext(set)).toBe(1);
+  expect(set.claims.leased()).toEqual([1, 2]);
+  set.setBack.own = 3_600_000;
+  set.lane.room = 0;
+  await set.clock.advance(3000);
+  expect(set.claims.leased()).toEqual([1]);
+  await set.clock.advance(10 * leaseMs);
+  expect(set.claims.leased()).toEqual([1]);
+  expect(set.queue.peek(set.clock.now())).toBeNull();
 });
 
 test("what could not go back while the store was down goes back when it is there again, before the leases are over", async () => {
