@@ -151,6 +151,8 @@ export function createOnce({ store, clock, hooks }: OnceParts) {
   async function carryOut(order: Order, patience: AbortSignal, forget: () => void): Promise<Omit<Sent, "replayed">> {
     /** The key is `calling` in the store, and a request may have left. */
     let isHeld = false;
+    /** Nobody knows whether the key is `calling`, and nothing has left. */
+    let mayBeTaken = false;
     let mayBeDone = false;
     let startedAt = clock.now();
     const steps: CallSteps = {
@@ -158,7 +160,10 @@ export function createOnce({ store, clock, hooks }: OnceParts) {
       async starting() {
         startedAt = clock.now();
         const { fingerprint, resend, about } = order;
-        const held = await store.begin(order.key, { fingerprint, resend, about, at: startedAt });
+        const held = await store.begin(order.key, { fingerprint, resend, about, at: startedAt }).catch((error: unknown) => {
+          mayBeTaken = isOpen(error);
+          throw error;
+        });
         if (held !== null) throw new Taken(held);
         isHeld = true;
         mayBeDone = true;
@@ -192,7 +197,9 @@ export function createOnce({ store, clock, hooks }: OnceParts) {
         return { answer: first, stored: true };
       }
       if (!mayBeDone) {
-        await letGo({ end: "not-done" });
+        // The store is away; whoever waits is told so now. The key would be held for as long as this process lives.
+        if (mayBeTaken) concludeLater(order.key, { end: "not-done" }, forget);
+        else await letGo({ end: "not-done" });
         throw error;
       }
       result = { type: "unknown", reason: "the relay failed in the midst of it" };
@@ -240,6 +247,11 @@ export function createOnce({ store, clock, hooks }: OnceParts) {
       for (const cancel of unstored) cancel();
     },
   };
+}
+
+/** Whether what failed may have been done all the same: it was sent, and no answer came. */
+function isOpen(error: unknown): boolean {
+  return error instanceof Error && (error as { mayBeDone?: unknown }).mayBeDone === true;
 }
 
 const goneReason = new Error("nobody waits for it any more");

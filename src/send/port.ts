@@ -4,7 +4,10 @@ import type { KeyHeld, SendKey } from "../event/send-key.ts";
 export interface SendStore {
   /** A call of a process that is no more counts as one of unknown outcome. */
   find(key: SendKey): Promise<StoredSend | null>;
-  /** Takes the key as `beginKey` says; null when it is taken, else what holds it. In one step. */
+  /**
+   * Takes the key as `beginKey` says; null when it is taken, else what holds it. In one step. An error whose `mayBeDone`
+   * is true leaves open whether it was taken.
+   */
   begin(key: SendKey, claim: StoredClaim): Promise<StoredSend | null>;
   /** Ends the call as `endKey` says; one that is done is registered in the same step. May be told twice. */
   settle(key: SendKey, ended: Ended): Promise<void>;

@@ -5,8 +5,8 @@ import { onTestFinished } from "vitest";
 /** A network between a client and a server of this machine that can be cut: no byte comes through, and nobody is told. */
 export interface Network {
   readonly port: number;
-  /** From now on nothing comes through, either way. Who connects waits for an answer. */
-  cut(): void;
+  /** From now on nothing comes through, either way or of the answers only. Who connects waits for an answer. */
+  cut(what?: "all" | "answers"): void;
   /**
    * What was sent meanwhile arrives, as when a kernel sends it anew: also of connections that were closed in order, whose
    * kernel still has it, and not of those that were reset. Resolves once the server has dealt with all that was closed.
@@ -18,6 +18,7 @@ export interface Network {
 
 interface Way {
   readonly to: Socket;
+  readonly isCut: () => boolean;
   /** What has not come through yet; null at its end. */
   held: (Buffer | null)[];
 }
@@ -28,7 +29,7 @@ export async function openNetwork(port: number): Promise<Network> {
   const sockets = new Set<Socket>();
   const leaving = new Set<Promise<unknown>>();
   const count = { closed: 0, reset: 0 };
-  let isCut = false;
+  let lost: "none" | "all" | "answers" = "none";
 
   function pass(way: Way): void {
     for (const chunk of way.held.splice(0)) {
@@ -38,14 +39,14 @@ export async function openNetwork(port: number): Promise<Network> {
   }
 
   function watch(from: Socket, to: Socket, isClient: boolean): void {
-    const way: Way = { to, held: [] };
+    const way: Way = { to, isCut: () => lost === "all" || (lost === "answers" && !isClient), held: [] };
     let isReset = false;
     ways.add(way);
     sockets.add(from);
     from.setNoDelay(true);
     const hold = (chunk: Buffer | null): void => {
       way.held.push(chunk);
-      if (!isCut) pass(way);
+      if (!way.isCut()) pass(way);
     };
     from.on("data", hold);
     from.on("end", () => {
@@ -64,7 +65,7 @@ export async function openNetwork(port: number): Promise<Network> {
       if (isClient) count.reset += 1;
       way.held = [];
       ways.delete(way);
-      if (!isCut) to.destroy();
+      if (!way.isCut()) to.destroy();
     });
   }
 
@@ -83,11 +84,11 @@ export async function openNetwork(port: number): Promise<Network> {
 
   return {
     port: (server.address() as AddressInfo).port,
-    cut() {
-      isCut = true;
+    cut(what = "all") {
+      lost = what;
     },
     async mend() {
-      isCut = false;
+      lost = "none";
       for (const way of ways) pass(way);
       await Promise.all(leaving);
     },

@@ -113,6 +113,52 @@ test("a fault that nobody foresaw: unknown when a request may have left, and fre
   expect(settledAs).toEqual(["unknown", "not-done"]);
 });
 
+test("a key that may have been taken when the store went away is let go of once it is back, and nothing was sent", async () => {
+  const lost = Object.assign(new Error("no answer"), { mayBeDone: true });
+  let stored: StoredSend | null = null;
+  let isAway = true;
+  const away = async <T>(done: () => T): Promise<T> => {
+    if (isAway) throw lost;
+    return done();
+  };
+  const { once, order, clock } = setUp({
+    find: async () => stored,
+    async begin() {
+      stored = { ...held, state: "calling", answer: null };
+      return away(() => null);
+    },
+    settle: (_, { end }) =>
+      away(() => {
+        if (end === "not-done") stored = null;
+      }),
+  });
+  let left = 0;
+  const call = order(async ({ starting }) => {
+    await starting();
+    left += 1;
+    return done;
+  });
+  await expect(once.send(call, caller)).rejects.toBe(lost);
+  await clock.advance(2_000);
+  // Until then whoever asks is told the same.
+  await expect(once.send(call, caller)).rejects.toBe(lost);
+  isAway = false;
+  await clock.advance(1_000);
+  expect([stored, left]).toEqual([null, 0]);
+  expect(await once.send(call, caller)).toMatchObject({ answer: { n: 2 }, replayed: false });
+  expect([clock.pending(), left]).toEqual([0, 1]);
+});
+
+test("a key that was not taken since the store was away needs no letting go", async () => {
+  const { once, order, settledAs, clock } = setUp({ begin: () => Promise.reject(new Error("away")) });
+  const call = order(async ({ starting }) => {
+    await starting();
+    return done;
+  });
+  await expect(once.send(call, caller)).rejects.toThrow("away");
+  expect([settledAs, clock.pending()]).toEqual([[], 0]);
+});
+
 test("what cannot be stored stays with the process, which tries each second, and closing gives up", async () => {
   let isFull = true;
   let tries = 0;
