@@ -7,7 +7,8 @@ const events = {
   ignored: z.number(),
   quarantined: z.number(),
   parked: z.number(),
-  accepted: z.number(),
+  // A relay of an older version knows of none.
+  accepted: z.number().default(0),
   unaccounted: z.number(),
   duplicates: z.number(),
   conflicts: z.number(),
