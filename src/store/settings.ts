@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { readRedisUrl, redisUrlSchema } from "../event/redis-url.ts";
+import { Secret } from "../event/secret.ts";
 import { durationSchema } from "../event/units.ts";
 
 const sqliteSchema = z.strictObject({
@@ -26,7 +27,8 @@ const redisSchema = z
   .superRefine(({ url, cluster, sentinel }, context) => {
     const fault = (key: string, message: string): void => void context.addIssue({ code: "custom", path: [key], message });
     if (cluster && sentinel !== undefined) fault("sentinel", "and cluster: true exclude one another");
-    const place = readRedisUrl(url.reveal());
+    // An empty one is a fault already, and still the text it was.
+    const place = url instanceof Secret ? readRedisUrl(url.reveal()) : null;
     if (place === null) return;
     if (cluster && place.db !== 0) fault("url", "names a database, and a Cluster has only number 0");
     if (!cluster && sentinel === undefined && place.hosts.length > 1)

@@ -17,7 +17,7 @@ import { RedisUnavailable, storeError } from "./unavailable.ts";
  * | `refusing` | is asked: it answers, reads work, and writes fail with why (full, read-only, disk, replicas) | a probe was written, or it goes down |
  * | `up` | is asked | a command or a probe fails with a fault of Redis, or the connection is lost |
  *
- * The probe is a write: this process' presence, on every new connection, every two seconds while up, and otherwise until
+ * The probe is a write (but of who only looks): this process' presence, on every new connection, every two seconds while up, and otherwise until
  * it succeeds. So it is noticed without traffic too that Redis is gone, and that it is back.
  */
 export type RedisState =
@@ -38,8 +38,8 @@ export interface RedisHooks {
 export interface RedisOptions {
   readonly clock: Clock;
   readonly random?: () => number;
-  /** What tells of this process while it is connected. */
-  readonly presence: Presence;
+  /** What tells of this process while it is connected. Null: it only looks, writes nothing, and may look into what takes no writes. */
+  readonly presence: Presence | null;
   /** What `CLIENT LIST` shows; not given: `wamid-relay`. */
   readonly name?: string;
 }
@@ -117,7 +117,9 @@ export function connectRedis(settings: RedisSettings, options: RedisOptions, hoo
   function refuse(message: string): void {
     if (!isKnown) {
       isKnown = true;
+      state = { kind: "down", fault: { kind: "stranger", message, mayBeDone: false } };
       first.reject(new StoreRefused(`${redisAddress(settings)}: ${message}`));
+      return;
     }
     move({ kind: "down", fault: { kind: "stranger", message, mayBeDone: false } });
   }
@@ -155,7 +157,8 @@ export function connectRedis(settings: RedisSettings, options: RedisOptions, hoo
         await hooks.greet?.(client);
       }
       isGreeted = true;
-      await writePresence(client, settings.prefix, clock.now(), presence);
+      if (presence === null) await client.ping();
+      else await writePresence(client, settings.prefix, clock.now(), presence);
       if (!isClosed) move({ kind: "up" });
     } catch (error) {
       failed(error);
@@ -217,7 +220,10 @@ export function connectRedis(settings: RedisSettings, options: RedisOptions, hoo
   return {
     client,
     async run(use) {
-      if (state.kind === "down") throw new RedisUnavailable({ ...state.fault, mayBeDone: false });
+      // One that refuses is connected anew from time to time: it says why meanwhile, too.
+      const isBetween = (client.status !== "ready" || isLeft) && !client.isCluster;
+      if (state.kind === "down" || (state.kind === "refusing" && isBetween))
+        throw new RedisUnavailable({ ...state.fault, mayBeDone: false });
       try {
         return onItsOwn(await use(client));
       } catch (error) {
@@ -234,7 +240,8 @@ export function connectRedis(settings: RedisSettings, options: RedisOptions, hoo
       isClosed = true;
       cancelProbe();
       cancelFirst();
-      if (client.status === "ready" && state.kind !== "down") await removePresence(client, settings.prefix, presence).catch(() => {});
+      if (presence !== null && client.status === "ready" && state.kind !== "down")
+        await removePresence(client, settings.prefix, presence).catch(() => {});
       client.disconnect();
       if (!isKnown) first.resolve(state);
     },

@@ -2,8 +2,10 @@ import { mkdirSync, rmdirSync } from "node:fs";
 import { createServer } from "node:http";
 import { join } from "node:path";
 import { inspect } from "node:util";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
+import { systemClock } from "../../../src/app/system-clock.ts";
 import type { Redis } from "../../../src/store/redis/client.ts";
+import { connectRedis } from "../../../src/store/redis/connection.ts";
 import { checkSchema } from "../../../src/store/redis/schema-mark.ts";
 import { StoreRefused } from "../../../src/store/store-error.ts";
 import { emptyRedis, fillRedis, makePrimary, makeReplica, redisForTest, restartRedis, tellRedis } from "../../harness/redis-states.ts";
@@ -144,6 +146,27 @@ test("read-only, as after a failover: connects anew until it is the primary", as
   expect(moves).toEqual(["up", "read-only", "up"]);
 });
 
+test("who only looks writes nothing, and may look into a replica and into a full Redis", async () => {
+  const server = await redisForTest();
+  const looking = async () => {
+    const redis = connectRedis(redisSettings(server.url), { clock: systemClock, presence: null });
+    onTestFinished(() => redis.close());
+    expect(await redis.opened()).toEqual({ kind: "up" });
+    for (let looks = 0; looks < 20; looks++) expect(await redis.run((client) => client.dbsize())).toBe(0);
+  };
+  await looking();
+  await makeReplica(server);
+  await looking();
+  const { redis } = watch(redisSettings(server.url));
+  expect(await redis.opened()).toMatchObject({ kind: "refusing" });
+  for (let tries = 0; tries < 5; tries++) {
+    expect((await failing(redis)).error).toMatchObject({ kind: "read-only", message: "Redis is a read-only replica" });
+  }
+  await makePrimary(server);
+  await fillRedis(server);
+  await looking();
+});
+
 test("too few replicas, and files that cannot be written: refused, and healed", async () => {
   const server = await redisForTest({ args: ["--save", "3600 1"] });
   const { redis, moves, stands } = watch(redisSettings(server.url));
@@ -182,6 +205,7 @@ test("wrong password at boot is refused in one line that does not tell it; a rig
     name: "StoreRefused",
     message: `redis://${at}/0: Redis refuses the user or the password`,
   });
+  expect(wrong.moves, "nothing goes on, so nothing is told of how it goes on").toEqual([]);
   const none = watch(redisSettings(`redis://${at}`));
   await expect(none.redis.opened()).rejects.toMatchObject({ message: expect.stringContaining("asks for a password") });
   const right = watch(redisSettings(`redis://:right-one@${at}`));

@@ -21,6 +21,7 @@ describe("storage with driver redis", () => {
 
   test.each([
     ["{ driver: redis }", "storage.url: is missing"],
+    ["{ driver: redis, url: '' }", "storage.url: is empty (is the environment variable set?)"],
     ["{ driver: redis, url: 'http://a' }", "storage.url: is not a Redis URL"],
     ["{ driver: redis, url: 'redis://a', path: x }", "storage.path: is no setting here (it belongs to another shape)"],
     ["{ path: x, url: 'redis://a' }", "storage.url: is no setting here (it belongs to another shape)"],
