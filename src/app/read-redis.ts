@@ -1,8 +1,11 @@
+import { randomUUID } from "node:crypto";
+import { hostname } from "node:os";
 import { connectRedis, redisAddress } from "../store/redis/connection.ts";
 import { keysOf } from "../store/redis/keys.ts";
 import { refuseUnfinished } from "../store/redis/migration-row.ts";
 import { createReadHydrations } from "../store/redis/read-hydrations.ts";
 import { createReader } from "../store/redis/reader.ts";
+import { checkReadable } from "../store/redis/schema-mark.ts";
 import { createStoredEvents } from "../store/redis/stored-events.ts";
 import type { RedisSettings } from "../store/settings.ts";
 import { StoreRefused } from "../store/store-error.ts";
@@ -12,13 +15,20 @@ import { systemClock } from "./system-clock.ts";
 
 /** A relay's Redis to look into for the length of a command. Throws `StoreRefused` when it does not answer. */
 export async function openRedisForReading(storage: RedisSettings): Promise<StoreToRead> {
+  const presence = { id: randomUUID(), role: "command", host: hostname(), pid: process.pid, since: Date.now() } as const;
   const connection = connectRedis(
     storage,
-    { clock: systemClock, presence: null, name: "wamid-relay command" },
-    { greet: (redis) => refuseUnfinished(redis, storage.prefix) },
+    { clock: systemClock, presence, name: "wamid-relay command" },
+    {
+      async greet(redis) {
+        await checkReadable(redis, storage.prefix);
+        await refuseUnfinished(redis, storage.prefix);
+      },
+    },
   );
   try {
     const state = await connection.opened();
+    // What refuses writes (full, a replica) can be looked into.
     if (state.kind === "down") throw new StoreRefused(`${redisAddress(storage)}: ${state.fault.message}`);
   } catch (error) {
     await connection.close();

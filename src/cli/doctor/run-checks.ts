@@ -1,8 +1,9 @@
 import { existsSync } from "node:fs";
-import { openStoreForReading } from "../../app/open-store.ts";
+import { openStoreForReading, type StoreToRead } from "../../app/open-store.ts";
 import type { Settings } from "../../config/schema.ts";
 import type { RedisSettings } from "../../store/settings.ts";
 import { isLocked } from "../../store/sqlite/file-lock.ts";
+import { StoreRefused } from "../../store/store-error.ts";
 import { ownAddress } from "../control-client.ts";
 import { changedAt, judgeClock } from "./clock-check.ts";
 import { checkDestinations } from "./destination-checks.ts";
@@ -60,13 +61,24 @@ async function checkShared(storage: RedisSettings, { routes, sources }: Settings
   const files = await checkRedis(storage, Date.now);
   const found = { files, rows: [], isHeld: false, newestEventAt: null };
   if (files.some(({ check, level }) => check === "redis" && level === "fail")) return found;
-  const store = await openStoreForReading(storage);
+  const { store, refused } = await openShared(storage);
+  if (store === null) return { ...found, files: [...files, refused] };
   try {
     const now = Date.now();
     const [backlog, proofs] = await Promise.all([store.read.backlog(), store.read.proofs()]);
     return { ...found, rows: [...judgeBacklog(backlog, routes, now), ...judgeSecrets(sources, proofs, now)] };
   } finally {
     await store.close();
+  }
+}
+
+/** A finding when what stands there is not to be read: of a newer version, or a migration that has not ended. */
+async function openShared(storage: RedisSettings): Promise<{ store: StoreToRead; refused: null } | { store: null; refused: Finding }> {
+  try {
+    return { store: await openStoreForReading(storage), refused: null };
+  } catch (error) {
+    if (!(error instanceof StoreRefused)) throw error;
+    return { store: null, refused: { check: "store", level: "fail", message: error.message } };
   }
 }
 

@@ -23,6 +23,16 @@ export async function checkSchema(redis: Redis, prefix: string): Promise<string>
   const found = await redis.get(key);
   const isMarked = found?.startsWith(`${schemaVersion} `) === true;
   const marked = isMarked ? found : ((await mark.run(redis, key, [String(schemaVersion), randomUUID()])) as string);
+  return nameIn(marked, prefix);
+}
+
+/** The same for one who only reads: marks nothing, and raises nothing. What an older version wrote can be read. */
+export async function checkReadable(redis: Redis, prefix: string): Promise<void> {
+  const marked = await redis.get(keysOf(prefix).of("schema"));
+  if (marked !== null) nameIn(marked, prefix);
+}
+
+function nameIn(marked: string, prefix: string): string {
   const [version = "", name = ""] = marked.split(" ", 2);
   const schema = Number(version);
   if (!Number.isInteger(schema) || schema < 1) throw new StoreRefused(`prefix ${prefix}: what stands there is not a relay's`);

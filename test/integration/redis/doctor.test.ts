@@ -5,6 +5,7 @@ import { expect, onTestFinished, test } from "vitest";
 import type { Finding } from "../../../src/cli/doctor/finding.ts";
 import { runChecks } from "../../../src/cli/doctor/run-checks.ts";
 import { createRedisStore } from "../../../src/store/redis/redis-store.ts";
+import { schemaVersion } from "../../../src/store/redis/schema-mark.ts";
 import { anEvent, rulesFor } from "../../contract/store-events.ts";
 import { makeReplica, redisForTest, tellRedis } from "../../harness/redis-states.ts";
 import { settingsOf } from "../../harness/relay-settings.ts";
@@ -20,7 +21,7 @@ async function examine(url: string, parts: Record<string, unknown> = {}): Promis
   writeFileSync(config, JSON.stringify(settings));
   const findings = await runChecks({ config, env: {}, deep: false, offline: false });
   expect(JSON.stringify(findings)).not.toContain("s3cret");
-  return findings.filter(({ check }) => /^(redis|processes|planning|destination)/.test(check));
+  return findings.filter(({ check }) => /^(redis|processes|planning|store|destination)/.test(check));
 }
 
 const lines = (findings: readonly Finding[]) => findings.map(({ check, level }) => `${level} ${check}`);
@@ -118,4 +119,20 @@ test("a replica takes no events; one under a queue takes no jobs", async () => {
   // It refuses the write that measures too.
   expect(lines(findings)).toEqual(["fail redis", "fail destination", "warn destination"]);
   expect(findings[0]?.todo).toContain("primary");
+});
+
+test.each([
+  ["of a newer version", "schema", `${schemaVersion + 1} name`, "written by a newer version of wamid-relay"],
+  [
+    "of a migration that has not ended",
+    "migration",
+    `0123456789${JSON.stringify({ file: "f", path: "relay.db", startedAt: 1, finishedAt: null, step: 3, after: 4 })}`,
+    "has not ended",
+  ],
+])("what stands there is %s: a line that fails, beside all others", async (_, key, value, why) => {
+  const server = await redisForTest({ appendonly: "always", args: ["--maxmemory", "100mb"] });
+  await tellRedis(server, "SET", `{relay}:${key}`, value);
+  const findings = await examine(server.url);
+  expect(lines(findings)).toEqual(expect.arrayContaining(["ok redis", "ok redis clock", "fail store"]));
+  expect(findings.find(({ check }) => check === "store")?.message).toContain(why);
 });

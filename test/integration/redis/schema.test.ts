@@ -1,8 +1,10 @@
 import { expect, test } from "vitest";
-import { checkSchema, schemaVersion } from "../../../src/store/redis/schema-mark.ts";
+import { openRedisForReading } from "../../../src/app/read-redis.ts";
+import { checkReadable, checkSchema, schemaVersion } from "../../../src/store/redis/schema-mark.ts";
 import { redisOfFile } from "../../contract/redis-of-file.ts";
+import { redisSettings } from "./connection-tools.ts";
 
-const { client } = redisOfFile();
+const { client, url } = redisOfFile();
 
 test("a new prefix is marked, and passes from then on", async () => {
   const first = await checkSchema(client(), "new");
@@ -38,6 +40,29 @@ test("what a newer version wrote is refused in one line, and stays as it is", as
   await client().set("{newer}:schema", marked);
   await expect(checkSchema(client(), "newer")).rejects.toThrow(/^prefix newer: written by a newer version of wamid-relay/);
   expect(await client().get("{newer}:schema")).toBe(marked);
+});
+
+test("who only reads marks nothing, reads what an older version wrote, and is refused what a newer one did", async () => {
+  await checkReadable(client(), "unmarked");
+  expect(await client().exists("{unmarked}:schema")).toBe(0);
+  for (let version = 1; version <= schemaVersion; version += 1) {
+    await client().set("{read}:schema", `${version} name`);
+    await checkReadable(client(), "read");
+    expect(await client().get("{read}:schema")).toBe(`${version} name`);
+  }
+  await client().set("{read}:schema", `${schemaVersion + 1} name`);
+  await expect(checkReadable(client(), "read")).rejects.toThrow(/^prefix read: written by a newer version of wamid-relay/);
+  await client().set("{read}:schema", "of another program");
+  await expect(checkReadable(client(), "read")).rejects.toThrow("prefix read: what stands there is not a relay's");
+});
+
+test("a command that looks into what a newer version wrote is refused, instead of misreading it", async () => {
+  await client().set("{looked}:schema", `${schemaVersion + 1} name`);
+  const opened = openRedisForReading({ ...redisSettings(url()), prefix: "looked" });
+  await expect(opened).rejects.toThrow(/^redis:[^\n]*: prefix looked: written by a newer version of wamid-relay[^\n]*$/);
+  await client().set("{looked}:schema", "1 name");
+  await (await openRedisForReading({ ...redisSettings(url()), prefix: "looked" })).close();
+  expect(await client().get("{looked}:schema"), "looking at an older version's is no reason to lock it out").toBe("1 name");
 });
 
 test("a mark that is no version is nobody's we know", async () => {
