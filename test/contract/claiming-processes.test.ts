@@ -18,7 +18,7 @@ test("what a process that is gone has claimed is another's when the lease is ove
   const { stores, client, key } = openProcesses(redis, rules);
   const [one, two] = stores;
   for (const wamid of ["a", "b"]) await one.accept(anEvent({ wamid }));
-  expect((await one.claim("all", { ...claimOf("one", 20), limit: 1 })).deliveries.map(({ event }) => event)).toEqual([1]);
+  expect((await one.claim("all", { ...claimOf("one", 500), limit: 1 })).deliveries.map(({ event }) => event)).toEqual([1]);
   expect((await two.claim("all", claimOf("two", 60_000))).deliveries.map(({ event }) => event)).toEqual([2]);
   await two.handBack("all", [2], "two");
   const taken = await until("the lease is over", async () => {

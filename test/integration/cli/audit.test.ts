@@ -45,7 +45,9 @@ test.each(engines)("beside a relay that runs, through it, and without it, on %s:
   const { relay } = await busyRelay(engine);
   const day = new Date().toISOString().slice(0, 10);
   const { code, out, err } = await runProcessOn(relay, "audit");
-  expect([code, err]).toEqual([0, ""]);
+  expect(code).toBe(0);
+  // How far it is, on a machine that takes over two seconds for it; no complaint.
+  expect(err).toMatch(/^(\d+% {2}.*\n)*$/);
   expect(out).toMatch(
     /^DAY \(UTC\) +SOURCE +RECEIVED +FORWARDED +FILTERED +IGNORED +QUARANTINED +PARKED +ACCEPTED +UNACCOUNTED +DUPLICATES\n/,
   );
