@@ -81,8 +81,10 @@ export function redisFaultOf(error: unknown): RedisFault | null {
   if (message.startsWith("EXECABORT") && Array.isArray(previousErrors)) return redisFaultOf(previousErrors[0]);
   if (lastNodeError instanceof Error) return redisFaultOf(lastNodeError) ?? fault("unreachable", "no node of the Redis Cluster answers");
 
-  const known = answered[/^[A-Z]+/.exec(message)?.[0] ?? ""];
-  if (known !== undefined) return { ...known, mayBeDone: false };
+  // Of several tries the last one; an earlier one may have been done, and its answer lost.
+  const lastTry = /^Too many Cluster redirections\. Last error: \w+: ([A-Z]+) /.exec(message)?.[1];
+  const known = answered[lastTry ?? /^[A-Z]+/.exec(message)?.[0] ?? ""];
+  if (known !== undefined) return { ...known, mayBeDone: lastTry !== undefined };
   if (/max number of clients/i.test(message)) return fault("clients", "Redis has as many clients as it allows (maxclients)");
   if (/^ERR.*(?:operation not permitted|invalid password|without any password|only be called when)/i.test(message)) {
     return fault("credentials", "Redis refuses the user or the password");

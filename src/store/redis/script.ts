@@ -23,10 +23,10 @@ export function readScript(name: string, common?: string): Script {
 
   async function run(redis: Redis, key: string, list: (string | Buffer)[], replyEncoding: "utf8" | null): Promise<unknown> {
     try {
-      return await send(redis, "evalsha", [digest, "1", key, ...list], replyEncoding);
+      return await send(redis, "evalsha", [digest, ...countedKeys(redis, key), ...list], replyEncoding);
     } catch (error) {
       if (!(error instanceof Error && error.message.startsWith("NOSCRIPT"))) throw error;
-      return send(redis, "eval", [lua, "1", key, ...list], replyEncoding);
+      return send(redis, "eval", [lua, ...countedKeys(redis, key), ...list], replyEncoding);
     }
   }
 
@@ -34,6 +34,15 @@ export function readScript(name: string, common?: string): Script {
     run: (redis, key, list) => run(redis, key, list, "utf8"),
     runBuffer: (redis, key, list) => run(redis, key, list, null),
   };
+}
+
+/**
+ * Their number, and what a script names as its keys. In a Cluster that is moving the slot, a script would find on one node
+ * nothing of what is still, or already, on the other, and write what was there: an id anew, a list beside the list. Two keys
+ * of which one never is there are answered TRYAGAIN by both nodes until all has moved.
+ */
+function countedKeys(redis: Redis, key: string): string[] {
+  return redis.isCluster ? ["2", key, `${key.slice(0, key.indexOf("}") + 1)}:never`] : ["1", key];
 }
 
 async function send(redis: Redis, name: string, list: (string | Buffer)[], replyEncoding: "utf8" | null): Promise<unknown> {
