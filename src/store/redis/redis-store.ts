@@ -28,7 +28,7 @@ import { createRegisterSent } from "./register-sent.ts";
 import { createReplay } from "./replay.ts";
 import { createReplayWalk } from "./replay-walk.ts";
 import { createRetention } from "./retention.ts";
-import { readScript } from "./script.ts";
+import { readScript, type Script } from "./script.ts";
 import { createSends } from "./sends.ts";
 import { createServiceCalls } from "./service-calls.ts";
 import { createSharedSightings } from "./sightings.ts";
@@ -38,7 +38,7 @@ import { messageStateOf, readSubjectRow } from "./subject-row.ts";
 import { createSweeps } from "./sweeps.ts";
 import { createTakeDown } from "./take-down.ts";
 import { createTrackedMessages } from "./tracked-messages.ts";
-import { createTransact, createVersions, rowJson } from "./transact.ts";
+import { createTransact, createVersions, rowJson, type Transact } from "./transact.ts";
 
 export interface RedisStoreHooks {
   committed(tookMs: number, writes: number): void;
@@ -49,6 +49,8 @@ export interface RedisStoreHooks {
 export type RedisStore = ReturnType<typeof createRedisStore>;
 
 const commitScript = readScript("commit", "events");
+/** The same for steps that take away: a Redis that is full must not refuse them, or it stays full. */
+const clearScript = readScript("commit", "events", " flags=allow-oom");
 
 /**
  * The distributed engine's store. Any number of processes have one, each with the same rules; every write is an atomic
@@ -58,18 +60,26 @@ const commitScript = readScript("commit", "events");
 export function createRedisStore(link: RedisLink, prefix: string, rules: Rules, hooks: RedisStoreHooks, plansLater = false) {
   const keys = keysOf(prefix);
   const version = createVersions();
-  const commit: Commit = createGroupCommit<Step, StepResult>({
-    write: (steps) => writeBatch(keys.base, steps),
-    send: (list) => link.run((redis) => commitScript.run(redis, `${keys.base}seq`, list)) as Promise<readonly StepResult[]>,
-    committed: hooks.committed,
-  });
-  const step = createTransact(commit, (key) => link.run((redis) => redis.get(key)), version);
-  /** What this process changes is read anew by those who listen here. */
-  const transact: typeof step = async (body) => {
-    const result = await step(body);
-    changed();
-    return result;
+  const commitBy = (script: Script, committed: RedisStoreHooks["committed"]): Commit =>
+    createGroupCommit<Step, StepResult>({
+      write: (steps) => writeBatch(keys.base, steps),
+      send: (list) => link.run((redis) => script.run(redis, `${keys.base}seq`, list)) as Promise<readonly StepResult[]>,
+      committed,
+    });
+  const transactBy = (by: Commit): Transact => {
+    const step = createTransact(by, (key) => link.run((redis) => redis.get(key)), version);
+    return async (body) => {
+      const result = await step(body);
+      // What this process changes is read anew by those who listen here.
+      changed();
+      return result;
+    };
   };
+  const commit = commitBy(commitScript, hooks.committed);
+  const transact = transactBy(commit);
+  // That this works is no proof that storing does.
+  const clear = commitBy(clearScript, () => {});
+  const transactClear = transactBy(clear);
   const cache = createSubjectCache(keys, link);
   const { takeDown, idle } = createTakeDown({
     prefix,
@@ -99,7 +109,13 @@ export function createRedisStore(link: RedisLink, prefix: string, rules: Rules, 
   const parking = createParking({ keys, link, rules, transact, version, events });
   const register = createRegisterOne({ parking });
   const registering = createRegister({ transact, subjectsOf }, register);
-  const sends = createSends({ keys, link, transact, registerSent: createRegisterSent({ rules, subjectsOf, register, parking }) });
+  const sends = createSends({
+    keys,
+    link,
+    transact,
+    transactClear,
+    registerSent: createRegisterSent({ rules, subjectsOf, register, parking }),
+  });
   const replay = createReplay(transact);
   const planAgain = createPlanAgain({ keys, link, rules, transact, live, events });
   const cursors = createCursors(keys, link, transact);
@@ -131,7 +147,7 @@ export function createRedisStore(link: RedisLink, prefix: string, rules: Rules, 
     findReplay: createReplayWalk({ keys, link, live, events }),
     findUnplanned: planAgain.look,
     planAgain: planAgain.plan,
-    sweep: createRetention({ keys, link, transact, live, events }),
+    sweep: createRetention({ keys, link, transact: transactClear, live, events }),
     /** Writes a mark and waits for it: proves that storing works now. */
     async probe(at: number): Promise<void> {
       await transact((tx) => tx.call("SET", keys.of("probed"), String(at)));
@@ -152,6 +168,7 @@ export function createRedisStore(link: RedisLink, prefix: string, rules: Rules, 
       await sends.close();
       await idle();
       await commit.idle();
+      await clear.idle();
     },
   };
 }

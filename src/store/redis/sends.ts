@@ -11,6 +11,8 @@ interface Parts {
   readonly keys: Keys;
   readonly link: RedisLink;
   readonly transact: Transact;
+  /** For what only takes away. */
+  readonly transactClear: Transact;
   readonly registerSent: RegisterSent;
 }
 
@@ -40,7 +42,7 @@ const mostAtOnce = 100;
  * whose caller is gone is of unknown outcome; should it live after all, what it says in the end counts, unless another
  * has called since.
  */
-export function createSends({ keys, link, transact, registerSent }: Parts) {
+export function createSends({ keys, link, transact, transactClear, registerSent }: Parts) {
   const caller = randomBytes(8).toString("hex");
   const callerKey = (id: string): string => keys.of(`caller:${id}`);
   const rowKey = ({ account, kind, key }: SendKey): string => keys.of(`s:${sendKinds.indexOf(kind)}:${account}:${key}`);
@@ -95,7 +97,7 @@ export function createSends({ keys, link, transact, registerSent }: Parts) {
       const most = Math.min(limit, mostAtOnce);
       const found = await link.run((redis) => redis.zrangebyscore(old, "-inf", `(${before}`, "LIMIT", 0, most));
       if (found.length === 0) return 0;
-      return transact(async (tx) => {
+      return transactClear(async (tx) => {
         const forgotten = await Promise.all(
           found.map(async (member): Promise<number> => {
             const key = keys.of(`s:${sendKinds.indexOf("message")}:${member}`);

@@ -6,7 +6,7 @@ import { indexesOf } from "./put-subject.ts";
 import { joinRetention, readRetentionRow, retentionRowName } from "./retention-row.ts";
 import { indexSubject } from "./subject-index.ts";
 import { readSubjectRow, type StoredSubject } from "./subject-row.ts";
-import { rowJson, rowVersion, type Transact } from "./transact.ts";
+import { rowJson, rowVersion, type Transact, type Transaction } from "./transact.ts";
 
 interface Parts {
   readonly keys: Keys;
@@ -57,9 +57,10 @@ export function createSweepSubjects({ keys, link, transact }: Parts) {
     return ["forget", name, version, ...lists.flatMap((list) => ["ZREM", list, name]), ...places];
   }
 
-  async function forget(found: readonly Found[]): Promise<number> {
+  async function forget(found: readonly Found[], beside?: (tx: Transaction) => void): Promise<number> {
     let forgotten = 0;
     await transact((tx) => {
+      beside?.(tx);
       for (const one of found) {
         tx.operate(forgetOf(one), (result) => {
           forgotten += Number(result);
@@ -86,13 +87,13 @@ export function createSweepSubjects({ keys, link, transact }: Parts) {
       const young = seen.filter(({ row }) => row.updatedAt >= now - keep.ignored);
       const waiting = new Set(seen.map(({ name }) => name));
       const settled = names.filter((name) => !waiting.has(name));
-      await link.run(async (redis) => {
-        if (settled.length > 0) await redis.zrem(`${base}bare`, ...settled);
-        const later = young.flatMap(({ name, row }) => [String(Math.min(now + latestLookMs, row.updatedAt + keep.ignored + 1)), name]);
+      const later = young.flatMap(({ name, row }) => [String(Math.min(now + latestLookMs, row.updatedAt + keep.ignored + 1)), name]);
+      const messages = await forget(old, (tx) => {
+        if (settled.length > 0) tx.call("ZREM", `${base}bare`, ...settled);
         // Only if it still stands there: it may have an event again, and lose it meanwhile.
-        if (later.length > 0) await redis.zadd(`${base}bare`, "XX", ...later);
+        if (later.length > 0) tx.call("ZADD", `${base}bare`, "XX", ...later);
       });
-      return { messages: await forget(old), more: names.length === limit };
+      return { messages, more: names.length === limit };
     },
     async registered(now: number, keep: RetentionTimes, limit: number): Promise<SweptSubjects> {
       if (walk === null) {
