@@ -12,8 +12,8 @@ export interface Script {
 
 /**
  * Reads `lua/<name>.lua`; the text of `common` stands before its own, after the first line, which tells Redis what it is
- * and ends with `flags`. `key` of a run is any key of the relay: it names the slot of the Cluster, and every other key of the script is in the
- * same one.
+ * and ends with `flags`. `key` of a run is any key of the relay: it names the slot of the Cluster, and every other key of
+ * the script is in the same one.
  */
 export function readScript(name: string, common?: string, flags = ""): Script {
   const read = (file: string): string => readFileSync(new URL(`./lua/${file}.lua`, import.meta.url), "utf8");
