@@ -1,5 +1,3 @@
-import { randomUUID } from "node:crypto";
-import { hostname } from "node:os";
 import { connectRedis, redisAddress } from "../store/redis/connection.ts";
 import { keysOf } from "../store/redis/keys.ts";
 import { refuseUnfinished } from "../store/redis/migration-row.ts";
@@ -15,10 +13,9 @@ import { systemClock } from "./system-clock.ts";
 
 /** A relay's Redis to look into for the length of a command. Throws `StoreRefused` when it does not answer. */
 export async function openRedisForReading(storage: RedisSettings): Promise<StoreToRead> {
-  const presence = { id: randomUUID(), role: "command", host: hostname(), pid: process.pid, since: Date.now() } as const;
   const connection = connectRedis(
     storage,
-    { clock: systemClock, presence, name: "wamid-relay command" },
+    { clock: systemClock, presence: null, name: "wamid-relay command" },
     {
       async greet(redis) {
         await checkReadable(redis, storage.prefix);

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { openDownstream } from "../harness/downstream.ts";
 import { postEvent } from "../harness/post-event.ts";
 import { createMessages } from "../harness/posts.ts";
-import { redisForTest } from "../harness/redis-states.ts";
+import { makeReplica, redisForTest } from "../harness/redis-states.ts";
 import { makeRelay, startRelay } from "../harness/relay-process.ts";
 import { routeTo } from "../harness/relay-settings.ts";
 import { runCli } from "../harness/run-cli.ts";
@@ -41,13 +41,15 @@ test("commands look and write in Redis, whatever listens here, and say in one li
   expect(replay).toMatchObject({ code: 0, stdout: expect.stringContaining("2 ") });
   await until("they were delivered again", () => delivered() === 4);
 
-  await server.kill();
-  for (const command of [
-    ["events", "list"],
-    ["resume", "everything"],
-  ]) {
+  const failsAs = async (words: string, ...command: string[]) => {
     const { code, stderr } = await runCli(...command, ...at);
-    expect(code).toBe(1);
-    expect(stderr).toMatch(/^wamid-relay: [^\n]*Redis cannot be reached \(ECONNREFUSED\)\n$/);
-  }
+    expect([code, stderr]).toEqual([1, expect.stringMatching(new RegExp(`^wamid-relay: [^\\n]*${words}\\n$`))]);
+  };
+  await makeReplica(server);
+  const [looked] = await Promise.all([runCli("events", "list", ...at), failsAs("Redis is a read-only replica", "resume", "everything")]);
+  expect(looked).toMatchObject({ code: 0, stdout: expect.stringContaining("forwarded") });
+
+  await server.kill();
+  const away = "Redis cannot be reached \\(ECONNREFUSED\\)";
+  await Promise.all([failsAs(away, "events", "list"), failsAs(away, "resume", "everything")]);
 });
