@@ -2,19 +2,22 @@ import type { Settings } from "../config/schema.ts";
 import type { Clock } from "../event/clock.ts";
 import { isTruncated } from "../event/envelope.ts";
 import type { ReceivedEvent } from "../event/received.ts";
-import { type AlarmChange, alertBody, createAlarms } from "../observe/alarms.ts";
+import { type AlarmChange, createAlarms } from "../observe/alarms.ts";
 import type { Logger } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
-import { postAlert } from "../observe/post-alert.ts";
 import { causeTexts } from "../reconcile/silence.ts";
 import { createSilenceWatch, type SilenceAlarm } from "../reconcile/silence-watch.ts";
 import type { Store } from "../store/store.ts";
 import { StoreUnavailable } from "../store/store-error.ts";
 import type { ServiceAccounts } from "./service-accounts.ts";
 import { createSightings } from "./sightings.ts";
+import { createTelling } from "./telling-alarms.ts";
 
 export interface WatchingParts {
-  readonly store: Pick<Store, "isShared" | "duty" | "read" | "noteSightings" | "sightings" | "alarmsInForce" | "noteAlarm">;
+  readonly store: Pick<
+    Store,
+    "isShared" | "duty" | "read" | "noteSightings" | "sightings" | "alarmsInForce" | "noteAlarm" | "untoldAlarms" | "alarmTold"
+  >;
   readonly settings: () => Settings;
   readonly services: Pick<ServiceAccounts, "limiters">;
   readonly clock: Clock;
@@ -36,36 +39,15 @@ export function createWatching({ store, settings, services, clock, log, metrics 
   let isOnDuty = !store.isShared;
   let looking: Promise<void> = Promise.resolve();
   let isClosed = false;
-  const posting = new Set<Promise<void>>();
   let cancel = (): void => {};
 
+  const telling = createTelling({ store, settings, now, log });
   /** Changes that wait until the store knows of them. */
-  let untold: AlarmChange[] = [];
+  let unnoted: AlarmChange[] = [];
   const alarms = createAlarms((change) => {
-    if (store.isShared) untold.push(change);
-    else tell(change);
+    if (store.isShared) unnoted.push(change);
+    else telling.tell(change);
   });
-
-  function tell(change: AlarmChange): void {
-    const { state, alarm } = change;
-    const { account, causes } = alarm;
-    if (state === "began") log.error({ alarm: alarm.alarm, account, causes }, alarm.text);
-    else log.info({ alarm: alarm.alarm, account, tookMs: now() - alarm.since }, `over: ${alarm.text}`);
-    post(change);
-  }
-
-  function post(change: AlarmChange): void {
-    const { alertUrl } = settings().silence;
-    if (alertUrl === undefined) return;
-    const posted = postAlert(alertUrl.reveal(), alertBody(change, now())).catch((error: unknown) => {
-      log.warn(
-        { err: error, alarm: change.alarm.alarm, account: change.alarm.account },
-        "the alarm could not be posted to silence.alertUrl",
-      );
-    });
-    posting.add(posted);
-    void posted.then(() => posting.delete(posted));
-  }
 
   const watch = createSilenceWatch({
     now,
@@ -79,6 +61,7 @@ export function createWatching({ store, settings, services, clock, log, metrics 
   /** Tells the others what was seen here, and when on duty, looks at what they told. */
   async function lookTogether(shared: NonNullable<typeof sightings>): Promise<void> {
     await shared.flush();
+    await telling.settle();
     if (!(await store.duty("alarms", dutyMs))) {
       isOnDuty = false;
       for (const account of Object.keys(settings().accounts)) metrics().reconcile.silence.set({ account }, 0);
@@ -94,18 +77,21 @@ export function createWatching({ store, settings, services, clock, log, metrics 
     // What is known here of keys may be old at first, and is asked for anew by looking.
     if (isNew) services.limiters();
     else lookAtKeys();
-    for (let [change] = untold; change !== undefined; [change] = untold) {
-      const isOurs = await store.noteAlarm(change.state, change.alarm);
-      untold.shift();
-      if (isOurs) tell(change);
+    for (let [change] = unnoted; change !== undefined; [change] = unnoted) {
+      const isOurs = await store.noteAlarm(change);
+      unnoted.shift();
+      if (isOurs) telling.tell(change);
     }
   }
 
-  /** With the alarms that whoever watched before has told of. */
+  /** With the alarms that whoever watched before has noted; what that one did not come to tell of is told now. */
   async function goOn(): Promise<void> {
     const known = settings().accounts;
+    const untold = await store.untoldAlarms();
     const inForce = (await store.alarmsInForce()).filter(({ account }) => Object.hasOwn(known, account));
-    untold = [];
+    // The beginning of one before its end.
+    for (const change of untold.toSorted((a, b) => a.state.localeCompare(b.state))) telling.tell(change);
+    unnoted = [];
     alarms.adopt(inForce);
     watch.adopt(inForce.filter(({ alarm }) => alarm === "silence"));
   }
@@ -188,7 +174,7 @@ export function createWatching({ store, settings, services, clock, log, metrics 
       await looking;
       // What was seen last is not lost for the others.
       await sightings?.flush().catch(() => {});
-      await Promise.all(posting);
+      await telling.close();
     },
   };
 }

@@ -7,3 +7,9 @@ export interface AlarmInForce {
   readonly text: string;
   readonly causes: readonly string[];
 }
+
+/** What is told of an alarm, by one process. */
+export interface NotedAlarmChange {
+  readonly state: "began" | "ended";
+  readonly alarm: AlarmInForce;
+}

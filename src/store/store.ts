@@ -3,7 +3,7 @@ import type { SendKey } from "../event/send-key.ts";
 import type { Soon } from "../event/soon.ts";
 import type { Settlement } from "../event/stored-delivery.ts";
 import type { MessageState } from "../event/tracking.ts";
-import type { AlarmInForce } from "./alarms.ts";
+import type { AlarmInForce, NotedAlarmChange } from "./alarms.ts";
 import type { AskClaim, AskCounts, AskQuery, CallCount, ClaimedAsk, DayCalls, RecentCall, SettledAsk } from "./asks.ts";
 import type {
   CoveredEvents,
@@ -156,8 +156,11 @@ interface Sightings {
   sightings(place: string | null, from: number): Soon<SightingsRead>;
   /** Of a store that processes share: alarms that one of them told of, and that are not over. */
   alarmsInForce(): Soon<readonly AlarmInForce[]>;
-  /** Whether this process is the one to tell of the change: nobody else has. */
-  noteAlarm(state: "began" | "ended", alarm: AlarmInForce): Soon<boolean>;
+  /** Whether this process is the one to tell of the change: nobody else is. It is not told of until `alarmTold`. */
+  noteAlarm(change: NotedAlarmChange): Soon<boolean>;
+  /** Changes noted and not told of: whoever was to may have died before. */
+  untoldAlarms(): Soon<readonly NotedAlarmChange[]>;
+  alarmTold(change: NotedAlarmChange): Soon<void>;
 }
 
 /** Each call is a small step; what is left is for the next one. */

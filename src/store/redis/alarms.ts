@@ -1,26 +1,38 @@
-import type { AlarmInForce } from "../alarms.ts";
+import { randomUUID } from "node:crypto";
+import type { AlarmInForce, NotedAlarmChange } from "../alarms.ts";
 import type { Keys } from "./keys.ts";
 import type { RedisLink } from "./link.ts";
+import { readScript } from "./script.ts";
+
+const script = readScript("note-alarm");
 
 /**
  * Alarms in force, in a hash: key `alarms`, a field for each. Whoever watches next goes on with them; and of two that
- * watch at once, because one was held up for longer than its duty lasts, one tells of a change.
+ * watch at once, because one was held up for longer than its duty lasts, one tells of a change. Beside them in `untold`
+ * the changes that nobody has told of yet, each with who is to: whoever goes on after that one tells of them.
  */
 export function createSharedAlarms(keys: Keys, link: RedisLink) {
   const key = keys.of("alarms");
+  const untold = keys.of("untold");
+  const teller = randomUUID();
 
   return {
     async alarmsInForce(): Promise<readonly AlarmInForce[]> {
       const found = await link.run((redis) => redis.hvals(key));
       return found.map((json) => JSON.parse(json) as AlarmInForce);
     },
-    async noteAlarm(state: "began" | "ended", alarm: AlarmInForce): Promise<boolean> {
-      const field = `${alarm.alarm} ${alarm.account}`;
-      if (state === "ended") return (await link.run((redis) => redis.hdel(key, field))) === 1;
-      const json = JSON.stringify(alarm);
-      await link.run((redis) => redis.hsetnx(key, field, json));
-      // Not by the answer to HSETNX: it may be the second try of one whose answer was lost.
-      return (await link.run((redis) => redis.hget(key, field))) === json;
+    async noteAlarm(change: NotedAlarmChange): Promise<boolean> {
+      const { state, alarm } = change;
+      const name = `${alarm.alarm} ${alarm.account}`;
+      const args = [keys.base, name, state, JSON.stringify(alarm), JSON.stringify(change), teller];
+      return (await link.run((redis) => script.run(redis, key, args))) === 1;
+    },
+    async untoldAlarms(): Promise<readonly NotedAlarmChange[]> {
+      const found = await link.run((redis) => redis.hkeys(untold));
+      return found.map((json) => JSON.parse(json) as NotedAlarmChange);
+    },
+    async alarmTold(change: NotedAlarmChange): Promise<void> {
+      await link.run((redis) => redis.hdel(untold, JSON.stringify(change)));
     },
   };
 }

@@ -62,6 +62,7 @@
  * | `migration` | row | how far the migration of a file has come; it stays (migration-row.ts) |
  * | `sightings` | stream | what processes saw of webhooks, for the one that watches (sightings.ts) |
  * | `alarms` | hash | alarms in force (alarms.ts) |
+ * | `untold` | hash | changes of alarms that nobody has told of yet, with who is to |
  * | `duty:<name>` | string that expires | the process that does it for all |
  *
  * A row is a string: ten characters of version, then JSON. Members that name an event are padded to fifteen digits where

@@ -3,7 +3,7 @@ import type { QuarantinedBody, ReceivedEvent } from "../../event/received.ts";
 import type { SendKey } from "../../event/send-key.ts";
 import type { Settlement } from "../../event/stored-delivery.ts";
 import type { MessageState } from "../../event/tracking.ts";
-import type { AlarmInForce } from "../alarms.ts";
+import type { AlarmInForce, NotedAlarmChange } from "../alarms.ts";
 import type { AskClaim, CallCount, RecentCall, SettledAsk } from "../asks.ts";
 import type { Covering, HydrationEnd, ReadMessage, TrackedQuery } from "../hydrations.ts";
 import type { RetentionTimes } from "../keeping.ts";
@@ -217,6 +217,8 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks) {
     sightings: (): SightingsRead => ({ sightings: [], place: null }),
     alarmsInForce: (): readonly AlarmInForce[] => [],
     noteAlarm: (): boolean => true,
+    untoldAlarms: (): readonly NotedAlarmChange[] => [],
+    alarmTold: (): void => {},
     /** False, and nothing is written, while the file is deleted or replaced. */
     isInPlace: (): boolean => refusal() === null,
     /** Writes a mark and waits for it: proves that storing works now. */

@@ -1,5 +1,5 @@
 import type { Clock } from "../../../src/event/clock.ts";
-import type { AlarmInForce } from "../../../src/store/alarms.ts";
+import type { AlarmInForce, NotedAlarmChange } from "../../../src/store/alarms.ts";
 import type { EventDetail } from "../../../src/store/event-views.ts";
 import type { Sighting } from "../../../src/store/sightings.ts";
 import { StoreUnavailable } from "../../../src/store/store-error.ts";
@@ -12,6 +12,8 @@ export function createSharedStore(clock: Clock) {
   const told = new Map<string, Pick<EventDetail, "origin" | "status">[]>();
   const all: Pick<EventDetail, "origin" | "status">[] = [];
   const alarms = new Map<string, AlarmInForce>();
+  /** Changes that nobody has told of yet, with who is to. */
+  const untold = new Map<string, string>();
   let isAway = false;
 
   function here(): void {
@@ -27,6 +29,7 @@ export function createSharedStore(clock: Clock) {
     away(is: boolean): void {
       isAway = is;
     },
+    untold: () => [...untold.keys()],
     holderOf: (name: string): string | null => duties.get(name)?.holder ?? null,
     /** Its store as one process has it. */
     of: (holder: string) => ({
@@ -51,13 +54,22 @@ export function createSharedStore(clock: Clock) {
         here();
         return [...alarms.values()];
       },
-      async noteAlarm(state: "began" | "ended", alarm: AlarmInForce) {
+      async noteAlarm(change: NotedAlarmChange) {
         here();
+        const { state, alarm } = change;
         const name = `${alarm.alarm} ${alarm.account}`;
-        if (state === "ended") return alarms.delete(name);
-        if (alarms.has(name)) return false;
-        alarms.set(name, alarm);
-        return true;
+        const isNew = state === "ended" ? alarms.delete(name) : !alarms.has(name);
+        if (state === "began" && isNew) alarms.set(name, alarm);
+        if (isNew) untold.set(JSON.stringify(change), holder);
+        return untold.get(JSON.stringify(change)) === holder;
+      },
+      async untoldAlarms() {
+        here();
+        return [...untold.keys()].map((json) => JSON.parse(json) as NotedAlarmChange);
+      },
+      async alarmTold(change: NotedAlarmChange) {
+        here();
+        untold.delete(JSON.stringify(change));
       },
       read: {
         stories: {

@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
 import { createWatching } from "../../../src/app/watching.ts";
 import { parseSettings } from "../../../src/config/load.ts";
-import type { ReceivedEvent } from "../../../src/event/received.ts";
 import { createLogger } from "../../../src/observe/logger.ts";
 import { createMetrics } from "../../../src/observe/metrics.ts";
 import { createManualClock } from "../../harness/manual-clock.ts";
+import { arrival } from "./arrival.ts";
 import { createSharedStore } from "./shared-store.ts";
 
 const afterMs = 900_000;
@@ -33,14 +33,6 @@ function open(level: "error" | "info" = "error") {
   }
   return { clock, shared, lines, process };
 }
-
-const arrival = (wamid: string, status: string) =>
-  ({
-    account: "main",
-    origin: "webhook",
-    subject: { type: "message", wamid, status, errorCode: null },
-    envelope: { id: "e", event: "message.status", createdAt: "2026-11-21T00:00:00.000Z", data: { wamid, status } },
-  }) as unknown as ReceivedEvent;
 
 test("what receivers took in counts for the worker that watches: one alarm, at one process, over with the next event", async () => {
   const { clock, lines, process } = open();

@@ -1,0 +1,173 @@
+import { createServer, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { expect, onTestFinished, test } from "vitest";
+import { createWatching } from "../../../src/app/watching.ts";
+import { parseSettings } from "../../../src/config/load.ts";
+import { createLogger } from "../../../src/observe/logger.ts";
+import { createMetrics } from "../../../src/observe/metrics.ts";
+import { createManualClock } from "../../harness/manual-clock.ts";
+import { until } from "../../harness/until.ts";
+import { arrival } from "./arrival.ts";
+import { createSharedStore } from "./shared-store.ts";
+
+const afterMs = 900_000;
+type Store = Parameters<typeof createWatching>[0]["store"];
+
+/** A store whose answers its process does not live to see: none comes once `isDead`. */
+function mortal(store: object, isDead: (call: string) => boolean): Store {
+  const never = new Promise<never>(() => {});
+  return new Proxy(store, {
+    get(target, name: string) {
+      const value = target[name as never] as unknown;
+      if (typeof value !== "function") return value;
+      return async (...given: unknown[]) => {
+        if (isDead("")) return never;
+        const answer = await value.apply(target, given);
+        return isDead(name) ? never : answer;
+      };
+    },
+  }) as Store;
+}
+
+/** Two processes that watch, one after the other, and the URL to which they post. */
+async function open() {
+  const posted: { readonly state: string; readonly since: string }[] = [];
+  const unanswered: ServerResponse[] = [];
+  let answer: () => number | null = () => 200;
+  const server = createServer(async (request, response) => {
+    const { state, since } = JSON.parse(Buffer.concat(await request.toArray()).toString());
+    const status = answer();
+    posted.push({ state, since });
+    if (status === null) unanswered.push(response);
+    else response.writeHead(status).end();
+  });
+  await new Promise<void>((done) => server.listen(0, "127.0.0.1", done));
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const alertUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+  const settings = parseSettings(JSON.stringify({ accounts: { main: {} }, silence: { alertUrl } }), "relay.yaml", {});
+
+  const clock = createManualClock();
+  const shared = createSharedStore(clock);
+  let whereItDies: string | null = null;
+  let isDead = false;
+  function process(store: Store) {
+    const metrics = createMetrics(() => {
+      throw new Error("nobody scrapes");
+    });
+    const parts = { settings: () => settings, services: { limiters: () => new Map() }, clock, metrics: () => metrics };
+    return createWatching({ ...parts, store, log: createLogger({ level: "silent", pii: "masked" }, { write: () => {} }) });
+  }
+  return {
+    clock,
+    shared,
+    posted,
+    unanswered,
+    states: () => posted.map(({ state }) => state),
+    first: process(
+      mortal(shared.of("first"), (call) => {
+        if (call === whereItDies) isDead = true;
+        return isDead;
+      }),
+    ),
+    second: process(shared.of("second") as unknown as Store),
+    /** The first one ends as it has noted the next change, before it posts. */
+    diesAsItNotes(): void {
+      whereItDies = "noteAlarm";
+    },
+    /** The first one ends while the next post of its is under way. */
+    diesAsItPosts(): void {
+      answer = () => {
+        isDead = true;
+        answer = () => 200;
+        return null;
+      };
+    },
+    answers(next: () => number | null): void {
+      answer = next;
+    },
+  };
+}
+
+const moments = ["diesAsItNotes", "diesAsItPosts"] as const;
+
+test.each(moments)("the one that watches dies before it has told that an alarm began (%s): whoever goes on tells it", async (dies) => {
+  const stage = await open();
+  const { clock, shared, first, second } = stage;
+  first.start();
+  second.start();
+  for (let n = 0; n < 5; n++) first.registered("main", undefined);
+  await clock.advance(afterMs);
+  expect(stage.states()).toEqual([]);
+  stage[dies]();
+  await clock.advance(30_000);
+  if (dies === "diesAsItPosts") await until("it is posted, and no answer comes", () => stage.posted.length === 1);
+  expect(shared.untold()).toHaveLength(1);
+
+  await clock.advance(60_000);
+  const expected = dies === "diesAsItPosts" ? ["began", "began"] : ["began"];
+  await until("the other has told it", () => stage.posted.length === expected.length && shared.untold().length === 0);
+  expect(new Set(stage.posted.map(({ since }) => since)).size).toBe(1);
+  expect(second.alarms()).toMatchObject([{ alarm: "silence", account: "main" }]);
+  await clock.advance(4 * afterMs);
+  await second.close();
+  expect(stage.states()).toEqual(expected);
+});
+
+test.each(moments)("the same of its end (%s)", async (dies) => {
+  const stage = await open();
+  const { clock, shared, first, second } = stage;
+  first.start();
+  second.start();
+  for (let n = 0; n < 5; n++) first.registered("main", undefined);
+  await clock.advance(afterMs + 30_000);
+  await until("its beginning is told", () => stage.posted.length === 1 && shared.untold().length === 0);
+  stage[dies]();
+  second.arrived(arrival("w", "sent"));
+  await clock.advance(45_000);
+  if (dies === "diesAsItPosts") await until("it is posted, and no answer comes", () => stage.posted.length === 2);
+  expect(shared.untold()).toHaveLength(1);
+
+  await clock.advance(60_000);
+  const expected = ["began", ...(dies === "diesAsItPosts" ? ["ended", "ended"] : ["ended"])];
+  await until("the other has told it", () => stage.posted.length === expected.length && shared.untold().length === 0);
+  expect(second.alarms()).toEqual([]);
+  await clock.advance(4 * afterMs);
+  await second.close();
+  expect(stage.states()).toEqual(expected);
+});
+
+test("a post that is refused, while its process is being stopped, was made, and so was one before the store went away: neither is made again", async () => {
+  const stage = await open();
+  const { clock, shared, first, second } = stage;
+  stage.answers(() => null);
+  first.start();
+  second.start();
+  for (let n = 0; n < 5; n++) first.registered("main", undefined);
+  await clock.advance(afterMs + 30_000);
+  await until("it is posted", () => stage.posted.length === 1);
+  const stopped = first.close();
+  expect(shared.untold()).toHaveLength(1);
+  stage.unanswered[0]?.writeHead(500).end();
+  await stopped;
+  expect(shared.untold()).toEqual([]);
+  await clock.advance(60_000);
+  expect(second.alarms()).toHaveLength(1);
+
+  stage.answers(() => {
+    shared.away(true);
+    return 200;
+  });
+  second.arrived(arrival("w", "sent"));
+  await clock.advance(30_000);
+  await until("its end is posted", () => stage.posted.length === 2);
+  await clock.advance(30_000);
+  expect(shared.untold()).toHaveLength(1);
+  shared.away(false);
+  await clock.advance(30_000);
+  expect(shared.untold()).toEqual([]);
+  await second.close();
+  expect(stage.states()).toEqual(["began", "ended"]);
+});
