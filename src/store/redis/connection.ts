@@ -92,7 +92,7 @@ export function connectRedis(settings: RedisSettings, options: RedisOptions, hoo
   let isProbing = false;
   /** The first fault that the client told of on this connection: it says more than those of its end. */
   let firstWords: RedisFault | null = null;
-  /** True once this connection was greeted. */
+  /** True once what is connected was greeted; what was down is greeted anew. */
   let isGreeted = false;
   /** True while a connection that we gave up ourselves closes, which is no news. */
   let isLeft = false;
@@ -131,8 +131,10 @@ export function connectRedis(settings: RedisSettings, options: RedisOptions, hoo
       return;
     }
     // A connection that is down is not brought up by a refusal; only a probe does that. But it is known why.
-    if (!refusals.has(fault.kind) || (state.kind === "down" && !isGreeted)) move({ kind: "down", fault });
-    else {
+    if (!refusals.has(fault.kind) || (state.kind === "down" && !isGreeted)) {
+      isGreeted = false;
+      move({ kind: "down", fault });
+    } else {
       if (state.kind === "up") {
         relapses = clock.now() - refusedAt < relapseMs ? relapses + 1 : 0;
         refusedAt = clock.now();
@@ -206,6 +208,12 @@ export function connectRedis(settings: RedisSettings, options: RedisOptions, hoo
     isGreeted = false;
     if (isLeft) isLeft = false;
     else suspect(firstWords ?? { kind: "unreachable", message: "the connection to Redis was lost", mayBeDone: false });
+  });
+  // A node of a Cluster: the client connects to it again by itself, and what is there may be another than before.
+  client.on("+node", (node: Redis) => {
+    node.on("close", () => {
+      isGreeted = false;
+    });
   });
   // The client gives up by itself in no case that is known; if it does, one connection must not stay down for ever.
   client.on("end", () => {
