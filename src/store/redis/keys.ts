@@ -63,6 +63,7 @@
  * | `sightings` | stream | what processes saw of webhooks, for the one that watches (sightings.ts) |
  * | `alarms` | hash | alarms in force (alarms.ts) |
  * | `untold` | hash | changes of alarms that nobody has told of yet, with who is to |
+ * | `never` | nothing | it is never written: with it scripts name two keys (script.ts) |
  * | `duty:<name>` | string that expires | the process that does it for all |
  *
  * A row is a string: ten characters of version, then JSON. Members that name an event are padded to fifteen digits where

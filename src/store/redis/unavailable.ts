@@ -25,12 +25,3 @@ export function storeError(error: unknown): Error {
   if (!(error instanceof Error)) return new Error(String(error));
   return "command" in error || error.name === "ReplyError" ? new Error(`Redis: ${redisErrorText(error)}`) : error;
 }
-
-/** What a pipeline or transaction gave, or its first error thrown: `exec` itself resolves whatever the commands did. */
-export function pipelineResults(results: readonly (readonly [Error | null, unknown])[] | null): unknown[] {
-  if (results === null) throw new RedisUnavailable({ kind: "unreachable", message: "the pipeline was not run", mayBeDone: false });
-  return results.map(([error, result]) => {
-    if (error !== null) throw error;
-    return result;
-  });
-}
