@@ -7,6 +7,7 @@ import { countBoth, type KindCount } from "../store/migrate/check.ts";
 import { openSource, type Source } from "../store/migrate/source.ts";
 import { connectRedis, type RedisConnection, redisAddress } from "../store/redis/connection.ts";
 import { readPresences } from "../store/redis/presence.ts";
+import { createRedisClock } from "../store/redis/redis-clock.ts";
 import { checkSchema } from "../store/redis/schema-mark.ts";
 import type { RedisSettings } from "../store/settings.ts";
 import { StoreRefused } from "../store/store-error.ts";
@@ -98,7 +99,7 @@ async function connect(storage: RedisSettings): Promise<RedisConnection> {
   const presence = { id: randomUUID(), role: "command", host: hostname(), pid: process.pid, since: Date.now() } as const;
   const connection = connectRedis(
     storage,
-    { clock: systemClock, presence, name: "wamid-relay migrate" },
+    { clock: createRedisClock(systemClock), presence, name: "wamid-relay migrate" },
     { greet: (redis) => checkSchema(redis, storage.prefix) },
   );
   try {
@@ -112,7 +113,7 @@ async function connect(storage: RedisSettings): Promise<RedisConnection> {
 }
 
 async function refuseRunning(connection: RedisConnection, { prefix }: RedisSettings): Promise<void> {
-  const found = await connection.run((redis) => readPresences(redis, prefix, systemClock.now()));
+  const found = await connection.run((redis) => readPresences(redis, prefix));
   const [relay] = found.filter(({ role }) => role !== "command");
   if (relay === undefined) return;
   throw new StoreRefused(
@@ -121,9 +122,9 @@ async function refuseRunning(connection: RedisConnection, { prefix }: RedisSetti
 }
 
 async function auditRedis(storage: RedisSettings, progress: MigratingParts["progress"]): Promise<AuditReport> {
-  const { inspecting, close } = await openRedisForReading(storage);
+  const { inspecting, now, close } = await openRedisForReading(storage);
   try {
-    return await inspecting.audit({ now: systemClock.now(), isRunning: false, mostOffenders }, ({ checked, of }) =>
+    return await inspecting.audit({ now: now(), isRunning: false, mostOffenders }, ({ checked, of }) =>
       progress(of === 0 ? 0 : checked / of, `audit: ${grouped(checked)} of ${grouped(of)} events`),
     );
   } finally {

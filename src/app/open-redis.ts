@@ -7,6 +7,7 @@ import { isProxyRoute } from "../event/proxy-route.ts";
 import { connectRedis } from "../store/redis/connection.ts";
 import { refuseUnfinished } from "../store/redis/migration-row.ts";
 import type { Presence } from "../store/redis/presence.ts";
+import { createRedisClock } from "../store/redis/redis-clock.ts";
 import { createRedisStore, type RedisStore } from "../store/redis/redis-store.ts";
 import { checkSchema } from "../store/redis/schema-mark.ts";
 import { createRedisBreaker } from "../store/redis/shared-breaker.ts";
@@ -18,6 +19,7 @@ import type { RedisSettings } from "../store/settings.ts";
 import type { Store } from "../store/store.ts";
 import type { OpenedStore, OpenParts } from "./open-store.ts";
 import { sharedBreakers } from "./shared-breakers.ts";
+import { systemClock } from "./system-clock.ts";
 
 /** An exchange of a proxy that was not settled for so long belongs to a process that is no more; they take ten seconds. */
 const leftAfterMs = 60_000;
@@ -31,7 +33,7 @@ export async function openRedis(
   role: Presence["role"],
   parts: Omit<OpenParts, "storage" | "role">,
 ): Promise<OpenedStore> {
-  const { rules, hooks, clock } = parts;
+  const { rules, hooks, clock = createRedisClock(systemClock) } = parts;
   const holder = randomUUID();
   const presence = { id: holder, role, host: hostname(), pid: process.pid, since: clock.now() };
   /** What stands in Redis, by name; and when this process noticed that it is another than before, in unix ms. */
@@ -97,6 +99,7 @@ export async function openRedis(
   });
   return {
     store,
+    clock,
     planning: { ...engine.planning, onWaiting: work.onWaiting },
     lanes: {
       queueOf: (route, lane) => createClaimQueue(route, lane, { store: claims, clock, holder }),

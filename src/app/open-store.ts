@@ -10,10 +10,13 @@ import type { StorageSettings } from "../store/settings.ts";
 import type { Store, StoreHooks } from "../store/store.ts";
 import type { WaitingToBePlanned } from "./planning.ts";
 import type { Role } from "./role.ts";
+import { systemClock } from "./system-clock.ts";
 
 /** What is opened of an engine: its store, and what lanes ask of it and of each other in other processes. */
 export interface OpenedStore {
   readonly store: Store;
+  /** Time as all have it that share the store. */
+  readonly clock: Clock;
   /** What other processes only accepted, where there are others. */
   readonly planning?: WaitingToBePlanned;
   /** The caps of an account, where processes share them. */
@@ -31,24 +34,28 @@ export interface OpenParts {
   readonly role: Role | "command";
   readonly rules: Rules;
   readonly hooks: StoreHooks;
-  readonly clock: Clock;
+  /** Not given: the machine's, or where processes share the store, that of the store. */
+  readonly clock?: Clock | undefined;
 }
 
 /** Opens the store that the settings name. Throws `StoreRefused` when it cannot be had. */
-export async function openStore({ storage, role, rules, hooks, clock }: OpenParts): Promise<OpenedStore> {
+export async function openStore({ storage, role, rules, hooks, clock: given }: OpenParts): Promise<OpenedStore> {
   if (storage.driver === "redis") {
     const { openRedis } = await import("./open-redis.ts");
-    return openRedis(storage, role, { rules, hooks, clock });
+    return openRedis(storage, role, { rules, hooks, clock: given });
   }
+  const clock = given ?? systemClock;
   const { openSqliteStore } = await import("../store/sqlite/sqlite-store.ts");
   const store = openSqliteStore(storage.path, rules, hooks);
-  return { store, lanes: { queueOf: (route) => createReadyQueue(route, store, clock) } };
+  return { store, clock, lanes: { queueOf: (route) => createReadyQueue(route, store, clock) } };
 }
 
 /** A store to look into, beside the relays that may work on it. */
 export interface StoreToRead {
   readonly read: StoreReading;
   readonly inspecting: Inspecting;
+  /** As those relays have it. Unix ms. */
+  now(): number;
   readonly breakersOf?: BreakersOf;
   close(): Promise<void>;
 }
@@ -61,7 +68,7 @@ export async function openStoreForReading(storage: StorageSettings): Promise<Sto
   }
   const { openReader } = await import("../store/sqlite/reader.ts");
   const reader = openReader(storage.path);
-  return { read: reader, inspecting: reader.inspecting, close: reader.close };
+  return { read: reader, inspecting: reader.inspecting, now: systemClock.now, close: reader.close };
 }
 
 /** Where a store is, for people. */

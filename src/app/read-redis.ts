@@ -3,6 +3,7 @@ import { keysOf } from "../store/redis/keys.ts";
 import { refuseUnfinished } from "../store/redis/migration-row.ts";
 import { createReadHydrations } from "../store/redis/read-hydrations.ts";
 import { createReader } from "../store/redis/reader.ts";
+import { createRedisClock } from "../store/redis/redis-clock.ts";
 import { checkReadable } from "../store/redis/schema-mark.ts";
 import { createStoredEvents } from "../store/redis/stored-events.ts";
 import type { RedisSettings } from "../store/settings.ts";
@@ -13,9 +14,10 @@ import { systemClock } from "./system-clock.ts";
 
 /** A relay's Redis to look into for the length of a command. Throws `StoreRefused` when it does not answer. */
 export async function openRedisForReading(storage: RedisSettings): Promise<StoreToRead> {
+  const clock = createRedisClock(systemClock);
   const connection = connectRedis(
     storage,
-    { clock: systemClock, presence: null, name: "wamid-relay command" },
+    { clock, presence: null, name: "wamid-relay command" },
     {
       async greet(redis) {
         await checkReadable(redis, storage.prefix);
@@ -37,6 +39,7 @@ export async function openRedisForReading(storage: RedisSettings): Promise<Store
   return {
     read,
     inspecting,
+    now: clock.now,
     breakersOf: sharedBreakers(connection, storage.prefix),
     async close() {
       await inspecting.close();

@@ -8,7 +8,6 @@ import { createAuditing } from "./auditing.ts";
 import { createExplaining } from "./explaining.ts";
 import { openStoreForReading } from "./open-store.ts";
 import { createReadingPort } from "./reading-port.ts";
-import { systemClock } from "./system-clock.ts";
 
 /**
  * The looking half of the control API straight from a store, for commands: no socket, no token, beside relays that run
@@ -18,14 +17,14 @@ export async function createReadingApi(
   { storage, routes }: Pick<Settings, "storage" | "routes">,
   failed: (error: unknown) => void,
 ): Promise<{ readonly http: FastifyInstance; close(): Promise<void> }> {
-  const { read, inspecting, breakersOf, close } = await openStoreForReading(storage);
+  const { read, inspecting, now, breakersOf, close } = await openStoreForReading(storage);
   const http = createHttp(null, failed);
   const anybody = () => async () => {};
   addReadingRoutes(http, createReadingPort(read, inspecting), anybody);
   // The breakers of an engine that does not share them only its relay knows.
   const breakers = () => breakersOf?.(routes) ?? new Map(routes.map(({ name }) => [name, "closed" as const]));
-  addExplainRoute(http, createExplaining({ read, now: systemClock.now, breakers }), anybody);
-  addAuditRoute(http, createAuditing({ inspecting, now: systemClock.now, isRunning: false }), anybody);
+  addExplainRoute(http, createExplaining({ read, now, breakers }), anybody);
+  addAuditRoute(http, createAuditing({ inspecting, now, isRunning: false }), anybody);
   return {
     http,
     async close() {

@@ -36,12 +36,12 @@ import { createRules } from "./rules.ts";
 import { secretUses } from "./secret-uses.ts";
 import { createServiceSide } from "./service-side.ts";
 import { inboundSources } from "./sources.ts";
-import { systemClock } from "./system-clock.ts";
 import { createWebServer } from "./web-server.ts";
 
 export interface RelayOptions {
   readonly settings: Settings;
   readonly log: LogStream;
+  /** Not given: the machine's, or with a store that processes share, that of the store. */
   readonly clock?: Clock;
   readonly random?: () => number;
   /** Not given: `both`. */
@@ -70,7 +70,7 @@ export interface Relay {
 export async function createRelay({
   settings: initial,
   log: stream,
-  clock = systemClock,
+  clock: given,
   random = defaultRandom,
   role = "both",
   dispatch = true,
@@ -88,12 +88,12 @@ export async function createRelay({
   // First, because everything else reports to them; what they read is made by then.
   const metrics = createMetrics(() => readGauges());
   const watchers = { log, privacy, metrics: () => metrics };
-  const { store, planning, lanes, caps, breakersOf } = await openStore({
+  const { store, clock, planning, lanes, caps, breakersOf } = await openStore({
     storage: settings.storage,
     role: dispatch ? role : "command",
     rules,
     hooks: storeHooks({ ...watchers, health }),
-    clock,
+    clock: given,
   });
 
   const attemptHooks = laneHooks({ ...watchers, now: clock.now });

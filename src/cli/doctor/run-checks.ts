@@ -58,13 +58,13 @@ interface StoreFindings {
 /** A Redis is there for many relays: that one runs says nothing of the one of this machine. */
 async function checkShared(storage: RedisSettings, { routes, sources }: Settings): Promise<StoreFindings> {
   const { checkRedis } = await import("./redis/check.ts");
-  const files = await checkRedis(storage, Date.now);
+  const files = await checkRedis(storage);
   const found = { files, rows: [], isHeld: false, newestEventAt: null };
   if (files.some(({ check, level }) => check === "redis" && level === "fail")) return found;
   const { store, refused } = await openShared(storage);
   if (store === null) return { ...found, files: [...files, refused] };
   try {
-    const now = Date.now();
+    const now = store.now();
     const [backlog, proofs] = await Promise.all([store.read.backlog(), store.read.proofs()]);
     return { ...found, rows: [...judgeBacklog(backlog, routes, now), ...judgeSecrets(sources, proofs, now)] };
   } finally {

@@ -4,7 +4,9 @@ import { readRedisUrl, redisPlaceText } from "../../event/redis-url.ts";
 import type { RedisSettings } from "../settings.ts";
 import { StoreRefused } from "../store-error.ts";
 import { createRedisClient, giveUpConnection, type Redis } from "./client.ts";
+import { keysOf } from "./keys.ts";
 import { type Presence, removePresence, writePresence } from "./presence.ts";
+import type { RedisClock } from "./redis-clock.ts";
 import { checkVersion } from "./server-version.ts";
 import { RedisUnavailable, storeError } from "./unavailable.ts";
 
@@ -36,7 +38,8 @@ export interface RedisHooks {
 }
 
 export interface RedisOptions {
-  readonly clock: Clock;
+  /** One that follows Redis is told its time at each probe. */
+  readonly clock: Clock | RedisClock;
   readonly random?: () => number;
   /** What tells of this process while it is connected. Null: it only looks, writes nothing, and may look into what takes no writes. */
   readonly presence: Presence | null;
@@ -159,6 +162,7 @@ export function connectRedis(settings: RedisSettings, options: RedisOptions, hoo
         await hooks.greet?.(client);
       }
       isGreeted = true;
+      if ("follow" in clock) await clock.follow(client, keysOf(settings.prefix).base);
       if (presence === null) await client.ping();
       else await writePresence(client, settings.prefix, clock.now(), presence);
       if (!isClosed) move({ kind: "up" });
@@ -248,8 +252,9 @@ export function connectRedis(settings: RedisSettings, options: RedisOptions, hoo
       isClosed = true;
       cancelProbe();
       cancelFirst();
-      if (presence !== null && client.status === "ready" && state.kind !== "down")
-        await removePresence(client, settings.prefix, presence).catch(() => {});
+      if (presence !== null && client.status === "ready" && state.kind !== "down") {
+        await removePresence(client, settings.prefix, clock.now(), presence).catch(() => {});
+      }
       client.disconnect();
       if (!isKnown) first.resolve(state);
     },

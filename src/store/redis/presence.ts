@@ -1,5 +1,6 @@
 import { z } from "zod";
 import type { Redis } from "./client.ts";
+import { readTime } from "./redis-clock.ts";
 
 const presenceSchema = z.object({
   /** Of the process, not of the host: unlike all others. */
@@ -25,13 +26,14 @@ export async function writePresence(client: Redis, prefix: string, now: number, 
   await client.zadd(keyOf(prefix), now, JSON.stringify(presence));
 }
 
-export async function removePresence(client: Redis, prefix: string, presence: Presence): Promise<void> {
+export async function removePresence(client: Redis, prefix: string, now: number, presence: Presence): Promise<void> {
   await client.zrem(keyOf(prefix), JSON.stringify(presence));
-  await client.zremrangebyscore(keyOf(prefix), 0, presence.since - forgottenAfterMs);
+  await client.zremrangebyscore(keyOf(prefix), 0, now - forgottenAfterMs);
 }
 
-/** Who is connected at `now`, by the clock of this process; newest first. */
-export async function readPresences(client: Redis, prefix: string, now: number): Promise<Presence[]> {
+/** Who is connected, by the clock of Redis; newest first. */
+export async function readPresences(client: Redis, prefix: string): Promise<Presence[]> {
+  const now = await readTime(client, keyOf(prefix));
   const lines = await client.zrangebyscore(keyOf(prefix), now - goneAfterMs, "+inf");
   const found = lines.flatMap((line) => {
     const parsed = presenceSchema.safeParse(parsedLine(line));

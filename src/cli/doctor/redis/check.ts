@@ -6,6 +6,7 @@ import { redisAddress } from "../../../store/redis/connection.ts";
 import { keysOf } from "../../../store/redis/keys.ts";
 import { type Presence, readPresences } from "../../../store/redis/presence.ts";
 import { createReadUnplanned } from "../../../store/redis/read-unplanned.ts";
+import { readTime } from "../../../store/redis/redis-clock.ts";
 import { storeError } from "../../../store/redis/unavailable.ts";
 import type { RedisSettings } from "../../../store/settings.ts";
 import { type Finding, fail, ok, warn } from "../finding.ts";
@@ -31,15 +32,15 @@ const todos: Readonly<Record<RedisFaultKind, string>> = {
 };
 
 /** The Redis of `storage`: reached, safe for what it keeps, and fast enough; and which processes of the relay use it. */
-export async function checkRedis(settings: RedisSettings, now: () => number, withinMs = patienceMs): Promise<Finding[]> {
+export async function checkRedis(settings: RedisSettings, withinMs = patienceMs): Promise<Finding[]> {
   const address = redisAddress(settings);
   const key = `{${settings.prefix}}:doctor:${randomBytes(6).toString("hex")}`;
   return withClient({ ...settings, commandTimeout: withinMs }, "redis", address, async (client) => {
     const server = await serverOf(client, key);
     const facts = await readFacts(server, key);
-    const presences = await readPresences(client, settings.prefix, now());
+    const presences = await readPresences(client, settings.prefix);
     const unplanned = await createReadUnplanned(keysOf(settings.prefix), { run: (command) => command(client) })();
-    return [...judgeRedis(address, facts), judgeProcesses(presences), ...judgeUnplanned(unplanned, now())];
+    return [...judgeRedis(address, facts), judgeProcesses(presences), ...judgeUnplanned(unplanned, await readTime(client, key))];
   });
 }
 

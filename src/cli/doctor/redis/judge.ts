@@ -9,7 +9,7 @@ const providerWaitsMs = 250;
 const roundTrips = 2;
 /** From here on a share of that wait is Redis' alone. */
 const slowMs = providerWaitsMs / 5;
-/** Leases, parking and the caps of the service go by the clocks of the processes. */
+/** Nothing between processes rests on it: they go by the clock of Redis. */
 const toleratedSkewMs = 1_000;
 
 /** What is at risk with the Redis that keeps the relay's events. */
@@ -194,7 +194,7 @@ function judgeSkew(skewMs: number | null): Finding | null {
   const way = skewMs > 0 ? "ahead of" : "behind";
   return warn(
     "redis clock",
-    `it is ${spanText(skewMs)} ${way} this machine's: where the relay's own machines differ so, leases run out early and caps are missed`,
+    `it is ${spanText(skewMs)} ${way} this machine's; all processes go by it: if it is the wrong one, stored times and the timestamps of signatures are off by that`,
     "set the clocks of all machines by NTP (timedatectl)",
   );
 }
