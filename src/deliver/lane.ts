@@ -60,6 +60,9 @@ export interface Lane {
 /** How long after a failed read or write of the store it is tried again. */
 const storeRetryMs = 500;
 
+/** Timers know nothing of a clock that is set, or of a machine that slept: the next due time is looked at anew so often. */
+const longestWaitMs = 60_000;
+
 /** A hold that lasts longer is no wait for the next start: what the queue has taken ahead goes back. */
 const shortHoldMs = 1000;
 
@@ -125,7 +128,7 @@ export function createLane(initial: LaneSettings, parts: LaneParts): Lane {
 
   function wakeAt(at: number | null): void {
     cancelTimer?.();
-    cancelTimer = at === null ? null : clock.after(Math.max(0, at - clock.now()), schedule);
+    cancelTimer = at === null ? null : clock.after(Math.min(Math.max(0, at - clock.now()), longestWaitMs), schedule);
   }
 
   /** Starts nothing before `at`. */

@@ -141,7 +141,15 @@ function quietHooks(): LaneHooks & { moves: string[]; stops: string[]; faults: u
 }
 
 function setUp(count: number, to: Record<string, unknown>, rule: ((delivery: OutgoingDelivery) => AttemptOutcome) | null = null) {
-  const clock = createManualClock();
+  const hands = createManualClock();
+  let setAhead = 0;
+  const clock = {
+    ...hands,
+    now: () => hands.now() + setAhead,
+    set: (ms: number) => {
+      setAhead += ms;
+    },
+  };
   const memory = memoryStore(count, clock.now());
   const hand = handDestination(rule);
   const hooks = quietHooks();
@@ -188,6 +196,18 @@ test("the schedule is kept over days, in a millisecond", async () => {
   const h = 3600 * s;
   expect(waits).toEqual([0, 5 * s, 300 * s, 1800 * s, 2 * h, 5 * h, 10 * h, 14 * h, 20 * h, 24 * h]);
   expect(memory.settlements.at(-1)?.settled).toMatchObject({ to: "dead" });
+});
+
+test("the clock is set by hours: what is due by it then goes out within a minute, whatever was waited for before", async () => {
+  const { hand, clock } = setUp(1, { retry: { schedule: ["0s", "10s", "10s"], jitter: 0 } }, () => answered(500));
+  await settled();
+  expect(hand.sent).toHaveLength(1);
+  clock.set(-3_600_000);
+  await clock.advance(20_000);
+  expect(hand.sent).toHaveLength(1);
+  clock.set(3_600_000);
+  await clock.advance(60_000);
+  expect(hand.sent).toHaveLength(3);
 });
 
 test("an open breaker spends no attempts; a probe that succeeds lets the rest go", async () => {
