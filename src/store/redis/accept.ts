@@ -55,6 +55,7 @@ export function createAccept({ base, commit, rules, cache, version, hydrating, p
         account: event.account,
         plan: judged.plan,
         looked: [id, ...judged.looked],
+        bytes: event.body.length,
         ...proofs(proof, event),
       });
       if (typeof result === "string") {
@@ -109,7 +110,7 @@ export function createAccept({ base, commit, rules, cache, version, hydrating, p
       String(receivedAt),
       proof,
     ];
-    const [, seq] = await commit.run({ list, ...proofs(proof, body) });
+    const [, seq] = await commit.run({ list, bytes: body.body.length, ...proofs(proof, body) });
     return Number(seq);
   }
 

@@ -14,6 +14,8 @@ export interface Step {
   readonly form?: Form;
   readonly account?: string;
   readonly plan?: PlanText;
+  /** Of the body that is stored with it, where that is large. */
+  readonly bytes?: number;
   /** What proved it, and when it came (unix ms). */
   readonly proof?: { readonly name: string; readonly at: number };
   /** Names (keys without the base) of strings that it will look at. */

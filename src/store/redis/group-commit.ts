@@ -10,6 +10,8 @@ export interface GroupCommit<Step, Result> {
 export interface GroupCommitHooks<Step, Result> {
   /** A batch as its script takes it. */
   write(steps: readonly Step[]): Argument[];
+  /** Of what is large in a step; the rest of it is some hundred bytes. */
+  bytesOf(step: Step): number;
   /** Runs the script over a batch; rejects with `StoreUnavailable` when that is not possible. Gives what came of each step. */
   send(list: Argument[], steps: readonly Step[]): Promise<readonly Result[]>;
   committed(tookMs: number, writes: number): void;
@@ -28,11 +30,18 @@ const mostSteps = 200;
  * next, so that neither of the two stands still for the other (a quarter more events, bench/ingest).
  */
 const fewSteps = 16;
+/** Bytes after which a batch takes no more: one of large bodies would take longer to send than a command may. */
+const mostBytes = 4 * 1024 * 1024;
 /** Batches under way: beyond that, load makes batches larger, and not the queue longer. */
 const mostUnderWay = 3;
 
 /** Gathers the steps of one turn of the event loop into one script, as the embedded engine gathers them into a transaction. */
-export function createGroupCommit<Step, Result>({ write, send, committed }: GroupCommitHooks<Step, Result>): GroupCommit<Step, Result> {
+export function createGroupCommit<Step, Result>({
+  write,
+  bytesOf,
+  send,
+  committed,
+}: GroupCommitHooks<Step, Result>): GroupCommit<Step, Result> {
   let queue: Pending<Step, Result>[] = [];
   let underWay = 0;
   let scheduled = false;
@@ -50,10 +59,18 @@ export function createGroupCommit<Step, Result>({ write, send, committed }: Grou
     }
   }
 
+  /** How many of those that wait go into the next batch. */
+  function sizeOfNext(): number {
+    const most = Math.min(queue.length, mostSteps, Math.max(fewSteps, Math.ceil(queue.length / 4)));
+    let size = 0;
+    for (let bytes = 0; size < most && bytes < mostBytes; size++) bytes += bytesOf((queue[size] as Pending<Step, Result>).step);
+    return size;
+  }
+
   function flush(): void {
     scheduled = false;
     while (queue.length > 0 && underWay < mostUnderWay) {
-      const size = Math.min(mostSteps, Math.max(fewSteps, Math.ceil(queue.length / 4)));
+      const size = sizeOfNext();
       const batch = queue.slice(0, size);
       queue = queue.slice(size);
       underWay += 1;

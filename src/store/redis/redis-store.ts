@@ -63,6 +63,7 @@ export function createRedisStore(link: RedisLink, prefix: string, rules: Rules, 
   const commitBy = (script: Script, committed: RedisStoreHooks["committed"]): Commit =>
     createGroupCommit<Step, StepResult>({
       write: (steps) => writeBatch(keys.base, steps),
+      bytesOf: ({ bytes = 0 }) => bytes,
       send: (list) => link.run((redis) => script.run(redis, `${keys.base}seq`, list)) as Promise<readonly StepResult[]>,
       committed,
     });
