@@ -7,7 +7,7 @@ import { runChecks } from "../../../src/cli/doctor/run-checks.ts";
 import { createRedisStore } from "../../../src/store/redis/redis-store.ts";
 import { schemaVersion } from "../../../src/store/redis/schema-mark.ts";
 import { anEvent, rulesFor } from "../../contract/store-events.ts";
-import { makeReplica, redisForTest, tellRedis } from "../../harness/redis-states.ts";
+import { emptyRedis, fillRedis, makeReplica, redisForTest, tellRedis } from "../../harness/redis-states.ts";
 import { settingsOf } from "../../harness/relay-settings.ts";
 import { freePort } from "../../setup/free-port.ts";
 import { redisSettings, watch } from "./connection-tools.ts";
@@ -110,6 +110,17 @@ test.each([
   const findings = await examine(await url());
   expect(findings).toEqual([expect.objectContaining({ check: "redis", level: "fail", message: expect.stringContaining(message) })]);
   expect(findings[0]?.todo).toBeDefined();
+});
+
+test("a queue's Redis that is full takes no jobs", async () => {
+  const [store, queue] = [await redisForTest({ appendonly: "always" }), await redisForTest({ appendonly: "always" })];
+  await fillRedis(queue);
+  const findings = await examine(store.url, { routes: [{ name: "jobs", to: { queue: "q", redis: queue.url } }] });
+  const destination = findings.filter(({ check }) => check === "destination");
+  expect(destination).toMatchObject([{ level: "fail", message: expect.stringMatching(/^jobs: .* is full/) }]);
+  await emptyRedis(queue);
+  const healed = await examine(store.url, { routes: [{ name: "jobs", to: { queue: "q", redis: queue.url } }] });
+  expect(healed.filter(({ check }) => check === "destination")).toMatchObject([{ level: "ok" }]);
 });
 
 test("a replica takes no events; one under a queue takes no jobs", async () => {

@@ -38,7 +38,10 @@ export function judgeUnplanned({ events, oldestAt }: Unplanned, now: number): Fi
   ];
 }
 
-/** What is at risk with a Redis that queues or streams are in: only what loses what was handed over. `name`: of the route. */
+/** From this share of `maxmemory` on, writes will be refused at any moment. */
+const nearlyFull = 0.95;
+
+/** What is at risk with a Redis that queues or streams are in: only what takes nothing, or loses what was handed over. `name`: of the route. */
 export function judgeDestination(name: string, address: string, facts: RedisFacts): Finding[] {
   const where = `${name}: ${address}`;
   const found: Finding[] = [];
@@ -53,6 +56,15 @@ export function judgeDestination(name: string, address: string, facts: RedisFact
         "destination",
         `${where} throws keys away when it is full (maxmemory-policy ${facts.policy}): jobs and streams among them`,
         "CONFIG SET maxmemory-policy noeviction",
+      ),
+    );
+  }
+  if (facts.policy === "noeviction" && facts.usedBytes !== null && facts.maxBytes && facts.usedBytes / facts.maxBytes >= nearlyFull) {
+    found.push(
+      fail(
+        "destination",
+        `${where} is full, or will soon be (${bytesText(facts.usedBytes)} of ${bytesText(facts.maxBytes)}): it takes nothing then, and deliveries wait`,
+        "raise maxmemory, or have less kept there: jobOptions.removeOnComplete of a queue, maxLength of a stream",
       ),
     );
   }
@@ -104,7 +116,7 @@ function judgeMemory({ policy, usedBytes, maxBytes, evicted }: RedisFacts): Find
     const share = usedBytes / maxBytes;
     const text = `${bytesText(usedBytes)} of ${bytesText(maxBytes)} used (${Math.round(share * 100)} %)`;
     const todo = "raise maxmemory, or keep events for less time (retention)";
-    if (share >= 0.95) found.push(fail(check, `${text}: events will soon be answered 503`, todo));
+    if (share >= nearlyFull) found.push(fail(check, `${text}: events will soon be answered 503`, todo));
     else if (share >= 0.75) found.push(warn(check, text, todo));
     else if (found.length === 0) found.push(ok(check, `${text}, noeviction`));
   }
