@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { z } from "zod";
 import { usageOf } from "../../harness/sandbox-usage.ts";
 import { until } from "../../harness/until.ts";
-import { hello, openPhone, openRelay, sentBy } from "./open-relay.ts";
+import { hello, openPhone, openRelay, sentBy, sentOf } from "./open-relay.ts";
 
 test("a message is sent, and registered with its facts before it is answered", async () => {
   const relay = await openRelay();
@@ -33,10 +33,11 @@ test("the same key gives the first answer again, also after a restart; without a
   expect(sentBy(relay)).toHaveLength(1);
 
   const keyless = [await relay.send(hello), await relay.send(hello)];
-  expect(new Set(keyless.map(({ body }) => body.idempotencyKey)).size).toBe(2);
+  const keys = keyless.map((answer) => sentOf(answer).idempotencyKey);
+  expect(new Set(keys).size).toBe(2);
   expect(sentBy(relay)).toHaveLength(3);
   // The key that was made is one like any other.
-  expect((await relay.send(hello, keyless[0]?.body.idempotencyKey)).body).toEqual(keyless[0]?.body);
+  expect((await relay.send(hello, keys[0])).body).toEqual(keyless[0]?.body);
   expect(sentBy(relay)).toHaveLength(3);
 });
 
@@ -98,7 +99,7 @@ test.each([
 
   const resent = await relay.send(hello, "k", { query: "?resend=1" });
   expect(resent.status).toBe(201);
-  expect(sentBy(relay).map(({ wamid }) => wamid)).toContain(resent.body.wamid);
+  expect(sentBy(relay).map(({ wamid }) => wamid)).toContain(sentOf(resent).wamid);
   // A client that repeats what it got no answer to does not send a third time.
   expect(await relay.send(hello, "k", { query: "?resend=1" })).toMatchObject({ status: 201, body: resent.body });
   expect((await relay.send(hello, "k")).body).toEqual(resent.body);
@@ -108,14 +109,15 @@ test.each([
 test("a resend that ends unknown takes another number, and one that surely did nothing the same", async () => {
   const relay = await openRelay();
   relay.sandbox.setFaults({ api: [{ answer: "reset", when: "after", times: 2 }] });
-  expect((await relay.send(hello, "k")).body.details).toMatchObject({ resend: 1 });
-  expect((await relay.send(hello, "k", { query: "?resend=1" })).body.details).toMatchObject({ resend: 2, tries: 2, justNow: true });
-  expect((await relay.send(hello, "k", { query: "?resend=1" })).body.details).toMatchObject({ resend: 2, justNow: false });
+  const told = (details: object) => ({ body: { details } });
+  expect(await relay.send(hello, "k")).toMatchObject(told({ resend: 1 }));
+  expect(await relay.send(hello, "k", { query: "?resend=1" })).toMatchObject(told({ resend: 2, tries: 2, justNow: true }));
+  expect(await relay.send(hello, "k", { query: "?resend=1" })).toMatchObject(told({ resend: 2, justNow: false }));
   expect(sentBy(relay)).toHaveLength(2);
   relay.sandbox.setFaults({ api: [{ answer: 429, times: 10, retryAfter: 120 }] });
   expect(await relay.send(hello, "k", { query: "?resend=2&maxWait=50ms" })).toMatchObject({ status: 429 });
   // What the two before did is no better known.
-  expect((await relay.send(hello, "k")).body.details).toMatchObject({ resend: 2, tries: 2 });
+  expect(await relay.send(hello, "k")).toMatchObject(told({ resend: 2, tries: 2 }));
 });
 
 test.each([
@@ -126,8 +128,8 @@ test.each([
   const relay = await openRelay();
   relay.sandbox.customerWrites("+5491155550005", "Hola");
   const refused = await relay.send(body, "k", { query: "?maxWait=1ms" });
-  expect(refused).toMatchObject({ status: 422, body: { code: "service_refused", details: { account: "main", status, kind } } });
-  expect(refused.body.error).toMatch(/[a-z]{4,} /);
+  const error = expect.stringMatching(/[a-z]{4,} /);
+  expect(refused).toMatchObject({ status: 422, body: { error, code: "service_refused", details: { account: "main", status, kind } } });
   expect((await relay.send(hello, "k")).status).toBe(201);
   expect(sentBy(relay)).toHaveLength(1);
 });
@@ -219,7 +221,8 @@ test("a caller who goes while it waits has sent nothing; one who goes while it i
   await waits;
   await until("it waits no more", async () => queued.exec(await metrics())?.[1] === "0");
   relay.expire();
-  await until("the end is stored", async () => (await relay.send(hello, "a")).body.details?.justNow === false);
+  const unknown = z.object({ details: z.object({ justNow: z.boolean() }).optional() });
+  await until("the end is stored", async () => unknown.parse((await relay.send(hello, "a")).body).details?.justNow === false);
   expect(sentBy(relay)).toHaveLength(1);
 });
 

@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
+import { z } from "zod";
 import { createRelay, type Relay } from "../../../src/app/relay.ts";
 import { systemClock } from "../../../src/app/system-clock.ts";
 import { parseSettings } from "../../../src/config/load.ts";
@@ -35,9 +36,19 @@ function createDeadlineClock(): Clock & { expire(): void; deadlines(): number } 
 export interface Answered {
   readonly status: number;
   readonly headers: Headers;
-  // biome-ignore lint/suspicious/noExplicitAny: tests look into answers of many shapes, and a cast at each would teach nothing.
-  readonly body: any;
+  readonly body: unknown;
 }
+
+const sent = z.object({ id: z.string(), wamid: z.string(), conversationId: z.string(), idempotencyKey: z.string() });
+const started = z.object({ runId: z.string() });
+const page = z.object({ data: z.array(z.looseObject({ wamid: z.string().optional() })), next: z.number().nullable() });
+
+/** An answer that a message was sent; fails where it is another, as the two after it do. */
+export const sentOf = ({ body }: Answered) => sent.parse(body);
+/** That a run was started. */
+export const startedOf = ({ body }: Answered) => started.parse(body);
+/** A page of messages or runs. */
+export const pageOf = ({ body }: Answered) => page.parse(body);
 
 export interface SendingRelay {
   readonly sandbox: Sandbox;

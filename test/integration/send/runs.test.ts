@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { usageOf } from "../../harness/sandbox-usage.ts";
 import { until } from "../../harness/until.ts";
-import { openRelay, type SendingRelay } from "./open-relay.ts";
+import { openRelay, pageOf, type SendingRelay, startedOf } from "./open-relay.ts";
 
 /** The automation that the sandbox begins with and that is started by hand. */
 const manual = ({ sandbox }: SendingRelay) => sandbox.automations().find(({ trigger }) => trigger === "manual")?.id ?? "";
@@ -34,7 +34,7 @@ test("one run per reference: the second call has the first runId, also after a r
 test("another automation or another body under the same reference is a conflict that names both", async () => {
   const relay = await openRelay();
   const automation = manual(relay);
-  const { runId } = (await relay.run(automation, order("order-03"))).body;
+  const { runId } = startedOf(await relay.run(automation, order("order-03")));
   const other = await relay.run("019a0000-0000-7000-8000-000000000000", order("order-03"));
   expect(other).toMatchObject({
     status: 409,
@@ -43,8 +43,9 @@ test("another automation or another body under the same reference is a conflict 
       details: { reference: "order-03", first: { about: automation, runId }, given: { about: "019a0000-0000-7000-8000-000000000000" } },
     },
   });
-  for (const part of [runId, automation, "019a0000-0000-7000-8000-000000000000"]) expect(other.body.error).toContain(part);
-  expect((await relay.run(automation, order("order-03", { data: { a: "b" } }))).body.code).toBe("idempotency_conflict");
+  for (const part of [runId, automation, "019a0000-0000-7000-8000-000000000000"])
+    expect(other).toMatchObject({ body: { error: expect.stringContaining(part) } });
+  expect(await relay.run(automation, order("order-03", { data: { a: "b" } }))).toMatchObject({ body: { code: "idempotency_conflict" } });
   expect(relay.sandbox.runs()).toHaveLength(1);
 });
 
@@ -79,10 +80,10 @@ test("a run refused by the service leaves its reference free", async () => {
 test("runs are listed with where they are, and end by their events", async () => {
   const relay = await withWebhooks();
   const automation = manual(relay);
-  const good = (await relay.run(automation, order("order-11", { metadata: { team: "a" } }))).body;
+  const good = startedOf(await relay.run(automation, order("order-11", { metadata: { team: "a" } })));
   // A number without an account on the network.
-  const bad = (await relay.run(automation, { reference: "order-12", phone: "+5491155550000" })).body;
-  const runs = async (query: string) => (await relay.get(`/v1/runs${query}`)).body.data;
+  const bad = startedOf(await relay.run(automation, { reference: "order-12", phone: "+5491155550000" }));
+  const runs = async (query: string) => pageOf(await relay.get(`/v1/runs${query}`)).data;
   await until("both have ended", async () => (await runs("?status=completed")).length === 1 && (await runs("?status=failed")).length === 1);
   expect(await runs("?status=completed")).toEqual([
     {
@@ -101,9 +102,9 @@ test("runs are listed with where they are, and end by their events", async () =>
   expect(await runs(`?runId=${good.runId}`)).toMatchObject([{ reference: "order-11" }]);
   expect(await runs("?reference=nobody")).toEqual([]);
   expect(await runs("?account=other")).toEqual([]);
-  const page = (await relay.get("/v1/runs?limit=1")).body;
+  const page = pageOf(await relay.get("/v1/runs?limit=1"));
   expect(page.data).toMatchObject([{ reference: "order-12" }]);
-  expect((await relay.get(`/v1/runs?limit=1&before=${page.next}`)).body.data).toMatchObject([{ reference: "order-11" }]);
+  expect(await runs(`?limit=1&before=${page.next}`)).toMatchObject([{ reference: "order-11" }]);
 });
 
 test("what is no run is refused without a call", async () => {

@@ -1,4 +1,5 @@
 import type { AddressInfo } from "node:net";
+import { z } from "zod";
 import { createApiApp } from "../../../../src/sandbox/api/app.ts";
 import { addCampaignsRoutes } from "../../../../src/sandbox/api/campaigns-routes.ts";
 import { addContactsRoutes } from "../../../../src/sandbox/api/contacts-routes.ts";
@@ -11,9 +12,15 @@ import { addAccount, createService } from "../../../unit/sandbox/messaging/servi
 
 export interface Answer {
   readonly status: number;
-  // biome-ignore lint/suspicious/noExplicitAny: tests look into whatever came
-  readonly body: any;
+  readonly body: unknown;
 }
+
+const made = z.looseObject({ id: z.string() });
+const validationError = z.object({ error: z.object({ message: z.string() }) });
+const problems = z.array(z.object({ path: z.array(z.string()), message: z.string() }));
+
+/** The id of what was made; fails where nothing was. */
+export const idOf = ({ body }: Answer) => made.parse(body).id;
 
 /** The API on a real socket, behind its gate, without caps; accounts `main` (key `k-main`) and `other` (`k-other`). */
 export async function startApi() {
@@ -60,6 +67,7 @@ export async function startApi() {
 
 /** The problems of a validation error, as `path: message`. */
 export function problemsOf({ status, body }: Answer): string[] {
-  if (status !== 400 || typeof body.error?.message !== "string") throw new Error(`no validation error: ${status} ${JSON.stringify(body)}`);
-  return JSON.parse(body.error.message).map(({ path, message }: { path: string[]; message: string }) => `${path.join(".")}: ${message}`);
+  const { success, data } = validationError.safeParse(body);
+  if (status !== 400 || !success) throw new Error(`no validation error: ${status} ${JSON.stringify(body)}`);
+  return problems.parse(JSON.parse(data.error.message)).map(({ path, message }) => `${path.join(".")}: ${message}`);
 }

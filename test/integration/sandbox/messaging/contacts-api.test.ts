@@ -1,5 +1,10 @@
 import { expect, test } from "vitest";
-import { problemsOf, startApi } from "./api.ts";
+import { z } from "zod";
+import { type Answer, problemsOf, startApi } from "./api.ts";
+
+const page = z.object({ data: z.array(z.looseObject({ id: z.string(), phone: z.string() })), next: z.string().nullable() });
+/** A page of contacts; fails where it is another answer. */
+const pageOf = ({ body }: Answer) => page.parse(body);
 
 const phone = "+5491122331234";
 const phones = (count: number) => Array.from({ length: count }, (_, place) => `+54911224${place + 11_000}`);
@@ -19,7 +24,7 @@ test("POST /contacts: 201 for a new one, 200 for one that is updated", async () 
     },
   });
   const updated = await api.post("/contacts", { phone: "+54 9 11 2233-1234", attributes: { pedido: "7" } });
-  expect(updated).toEqual({ status: 200, body: { ...made.body, attributes: { ciudad: "Salta", pedido: "7" } } });
+  expect(updated).toEqual({ status: 200, body: { ...(made.body as object), attributes: { ciudad: "Salta", pedido: "7" } } });
   expect(api.world.contacts.size).toBe(1);
   expect((await api.post("/contacts", { phone }, "k-other")).status).toBe(201);
 });
@@ -47,14 +52,14 @@ test("GET /contacts: 50 by default, 1 to 200, pages that follow one another", as
   await using api = await startApi();
   for (const each of phones(200)) api.messaging.contactFor("main", each);
   api.messaging.contactFor("other", phone);
-  const first = (await api.get("/contacts")).body;
+  const first = pageOf(await api.get("/contacts"));
   expect(first.data.length).toBe(50);
-  expect(first.next).toBe(first.data[49].id);
-  const second = (await api.get(`/contacts?after=${first.next.toUpperCase()}`)).body;
-  expect(second.data[0].phone).toBe(phones(51)[50]);
-  expect((await api.get("/contacts?limit=1")).body.data.length).toBe(1);
-  const all = (await api.get("/contacts?limit=200")).body;
-  expect(all.data.map((contact: { phone: string }) => contact.phone)).toEqual(phones(200));
+  expect(first.next).toBe(first.data[49]?.id);
+  const second = pageOf(await api.get(`/contacts?after=${first.next?.toUpperCase()}`));
+  expect(second.data[0]?.phone).toBe(phones(51)[50]);
+  expect(pageOf(await api.get("/contacts?limit=1")).data.length).toBe(1);
+  const all = pageOf(await api.get("/contacts?limit=200"));
+  expect(all.data.map((contact) => contact.phone)).toEqual(phones(200));
   expect(all.next).not.toBeNull();
   expect((await api.get(`/contacts?limit=200&after=${all.next}`)).body).toEqual({ data: [], next: null });
   const added = (await api.post("/contacts", { phone })).body;
