@@ -8,6 +8,7 @@ import { type Argument, type Commit, lostTheRace, mostTries, type Operation, typ
 import { writeEventRow } from "./event-row.ts";
 import { arrivedRow, type Beside, createJudge, idKey, proofName, someHeaders } from "./judge-event.ts";
 import type { SubjectCache } from "./subject-cache.ts";
+import { createTurns } from "./turns.ts";
 
 export interface AcceptParts {
   /** Of all keys. */
@@ -29,6 +30,7 @@ export interface AcceptParts {
 /** Accepts events, of any receiver. */
 export function createAccept({ base, commit, rules, cache, version, hydrating, plansLater, takeDown, stored: noteStored }: AcceptParts) {
   const judge = createJudge(base, rules, version);
+  const turns = createTurns();
 
   /**
    * Events about messages are most of all there are. Where others plan them they are deduped and stored, and answered:
@@ -38,6 +40,7 @@ export function createAccept({ base, commit, rules, cache, version, hydrating, p
     return plansLater && event.subject.type === "message" && proxyRoute === null ? takeDown(event) : acceptAndPlan(event, proxyRoute);
   }
 
+  /** Who loses a race for a subject tries again in turn with the others of this process: of many at once one would win each time. */
   async function acceptAndPlan(event: ReceivedEvent, proxyRoute: string | null): Promise<AcceptOutcome> {
     const truncated = isTruncated(event.envelope) ? await besideTruncated(event) : notTruncated;
     const beside: Beside = { ...truncated, at: event.receivedAt, proxyRoute, apart: event.body.length <= inlineBytes ? null : event.body };
@@ -45,28 +48,37 @@ export function createAccept({ base, commit, rules, cache, version, hydrating, p
     const name = arrived.subject;
     const id = idKey(event);
     const proof = proofName(event);
-    for (let tries = 0; tries < mostTries; tries++) {
-      const stored = name === null ? "" : (cache.known(name) ?? (await cache.load(name)));
-      const judged = judge(event, arrived, stored, beside);
-      const row = rowWithBody(version() + writeEventRow(judged.row), beside.apart === null ? event.body : null);
-      const result = await commit.run({
-        list: [id, row, ...judged.list],
-        form: { kind: "A", proof, routes: judged.routes, isRare: judged.isRare },
-        account: event.account,
-        plan: judged.plan,
-        looked: [id, ...judged.looked],
-        bytes: event.body.length,
-        ...proofs(proof, event),
-      });
-      if (typeof result === "string") {
-        if (name !== null && judged.nextRow !== "") cache.remember(name, judged.nextRow);
-        const seq = seqIn(result);
-        noteStored(seq);
-        return { result: "accepted", seq, disposition: judged.row.disposition, due: judged.due(seq, result) };
+    const others = name === null ? undefined : turns.over(name);
+    if (others !== undefined) await others;
+    let endTurn: (() => void) | null = null;
+    try {
+      for (let tries = 0; tries < mostTries; tries++) {
+        const stored = name === null ? "" : (cache.known(name) ?? (await cache.load(name)));
+        const judged = judge(event, arrived, stored, beside);
+        const row = rowWithBody(version() + writeEventRow(judged.row), beside.apart === null ? event.body : null);
+        const result = await commit.run({
+          list: [id, row, ...judged.list],
+          form: { kind: "A", proof, routes: judged.routes, isRare: judged.isRare },
+          account: event.account,
+          plan: judged.plan,
+          looked: [id, ...judged.looked],
+          bytes: event.body.length,
+          ...proofs(proof, event),
+        });
+        if (typeof result === "string") {
+          if (name !== null && judged.nextRow !== "") cache.remember(name, judged.nextRow);
+          const seq = seqIn(result);
+          noteStored(seq);
+          return { result: "accepted", seq, disposition: judged.row.disposition, due: judged.due(seq, result) };
+        }
+        if (result[0] === 2) return duplicateOf(result);
+        if (result[0] === 3) return takeDown(event);
+        if (name === null) continue;
+        cache.remember(name, String(result[2]));
+        endTurn ??= await turns.take(name);
       }
-      if (result[0] === 2) return duplicateOf(result);
-      if (result[0] === 3) return takeDown(event);
-      if (name !== null) cache.remember(name, String(result[2]));
+    } finally {
+      endTurn?.();
     }
     throw lostTheRace("the message");
   }

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { anEvent, start } from "../../contract/store-events.ts";
 import { storesOnRedis } from "./store-tools.ts";
 
-const { client, storeOf } = storesOnRedis([{ name: "a" }]);
+const { client, storeOf } = storesOnRedis([{ name: "a" }, { name: "tracked", match: { tracked: true } }]);
 
 /** How often Redis was asked for a command. */
 async function calls(command: string): Promise<number> {
@@ -60,6 +60,15 @@ test("events of one batch on both sides of a bitmap's end are all live", async (
   expect(await client().getbit("{live}:live:0", 65_500)).toBe(0);
   expect(await client().getbit("{live}:live:1", 64)).toBe(1);
   expect(await client().getbit("{live}:live:1", 65)).toBe(0);
+});
+
+test("many events of one message at once are all taken, also where each of them changes it", async () => {
+  const store = storeOf("one");
+  // A route wants them tracked: each is parked, and whoever registers the message must see that one more is.
+  const events = Array.from({ length: 200 }, () => anEvent({ wamid: "w" }));
+  const outcomes = await Promise.all(events.map((event) => store.accept(event)));
+  expect(new Set(outcomes.map(({ result }) => result))).toEqual(new Set(["accepted"]));
+  expect(await client().zcard("{one}:pk:m:main:w")).toBe(200);
 });
 
 test("what is proved is told by its first and last time, whatever came of it", async () => {
