@@ -1,5 +1,6 @@
 import { onTestFinished } from "vitest";
 import { systemClock } from "../../../src/app/system-clock.ts";
+import type { Clock } from "../../../src/event/clock.ts";
 import { Secret } from "../../../src/event/secret.ts";
 import { connectRedis, type RedisConnection, type RedisHooks, type RedisState } from "../../../src/store/redis/connection.ts";
 import type { RedisSettings } from "../../../src/store/settings.ts";
@@ -23,12 +24,12 @@ export interface Watched {
 const standing = (state: RedisState): string => (state.kind === "up" ? "up" : state.fault.kind);
 
 /** A connection that is closed at the test's end, and whose moves are kept. */
-export function watch(settings: RedisSettings, hooks: RedisHooks = {}): Watched {
+export function watch(settings: RedisSettings, hooks: RedisHooks = {}, clock: Clock = systemClock): Watched {
   const moves: string[] = [];
   const redis = connectRedis(
     settings,
     {
-      clock: systemClock,
+      clock,
       random: () => 0.5,
       presence: { id: Math.random().toString(36), role: "both", host: "test", pid: process.pid, since: Date.now() },
     },

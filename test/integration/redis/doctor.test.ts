@@ -2,8 +2,10 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
+import { systemClock } from "../../../src/app/system-clock.ts";
 import type { Finding } from "../../../src/cli/doctor/finding.ts";
 import { runChecks } from "../../../src/cli/doctor/run-checks.ts";
+import { createRedisClock } from "../../../src/store/redis/redis-clock.ts";
 import { createRedisStore } from "../../../src/store/redis/redis-store.ts";
 import { schemaVersion } from "../../../src/store/redis/schema-mark.ts";
 import { anEvent, rulesFor } from "../../contract/store-events.ts";
@@ -44,6 +46,19 @@ test("AOF always, a limit of memory, and a process that receives and works: ever
   ]);
   expect(findings.at(-1)?.message).toBe("1 receive, 1 work");
   expect(findings[0]?.message).toMatch(/^redis:\/\/127\.0\.0\.1:\d+\/0 version \d+\.\d+/);
+});
+
+test("processes on machines whose clocks are an hour behind and ahead are there as any other", async () => {
+  const server = await redisForTest();
+  const processes = async () => (await examine(server.url)).find(({ check }) => check === "processes")?.message;
+  for (const off of [-3_600_000, 3_600_000]) {
+    const clock = createRedisClock({ ...systemClock, now: () => Date.now() + off });
+    const { redis } = watch(redisSettings(server.url), {}, clock);
+    await redis.opened();
+    expect(await processes()).toBe("1 receive, 1 work");
+    await redis.close();
+    expect(await processes()).toBe("none is connected");
+  }
 });
 
 test("events that nobody plans: after ten seconds it says how many, since when, and who would", async () => {
