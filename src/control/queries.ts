@@ -67,10 +67,20 @@ export function parse<T extends z.ZodType>(schema: T, value: unknown): z.infer<T
 }
 
 export function badRequest({ issues }: z.ZodError): RelayError {
-  const details = issues.map((issue) => ({ path: issue.path.map(String).join("."), message: issue.message }));
+  const details = issues.flatMap(faultsIn).map(({ path, message }) => ({ path: path.map(String).join("."), message }));
   return new RelayError(
     "bad_request",
     details.map(({ path, message }) => (path === "" ? message : `${path}: ${message}`)).join("; "),
     details,
   );
+}
+
+type Issue = z.core.$ZodIssue;
+
+/** Of what may have several shapes, the faults of the one that it has: that none of them fits says nothing. */
+function faultsIn(issue: Issue): Pick<Issue, "path" | "message">[] {
+  if (issue.code !== "invalid_union") return [issue];
+  const meant = issue.errors.find((faults) => !faults.some(({ code, path }) => code === "invalid_type" && path.length === 0));
+  if (meant === undefined) return [issue];
+  return meant.flatMap(faultsIn).map(({ path, message }) => ({ path: [...issue.path, ...path], message }));
 }
