@@ -4,7 +4,7 @@ import type { QuarantinedBody, ReceivedEvent } from "../../event/received.ts";
 import type { AcceptOutcome } from "../planned.ts";
 import type { Rules } from "../rules.ts";
 import { inlineBytes, rowWithBody } from "./bodies.ts";
-import { type Argument, type Commit, lostTheRace, mostTries, type Operation, type StepResult } from "./commit.ts";
+import { type Argument, type Commit, lostTheRace, mostTries, type Operation, type StepResult, seqIn } from "./commit.ts";
 import { writeEventRow } from "./event-row.ts";
 import { arrivedRow, type Beside, createJudge, idKey, proofName, someHeaders } from "./judge-event.ts";
 import type { SubjectCache } from "./subject-cache.ts";
@@ -133,12 +133,6 @@ const notTruncated = { isHydrating: false, operations: [] };
 
 const proofs = (name: string, { receivedAt }: Pick<ReceivedEvent, "receivedAt">) =>
   name === "" ? {} : { proof: { name, at: receivedAt } };
-
-/** The script's answer begins with it. */
-export function seqIn(result: string): number {
-  const end = result.indexOf(" ");
-  return Number(end < 0 ? result : result.slice(0, end));
-}
 
 function duplicateOf([, seq, conflict]: Exclude<StepResult, string>): AcceptOutcome {
   return { result: "duplicate", seq: Number(seq), conflict: conflict === 1 };

@@ -22,7 +22,7 @@ const longestWaitMs = 2_000;
 const silentMs = 30_000;
 
 /** Waits between tries: 50 ms, doubling to 2 s, each spread by a fifth so that many processes do not come back in one moment. */
-export function reconnectDelay(tries: number, random: () => number): number {
+function reconnectDelay(tries: number, random: () => number): number {
   const wait = Math.min(longestWaitMs, firstWaitMs * 2 ** Math.min(tries - 1, 10));
   return Math.round(wait * (0.8 + 0.4 * random()));
 }

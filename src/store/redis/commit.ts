@@ -38,6 +38,12 @@ export interface Form {
 /** A text of an event with which it was done, of everything else a list. */
 export type StepResult = string | readonly unknown[];
 
+/** With which that text begins. */
+export function seqIn(result: string): number {
+  const end = result.indexOf(" ");
+  return Number(end < 0 ? result : result.slice(0, end));
+}
+
 /** Steps of all kinds, in batches. */
 export type Commit = GroupCommit<Step, StepResult>;
 

@@ -34,7 +34,7 @@ export interface JudgedEvent {
   /** The subject's row after it; `""`: as it was. */
   readonly nextRow: string;
   readonly plan: PlanText;
-  /** The script's `take_event` reads it. */
+  /** As lua/commit.lua reads it, after what is before it in a step. */
   readonly list: readonly Argument[];
   readonly routes: readonly string[];
   readonly isRare: boolean;

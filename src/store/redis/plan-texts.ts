@@ -1,8 +1,6 @@
 import { createHash } from "node:crypto";
-import type { DeliveryPlan, RouteVerdict } from "../../event/plan.ts";
-
-/** A route's verdict as it is kept: `[route, verdict, reason?]`. */
-export type KeptVerdict = readonly [route: string, verdict: RouteVerdict["verdict"], reason?: string];
+import type { DeliveryPlan } from "../../event/plan.ts";
+import { type KeptVerdict, keptVerdicts } from "../verdicts.ts";
 
 export interface PlanText {
   /** What an event has of it. */
@@ -18,7 +16,7 @@ const known = new WeakMap<DeliveryPlan, PlanText>();
 export function planText(plan: DeliveryPlan): PlanText {
   const found = known.get(plan);
   if (found !== undefined) return found;
-  const verdicts = JSON.stringify(plan.verdicts.map((v) => (v.verdict === "skip" ? [v.route, v.verdict, v.reason] : [v.route, v.verdict])));
+  const verdicts = JSON.stringify(keptVerdicts(plan));
   const text = { digest: digestOf(verdicts), verdicts };
   known.set(plan, text);
   return text;

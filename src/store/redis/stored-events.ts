@@ -1,7 +1,8 @@
+import type { KeptVerdict } from "../verdicts.ts";
 import { type EventRow, readEventRow } from "./event-row.ts";
 import type { Keys } from "./keys.ts";
 import type { RedisLink } from "./link.ts";
-import { type KeptVerdict, readVerdicts } from "./plan-texts.ts";
+import { readVerdicts } from "./plan-texts.ts";
 import { rowJson } from "./transact.ts";
 
 export interface StoredEvent extends EventRow {
