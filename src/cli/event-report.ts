@@ -1,4 +1,4 @@
-import { attemptText } from "./attempt-text.ts";
+import { attemptText, responseText } from "./attempt-text.ts";
 import type { ShownDelivery, ShownEventDetail } from "./control-views.ts";
 import { hydrationLines } from "./hydration-report.ts";
 import { printable, printableLines } from "./printable.ts";
@@ -80,10 +80,13 @@ function deliveryLines(delivery: ShownEventDetail["deliveries"][number], view: P
   return [
     `  ${printable(delivery.route)}: ${deliveryState(delivery)}`,
     `    id ${printable(delivery.id)}, ${delivery.attempts} attempts${replays}`,
-    ...delivery.tries.flatMap((each) => [
-      `    ${each.number}. ${timeText(each.at)} ${printable(attemptText(each.status, each.error))} in ${each.tookMs} ms`,
-      ...shortened(each.response === null || each.response === "" ? [] : printableLines(view.text(each.response))),
-    ]),
+    ...delivery.tries.flatMap((each) => {
+      const response = responseText(each, view);
+      return [
+        `    ${each.number}. ${timeText(each.at)} ${printable(attemptText(each.status, each.error))} in ${each.tookMs} ms`,
+        ...shortened(response === "" ? [] : printableLines(response)),
+      ];
+    }),
   ];
 }
 

@@ -1,4 +1,4 @@
-import { attemptText } from "../attempt-text.ts";
+import { attemptText, responseText } from "../attempt-text.ts";
 import { movement, planner, verdictLine } from "../event-report.ts";
 import { printable } from "../printable.ts";
 import type { PrivateView } from "../private-view.ts";
@@ -111,10 +111,11 @@ function deliveryLines(delivery: DeliveryStoryView, view: PrivateView): string[]
   return [
     printable(`    delivery to ${route}: ${state}${settled}${why}${replayed}  ${id}`),
     ...(earlierTries === 0 ? [] : [`      … ${earlierTries} attempts before these`]),
-    ...tries.map(({ number, at, status, error, tookMs, response }) => {
+    ...tries.map((each) => {
+      const { number, at, status, error, tookMs } = each;
       const answer = attemptText(status, error);
-      const said =
-        response === null || response === "" || (status !== null && status < 300) ? "" : ` | ${view.text(response).slice(0, 120)}`;
+      const response = responseText(each, view);
+      const said = response === "" || (status !== null && status < 300) ? "" : ` | ${response.slice(0, 120)}`;
       return printable(`      ${number}. ${timeText(at)} ${answer} in ${tookMs} ms${said}`);
     }),
     ...(next.kind === "done" ? [] : [printable(`      next: ${nextText(next, delivery)}`)]),
