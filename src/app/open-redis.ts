@@ -25,6 +25,13 @@ import { systemClock } from "./system-clock.ts";
 const leftAfterMs = 60_000;
 
 /**
+ * A Redis that one connects to anew may have lost what it had last: a failover to a replica that had not all of it, a
+ * restart with `appendfsync everysec`, an empty one. It gives their numbers to other events, which the attempts of the
+ * lost ones would settle. The longest attempt is one of five minutes; until it is over, each is settled by its event's id.
+ */
+const doubtMs = 360_000;
+
+/**
  * The distributed engine: one connection for the store and the jobs, and what lanes share with those of other processes.
  * Redis need not be there: until it is, everything fails at once. Throws `StoreRefused` for what no waiting repairs.
  */
@@ -36,17 +43,18 @@ export async function openRedis(
   const { rules, hooks, clock = createRedisClock(systemClock) } = parts;
   const holder = randomUUID();
   const presence = { id: holder, role, host: hostname(), pid: process.pid, since: clock.now() };
-  /** What stands in Redis, by name; and when this process noticed that it is another than before, in unix ms. */
-  let generation: string | null = null;
-  let emptiedAt = Number.NEGATIVE_INFINITY;
+  /** What this process knows of events by their numbers may be of a Redis that has lost them: see `doubtMs`. */
+  let isDoubted = false;
+  let isKnown = false;
+  let cancelDoubt = (): void => {};
   const connection = connectRedis(
     storage,
     { clock, presence },
     {
       async greet(redis) {
-        const found = await checkSchema(redis, storage.prefix);
-        if (generation !== null && found !== generation) emptiedAt = clock.now();
-        generation = found;
+        await checkSchema(redis, storage.prefix);
+        if (isKnown) doubt();
+        isKnown = true;
         await refuseUnfinished(redis, storage.prefix);
       },
       moved(state) {
@@ -55,6 +63,14 @@ export async function openRedis(
       },
     },
   );
+  function doubt(): void {
+    isDoubted = true;
+    cancelDoubt();
+    cancelDoubt = clock.after(doubtMs, () => {
+      isDoubted = false;
+    });
+  }
+
   try {
     await connection.opened();
   } catch (error) {
@@ -64,7 +80,7 @@ export async function openRedis(
   const work = createWorkQueue({ settings: storage, client: connection.client, clock });
   const tell = { committed: hooks.committed, waiting: work.waiting };
   const engine = createRedisStore(connection, storage.prefix, rules, tell, role === "receive");
-  const claims = claimStore(engine, work, () => emptiedAt);
+  const claims = claimStore(engine, work, () => isDoubted);
 
   const store: Store = {
     ...engine,
@@ -72,7 +88,7 @@ export async function openRedis(
     announce: work.announce,
     onDue: work.onDue,
     isInPlace: () => connection.state().kind === "up",
-    settleExchange: (settlement) => engine.settle(settlement),
+    settleExchange: (settlement) => engine.settle(settlement, "", isDoubted),
     async endLeftExchanges(at, reason) {
       let ended = 0;
       for (const { route } of await engine.read.backlog()) {
@@ -86,6 +102,7 @@ export async function openRedis(
       return resumed;
     },
     async close() {
+      cancelDoubt();
       await work.close();
       await engine.close();
       await connection.close();
@@ -110,15 +127,13 @@ export async function openRedis(
   };
 }
 
-/** `emptiedAt`: attempts begun before it (unix ms) were of events that Redis has lost, whose numbers others have by now. */
-function claimStore(engine: RedisStore, work: WorkQueue, emptiedAt: () => number): ClaimStore {
+function claimStore(engine: RedisStore, work: WorkQueue, isDoubted: () => boolean): ClaimStore {
   return {
     claim: engine.claim,
     renew: engine.renew,
     handBack: engine.handBack,
     async settle(settlement, { holder }) {
-      if (settlement.attempt.at <= emptiedAt()) return { written: false, next: null, released: false };
-      const { written, released } = await engine.settle(settlement, holder);
+      const { written, released } = await engine.settle(settlement, holder, isDoubted());
       const { route, settled } = settlement;
       // Whoever lives then is told, should this process not.
       if (settled.to === "waiting") work.later(route, settled.nextAt);

@@ -83,9 +83,9 @@ export function createProxying(sources: Readonly<Record<string, SourceSettings>>
     const { result, tookMs } = outcome;
     const response = outcome.response === null ? null : Buffer.from(outcome.response.subarray(0, keptResponseBytes));
     const settled = decision.kind === "dead" ? { to: "dead" as const, reason: decision.reason } : { to: "delivered" as const };
-    const { route, event } = delivery;
+    const { route, event, eventId } = delivery;
     // Not waited for: the step's time runs. Lost in a crash, it is found open at the next start and ended then.
-    void settle({ route, event, attempt: { number: 1, at, tookMs, result, response }, settled, at: clock.now() });
+    void settle({ route, event, eventId, attempt: { number: 1, at, tookMs, result, response }, settled, at: clock.now() });
     return outcome;
   }
 

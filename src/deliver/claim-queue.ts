@@ -200,7 +200,7 @@ export function createClaimQueue(route: string, lane: QueueLane, { store, clock,
       refill();
     },
     async settle(settlement) {
-      const { event, settled } = settlement;
+      const { event, eventId, settled } = settlement;
       if (settlement.stop !== undefined) {
         stopChanges += 1;
         setStop(settlement.stop);
@@ -211,7 +211,8 @@ export function createClaimQueue(route: string, lane: QueueLane, { store, clock,
       const claimNextMs = wanted && stop === null ? leaseMs : null;
       const answer = await store.settle(settlement, { holder, claimNextMs });
       finished += 1;
-      if (claimed !== null) held.end(claimed);
+      // With that number there may be another one by now.
+      if (claimed !== null && claimed.delivery.eventId === (eventId ?? claimed.delivery.eventId)) held.end(claimed);
       if (settled.to === "waiting") expect(settled.nextAt);
       more ||= answer.released;
       if (answer.next !== null) {

@@ -53,8 +53,9 @@ export function createHeldClaims() {
       const { event } = delivery;
       const known = claims.get(event);
       // Its lease ran out and came back to us while its attempt goes on: one attempt is enough. Had that
-      // been settled meanwhile (its answer is on the way), the delivery would have more attempts.
-      if (known !== undefined && known.delivery.attempts === delivery.attempts) {
+      // been settled meanwhile (its answer is on the way), the delivery would have more attempts. And had the store lost
+      // it, another event would have its number.
+      if (known?.delivery.eventId === delivery.eventId && known.delivery.attempts === delivery.attempts) {
         known.until = until;
         known.lost = false;
         return;

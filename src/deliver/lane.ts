@@ -219,13 +219,13 @@ export function createLane(initial: LaneSettings, parts: LaneParts): Lane {
     startedAt: number,
     now: number,
   ): Promise<void> {
-    const { event } = delivery;
+    const { event, eventId } = delivery;
     const settled = settledBy(decision, now);
     const attempt = { number: outgoing.attempt, at: startedAt, ...outcome };
     const stop = decision.kind === "stop" ? { stop: decision.reason } : {};
     for (;;) {
       try {
-        return await queue.settle({ route, event, attempt, settled, at: now, ...stop });
+        return await queue.settle({ route, event, eventId, attempt, settled, at: now, ...stop });
       } catch (error) {
         hooks.storeFailed(route, error);
         // At shutdown it stays waiting in the store and is sent again: at least once.

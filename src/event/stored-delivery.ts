@@ -55,6 +55,8 @@ export type Settled =
 export interface Settlement {
   readonly route: string;
   readonly event: number;
+  /** That event's own id, where it is known: a store that has lost events since gives their numbers to others. */
+  readonly eventId?: EventId;
   readonly attempt: Attempt;
   readonly settled: Settled;
   /** Unix ms. */

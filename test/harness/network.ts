@@ -12,6 +12,8 @@ export interface Network {
    * kernel still has it, and not of those that were reset. Resolves once the server has dealt with all that was closed.
    */
   mend(): Promise<void>;
+  /** Ends all connections with a reset; those made from now on go to this port, as when a name leads elsewhere. */
+  lead(port: number): void;
   /** Connections that were made through it and have ended, by how the client ended them. */
   ended(): { readonly closed: number; readonly reset: number };
 }
@@ -29,6 +31,7 @@ export async function openNetwork(port: number): Promise<Network> {
   const sockets = new Set<Socket>();
   const leaving = new Set<Promise<unknown>>();
   const count = { closed: 0, reset: 0 };
+  let target = port;
   let lost: "none" | "all" | "answers" = "none";
 
   function pass(way: Way): void {
@@ -70,7 +73,7 @@ export async function openNetwork(port: number): Promise<Network> {
   }
 
   const server = createServer({ allowHalfOpen: true }, (client) => {
-    const other = connect({ port, host: "127.0.0.1", allowHalfOpen: true });
+    const other = connect({ port: target, host: "127.0.0.1", allowHalfOpen: true });
     watch(client, other, true);
     watch(other, client, false);
   });
@@ -91,6 +94,10 @@ export async function openNetwork(port: number): Promise<Network> {
       lost = "none";
       for (const way of ways) pass(way);
       await Promise.all(leaving);
+    },
+    lead(next) {
+      target = next;
+      for (const socket of sockets) socket.resetAndDestroy();
     },
     ended: () => ({ ...count }),
   };

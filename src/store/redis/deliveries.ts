@@ -92,19 +92,23 @@ export function createDeliveries({ keys, link, commit, briefOf }: DeliveriesPart
     async handBack(route: string, events: readonly number[], holder: string): Promise<void> {
       await hold(route, events, holder, "");
     },
-    /** `holder` is empty for what nobody claims: exchanges of a proxy. Gives the event of the delivery it released. */
-    async settle({ route, event, attempt, settled, at, stop = "" }: Settlement, holder = "") {
+    /**
+     * `holder` is empty for what nobody claims: exchanges of a proxy. `isDoubted`: Redis may have lost the event since the
+     * attempt began, and given its number to another. Gives the event of the delivery it released.
+     */
+    async settle({ route, event, eventId, attempt, settled, at, stop = "" }: Settlement, holder = "", isDoubted = false) {
       const who: Argument[] = [String(event), route, holder];
       const what: Argument[] = [String(at), writeAttempt(attempt)];
       const number = String(attempt.number);
       const list: Argument[] = [];
-      if (settled.to === "delivered" && stop === "") list.push("D", ...who, ...what, number);
+      const id = isDoubted && eventId !== undefined ? JSON.stringify(eventId) : "";
+      if (settled.to === "delivered" && stop === "" && id === "") list.push("D", ...who, ...what, number);
       else {
         const next = settled.to === "waiting" ? String(settled.nextAt) : "";
         const reason = settled.to === "dead" ? settled.reason : "";
         const isSpared = settled.to === "waiting" && settled.spares === true;
         list.push("T", "0");
-        pushOperations(list, [["settle", ...who, stateCode(settled.to), next, reason, ...what, stop, number, isSpared ? "1" : ""]]);
+        pushOperations(list, [["settle", ...who, stateCode(settled.to), next, reason, ...what, stop, number, isSpared ? "1" : "", id]]);
       }
       const [, result] = await commit.run({ list });
       return { written: result !== "", released: result === "" || result === "x" ? null : Number(result) };

@@ -1,4 +1,6 @@
 import { expect, test } from "vitest";
+import type { EventId } from "../../../src/event/ids.ts";
+import type { Settlement } from "../../../src/event/stored-delivery.ts";
 import { anEvent, start } from "../../contract/store-events.ts";
 import { storesOnRedis } from "./store-tools.ts";
 
@@ -21,4 +23,23 @@ test("whatever stands in its wamid and status, a delivery is given with what is 
     ...wamids.map((wamid, n) => [wamid, `r${n}`]),
     null,
   ]);
+});
+
+test("what became of an event that Redis has lost settles nothing of the one that has its number by then, whatever became of it", async () => {
+  const store = storeOf("lost");
+  // Its body has the other's id in it, after all that the store itself writes of it.
+  const { seq } = await store.accept(anEvent({ id: 'kept "1"', data: { about: 'lost "1"' } }));
+  const ends: Pick<Settlement, "settled" | "stop">[] = [
+    { settled: { to: "delivered" } },
+    { settled: { to: "waiting", nextAt: start } },
+    { settled: { to: "dead", reason: "gone" } },
+  ];
+  const settle = (id: string, end: (typeof ends)[number]) => {
+    const attempt = { number: 1, at: start, tookMs: 1, result: { kind: "taken" }, response: null } as const;
+    return store.settle({ route: "all", event: seq, eventId: id as EventId, attempt, at: start, ...end }, "h", true);
+  };
+  for (const end of ends) expect(await settle('lost "1"', end)).toMatchObject({ written: false });
+  expect(await store.due("all", start, 10)).toEqual([seq]);
+  expect(await settle('kept "1"', { settled: { to: "delivered" } })).toMatchObject({ written: true });
+  expect(await store.due("all", start, 10)).toEqual([]);
 });

@@ -212,12 +212,18 @@ function operations.move(a)
   return ''
 end
 
--- seq, route, holder, to (state), next at, reason, at, attempt, stop, number of the attempt, '1' when it is spared. Gives '' when nothing was
--- written: it is settled, or another's, or this is a repeat. Else 'x', or the seq of the delivery it released.
+-- seq, route, holder, to (state), next at, reason, at, attempt, stop, number of the attempt, '1' when it is spared, the
+-- event's id as JSON when the seq may be another's by now. Gives '' when nothing was written: it is settled, or another's,
+-- or this is a repeat. Else 'x', or the seq of the delivery it released.
 function operations.settle(a)
   local seq, route, to, at = a[1], a[2], a[4], a[7]
   local key = base .. 'd:' .. seq .. ':' .. route
   if a[9] ~= '' then call('HSET', base .. 'stopped', route, cjson.encode({ at = tonumber(at), reason = a[9] })) end
+  if a[12] ~= '' then
+    -- Redis has lost the event that was sent, and another one is yet to be sent.
+    local row = call('GET', base .. 'e:' .. seq) or ''
+    if not string.find(string.match(row, '^[^\n]*'), a[12], 11, true) then return '' end
+  end
   local now = call('HMGET', key, 's', 'o', 'a', 'c', 'p')
   local number = (tonumber(now[3]) or 0) + 1
   if now[1] ~= '0' or number ~= tonumber(a[10]) then return '' end
@@ -614,7 +620,7 @@ end
 -- A delivery was delivered, by far the most frequent step of a worker: seq, route, holder, at, attempt, its number.
 local function delivered()
   local seq, route, holder, at, attempt, number = take(), take(), take(), take(), take(), take()
-  return { 1, operations.settle({ seq, route, holder, '2', '', '', at, attempt, '', number, '' }) }
+  return { 1, operations.settle({ seq, route, holder, '2', '', '', at, attempt, '', number, '', '' }) }
 end
 
 -- Any other kind is the number of an event's form.
