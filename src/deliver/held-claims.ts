@@ -8,8 +8,6 @@ export interface HeldClaim {
   readonly until: number;
 }
 
-export type HeldClaims = ReturnType<typeof createHeldClaims>;
-
 interface Entry extends HeldClaim {
   until: number;
   takenAt: number;
