@@ -14,7 +14,7 @@ interface Parts {
   readonly version: () => string;
 }
 
-/** Stands for the seq of the event that is accepted: `beside` in lua/commit.lua puts it in. */
+/** Stands for the seq of the event that is accepted: `beside` in lua/operations.lua puts it in. */
 const seq = "@seq@";
 
 /** What is stored beside a truncated event, in the step that accepts it. */

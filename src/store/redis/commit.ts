@@ -4,7 +4,7 @@ import type { PlanText } from "./plan-texts.ts";
 
 export type Argument = string | Buffer;
 
-/** One operation of lua/commit.lua with what it is given. */
+/** One operation of lua/commit.lua, by its name there, with what it is given. */
 export type Operation = readonly [name: string, ...list: Argument[]];
 
 /** A step that is whole or not at all, as lua/commit.lua reads it. What it has in common with others of its batch is sent once. */

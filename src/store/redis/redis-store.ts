@@ -48,9 +48,10 @@ export interface RedisStoreHooks {
 
 export type RedisStore = ReturnType<typeof createRedisStore>;
 
-const commitScript = readScript("commit", "events");
+const commitParts = ["events", "gathered", "operations", "deliveries", "retention"];
+const commitScript = readScript("commit", commitParts);
 /** The same for steps that take away: a Redis that is full must not refuse them, or it stays full. */
-const clearScript = readScript("commit", "events", " flags=allow-oom");
+const clearScript = readScript("commit", commitParts, " flags=allow-oom");
 
 /**
  * The distributed engine's store. Any number of processes have one, each with the same rules; every write is an atomic

@@ -11,14 +11,14 @@ export interface Script {
 }
 
 /**
- * Reads `lua/<name>.lua`; the text of `common` stands before its own, after the first line, which tells Redis what it is
+ * Reads `lua/<name>.lua`; the texts of `parts` stand before its own, after the first line, which tells Redis what it is
  * and ends with `flags`. `key` of a run is any key of the relay: it names the slot of the Cluster, and every other key of
  * the script is in the same one.
  */
-export function readScript(name: string, common?: string, flags = ""): Script {
+export function readScript(name: string, parts: readonly string[] = [], flags = ""): Script {
   const read = (file: string): string => readFileSync(new URL(`./lua/${file}.lua`, import.meta.url), "utf8");
   const own = read(name);
-  const lua = own.replace("\n", () => `${flags}\n${common === undefined ? "" : `${read(common)}\n`}`);
+  const lua = own.replace("\n", () => `${flags}\n${parts.map((part) => `${read(part)}\n`).join("")}`);
   const digest = createHash("sha1").update(lua).digest("hex");
 
   async function run(redis: Redis, key: string, list: (string | Buffer)[], replyEncoding: "utf8" | null): Promise<unknown> {

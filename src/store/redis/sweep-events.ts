@@ -32,7 +32,7 @@ interface Versioned extends EventRow {
 const latestLookMs = 86_400_000;
 
 /**
- * Takes old events and deliveries away, each event in a step of its own kind (`sweep` in lua/commit.lua), which looks once
+ * Takes old events and deliveries away, each event in a step of its own kind (`sweep` in lua/retention.lua), which looks once
  * more at what may have changed: any number of processes may do this at once. Each event is met once when its deliveries
  * are old, once when it is; only the few of which something is then left are remembered in `kept`.
  */

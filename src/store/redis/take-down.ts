@@ -27,7 +27,7 @@ export interface TakeDownParts {
   readonly stored: (seq: number) => void;
 }
 
-const script = readScript("take-down", "events");
+const script = readScript("take-down", ["events"]);
 
 /** Accepts events and no more: deduped and stored, to be tracked and planned in their turn (planning.ts). */
 export function createTakeDown({ prefix, link, version, committed, waiting, stored }: TakeDownParts) {

@@ -1,0 +1,70 @@
+-- What a step of commit.lua may ask for, by its name; it stands before that script's own text (script.ts). Each takes a list.
+local operations = {}
+
+-- The body that stands in an event's row, with the line's end before it.
+local function body_part(row)
+  local line = row and string.find(row, '\n', 11, true)
+  return line and string.sub(row, line) or ''
+end
+
+-- An event's row, anew; the body in it stays.
+function operations.rewrite(a)
+  put(a[1], a[2] .. body_part(get(a[1])))
+  return ''
+end
+
+-- Any command of Redis.
+function operations.call(arguments)
+  flush()
+  return call(unpack(arguments))
+end
+
+-- The same of an event that is being accepted: `@seq@` stands for its seq.
+function operations.beside(arguments, seq)
+  for n = 1, #arguments do arguments[n] = string.gsub(arguments[n], '@seq@', seq) end
+  return operations.call(arguments)
+end
+
+-- A place of its own, once, in the order things came; nothing when it has one.
+function operations.number(a)
+  if call('ZSCORE', a[1], a[2]) then return '' end
+  call('ZADD', a[1], next_number(), a[2])
+  return ''
+end
+
+-- From one list to another with the number it has.
+function operations.move(a)
+  local number = call('ZSCORE', a[1], a[3])
+  if not number then number = next_number() else call('ZREM', a[1], a[3]) end
+  call('ZADD', a[2], 'NX', number, a[3])
+  return ''
+end
+
+-- A subject in further lists, by the number it has in the first.
+function operations.index(a)
+  local number = call('ZSCORE', a[1], a[2])
+  for n = 3, #a do call('ZADD', a[n], number, a[2]) end
+  return ''
+end
+
+-- Ends parked events, each unless it was changed meanwhile: seq, version, next row, subject, received at, '1' when it is
+-- ignored from now on. Gives how many.
+function operations.expire(a)
+  local gone, ignored = {}, {}
+  for n = 1, #a, 6 do
+    local seq, key = a[n], base .. 'e:' .. a[n]
+    local row = get(key)
+    if row and string.sub(row, 1, 10) == a[n + 1] then
+      put(key, a[n + 2] .. body_part(row))
+      gone[#gone + 1] = padded(seq)
+      if a[n + 3] ~= '' then call('ZREM', base .. 'pk:' .. a[n + 3], seq) end
+      if a[n + 5] == '1' then
+        ignored[#ignored + 1] = a[n + 4]
+        ignored[#ignored + 1] = seq
+      end
+    end
+  end
+  call_over('ZREM', base .. 'parked', gone)
+  call_over('ZADD', base .. 'ignored', ignored)
+  return #gone
+end
