@@ -46,6 +46,13 @@ export function createBreaker(settings: LineSettings["breaker"], clock: () => nu
   let until = 0;
   let probeOut = false;
   let pausedUntil = 0;
+  let pausedFor = 0;
+
+  /** More left than was asked for: the clock was set back. */
+  function paused(): number {
+    pausedUntil = Math.min(pausedUntil, clock() + pausedFor);
+    return pausedUntil;
+  }
 
   function move(to: BreakerState): void {
     current = to;
@@ -92,9 +99,11 @@ export function createBreaker(settings: LineSettings["breaker"], clock: () => nu
       }
     },
     pause(at) {
-      pausedUntil = Math.max(pausedUntil, at);
+      if (at <= paused()) return;
+      pausedUntil = at;
+      pausedFor = at - clock();
     },
-    pausedUntil: () => pausedUntil,
+    pausedUntil: paused,
     close() {},
   };
 }

@@ -100,8 +100,22 @@ export function createSharedBreaker(settings: LineSettings["breaker"], parts: Sh
   let cancelLook: () => void = () => {};
   let cancelProbe: () => void = () => {};
 
+  /** What is known goes on from now, when the clock was set back. */
+  function noticeSetBack(): void {
+    const ms = known.at - clock.now();
+    if (ms <= 0) return;
+    known = {
+      ...known,
+      openUntil: known.openUntil - ms,
+      probeUntil: known.probeUntil - ms,
+      pausedUntil: known.pausedUntil - ms,
+      at: known.at - ms,
+    };
+  }
+
   function state(): BreakerState {
     if (alone) return local.state();
+    noticeSetBack();
     if (known.state === "open" && known.openUntil <= clock.now()) known = { ...known, state: "half-open", probeUntil: 0, ownsProbe: false };
     return known.state;
   }
@@ -241,7 +255,10 @@ export function createSharedBreaker(settings: LineSettings["breaker"], parts: Sh
       void step();
     },
     // Its own too: until it is told, and while nobody can be.
-    pausedUntil: () => Math.max(known.pausedUntil, local.pausedUntil()),
+    pausedUntil() {
+      noticeSetBack();
+      return Math.max(known.pausedUntil, local.pausedUntil());
+    },
     close() {
       closed = true;
       cancelLook();

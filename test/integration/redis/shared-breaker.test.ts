@@ -9,13 +9,23 @@ const given = useGivenTime();
 const settings = { failures: 3, pause: 1000, longest: 5000 };
 const probeMs = 20_000;
 
-function setUp(count: number) {
-  const world = given.world();
+function setUp(count: number, own = settings) {
+  const { clock: hands, ...rest } = given.world();
+  let back = 0;
+  const clock = { ...hands, now: () => hands.now() - back };
+  const world = {
+    ...rest,
+    clock,
+    /** For all of them, and for Redis. */
+    setBack(ms: number) {
+      back += ms;
+    },
+  };
   const name = given.fresh();
   const processes = Array.from({ length: count }, (_, index) => {
     const link = world.link();
     const told = { changes: 0 };
-    const breaker = createSharedBreaker(settings, {
+    const breaker = createSharedBreaker(own, {
       shared: createRedisBreaker(link, "relay", name, world.clock.now),
       clock: world.clock,
       holder: `p${index}`,
@@ -168,6 +178,33 @@ test("a pause holds all, and moves nothing", async () => {
   await advance(1000);
   expect(two.breaker.pausedUntil()).toBe(until);
   expect(two.breaker.state()).toBe("closed");
+});
+
+test("a clock set back keeps it neither open nor paused for longer than it would have been", async () => {
+  const open = setUp(2, { failures: 3, pause: 5000, longest: 5000 });
+  for (const process of open.processes) expect(await open.mayStart(process)).toBe(true);
+  await open.fail(open.processes[0], 3);
+  open.setBack(3_600_000);
+  await open.advance(1000);
+  for (const { breaker } of open.processes) expect(breaker.state()).toBe("open");
+  await open.advance(6000);
+  for (const { breaker } of open.processes) expect(breaker.state()).toBe("half-open");
+
+  const paused = setUp(3);
+  const { clock, processes, setBack, advance, mayStart } = paused;
+  const [one, two, late] = processes;
+  expect(await mayStart(two)).toBe(true);
+  one.breaker.pause(clock.now() + 5000);
+  await advance(1000);
+  setBack(3_600_000);
+  for (const { breaker } of [one, two]) {
+    expect(breaker.pausedUntil()).toBeGreaterThan(clock.now());
+    expect(breaker.pausedUntil()).toBeLessThanOrEqual(clock.now() + 5000);
+  }
+  await mayStart(late);
+  expect(late.breaker.pausedUntil()).toBeGreaterThan(clock.now());
+  await advance(6000);
+  for (const { breaker } of processes) expect(breaker.pausedUntil()).toBeLessThanOrEqual(clock.now());
 });
 
 test("cut off from Redis it is a breaker of its own, which has counted along; afterwards it is the others' again", async () => {

@@ -56,6 +56,17 @@ describe("open", () => {
     time.now = 1000;
     expect(breaker.mayStart()).toBe(true);
   });
+
+  test("nor paused for longer than was asked for", () => {
+    const { breaker, time } = setUp(3_600_000);
+    breaker.pause(3_600_000 + 5000);
+    breaker.pause(3_600_000 + 2000);
+    expect(breaker.pausedUntil()).toBe(3_605_000);
+    time.now = 0;
+    expect(breaker.pausedUntil()).toBe(5000);
+    time.now = 1000;
+    expect(breaker.pausedUntil()).toBe(5000);
+  });
 });
 
 describe("half-open", () => {

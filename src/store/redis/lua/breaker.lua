@@ -1,6 +1,7 @@
 #!lua
 -- The breaker of a destination, shared: the table in deliver/breaker.ts, with a probe that is leased, in case the prober dies.
--- KEYS[1]: hash of `state`, `failures`, `until`, `pause`, `prober`, `probeUntil`, `pausedUntil`; none when closed and forgiven.
+-- KEYS[1]: hash of `state`, `failures`, `until`, `pause`, `prober`, `probeUntil`, `pausedUntil`, `pausedFor`; none when closed
+-- and forgiven.
 -- ARGV: unix ms ('': Redis's own clock), holder, verdicts in their order (s, f, n), lease of the probe asked for in ms (''),
 -- ms to pause for (''), and of the settings: failures, pause, longest.
 -- Gives state, failures, ms left open, ms left of the probe, 1 when it is the holder's, ms left paused.
@@ -12,10 +13,12 @@ end
 local holder, verdicts, lease, rest = ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
 local most, first, longest = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
 
-local has = redis.call('HMGET', KEYS[1], 'state', 'failures', 'until', 'pause', 'prober', 'probeUntil', 'pausedUntil')
+local has = redis.call('HMGET', KEYS[1], 'state', 'failures', 'until', 'pause', 'prober', 'probeUntil', 'pausedUntil', 'pausedFor')
 local state, failures = has[1] or 'closed', tonumber(has[2] or 0)
 local openUntil, pause = tonumber(has[3] or 0), tonumber(has[4] or first)
 local prober, probeUntil, pausedUntil = has[5] or '', tonumber(has[6] or 0), tonumber(has[7] or 0)
+-- None from a version that did not write it.
+local pausedFor = tonumber(has[8] or 86400000)
 
 local function move(to)
   state, failures, prober, probeUntil = to, 0, '', 0
@@ -23,8 +26,10 @@ local function move(to)
   if to == 'closed' then pause = first end
 end
 
+-- More left than a whole pause: the clock was set back, and must not keep the destination shut.
+local isSetBack = pausedUntil > now + pausedFor or (state == 'open' and openUntil > now + pause)
+pausedUntil = math.min(pausedUntil, now + pausedFor)
 if state == 'open' then
-  -- More left than a whole pause: the clock was set back, and must not keep the destination shut.
   openUntil = math.min(openUntil, now + pause)
   if openUntil <= now then move('half-open') end
 end
@@ -54,13 +59,14 @@ end
 if lease and state == 'half-open' and (prober == '' or prober == holder) then
   prober, probeUntil = holder, now + lease
 end
-if rest then pausedUntil = math.max(pausedUntil, now + rest) end
+if rest and now + rest > pausedUntil then pausedUntil, pausedFor = now + rest, rest end
 
 if state == 'closed' and failures == 0 and pausedUntil <= now then
   if has[1] then redis.call('DEL', KEYS[1]) end
-elseif verdicts ~= '' or lease or rest or state ~= has[1] then
+elseif verdicts ~= '' or lease or rest or isSetBack or state ~= has[1] then
   redis.call('HSET', KEYS[1], 'state', state, 'failures', failures, 'until', openUntil, 'pause', pause,
-    'prober', prober, 'probeUntil', probeUntil, 'pausedUntil', pausedUntil)
+    'prober', prober, 'probeUntil', probeUntil, 'pausedUntil', pausedUntil,
+    'pausedFor', pausedFor)
   -- Of a route that is gone nothing stays for ever.
   redis.call('PEXPIRE', KEYS[1], math.max(openUntil, probeUntil, pausedUntil, now) - now + longest + 3600000)
 end
