@@ -1,9 +1,12 @@
+import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { type AddressInfo, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { systemClock } from "../../../src/app/system-clock.ts";
 import type { Finding } from "../../../src/cli/doctor/finding.ts";
+import { checkRedis } from "../../../src/cli/doctor/redis/check.ts";
 import { runChecks } from "../../../src/cli/doctor/run-checks.ts";
 import { createRedisClock } from "../../../src/store/redis/redis-clock.ts";
 import { createRedisStore } from "../../../src/store/redis/redis-store.ts";
@@ -12,7 +15,7 @@ import { anEvent, rulesFor } from "../../contract/store-events.ts";
 import { emptyRedis, fillRedis, makeReplica, redisForTest, tellRedis } from "../../harness/redis-states.ts";
 import { settingsOf } from "../../harness/relay-settings.ts";
 import { freePort } from "../../setup/free-port.ts";
-import { redisSettings, watch } from "./connection-tools.ts";
+import { commandTimeout, redisSettings, watch } from "./connection-tools.ts";
 
 /** What doctor says with this Redis for its store, but for the lines that are about other things. */
 async function examine(url: string, parts: Record<string, unknown> = {}): Promise<Finding[]> {
@@ -138,6 +141,21 @@ test("a queue's Redis that is full takes no jobs", async () => {
   await emptyRedis(queue);
   const healed = await examine(store.url, { routes: [{ name: "jobs", to: { queue: "q", redis: queue.url } }] });
   expect(healed.filter(({ check }) => check === "destination")).toMatchObject([{ level: "ok" }]);
+});
+
+test("TLS to a port without it, which waits for more without a word: doctor asks whether it is that", async () => {
+  const { url } = await redisForTest();
+  const [found] = await checkRedis(redisSettings(url.replace("redis:", "rediss:")), commandTimeout);
+  expect(found).toMatchObject({ level: "fail", todo: expect.stringContaining("has that port no TLS?") });
+});
+
+test("no TLS to a port that wants it, which hangs up without a word: doctor asks whether it is that", async () => {
+  const hangsUp = createServer((socket) => socket.once("data", () => socket.resetAndDestroy()).on("error", () => {}));
+  onTestFinished(() => void hangsUp.close());
+  await once(hangsUp.listen(0, "127.0.0.1"), "listening");
+  const { port } = hangsUp.address() as AddressInfo;
+  const [found] = await checkRedis(redisSettings(`redis://127.0.0.1:${port}`));
+  expect(found).toMatchObject({ level: "fail", todo: expect.stringContaining("does that port want TLS?") });
 });
 
 test("a replica takes no events; one under a queue takes no jobs", async () => {

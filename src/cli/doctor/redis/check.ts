@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { setTimeout as wait } from "node:timers/promises";
-import { type RedisFaultKind, redisFaultOf } from "../../../event/redis-fault.ts";
+import { type RedisFault, type RedisFaultKind, redisFaultOf } from "../../../event/redis-fault.ts";
+import { readRedisUrl } from "../../../event/redis-url.ts";
 import { createRedisClient, type Redis } from "../../../store/redis/client.ts";
 import { redisAddress } from "../../../store/redis/connection.ts";
 import { keysOf } from "../../../store/redis/keys.ts";
@@ -30,6 +31,14 @@ const todos: Readonly<Record<RedisFaultKind, string>> = {
   disk: "make room on the disk of Redis; its log says more",
   replicas: "start the replicas that are missing (min-replicas-to-write)",
 };
+
+/** A server that hears TLS and has none, or the other way round, says nothing of it: it waits for more, or hangs up. */
+function schemeHint({ kind, message }: RedisFault, { url }: RedisSettings): string {
+  const hasTls = readRedisUrl(url.reveal())?.tls === true;
+  if (hasTls && (kind === "hung" || message.includes("no connection in time"))) return "; or has that port no TLS? Then redis://";
+  if (!hasTls && message.startsWith("the connection to Redis was lost")) return "; or does that port want TLS? Then rediss://";
+  return "";
+}
 
 /** The Redis of `storage`: reached, safe for what it keeps, and fast enough; and which processes of the relay use it. */
 export async function checkRedis(settings: RedisSettings, withinMs = patienceMs): Promise<Finding[]> {
@@ -89,7 +98,7 @@ async function withClient(
   } catch (error) {
     const fault = redisFaultOf(first) ?? redisFaultOf(error);
     if (fault === null) return [fail(check, `${where}: ${storeError(error).message}`, "see what it is that answers there")];
-    return [fail(check, `${where}: ${fault.message}`, todos[fault.kind])];
+    return [fail(check, `${where}: ${fault.message}`, `${todos[fault.kind]}${schemeHint(fault, settings)}`)];
   } finally {
     client.disconnect();
   }
