@@ -13,6 +13,9 @@ export interface RedisFacts {
   readonly version: string | null;
   readonly role: string | null;
   readonly replicas: number | null;
+  /** Replicas that must be heard of within `replicaLagSeconds`, or it takes no writes; 0: none has to be. */
+  readonly neededReplicas: number | null;
+  readonly replicaLagSeconds: number | null;
   readonly usedBytes: number | null;
   /** 0: no limit. */
   readonly maxBytes: number | null;
@@ -59,6 +62,8 @@ export async function readFacts(server: Redis, probeKey: string | null): Promise
     version: info.get("redis_version") ?? null,
     role: info.get("role") ?? null,
     replicas: number("connected_slaves"),
+    neededReplicas: numberOf(await setting(server, "min-replicas-to-write")),
+    replicaLagSeconds: numberOf(await setting(server, "min-replicas-max-lag")),
     usedBytes: number("used_memory"),
     maxBytes: number("maxmemory"),
     policy: info.get("maxmemory_policy") ?? (await setting(server, "maxmemory-policy")),
@@ -84,6 +89,8 @@ async function setting(server: Redis, name: string): Promise<string | null> {
   const answer = await maybe(server.config("GET", name));
   return Array.isArray(answer) && typeof answer[1] === "string" ? answer[1] : null;
 }
+
+const numberOf = (text: string | null): number | null => (text === null ? null : Number(text));
 
 /** Null where the command is not allowed or not known. */
 async function maybe<T>(asked: Promise<T>): Promise<T | null> {

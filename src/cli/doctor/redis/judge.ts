@@ -172,10 +172,22 @@ function judgeFiles({ failedWrites }: RedisFacts): Finding[] {
   ];
 }
 
-function judgeReplicas({ role, replicas }: RedisFacts): Finding | null {
+/** What a failover takes with it. */
+function judgeReplicas({ role, replicas, neededReplicas: needed, replicaLagSeconds: lag }: RedisFacts): Finding | null {
+  const check = "redis replicas";
   if (role !== "master" || replicas === null) return null;
-  if (replicas === 0) return ok("redis replicas", "none: while this Redis is away, events are answered 503");
-  return ok("redis replicas", `${replicas}; a failover loses what was acknowledged and not yet copied (min-replicas-to-write bounds it)`);
+  if (replicas === 0) return ok(check, "none: while this Redis is away, events are answered 503");
+  const text = `${replicas}; a failover loses what was acknowledged and not yet copied`;
+  if (needed === null || lag === null) return ok(check, text);
+  // Redis takes either of the two at 0 for "as ever".
+  if (needed === 0 || lag === 0) {
+    return warn(
+      check,
+      `${text}: all that this Redis takes for as long as it is cut off from them (min-replicas-to-write ${needed}, min-replicas-max-lag ${lag})`,
+      "with two replicas or more CONFIG SET min-replicas-to-write 1 and min-replicas-max-lag 2 (and in the configuration of each); with a single one events are 503 then while either of the two is away",
+    );
+  }
+  return ok(check, `${text}: at most that of its last ${lag} s, as it refuses without word of ${needed}`);
 }
 
 function judgeLatency(ping: Latency, write: Latency | null): Finding {
