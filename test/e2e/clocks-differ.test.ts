@@ -18,7 +18,7 @@ async function startAhead(ms: number, role: "receive" | "work", settings: Settin
     static now() { return Real.now() + ${ms}; }
   };`;
   const env = { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(shifted)}` };
-  const relay = await makeRelay({ role, settings, env });
+  const relay = await makeRelay({ role, settings, env, readyWithinMs: 60_000 });
   await relay.start();
   return relay;
 }
