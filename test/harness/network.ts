@@ -12,8 +12,8 @@ export interface Network {
    * kernel still has it, and not of those that were reset. Resolves once the server has dealt with all that was closed.
    */
   mend(): Promise<void>;
-  /** Ends all connections with a reset; those made from now on go to this port, as when a name leads elsewhere. */
-  lead(port: number): void;
+  /** Connections made from now on go to this port, as when a name leads elsewhere; those that are there end with a reset, or stay. */
+  lead(port: number, old?: "reset" | "stay"): void;
   /** Connections that were made through it and have ended, by how the client ended them. */
   ended(): { readonly closed: number; readonly reset: number };
 }
@@ -95,9 +95,9 @@ export async function openNetwork(port: number): Promise<Network> {
       for (const way of ways) pass(way);
       await Promise.all(leaving);
     },
-    lead(next) {
+    lead(next, old = "reset") {
       target = next;
-      for (const socket of sockets) socket.resetAndDestroy();
+      if (old === "reset") for (const socket of sockets) socket.resetAndDestroy();
     },
     ended: () => ({ ...count }),
   };

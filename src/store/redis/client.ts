@@ -110,6 +110,9 @@ function connectionOptions({ tls, username, password, db }: RedisPlace, commandT
     maxLoadingRetryTime: 250,
     ...(manner === "fail-fast"
       ? { commandTimeout, maxRetriesPerRequest: 0, autoResendUnfulfilledCommands: false }
-      : { socketTimeout: silentMs, maxRetriesPerRequest: null }),
+      : { socketTimeout: silentMs, maxRetriesPerRequest: null, reconnectOnError: isReadOnly }),
   };
 }
+
+/** What it is connected to has become a replica, and the name leads to another server by now. A client that fails fast is told so. */
+const isReadOnly = (error: Error): boolean => error.message.startsWith("READONLY");

@@ -5,7 +5,8 @@ import type { DueDelivery } from "../../../src/store/planned.ts";
 import { createWorkQueue, type WorkQueue } from "../../../src/store/redis/work-queue.ts";
 import type { RedisSettings } from "../../../src/store/settings.ts";
 import { createManualClock } from "../../harness/manual-clock.ts";
-import { redisForTest, restartRedis } from "../../harness/redis-states.ts";
+import { openNetwork } from "../../harness/network.ts";
+import { makeReplica, redisForTest, restartRedis } from "../../harness/redis-states.ts";
 import { until } from "../../harness/until.ts";
 import { freePort } from "../../setup/free-port.ts";
 import { redisSettings, type Watched, watch } from "./connection-tools.ts";
@@ -52,6 +53,28 @@ test("jobs go on after Redis was not there at boot, was killed, and hung; announ
   again.goOn();
   await arrives();
   expect(receiver.redis.state().kind).toBe("up");
+});
+
+test("jobs go on after a failover that ended no connection: the name leads to another server, and the old one is a replica", async () => {
+  const [first, second] = [await redisForTest(), await redisForTest()];
+  const network = await openNetwork(first.port);
+  const settings = redisSettings(`redis://127.0.0.1:${network.port}`);
+  const [receiver, worker] = [process(settings), process(settings)];
+  let woken = 0;
+  worker.work.onDue({ offer: () => {}, wake: () => woken++ });
+  const arrives = async () => {
+    await receiver.stands("up");
+    const before = woken;
+    await until("a job arrived", () => {
+      receiver.work.announce([{ route: "r", at: 0 } as DueDelivery]);
+      return woken > before;
+    });
+  };
+  await arrives();
+  network.lead(second.port, "stay");
+  await makeReplica(first);
+  await until("it is noticed", () => receiver.moves.includes("read-only"));
+  await arrives();
 });
 
 test("what is announced just after a job has one of its own, however much it is", async () => {
