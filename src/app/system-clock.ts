@@ -6,7 +6,8 @@ const maxTimeout = 2 ** 31 - 1;
 export const systemClock: Clock = {
   now: Date.now,
   after(ms, run) {
-    const timer = setTimeout(run, Math.min(ms, maxTimeout));
+    // A moment that passed while it was worked out what it is: for less than nothing Node has a warning on stderr.
+    const timer = setTimeout(run, Math.max(0, Math.min(ms, maxTimeout)));
     return () => clearTimeout(timer);
   },
 };
