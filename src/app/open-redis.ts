@@ -53,17 +53,22 @@ export async function openRedis(
     {
       async greet(redis) {
         await checkSchema(redis, storage.prefix);
-        if (isKnown) doubt();
+        doubt();
         isKnown = true;
         await refuseUnfinished(redis, storage.prefix);
       },
       moved(state) {
         if (state.kind === "up") hooks.committed(0, 0);
-        else hooks.failed(new RedisUnavailable({ ...state.fault, mayBeDone: false }));
+        else {
+          // Before the next connection: of one that refuses, it is asked before it is greeted.
+          doubt();
+          hooks.failed(new RedisUnavailable({ ...state.fault, mayBeDone: false }));
+        }
       },
     },
   );
   function doubt(): void {
+    if (!isKnown) return;
     isDoubted = true;
     cancelDoubt();
     cancelDoubt = clock.after(doubtMs, () => {

@@ -21,7 +21,11 @@ test("a Redis that comes back empty: what it held is gone, and all else goes on 
   onTestFinished(() => gone.abort());
   const events = Array.from({ length: 5 }, () => messages.event());
   for (const event of events) expect((await postEvent(receiver.webhookUrl, event)).word).toBe("accepted");
-  await until("all are delivered", () => downstream.counts().taken === 5);
+  // And settled: what becomes of an attempt is told to the next Redis too, and counts there for the same event.
+  await until("all are delivered", async () => {
+    const { body } = await receiver.ask("/v1/audit");
+    return (body as { deliveries?: { delivered?: number } }).deliveries?.delivered === 5;
+  });
 
   const [known, fresh] = [events[0] as (typeof events)[0], messages.event()];
   await first.kill();
