@@ -14,6 +14,8 @@ export interface Step {
   readonly form?: Form;
   readonly account?: string;
   readonly plan?: PlanText;
+  /** How many operations are asked for in it, where that is all it does. */
+  readonly operations?: number;
   /** Of the body that is stored with it, where that is large. */
   readonly bytes?: number;
   /** What proved it, and when it came (unix ms). */

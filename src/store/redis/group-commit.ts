@@ -10,6 +10,8 @@ export interface GroupCommit<Step, Result> {
 export interface GroupCommitHooks<Step, Result> {
   /** A batch as its script takes it. */
   write(steps: readonly Step[]): Argument[];
+  /** As how many usual steps Redis takes as long for it. */
+  workOf(step: Step): number;
   /** Of what is large in a step; the rest of it is some hundred bytes. */
   bytesOf(step: Step): number;
   /** Runs the script over a batch; rejects with `StoreUnavailable` when that is not possible. Gives what came of each step. */
@@ -38,6 +40,7 @@ const mostUnderWay = 3;
 /** Gathers the steps of one turn of the event loop into one script, as the embedded engine gathers them into a transaction. */
 export function createGroupCommit<Step, Result>({
   write,
+  workOf,
   bytesOf,
   send,
   committed,
@@ -61,9 +64,13 @@ export function createGroupCommit<Step, Result>({
 
   /** How many of those that wait go into the next batch. */
   function sizeOfNext(): number {
-    const most = Math.min(queue.length, mostSteps, Math.max(fewSteps, Math.ceil(queue.length / 4)));
-    let size = 0;
-    for (let bytes = 0; size < most && bytes < mostBytes; size++) bytes += bytesOf((queue[size] as Pending<Step, Result>).step);
+    const most = Math.min(mostSteps, Math.max(fewSteps, Math.ceil(queue.length / 4)));
+    let [size, work, bytes] = [0, 0, 0];
+    for (; size < queue.length && work < most && bytes < mostBytes; size++) {
+      const { step } = queue[size] as Pending<Step, Result>;
+      work += workOf(step);
+      bytes += bytesOf(step);
+    }
     return size;
   }
 

@@ -48,6 +48,9 @@ export interface RedisStoreHooks {
 
 export type RedisStore = ReturnType<typeof createRedisStore>;
 
+/** Operations that Redis does in the time of a usual step, which accepts an event or settles a delivery. */
+const operationsOfStep = 5;
+
 const commitParts = ["events", "gathered", "operations", "deliveries", "retention"];
 const commitScript = readScript("commit", commitParts);
 /** The same for steps that take away: a Redis that is full must not refuse them, or it stays full. */
@@ -64,6 +67,7 @@ export function createRedisStore(link: RedisLink, prefix: string, rules: Rules, 
   const commitBy = (script: Script, committed: RedisStoreHooks["committed"]): Commit =>
     createGroupCommit<Step, StepResult>({
       write: (steps) => writeBatch(keys.base, steps),
+      workOf: ({ operations = 0 }) => Math.max(1, operations / operationsOfStep),
       bytesOf: ({ bytes = 0 }) => bytes,
       send: (list) => link.run((redis) => script.run(redis, `${keys.base}seq`, list)) as Promise<readonly StepResult[]>,
       committed,

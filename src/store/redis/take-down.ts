@@ -34,6 +34,7 @@ export function createTakeDown({ prefix, link, version, committed, waiting, stor
   const { base } = keysOf(prefix);
   const commit = createGroupCommit<Step, AcceptOutcome>({
     write: (steps) => writeBatch(base, steps),
+    workOf: () => 1,
     bytesOf: ({ event }) => event.body.length,
     async send(list, steps) {
       const answer = (await link.run((redis) => script.run(redis, `${base}seq`, list))) as Answer;

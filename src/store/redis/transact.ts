@@ -88,7 +88,7 @@ export function createTransact(commit: Commit, get: (key: string) => Promise<str
     const list: Argument[] = ["T", String(reads.size)];
     for (const [key, row] of reads) list.push(key, rowVersion(row));
     pushOperations(list, operations);
-    const [isDone, ...results] = await commit.run({ list });
+    const [isDone, ...results] = await commit.run({ list, operations: operations.length });
     if (isDone !== 1) return { result, stale: [...reads.keys()][Number(results[0]) - 1] ?? "" };
     for (const [index, use] of uses.entries()) use?.(results[index]);
     return { result, stale: null };
