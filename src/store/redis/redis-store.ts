@@ -6,11 +6,9 @@ import { createAccept } from "./accept.ts";
 import { createSharedAlarms } from "./alarms.ts";
 import { createAsks } from "./asks.ts";
 import { createBeginHydration } from "./begin-hydration.ts";
-import { type Commit, type Step, type StepResult, writeBatch } from "./commit.ts";
 import { createCursors } from "./cursors.ts";
 import { createDeliveries } from "./deliveries.ts";
 import { createDuties } from "./duties.ts";
-import { createGroupCommit } from "./group-commit.ts";
 import { briefOf } from "./hydration-row.ts";
 import { createHydrations } from "./hydrations.ts";
 import { keysOf, messageName } from "./keys.ts";
@@ -28,17 +26,17 @@ import { createRegisterSent } from "./register-sent.ts";
 import { createReplay } from "./replay.ts";
 import { createReplayWalk } from "./replay-walk.ts";
 import { createRetention } from "./retention.ts";
-import { readScript, type Script } from "./script.ts";
 import { createSends } from "./sends.ts";
 import { createServiceCalls } from "./service-calls.ts";
 import { createSharedSightings } from "./sightings.ts";
+import { createSteps } from "./steps.ts";
 import { createStoredEvents } from "./stored-events.ts";
 import { createSubjectCache } from "./subject-cache.ts";
 import { messageStateOf, readSubjectRow } from "./subject-row.ts";
 import { createSweeps } from "./sweeps.ts";
 import { createTakeDown } from "./take-down.ts";
 import { createTrackedMessages } from "./tracked-messages.ts";
-import { createTransact, createVersions, rowJson, type Transact } from "./transact.ts";
+import { createVersions, rowJson } from "./transact.ts";
 
 export interface RedisStoreHooks {
   committed(tookMs: number, writes: number): void;
@@ -48,14 +46,6 @@ export interface RedisStoreHooks {
 
 export type RedisStore = ReturnType<typeof createRedisStore>;
 
-/** Operations that Redis does in the time of a usual step, which accepts an event or settles a delivery. */
-const operationsOfStep = 5;
-
-const commitParts = ["events", "gathered", "operations", "deliveries", "retention"];
-const commitScript = readScript("commit", commitParts);
-/** The same for steps that take away: a Redis that is full must not refuse them, or it stays full. */
-const clearScript = readScript("commit", commitParts, " flags=allow-oom");
-
 /**
  * The distributed engine's store. Any number of processes have one, each with the same rules; every write is an atomic
  * step in Redis. Writes reject with `StoreUnavailable` while Redis is out of reach, and go on by themselves when it is back.
@@ -64,34 +54,16 @@ const clearScript = readScript("commit", commitParts, " flags=allow-oom");
 export function createRedisStore(link: RedisLink, prefix: string, rules: Rules, hooks: RedisStoreHooks, plansLater = false) {
   const keys = keysOf(prefix);
   const version = createVersions();
-  const commitBy = (script: Script, committed: RedisStoreHooks["committed"]): Commit =>
-    createGroupCommit<Step, StepResult>({
-      write: (steps) => writeBatch(keys.base, steps),
-      workOf: ({ operations = 0 }) => Math.max(1, operations / operationsOfStep),
-      bytesOf: ({ bytes = 0 }) => bytes,
-      send: (list) => link.run((redis) => script.run(redis, `${keys.base}seq`, list)) as Promise<readonly StepResult[]>,
-      committed,
-    });
-  const transactBy = (by: Commit): Transact => {
-    const step = createTransact(by, (key) => link.run((redis) => redis.get(key)), version);
-    return async (body) => {
-      const result = await step(body);
-      // What this process changes is read anew by those who listen here.
-      changed();
-      return result;
-    };
-  };
-  const commit = commitBy(commitScript, hooks.committed);
-  const transact = transactBy(commit);
-  // That this works is no proof that storing does.
-  const clear = commitBy(clearScript, () => {});
-  const transactClear = transactBy(clear);
+  const { committed } = hooks;
+  // What this process changes is read anew by those who listen here.
+  const steps = createSteps({ keys, link, version, committed, changed: () => changed() });
+  const { commit, transact, transactClear } = steps;
   const cache = createSubjectCache(keys, link);
   const { takeDown, idle } = createTakeDown({
     prefix,
     link,
     version,
-    committed: hooks.committed,
+    committed,
     waiting: () => hooks.waiting?.(),
     stored: (seq) => news.stored(seq),
   });
@@ -173,8 +145,7 @@ export function createRedisStore(link: RedisLink, prefix: string, rules: Rules, 
       await duties.close();
       await sends.close();
       await idle();
-      await commit.idle();
-      await clear.idle();
+      await steps.idle();
     },
   };
 }
