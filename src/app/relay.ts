@@ -179,6 +179,8 @@ export async function createRelay({
     settings.server,
     (request, response) => receives && receiver.handle(request, response),
     (error, requestId) => log.error({ err: error, requestId }, "a request failed"),
+    // A load balancer, or a command, that was given the wrong process.
+    receives ? undefined : "no such page: this process has the role work, and webhooks and /v1 are at those that receive",
   );
   const { http } = web;
   addOperateRoutes(http, { health: () => ({ ...health.report(), alarms: service.alarms() }), metrics });

@@ -20,11 +20,12 @@ export interface WebServer {
   close(): Promise<void>;
 }
 
-/** `webhooks` takes the requests that are its own, and gives false for all others. */
+/** `webhooks` takes the requests that are its own, and gives false for all others. `missing`: said where a page is not there. */
 export function createWebServer(
   settings: Settings["server"],
   webhooks: (request: WebhookRequest, response: ServerResponse) => boolean,
   failed: (error: unknown, requestId: string) => void,
+  missing?: string,
 ): WebServer {
   const http = createHttp(
     (handler) =>
@@ -41,6 +42,7 @@ export function createWebServer(
         },
       ),
     failed,
+    missing,
   );
   const server = http.server as Server;
   const sockets = new Set<Socket>();

@@ -17,11 +17,12 @@ function noSchemas(): never {
 
 /**
  * Fastify as all pages but the webhooks use it: every error leaves as `{error, code, details?}`.
- * `serverFactory` is null where nothing will listen.
+ * `serverFactory` is null where nothing will listen; `missing` is what a page that is not there is answered.
  */
 export function createHttp(
   serverFactory: FastifyServerFactory<Server> | null,
   failed: (error: unknown, requestId: string) => void,
+  missing = "no such page",
 ): FastifyInstance {
   const app = Fastify({
     ...(serverFactory === null ? {} : { serverFactory }),
@@ -57,7 +58,7 @@ export function createHttp(
 
   app.decorate("reportFault", failed);
 
-  app.setNotFoundHandler((_request, reply) => reply.code(404).send(new RelayError("not_found", "no such page").toBody()));
+  app.setNotFoundHandler((_request, reply) => reply.code(404).send(new RelayError("not_found", missing).toBody()));
 
   app.setErrorHandler((error, request, reply) => {
     if (error instanceof RelayError) {

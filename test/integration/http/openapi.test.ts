@@ -42,7 +42,8 @@ test("it describes every route that a relay has under /v1, and no other; a proce
   expect(receiver.answer.body).toEqual(alone.answer.body);
   const worker = await routesAndPage("work", { storage });
   expect(worker.routes).toEqual([]);
-  expect([worker.answer.status, worker.answer.body]).toEqual([404, { error: "no such page", code: "not_found" }]);
+  const error = "no such page: this process has the role work, and webhooks and /v1 are at those that receive";
+  expect([worker.answer.status, worker.answer.body]).toEqual([404, { error, code: "not_found" }]);
 });
 
 /** Every object in a document, with where it is. */
