@@ -1,4 +1,4 @@
-import { chmodSync, existsSync, readdirSync, readFileSync } from "node:fs";
+import { chmodSync, existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import Database from "better-sqlite3";
 import { StoreRefused } from "../store-error.ts";
 
@@ -148,9 +148,19 @@ function guarded<T>(path: string, open: () => T): T {
     return open();
   } catch (error) {
     if (error instanceof StoreRefused) throw error;
+    // To SQLite that is a fault of the disk, where it only reads.
+    if (isFolder(path)) throw new StoreRefused(`${path} cannot be opened: it is a folder; name the file in it`, { cause: error });
     const code = (error as { code?: string }).code ?? "";
     const known = Object.keys(reasons).find((prefix) => code.startsWith(prefix));
     const why = known !== undefined ? reasons[known] : `cannot be opened: ${(error as Error).message}`;
     throw new StoreRefused(`${path} ${why}${known !== undefined ? ` (${code})` : ""}`, { cause: error });
+  }
+}
+
+function isFolder(path: string): boolean {
+  try {
+    return statSync(path).isDirectory();
+  } catch {
+    return false;
   }
 }

@@ -95,6 +95,7 @@ test("wrong sides are refused in one line, and nothing is written", { timeout: 6
     expect({ code, out }).toEqual({ code: 1, out: "" });
   };
   await refusal(/storage\.driver sqlite/, ...from(old.storePath), old.settingsPath);
+  await refusal(/cannot be opened: it is a folder; name the file in it$/m, ...from(old.folder), next.settingsPath);
   await refusal(/there is no store at/, ...from(join(old.folder, "other.db")), next.settingsPath);
   const text = join(old.folder, "text.db");
   writeFileSync(text, "no database, and long enough to be read as one".repeat(50));
