@@ -1,6 +1,7 @@
 import { type Command, Option } from "commander";
 import { dispositions } from "../event/plan.ts";
 import { addEventsSaveCommand } from "./events-save.ts";
+import { givenArgument } from "./given-argument.ts";
 import type { Io } from "./io.ts";
 import { type RelayOptions, withRelayOptions } from "./relay-options.ts";
 import { count, type TimeOptions, timeOptions } from "./time-options.ts";
@@ -57,7 +58,9 @@ Examples:
       await listEvents(list, options, io);
     });
 
-  const show = withRelayOptions(events.command("show").argument("<event>", "event id, or seq (the number that events list shows)"));
+  const show = withRelayOptions(
+    events.command("show").argument("<event>", "event id, or seq (the number that events list shows)", givenArgument),
+  );
   show
     .description("show all about one event: how it came, what it moved, each route's verdict, each delivery's attempts")
     .option("--account <name>", "the account, where several have an event of this id")

@@ -1,4 +1,5 @@
 import type { Command } from "commander";
+import { givenArgument } from "./given-argument.ts";
 import type { Io } from "./io.ts";
 import { type RelayOptions, withRelayOptions } from "./relay-options.ts";
 
@@ -12,7 +13,9 @@ export interface EventsSaveOptions extends RelayOptions {
 
 /** Adds `events save`: a captured event as a fixture, nobody's data in it. */
 export function addEventsSaveCommand(events: Command, io: Io): void {
-  const save = withRelayOptions(events.command("save").argument("<event>", "event id, or seq (the number that events list shows)"));
+  const save = withRelayOptions(
+    events.command("save").argument("<event>", "event id, or seq (the number that events list shows)", givenArgument),
+  );
   save
     .description("save an event as a fixture for trigger: phones, wamids, names and ids of people replaced, every other byte as received")
     .option("--account <name>", "the account, where several have an event of this id")

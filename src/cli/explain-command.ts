@@ -1,4 +1,5 @@
 import { type Command, Option } from "commander";
+import { givenArgument } from "./given-argument.ts";
 import type { Io } from "./io.ts";
 import { type RelayOptions, withRelayOptions } from "./relay-options.ts";
 import { count } from "./time-options.ts";
@@ -15,7 +16,7 @@ export interface ExplainOptions extends RelayOptions {
 /** Adds `explain`: the whole story of a message, run or event. */
 export function addExplainCommand(program: Command, io: Io): void {
   const explain = withRelayOptions(
-    program.command("explain").argument("<name>", "wamid, event id or seq, reference, run id, or the service's id"),
+    program.command("explain").argument("<name>", "wamid, event id or seq, reference, run id, or the service's id", givenArgument),
   );
   explain
     .description("tell the whole story of a message, run or event: what came, what each route made of it, each attempt, what is next")

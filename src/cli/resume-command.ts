@@ -1,11 +1,12 @@
 import type { Command } from "commander";
+import { givenArgument } from "./given-argument.ts";
 import type { Io } from "./io.ts";
 import { printable, printableJson } from "./printable.ts";
 import { type RelayOptions, withRelayOptions } from "./relay-options.ts";
 
 /** Adds `resume`: a destination that was stopped (410 Gone) is sent to again. */
 export function addResumeCommand(program: Command, io: Io): void {
-  const resume = withRelayOptions(program.command("resume").argument("<route>", "name of the route"));
+  const resume = withRelayOptions(program.command("resume").argument("<route>", "name of the route", givenArgument));
   resume
     .description("start a route whose destination was stopped because it answered 410 Gone; what waited for it goes out")
     .option("--json", "print {route, resumed} as JSON")

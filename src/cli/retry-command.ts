@@ -1,6 +1,7 @@
 import type { Command } from "commander";
 import type { z } from "zod";
 import type { retriedSchema } from "./control-views.ts";
+import { givenArgument } from "./given-argument.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { printable, printableJson } from "./printable.ts";
 import { type RelayOptions, withRelayOptions } from "./relay-options.ts";
@@ -10,7 +11,14 @@ type Outcome = { readonly id: string; readonly done: Retried } | { readonly id: 
 
 /** Adds `retry`: dead letters, or any other deliveries, by id. Exit code 1 when one of them could not be. */
 export function addRetryCommand(program: Command, io: Io): void {
-  const retry = withRelayOptions(program.command("retry").argument("<delivery...>", "delivery ids, as deliveries list shows them"));
+  const retry = withRelayOptions(
+    program
+      .command("retry")
+      .argument("<delivery...>", "delivery ids, as deliveries list shows them", (id, before: string[] = []) => [
+        ...before,
+        givenArgument(id),
+      ]),
+  );
   retry
     .description("send deliveries again: dead letters, delivered ones, or waiting ones at once")
     .option("--json", "print what came of each as JSON")
