@@ -1,7 +1,8 @@
 import { expect, test } from "vitest";
+import { openNetwork } from "../harness/network.ts";
 import { postEvent } from "../harness/post-event.ts";
 import { createMessages } from "../harness/posts.ts";
-import { emptyRedis, fillRedis, makePrimary, makeReplica, redisForTest, restartRedis } from "../harness/redis-states.ts";
+import { emptyRedis, fillRedis, makePrimary, makeReplica, redisForTest, restartRedis, tellRedis } from "../harness/redis-states.ts";
 import { makeRelay, type RelayProcess } from "../harness/relay-process.ts";
 import { until } from "../harness/until.ts";
 import { freePort } from "../setup/free-port.ts";
@@ -82,6 +83,26 @@ test("a receiver whose Redis is away in every way: 503 at once, and well again b
   await again.kill();
   await refuses(relay);
   expect((await relay.stop()).code).toBe(0);
+});
+
+test("a receiver that is cut off from its Redis: 503 at once, well again by itself, and what it refused is not stored later", async () => {
+  const server = await redisForTest();
+  const network = await openNetwork(server.port);
+  const relay = await receiverOn(network.port);
+  await relay.start();
+  await accepts(relay);
+
+  network.cut();
+  await refuses(relay);
+  await until("the connection is given up", () => network.ended().reset > 0);
+  await network.mend();
+  await accepts(relay);
+  expect(await tellRedis(server, "GET", "{relay}:seq")).toBe("2");
+
+  network.cut("answers");
+  await refuses(relay);
+  await network.mend();
+  await accepts(relay);
 });
 
 test("a wrong password ends the start with one line that does not tell it", async () => {
