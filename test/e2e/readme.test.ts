@@ -1,4 +1,4 @@
-import { spawn, spawnSync } from "node:child_process";
+import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -22,6 +22,15 @@ function shellBlocks(from: string, to: string): string[] {
   return [...readme.slice(start, end).matchAll(/```sh\n([\s\S]*?)```/g)].map((match) => match[1] as string);
 }
 
+/** Whoever is left of a group of processes. */
+function endGroup(leader: number, signal: "SIGTERM" | "SIGKILL"): void {
+  try {
+    process.kill(-leader, signal);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
+  }
+}
+
 /** Runs a script in a process group of its own, and ends the whole group when the script is over. */
 function bash(script: string): Promise<{ code: number | null; out: string }> {
   return new Promise((resolve) => {
@@ -30,11 +39,7 @@ function bash(script: string): Promise<{ code: number | null; out: string }> {
     child.stdout.on("data", (chunk) => (out += chunk));
     child.stderr.on("data", (chunk) => (out += chunk));
     child.on("exit", (code) => {
-      try {
-        process.kill(-(child.pid as number), "SIGTERM");
-      } catch {
-        // Nothing of the group is left.
-      }
+      endGroup(child.pid as number, "SIGTERM");
       resolve({ code, out });
     });
   });
@@ -46,7 +51,8 @@ test("who ends npm ends the relay that it started, in an orderly way", { timeout
   writeFileSync(config, `server: { host: 127.0.0.1, port: ${await freePort()} }\nstorage: { path: ${join(folder, "ended.db")} }\n`);
   const args = ["run", "-s", "relay", "--", "serve", "--config", config];
   const npm = spawn("npm", args, { cwd: root, detached: true, stdio: ["ignore", "pipe", "ignore"] });
-  onTestFinished(() => void spawnSync("kill", ["-KILL", `-${npm.pid}`], { stdio: "ignore" }));
+  // Not by the command `kill`: Debian's takes the first digit of a group after a signal's name for the group, and -1 is everybody.
+  onTestFinished(() => endGroup(npm.pid as number, "SIGKILL"));
   let log = "";
   npm.stdout.on("data", (chunk) => (log += chunk));
   const over = once(npm, "close");
