@@ -19,8 +19,8 @@ import { RedisUnavailable, storeError } from "./unavailable.ts";
  * | `refusing` | is asked: it answers, reads work, and writes fail with why (full, read-only, disk, replicas) | a probe was written, or it goes down |
  * | `up` | is asked | a command or a probe fails with a fault of Redis, or the connection is lost |
  *
- * The probe is a write (but of who only looks): this process' presence, on every new connection, every two seconds while up, and otherwise until
- * it succeeds. So it is noticed without traffic too that Redis is gone, and that it is back.
+ * The probe is a write (a PING, of who only looks): this process' presence, on every new connection, every two seconds while
+ * up, and otherwise until it succeeds. So it is noticed without traffic too that Redis is gone, and that it is back.
  */
 export type RedisState =
   | { readonly kind: "up" }
