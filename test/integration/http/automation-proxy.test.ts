@@ -5,7 +5,8 @@ import { type AnyRelay, type RelayHere, startRelayHere } from "../../harness/rel
 import { startRelay } from "../../harness/relay-process.ts";
 import { routeTo, webhookSecret } from "../../harness/relay-settings.ts";
 import { until } from "../../harness/until.ts";
-import { freePort, startHttp, startRaw } from "../url-destination/downstream.ts";
+import { freePort } from "../../setup/free-port.ts";
+import { startHttp, startRaw } from "../url-destination/downstream.ts";
 import { expectError, metric, nothingInFlight } from "./alive.ts";
 import { ask, connect, requestBytes, signature } from "./raw-client.ts";
 

@@ -1,8 +1,9 @@
 import { createServer as createTlsServer } from "node:https";
 import tls from "node:tls";
 import { expect, test, vi } from "vitest";
+import { freePort } from "../../setup/free-port.ts";
 import { attempt, destinationTo, told } from "./attempt.ts";
-import { allClosed, freePort, listen, startHttp, startRaw } from "./downstream.ts";
+import { allClosed, listen, startHttp, startRaw } from "./downstream.ts";
 import { selfSigned } from "./self-signed.ts";
 
 test("connection refused, and it is tried anew the next time", async () => {

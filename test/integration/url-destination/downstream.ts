@@ -86,15 +86,6 @@ export function onRequest(socket: net.Socket, callback: (text: string) => void):
   });
 }
 
-/** A port on which nobody listens. */
-export async function freePort(): Promise<number> {
-  const server = net.createServer();
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as net.AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-}
-
 /** Waits until all the connections to a downstream are closed: nothing of an attempt stays behind. */
 export async function allClosed(downstream: Downstream): Promise<void> {
   await vi.waitFor(() => {

@@ -1,7 +1,8 @@
 import { setImmediate as turn } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import { until } from "../../../harness/until.ts";
-import { freePort, startRaw } from "../../url-destination/downstream.ts";
+import { freePort } from "../../../setup/free-port.ts";
+import { startRaw } from "../../url-destination/downstream.ts";
 import { selfSigned } from "../../url-destination/self-signed.ts";
 import { failureOf, noRetry, openClient } from "./open-client.ts";
 import { bytesOf, jsonAnswer, startScripted } from "./scripted-service.ts";

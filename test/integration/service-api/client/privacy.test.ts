@@ -1,7 +1,7 @@
 import { inspect } from "node:util";
 import pino from "pino";
 import { expect, test } from "vitest";
-import { freePort } from "../../url-destination/downstream.ts";
+import { freePort } from "../../../setup/free-port.ts";
 import { apiKey, failureOf, noRetry, openClient } from "./open-client.ts";
 import { bytesOf, jsonAnswer, startScripted } from "./scripted-service.ts";
 

@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import type { ServiceClient } from "../../../../src/service-api/client.ts";
 import { refusedUnasked } from "../../../../src/service-api/service-error.ts";
 import { until } from "../../../harness/until.ts";
-import { freePort } from "../../url-destination/downstream.ts";
+import { freePort } from "../../../setup/free-port.ts";
 import { failureOf, openClient, recordingAdmission } from "./open-client.ts";
 import { bytesOf, jsonAnswer, startScripted } from "./scripted-service.ts";
 
