@@ -5,8 +5,8 @@ import { parseEnvelope } from "../event/envelope.ts";
 import { RelayError } from "../event/errors.ts";
 import { automationRequest } from "../receive/prove.ts";
 import { compileGlobs } from "../route/glob.ts";
-import { compileWhere } from "../route/where.ts";
-import { whereSchema } from "../route/where-settings.ts";
+import { type Condition, compileWhere } from "../route/where.ts";
+import { type Where, whereSchema } from "../route/where-settings.ts";
 import type { Wanted } from "../store/listen-page.ts";
 import type { Store } from "../store/store.ts";
 import { createTurns } from "./turns.ts";
@@ -32,11 +32,12 @@ export function createListening({ store, clock, retention }: ListeningParts): Li
   /** By place: the lowest free one, so that few names come up in metrics. */
   const listeners = new Map<number, Listener>();
   const inTurn = createTurns(clock);
+  const warm = createWarmConditions();
 
   return {
     port: {
       open(filter) {
-        const wanted = compileFilter(filter);
+        const wanted = compileFilter(filter, warm);
         return async (after, use) => {
           const page = await store.read.listen.page(after, wanted);
           return inTurn(() => page(use));
@@ -67,8 +68,30 @@ export function createListening({ store, clock, retention }: ListeningParts): Li
   };
 }
 
+/** Compiled conditions at once: patterns cache up to some MiB each, and compiling one again takes well under a millisecond. */
+const mostWarm = 8;
+
+type WarmConditions = ReturnType<typeof createWarmConditions>;
+
+/** Keeps the conditions compiled that were used last, so that memory does not grow with the number of listeners. */
+function createWarmConditions() {
+  const compiled = new Map<Where, Condition>();
+  return {
+    of(where: Where): Condition {
+      const condition = compiled.get(where) ?? compileWhere(where, "where");
+      compiled.delete(where);
+      compiled.set(where, condition);
+      for (const oldest of compiled.keys()) {
+        if (compiled.size <= mostWarm) break;
+        compiled.delete(oldest);
+      }
+      return condition;
+    },
+  };
+}
+
 /** Throws `bad_request`. */
-function compileFilter({ sources, events, statuses, tracked, where }: ListenFilter): Wanted {
+function compileFilter({ sources, events, statuses, tracked, where }: ListenFilter, warm: WarmConditions): Wanted {
   const ofKind = events === undefined ? null : compileGlobs(events);
   return {
     row(row) {
@@ -77,20 +100,20 @@ function compileFilter({ sources, events, statuses, tracked, where }: ListenFilt
       if (statuses !== undefined && (row.status === null || !statuses.includes(row.status))) return false;
       return tracked === undefined || row.tracked === tracked;
     },
-    event: where === undefined ? null : compileData(where),
+    event: where === undefined ? null : compileData(where, warm),
   };
 }
 
-function compileData(where: unknown): NonNullable<Wanted["event"]> {
+function compileData(where: unknown, warm: WarmConditions): NonNullable<Wanted["event"]> {
   const parsed = whereSchema.safeParse(where);
   if (!parsed.success) {
     const details = parsed.error.issues.map(({ path, message }) => ({ path: ["where", ...path].map(String).join("."), message }));
     throw new RelayError("bad_request", details.map(({ path, message }) => `${path}: ${message}`).join("; "), details);
   }
-  const condition = compileWhere(parsed.data, "where");
+  const condition = () => warm.of(parsed.data);
   return ({ event, content }) => {
     const data = dataOf(event, content().body);
-    return data !== null && condition(data) === null;
+    return data !== null && condition()(data) === null;
   };
 }
 

@@ -1,4 +1,3 @@
-import isSafePattern from "safe-regex2";
 import type { DestinationSettings, UrlDestinationSettings } from "../deliver/settings.ts";
 import { readRedisUrl } from "../event/redis-url.ts";
 import { pathText } from "./fault.ts";
@@ -39,7 +38,6 @@ export function warnings(settings: Settings): Warning[] {
   if (settings.log.pii === "clear") warn(["log", "pii"], "logs will show people's phone numbers");
   for (const [index, route] of settings.routes.entries()) {
     const path = ["routes", index, "to"];
-    warnAboutPatterns(route.match, ["routes", index, "match"], warn);
     if ("url" in route.to) warnAboutUrl(route.to, path, warn);
     else warnAboutRedis(route.to, path, warn);
   }
@@ -80,17 +78,4 @@ function warnAboutService({ baseUrl, apiKey }: AccountSettings, path: readonly s
     warn([...path, "baseUrl"], "is http: the API key and people's data go over the network unencrypted");
   }
   if (/\/api\/v1\/*$/.test(baseUrl)) warn([...path, "baseUrl"], "ends with /api/v1, which the relay adds to it by itself");
-}
-
-/** Patterns that can take exponential time, by where they stand. The text they are tried on comes from other people. */
-function warnAboutPatterns(condition: unknown, path: readonly (string | number)[], warn: Warn): void {
-  if (typeof condition !== "object" || condition === null) return;
-  for (const [key, value] of Object.entries(condition)) {
-    if (key === "$regex" && typeof value === "string" && !isSafePattern(value)) {
-      warn(
-        [...path, key],
-        "may take exponential time on a hostile text, and nothing else goes on meanwhile: avoid repetition inside repetition",
-      );
-    } else warnAboutPatterns(value, [...path, key], warn);
-  }
 }

@@ -9,7 +9,8 @@ const flag = z.enum(["true", "false"]).transform((text) => text === "true");
 const words = z
   .union([z.string(), z.array(z.string())])
   .transform((given) => (Array.isArray(given) ? given : [given]).flatMap((text) => text.split(",")).map((text) => text.trim()))
-  .refine((list) => list.every((word) => word !== ""), "has an empty word");
+  .refine((list) => list.every((word) => word !== ""), "has an empty word")
+  .refine((list) => list.length <= 100, "has more than 100 words");
 
 /** The name of somebody who listens. */
 export const listenerName = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, "is not a name (letters, digits, . _ -, at most 64)");

@@ -1,3 +1,4 @@
+import { compilePattern } from "./pattern.ts";
 import type { Comparison } from "./where-settings.ts";
 
 /** What each operator is given in the settings. */
@@ -6,12 +7,6 @@ type Operators = { readonly [O in keyof Operands]: (operand: Operands[O]) => Val
 export type Operator = keyof Operands;
 /** Judges the value at a path; `undefined` means that nothing is there. */
 export type ValueTest = (value: unknown) => boolean;
-
-/**
- * `$regex` looks at this many UTF-16 units of a string and no more. JavaScript's engine backtracks: a careless
- * pattern takes time that grows as a power of the text, or worse, and the event loop waits for it.
- */
-export const testedRegexLength = 4096;
 
 /** Compiles one operator with its operand. How values, arrays and missing paths compare: docs/routing.md. */
 export function compileComparison<O extends Operator>(operator: O, operand: Operands[O]): ValueTest {
@@ -35,10 +30,7 @@ const operators: Operators = {
   $exists: (operand) => (value) => (value !== undefined) === operand,
   $startsWith: (operand) => text((value) => value.startsWith(operand)),
   $endsWith: (operand) => text((value) => value.endsWith(operand)),
-  $regex: (operand) => {
-    const pattern = new RegExp(operand, "u");
-    return text((value) => pattern.test(value.length > testedRegexLength ? value.slice(0, testedRegexLength) : value));
-  },
+  $regex: (operand) => compilePattern(operand).test,
 };
 
 /** Holds for a value that passes, or an array with an element that does. */

@@ -252,3 +252,40 @@ test.each(engines)("twenty listen and one never reads, on %s: the others hear ev
   // Some 15 ms on a machine that does nothing else, half of it the posting.
   expect(times[10]).toBeLessThan(150);
 });
+
+describe.each(engines)("a pattern with repeats inside repeats, on %s", (engine) => {
+  test("delays neither webhooks, nor other answers, nor the end, as a listener's and as a route's", async () => {
+    const pattern = "^wamid\\.(\\w+)+!$";
+    const routes = [
+      { name: "hostile", match: { where: { wamid: { $regex: pattern } } }, to: { url: "http://127.0.0.1:9/", allowPrivate: true } },
+    ];
+    const relay = await startRelay({ settings: { ...(await storageOf(engine)), routes } });
+    const where = encodeURIComponent(JSON.stringify({ wamid: { $regex: pattern } }));
+    const some = await listen(relay, `?where=${where}`);
+    const all = await listen(relay);
+    const [hostile, other] = [messages.event(), messages.event()];
+    (hostile.data as { wamid: string }).wamid = `wamid.${"a".repeat(200)}`;
+    (other.data as { wamid: string }).wamid = "wamid.abc!";
+    for (const event of [hostile, other]) expect((await postEvent(relay.webhookUrl, event)).word).toBe("accepted");
+    await until("both were looked at", () => all.seqs().length === 2 && some.seqs().length === 1);
+    expect(some.seqs()).toEqual([2]);
+    expect((await relay.ask("/healthz")).status).toBe(200);
+    const planned = async (seq: number) => ((await relay.ask(`/v1/events/${seq}`)).body as { disposition: string }).disposition;
+    await until("both are planned", async () => (await planned(2)) === "forwarded");
+    expect(await planned(1)).toBe("filtered");
+    expect(await relay.stop(20_000)).toEqual({ code: 0, signal: null });
+  });
+});
+
+test("refuses a pattern that it cannot run, too many of them, and too many words, and says why", async () => {
+  const relay = await startRelayHere();
+  const refused = async (query: string) => (await relay.ask(`/v1/listen?${query}`)) as { status: number; body: { error: string } };
+  const where = (condition: unknown) => refused(`where=${encodeURIComponent(JSON.stringify(condition))}`);
+  expect(await where({ a: { $regex: "a(?=b)" } })).toMatchObject({
+    status: 400,
+    body: { code: "bad_request", error: expect.stringMatching(/^where\.a\.\$regex: is not supported: look-around/) },
+  });
+  expect((await where({ a: { $regex: "(a{1000}){1000}" } })).body.error).toMatch(/is too large/);
+  expect((await where({ $or: Array.from({ length: 11 }, () => ({ a: { $regex: "a" } })) })).body.error).toMatch(/at most 10$/);
+  expect((await refused(`events=${Array.from({ length: 101 }, (_, n) => `a*${n}`).join(",")}`)).body.error).toMatch(/more than 100 words/);
+});

@@ -170,13 +170,6 @@ routes: [{ name: r, to: { url: "https://a.example", secret: x } }]`;
     expect(kept("events: 1h, ignored: 1h")).toHaveLength(2);
   });
 
-  test("patterns that a hostile text can hang, wherever they stand", () => {
-    const match = (where: string) => warned(complete.replace("name: r,", `name: r, match: { ${where} },`));
-    expect(match(`where: { text: { $regex: "^wamid-[a-z]+$" } }`)).toEqual([]);
-    expect(match(`where: { text: { $regex: "(a+)+$" } }`)).toEqual(["routes[0].match.where.text.$regex"]);
-    expect(match(`metadata: { $or: [{ a: 1 }, { $not: { b: { $regex: "(x*)*y" } } }] }`)).toHaveLength(1);
-  });
-
   test("plain http to the outside, nothing that proves the relay, an account without source, clear logs", () => {
     expect(warned(complete.replace("https:", "http:"))).toEqual(["routes[0].to.url"]);
     expect(warned(complete.replace(", secret: x", ""))).toEqual(["routes[0].to"]);

@@ -1,10 +1,10 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
-import { testedRegexLength } from "../../../src/route/compare.ts";
+import { longestPattern, matchedLength, mostInstructions } from "../../../src/route/pattern.ts";
 import { createPlanner } from "../../../src/route/plan.ts";
 import { routingSchema } from "../../../src/route/settings.ts";
-import { whereOperators } from "../../../src/route/where-settings.ts";
+import { conditionLimits, whereOperators } from "../../../src/route/where-settings.ts";
 import { anEvent, anUnknown, aTracking } from "./an-event.ts";
 
 const page = readFileSync(new URL("../../../docs/routing.md", import.meta.url), "utf8");
@@ -41,6 +41,8 @@ test("the page's table has every operator, in the order in which reasons name th
   expect(rows).toEqual([...whereOperators, "$or", "$and", "$not"]);
 });
 
-test("the page says the length that $regex looks at", () => {
-  expect(page).toContain(testedRegexLength.toLocaleString("en"));
+test("the page has the bounds of patterns and conditions", () => {
+  const bounds = [matchedLength, longestPattern, mostInstructions, ...Object.values(conditionLimits)];
+  const section = page.slice(page.indexOf("## Patterns"), page.indexOf("## emit"));
+  for (const bound of bounds) expect(section).toContain(`${bound.toLocaleString("en")} `);
 });

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { compileWhere } from "../../../src/route/where.ts";
-import { type Where, whereSchema } from "../../../src/route/where-settings.ts";
+import { conditionLimits, type Where, whereSchema } from "../../../src/route/where-settings.ts";
 
 const scalar = fc.constantFrom<(string | number | boolean | null)[]>("", "a", "b", "ab", "1", 0, 1, 2.5, -1, true, false, null);
 const ordered = fc.constantFrom<(string | number)[]>("", "a", "ab", "1", 0, 1, 2.5);
@@ -91,6 +91,7 @@ function compare(operator: string, operand: unknown, found: unknown, there: bool
 test("the compiled condition says what a naive reading says, and the settings schema changes nothing in it", () => {
   fc.assert(
     fc.property(where, data, (condition, root) => {
+      fc.pre(JSON.stringify(condition).split("$regex").length - 1 <= conditionLimits.patterns);
       const parsed = whereSchema.parse(condition) as Where;
       expect(parsed).toEqual(condition);
       expect(holds(parsed, root)).toBe(naive(condition, root));
