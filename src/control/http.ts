@@ -1,5 +1,6 @@
 import type { Server } from "node:http";
 import Fastify, { type FastifyInstance, type FastifyServerFactory } from "fastify";
+import { parseBody } from "../event/bounded-json.ts";
 import { errorCodes, RelayError } from "../event/errors.ts";
 import { maxIdLength } from "../event/ids.ts";
 import { answerClientError } from "./client-error.ts";
@@ -50,9 +51,9 @@ export function createHttp(
       return;
     }
     try {
-      done(null, JSON.parse(body as string));
-    } catch {
-      done(new RelayError("bad_request", "the body is not valid JSON"));
+      done(null, parseBody(body as string));
+    } catch (error) {
+      done(error as RelayError);
     }
   });
 

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { maxIdLength } from "../event/ids.ts";
+import { metadataSchema } from "../event/metadata.ts";
 import { durationSchema } from "../event/units.ts";
 
 /** Names of the user's own, which are compared as they stand. */
@@ -21,7 +22,7 @@ export const messageBody = z
     template: z.strictObject({ id: z.string().min(1), variables: texts.optional() }).optional(),
     phoneNumberId: z.string().min(1).optional(),
     reference: ownName.optional(),
-    metadata: z.record(z.string(), z.unknown()).optional(),
+    metadata: metadataSchema.optional(),
   })
   .refine(({ text, template }) => (text === undefined) !== (template === undefined), "needs exactly one of text and template")
   .meta({ oneOf: [{ required: ["text"] }, { required: ["template"] }] });
@@ -32,7 +33,7 @@ export const runBody = z.strictObject({
   phone,
   name: z.string().min(1).optional(),
   data: texts.optional(),
-  metadata: z.record(z.string(), z.unknown()).optional(),
+  metadata: metadataSchema.optional(),
 });
 
 export const sendQuery = z.strictObject({

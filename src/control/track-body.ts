@@ -1,5 +1,7 @@
 import { z } from "zod";
+import { lineLimits, parseWithin } from "../event/bounded-json.ts";
 import { maxIdLength } from "../event/ids.ts";
+import { metadataSchema } from "../event/metadata.ts";
 import type { Registration } from "./port.ts";
 import { badRequest } from "./queries.ts";
 
@@ -16,7 +18,7 @@ const registration = z.strictObject({
   id: text.optional(),
   reference: text.optional(),
   conversationId: text.optional(),
-  metadata: z.record(z.string(), z.unknown()).optional(),
+  metadata: metadataSchema.optional(),
   sentAt: z.iso
     .datetime({ offset: true })
     .transform((iso) => Date.parse(iso))
@@ -32,12 +34,9 @@ export type ReadLine =
 
 /** One line of NDJSON. `wamid` is also given of a faulty line that has one. */
 export function readRegistration(line: string): ReadLine {
-  let value: unknown;
-  try {
-    value = JSON.parse(line);
-  } catch {
-    return { wamid: null, error: "is not valid JSON" };
-  }
+  const read = parseWithin(line, lineLimits);
+  if ("fault" in read) return { wamid: null, error: read.fault };
+  const { value } = read;
   const parsed = registration.safeParse(value);
   if (parsed.success) return { registration: parsed.data, wamid: parsed.data.wamid };
   const { wamid } = (value ?? {}) as { wamid?: unknown };

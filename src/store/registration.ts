@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import { RelayError } from "../event/errors.ts";
+import { metadataFault } from "../event/metadata.ts";
 import type { DueDelivery } from "./planned.ts";
 
 /** A user's word that a message is theirs. */
@@ -68,7 +69,8 @@ export function joinFacts(
     const text = JSON.stringify(told);
     if (text === stored) return stored;
     isNew ||= stored === null;
-    const joined = new Map(Object.entries(stored === null ? {} : (JSON.parse(stored) as Record<string, unknown>)));
+    const before = stored === null ? {} : (JSON.parse(stored) as Record<string, unknown>);
+    const joined = new Map(Object.entries(before));
     // As they would be read back: -0, for one, is not what it was.
     for (const [key, value] of Object.entries(JSON.parse(text) as Record<string, unknown>)) {
       if (!joined.has(key)) {
@@ -76,7 +78,11 @@ export function joinFacts(
         isNew = true;
       } else if (!isDeepStrictEqual(joined.get(key), value)) conflicts[`metadata.${key}`] = { stored: joined.get(key), given: value };
     }
-    return JSON.stringify(Object.fromEntries(joined));
+    const whole = Object.fromEntries(joined);
+    // Each registration is within the limits, and adds to the ones before.
+    const fault = metadataFault(whole);
+    if (fault !== null) conflicts["metadata"] = { stored: `${Object.keys(before).length} keys`, given: `more: together it ${fault}` };
+    return JSON.stringify(whole);
   }
 
   function joinTime(stored: number | null, told: number | undefined): number | null {

@@ -1,4 +1,5 @@
 import type { FastifyInstance } from "fastify";
+import { bodyLimits, parseWithin } from "../../event/bounded-json.ts";
 import { invalid } from "./fault.ts";
 
 /** "Bodies are JSON": anything else is a 400 in the shape of a validation error. No body at all is `undefined`. */
@@ -9,10 +10,8 @@ export function addJsonBodies(app: FastifyInstance): void {
       done(null, undefined);
       return;
     }
-    try {
-      done(null, JSON.parse(body as string));
-    } catch {
-      done(invalid([{ path: [], message: "El cuerpo no es JSON válido." }]));
-    }
+    const read = parseWithin(body as string, bodyLimits);
+    if ("value" in read) done(null, read.value);
+    else done(invalid([{ path: [], message: "El cuerpo no es JSON válido." }]));
   });
 }

@@ -1,4 +1,5 @@
 import type { FastifyInstance } from "fastify";
+import { bodyLimits, parseWithin } from "../../event/bounded-json.ts";
 import { addAccountRoutes } from "./account-routes.ts";
 import { addFlowRoutes } from "./flow-routes.ts";
 import { addMessageRoutes } from "./message-routes.ts";
@@ -23,11 +24,9 @@ export function addControlRoutes(app: FastifyInstance, parts: ControlParts): voi
     // Always JSON, whatever the header says (curl -d says something else), and nothing at all where nothing is needed.
     scope.removeAllContentTypeParsers();
     scope.addContentTypeParser("*", { parseAs: "string" }, (_request, text, done) => {
-      try {
-        done(null, text === "" ? undefined : JSON.parse(text as string));
-      } catch {
-        done(new Refusal(400, "the body is not JSON"));
-      }
+      const read = text === "" ? { value: undefined } : parseWithin(text as string, bodyLimits);
+      if ("value" in read) done(null, read.value);
+      else done(new Refusal(400, `the body ${read.fault}`));
     });
     addWorldRoutes(scope, parts);
     addAccountRoutes(scope, parts);

@@ -1,3 +1,4 @@
+import { bodyLimits, parseWithin } from "../../event/bounded-json.ts";
 import type { Clock } from "../../event/clock.ts";
 import { ApiFault, limitsOf } from "../api/fault.ts";
 import type { AccountRecord, AppRecord } from "../world/records.ts";
@@ -81,9 +82,6 @@ function ok(body: object): McpAnswer {
 
 /** Undefined for text that is no JSON. */
 function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
+  const read = parseWithin(text, bodyLimits);
+  return "value" in read ? read.value : undefined;
 }

@@ -10,8 +10,8 @@ type Values = Readonly<Record<string, string>>;
  */
 export function fillTemplate(template: TemplateRecord, sent: Values, contact: Pick<ContactRecord, "name" | "attributes"> | null): string {
   const declared = new Map(template.variables.map((variable) => [variable.name, variable]));
-  return template.body.replace(/\{\{\s*([^{}]+?)\s*\}\}/g, (place, name: string) => {
-    const variable = declared.get(name);
+  return template.body.replace(/\{\{([^{}]+)\}\}/g, (place, padded: string) => {
+    const variable = declared.get(padded.trim());
     return variable === undefined ? place : fillerOf(variable, sent, contact);
   });
 }

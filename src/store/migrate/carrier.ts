@@ -1,3 +1,5 @@
+import { metadataFault } from "../../event/metadata.ts";
+import { StoreRefused } from "../store-error.ts";
 import type { Batch } from "./batch.ts";
 import type { Source } from "./source.ts";
 
@@ -29,4 +31,11 @@ export function boundsOf({ db }: Pick<Source, "db">, table: string): { first: nu
     )
     .get();
   return { first: found?.first ?? 0, last: found?.last ?? 0 };
+}
+
+/** Metadata as it is carried over. Throws `StoreRefused` when it is more than the relay takes: another program has written it. */
+export function carriedMetadata(metadata: string | null, owner: string): string | null {
+  const fault = metadata === null ? null : metadataFault(JSON.parse(metadata) as Record<string, unknown>);
+  if (fault === null) return metadata;
+  throw new StoreRefused(`the metadata of ${owner} ${fault}; the relay does not take that, so it was not written by one`);
 }

@@ -4,7 +4,7 @@ import { placeOfMessage } from "../redis/subject-index.ts";
 import { type StoredSubject, writeSubjectRow } from "../redis/subject-row.ts";
 import { type MessageRow, stateOf } from "../sqlite/messages.ts";
 import type { Batch } from "./batch.ts";
-import { boundsOf, type Carrier, type CarrierParts, rowsAtOnce } from "./carrier.ts";
+import { boundsOf, type Carrier, type CarrierParts, carriedMetadata, rowsAtOnce } from "./carrier.ts";
 
 interface Row extends MessageRow {
   asked_at: number | null;
@@ -69,7 +69,7 @@ function storedOf(row: Row): StoredSubject {
     serviceId: row.service_id,
     reference: row.reference,
     conversationId: row.conversation_id,
-    metadata: row.metadata,
+    metadata: carriedMetadata(row.metadata, `message ${row.seq}`),
     sentAt: row.told_sent_at,
     registeredAt: row.registered_at,
     askedAt: row.asked_at,

@@ -2,7 +2,7 @@ import { runName } from "../redis/keys.ts";
 import { isOpenRun } from "../redis/subject-index.ts";
 import { type StoredSubject, unseenSubject, writeSubjectRow } from "../redis/subject-row.ts";
 import { type RunRow, runStateOf } from "../sqlite/runs.ts";
-import { boundsOf, type Carrier, type CarrierParts, rowsAtOnce } from "./carrier.ts";
+import { boundsOf, type Carrier, type CarrierParts, carriedMetadata, rowsAtOnce } from "./carrier.ts";
 
 type Row = RunRow & { is_bare: number };
 
@@ -45,7 +45,7 @@ function storedOf(row: RunRow): StoredSubject {
     times: times as Record<string, number>,
     updatedAt: row.updated_at,
     reference: row.reference,
-    metadata: row.metadata,
+    metadata: carriedMetadata(row.metadata, `run ${row.seq}`),
     registeredAt: row.registered_at,
   };
 }

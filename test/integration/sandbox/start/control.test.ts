@@ -335,7 +335,7 @@ test("what is no JSON is 400, whatever the content type; curl's own is taken as 
     fetch(`${sandbox.url}/sandbox/clock`, { method: "POST", body, headers: { "content-type": type } });
   expect((await post("{}", "application/x-www-form-urlencoded")).status).toBe(200);
   const bad = await post("{", "application/json");
-  expect([bad.status, await bad.json()]).toEqual([400, { error: "the body is not JSON" }]);
+  expect([bad.status, await bad.json()]).toEqual([400, { error: "the body is not valid JSON" }]);
   expect((await fetch(`${sandbox.url}/sandbox/nothing`)).status).toBe(404);
 });
 

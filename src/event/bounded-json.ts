@@ -1,0 +1,71 @@
+import { RelayError } from "./errors.ts";
+
+/**
+ * What a JSON body may hold. An empty list takes three bytes of a body and ten times that in memory, and whatever reads
+ * the parsed body may be recursive.
+ */
+export const bodyLimits = { levels: 32, values: 250_000 } as const;
+
+/** The same of one line of NDJSON: a registration, and what its metadata may hold. */
+export const lineLimits = { levels: 32, values: 2_000 } as const;
+
+/** Parses a JSON body. Throws `bad_request`. */
+export function parseBody(text: string): unknown {
+  const parsed = parseWithin(text, bodyLimits);
+  if ("fault" in parsed) throw new RelayError("bad_request", `the body ${parsed.fault}`);
+  return parsed.value;
+}
+
+/** Parses JSON that somebody sent, after looking at its shape. `fault` goes on from a name of the text. */
+export function parseWithin(
+  text: string,
+  { levels, values }: { readonly levels: number; readonly values: number },
+): { readonly value: unknown } | { readonly fault: string } {
+  const shape = shapeOf(text);
+  if (shape.levels > levels) return { fault: `is nested more than ${levels} levels deep` };
+  if (shape.values > values) return { fault: `has more than ${values.toLocaleString("en")} values` };
+  try {
+    return { value: JSON.parse(text) };
+  } catch {
+    return { fault: "is not valid JSON" };
+  }
+}
+
+/** Depth, and how many values there are at most, of text that should be JSON: without parsing it, which is what costs memory. */
+function shapeOf(text: string): { readonly levels: number; readonly values: number } {
+  let depth = 0;
+  let levels = 0;
+  let values = 1;
+  for (let at = 0; at < text.length; at++) {
+    switch (text.charCodeAt(at)) {
+      case 0x22: // "
+        at = endOfText(text, at);
+        break;
+      case 0x5b: // [
+      case 0x7b: // {
+        depth += 1;
+        values += 1;
+        if (depth > levels) levels = depth;
+        break;
+      case 0x5d: // ]
+      case 0x7d: // }
+        depth -= 1;
+        break;
+      case 0x2c: // ,
+        values += 1;
+        break;
+      default:
+    }
+  }
+  return { levels, values };
+}
+
+/** The place of the quote that ends what the one at `from` begins. */
+function endOfText(text: string, from: number): number {
+  for (let at = from + 1; at < text.length; at++) {
+    const code = text.charCodeAt(at);
+    if (code === 0x22) return at;
+    if (code === 0x5c) at += 1;
+  }
+  return text.length;
+}

@@ -1,0 +1,32 @@
+import { z } from "zod";
+
+/**
+ * What the metadata of a message or run may hold. It goes into memory and into the body of each delivery with
+ * `payload: enriched`, and writing it as JSON needs a stack as deep as it is nested.
+ */
+export const metadataLimits = { bytes: 64 * 1024, values: 1000, levels: 16 } as const;
+
+/** What is wrong with metadata, whatever JSON it is; null: nothing. Not recursive: `JSON.parse` takes any depth. */
+export function metadataFault(metadata: Readonly<Record<string, unknown>>): string | null {
+  const { bytes, values, levels } = metadataLimits;
+  let count = 0;
+  let inner: object[] = [metadata];
+  for (let level = 1; inner.length > 0; level++) {
+    if (level > levels) return `is nested more than ${levels} levels deep`;
+    const next: object[] = [];
+    for (const holder of inner) {
+      for (const value of Object.values(holder)) {
+        count += 1;
+        if (count > values) return `has more than ${values.toLocaleString("en")} keys and list entries`;
+        if (typeof value === "object" && value !== null) next.push(value);
+      }
+    }
+    inner = next;
+  }
+  return Buffer.byteLength(JSON.stringify(metadata)) > bytes ? `is longer than ${bytes.toLocaleString("en")} bytes as JSON` : null;
+}
+
+export const metadataSchema = z.record(z.string(), z.unknown()).superRefine((metadata, context) => {
+  const fault = metadataFault(metadata);
+  if (fault !== null) context.addIssue({ code: "custom", message: fault });
+});
