@@ -39,8 +39,8 @@ export function createHttp(
     },
     // While stopping, /readyz says so itself; Fastify's own 503 has another shape than our errors.
     return503OnClosing: false,
-    // Any event id must fit into a path, with its characters written as %XX.
-    routerOptions: { ignoreTrailingSlash: true, maxParamLength: 9 * maxIdLength },
+    // Any id must fit into a path: four bytes for each code point, each byte written as %XX.
+    routerOptions: { ignoreTrailingSlash: true, maxParamLength: 12 * maxIdLength },
   });
 
   // A POST without a body is fine where nothing is needed of it, whatever its content type says.

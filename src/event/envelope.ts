@@ -1,33 +1,32 @@
 import { isUtf8 } from "node:buffer";
 import { z } from "zod";
-import { type EventId, isCanonicalUuid, maxIdLength } from "./ids.ts";
-
-/** ISO 8601 date and time with a zone; fractions optional. `z.iso.datetime()` would refuse `+00:00` without its option. */
-const createdAt = z.iso.datetime({ offset: true });
+import { type EventId, hasIdLength, isCanonicalUuid } from "./ids.ts";
 
 const identifier = z
   .string()
   .min(1)
-  .max(maxIdLength)
+  .refine(hasIdLength, "is longer than 256 characters")
   // A lone surrogate has no UTF-8 form: two different ids could be stored as one.
   .refine((text) => text.isWellFormed(), "is not well-formed text");
 
 /**
  * The service's event envelope (messaging-service-api.md, "Event envelope"). Unknown fields are let
- * through and never touched: what is forwarded is the body as received, not this object.
+ * through and never touched: what is forwarded is the body as received, not this object. `createdAt`
+ * is not here: no value of it makes an event invalid (see {@link readTime}).
  */
 export const envelopeSchema = z.looseObject({
   id: identifier,
   event: identifier,
-  createdAt,
-  data: z.record(z.string(), z.unknown()),
+  data: z.record(z.string(), z.unknown()).nullable(),
 });
 
 export interface Envelope {
   readonly id: EventId;
   /** Event kind, e.g. `message.status`. Unknown kinds are valid. */
   readonly event: string;
-  readonly createdAt: string;
+  /** ISO 8601 with a zone; null when the body has no time that can be read: then the time of receipt counts. */
+  readonly createdAt: string | null;
+  /** Empty when the body has `null`. */
   readonly data: Readonly<Record<string, unknown>>;
 }
 
@@ -60,7 +59,41 @@ export function parseEnvelopeText(body: string): EnvelopeResult {
     });
     return { ok: false, error: problems.join("; ") };
   }
-  return { ok: true, envelope: parsed.data as unknown as Envelope };
+  const { id, event, data } = parsed.data;
+  return { ok: true, envelope: { id: id as EventId, event, createdAt: readTime(parsed.data["createdAt"]), data: data ?? {} } };
+}
+
+const isoTime = /^(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d)(:\d\d)?(?:[.,](\d+))?(?:([Zz])|([+-]\d\d):?(\d\d)?)?$/;
+const validTime = z.iso.datetime({ offset: true });
+const longestTime = 64;
+
+/**
+ * A time as ISO 8601 with a zone; null when the value is no time, or could be several. A time without a
+ * zone is UTC, as all times of the service are. A number is unix seconds or milliseconds: no moment from
+ * 2001 to 5138 can be both.
+ */
+export function readTime(value: unknown): string | null {
+  if (typeof value === "number") return epochTime(value);
+  if (typeof value !== "string" || value.length > longestTime) return null;
+  const text = value.trim();
+  if (/^\d{10,14}(\.\d+)?$/.test(text)) return epochTime(Number(text));
+  const parts = isoTime.exec(text);
+  if (parts === null) return null;
+  const [, date, minutes, seconds = ":00", fraction, , hours, rest = "00"] = parts;
+  const time = `${date}T${minutes}${seconds}${fraction === undefined ? "" : `.${fraction}`}${hours === undefined ? "Z" : `${hours}:${rest}`}`;
+  return validTime.safeParse(time).success ? time : null;
+}
+
+function epochTime(value: number): string | null {
+  if (value >= 1e9 && value < 1e11) return new Date(value * 1000).toISOString();
+  if (value >= 1e12 && value < 1e14) return new Date(value).toISOString();
+  return null;
+}
+
+/** Unix ms at which the service made the event; `receivedAt` when the envelope does not say. */
+export function createdAtOf({ createdAt }: Pick<Envelope, "createdAt">, receivedAt: number): number {
+  const at = createdAt === null ? Number.NaN : Date.parse(createdAt);
+  return Number.isNaN(at) ? receivedAt : at;
 }
 
 const usualEvent = /^[a-z._-]{1,64}$/;

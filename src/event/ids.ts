@@ -13,8 +13,33 @@ export type Wamid = Brand<"Wamid">;
 export type RunId = Brand<"RunId">;
 export type DeliveryId = Brand<"DeliveryId">;
 
-/** Longest event id, event kind, wamid or run id taken, in UTF-16 units; four times the longest seen in the field. */
+/**
+ * Longest event id, event kind, wamid, run id or reference taken; four times the longest seen in the field. Counted in code
+ * points everywhere, as JSON Schema counts `maxLength`: 256 emoji are 512 UTF-16 units.
+ */
 export const maxIdLength = 256;
+
+/** True when the text has at most {@link maxIdLength} code points. Costs nothing for usual ids. */
+export function hasIdLength(text: string): boolean {
+  return text.length <= maxIdLength || (text.length <= 2 * maxIdLength && codePoints(text) <= maxIdLength);
+}
+
+function codePoints(text: string): number {
+  let count = 0;
+  for (const _ of text) count += 1;
+  return count;
+}
+
+/** The first `most` code points of a text that may come from anywhere, without half of a surrogate pair. */
+export function cutText(text: string, most: number): string {
+  const cut =
+    text.length <= most
+      ? text
+      : Array.from(text.slice(0, 2 * most))
+          .slice(0, most)
+          .join("");
+  return cut.isWellFormed() ? cut : cut.toWellFormed();
+}
 
 const canonicalUuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 

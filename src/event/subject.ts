@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { Envelope } from "./envelope.ts";
-import { maxIdLength, type RunId, type Wamid } from "./ids.ts";
+import { cutText, hasIdLength, maxIdLength, type RunId, type Wamid } from "./ids.ts";
 import { readPath } from "./read-path.ts";
 
 const paths = (...fallback: string[]) => z.array(z.string().min(1)).min(1).default(fallback);
@@ -35,7 +35,7 @@ export function subjectOf(envelope: Envelope, fields: FieldPaths): Subject {
     return {
       type: "message",
       wamid: wamid as Wamid,
-      status: typeof status === "string" && status !== "" ? status.slice(0, maxIdLength) : null,
+      status: typeof status === "string" && status !== "" ? cutText(status, maxIdLength) : null,
       errorCode: codeText(first(envelope.data, fields.errorCode)),
     };
   }
@@ -47,7 +47,7 @@ export function subjectOf(envelope: Envelope, fields: FieldPaths): Subject {
       type: "run",
       runId: runId as RunId,
       status: envelope.event === "automation.completed" ? "completed" : envelope.event === "automation.failed" ? "failed" : null,
-      error: typeof error === "string" ? error.slice(0, 1024) : null,
+      error: typeof error === "string" ? cutText(error, 1024) : null,
     };
   }
   return none;
@@ -62,12 +62,12 @@ function first(data: Readonly<Record<string, unknown>>, candidates: readonly str
 }
 
 function identifier(value: unknown): string | null {
-  return typeof value === "string" && value !== "" && value.length <= maxIdLength && value.isWellFormed() ? value : null;
+  return typeof value === "string" && value !== "" && hasIdLength(value) && value.isWellFormed() ? value : null;
 }
 
 /** Error codes stay text: providers mix numbers, numeric strings and words (FACTS.md, "The domain"). */
 function codeText(value: unknown): string | null {
   if (typeof value === "number" && Number.isFinite(value)) return String(value);
-  if (typeof value === "string" && value !== "") return value.slice(0, maxIdLength);
+  if (typeof value === "string" && value !== "") return cutText(value, maxIdLength);
   return null;
 }

@@ -51,7 +51,21 @@ export function acceptingContract(open: OpenSubject): void {
 
     test("ids are text that compares, within one account", async () => {
       const { store } = await openWith(open, twoRoutes);
-      const ids = [uuid, uuid.toUpperCase(), uuid.replaceAll("-", ""), "1", "01", "1.0", "ünï", "a\0b", " a", "a", "A", "x".repeat(256)];
+      const ids = [
+        uuid,
+        uuid.toUpperCase(),
+        uuid.replaceAll("-", ""),
+        "1",
+        "01",
+        "1.0",
+        "ünï",
+        "a\0b",
+        " a",
+        "a",
+        "A",
+        "x".repeat(256),
+        "😀".repeat(256),
+      ];
       const seqs: number[] = [];
       for (const id of ids) seqs.push(await accept(store, { id }));
       expect(new Set(seqs).size).toBe(ids.length);
@@ -60,6 +74,7 @@ export function acceptingContract(open: OpenSubject): void {
       expect(read.map((event) => event?.id)).toEqual(ids);
       expect(await store.accept(anEvent({ id: uuid, account: "other" }))).toMatchObject({ result: "accepted" });
       for (const id of ids) expect(await store.accept(anEvent({ id }))).toMatchObject({ result: "duplicate" });
+      for (const [index, id] of ids.entries()) expect(await store.seqsOf(id)).toContain(seqs[index]);
     });
 
     test("every event has a disposition and each route's verdict with its reason", async () => {

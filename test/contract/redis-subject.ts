@@ -78,6 +78,7 @@ function contractOf(store: RedisStore, redis: Redis, prefix: string): ContractSt
     },
     audit: (now, filter = {}) => store.inspecting.audit({ now, isRunning: false, mostOffenders: 100, ...filter }, () => {}),
     proofs: store.read.proofs,
+    seqsOf: store.read.events.seqsOf,
     event: store.read.events.get,
     async delivery(event, route) {
       const [found] = await store.read.deliveries.list({ event, route, limit: 1 });

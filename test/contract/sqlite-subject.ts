@@ -85,6 +85,7 @@ function contractOf(store: SqliteStore, path: string): ContractStore {
     callsSince: store.callsSince,
     settleCovered: store.settleCovered,
     endSweep: store.endSweep,
+    seqsOf: store.read.events.seqsOf,
     event: (seq) => store.read.events.get(seq),
     delivery(event, route) {
       const found = store.read.deliveries.list({ event, route, limit: 1 })[0];

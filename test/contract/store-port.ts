@@ -67,6 +67,8 @@ export interface ContractStore extends Omit<HydrationStore, "settleTarget" | "se
   settleTarget(...order: Parameters<HydrationStore["settleTarget"]>): Promise<{ events: number; due: readonly DueDelivery[] }>;
   settleCovered(...order: Parameters<HydrationStore["settleCovered"]>): Promise<{ events: number; due: readonly DueDelivery[] }>;
 
+  /** The seqs of an event id, one per account that has it. */
+  seqsOf(id: string): Soon<readonly number[]>;
   /** By seq, null when it is gone. */
   event(seq: number): Soon<ContractEvent | null>;
   delivery(event: number, route: string): Soon<ContractDelivery | null>;

@@ -1,4 +1,4 @@
-import { isTruncated } from "../../event/envelope.ts";
+import { createdAtOf, isTruncated } from "../../event/envelope.ts";
 import type { DeliveryPlan } from "../../event/plan.ts";
 import type { ReceivedEvent } from "../../event/received.ts";
 import { nothingTracked } from "../facts.ts";
@@ -146,7 +146,6 @@ export function createJudge(base: string, rules: Rules, version: () => string) {
 /** The row of an event of which no more is known than came with it. */
 export function arrivedRow(event: ReceivedEvent): EventRow {
   const { account, source, origin, envelope, subject, receivedAt, secret, headers, body } = event;
-  const created = Date.parse(envelope.createdAt);
   return {
     subject: subjectNameOf(event),
     account,
@@ -155,7 +154,7 @@ export function arrivedRow(event: ReceivedEvent): EventRow {
     kind: envelope.event,
     origin,
     receivedAt,
-    createdAt: Number.isNaN(created) ? receivedAt : created,
+    createdAt: createdAtOf(envelope, receivedAt),
     secret,
     status: subject.type === "none" ? null : subject.status,
     previousStatus: null,

@@ -1,4 +1,4 @@
-import { type EventId, maxIdLength } from "../../event/ids.ts";
+import { type EventId, hasIdLength } from "../../event/ids.ts";
 import type { EventDetail, EventFilter, EventsListed, EventView, HydrationView } from "../event-views.ts";
 import type { EventReading } from "../reading.ts";
 import { readBody } from "./bodies.ts";
@@ -101,7 +101,7 @@ export function createReadEvents({ keys, link, live, events, waiting, hydrationO
       return latest;
     },
     /** The seqs of an event id, one per account that has it. */
-    seqsOf: async (id: string): Promise<number[]> => (id.length > maxIdLength ? [] : events.seqsOf(id)),
+    seqsOf: async (id: string): Promise<number[]> => (hasIdLength(id) ? events.seqsOf(id) : []),
   } satisfies EventReading;
 }
 

@@ -1,4 +1,4 @@
-import { isTruncated } from "../../event/envelope.ts";
+import { createdAtOf, isTruncated } from "../../event/envelope.ts";
 import type { QuarantinedBody, ReceivedEvent } from "../../event/received.ts";
 import { routedWords } from "../facts.ts";
 import type { AcceptOutcome } from "../planned.ts";
@@ -59,8 +59,7 @@ export function createAccept(db: Db, { names, plans, rules, track, planDeliverie
       countDuplicate.run(conflict ? 1 : 0, same.seq);
       return { result: "duplicate", seq: same.seq, conflict };
     }
-    const createdAt = Date.parse(event.envelope.createdAt);
-    const at = Number.isNaN(createdAt) ? event.receivedAt : createdAt;
+    const at = createdAtOf(event.envelope, event.receivedAt);
     const { subject, tracking } = track(account, event, at);
     const { status, errorCode } = routedWords(event);
     const truncated = isTruncated(event.envelope);

@@ -1,4 +1,4 @@
-import { maxIdLength } from "../../event/ids.ts";
+import { hasIdLength } from "../../event/ids.ts";
 import type { EventDetail, EventFilter, EventsListed, EventView, SeqBounds } from "../event-views.ts";
 import { dispositionCode, dispositionList, originList, packEventId, unpackEventId } from "./codes.ts";
 import type { Names } from "./names.ts";
@@ -137,7 +137,7 @@ export function createReadEvents(db: Db, names: Names, plans: Plans) {
     latestReceived: (after: number, before: number): number | null => latest.get(after, before) ?? null,
     /** The seqs of an event id, one per account that has it. */
     seqsOf(id: string): number[] {
-      return id.length > maxIdLength ? [] : seqsById.all(packEventId(id));
+      return hasIdLength(id) ? seqsById.all(packEventId(id)) : [];
     },
   };
 }
