@@ -6,7 +6,7 @@ import type { Payload } from "./settings.ts";
 /** What leaves the relay for a stored delivery. */
 export function compose(delivery: StoredDelivery, payload: Payload, passSignature: boolean): OutgoingDelivery {
   const id = deliveryId(delivery.account, delivery.eventId, delivery.route);
-  const { "content-type": contentType = "application/json", ...signature } = delivery.headers;
+  const { "content-type": contentType = "application/json", "content-encoding": contentEncoding = null, ...signature } = delivery.headers;
   return {
     id,
     event: delivery.kind,
@@ -15,6 +15,7 @@ export function compose(delivery: StoredDelivery, payload: Payload, passSignatur
     replays: delivery.replays,
     body: payload === "enriched" ? enrich(delivery.body, relayPart(delivery, id)) : delivery.body,
     contentType,
+    contentEncoding,
     passHeaders: passSignature ? signature : noHeaders,
   };
 }

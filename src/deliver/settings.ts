@@ -8,7 +8,7 @@ export const payloadSchema = z.enum(["original", "enriched"]);
 export type Payload = z.infer<typeof payloadSchema>;
 
 const reservedHeader =
-  /^(host|content-length|content-type|connection|transfer-encoding|upgrade|keep-alive|te|trailer|expect|webhook-.*|x-wamid-relay-.*)$/i;
+  /^(host|content-length|content-type|content-encoding|connection|transfer-encoding|upgrade|keep-alive|te|trailer|expect|webhook-.*|x-wamid-relay-.*)$/i;
 /** Values are secrets, because `authorization` is what people put here: nothing of them is printed. */
 const headersSchema = z.record(
   z

@@ -6,7 +6,7 @@ import type { Subject } from "./subject.ts";
 export const origins = ["webhook", "hydrate", "reconcile"] as const;
 export type Origin = (typeof origins)[number];
 
-/** The headers kept with an event: those its signature rests on, and, for an automation's request, the content type. Names in lower case. */
+/** The headers kept with an event: those its signature rests on, and, for an automation's request, the content type and encoding. Names in lower case. */
 export type KeptHeaders = Readonly<Record<string, string>>;
 
 interface Received {

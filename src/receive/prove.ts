@@ -62,9 +62,11 @@ export function createProver(source: InboundSource, makeId: (now: number) => str
         data: isObject(json) ? json : {},
       };
       const contentType = headers["content-type"] || (json === undefined ? "application/octet-stream" : "application/json");
+      const encoding = headers["content-encoding"];
+      const bodyHeaders = { "content-type": contentType, ...(encoding ? { "content-encoding": encoding } : {}) };
       return {
         kind: "event",
-        event: { ...received, headers: { ...verified.headers, "content-type": contentType }, envelope, subject: { type: "none" } },
+        event: { ...received, headers: { ...verified.headers, ...bodyHeaders }, envelope, subject: { type: "none" } },
       };
     }
     const parsed = parseEnvelope(body);

@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { brotliDecompressSync, gunzipSync, inflateSync } from "node:zlib";
 import type { Command } from "commander";
 import { eventDetailSchema, readAnswer, type ShownEventDetail } from "../control-views.ts";
 import type { EventsSaveOptions } from "../events-save.ts";
@@ -41,7 +42,8 @@ export async function saveEvent(command: Command, id: string, options: EventsSav
 }
 
 /** Names can be found in JSON only, by their keys. */
-function jsonOf({ text }: ShownEventDetail): string {
+function jsonOf(event: ShownEventDetail): string {
+  let text = decodedText(event);
   try {
     if (text !== null) JSON.parse(text);
   } catch {
@@ -50,6 +52,26 @@ function jsonOf({ text }: ShownEventDetail): string {
   if (text === null)
     throw new CommandFailed("the body is not JSON, so nobody can say where names are in it; events show --body gives the bytes");
   return text;
+}
+
+/** A compressed body must not become larger than what the relay itself takes in one request. */
+const longestText = { maxOutputLength: 8 * 1024 * 1024 };
+const decoders: Readonly<Record<string, (body: Buffer) => Buffer>> = {
+  gzip: (body) => gunzipSync(body, longestText),
+  "x-gzip": (body) => gunzipSync(body, longestText),
+  deflate: (body) => inflateSync(body, longestText),
+  br: (body) => brotliDecompressSync(body, longestText),
+};
+
+/** A fixture has no headers, so the body of a compressed request is saved as the text it stands for. */
+function decodedText({ headers, body, text }: ShownEventDetail): string | null {
+  const decode = decoders[headers["content-encoding"]?.trim().toLowerCase() ?? ""];
+  if (decode === undefined) return text;
+  try {
+    return decode(Buffer.from(body, "base64")).toString("utf8");
+  } catch {
+    return text;
+  }
 }
 
 /** Kinds come from outside: nothing of them leads out of the folder. */

@@ -73,7 +73,11 @@ export function createTargets({ forwardTo, allowRemote, headers, secret }: Targe
     urlOf: (source) => bySource.get(source) ?? others,
     sources: others === null && bySource.size > 0 ? [...bySource.keys()] : null,
     async post(url, event, attempt, replay, signal) {
-      const { "content-type": contentType = "application/json", ...passHeaders } = event.headers;
+      const {
+        "content-type": contentType = "application/json",
+        "content-encoding": contentEncoding = null,
+        ...passHeaders
+      } = event.headers;
       const delivery = {
         id: event.id as DeliveryId,
         event: event.event,
@@ -82,6 +86,7 @@ export function createTargets({ forwardTo, allowRemote, headers, secret }: Targe
         replays: replay ? 1 : 0,
         body: event.body,
         contentType,
+        contentEncoding,
         passHeaders,
       };
       const { result, tookMs, response } = await (destinations.get(url) as UrlDestination).send(delivery, signal);

@@ -7,7 +7,7 @@ export type DeliveryHeaders = (delivery: OutgoingDelivery, now: number) => strin
 
 /** Headers of the original request that are never passed on: they belong to that request or to its connection. */
 const notPassed =
-  /^(host|content-type|content-length|connection|transfer-encoding|upgrade|keep-alive|te|trailer|expect|x-wamid-relay-.*|webhook-attempt|webhook-replay)$/;
+  /^(host|content-type|content-encoding|content-length|connection|transfer-encoding|upgrade|keep-alive|te|trailer|expect|x-wamid-relay-.*|webhook-attempt|webhook-replay)$/;
 const ours = ["webhook-id", "webhook-timestamp", "webhook-signature"];
 
 /** Prepares what is the same for all attempts of a destination. `version` is the relay's. */
@@ -20,6 +20,7 @@ export function createDeliveryHeaders(settings: UrlDestinationSettings, version:
   return (delivery, now) => {
     const timestamp = String(Math.floor(now / 1000));
     const headers = [...fixedList, "content-type", delivery.contentType];
+    if (delivery.contentEncoding !== null) headers.push("content-encoding", delivery.contentEncoding);
     headers.push("webhook-attempt", String(delivery.attempt), "x-wamid-relay-event", eventHeader(delivery.event));
     if (delivery.replays > 0) headers.push("webhook-replay", "true");
     let passed: Set<string> | null = null;

@@ -16,6 +16,8 @@ export interface OutgoingDelivery {
   /** What to send, already original or enriched. */
   readonly body: Buffer;
   readonly contentType: string;
+  /** Of an automation's request that said one: `body` is as it came, compressed or not. */
+  readonly contentEncoding: string | null;
   /** The original signature headers; `{}` unless the destination asks for them. */
   readonly passHeaders: KeptHeaders;
 }

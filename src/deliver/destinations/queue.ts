@@ -16,6 +16,8 @@ export interface JobData extends BodyText {
   readonly attempt: number;
   readonly replay: boolean;
   readonly contentType: string;
+  /** Not given: the request said none. */
+  readonly contentEncoding?: string;
   /** For verifying a signature; not given: there is none. */
   readonly headers?: Readonly<Record<string, string>>;
 }
@@ -62,6 +64,7 @@ export function jobData(delivery: OutgoingDelivery, headers: Readonly<Record<str
     attempt: delivery.attempt,
     replay: delivery.replays > 0,
     contentType: delivery.contentType,
+    ...(delivery.contentEncoding === null ? {} : { contentEncoding: delivery.contentEncoding }),
     ...bodyText(delivery.body),
     ...(headers === null ? {} : { headers }),
   };

@@ -33,6 +33,7 @@ export function entryFields(delivery: OutgoingDelivery, headers: Readonly<Record
     ...["attempt", String(delivery.attempt)],
     ...["replay", String(delivery.replays > 0)],
     ...["contentType", delivery.contentType],
+    ...(delivery.contentEncoding === null ? [] : ["contentEncoding", delivery.contentEncoding]),
     "body",
     delivery.body,
     ...(headers === null ? [] : ["headers", JSON.stringify(headers)]),

@@ -1,13 +1,15 @@
 import { execFile } from "node:child_process";
+import { createHmac } from "node:crypto";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { postEvent } from "../../harness/post-event.ts";
 import { makeRelayHere, type RelayHere } from "../../harness/relay-here.ts";
 import { entry } from "../../harness/relay-process.ts";
-import { relayToken } from "../../harness/relay-settings.ts";
+import { relayToken, webhookSecret } from "../../harness/relay-settings.ts";
 import { jsonOf, runCli, runOn } from "./run-cli.ts";
 
 const run = promisify(execFile);
@@ -24,7 +26,9 @@ const file = join(folder, "deep", "saved.json");
 let relay: RelayHere;
 
 beforeAll(async () => {
-  relay = await makeRelayHere();
+  const signature = { service: "acme", secrets: [webhookSecret] };
+  const sources = { main: { account: "main", signature }, flows: { account: "main", kind: "automation-request", mode: "ack", signature } };
+  relay = await makeRelayHere({ settings: { sources } });
   await relay.start();
   await postEvent(relay.webhookUrl, body);
   await postEvent(relay.webhookUrl, Buffer.from("{ not JSON"));
@@ -93,6 +97,19 @@ describe("events save", () => {
     const { stdout } = await inFolder("trigger", "message.status.failed", "--json");
     expect(stdout).toContain('"accepted": 1');
     expect((await inFolder("trigger", "--list")).stdout).toMatch(/\nmessage\.status\.failed .* fixtures\n/);
+  });
+
+  test("a compressed automation request is saved as the JSON it stands for", async () => {
+    const bytes = gzipSync(`{"step":"ask","phone":"+${phone}"}`);
+    const flows = `${relay.url}/webhooks/flows`;
+    const headers = { "x-acme-signature": createHmac("sha256", webhookSecret).update(bytes).digest("hex"), "content-encoding": "gzip" };
+    expect((await fetch(flows, { method: "POST", headers, body: new Uint8Array(bytes) })).status).toBe(200);
+    const [{ seq }] = ((await relay.ask("/v1/events?source=flows")).body as { data: [{ seq: number }] }).data;
+    const out = join(folder, "compressed.json");
+    expect((await save(String(seq), "--out", out)).code).toBe(0);
+    const text = readFileSync(out, "utf8");
+    expect((JSON.parse(text) as { step: string }).step).toBe("ask");
+    expect(text).not.toContain(phone);
   });
 
   test("a body that is not JSON is not saved, and an unknown event neither", async () => {

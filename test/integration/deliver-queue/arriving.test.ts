@@ -62,10 +62,10 @@ test("a replay is a job of its own, also while that of before is there; so is a 
 test("bytes that are no UTF-8 come as base64, and an event kind of any text as the job's name", async () => {
   const to = openDestinations()({ queue: "bytes", redis: redis.url });
   const body = Buffer.from([0x7b, 0xff, 0x00, 0x7d]);
-  await attempt(to, { body, event: "mensaje: leído ✓", eventId: null, contentType: "application/octet-stream" });
+  await attempt(to, { body, event: "mensaje: leído ✓", eventId: null, contentType: "application/octet-stream", contentEncoding: "gzip" });
   const job = await queueOf("bytes").getJob(delivery.id);
   expect(job?.name).toBe("mensaje: leído ✓");
-  expect(job?.data).toMatchObject({ eventId: null, encoding: "base64", contentType: "application/octet-stream" });
+  expect(job?.data).toMatchObject({ eventId: null, encoding: "base64", contentType: "application/octet-stream", contentEncoding: "gzip" });
   expect(Buffer.from(job?.data.body, job?.data.encoding)).toEqual(body);
 });
 
@@ -113,7 +113,13 @@ test("with a secret, a job's headers verify over the bytes of its body", async (
 test("a delivery becomes an entry of a stream, its body the very bytes; the entry's id is kept as the answer", async () => {
   const to = openDestinations()({ stream: "history:plain", redis: redis.url });
   const body = Buffer.from([0x7b, 0xff, 0x00, 0x7d]);
-  const outcome = await attempt(to, { body, attempt: 2, replays: 1, passHeaders: { "x-acme-signature": "sha256=00" } });
+  const outcome = await attempt(to, {
+    body,
+    attempt: 2,
+    replays: 1,
+    contentEncoding: "br",
+    passHeaders: { "x-acme-signature": "sha256=00" },
+  });
   const [[id, list] = []] = (await look(redis.url).xrangeBuffer("history:plain", "-", "+")) as [Buffer, Buffer[]][];
   expect(outcome.response?.toString()).toBe(id?.toString());
   const fields = new Map<string, Buffer>();
@@ -125,6 +131,7 @@ test("a delivery becomes an entry of a stream, its body the very bytes; the entr
     attempt: "2",
     replay: "true",
     contentType: "application/json",
+    contentEncoding: "br",
     headers: '{"x-acme-signature":"sha256=00"}',
   });
   expect(fields.get("body")).toEqual(body);

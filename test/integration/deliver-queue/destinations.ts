@@ -32,6 +32,7 @@ export const delivery: OutgoingDelivery = {
   // A number that JSON.parse would change, and an escape that JSON.stringify would.
   body: Buffer.from('{"id":"01998d3e-7c1a-7000-8000-00000000002a", "big":12345678901234567890,"text":"\\u00f1"}'),
   contentType: "application/json",
+  contentEncoding: null,
   passHeaders: {},
 };
 

@@ -76,6 +76,24 @@ test.each(bodies)("%s: stored, 200 at once, forwarded as it came", async (_name,
   expect(detail.body).toMatchObject({ body: body.toString("base64"), deliveries: [{ state: "delivered", attempts: 1 }] });
 });
 
+test.each([
+  ["gzip", gzipSync('{"step":"ask"}')],
+  ["br", Buffer.from([11, 2, 128, 123, 125, 3])],
+])("%s: forwarded as it came, with its content encoding, so that downstream can read it", async (encoding, body) => {
+  const downstream = await open((url) => [routeTo(`${url}/requests`, { match: { events: ["automation.request"] } })]);
+  const lines = [
+    "host: relay.test",
+    `content-length: ${body.length}`,
+    `x-acme-signature: ${signature(body)}`,
+    "content-type: application/json",
+    `content-encoding: ${encoding}`,
+  ];
+  expect(await ask(relay.port, { target: "/webhooks/flows", body, lines })).toMatchObject({ status: 200 });
+  await until("it is forwarded", () => downstream.seen.length === 1);
+  expect(downstream.seen[0]?.headers).toMatchObject({ "content-type": "application/json", "content-encoding": encoding });
+  expect(downstream.seen[0]?.body.equals(body)).toBe(true);
+});
+
 test("the same request twice is two events: it has no id by which one could tell", async () => {
   const downstream = await open((url) => [routeTo(`${url}/requests`)]);
   for (const _ of [1, 2]) expect((await ask(relay.port, { target: "/webhooks/flows", body: "{}" })).json).toEqual({ status: "accepted" });

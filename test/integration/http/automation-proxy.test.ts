@@ -124,11 +124,20 @@ describe("the downstream's answer is passed back: status, content type and body"
       .split("\r\n")
       .slice(1, 5)
       .filter((line) => !line.startsWith("content-type"));
-    expect((await ask(relay.port, { target: "/webhooks/flows", body, lines: [...lines, "content-type: x-any/thing"] })).status).toBe(200);
+    expect(
+      (
+        await ask(relay.port, {
+          target: "/webhooks/flows",
+          body,
+          lines: [...lines, "content-type: x-any/thing", "content-encoding: x-any"],
+        })
+      ).status,
+    ).toBe(200);
     const { event, proxied } = await recorded(relay);
     expect(downstream.seen[0]?.body.equals(body)).toBe(true);
     expect(downstream.seen[0]?.headers).toMatchObject({
       "content-type": "x-any/thing",
+      "content-encoding": "x-any",
       "webhook-id": proxied.id,
       "webhook-attempt": "1",
       "x-wamid-relay-event": "automation.request",

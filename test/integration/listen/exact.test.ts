@@ -87,11 +87,12 @@ test("sources go to paths of their own; an automation's request comes as it is, 
   const listener = startListenHere(relay.url, ["--forward-to", `main=${base}/a?b=c`, "--forward-to", `flows=${base}/flows`]);
   await listener.live();
   const bytes = Buffer.from([0, 255, 254, 10, 13]);
-  const headers = { "x-acme-signature": signatureOf(bytes), "content-type": "text/x-odd; charset=latin1" };
+  const headers = { "x-acme-signature": signatureOf(bytes), "content-type": "text/x-odd; charset=latin1", "content-encoding": "x-odd" };
   await postEvent(`${relay.url}/webhooks/others`, Buffer.from(bodies[1] as string));
   await fetch(`${relay.url}/webhooks/flows`, { method: "POST", headers, body: new Uint8Array(bytes) });
   await postEvent(relay.webhookUrl, Buffer.from(bodies[0] as string));
   await until("both came", () => local.posts.length === 2);
+  expect(local.posts.map(({ headers: got }) => got["content-encoding"])).toContain("x-odd");
   expect(local.posts.map(({ path, body, headers: got }) => [path, body.toString("hex"), got["content-type"]])).toEqual([
     ["/flows", bytes.toString("hex"), "text/x-odd; charset=latin1"],
     ["/a?b=c", Buffer.from(bodies[0] as string).toString("hex"), "application/json"],

@@ -21,6 +21,7 @@ export const delivery: OutgoingDelivery = {
   replays: 0,
   body: Buffer.from('{"id":"01998d3e-7c1a-7000-8000-00000000002a","event":"message.status"}'),
   contentType: "application/json",
+  contentEncoding: null,
   passHeaders: {},
 };
 

@@ -15,6 +15,7 @@ const delivery: OutgoingDelivery = {
   replays: 0,
   body: Buffer.from('{"a":1}'),
   contentType: "application/json",
+  contentEncoding: null,
   passHeaders: {},
 };
 
