@@ -21,8 +21,10 @@ export function createAskingService(services: Pick<ServiceAccounts, "client" | "
     },
     hold(account) {
       const stops = services.limiters().get(account)?.stops;
-      const reason = holdReasons.find((one) => stops?.[one] !== null && stops !== undefined);
-      return reason === undefined || stops === undefined ? null : ({ reason, until: stops[reason] } satisfies Hold);
+      if (stops === undefined) return null;
+      const holds = { ...stops, quota: stops.quota ?? stops["quota-reads"] };
+      const reason = holdReasons.find((one) => holds[one] !== null);
+      return reason === undefined ? null : ({ reason, until: holds[reason] } satisfies Hold);
     },
   };
 }

@@ -67,14 +67,14 @@ export function createGaugeReader(parts: GaugeParts): () => Promise<Gauges> {
         inFlight: lane?.inFlight ?? 0,
       };
     });
-    const services = [...parts.limiters()].map(([account, state]) => serviceGauges(account, state));
+    const services = [...parts.limiters()].map(([account, state]) => serviceGauges(account, state, now));
     return { routes, services, listeners, unplanned, requestsInFlight: parts.inFlight(), storing: parts.storing(), now };
   };
 }
 
 const callCaps: readonly CallCap[] = ["requests", "messages"];
 
-function serviceGauges(account: string, { caps, stops }: LimiterState): ServiceGauges {
+function serviceGauges(account: string, { caps, stops }: LimiterState, now: number): ServiceGauges {
   return {
     account,
     caps: callCaps.map((cap) => ({ cap, used: caps[cap].used, limit: caps[cap].limit, held: caps[cap].heldUntil !== null })),
@@ -82,6 +82,10 @@ function serviceGauges(account: string, { caps, stops }: LimiterState): ServiceG
       priority,
       calls: callCaps.reduce((sum, cap) => sum + caps[cap].waiting[priority], 0),
     })),
-    stops: stopReasons.map((reason) => ({ reason, inForce: stops[reason] !== null })),
+    stops: stopReasons.map((reason) => {
+      const until = stops[reason];
+      // A refused key stays one until a call has shown otherwise; a quota may have been renewed while nobody called.
+      return { reason, inForce: until !== null && (reason === "unauthenticated" || until > now) };
+    }),
   };
 }

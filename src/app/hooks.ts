@@ -109,7 +109,11 @@ export function laneHooks({ log, privacy, now, metrics }: Watchers & { readonly 
 }
 
 const stopTexts: Record<StopReason, string> = {
-  quota: "the service's monthly quota is used up; it is not asked until renewal",
+  quota: "the account's monthly quota is used up; no call is made until the time given, then one call tries",
+  "quota-messages": "a monthly quota is used up; no message is sent until the time given, then one send tries",
+  "quota-runs": "a monthly quota is used up; no automation run is started until the time given, then one start tries",
+  "quota-contacts": "a monthly quota is used up; no contact is written until the time given, then one call tries",
+  "quota-reads": "a monthly quota is used up; nothing is read until the time given, then one call tries",
   unauthenticated: "the service refuses the API key; one call tries from time to time",
   blocked: "the service has blocked this address because of bad keys; it is not asked for a minute",
 };
@@ -130,8 +134,8 @@ export function limiterHooks(account: string, { log, metrics, called, keyRefused
       log.warn({ account, cap: cap ?? call.cap, limit, retryAfterMs }, "the service says a cap is reached: others use the account too");
     },
     refused: () => metrics().serviceCalls.inc({ account, outcome: "refused" }),
-    stopped(reason, until) {
-      log.error({ account, reason, until: new Date(until).toISOString() }, stopTexts[reason]);
+    stopped(reason, until, resource) {
+      log.error({ account, reason, ...(resource === null ? {} : { resource }), until: new Date(until).toISOString() }, stopTexts[reason]);
       if (reason === "unauthenticated") keyRefused(account);
     },
   };

@@ -3,6 +3,7 @@ import type { AccountSettings, Settings } from "../config/schema.ts";
 import type { Clock } from "../event/clock.ts";
 import type { Secret } from "../event/secret.ts";
 import { createServiceClient, type ServiceClient } from "../service-api/client.ts";
+import type { QuotaReason } from "../service-api/limits/account-state.ts";
 import { type Allowance, createLimiter, type LetGo, type Limiter, type LimiterHooks } from "../service-api/limits/limiter.ts";
 import type { LimiterState } from "../service-api/limits/limiter-state.ts";
 import type { SharedCaps } from "../service-api/limits/shared-port.ts";
@@ -12,8 +13,13 @@ export interface ServiceAccounts {
   /** Null when the account has no base URL or key in the settings. Not to be kept: a reload may bring another. */
   client(account: string): ServiceClient | null;
   limiters(): ReadonlyMap<string, LimiterState>;
-  /** What a limiter knows of the caps stays, as long as the account is at the same base URL. */
+  /**
+   * What a limiter knows of the caps stays, as long as the account is at the same base URL. Stops of quotas end, and
+   * smaller caps that the service reported are forgotten.
+   */
   reload(accounts: Settings["accounts"]): void;
+  /** Ends the stops of the account's quotas; resolves with those that there were. Null: the account cannot be asked. */
+  resume(account: string): Promise<readonly QuotaReason[] | null>;
   /** Ends what waits; resolves when what is on its way has ended, cut after `withinMs`. */
   close(withinMs: number): Promise<void>;
 }
@@ -61,7 +67,8 @@ export function createServiceAccounts(
     const isSameAllowance = before?.settings.plan === settings.plan && before.settings.share === settings.share;
     const allowance: Allowance = { plan: settings.plan, share: settings.share, keyId: keyIdOf(settings.apiKey) };
     const limiter = isSameService ? before.limiter : limiterFor(account, settings.baseUrl, allowance);
-    if (isSameService && !(isSameKey && isSameAllowance)) limiter.retune(allowance);
+    if (isSameKey && isSameAllowance) limiter.resume();
+    else if (isSameService) limiter.retune(allowance);
     if (isSameKey) return { settings, limiter, client: before.client };
     return { settings, limiter, client: createServiceClient({ ...settings, admission: limiter, clock, random }) };
   }
@@ -89,6 +96,7 @@ export function createServiceAccounts(
     client: (account) => entries.get(account)?.client ?? null,
     limiters: () => new Map([...entries].map(([account, { limiter }]) => [account, limiter.state()])),
     reload,
+    resume: async (account) => (await entries.get(account)?.limiter.resumeByOrder()) ?? null,
     async close(withinMs) {
       reload({});
       // Once more for each: a reload lets what is on its way take its time.

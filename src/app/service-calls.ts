@@ -1,7 +1,11 @@
 import { RelayError } from "../event/errors.ts";
 import type { CallResult, CallSteps, ServiceCalls } from "../send/port.ts";
+import type { CallOperation } from "../service-api/admission.ts";
 import type { CallOptions } from "../service-api/call.ts";
 import type { ServiceClient } from "../service-api/client.ts";
+import type { QuotaReason } from "../service-api/limits/account-state.ts";
+import type { LimiterState } from "../service-api/limits/limiter-state.ts";
+import { coveringReasons } from "../service-api/limits/quota-stop.ts";
 import { ServiceError } from "../service-api/service-error.ts";
 import type { ServiceAccounts } from "./service-accounts.ts";
 import { untilRoom } from "./until-room.ts";
@@ -16,6 +20,7 @@ export function createServiceCalls({ services, now }: ServiceCallsParts): Servic
   async function outcomeOf<T>(
     account: string,
     { patience, starting, repeating }: CallSteps,
+    operation: CallOperation,
     call: (client: ServiceClient, options: CallOptions) => Promise<T>,
   ): Promise<CallResult<T>> {
     const client = services.client(account);
@@ -28,11 +33,11 @@ export function createServiceCalls({ services, now }: ServiceCallsParts): Servic
     } catch (error) {
       if (!(error instanceof ServiceError)) throw error;
       if (error.outcome === "unknown") return { type: "unknown", reason: error.message };
-      return { type: "not-done", error: answerTo(error, account), why: error.message };
+      return { type: "not-done", error: answerTo(error, account, operation), why: error.message };
     }
   }
 
-  function answerTo(error: ServiceError, account: string): RelayError {
+  function answerTo(error: ServiceError, account: string, operation: CallOperation): RelayError {
     const { failure, status, message } = error;
     const about = { account, kind: error.kind, ...(status === null ? {} : { status }) };
     switch (failure.kind) {
@@ -40,12 +45,15 @@ export function createServiceCalls({ services, now }: ServiceCallsParts): Servic
         return new RelayError("service_rate_limited", error.text ?? message, about, {
           retryAfterMs: untilRoom(services.limiters().get(account), "requests", now()),
         });
-      case "quota":
+      case "quota": {
+        const { until = failure.until, ...stop } = stopOf(services.limiters().get(account), operation);
         return new RelayError("service_quota_used_up", error.text ?? message, {
           ...about,
-          until: new Date(failure.until).toISOString(),
+          ...stop,
+          until: new Date(until).toISOString(),
           ...(failure.cause === null ? {} : { cause: failure.cause }),
         });
+      }
       case "unauthenticated":
       case "blocked":
         return new RelayError("service_key_refused", error.text ?? message, about, {
@@ -71,10 +79,23 @@ export function createServiceCalls({ services, now }: ServiceCallsParts): Servic
   }
 
   return {
-    sendMessage: (account, body, steps) => outcomeOf(account, steps, (client, options) => client.sendMessage({ ...body }, options)),
+    sendMessage: (account, body, steps) =>
+      outcomeOf(account, steps, "messages", (client, options) => client.sendMessage({ ...body }, options)),
     startRun: (account, automation, body, steps) =>
-      outcomeOf(account, steps, (client, options) => client.startRun(automation, { ...body }, options)),
+      outcomeOf(account, steps, "runs", (client, options) => client.startRun(automation, { ...body }, options)),
   };
+}
+
+/** The stop that covers an operation: until when it refuses calls, and what the service calls its quota. */
+function stopOf(
+  state: LimiterState | undefined,
+  operation: CallOperation,
+): { readonly stop?: QuotaReason; readonly resource?: string; readonly until?: number } {
+  const stop = coveringReasons(operation).find((reason) => state?.stops[reason] != null);
+  const until = stop === undefined ? null : state?.stops[stop];
+  if (state === undefined || stop === undefined || until == null) return {};
+  const resource = state.resources[stop];
+  return { stop, until, ...(resource === undefined ? {} : { resource }) };
 }
 
 function cannotAsk(account: string): RelayError {

@@ -90,7 +90,7 @@ export interface Service {
   /** Accounts that can be asked. */
   accounts(): readonly string[];
   ask(account: string, messageId: string, patience: AbortSignal): Promise<AskAnswer>;
-  /** Known without asking; null: nothing is in the way. A key that was refused may be tried again once `until` is past. */
+  /** Known without asking; null: nothing is in the way. Once `until` is past, one call may try again. */
   hold(account: string): Hold | null;
 }
 

@@ -132,11 +132,11 @@ export function createReconciler(initial: ReconcileSettings, parts: ReconcilerPa
     return summary;
   }
 
-  /** A refused key is tried again by the one call that its limiter lets through once the wait is over. */
+  /** A refused key or a used-up quota is tried again by the one call that its limiter lets through once the wait is over. */
   function holdNow(account: string): PassStop | null {
     const hold = service.hold(account);
     if (hold === null) return null;
-    return hold.reason === "unauthenticated" && hold.until !== null && hold.until <= clock.now() ? null : hold;
+    return hold.until !== null && hold.until <= clock.now() ? null : hold;
   }
 
   function countsOf(account: string, dueBy: number) {

@@ -90,6 +90,7 @@ export function assemble(parts: AssemblyParts): Service {
   };
 
   const app = createApiApp({
+    now: clock.now,
     limits,
     random,
     failed,

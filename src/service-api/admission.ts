@@ -8,8 +8,13 @@ export type CallCap = "requests" | "messages";
 export const callPriorities = ["send", "ask", "poll"] as const;
 export type CallPriority = (typeof callPriorities)[number];
 
+/** What a call does, as far as monthly quotas tell calls apart. */
+export const callOperations = ["messages", "runs", "contacts", "reads"] as const;
+export type CallOperation = (typeof callOperations)[number];
+
 export interface CallRequest {
   readonly cap: CallCap;
+  readonly operation: CallOperation;
   readonly priority: CallPriority;
   /** Gives up waiting; the promise then rejects with the signal's reason. */
   readonly signal?: AbortSignal;
@@ -20,8 +25,11 @@ export type CallOutcome =
   | { readonly type: "answered" }
   /** 429 of a per-minute cap; `cap` is null when the answer does not tell which. `retryAfterMs` as the header says, null without one. */
   | { readonly type: "rate-limited"; readonly cap: CallCap | null; readonly retryAfterMs: number | null; readonly limit: number | null }
-  /** 429 of a monthly quota: useless until renewal or a change of plan. */
-  | { readonly type: "quota-used-up" }
+  /**
+   * 429 of a monthly quota: useless until renewal or a change of plan. `resource`: which one, where the answer names it.
+   * `serviceTime`: unix ms of the answer's `Date`, null without one.
+   */
+  | { readonly type: "quota-used-up"; readonly resource: string | null; readonly serviceTime: number | null }
   /** 401: the key is missing, misspelled or revoked. */
   | { readonly type: "unauthenticated" }
   /** 429 with neither: the address is blocked for a minute because of bad keys. */

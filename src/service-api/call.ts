@@ -116,9 +116,11 @@ async function attemptOnce<T>(
 ): Promise<Read<T>> {
   const { admission, clock } = calling;
   const priority = options.priority ?? endpoint.priority;
-  const permit = await admission.enter({ cap: endpoint.cap, priority, signal: wait }).catch((error: unknown) => {
-    throw error instanceof ServiceError ? error.at(endpoint.name) : error;
-  });
+  const permit = await admission
+    .enter({ cap: endpoint.cap, operation: endpoint.operation, priority, signal: wait })
+    .catch((error: unknown) => {
+      throw error instanceof ServiceError ? error.at(endpoint.name) : error;
+    });
   const startedAt = clock.now();
   let settlement: CallOutcome = { type: "not-sent" };
   let outcome: CallReport["outcome"] = "aborted";

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { CallCap, CallPriority } from "./admission.ts";
+import type { CallCap, CallOperation, CallPriority } from "./admission.ts";
 import {
   type Account,
   accountSchema,
@@ -25,6 +25,7 @@ export interface Endpoint<T> {
   readonly name: string;
   readonly method: "GET" | "POST";
   readonly cap: CallCap;
+  readonly operation: CallOperation;
   /** Unless the caller says otherwise. */
   readonly priority: CallPriority;
   /** Calling twice does the same as calling once, so that an unknown outcome may be tried again (document, "Safe retries"). */
@@ -35,7 +36,16 @@ export interface Endpoint<T> {
 }
 
 function reading<T>(path: string, answer: z.ZodType<T>): Endpoint<T> {
-  return { name: `GET ${path}`, method: "GET", cap: "requests", priority: "ask", idempotent: true, answer, mayBeEmpty: false };
+  return {
+    name: `GET ${path}`,
+    method: "GET",
+    cap: "requests",
+    operation: "reads",
+    priority: "ask",
+    idempotent: true,
+    answer,
+    mayBeEmpty: false,
+  };
 }
 
 /** Every endpoint of the document, once. */
@@ -44,6 +54,7 @@ export const endpoints = {
     name: "POST /messages",
     method: "POST",
     cap: "messages",
+    operation: "messages",
     priority: "send",
     idempotent: false,
     answer: receiptSchema,
@@ -57,6 +68,7 @@ export const endpoints = {
     name: "POST /contacts",
     method: "POST",
     cap: "requests",
+    operation: "contacts",
     priority: "ask",
     idempotent: true,
     // Its shape is not shown; that there is one is not said either.
@@ -69,6 +81,7 @@ export const endpoints = {
     name: "POST /automations/{id}/runs",
     method: "POST",
     cap: "requests",
+    operation: "runs",
     priority: "send",
     idempotent: false,
     answer: runSchema,

@@ -2,7 +2,7 @@ import type { z } from "zod";
 import type { CallCap } from "./admission.ts";
 import type { Endpoint } from "./endpoints.ts";
 import { readErrorBody, readProblems } from "./error-body.ts";
-import { nextRenewal } from "./renewal.ts";
+import { httpDate, judgeRenewal } from "./renewal.ts";
 import { type CallEffect, ServiceError, type ServiceFailure } from "./service-error.ts";
 
 export interface Answer {
@@ -64,7 +64,7 @@ function readFailure(endpoint: Endpoint<unknown>, answer: Answer, parsed: Parsed
       return body === null ? unlikeDocument("{error}") : fail({ kind: "conflict" });
     case 429: {
       if (body === null) return unlikeDocument("{error}");
-      if (body.cause) return fail({ kind: "quota", cause: body.cause, until: nextRenewal(now) });
+      if (body.cause) return fail({ kind: "quota", cause: body.cause, until: judgeRenewal(httpDate(headers["date"]), now).at });
       const rate = rateLimit(headers);
       // The block for bad keys has the same status and body; only the cap comes with these headers.
       return fail(rate === null ? { kind: "blocked" } : { kind: "rate-limited", ...rate, cap: capReached(endpoint, body.text) });

@@ -2,14 +2,9 @@
 const behindUtcMs = 3 * 3_600_000;
 
 /**
- * The next renewal of the monthly quotas after `now`: day 1 of a month, 00:00 Argentina time
- * (messaging-service-api.md, "Limits"). Both in unix milliseconds; the answer is always later than `now`.
+ * The month of the quota that `now` falls into, from one renewal to the next, in unix milliseconds. Quotas renew on day 1
+ * of a month, 00:00 Argentina time (messaging-service-api.md, "Limits").
  */
-export function nextRenewal(now: number): number {
-  return firstOfMonth(now, 1);
-}
-
-/** The month of the quota that `now` falls into, from one renewal to the next, in unix milliseconds. */
 export function quotaMonth(now: number): { readonly from: number; readonly until: number } {
   return { from: firstOfMonth(now, 0), until: firstOfMonth(now, 1) };
 }
@@ -18,6 +13,37 @@ export function quotaMonth(now: number): { readonly from: number; readonly until
 export function quotaDay(now: number): number {
   const day = 24 * 3_600_000;
   return Math.floor((now - behindUtcMs) / day) * day + behindUtcMs;
+}
+
+/** The quota's counter may be half a minute late, an answer some seconds on its way, and a clock a little wrong. */
+const marginMs = 60_000;
+/** A `Date` further from the relay's clock than this is not taken: one of the two is wrong. */
+const mostSkewMs = 3_600_000;
+/** So soon after a renewal, a used-up quota may still be that of the month before. */
+const doubtfulMs = 24 * 3_600_000;
+
+export interface RenewalJudgment {
+  /** Day 1, 00:00, in unix ms; up to a minute ago for an answer that is about the month before. */
+  readonly at: number;
+  /** From when on the service should know it, in unix ms of the relay's clock; always later than now. */
+  readonly knownAt: number;
+  /** False where clocks differ or the month has just begun: the quota may be renewed earlier. */
+  readonly isCertain: boolean;
+}
+
+/** `serviceTime` (unix ms): the `Date` of the answer; null without one. `now` is the relay's clock. */
+export function judgeRenewal(serviceTime: number | null, now: number): RenewalJudgment {
+  const isTimeKnown = serviceTime !== null && Math.abs(serviceTime - now) <= mostSkewMs;
+  const there = isTimeKnown ? serviceTime : now;
+  const { from, until } = quotaMonth(there - marginMs);
+  return { at: until, knownAt: until + marginMs - there + now, isCertain: isTimeKnown && there - marginMs - from >= doubtfulMs };
+}
+
+/** A `Date` header in unix ms; null for none, and for what is none. */
+export function httpDate(header: string | string[] | undefined): number | null {
+  if (typeof header !== "string" || !/^[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/.test(header)) return null;
+  const time = Date.parse(header);
+  return Number.isNaN(time) ? null : time;
 }
 
 function firstOfMonth(now: number, ahead: number): number {

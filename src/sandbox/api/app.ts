@@ -8,6 +8,8 @@ import { addGate, apiRoot, letIn } from "./gate.ts";
 import { addJsonBodies } from "./json-bodies.ts";
 
 export interface ApiParts {
+  /** The sandbox's time, for the `Date` of each answer. */
+  readonly now: () => number;
   readonly limits: Limits;
   readonly random: Random;
   /** What is set now; the same objects for as long as nothing is set anew, since `times` is counted by them. */
@@ -22,7 +24,7 @@ export interface ApiParts {
  * The service over HTTP: what `routes` adds lies under `/api/v1`, behind the gate. The app itself has only the service's
  * error shapes and JSON bodies: `/sandbox`, MCP and incoming webhooks are added to it, outside the gate.
  */
-export function createApiApp({ limits, random, faults, failed, routes }: ApiParts): FastifyInstance {
+export function createApiApp({ now, limits, random, faults, failed, routes }: ApiParts): FastifyInstance {
   const app = Fastify({
     routerOptions: { ignoreTrailingSlash: true },
     return503OnClosing: false,
@@ -30,7 +32,7 @@ export function createApiApp({ limits, random, faults, failed, routes }: ApiPart
     frameworkErrors: (_error, request, reply) => {
       const { status, body, headers } = answerTo(framed(), failed);
       const text = JSON.stringify(body);
-      reply.raw.writeHead(status, { ...headers, "content-type": "application/json; charset=utf-8" }).end(text);
+      reply.raw.writeHead(status, { ...headers, date: date(), "content-type": "application/json; charset=utf-8" }).end(text);
       function framed(): unknown {
         try {
           if (request.url.startsWith(`${apiRoot}/`)) letIn(limits, request);
@@ -42,6 +44,11 @@ export function createApiApp({ limits, random, faults, failed, routes }: ApiPart
     },
   });
   addJsonBodies(app);
+  const date = () => new Date(now()).toUTCString();
+  app.addHook("onRequest", (_request, reply, done) => {
+    reply.header("date", date());
+    done();
+  });
   app.setErrorHandler((error, _request, reply) => {
     const { status, body, headers } = answerTo(error, failed);
     void reply.code(status).headers(headers).send(body);

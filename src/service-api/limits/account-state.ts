@@ -1,4 +1,4 @@
-import type { CallCap } from "../admission.ts";
+import { type CallCap, type CallOperation, callOperations } from "../admission.ts";
 
 /** Whether a key is good, as far as it is known (`key-doubt.ts`). Times are steady ms. */
 export interface KeyState {
@@ -22,21 +22,42 @@ export interface HoldState {
   since: number;
 }
 
+/** Stops of monthly quotas: of every call, or of one kind of call. */
+export type QuotaReason = "quota" | `quota-${CallOperation}`;
+export const quotaReasons: readonly QuotaReason[] = ["quota", ...callOperations.map((operation) => `quota-${operation}` as const)];
+
+/** Calls that a used-up quota stops (`quota-stop.ts`). Times are steady ms. */
+export interface QuotaStop {
+  /** As the service names it; null: it does not. */
+  readonly resource: string | null;
+  /** Unix ms, because renewal is a date; null: when it renews is not certain. */
+  readonly renewsAt: number | null;
+  /** Calls are refused until then; after that one call probes. */
+  until: number;
+  /** While a call probes: when it is given up for lost. */
+  probeUntil: number;
+}
+
+/** A smaller cap that the service reported (`learn-caps.ts`). */
+export interface LearnedCap {
+  readonly limit: number;
+  /** Steady ms. */
+  readonly at: number;
+}
+
 /**
  * All that is known of an account beside the calls that count: what the answers of the service have taught. Plain data,
  * so that the processes of an account can share it (`shared-account.ts`).
  */
 export interface AccountState {
-  /** The plan that `quotaUntil` and `granted` are about: with another they mean nothing. */
+  /** The plan that `quotas` and `granted` are about: with another they mean nothing. */
   plan: string;
-  /** Unix ms, because renewal is a date; null: there is quota left. */
-  quotaUntil: number | null;
-  /** The newest call when another plan was begun with. */
+  quotas: Record<QuotaReason, QuotaStop | null>;
+  /** The newest call when another plan was begun with, or an operator ended the stops. */
   resumedAt: number;
   /** Steady ms until which the address is blocked. */
   blockedUntil: number;
-  /** Calls a minute that the service grants, where it told of fewer than the plan has. */
-  granted: Record<CallCap, number | null>;
+  granted: Record<CallCap, LearnedCap | null>;
   holds: Record<CallCap, HoldState>;
   /** By fingerprint: while a key is changed, processes with the old one and with the new one call side by side. */
   keys: Record<string, KeyState>;
@@ -49,13 +70,17 @@ export function emptyAccountState(plan: string): AccountState {
   const noHold = (): HoldState => ({ until: 0, inARow: 0, since: -1 });
   return {
     plan,
-    quotaUntil: null,
+    quotas: noQuotas(),
     resumedAt: 0,
     blockedUntil: 0,
     granted: { requests: null, messages: null },
     holds: { requests: noHold(), messages: noHold() },
     keys: {},
   };
+}
+
+export function noQuotas(): AccountState["quotas"] {
+  return Object.fromEntries(quotaReasons.map((reason) => [reason, null])) as AccountState["quotas"];
 }
 
 /** What is known of a key; a key that nothing is known of is added. */
@@ -71,7 +96,7 @@ export function keyOf(state: AccountState, key: string): KeyState {
 /** Forgets what was about another plan. */
 export function holdToPlan(state: AccountState, plan: string): void {
   if (state.plan === plan) return;
-  state.quotaUntil = null;
+  state.quotas = noQuotas();
   forgetGranted(state, plan);
 }
 
@@ -84,9 +109,16 @@ export function forgetGranted(state: AccountState, plan: string): void {
 /** The same state with all its steady times moved by `byMs`. */
 export function shifted(state: AccountState, byMs: number): AccountState {
   const hold = (one: HoldState): HoldState => ({ ...one, until: one.until + byMs });
+  const learned = (one: LearnedCap | null): LearnedCap | null => one && { ...one, at: one.at + byMs };
   return {
     ...state,
-    granted: { ...state.granted },
+    quotas: Object.fromEntries(
+      Object.entries(state.quotas).map(([reason, one]) => [
+        reason,
+        one && { ...one, until: one.until + byMs, probeUntil: one.probeUntil + byMs },
+      ]),
+    ) as AccountState["quotas"],
+    granted: { requests: learned(state.granted.requests), messages: learned(state.granted.messages) },
     blockedUntil: state.blockedUntil + byMs,
     holds: { requests: hold(state.holds.requests), messages: hold(state.holds.messages) },
     keys: Object.fromEntries(

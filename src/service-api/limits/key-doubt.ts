@@ -69,7 +69,7 @@ export function endDoubt(key: KeyState, newest: number): void {
 }
 
 function isProbe(key: KeyState, call: NumberedCall, now: number): boolean {
-  return call.isProbe && now < key.probeUntil;
+  return call.probes.includes("unauthenticated") && now < key.probeUntil;
 }
 
 function waitFrom(key: KeyState, now: number, index: number): void {

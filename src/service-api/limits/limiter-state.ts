@@ -1,5 +1,5 @@
 import { type CallCap, type CallPriority, callPriorities } from "../admission.ts";
-import type { HoldState } from "./account-state.ts";
+import type { HoldState, QuotaReason } from "./account-state.ts";
 import type { Caps } from "./caps.ts";
 import type { Slots } from "./slots.ts";
 import type { SteadyTime } from "./steady-time.ts";
@@ -8,7 +8,7 @@ import type { StopState } from "./stops.ts";
 export interface CapState {
   /** Calls a minute that the plan has. */
   readonly planned: number;
-  /** Calls a minute that the service grants: as planned, or fewer when one of its answers said so. */
+  /** Calls a minute that the service grants: as planned, or fewer for a while after one of its answers said so. */
   readonly granted: number;
   /** Of those, our share: slots there are. */
   readonly limit: number;
@@ -23,6 +23,8 @@ export interface CapState {
 export interface LimiterState {
   readonly caps: Readonly<Record<CallCap, CapState>>;
   readonly stops: StopState;
+  /** What the service calls the quotas that are used up, where it names them. */
+  readonly resources: Readonly<Partial<Record<QuotaReason, string>>>;
 }
 
 export interface LimiterParts {
@@ -33,10 +35,11 @@ export interface LimiterParts {
   readonly waiting: (cap: CallCap, priority: CallPriority) => number;
   readonly time: SteadyTime;
   readonly stops: StopState;
+  readonly resources: LimiterState["resources"];
 }
 
 /** What the limiter's parts are at, for metrics and people. */
-export function limiterState({ planned, granted, slots, holds, waiting, time, stops }: LimiterParts): LimiterState {
+export function limiterState({ planned, granted, slots, holds, waiting, time, stops, resources }: LimiterParts): LimiterState {
   const now = time.now();
   const capState = (cap: CallCap): CapState => {
     const { until } = holds[cap];
@@ -49,5 +52,5 @@ export function limiterState({ planned, granted, slots, holds, waiting, time, st
       heldUntil: until > now ? time.toUnix(until) : null,
     };
   };
-  return { caps: { requests: capState("requests"), messages: capState("messages") }, stops };
+  return { caps: { requests: capState("requests"), messages: capState("messages") }, stops, resources };
 }

@@ -1,11 +1,12 @@
 import type { Clock } from "../../event/clock.ts";
-import { type Admission, type CallOutcome, type CallRequest, type Permit, usuallyAtOnce } from "../admission.ts";
+import { type Admission, type CallOperation, type CallOutcome, type CallRequest, type Permit, usuallyAtOnce } from "../admission.ts";
 import { capsUnknown } from "../service-error.ts";
-import { forgetGranted, keyOf } from "./account-state.ts";
+import { keyOf, type QuotaReason, quotaReasons } from "./account-state.ts";
 import { type Caps, type Plan, planCaps, shareOf } from "./caps.ts";
 import { grantedCaps, learnCaps } from "./learn-caps.ts";
 import { createOwnLearned } from "./learned.ts";
 import { type LimiterState, limiterState } from "./limiter-state.ts";
+import { coveringReasons } from "./quota-stop.ts";
 import { createSharedAccount, type SharedAccount, type Wanted } from "./shared-account.ts";
 import type { SharedCaps } from "./shared-port.ts";
 import { type CallKind, callKinds, createSlots, type SlotEnd } from "./slots.ts";
@@ -43,14 +44,16 @@ export interface LimiterHooks {
   settled?(call: CallRequest, outcome: CallOutcome): void;
   /** A call was turned away without asking the service. */
   refused?(reason: StopReason | "unknown"): void;
-  /** A stop began with an answer that was given here. `until`: unix ms. */
-  stopped?(reason: StopReason, until: number): void;
+  /** A stop began with an answer that was given here. `until`: unix ms; `resource`: of a quota, as the service names it. */
+  stopped?(reason: StopReason, until: number, resource: string | null): void;
 }
 
 export interface Limiter extends Admission {
   state(): LimiterState;
-  /** The plan was changed, or is believed to have been: ends `quota`, and forgets smaller caps that the service told of. */
+  /** The plan was changed, or is believed to have been: ends the stops of quotas, and forgets smaller caps that the service told of. */
   resume(): void;
+  /** The same by an operator's order: resolves with the stops that it ended once all processes know. Rejects when they may not. */
+  resumeByOrder(): Promise<readonly QuotaReason[]>;
   /** Other settings of the same account, and perhaps another key: as `resume`, and ends doubts about the key. Slots stay held. */
   retune(allowance: Allowance): void;
   /** To be called when all calls have ended, where they are shared with other processes: no timer is left. */
@@ -96,8 +99,10 @@ export function createLimiter(options: LimiterOptions): Limiter {
   const identity = (): Identity => identityOf(allowance);
   const account = options.shared === undefined ? ownAccount() : sharedAccount(options.shared);
   const { slots, learned } = account;
-  const stops = createStops({ clock, time, learned, identity });
-  const turns = createTurns<StopReason | "unknown">({ clock, time, readyAt });
+  const stops = createStops({ time, learned, identity });
+  const turns = createTurns({ clock, time, readyAt });
+  /** Calls that wait for their turn. To turn one away also takes it out of its line. */
+  const waiting = new Set<{ readonly operation: CallOperation; turnAway(reason: StopReason | "unknown"): void }>();
   /** Stops that are known to those who wait here. */
   let inForce = stops.state();
   let sendsUnderWay = 0;
@@ -125,8 +130,20 @@ export function createLimiter(options: LimiterOptions): Limiter {
       isProven: () => keyOf(learned.view(), identity().key).isProven,
       wanted,
       changed: takeIn,
-      lost: () => turns.turnAllAway("unknown"),
+      lost: () => turnAway("unknown"),
     });
+  }
+
+  /** Those that the reason covers. */
+  function turnAway(reason: StopReason | "unknown"): void {
+    for (const call of [...waiting]) {
+      if (!isQuotaReason(reason) || coveringReasons(call.operation).includes(reason)) call.turnAway(reason);
+    }
+  }
+
+  /** A reported cap grows with time. */
+  function adjustCaps(): void {
+    slots.setCaps(shareOf(grantedCaps(learned.view(), capsOf(allowance), identity(), time.now()), allowance.share));
   }
 
   const mostUnderWay = (): number => (keyOf(learned.view(), identity().key).isProven ? atOnce : Math.min(atOnce, unprovenCalls));
@@ -156,17 +173,17 @@ export function createLimiter(options: LimiterOptions): Limiter {
 
   /** Something was learned, here or elsewhere. */
   function takeIn(): void {
-    slots.setCaps(shareOf(grantedCaps(learned.view(), capsOf(allowance), identity()), allowance.share));
+    adjustCaps();
     const before = inForce;
     inForce = stops.state();
-    for (const reason of stopReasons) if (inForce[reason] !== null && !wasInForce(reason, before)) turns.turnAllAway(reason);
+    for (const reason of stopReasons) if (inForce[reason] !== null && !wasInForce(reason, before)) turnAway(reason);
     turns.letGo();
   }
 
-  /** Doubts about the key end by what is learned only; of the others the time may have run out unnoticed. */
+  /** A block ends unnoticed as its time runs out; the others end by what is learned only. */
   function wasInForce(reason: StopReason, before: StopState): boolean {
     const until = before[reason];
-    return until !== null && (reason === "unauthenticated" || until > clock.now());
+    return until !== null && (reason !== "blocked" || until > clock.now());
   }
 
   function countUnderWay({ priority }: CallRequest, by: 1 | -1): void {
@@ -174,8 +191,8 @@ export function createLimiter(options: LimiterOptions): Limiter {
     else othersUnderWay += by;
   }
 
-  function permitFor(call: CallRequest, isProbe: boolean): Permit {
-    const { cap, priority } = call;
+  function permitFor(call: CallRequest, probes: readonly StopReason[]): Permit {
+    const { cap, operation, priority } = call;
     hooks.letGo?.({ cap, priority, at: clock.now() });
     countUnderWay(call, 1);
     const slot = slots.take(call, time.now());
@@ -187,14 +204,17 @@ export function createLimiter(options: LimiterOptions): Limiter {
         countUnderWay(call, -1);
         const now = time.now();
         slots.end(slot, now, endOf(outcome));
-        const ended = { call: { number: slot.number, isProbe }, outcome, now, wallNow: clock.now() };
+        const ended = { call: { number: slot.number, probes }, operation, outcome, now, wallNow: clock.now() };
         const [own, planned] = [identity(), capsOf(allowance)];
         const began = learned.change((state, newest) => {
           learnCaps(state, newest, ended, cap, planned, own);
           return stops.learn(state, newest, ended, own);
         });
         hooks.settled?.(call, outcome);
-        if (began !== null) hooks.stopped?.(began, stops.state()[began] ?? clock.now());
+        if (began !== null) {
+          const resource = outcome.type === "quota-used-up" ? outcome.resource : null;
+          hooks.stopped?.(began, stops.state()[began] ?? clock.now(), resource);
+        }
         takeIn();
       },
     };
@@ -202,8 +222,6 @@ export function createLimiter(options: LimiterOptions): Limiter {
 
   function restart(next: Allowance, anotherKey: boolean): void {
     allowance = next;
-    const { plan } = identity();
-    learned.change((state) => forgetGranted(state, plan));
     stops.resume(anotherKey);
     takeIn();
   }
@@ -216,64 +234,79 @@ export function createLimiter(options: LimiterOptions): Limiter {
       new Promise((resolve, reject) => {
         const { signal } = call;
         signal?.throwIfAborted();
-        const verdict = account.isKnown() ? stops.admit() : "unknown";
+        adjustCaps();
+        const verdict = account.isKnown() ? stops.admit(call.operation) : "unknown";
         if (verdict !== "free" && verdict !== "probe") {
           hooks.refused?.(verdict);
           // Elsewhere it may be over.
           account.refresh();
           throw refusal(verdict);
         }
-        let isProbe = false;
+        let probes: readonly StopReason[] = [];
         let leaveLine = (): void => {};
+        const entry = { operation: call.operation, turnAway };
         const join = (): void => {
+          waiting.add(entry);
           leaveLine = turns.join(call, {
             go() {
               leave();
-              resolve(permitFor(call, isProbe));
+              resolve(permitFor(call, probes));
             },
-            turnAway,
           });
           turns.letGo();
         };
         function leave(): void {
           leaveLine();
+          waiting.delete(entry);
           signal?.removeEventListener("abort", giveUp);
         }
         function turnAway(reason: StopReason | "unknown"): void {
           leave();
-          if (isProbe) stops.leaveProbe();
+          stops.leaveProbe(probes);
           hooks.refused?.(reason);
           reject(refusal(reason));
         }
         function giveUp(): void {
           leave();
-          if (isProbe) stops.leaveProbe();
+          stops.leaveProbe(probes);
           reject(signal?.reason);
           turns.letGo();
         }
         signal?.addEventListener("abort", giveUp);
         if (verdict === "free") return join();
-        stops.beginProbe((got) => {
+        stops.beginProbe(call.operation, (begun) => {
+          const isRefused = begun === null || typeof begun === "string";
           if (signal?.aborted === true) {
-            if (got === true) stops.leaveProbe();
+            if (!isRefused) stops.leaveProbe(begun);
             return;
           }
-          isProbe = got === true;
-          if (isProbe) join();
-          else turnAway(got === null ? "unknown" : "unauthenticated");
+          if (isRefused) return turnAway(begun ?? "unknown");
+          probes = begun;
+          join();
         });
       }),
     state() {
       account.refresh();
       const planned = capsOf(allowance);
       const { holds } = learned.view();
-      const granted = grantedCaps(learned.view(), planned, identity());
-      return limiterState({ planned, granted, slots, holds, waiting: turns.waiting, time, stops: stops.state() });
+      adjustCaps();
+      const granted = grantedCaps(learned.view(), planned, identity(), time.now());
+      const stopped = { stops: stops.state(), resources: stops.resources() };
+      return limiterState({ planned, granted, slots, holds, waiting: turns.waiting, time, ...stopped });
     },
     resume: () => restart(allowance, false),
+    resumeByOrder: () =>
+      new Promise((resolve, reject) => {
+        stops.resume(false, (ended) => (ended === null ? reject(capsUnknown()) : resolve(ended)));
+        takeIn();
+      }),
     retune: (next) => restart(next, true),
     close: account.close,
   };
+}
+
+function isQuotaReason(reason: StopReason | "unknown"): reason is QuotaReason {
+  return (quotaReasons as readonly string[]).includes(reason);
 }
 
 function endOf({ type }: CallOutcome): SlotEnd {

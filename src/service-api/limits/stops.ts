@@ -1,25 +1,34 @@
-import type { Clock } from "../../event/clock.ts";
-import type { CallOutcome } from "../admission.ts";
-import { nextRenewal } from "../renewal.ts";
+import type { CallOperation, CallOutcome } from "../admission.ts";
 import { refusedUnasked, type ServiceError } from "../service-error.ts";
-import { type AccountState, holdToPlan, type KeyState, keyOf } from "./account-state.ts";
+import {
+  type AccountState,
+  forgetGranted,
+  holdToPlan,
+  type KeyState,
+  keyOf,
+  noQuotas,
+  type QuotaReason,
+  type QuotaStop,
+  quotaReasons,
+} from "./account-state.ts";
 import { beginProbe, endDoubt, isDoubted, keyAccepted, keyRefused, keyUnsettled, leaveProbe, mayProbe } from "./key-doubt.ts";
 import type { Learned } from "./learned.ts";
+import { beginQuotaProbe, coveringReasons, leaveQuotaProbe, mayProbeQuota, quotaStop, quotaUnsettled, reasonOf } from "./quota-stop.ts";
 import type { SteadyTime } from "./steady-time.ts";
 
-/** Why no call goes, whatever the caps say. */
-export const stopReasons = ["quota", "unauthenticated", "blocked"] as const;
-export type StopReason = (typeof stopReasons)[number];
+/** Why no call goes, or none of a kind, whatever the caps say. */
+export const stopReasons = [...quotaReasons, "unauthenticated", "blocked"] as const;
+export type StopReason = QuotaReason | "unauthenticated" | "blocked";
 
-/** Unix ms until which each stop is in force; null: it is not. */
+/** Unix ms until which calls are refused: of a quota its renewal, else when the next call may try. Null: it is not in force. */
 export type StopState = Readonly<Record<StopReason, number | null>>;
 
 /** A call as the stops see it: they learn only from calls that were let go after what they know. */
 export interface NumberedCall {
   /** Calls are numbered as they are let go, from 1. */
   readonly number: number;
-  /** It is the one that tries whether the key is good again. */
-  readonly isProbe: boolean;
+  /** The stops of which it tries whether they are over. */
+  readonly probes: readonly StopReason[];
 }
 
 /** Which settings calls are made with: what was learned with others is not held against them. */
@@ -31,30 +40,32 @@ export interface Identity {
 /*
  * | stop | begins with | while it lasts | ends |
  * |---|---|---|---|
- * | quota | `quota-used-up` | every call is refused | at renewal of the quota, or by `resume` |
+ * | quota, quota-… | `quota-used-up` | every call, or those of a kind, is refused, but for probes (`quota-stop.ts`) | a probe is answered, or by `resume` |
  * | unauthenticated | `unauthenticated` | refused, but for one call after each wait (`key-doubt.ts`) | that call shows the key to be good |
  * | blocked | `blocked` | every call is refused | 60 s after the last such answer |
  *
  * The passing of time is noticed when somebody asks: there is no timer.
  */
 export interface Stops {
-  /** Whether a call may wait for its turn, as any other or as the one that tries the key; or why not. */
-  admit(): StopReason | "free" | "probe";
+  /** Whether a call may wait for its turn, as any other or as a probe; or why not. */
+  admit(operation: CallOperation): StopReason | "free" | "probe";
   refusal(reason: StopReason): ServiceError;
-  /** `got` hears whether the call that asks is the one that tries; null: it cannot be known. */
-  beginProbe(got: (isProbe: boolean | null) => void): void;
+  /** `got` receives the stops that the call probes, or the one that refuses it; null: it cannot be known. */
+  beginProbe(operation: CallOperation, got: (begun: readonly StopReason[] | StopReason | null) => void): void;
   /** The probe gave up before it was let go. */
-  leaveProbe(): void;
+  leaveProbe(probes: readonly StopReason[]): void;
   /** What came of a call; to be called in a change. Gives the stop that began with it. */
   learn(state: AccountState, newest: number, ended: EndedCall, own: Identity): StopReason | null;
-  /** Ends `quota`: another plan; with `anotherKey` also the doubts about the key. */
-  resume(anotherKey: boolean): void;
+  /** Ends the stops of quotas; with `anotherKey` also the doubts about the key. `settled` receives those it ended, null when that is not known. */
+  resume(anotherKey: boolean, settled?: (ended: readonly QuotaReason[] | null) => void): void;
   state(): StopState;
+  resources(): Partial<Record<QuotaReason, string>>;
 }
 
 /** A call that ended: at `now` (steady) and `wallNow` (unix ms). */
 export interface EndedCall {
   readonly call: NumberedCall;
+  readonly operation: CallOperation;
   readonly outcome: CallOutcome;
   readonly now: number;
   readonly wallNow: number;
@@ -64,76 +75,117 @@ export interface EndedCall {
 const blockMs = 60_000;
 
 export interface StopsParts {
-  readonly clock: Clock;
   readonly time: SteadyTime;
   readonly learned: Learned;
   readonly identity: () => Identity;
 }
 
-export function createStops({ clock, time, learned, identity }: StopsParts): Stops {
-  const quota = (): number | null => quotaOf(learned.view(), identity().plan, clock.now());
+export function createStops({ time, learned, identity }: StopsParts): Stops {
+  const quota = (reason: QuotaReason): QuotaStop | null => quotaIn(learned.view(), reason, identity().plan);
   const key = (): KeyState => keyOf(learned.view(), identity().key);
+  const quotaUntil = (reason: QuotaReason): number | null => {
+    const stop = quota(reason);
+    if (stop === null) return null;
+    if (stop.renewsAt !== null && stop.renewsAt > time.toUnix(time.now())) return stop.renewsAt;
+    // While a probe is on its way, the others wait for its answer.
+    return time.toUnix(Math.max(stop.until, stop.probeUntil));
+  };
+
+  /** The stops that a call has to probe, or the one that refuses it. */
+  function verdict(state: AccountState, operation: CallOperation, now: number): StopReason | readonly StopReason[] {
+    const { plan, key: id } = identity();
+    const probes: StopReason[] = [];
+    for (const reason of coveringReasons(operation)) {
+      const stop = quotaIn(state, reason, plan);
+      if (stop === null) continue;
+      if (!mayProbeQuota(stop, now)) return reason;
+      probes.push(reason);
+    }
+    const own = keyOf(state, id);
+    if (isDoubted(own)) {
+      if (!mayProbe(own, now)) return "unauthenticated";
+      probes.push("unauthenticated");
+    }
+    return now < state.blockedUntil ? "blocked" : probes;
+  }
 
   return {
-    admit() {
-      if (quota() !== null) return "quota";
-      const now = time.now();
-      const isKeyDoubted = isDoubted(key());
-      if (isKeyDoubted && !mayProbe(key(), now)) return "unauthenticated";
-      if (now < learned.view().blockedUntil) return "blocked";
-      return isKeyDoubted ? "probe" : "free";
+    admit(operation) {
+      const found = verdict(learned.view(), operation, time.now());
+      if (typeof found === "string") return found;
+      return found.length === 0 ? "free" : "probe";
     },
     refusal(reason) {
-      if (reason !== "quota") return refusedUnasked({ kind: reason });
-      return refusedUnasked({ kind: "quota", cause: null, until: quota() ?? nextRenewal(clock.now()) });
+      if (reason === "unauthenticated" || reason === "blocked") return refusedUnasked({ kind: reason });
+      return refusedUnasked({ kind: "quota", cause: null, until: quotaUntil(reason) ?? time.toUnix(time.now()) });
     },
-    beginProbe(got) {
+    beginProbe(operation, got) {
       const now = time.now();
       const id = identity().key;
       learned.change((state) => {
-        const own = keyOf(state, id);
-        const may = isDoubted(own) && mayProbe(own, now);
-        if (may) beginProbe(own, now);
-        return may;
+        const found = verdict(state, operation, now);
+        if (typeof found === "string") return found;
+        for (const reason of found) {
+          if (reason === "unauthenticated") beginProbe(keyOf(state, id), now);
+          else if (reason !== "blocked") whenStopped(state, reason, (stop) => beginQuotaProbe(stop, now));
+        }
+        return found;
       }, got);
     },
-    leaveProbe() {
+    leaveProbe(probes) {
+      if (probes.length === 0) return;
       const id = identity().key;
-      learned.change((state) => leaveProbe(keyOf(state, id)));
-    },
-    learn,
-    resume(anotherKey) {
-      const { plan, key: id } = identity();
-      learned.change((state, newest) => {
-        holdToPlan(state, plan);
-        state.quotaUntil = null;
-        state.resumedAt = newest;
-        if (anotherKey) endDoubt(keyOf(state, id), newest);
+      learned.change((state) => {
+        for (const reason of probes) {
+          if (reason === "unauthenticated") leaveProbe(keyOf(state, id));
+          else if (reason !== "blocked") whenStopped(state, reason, leaveQuotaProbe);
+        }
       });
     },
+    learn,
+    resume(anotherKey, settled) {
+      const { plan, key: id } = identity();
+      learned.change((state, newest) => {
+        const ended = quotaReasons.filter((reason) => quotaIn(state, reason, plan) !== null);
+        forgetGranted(state, plan);
+        state.quotas = noQuotas();
+        state.resumedAt = newest;
+        if (anotherKey) endDoubt(keyOf(state, id), newest);
+        return ended;
+      }, settled);
+    },
     state() {
-      const now = time.now();
       const { blockedUntil } = learned.view();
+      const quotas = Object.fromEntries(quotaReasons.map((reason) => [reason, quotaUntil(reason)])) as Record<QuotaReason, number | null>;
       return {
-        quota: quota(),
+        ...quotas,
         unauthenticated: isDoubted(key()) ? time.toUnix(key().until) : null,
-        blocked: now < blockedUntil ? time.toUnix(blockedUntil) : null,
+        blocked: time.now() < blockedUntil ? time.toUnix(blockedUntil) : null,
       };
     },
+    resources: () =>
+      Object.fromEntries(
+        quotaReasons.flatMap((reason) => {
+          const resource = quota(reason)?.resource;
+          return resource == null ? [] : [[reason, resource]];
+        }),
+      ),
   };
 }
 
-function quotaOf({ plan, quotaUntil }: AccountState, own: string, wallNow: number): number | null {
-  return plan === own && quotaUntil !== null && wallNow < quotaUntil ? quotaUntil : null;
+function quotaIn({ plan, quotas }: AccountState, reason: QuotaReason, own: string): QuotaStop | null {
+  return plan === own ? quotas[reason] : null;
 }
 
-function learn(
-  state: AccountState,
-  newest: number,
-  { call, outcome, now, wallNow }: EndedCall,
-  { plan, key: id }: Identity,
-): StopReason | null {
-  const key = keyOf(state, id);
+function whenStopped({ quotas }: AccountState, reason: QuotaReason, act: (stop: QuotaStop) => void): void {
+  const stop = quotas[reason];
+  if (stop !== null) act(stop);
+}
+
+function learn(state: AccountState, newest: number, ended: EndedCall, own: Identity): StopReason | null {
+  const began = learnQuota(state, ended, own);
+  const { call, outcome, now } = ended;
+  const key = keyOf(state, own.key);
   if (outcome.type === "unauthenticated") return keyRefused(key, call, now) ? "unauthenticated" : null;
   if (outcome.type === "unknown" || outcome.type === "not-sent") keyUnsettled(key, call, now);
   else if (outcome.type === "blocked") {
@@ -142,9 +194,27 @@ function learn(
     state.blockedUntil = now + blockMs;
     return wasBlocked ? null : "blocked";
   } else keyAccepted(key, call, newest, now);
-  if (outcome.type !== "quota-used-up" || call.number <= state.resumedAt) return null;
-  const wasUsedUp = quotaOf(state, plan, wallNow) !== null;
+  return began;
+}
+
+/** Gives the stop that began with the call. */
+function learnQuota(state: AccountState, { call, operation, outcome, now, wallNow }: EndedCall, { plan }: Identity): QuotaReason | null {
+  const refusedBy = outcome.type === "quota-used-up" ? reasonOf(outcome.resource, operation) : null;
+  const stopNow = ({ resource, serviceTime }: Extract<CallOutcome, { type: "quota-used-up" }>) =>
+    quotaStop(resource, serviceTime, now, wallNow);
+
+  for (const reason of quotaReasons) {
+    const stop = quotaIn(state, reason, plan);
+    // A probe that was given up for lost decides nothing.
+    if (stop === null || !call.probes.includes(reason) || now >= stop.probeUntil) continue;
+    if (outcome.type === "quota-used-up" && reason === refusedBy) state.quotas[reason] = stopNow(outcome);
+    else if (outcome.type === "quota-used-up" || outcome.type === "answered") state.quotas[reason] = null;
+    else quotaUnsettled(stop, now);
+  }
+  // Calls that were in flight when the stop began, or when an operator ended it, bring no news.
+  if (outcome.type !== "quota-used-up" || refusedBy === null || call.number <= state.resumedAt) return null;
+  if (quotaIn(state, refusedBy, plan) !== null) return null;
   holdToPlan(state, plan);
-  state.quotaUntil = nextRenewal(wallNow);
-  return wasUsedUp ? null : "quota";
+  state.quotas[refusedBy] = stopNow(outcome);
+  return refusedBy;
 }

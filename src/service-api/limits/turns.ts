@@ -4,22 +4,20 @@ import { type CallKind, callKinds } from "./slots.ts";
 import type { SteadyTime } from "./steady-time.ts";
 import { createWaitingLine, type WaitingLine } from "./waiting-line.ts";
 
-/** A call that waits for its turn. Either function also takes it out of its line. */
-export interface Waiting<Reason> {
+/** A call that waits for its turn. To let it go also takes it out of its line. */
+export interface Waiting {
   go(): void;
-  turnAway(reason: Reason): void;
 }
 
 /**
  * Who goes next: by priority, and in one priority in order of arrival among those who may go. So a send that waits for
  * the messages cap holds up no automation run behind it, nor a poll that takes nothing from it.
  */
-export interface Turns<Reason> {
+export interface Turns {
   /** Waits at the end of its line; gives what takes it out. `letGo` must follow. */
-  join(kind: CallKind, waiting: Waiting<Reason>): () => void;
+  join(kind: CallKind, waiting: Waiting): () => void;
   /** Lets go all who may, and sets the timer for when the next may. To be called after whatever may change that. */
   letGo(): void;
-  turnAllAway(reason: Reason): void;
   waiting(cap: CallCap, priority: CallPriority): number;
 }
 
@@ -31,8 +29,8 @@ export interface TurnsParts {
 }
 
 /** One timer, and that only while somebody waits. */
-export function createTurns<Reason>({ clock, time, readyAt }: TurnsParts): Turns<Reason> {
-  type Waiter = Waiting<Reason> & { readonly arrived: number };
+export function createTurns({ clock, time, readyAt }: TurnsParts): Turns {
+  type Waiter = Waiting & { readonly arrived: number };
   const lines: readonly { readonly kind: CallKind; readonly line: WaitingLine<Waiter> }[] = callKinds.map((kind) => ({
     kind,
     line: createWaitingLine<Waiter>(),
@@ -82,9 +80,6 @@ export function createTurns<Reason>({ clock, time, readyAt }: TurnsParts): Turns
       return (lineOf(cap, priority) as WaitingLine<Waiter>).join({ ...waiting, arrived });
     },
     letGo,
-    turnAllAway(reason) {
-      for (const { line } of lines) for (let first = line.first(); first !== null; first = line.first()) first.turnAway(reason);
-    },
     waiting: (cap, priority) => lineOf(cap, priority)?.size() ?? 0,
   };
 }

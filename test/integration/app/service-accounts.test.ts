@@ -81,6 +81,10 @@ test("an account with base URL and key has a client; its limits are in the metri
     'calls_waiting{account="main",priority="ask"}': 0,
     'calls_waiting{account="main",priority="poll"}': 0,
     'stopped{account="main",reason="quota"}': 0,
+    'stopped{account="main",reason="quota-messages"}': 0,
+    'stopped{account="main",reason="quota-runs"}': 0,
+    'stopped{account="main",reason="quota-contacts"}': 0,
+    'stopped{account="main",reason="quota-reads"}': 0,
     'stopped{account="main",reason="unauthenticated"}': 0,
     'stopped{account="main",reason="blocked"}': 0,
   });

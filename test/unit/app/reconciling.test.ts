@@ -27,7 +27,10 @@ test("what waits to be planned for longer than a message is quiet is not asked a
       duty: () => true,
       read: { unplanned: () => unplanned },
     },
-    services: { limiters: () => new Map([["main", { stops: { quota: null, unauthenticated: null, blocked: null } }]]), client: () => null },
+    services: {
+      limiters: () => new Map([["main", { stops: { quota: null, "quota-reads": null, unauthenticated: null, blocked: null } }]]),
+      client: () => null,
+    },
     usage: {
       facts: async () => ({ quota: null, month: { from: 0, until: 9e15 }, day: 0, now: clock.now(), before: none, today: none }),
       write: async () => {},

@@ -23,6 +23,7 @@ export async function startService(options: Parameters<typeof createScene>[0] & 
   world.keys.put({ id: parts.ids(), account: "main", createdAt: clock.now(), key, label: "test", revokedAt: null });
   const failures: unknown[] = [];
   const app = createApiApp({
+    now: clock.now,
     limits,
     random: createRandom("service"),
     faults: () => [],

@@ -30,6 +30,7 @@ export async function startGate(routes: (api: FastifyInstance) => void, options:
   const failures: unknown[] = [];
   let faults: ApiFaultSettings[] = [];
   const app = createApiApp({
+    now: scene.clock.now,
     limits: scene.limits,
     random: createRandom("gate"),
     faults: () => faults,

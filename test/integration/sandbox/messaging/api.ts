@@ -33,6 +33,7 @@ export async function startApi() {
   const campaigns = createCampaigns(service);
   const failures: unknown[] = [];
   const app = createApiApp({
+    now: clock.now,
     limits: createLimits({ world, clock, isUnlimited: true }),
     random: service.random,
     faults: () => [],

@@ -144,7 +144,25 @@ describe("an error of the service, from its bytes:", () => {
       text: "Usaste todas las llamadas a la API de este mes.",
       failure: { kind: "quota", cause: JSON.parse(upgrade), until: Date.parse("2026-12-01T00:00:00-03:00") },
     });
-    expect(lastSettled).toEqual({ type: "quota-used-up" });
+    expect(lastSettled).toEqual({ type: "quota-used-up", resource: "apiCalls", serviceTime: null });
+  });
+
+  test.each([
+    ["Tue, 10 Nov 2026 12:00:03 GMT", Date.UTC(2026, 10, 10, 12, 0, 3)],
+    ["yesterday", null],
+  ])("429 of the monthly quota with the Date %s: the limits receive the service's time", async (date, serviceTime) => {
+    await answered(bytesOf(`HTTP/1.1 429 Too Many Requests\n${json}\ndate: ${date}`, `{"error":"x","cause":${upgrade}}`));
+    expect(lastSettled).toEqual({ type: "quota-used-up", resource: "apiCalls", serviceTime });
+  });
+
+  test.each([
+    ["no resource", {}],
+    ["one that is no name", { resource: "x".repeat(41) }],
+    ["one of another type", { resource: 7 }],
+  ])("429 of a monthly quota with %s: the limits receive none", async (_case, cause) => {
+    const body = JSON.stringify({ error: "x", cause: { type: "upgrade", ...cause } });
+    await answered(bytesOf(`HTTP/1.1 429 Too Many Requests\n${json}`, body));
+    expect(lastSettled).toEqual({ type: "quota-used-up", resource: null, serviceTime: null });
   });
 
   test("429 of an address blocked for its bad keys", async () => {

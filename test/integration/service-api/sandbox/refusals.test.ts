@@ -86,6 +86,9 @@ test("the monthly quota: one call learns of it, no further one is made until day
   await clock.advance(renewal - clock.now() - 1);
   expect(await errorOf(meeting, client.me())).toMatchObject({ kind: "quota", local: true });
   expect(meeting.refused).toHaveLength(1);
+  // The service's counter may be half a minute late.
+  await clock.advance(minute);
+  expect(await errorOf(meeting, client.me())).toMatchObject({ kind: "quota", local: true });
   await clock.advance(1);
   expect(await resultOf(meeting, client.me())).toMatchObject({ plan: "escala" });
 
@@ -95,6 +98,37 @@ test("the monthly quota: one call learns of it, no further one is made until day
   expect(await errorOf(meeting, client.me())).toMatchObject({ kind: "quota", local: true });
   limiter.resume();
   expect(await resultOf(meeting, client.me())).toMatchObject({ plan: "enterprise" });
+});
+
+test("a clock three seconds fast at the month's turn costs the account about a minute, and a late renewal an hour", async () => {
+  const meeting = await meet({ plan: "escala" });
+  const { sandbox, clock } = meeting;
+  const turn = Date.UTC(2026, 11, 1, 3);
+  // The clock of the relay is 3 s ahead of the service.
+  await clock.advance(turn - 6_000 - clock.now());
+  const fast = { ...clock, now: () => clock.now() + 3_000 };
+  const { client } = meeting.join({ limits: { clock: fast } });
+  await sandbox.control("PUT", "/usage", { apiCalls: 300_000 });
+  await clock.advance(4_000);
+  expect(fast.now()).toBeGreaterThan(turn);
+  expect(await errorOf(meeting, client.me())).toMatchObject({ kind: "quota", local: false });
+  await clock.advance(30_000);
+  expect(await errorOf(meeting, client.me())).toMatchObject({ kind: "quota", local: true });
+  await clock.advance(turn + minute - clock.now());
+  expect(await resultOf(meeting, client.me())).toMatchObject({ plan: "escala" });
+  expect(meeting.refused).toHaveLength(1);
+
+  // Used up again at once, as if the renewal came late: refused calls go once an hour, and the first that is answered ends it.
+  await sandbox.control("PUT", "/usage", { apiCalls: 300_000 });
+  const before = meeting.refused.length;
+  for (let tenMinutes = 0; tenMinutes < 18; tenMinutes += 1) {
+    expect(await errorOf(meeting, client.me())).toMatchObject({ kind: "quota" });
+    await clock.advance(10 * minute);
+  }
+  expect(meeting.refused).toHaveLength(before + 3);
+  await sandbox.control("PUT", "/usage", { apiCalls: 0 });
+  expect(await resultOf(meeting, client.me())).toMatchObject({ plan: "escala" });
+  expect(await resultOf(meeting, client.listTemplates())).toBeDefined();
 });
 
 test("a key that is revoked: a crowd of callers never comes near the 20 bad calls that block the address", async () => {

@@ -6,10 +6,10 @@ import { createRedisCaps } from "../../../../src/store/redis/shared-caps.ts";
 import { createManualClock, type ManualClock } from "../../../harness/manual-clock.ts";
 
 export const answered: CallOutcome = { type: "answered" };
-export const send: CallRequest = { cap: "messages", priority: "send" };
-export const run: CallRequest = { cap: "requests", priority: "send" };
-export const ask: CallRequest = { cap: "requests", priority: "ask" };
-export const poll: CallRequest = { cap: "requests", priority: "poll" };
+export const send: CallRequest = { cap: "messages", operation: "messages", priority: "send" };
+export const run: CallRequest = { cap: "requests", operation: "runs", priority: "send" };
+export const ask: CallRequest = { cap: "requests", operation: "reads", priority: "ask" };
+export const poll: CallRequest = { cap: "requests", operation: "reads", priority: "poll" };
 const windowMs = 60_000;
 
 /** A process of the account, as far as its caps go. */

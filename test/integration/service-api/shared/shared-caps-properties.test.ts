@@ -64,7 +64,7 @@ test("processes that call, die, lose their way to Redis and its answers: no wind
         const waiting = { party };
         open.add(waiting);
         const over = () => void open.delete(waiting);
-        party.limiter.enter({ cap, priority, signal: controller.signal }).then((permit) => {
+        party.limiter.enter({ cap, operation: "reads", priority, signal: controller.signal }).then((permit) => {
           forget();
           const goneAt = clock.now();
           const endsAt = goneAt + took;

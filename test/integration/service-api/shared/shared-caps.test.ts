@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { nextRenewal } from "../../../../src/service-api/renewal.ts";
+import { quotaMonth } from "../../../../src/service-api/renewal.ts";
 import { type Redis, startRedis } from "../../../setup/redis.ts";
 import { answered, ask, createParties, enter, keepCalling, mostInAWindow, permitOf, poll, refusalOf, run, send } from "./processes.ts";
 
@@ -170,12 +170,12 @@ describe("what one learns", () => {
     const call = await rested(clock, enter(clock, one, ask));
     for (const note of waiting.slice(0, 4)) permitOf(note).settle(answered);
     await clock.advance(200);
-    permitOf(call).settle({ type: "quota-used-up" });
+    permitOf(call).settle({ type: "quota-used-up", resource: "apiCalls", serviceTime: clock.now() });
     await clock.advance(1_000);
     for (const note of waiting) if (note.got !== null && "permit" in note.got) note.got.permit.settle(answered);
     await clock.advance(1_000);
     expect(waiting.filter((note) => refusalOf(note) === "quota").length).toBeGreaterThan(0);
-    const until = nextRenewal(clock.now());
+    const until = quotaMonth(clock.now()).until;
     for (const party of [one, other, join()]) {
       // The first call of a process that has just begun goes to see what is known, and no further.
       expect(refusalOf(await rested(clock, enter(clock, party, poll)))).toBe("quota");

@@ -54,7 +54,7 @@ test("whatever comes and however long it takes: no window of a minute at the ser
         const controller = new AbortController();
         const forget = call.patience === null ? () => {} : clock.after(call.patience, () => controller.abort());
         open += 1;
-        limiter.enter({ cap: call.cap, priority: call.priority, signal: controller.signal }).then(
+        limiter.enter({ cap: call.cap, operation: "reads", priority: call.priority, signal: controller.signal }).then(
           (permit) => {
             forget();
             const at = clock.now() + call.counted * (call.took + (call.fate === "unknown" ? graceMs : 0));

@@ -335,6 +335,69 @@ describe("a 429 of a cap", () => {
     expect(limiter.state().caps.messages).toMatchObject({ planned: 300, granted: 300, limit: 150 });
   });
 
+  test("a tiny limit counts as a tenth of the plan's, doubles every 15 minutes, and ends; a new 429 begins anew", async () => {
+    const { clock, limiter, enterAnswered, settleOne } = await setUp();
+    await settleOne(send, rateLimited({ limit: 2 }));
+    const granted: number[] = [];
+    const quarter = 15 * 60_000;
+    for (let n = 0; n < 5; n += 1) {
+      granted.push(limiter.state().caps.messages.granted);
+      await clock.advance(quarter - 1);
+      granted.push(limiter.state().caps.messages.granted);
+      await clock.advance(1);
+    }
+    expect(granted).toEqual([6, 6, 12, 12, 24, 24, 48, 48, 60, 60]);
+    const times = enterAnswered(100, send);
+    await clock.advance(59_999);
+    expect(times).toHaveLength(60);
+    await clock.advance(60_000);
+    await settleOne(send, rateLimited({ limit: 2 }));
+    expect(limiter.state().caps.messages.limit).toBe(6);
+    // Calls that wait go at the greater pace too, although nothing else was learned.
+    await clock.advance(quarter + 60_000);
+    const later = enterAnswered(100, send);
+    await clock.advance(59_999);
+    expect(later).toHaveLength(12);
+  });
+
+  test("whatever limits it reports, never less than a tenth nor more than the plan, and the plan's again within an hour", async () => {
+    const report = fc.record({
+      limit: fc.option(fc.nat(1e9), { freq: 5 }),
+      cap: fc.constantFrom("messages", "requests", null),
+      call: fc.constantFrom(send, run, poll),
+      afterMs: fc.nat(3_600_000),
+    });
+    await fc.assert(
+      fc.asyncProperty(fc.array(report, { minLength: 1, maxLength: 8 }), async (reports) => {
+        const { clock, limiter, settleOne } = await setUp();
+        for (const { limit, cap, call, afterMs } of reports) {
+          await clock.advance(afterMs + 300_000);
+          await settleOne(call, rateLimited({ limit, cap, retryAfterMs: 1_000 }));
+          const { messages, requests } = limiter.state().caps;
+          expect(messages.granted).toBeGreaterThanOrEqual(6);
+          expect(messages.granted).toBeLessThanOrEqual(60);
+          expect(requests.granted).toBeGreaterThanOrEqual(30);
+          expect(requests.granted).toBeLessThanOrEqual(300);
+        }
+        await clock.advance(3_600_000);
+        expect(limiter.state().caps).toMatchObject({ messages: { granted: 60, limit: 60 }, requests: { granted: 300, limit: 300 } });
+      }),
+      { numRuns: 50 },
+    );
+  });
+
+  test("a greater limit than the last raises it only where the answer names its cap", async () => {
+    const { limiter, clock, settleOne } = await setUp();
+    await settleOne(send, rateLimited({ limit: 10 }));
+    await clock.advance(60_000);
+    // Perhaps that of all requests.
+    await settleOne(send, rateLimited({ limit: 30, cap: null }));
+    expect(limiter.state().caps.messages.granted).toBe(10);
+    await clock.advance(300_000);
+    await settleOne(send, rateLimited({ limit: 30 }));
+    expect(limiter.state().caps.messages.granted).toBe(30);
+  });
+
   test("limits that are none change nothing", async () => {
     const { limiter, settleOne } = await setUp();
     await settleOne(run, rateLimited({ cap: "requests", limit: 0 }));

@@ -1,6 +1,25 @@
 import { describe, expect, test } from "vitest";
-import { nextRenewal } from "../../../../src/service-api/renewal.ts";
+import type { CallOutcome, CallRequest } from "../../../../src/service-api/admission.ts";
+import { quotaMonth } from "../../../../src/service-api/renewal.ts";
 import { answered, ask, permitOf, poll, refusalOf, run, send, setUp } from "./set-up.ts";
+
+const minute = 60_000;
+const hour = 60 * minute;
+const free = {
+  quota: null,
+  "quota-messages": null,
+  "quota-runs": null,
+  "quota-contacts": null,
+  "quota-reads": null,
+  unauthenticated: null,
+  blocked: null,
+};
+/** In the middle of a month; what the service calls its quota of calls. */
+const usedUp = (serviceTime: number | null, resource: string | null = "apiCalls"): CallOutcome => ({
+  type: "quota-used-up",
+  resource,
+  serviceTime,
+});
 
 describe("a used-up quota", () => {
   test("turns away all, those that wait too, until its renewal, without a timer", async () => {
@@ -8,12 +27,12 @@ describe("a used-up quota", () => {
     const [first, ...others] = Array.from({ length: 15 }, () => enter(send));
     await clock.advance(0);
     if (first === undefined) throw new Error("no call");
-    permitOf(first).settle({ type: "quota-used-up" });
+    permitOf(first).settle(usedUp(clock.now()));
     await clock.advance(0);
     expect(others.slice(9).map(refusalOf)).toEqual(Array.from({ length: 5 }, () => "quota"));
     for (const note of others.slice(0, 9)) permitOf(note).settle(answered);
-    const until = nextRenewal(clock.now());
-    expect(limiter.state().stops).toEqual({ quota: until, unauthenticated: null, blocked: null });
+    const until = quotaMonth(clock.now()).until;
+    expect(limiter.state()).toMatchObject({ stops: { ...free, quota: until }, resources: { quota: "apiCalls" } });
     const late = enter(poll);
     await clock.advance(0);
     expect(refusalOf(late)).toBe("quota");
@@ -21,21 +40,165 @@ describe("a used-up quota", () => {
     expect(clock.pending()).toBe(0);
     await clock.advance(until - clock.now() - 1);
     expect(refusalOf(await settled(enter(poll), clock))).toBe("quota");
+    // A minute more, because the service's counter may be late.
     await clock.advance(1);
-    permitOf(await settled(enter(poll), clock)).settle(answered);
-    expect(limiter.state().stops.quota).toBeNull();
+    expect(limiter.state().stops.quota).toBe(until + minute);
+    await clock.advance(minute - 1);
+    expect(refusalOf(await settled(enter(poll), clock))).toBe("quota");
+    await clock.advance(1);
+    const probe = await settled(enter(poll), clock);
+    expect(refusalOf(await settled(enter(send), clock))).toBe("quota");
+    permitOf(probe).settle(answered);
+    expect(limiter.state()).toMatchObject({ stops: free, resources: {} });
+    permitOf(await settled(enter(send), clock)).settle(answered);
+  });
+
+  test("that is not renewed when expected is probed once an hour, not once a month", async () => {
+    const { clock, limiter, enter, settleOne } = await setUp();
+    await settleOne(ask, usedUp(clock.now()));
+    await clock.advance((limiter.state().stops.quota ?? 0) + minute - clock.now());
+    const went: number[] = [];
+    const from = clock.now();
+    for (let minutes = 0; minutes < 5 * 60; minutes += 1) {
+      const notes = [enter(send), enter(poll)];
+      await clock.advance(0);
+      for (const note of notes) {
+        if (note.got === null || "error" in note.got) continue;
+        went.push((clock.now() - from) / minute);
+        note.got.permit.settle(usedUp(clock.now()));
+      }
+      await clock.advance(minute);
+    }
+    expect(went).toEqual([0, 60, 120, 180, 240]);
+    permitOf(await settled(enter(send), clock)).settle(answered);
+    permitOf(await settled(enter(send), clock)).settle(answered);
+  });
+
+  test.each([
+    ["a clock three seconds fast", 1_000, -3_000, 62_000],
+    ["the same without a Date", 1_000, null, hour],
+    ["a late renewal", 20_000, 0, 40_000],
+    ["an answer two hours after the turn", 2 * hour, 0, hour],
+    ["a clock that is days off", 9 * 24 * hour, -9 * 24 * hour, hour],
+  ])("near a month's turn costs an hour at most: %s", async (_case, afterTurn, serviceAhead, mostMs) => {
+    const { clock, limiter, enter, settleOne } = await setUp();
+    await clock.advance(quotaMonth(clock.now()).until + afterTurn - clock.now());
+    await settleOne(ask, usedUp(serviceAhead === null ? null : clock.now() + serviceAhead));
+    const from = clock.now();
+    expect(refusalOf(await settled(enter(ask), clock))).toBe("quota");
+    const waitMs = (limiter.state().stops.quota ?? Number.NaN) - from;
+    expect(waitMs).toBeGreaterThan(0);
+    expect(waitMs).toBeLessThanOrEqual(mostMs);
+    await clock.advance(waitMs);
+    permitOf(await settled(enter(ask), clock)).settle(answered);
+    expect(limiter.state().stops).toEqual(free);
+  });
+
+  test("a probe without a verdict is followed by another after 5 minutes", async () => {
+    const { clock, limiter, enter, settleOne } = await setUp();
+    await settleOne(run, usedUp(null));
+    await clock.advance(hour);
+    const verdicts: CallOutcome[] = [
+      { type: "unknown" },
+      { type: "not-sent" },
+      { type: "rate-limited", cap: "messages", retryAfterMs: 1_000, limit: null },
+    ];
+    for (const outcome of verdicts) {
+      permitOf(await settled(enter(run), clock)).settle(outcome);
+      expect(limiter.state().stops.quota).toBe(clock.now() + 5 * minute);
+      await clock.advance(5 * minute);
+    }
+    permitOf(await settled(enter(run), clock)).settle(answered);
+    expect(limiter.state().stops).toEqual(free);
+  });
+
+  test("a probe that gives up before it went, or whose answer never comes, leaves it to the next", async () => {
+    const { clock, limiter, enter, settleOne } = await setUp({ caps: { requests: 1, messages: 1 }, share: 1 });
+    await settleOne(ask, usedUp(null));
+    await clock.advance(hour);
+    const hanging = await settled(enter(ask), clock);
+    await clock.advance(2 * minute - 1);
+    expect(refusalOf(await settled(enter(ask), clock))).toBe("quota");
+    await clock.advance(1);
+    permitOf(hanging).settle(usedUp(null));
+    // The slot of the first is still held, so this one waits.
+    const controller = new AbortController();
+    const waiting = enter({ ...ask, signal: controller.signal });
+    expect(refusalOf(await settled(enter(ask), clock))).toBe("quota");
+    controller.abort(new Error("enough"));
+    await settled(waiting, clock);
+    const next = enter(ask);
+    await clock.advance(minute);
+    permitOf(next).settle(answered);
+    expect(limiter.state().stops).toEqual(free);
   });
 
   test("resume ends it; what was under way before does not bring it back, a new answer does", async () => {
     const { clock, limiter, enter } = await setUp();
     const [one, two] = [enter(ask), enter(ask)];
     await clock.advance(0);
-    permitOf(one).settle({ type: "quota-used-up" });
-    limiter.resume();
-    permitOf(two).settle({ type: "quota-used-up" });
+    permitOf(one).settle(usedUp(clock.now()));
+    expect(await limiter.resumeByOrder()).toEqual(["quota"]);
+    permitOf(two).settle(usedUp(clock.now()));
     const three = await settled(enter(ask), clock);
-    permitOf(three).settle({ type: "quota-used-up" });
+    permitOf(three).settle(usedUp(clock.now()));
     expect(refusalOf(await settled(enter(ask), clock))).toBe("quota");
+    limiter.resume();
+    permitOf(await settled(enter(ask), clock)).settle(answered);
+    expect(await limiter.resumeByOrder()).toEqual([]);
+  });
+
+  const contact: CallRequest = { ...ask, operation: "contacts" };
+  test.each([
+    ["apiCalls", run, "quota", [send, run, contact, poll]],
+    ["APICALLS", ask, "quota", [send, run, contact, poll]],
+    ["automationSteps", run, "quota-runs", [run]],
+    ["automationRequests", send, "quota-runs", [run]],
+    ["somethingNew", send, "quota-messages", [send]],
+    ["somethingNew", poll, "quota-reads", [ask, poll]],
+    [null, contact, "quota-contacts", [contact]],
+  ] as const)("of %s stops only what it covers", async (resource, refused, reason, covered) => {
+    const { clock, limiter, enter, settleOne } = await setUp();
+    const all = [send, run, contact, ask, poll];
+    await settleOne(refused, usedUp(clock.now(), resource));
+    expect(Object.entries(limiter.state().stops).flatMap(([name, until]) => (until === null ? [] : [name]))).toEqual([reason]);
+    for (const call of all) {
+      const note = await settled(enter(call), clock);
+      const isCovered = covered.some(({ operation }) => operation === call.operation);
+      if (isCovered) expect(refusalOf(note)).toBe("quota");
+      else permitOf(note).settle(answered);
+    }
+    // Other calls do not end it; a covered one does, an hour later where the renewal is not known.
+    expect(limiter.state().stops[reason]).not.toBeNull();
+    const until = limiter.state().stops[reason] ?? 0;
+    expect(until - clock.now() <= hour).toBe(reason !== "quota");
+    await clock.advance(until + minute - clock.now());
+    permitOf(await settled(enter(covered[0]), clock)).settle(answered);
+    expect(limiter.state().stops).toEqual(free);
+  });
+
+  test("of one kind of call turns away only that kind among those that wait", async () => {
+    const { clock, enter } = await setUp({ atOnce: 4 });
+    const first = enter(run);
+    const behind = [enter(run), enter(run), enter(run), enter(run), enter(send)];
+    await clock.advance(0);
+    permitOf(first).settle(usedUp(clock.now(), "automationSteps"));
+    await clock.advance(0);
+    expect(behind.map(({ got }) => (got !== null && "error" in got ? "refused" : got === null ? "waits" : "went"))).toEqual([
+      "went",
+      "went",
+      "went",
+      "refused",
+      "went",
+    ]);
+  });
+
+  test("a probe that another quota refuses ends the one and begins the other", async () => {
+    const { clock, limiter, enter, settleOne } = await setUp();
+    await settleOne(run, usedUp(null));
+    await clock.advance(hour);
+    permitOf(await settled(enter(run), clock)).settle(usedUp(clock.now(), "automationSteps"));
+    expect(limiter.state().stops).toEqual({ ...free, "quota-runs": clock.now() + hour });
   });
 });
 
@@ -74,12 +237,12 @@ describe("a key that is refused", () => {
     }
     await clock.advance(30_000);
     permitOf(await settled(enter(ask), clock)).settle({ type: "blocked" });
-    expect(limiter.state().stops).toEqual({ quota: null, unauthenticated: clock.now() + 30_000, blocked: clock.now() + 60_000 });
+    expect(limiter.state().stops).toEqual({ ...free, unauthenticated: clock.now() + 30_000, blocked: clock.now() + 60_000 });
     await clock.advance(30_000);
     expect(refusalOf(await settled(enter(ask), clock))).toBe("blocked");
     await clock.advance(30_000);
     permitOf(await settled(enter(ask), clock)).settle({ type: "rate-limited", cap: "messages", retryAfterMs: null, limit: null });
-    expect(limiter.state().stops).toEqual({ quota: null, unauthenticated: null, blocked: null });
+    expect(limiter.state().stops).toEqual(free);
   });
 
   test("a try that gives up before it went leaves the try to the next", async () => {
@@ -153,7 +316,7 @@ test("a blocked address: all are turned away for 60 s", async () => {
   expect(refusalOf(await settled(enter(run), clock))).toBe("blocked");
   await clock.advance(1);
   await settleOne(run, answered);
-  expect(limiter.state().stops).toEqual({ quota: null, unauthenticated: null, blocked: null });
+  expect(limiter.state().stops).toEqual(free);
 });
 
 test("hooks hear of every end, of calls turned away, and of each stop once", async () => {
