@@ -12,7 +12,7 @@ export function createAskingService(services: Pick<ServiceAccounts, "client" | "
       if (client === null) return { type: "failed", reason: "the account has no base URL and API key any more" };
       try {
         const { wamid, status, errorCode } = await pollMessage(client, messageId, { patience });
-        return { type: "found", wamid, status, errorCode: errorCode ?? null };
+        return { type: "found", wamid, status, errorCode };
       } catch (error) {
         if (error instanceof ServiceError) return answerOf(error);
         if (patience.aborted && error === patience.reason) return { type: "not-asked" };

@@ -68,8 +68,8 @@ export function createHydrating(parts: HydratingParts) {
         at = clock.now();
       };
       try {
-        const { id, wamid, status, errorCode } = await pollMessage(client, messageId, { signal, leaving });
-        return { type: "told", at, told: { messageId: id, wamid, status, errorCode: errorCode ?? null } };
+        const { wamid, status, errorCode } = await pollMessage(client, messageId, { signal, leaving });
+        return { type: "told", at, told: { messageId, wamid, status, errorCode } };
       } catch (error) {
         if (error instanceof ServiceError) return answerOf(error, at);
         if (signal.aborted) return { type: "later", until: null };

@@ -23,7 +23,7 @@ export interface Learned extends Pick<LearnedStatus, "account" | "origin" | "mes
 /** What was learned by asking goes in by the front door, as the event that a webhook of the account's source would have brought. */
 export interface Learning {
   /** Whether a status moves a message of this state. */
-  moves(state: MessageState, status: string, errorCode: string | number | null): boolean;
+  moves(state: MessageState, status: string, errorCode: string | null): boolean;
   /** True when it was news. */
   learn(learned: Learned): Promise<boolean>;
 }
@@ -31,7 +31,7 @@ export interface Learning {
 export function createLearning({ settings, now, accept }: LearningParts): Learning {
   return {
     moves(state, status, errorCode) {
-      const seen = { status, errorCode: errorCode === null ? null : String(errorCode), at: now() };
+      const seen = { status, errorCode, at: now() };
       return stepMessage(state, seen).transition !== null;
     },
     async learn({ wamid, source, ...learned }) {

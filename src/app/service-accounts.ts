@@ -32,6 +32,8 @@ export interface ServiceAccountsParts {
   /** What the processes of an account share, with that account at that base URL; not given: this process has it to itself. */
   readonly shared?: ((account: string, baseUrl: string) => SharedCaps) | undefined;
   readonly hooks: (account: string) => LimiterHooks;
+  /** Whether a message that the provider rejected with this text is sent again; by the settings in force. */
+  readonly isTemporary: (text: string) => boolean;
 }
 
 /** An account that has all that asking takes. */
@@ -48,7 +50,7 @@ interface Entry {
 
 export function createServiceAccounts(
   accounts: Settings["accounts"],
-  { clock, random, recent, shared, hooks }: ServiceAccountsParts,
+  { clock, random, recent, shared, hooks, isTemporary }: ServiceAccountsParts,
 ): ServiceAccounts {
   let entries = new Map<string, Entry>();
   /** Entries whose clients are being closed. */
@@ -70,7 +72,7 @@ export function createServiceAccounts(
     if (isSameKey && isSameAllowance) limiter.resume();
     else if (isSameService) limiter.retune(allowance);
     if (isSameKey) return { settings, limiter, client: before.client };
-    return { settings, limiter, client: createServiceClient({ ...settings, admission: limiter, clock, random }) };
+    return { settings, limiter, client: createServiceClient({ ...settings, admission: limiter, clock, random, retry: { isTemporary } }) };
   }
 
   function limiterFor(account: string, baseUrl: string, allowance: Allowance): Limiter {

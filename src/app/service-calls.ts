@@ -72,7 +72,10 @@ export function createServiceCalls({ services, now }: ServiceCallsParts): Servic
       case "validation":
         return new RelayError("service_refused", error.text ?? message, { ...about, problems: failure.problems });
       case "plan":
-        return new RelayError("service_refused", error.text ?? message, { ...about, cause: failure.cause });
+        return new RelayError("service_refused", error.text ?? message, {
+          ...about,
+          ...(failure.cause === null ? {} : { cause: failure.cause }),
+        });
       default:
         return new RelayError("service_refused", error.text ?? message, about);
     }

@@ -4,6 +4,7 @@ import type { ReceivedEvent } from "../event/received.ts";
 import type { Logger } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import { budgetOf } from "../reconcile/budget.ts";
+import { isTemporaryRejection } from "../send/settings.ts";
 import type { AcceptOutcome } from "../store/planned.ts";
 import type { Store } from "../store/store.ts";
 import { createCallUsage } from "./call-usage.ts";
@@ -53,6 +54,7 @@ export function createServiceSide({ settings, store, caps, clock, random, log, m
   const services = createServiceAccounts(accountsOf(settings()), {
     clock,
     random,
+    isTemporary: (text) => isTemporaryRejection(text, settings().send.temporaryRejections),
     recent: (account) => store.recentCalls(account, clock.now() - recentMs),
     shared: caps,
     hooks: (account) => ({

@@ -42,11 +42,11 @@ export interface MessageOptions extends SendOptions {
 export interface SentMessage {
   account: string;
   idempotencyKey: string;
-  /** The service's. */
-  id: string;
+  /** The service's; null when its answer had none. */
+  id: string | null;
   wamid: string;
   status: string;
-  conversationId: string;
+  conversationId: string | null;
   reference: string | null;
   /** False: it was sent, but the relay cannot store it now. Keep `id` and `wamid`, and do not send it again. */
   stored: boolean;

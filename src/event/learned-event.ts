@@ -40,16 +40,17 @@ export function learnedEvent(learned: LearnedStatus): ReceivedEvent {
     data,
     relay: { origin, messageId, ...(because === undefined ? {} : { because }) },
   };
+  const body = Buffer.from(JSON.stringify(envelope), "utf8");
   return {
     account,
     source,
     origin,
     receivedAt: at,
-    body: Buffer.from(JSON.stringify(envelope), "utf8"),
+    body,
     headers: {},
     secret: null,
     envelope,
-    subject: subjectOf(envelope, fields),
+    subject: subjectOf(envelope, fields, body),
   };
 }
 

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import type { Envelope } from "./envelope.ts";
+import { mayBeRounded, parseExact } from "./exact-json.ts";
 import { cutText, hasIdLength, maxIdLength, type RunId, type Wamid } from "./ids.ts";
 import { readPath } from "./read-path.ts";
 
@@ -26,8 +27,11 @@ export type Subject =
 
 const none: Subject = { type: "none" };
 
-/** Reads the subject of an event. Fields of a wrong type count as absent: they never make an event invalid. */
-export function subjectOf(envelope: Envelope, fields: FieldPaths): Subject {
+/**
+ * Reads the subject of an event. Fields of a wrong type count as absent: they never make an event invalid. `body` is the
+ * envelope's text, from which an error code gets the digits that a JavaScript number cannot hold.
+ */
+export function subjectOf(envelope: Envelope, fields: FieldPaths, body: Buffer): Subject {
   if (envelope.event.startsWith("message.")) {
     const wamid = identifier(first(envelope.data, fields.wamid));
     if (wamid === null) return none;
@@ -36,7 +40,7 @@ export function subjectOf(envelope: Envelope, fields: FieldPaths): Subject {
       type: "message",
       wamid: wamid as Wamid,
       status: typeof status === "string" && status !== "" ? cutText(status, maxIdLength) : null,
-      errorCode: codeText(first(envelope.data, fields.errorCode)),
+      errorCode: codeText(exactly(first(envelope.data, fields.errorCode), fields, body)),
     };
   }
   if (envelope.event.startsWith("automation.")) {
@@ -65,8 +69,19 @@ function identifier(value: unknown): string | null {
   return typeof value === "string" && value !== "" && hasIdLength(value) && value.isWellFormed() ? value : null;
 }
 
+function exactly(code: unknown, fields: FieldPaths, body: Buffer): unknown {
+  if (!mayBeRounded(code)) return code;
+  try {
+    const { data } = parseExact(body.toString("utf8")) as Pick<Envelope, "data">;
+    return first(data, fields.errorCode);
+  } catch {
+    // `parseExact` recurses where `JSON.parse` does not: a body nested some thousand levels deep keeps the rounded number.
+    return code;
+  }
+}
+
 /** Error codes stay text: providers mix numbers, numeric strings and words (FACTS.md, "The domain"). */
-function codeText(value: unknown): string | null {
+export function codeText(value: unknown): string | null {
   if (typeof value === "number" && Number.isFinite(value)) return String(value);
   if (typeof value === "string" && value !== "") return cutText(value, maxIdLength);
   return null;

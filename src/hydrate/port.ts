@@ -106,7 +106,7 @@ export interface ToldStatus {
   readonly messageId: string;
   readonly wamid: string;
   readonly status: string;
-  readonly errorCode: string | number | null;
+  readonly errorCode: string | null;
 }
 
 /** News that a truncated event may have been about. */

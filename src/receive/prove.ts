@@ -71,7 +71,8 @@ export function createProver(source: InboundSource, makeId: (now: number) => str
     }
     const parsed = parseEnvelope(body);
     if (!parsed.ok) return { kind: "quarantined", body: { ...received, error: parsed.error } };
-    return { kind: "event", event: { ...received, envelope: parsed.envelope, subject: subjectOf(parsed.envelope, source.fields) } };
+    const { envelope } = parsed;
+    return { kind: "event", event: { ...received, envelope, subject: subjectOf(envelope, source.fields, body) } };
   };
 }
 

@@ -43,7 +43,7 @@ export async function askSome(
         inRow = 0;
         // Registered with the id of another message: what it tells is not about this one.
         if (answer.wamid !== ask.wamid) return end("missing", { message: ask.message, until: ask.until, end: "missing", at: now() });
-        const isNews = tracking.moves(ask.state, answer.status, codeText(answer.errorCode)) && (await tracking.learn(account, ask, answer));
+        const isNews = tracking.moves(ask.state, answer.status, answer.errorCode) && (await tracking.learn(account, ask, answer));
         return end(isNews ? "changed" : "unchanged", afterAnswer(ask, answer.status, now(), times));
       }
       case "missing":
@@ -86,8 +86,4 @@ export async function askSome(
   await Promise.all(Array.from({ length: atOnce }, () => work(Number.POSITIVE_INFINITY)));
   settled.push(...left.map(released));
   return { settled, stopped };
-}
-
-function codeText(code: string | number | null): string | null {
-  return code === null ? null : String(code);
 }

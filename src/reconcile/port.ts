@@ -77,7 +77,7 @@ export interface Hold {
 }
 
 export type AskAnswer =
-  | { readonly type: "found"; readonly wamid: string; readonly status: string; readonly errorCode: string | number | null }
+  | { readonly type: "found"; readonly wamid: string; readonly status: string; readonly errorCode: string | null }
   /** The service knows no such message. */
   | { readonly type: "missing" }
   | { readonly type: "failed"; readonly reason: string }

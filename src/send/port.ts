@@ -41,10 +41,11 @@ export type Ended =
 /** A message as it is to be registered. */
 export interface SentMessage {
   readonly type: "message";
-  readonly id: string;
+  /** The service's; null when its answer had none. */
+  readonly id: string | null;
   readonly wamid: string;
   readonly status: string;
-  readonly conversationId: string;
+  readonly conversationId: string | null;
   readonly reference: string | undefined;
   readonly metadata: Readonly<Record<string, unknown>> | undefined;
 }
@@ -79,10 +80,11 @@ export interface RunBody {
 }
 
 export interface Receipt {
-  readonly id: string;
+  /** The service's; null when its answer had none. */
+  readonly id: string | null;
   readonly wamid: string;
   readonly status: string;
-  readonly conversationId: string;
+  readonly conversationId: string | null;
 }
 
 export interface CallSteps {

@@ -11,4 +11,12 @@ export const sendSettingsSchema = z.strictObject({
   maxWait: maxWaitSchema.prefault("30s"),
   /** How long an idempotency key is remembered. References of runs are for ever. */
   keepKeys: durationSchema.refine((ms) => ms >= 3_600_000, "must be at least 1h").prefault("30d"),
+  /** Parts of the provider's text (502) that show a reason which passes by itself: such a message is sent again, up to four times in all. */
+  temporaryRejections: z.array(z.string().min(3).max(200)).max(50).default([]),
 });
+
+/** Whether the provider's text contains one of these, in upper or lower case. */
+export function isTemporaryRejection(text: string, parts: readonly string[]): boolean {
+  const lower = text.toLowerCase();
+  return parts.some((part) => lower.includes(part.toLowerCase()));
+}

@@ -2,10 +2,11 @@ import type { Dispatcher } from "undici";
 import type { Clock } from "../event/clock.ts";
 import type { Secret } from "../event/secret.ts";
 import type { Admission, CallOutcome, CallPriority } from "./admission.ts";
+import { decodeAnswer } from "./decode-answer.ts";
 import type { Endpoint } from "./endpoints.ts";
 import { type Exchanged, exchange } from "./exchange.ts";
 import { pause } from "./pause.ts";
-import { type Answer, malformed, type Read, readAnswer } from "./read-answer.ts";
+import { type Read, readAnswer } from "./read-answer.ts";
 import { type RetrySettings, retryWait } from "./retry.ts";
 import { ServiceError, type ServiceErrorKind, type ServiceFailure } from "./service-error.ts";
 import { settlementOf } from "./settlement.ts";
@@ -138,7 +139,7 @@ async function attemptOnce<T>(
       throw exchanged.reason;
     }
     const read = readExchanged(calling, endpoint, exchanged, options);
-    settlement = read.ok ? { type: "answered" } : settlementOf(read.error, answerOf(exchanged));
+    settlement = read.ok ? { type: "answered" } : settlementOf(read.error, "answer" in exchanged ? exchanged.answer : null);
     outcome = read.ok ? "ok" : read.error.kind;
     return read;
   } finally {
@@ -151,6 +152,7 @@ function dispatchOptions(calling: Calling, { method }: Endpoint<unknown>, { path
   const headers = {
     authorization: `Bearer ${calling.apiKey.reveal()}`,
     accept: "application/json",
+    "accept-encoding": "identity",
     "user-agent": "wamid-relay",
   };
   const options = { method, path: `${calling.root}${path}` };
@@ -165,19 +167,17 @@ function readExchanged<T>(
   options: CallOptions,
 ): Read<T> {
   switch (exchanged.type) {
-    case "answered":
-      return readAnswer(endpoint, exchanged.answer, calling.clock.now());
+    case "answered": {
+      const { answer, problem } = decodeAnswer(exchanged.answer, calling.maxBodyBytes);
+      return readAnswer(endpoint, answer, calling.clock.now(), problem);
+    }
     case "too-large":
-      return { ok: false, error: malformed(endpoint, exchanged.answer.status, `the body is longer than ${calling.maxBodyBytes} bytes`) };
+      return readAnswer(endpoint, exchanged.answer, calling.clock.now(), `the body is longer than ${calling.maxBodyBytes} bytes`);
     case "timeout":
       return unanswered(endpoint, exchanged.sent, { kind: "timeout", timeoutMs: options.timeoutMs ?? calling.timeoutMs });
     case "failed":
       return unanswered(endpoint, exchanged.sent, { kind: "network", code: exchanged.code });
   }
-}
-
-function answerOf(exchanged: Exchanged): Answer | null {
-  return "answer" in exchanged ? exchanged.answer : null;
 }
 
 /** Without an answer all depends on whether the request may have left. */

@@ -2,38 +2,48 @@ import { z } from "zod";
 import { type PlanCause, planCauseSchema } from "./schemas.ts";
 import type { ValidationProblem } from "./service-error.ts";
 
-/** The body of an error, as far as it is the document's ("Errors", "Shape"). */
+/** What could be read of an error's body. The status says what happened; the body only adds detail. */
 export interface ErrorBody {
-  readonly text: string;
-  /** Undefined where the body has no such field: the document leaves it out of some 429s, and a proxy knows nothing of it. */
+  /** The service's own text, meant to be shown; null where there is none. */
+  readonly text: string | null;
+  /** The list of a validation error ("Errors", "Shape"); empty where there is none. */
+  readonly problems: readonly ValidationProblem[];
+  /** Undefined where the body has no such field: the document omits it from some 429s, and a proxy never sends it. */
   readonly cause: PlanCause | null | undefined;
+  /** The body is `{error: <text>}`, as the document shows for all errors but validation. */
+  readonly isDocumented: boolean;
 }
 
-const shape = z.looseObject({ error: z.string(), cause: planCauseSchema.nullish() });
-
-/** Reads `{error, cause}`; null when it is something else, or its cause is of a type not documented. */
-export function readErrorBody(json: unknown): ErrorBody | null {
-  const read = shape.safeParse(json);
-  return read.success ? { text: read.data.error, cause: read.data.cause } : null;
-}
-
-const validationShape = z.looseObject({ error: z.looseObject({ message: z.string() }) });
+const objectShape = z.record(z.string(), z.unknown());
 const problemsShape = z.array(
-  // "Which field": as text, or step by step, as the validators of this world write it.
+  // "Which field": as text, or step by step, as many validators write it.
   z.looseObject({ path: z.union([z.string(), z.array(z.union([z.string(), z.number()]))]), message: z.string() }),
 );
 
-/** Reads the list of problems that is JSON text inside `error.message`; null when there is none. */
-export function readProblems(json: unknown): readonly ValidationProblem[] | null {
-  const body = validationShape.safeParse(json);
-  if (!body.success) return null;
+/** Reads `{error, cause}`, `{error: {message}}` and `{message}`, and whatever part of them is there. */
+export function readErrorBody(json: unknown): ErrorBody {
+  const body = objectShape.safeParse(json).data ?? {};
+  const { error, cause } = body;
+  const inner = objectShape.safeParse(error).data;
+  const message = [error, inner?.["message"], body["message"]].find((text) => typeof text === "string") ?? null;
+  const problems = inner === undefined || message === null ? null : readProblems(message);
+  return {
+    text: problems === null ? message : null,
+    problems: problems ?? [],
+    cause: cause === null ? null : planCauseSchema.safeParse(cause).data,
+    isDocumented: typeof error === "string",
+  };
+}
+
+/** Reads the list of problems that is JSON text inside `error.message`; null when it is another text. */
+function readProblems(message: string): readonly ValidationProblem[] | null {
   let list: unknown;
   try {
-    list = JSON.parse(body.data.error.message);
+    list = JSON.parse(message);
   } catch {
     return null;
   }
   const problems = problemsShape.safeParse(list);
   if (!problems.success) return null;
-  return problems.data.map(({ path, message }) => ({ path: typeof path === "string" ? path : path.join("."), message }));
+  return problems.data.map(({ path, message: why }) => ({ path: typeof path === "string" ? path : path.join("."), message: why }));
 }

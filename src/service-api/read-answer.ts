@@ -1,7 +1,8 @@
 import type { z } from "zod";
+import { parseExact } from "../event/exact-json.ts";
 import type { CallCap } from "./admission.ts";
 import type { Endpoint } from "./endpoints.ts";
-import { readErrorBody, readProblems } from "./error-body.ts";
+import { readErrorBody } from "./error-body.ts";
 import { httpDate, judgeRenewal } from "./renewal.ts";
 import { type CallEffect, ServiceError, type ServiceFailure } from "./service-error.ts";
 
@@ -17,23 +18,33 @@ export type Read<T> = { readonly ok: true; readonly value: T } | { readonly ok: 
 /** Why bytes are no JSON, in words that quote nothing of them; or what they are. */
 type Parsed = { readonly problem: string } | { readonly problem: null; readonly json: unknown };
 
+/** The text, problems and cause of an error are passed on to the sender: a larger body is not read. */
+const longestErrorBody = 64 * 1024;
+
 /**
  * Reads an answer of the service, whatever it is: never throws. `now` (unix milliseconds) is for the
- * time of the quota's renewal.
+ * time of the quota's renewal. `unread`: why the body could not be received or decoded.
  */
-export function readAnswer<T>(endpoint: Endpoint<T>, answer: Answer, now: number): Read<T> {
-  const { status } = answer;
-  const parsed = parse(answer.bytes);
-  if (status < 200 || status > 299) return { ok: false, error: readFailure(endpoint, answer, parsed, now) };
-  if (endpoint.mayBeEmpty && answer.bytes.length === 0) return checked(endpoint, status, null);
+export function readAnswer<T>(endpoint: Endpoint<T>, answer: Answer, now: number, unread: string | null = null): Read<T> {
+  const { status, bytes } = answer;
+  const isSuccess = status >= 200 && status <= 299;
+  const problem = unread ?? (!isSuccess && bytes.length > longestErrorBody ? `the body is longer than ${longestErrorBody} bytes` : null);
+  const parsed: Parsed = problem === null ? parse(bytes) : { problem };
+  if (!isSuccess) return { ok: false, error: readFailure(endpoint, answer, parsed, now) };
+  if (endpoint.mayBeEmpty && unread === null && bytes.length === 0) return checked(endpoint, status, null);
   return parsed.problem === null
     ? checked(endpoint, status, parsed.json)
     : { ok: false, error: malformed(endpoint, status, parsed.problem) };
 }
 
 /** An answer that is not what the document says. A 4xx still says that nothing was done. */
-export function malformed(endpoint: Pick<Endpoint<unknown>, "name">, status: number, problem: string): ServiceError {
-  return serviceError(endpoint.name, status, null, effectOf(status), { kind: "malformed", problem });
+export function malformed(
+  endpoint: Pick<Endpoint<unknown>, "name">,
+  status: number,
+  problem: string,
+  text: string | null = null,
+): ServiceError {
+  return serviceError(endpoint.name, status, text, effectOf(status), { kind: "malformed", problem });
 }
 
 function checked<T>(endpoint: Endpoint<T>, status: number, json: unknown): Read<T> {
@@ -41,48 +52,44 @@ function checked<T>(endpoint: Endpoint<T>, status: number, json: unknown): Read<
   return read.success ? { ok: true, value: read.data } : { ok: false, error: malformed(endpoint, status, issues(read.error)) };
 }
 
+/** The status decides, because proxies and later versions change bodies. The body adds the text, the problems and the cause. */
 function readFailure(endpoint: Endpoint<unknown>, answer: Answer, parsed: Parsed, now: number): ServiceError {
   const { status, headers } = answer;
-  const json = parsed.problem === null ? parsed.json : undefined;
-  const body = readErrorBody(json);
-  const text = body?.text ?? null;
+  const { text, problems, cause, isDocumented } = readErrorBody(parsed.problem === null ? parsed.json : undefined);
   const fail = (failure: ServiceFailure, outcome = effectOf(status)) => serviceError(endpoint.name, status, text, outcome, failure);
-  const unlikeDocument = (expected: string) => malformed(endpoint, status, parsed.problem ?? `the body is not ${expected}`);
 
   switch (status) {
-    case 400: {
-      const problems = body === null ? readProblems(json) : [];
-      return problems === null ? unlikeDocument("{error}, with problems or a text in it") : fail({ kind: "validation", problems });
-    }
+    case 400:
+      return fail({ kind: "validation", problems });
     case 401:
-      return body === null ? unlikeDocument("{error}") : fail({ kind: "unauthenticated" });
+      return fail({ kind: "unauthenticated" });
     case 402:
-      return body?.cause ? fail({ kind: "plan", cause: body.cause }) : unlikeDocument("{error, cause}");
+      return fail({ kind: "plan", cause: cause ?? null });
     case 404:
-      return body === null ? unlikeDocument("{error}") : fail({ kind: "not-found" });
+      // Whatever answers at a wrong base URL says 404 too: only the service's own says that the thing does not exist.
+      return text === null ? malformed(endpoint, status, parsed.problem ?? "the body has no error text") : fail({ kind: "not-found" });
     case 409:
-      return body === null ? unlikeDocument("{error}") : fail({ kind: "conflict" });
+      return fail({ kind: "conflict" });
     case 429: {
-      if (body === null) return unlikeDocument("{error}");
-      if (body.cause) return fail({ kind: "quota", cause: body.cause, until: judgeRenewal(httpDate(headers["date"]), now).at });
+      if (cause?.type === "upgrade") return fail({ kind: "quota", cause, until: judgeRenewal(httpDate(headers["date"]), now).at });
       const rate = rateLimit(headers);
-      // The block for bad keys has the same status and body; only the cap comes with these headers.
-      return fail(rate === null ? { kind: "blocked" } : { kind: "rate-limited", ...rate, cap: capReached(endpoint, body.text) });
+      // The block for bad keys has the same status and body as a cap; only the cap comes with these headers.
+      if (rate === null && isDocumented && !cause) return fail({ kind: "blocked" });
+      return fail({ kind: "rate-limited", ...(rate ?? { retryAfterMs: null, limit: null }), cap: capReached(endpoint, text ?? "") });
     }
     case 500:
-      // Its body is not shown: whatever it is, it is not malformed.
       return fail({ kind: "unexpected", retryAfterMs: wholeNumber(headers["retry-after"], 1000) });
     case 502:
       // In the documented shape, with its `cause: null`, it is the provider's refusal; anything else may be a proxy's, which
       // knows nothing of what was done. Many proxies say `{"error": …}` too: to take that for a refusal could send twice.
-      return body?.cause === null ? fail({ kind: "rejected" }, "not-done") : fail({ kind: "undocumented" });
+      return isDocumented && cause === null ? fail({ kind: "rejected" }, "not-done") : fail({ kind: "undocumented" });
     default:
       return fail({ kind: "undocumented" });
   }
 }
 
 /** What the headers of a per-minute cap say; null when there are none of them. */
-export function rateLimit(headers: Answer["headers"]): { retryAfterMs: number | null; limit: number | null } | null {
+function rateLimit(headers: Answer["headers"]): { retryAfterMs: number | null; limit: number | null } | null {
   const retryAfter = headers["retry-after"];
   const limit = headers["x-ratelimit-limit"];
   if (retryAfter === undefined && limit === undefined) return null;
@@ -113,7 +120,7 @@ function parse(bytes: Uint8Array): Parsed {
     return { problem: "the body is not UTF-8" };
   }
   try {
-    return { problem: null, json: JSON.parse(text) as unknown };
+    return { problem: null, json: parseExact(text) };
   } catch {
     return { problem: "the body is not JSON" };
   }

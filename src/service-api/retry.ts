@@ -7,13 +7,14 @@ export interface RetrySettings {
   readonly firstMs: number;
   readonly longestMs: number;
   /**
-   * Whether a 502 with this text of the provider's is worth another attempt. The document says that some
-   * reasons are temporary and some are not, and shows neither; by default all are.
+   * Whether a send that the provider rejected with this text (502) is worth another attempt. The document says that some
+   * reasons are temporary and others concern the provider account, and shows neither. By default none is: each attempt
+   * takes one of the messages that the cap allows in a minute.
    */
   readonly isTemporary: (text: string) => boolean;
 }
 
-export const defaultRetry: RetrySettings = { attempts: 4, firstMs: 1000, longestMs: 60_000, isTemporary: () => true };
+export const defaultRetry: RetrySettings = { attempts: 4, firstMs: 1000, longestMs: 60_000, isTemporary: () => false };
 
 /** Caps are counted in one-minute windows: that long without a `Retry-After`. */
 const windowMs = 60_000;
@@ -39,14 +40,14 @@ export function retryWait(
   if (attempt >= settings.attempts) return null;
   const { failure } = error;
   if (failure.kind === "rate-limited") return afterCap(failure.retryAfterMs ?? windowMs, attempt, settings, random);
-  if (!mayPass(error, settings) || !(idempotent || error.outcome === "not-done")) return null;
+  if (!(idempotent || error.outcome === "not-done") || !mayPass(error, idempotent, settings)) return null;
   const wait = growing(attempt, settings, random);
   const asked = failure.kind === "unexpected" ? (failure.retryAfterMs ?? 0) : 0;
   return asked > longestRetryAfterMs ? null : Math.max(wait, asked);
 }
 
 /** Whether the trouble may be over by itself. */
-function mayPass({ failure, status, text }: ServiceError, { isTemporary }: RetrySettings): boolean {
+function mayPass({ failure, status, text }: ServiceError, idempotent: boolean, { isTemporary }: RetrySettings): boolean {
   switch (failure.kind) {
     case "unexpected":
     case "timeout":
@@ -54,7 +55,8 @@ function mayPass({ failure, status, text }: ServiceError, { isTemporary }: Retry
     case "network":
       return failure.code !== "closed";
     case "rejected":
-      return isTemporary(text ?? "");
+      // What rejects a call that sends nothing is no provider's opinion of a message.
+      return idempotent || isTemporary(text ?? "");
     case "undocumented":
       // A proxy's own 502: the service could not be reached, or its answer was lost.
       return status === 502;

@@ -1,11 +1,27 @@
 import { z } from "zod";
+import { codeText } from "../event/subject.ts";
 
 /**
  * The shapes of messaging-service-api.md ("Resources and their fields", "Endpoints"). All are loose: fields
  * that nobody has told us about, and those the document calls "not shown", pass through untouched. Ids are
  * text that is compared and never taken apart (`z.uuid()` would refuse versions it does not know).
+ *
+ * Of an answer only what the relay cannot do without is required. A field of another type than documented counts as
+ * absent, and a list loses only the items that cannot be read.
  */
 const id = z.string().min(1);
+/** An id that comes as a number is the same id. */
+const answeredId = z.union([id, z.number().transform(String)]);
+const optionalText = z.string().nullable().default(null).catch(null);
+
+function listOf<T>(item: z.ZodType<T>) {
+  return z.array(z.unknown()).transform((items): T[] =>
+    items.flatMap((one) => {
+      const read = item.safeParse(one);
+      return read.success ? [read.data] : [];
+    }),
+  );
+}
 
 const sendTemplateSchema = z.looseObject({
   /** Of a template from `GET /templates`. */
@@ -28,43 +44,53 @@ export const sendBodySchema = z
   .refine(({ text, template }) => (text === undefined) !== (template === undefined), "needs exactly one of text and template");
 export type SendBody = z.infer<typeof sendBodySchema>;
 
-/** Answer to `POST /messages`: the provider accepted it, which is not yet delivery. */
-export const receiptSchema = z.looseObject({ id, wamid: z.string().min(1), status: z.string(), conversationId: id });
+/** Answer to `POST /messages`: the provider accepted it, which is not yet delivery. With a wamid it was sent, whatever else is missing. */
+export const receiptSchema = z.looseObject({
+  id: answeredId.nullable().default(null).catch(null),
+  wamid: answeredId,
+  /** "This is the status in the response of `POST /messages`" (document, "Message status"). */
+  status: id.default("pending").catch("pending"),
+  conversationId: answeredId.nullable().default(null).catch(null),
+});
 export type Receipt = z.infer<typeof receiptSchema>;
 
 export const messageSchema = z.looseObject({
-  id,
-  wamid: z.string().min(1),
+  wamid: answeredId,
   /** One of the document's words, or a new one. */
-  status: z.string(),
-  conversationId: id,
-  /** When `failed`. The same code may come as a number or as text. */
-  errorCode: z.union([z.string(), z.number()]).nullish(),
+  status: id,
+  /** When `failed`. Numbers become text; anything else is null, as in webhooks. */
+  errorCode: z.unknown().optional().transform(codeText),
 });
 export type Message = z.infer<typeof messageSchema>;
 
 export const templateSchema = z.looseObject({
-  id,
-  name: z.string(),
-  metaName: z.string(),
-  language: z.string(),
-  category: z.string(),
-  wabaId: z.string(),
-  variables: z.array(z.looseObject({ name: z.string(), label: z.string() })),
+  id: answeredId,
+  name: optionalText,
+  metaName: optionalText,
+  language: optionalText,
+  category: optionalText,
+  wabaId: optionalText,
+  variables: listOf(z.looseObject({ name: z.string(), label: optionalText }))
+    .default([])
+    .catch([]),
 });
 export type Template = z.infer<typeof templateSchema>;
 
-export const templateListSchema = z.looseObject({ data: z.array(templateSchema) });
+export const templateListSchema = z.looseObject({ data: listOf(templateSchema) });
 
 /** The document names no field but `id`: how phone, first name and attributes are called is not shown. */
-export const contactSchema = z.looseObject({ id });
+export const contactSchema = z.looseObject({ id: answeredId });
 export type Contact = z.infer<typeof contactSchema>;
 
-export const contactPageSchema = z.looseObject({ data: z.array(contactSchema), next: id.nullable() });
+export const contactPageSchema = z.looseObject({
+  data: listOf(contactSchema),
+  /** Without one it is the last page. */
+  next: answeredId.nullable().default(null),
+});
 export type ContactPage = z.infer<typeof contactPageSchema>;
 
 /** The answer to a look-up by phone: a list of one or none. */
-export const contactLookupSchema = z.looseObject({ data: z.array(contactSchema) });
+export const contactLookupSchema = z.looseObject({ data: listOf(contactSchema) });
 
 /** Body of `POST /contacts`; fields other than `phone` are not shown. */
 export const contactBodySchema = z.looseObject({ phone: z.string().min(1) });
@@ -76,7 +102,7 @@ export type Campaign = z.infer<typeof campaignSchema>;
 
 /** Whether the list comes bare or inside `data`, as the other lists do, is not shown: both are taken. */
 export const campaignListSchema = z
-  .union([z.array(campaignSchema), z.looseObject({ data: z.array(campaignSchema) })])
+  .union([listOf(campaignSchema), z.looseObject({ data: listOf(campaignSchema) })])
   .transform((answer) => (Array.isArray(answer) ? answer : answer.data));
 
 /** `GET /me`; fields not shown. */
@@ -91,7 +117,7 @@ export const runBodySchema = z.looseObject({
 });
 export type RunBody = z.infer<typeof runBodySchema>;
 
-export const runSchema = z.looseObject({ runId: id });
+export const runSchema = z.looseObject({ runId: answeredId });
 export type Run = z.infer<typeof runSchema>;
 
 // To know that calling is useless matters more than the detail: a field of another type than seen is null.
@@ -100,7 +126,8 @@ const amount = z.number().nullish().catch(null);
 
 /** `cause` of a plan error (402) and of a used-up monthly quota (429). */
 export const planCauseSchema = z.looseObject({
-  type: z.literal("upgrade"),
+  /** `upgrade`: calling again is useless. The document shows no other. */
+  type: detail,
   reason: detail,
   resource: detail,
   plan: detail,

@@ -16,8 +16,8 @@ export type ServiceFailure =
   | { readonly kind: "validation"; readonly problems: readonly ValidationProblem[] }
   /** 401: the key is missing, misspelled or revoked. */
   | { readonly kind: "unauthenticated" }
-  /** 402: the plan does not permit it; `cause.suggested` would. */
-  | { readonly kind: "plan"; readonly cause: PlanCause }
+  /** 402: the plan does not permit it; `cause.suggested` would. `cause` is null where the body has none. */
+  | { readonly kind: "plan"; readonly cause: PlanCause | null }
   /** 404 */
   | { readonly kind: "not-found" }
   /** 409: cannot be done as things stand (24-hour window closed, template not approved, run in progress …). */
@@ -38,7 +38,7 @@ export type ServiceFailure =
   | { readonly kind: "network"; readonly code: string }
   /** No whole answer within `timeoutMs`. */
   | { readonly kind: "timeout"; readonly timeoutMs: number }
-  /** The answer's body is not what the document says; `problem` says in which way, without what was in it. */
+  /** A success or a 404 whose body is not what the document says; `problem` says in which way, without what was in it. */
   | { readonly kind: "malformed"; readonly problem: string }
   /** A status that the document does not have, or a 502 in another shape than it shows (a proxy's, perhaps). */
   | { readonly kind: "undocumented" };

@@ -1,5 +1,5 @@
 import type { CallOutcome } from "./admission.ts";
-import { type Answer, rateLimit } from "./read-answer.ts";
+import type { Answer } from "./read-answer.ts";
 import { httpDate } from "./renewal.ts";
 import type { ServiceError } from "./service-error.ts";
 
@@ -25,17 +25,8 @@ export function settlementOf(error: ServiceError, answer: Answer | null): CallOu
     case "timeout":
       return { type: error.outcome === "not-done" ? "not-sent" : "unknown" };
     case "malformed":
-      return unread(answer);
+      return { type: "unknown" };
     default:
       return { type: "answered" };
   }
-}
-
-/** The limits care about the status even where the body is not as documented: going on could get the address blocked. */
-function unread(answer: Answer | null): CallOutcome {
-  if (answer?.status === 401) return { type: "unauthenticated" };
-  if (answer?.status === 429) {
-    return { type: "rate-limited", cap: null, ...(rateLimit(answer.headers) ?? { retryAfterMs: null, limit: null }) };
-  }
-  return { type: "unknown" };
 }

@@ -23,10 +23,10 @@ export type SendEnd =
 export type SentSubject =
   | {
       readonly type: "message";
-      readonly id: string;
+      readonly id: string | null;
       readonly wamid: string;
       readonly status: string;
-      readonly conversationId: string;
+      readonly conversationId: string | null;
       readonly reference: string | undefined;
       readonly metadata: Readonly<Record<string, unknown>> | undefined;
     }
@@ -36,3 +36,8 @@ export type SentSubject =
       readonly reference: string;
       readonly metadata: Readonly<Record<string, unknown>> | undefined;
     };
+
+/** What an answer of the service tells of a message that was sent; what it left out may be registered later. */
+export function sentFacts({ wamid, id, conversationId, reference, metadata }: Extract<SentSubject, { type: "message" }>) {
+  return { wamid, id: id ?? undefined, conversationId: conversationId ?? undefined, reference, metadata };
+}

@@ -138,6 +138,17 @@ export function sendContract(open: OpenSubject): void {
       expect(await store.message("main", "w")).toMatchObject({ status: "pending" });
     });
 
+    test("what was sent and answered without id and conversation is registered by its wamid, and a registration adds them", async () => {
+      const { store } = await openWith(open, []);
+      await store.beginSend(message("k"), claim());
+      const sent = sentMessage("w", { id: null, conversationId: null });
+      await store.settleSend(message("k"), { end: "done", at: start, answer: {}, sent });
+      expect(await store.message("main", "w")).toMatchObject({ status: "pending", registeredAt: start });
+      await store.register([{ account: "main", wamid: "w", id: "late" }], start + 1);
+      const due = { account: "main", now: start + 9, dueBy: start + 9, after: 1, limit: 9, leaseMs: 9 };
+      expect(await store.claimAsks(due)).toMatchObject([{ wamid: "w", messageId: "late" }]);
+    });
+
     test("a run is registered as started, its end is an event, and an end that came first stays", async () => {
       const { store } = await openWith(open, [{ name: "mine", match: { tracked: true } }]);
       const started = (runId: string) => ({ type: "run" as const, runId, reference: `order-${runId}`, metadata: undefined });

@@ -130,7 +130,7 @@ async function lived(sandbox: Sandbox, people: People, signal: AbortSignal): Pro
 
 /** What a truncated event does not tell, "the receiver then reads … through the API" (messaging-service-api.md, "Events", 3). */
 async function askAbout(receipts: readonly Receipt[], client: ServiceClient, signal: AbortSignal): Promise<Map<string, string>> {
-  const answers = await Promise.all(receipts.map(({ id }) => client.getMessage(id, { signal })));
+  const answers = await Promise.all(receipts.map(({ id }) => client.getMessage(id ?? "", { signal })));
   return new Map(answers.map(({ wamid, status }) => [wamid, status]));
 }
 

@@ -64,7 +64,7 @@ export function judgeService(name: string, baseUrl: string, { failure, status }:
       return fail(
         check,
         `${name}: the account's plan does not permit the API (402)`,
-        `${failure.cause.suggested ?? "another plan"} would; ask for it at the service`,
+        `${failure.cause?.suggested ?? "another plan"} would; ask for it at the service`,
       );
     case "quota":
       return warn(

@@ -9,7 +9,7 @@ import { privateView } from "../private-view.ts";
 import { expectDone, withWriting } from "../reach-relay.ts";
 import type { SendOptions } from "../send-command.ts";
 
-const sentSchema = z.looseObject({ id: z.string(), wamid: z.string(), idempotencyKey: z.string(), stored: z.boolean() });
+const sentSchema = z.looseObject({ id: z.string().nullable(), wamid: z.string(), idempotencyKey: z.string(), stored: z.boolean() });
 const unknownSchema = z.object({ code: z.literal("outcome_unknown"), details: z.object({ resend: z.number(), justNow: z.boolean() }) });
 
 /** Sends one message and prints what came of it. */
@@ -49,7 +49,7 @@ export async function sendMessage(command: Command, options: SendOptions, io: Io
   else
     io.out(
       printable(
-        `${answer.isReplayed ? "sent before" : "sent"}  ${view.subject({ type: "message", key: sent.wamid })}  id ${sent.id}  key ${sent.idempotencyKey}`,
+        `${answer.isReplayed ? "sent before" : "sent"}  ${view.subject({ type: "message", key: sent.wamid })}  id ${sent.id ?? "unknown"}  key ${sent.idempotencyKey}`,
       ),
     );
   if (!sent.stored) io.err("wamid-relay: it was sent, but the relay cannot store it now; keep its id, and do not send it again");

@@ -1,6 +1,6 @@
 import type { DueDelivery } from "../planned.ts";
 import type { Rules } from "../rules.ts";
-import type { SentSubject } from "../sends.ts";
+import { type SentSubject, sentFacts } from "../sends.ts";
 import { messageName, runName } from "./keys.ts";
 import type { Parking } from "./parking.ts";
 import type { SubjectsOf } from "./put-subject.ts";
@@ -22,9 +22,9 @@ interface Parts {
 /** Registers a message or run that the relay sent itself, with its first status, and releases what was parked for it. */
 export function createRegisterSent({ rules, subjectsOf, register, parking }: Parts): RegisterSent {
   async function registerMessage(tx: Transaction, account: string, sent: Extract<SentSubject, { type: "message" }>, at: number) {
-    const { id, wamid, status, conversationId, reference, metadata } = sent;
+    const { wamid, status } = sent;
     const subjects = subjectsOf(tx);
-    const registered = await register(tx, subjects, { account, wamid, id, conversationId, reference, metadata, sentAt: at }, at);
+    const registered = await register(tx, subjects, { ...sentFacts(sent), account, sentAt: at }, at);
     const name = messageName(account, wamid);
     const row = await subjects.find(name);
     if (row !== null) {

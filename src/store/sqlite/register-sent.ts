@@ -1,7 +1,7 @@
 import { unseenRun } from "../facts.ts";
 import type { DueDelivery } from "../planned.ts";
 import type { Rules } from "../rules.ts";
-import type { SentSubject } from "../sends.ts";
+import { type SentSubject, sentFacts } from "../sends.ts";
 import { runSubject } from "./codes.ts";
 import { type Messages, stateOf } from "./messages.ts";
 import type { Names } from "./names.ts";
@@ -24,8 +24,8 @@ interface Parts {
 /** Registers a message or run that the relay sent itself, with its first status, and releases what was parked for it. For inside a transaction. */
 export function createRegisterSent({ messages, runs, names, rules, register, parking }: Parts): RegisterSent {
   function registerMessage(account: string, sent: Extract<SentSubject, { type: "message" }>, at: number): readonly DueDelivery[] {
-    const { id, wamid, status, conversationId, reference, metadata } = sent;
-    const registered = register({ account, wamid, id, conversationId, reference, metadata, sentAt: at }, at);
+    const { wamid, status } = sent;
+    const registered = register({ ...sentFacts(sent), account, sentAt: at }, at);
     const row = messages.find(names.idOf("account", account), wamid);
     if (row !== undefined) {
       const before = stateOf(row);

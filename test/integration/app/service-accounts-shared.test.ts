@@ -40,6 +40,7 @@ async function join(storageUrl: string, main: Record<string, unknown>) {
     random: Math.random,
     recent: () => Array.from({ length: 500 }, () => ({ cap: "messages", priority: "send", at: Date.now() }) as const),
     shared: (account, baseUrl) => createRedisCaps(connection, storage.prefix, account, baseUrl),
+    isTemporary: () => false,
     hooks: () => ({ letGo: (call) => void letGo.push(call) }),
   });
   onTestFinished(async () => {

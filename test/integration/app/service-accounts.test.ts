@@ -34,6 +34,7 @@ function setUp(main: Record<string, unknown>) {
     clock: systemClock,
     random: Math.random,
     recent: () => [],
+    isTemporary: () => false,
     hooks: (account) => limiterHooks(account, { log, metrics: () => metrics, called: () => {}, keyRefused: () => {} }),
   });
   const metrics = createMetrics(

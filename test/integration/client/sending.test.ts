@@ -46,7 +46,7 @@ test("send: once per key; the first answer again, another body refused, a key ma
   await expect(client.send(hello, { idempotencyKey: "canción" })).rejects.toThrow(TypeError);
 
   expect(await client.message("order-1")).toMatchObject({ wamid: sent.wamid, id: sent.id, metadata: { team: "a" }, status: "pending" });
-  expect(await client.message(sent.wamid, { account: "main" })).toEqual(await client.message(sent.id));
+  expect(await client.message(sent.wamid, { account: "main" })).toEqual(await client.message(sent.id ?? ""));
   expect(await failure(client.message("nobody/else"))).toMatchObject({ status: 404, code: "not_found" });
   expect((await all(client.messages({ account: "main" }))).map(({ wamid }) => wamid)).toEqual([second.wamid, sent.wamid]);
   expect(await all(client.messages({ reference: "order-1", limit: 5 }))).toHaveLength(1);

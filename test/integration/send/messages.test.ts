@@ -134,8 +134,8 @@ test.each([
   expect(sentBy(relay)).toHaveLength(1);
 });
 
-test("a temporary refusal of the provider is tried again, and sent once", async () => {
-  const relay = await openRelay();
+test("a rejection of the provider that the settings call temporary is tried again, and sent once; any other is answered at once", async () => {
+  const relay = await openRelay({ settings: { send: { temporaryRejections: ["Probá De Nuevo"] } } });
   relay.sandbox.customerWrites("+5491155550006", "Hola");
   expect((await relay.send({ to: "+5491155550006", text: "Hola" }, "k")).status).toBe(201);
   expect(sentBy(relay)).toHaveLength(1);

@@ -106,11 +106,12 @@ test("the subject of any envelope can be read, and what it gives can be stored",
       fc.constantFrom("message.status", "message.", "automation.completed", "automation.failed", "automation.x", "other"),
       data,
       (event, fill) => {
-        const parsed = parseEnvelope(bytes({ id: "i", event, createdAt: "2026-11-21T12:00:00Z", data: fill }));
+        const body = bytes({ id: "i", event, createdAt: "2026-11-21T12:00:00Z", data: fill });
+        const parsed = parseEnvelope(body);
         expect(parsed.ok).toBe(true);
         if (!parsed.ok) return;
         expect(typeof isTruncated(parsed.envelope)).toBe("boolean");
-        const subject = subjectOf(parsed.envelope, fields);
+        const subject = subjectOf(parsed.envelope, fields, body);
         const key = subject.type === "message" ? subject.wamid : subject.type === "run" ? subject.runId : "none";
         expect(key.isWellFormed() && key.length > 0 && hasIdLength(key)).toBe(true);
         if (subject.type === "message")

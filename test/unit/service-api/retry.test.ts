@@ -83,6 +83,8 @@ test("waits grow with the attempts, as long as the luck stays", () => {
 
 describe("which failures", () => {
   test("by kind, for a call that may be made twice", () => {
+    // A rejection of a message is not tried again where it was one.
+    expect(retryWait(failed({ kind: "rejected" }), 1, false, defaultRetry, 0)).toBeNull();
     const tried = everyFailure.filter((failure) => retryWait(failed(failure, "unknown", 500), 1, true, defaultRetry, 0) !== null);
     expect(tried.map(({ kind }) => kind)).toEqual(["rate-limited", "unexpected", "rejected", "network", "timeout"]);
   });

@@ -1,4 +1,5 @@
 import { setImmediate as turn } from "node:timers/promises";
+import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import { until } from "../../../harness/until.ts";
 import { freePort } from "../../../setup/free-port.ts";
@@ -18,14 +19,15 @@ describe("an answer that is not what the document says is malformed, and may sta
     ["no content", bytesOf("HTTP/1.1 204 No Content"), "the body is empty"],
     ["not UTF-8", bytesOf("HTTP/1.1 201 Created", Buffer.from('{"id":"\xff"}', "latin1")), "the body is not UTF-8"],
     ["HTML", bytesOf("HTTP/1.1 200 OK\ncontent-type: text/html", "<p>Entrá a la red"), "the body is not JSON"],
-    ["a field of another type", jsonAnswer(201, '{"id":1,"wamid":"w","status":"pending","conversationId":"c"}'), "id: "],
-    ["a field too few", jsonAnswer(201, '{"id":"1","status":"pending","conversationId":"c"}'), "wamid: "],
+    ["no wamid", jsonAnswer(201, '{"id":"1","status":"pending","conversationId":"c"}'), "wamid: "],
+    ["a wamid of another type", jsonAnswer(201, '{"id":"1","wamid":{},"status":"pending","conversationId":"c"}'), "wamid: "],
     ["another shape", jsonAnswer(201, "[]"), "the body: "],
     [
-      "compressed unasked",
-      bytesOf("HTTP/1.1 201 Created\ncontent-encoding: gzip", Buffer.from([0x1f, 0x8b, 8, 0])),
-      "the body is not UTF-8",
+      "compressed, and cut",
+      bytesOf("HTTP/1.1 201 Created\ncontent-encoding: gzip", gzipSync(message).subarray(0, 20)),
+      "the body is not valid gzip",
     ],
+    ["an encoding nobody knows", bytesOf("HTTP/1.1 201 Created\ncontent-encoding: x-rot13", message), "content encoding"],
   ])("%s", async (_name, bytes, problem) => {
     const service = await startScripted(() => bytes);
     const { client, admission } = openClient(service.baseUrl);
@@ -36,31 +38,12 @@ describe("an answer that is not what the document says is malformed, and may sta
     expect(admission.settled).toEqual([[{ type: "unknown" }]]);
   });
 
-  test("an error in another shape; that nothing was done is told by its status", async () => {
-    for (const status of [400, 401, 402, 404, 409, 429]) {
-      for (const text of ["<h1>nginx</h1>", "", "{}", '{"error":{"message":"not a list"}}', '{"error":"x","cause":{"type":"novel"}}']) {
-        const service = await startScripted(() => jsonAnswer(status, text));
-        const { client } = openClient(service.baseUrl);
-        expect(await failureOf(client.sendMessage(body))).toMatchObject({ kind: "malformed", status, outcome: "not-done" });
-        expect(service.seen).toHaveLength(1);
-      }
+  test("a 404 without an error text: something else than the service may have said it", async () => {
+    for (const text of ["<h1>nginx</h1>", "", "{}", '{"error":{}}', '{"statusCode":404}']) {
+      const service = await startScripted(() => jsonAnswer(404, text));
+      const { client } = openClient(service.baseUrl);
+      expect(await failureOf(client.getMessage("1"))).toMatchObject({ kind: "malformed", status: 404, outcome: "not-done", text: null });
     }
-  });
-
-  test("the limits are told of a 401 and a 429 all the same", async () => {
-    const answers = [
-      bytesOf("HTTP/1.1 401 Unauthorized"),
-      bytesOf("HTTP/1.1 429 Too Many\nRetry-After: 30", "<p>"),
-      bytesOf("HTTP/1.1 429 Too Many", "<p>"),
-    ];
-    const service = await startScripted((_request, number) => answers[number - 1]);
-    const { client, admission } = openClient(service.baseUrl);
-    for (const _ of answers) await failureOf(client.me());
-    expect(admission.settled.flat()).toEqual([
-      { type: "unauthenticated" },
-      { type: "rate-limited", cap: null, retryAfterMs: 30_000, limit: null },
-      { type: "rate-limited", cap: null, retryAfterMs: null, limit: null },
-    ]);
   });
 
   test("longer than allowed: it is not read to its end", async () => {
@@ -79,13 +62,143 @@ describe("an answer that is not what the document says is malformed, and may sta
     expect(error).toMatchObject({ kind: "malformed", status: 200, outcome: "unknown" });
     expect(error.message).toContain("longer than 50000 bytes");
     await until("the flooding connection to be closed", () => service.open.size === 0);
-    expect(await client.me()).toEqual(JSON.parse(message));
+    expect(await client.me()).toMatchObject(JSON.parse(message));
   });
 
   test("just as long as allowed", async () => {
     const service = await startScripted(() => ok);
     const { client } = openClient(service.baseUrl, { maxBodyBytes: message.length });
-    expect(await client.getMessage("1")).toEqual(JSON.parse(message));
+    expect(await client.getMessage("1")).toMatchObject(JSON.parse(message));
+  });
+});
+
+describe("an error's kind comes from its status alone; the body adds the service's text:", () => {
+  const kinds = [
+    [400, "validation"],
+    [401, "unauthenticated"],
+    [402, "plan"],
+    [409, "conflict"],
+    [429, "rate-limited"],
+    [500, "unexpected"],
+  ] as const;
+  const bodies = [
+    ["<h1>nginx</h1>", null],
+    ["", null],
+    ["{}", null],
+    ['{"error":{"message":"No va"}}', "No va"],
+    ['{"message":"No va"}', "No va"],
+    ['{"error":"No va","cause":{"type":"novel"}}', "No va"],
+    ['{"error":{"message":"No va"},"cause":[1]}', "No va"],
+    [`{"error":"${"x".repeat(70_000)}"}`, null],
+  ] as const;
+
+  test.each(kinds)("%d", async (status, kind) => {
+    for (const [text, shown] of bodies) {
+      const service = await startScripted(() => jsonAnswer(status, text));
+      const { client, admission } = openClient(service.baseUrl, { retry: noRetry });
+      expect(await failureOf(client.sendMessage(body))).toMatchObject({ kind, status, text: shown });
+      expect(admission.settled.flat()).toMatchObject([
+        { type: status === 401 ? "unauthenticated" : status === 429 ? "rate-limited" : "answered" },
+      ]);
+    }
+  });
+
+  test("also where the body is too long to be read", async () => {
+    const service = await startScripted(() => jsonAnswer(401, "x".repeat(2000)));
+    const { client, admission } = openClient(service.baseUrl, { maxBodyBytes: 1000 });
+    expect(await failureOf(client.me())).toMatchObject({ kind: "unauthenticated" });
+    expect(admission.settled).toEqual([[{ type: "unauthenticated" }]]);
+  });
+
+  test("a used-up quota is one by its cause alone", async () => {
+    const service = await startScripted(() => jsonAnswer(429, '{"cause":{"type":"upgrade","resource":"apiCalls"}}'));
+    const { client, admission } = openClient(service.baseUrl);
+    const error = await failureOf(client.me());
+    expect(error.failure).toMatchObject({ kind: "quota", cause: { type: "upgrade", resource: "apiCalls" } });
+    expect(admission.settled).toMatchObject([[{ type: "quota-used-up" }]]);
+  });
+});
+
+describe("a 2xx with a wamid is a message sent, whatever else is missing:", () => {
+  test.each([
+    ['{"wamid":"wamid.A"}', { id: null, status: "pending", conversationId: null }],
+    ['{"id":null,"wamid":"wamid.A","status":null,"conversationId":null}', { id: null, status: "pending", conversationId: null }],
+    ['{"id":7,"wamid":"wamid.A","status":5,"conversationId":8}', { id: "7", status: "pending", conversationId: "8" }],
+    ['{"id":12345678901234567890,"wamid":"wamid.A","status":""}', { id: "12345678901234567890", status: "pending", conversationId: null }],
+    ['{"id":{},"wamid":"wamid.A","status":"sent","conversationId":[]}', { id: null, status: "sent", conversationId: null }],
+  ])("%s", async (text, facts) => {
+    for (const status of [200, 201, 202]) {
+      const service = await startScripted(() => jsonAnswer(status, text));
+      const { client, admission } = openClient(service.baseUrl);
+      expect(await client.sendMessage(body)).toMatchObject({ wamid: "wamid.A", ...facts });
+      expect(admission.settled).toEqual([[{ type: "answered" }]]);
+    }
+  });
+
+  test("and one with a runId a run", async () => {
+    const service = await startScripted((_request, number) =>
+      jsonAnswer(number === 1 ? 200 : 201, number === 1 ? '{"runId":9}' : '{"runId":"r"}'),
+    );
+    const { client } = openClient(service.baseUrl);
+    expect(await client.startRun("7")).toMatchObject({ runId: "9" });
+    expect(await client.startRun("7")).toMatchObject({ runId: "r" });
+  });
+});
+
+describe("what is odd harms only itself:", () => {
+  test.each([
+    ["12345678901234567890", "12345678901234567890"],
+    ["131026", "131026"],
+    ['"131026"', "131026"],
+    ['{"code":131026}', null],
+    ["null", null],
+  ])("an errorCode %s", async (code, read) => {
+    const service = await startScripted(() => jsonAnswer(200, `{"wamid":"wamid.A","status":"failed","errorCode":${code}}`));
+    expect(await openClient(service.baseUrl).client.getMessage("1")).toMatchObject({ status: "failed", errorCode: read });
+  });
+
+  test("a template, a contact, a campaign; and a page without next is the last", async () => {
+    const answers: Record<string, string> = {
+      "/api/v1/templates": '{"data":[null,{"id":"a","name":5,"variables":[{"label":"x"},{"name":"n"}]},{"name":"no id"},{"id":2}]}',
+      "/api/v1/contacts?limit=200": '{"data":[{"id":"a"},{},"x",{"id":3}]}',
+      "/api/v1/campaigns": '[{"name":"x"},7]',
+    };
+    const service = await startScripted(({ path }) => jsonAnswer(200, answers[path] ?? "{}"));
+    const { client } = openClient(service.baseUrl);
+    expect(await client.listTemplates()).toMatchObject([
+      { id: "a", name: null, variables: [{ name: "n", label: null }] },
+      { id: "2", variables: [] },
+    ]);
+    const contacts: string[] = [];
+    for await (const { id } of client.contacts()) contacts.push(id);
+    expect(contacts).toEqual(["a", "3"]);
+    expect(await client.listCampaigns()).toEqual([{ name: "x" }]);
+  });
+});
+
+describe("compressed answers", () => {
+  test.each([
+    ["gzip", gzipSync(message)],
+    ["deflate", deflateSync(message)],
+    ["br", brotliCompressSync(message)],
+    ["zstd", zstdCompressSync(message)],
+    ["identity", Buffer.from(message)],
+    ["GZIP, br", brotliCompressSync(gzipSync(message))],
+  ])("%s is read, although the request asks for none", async (encoding, bytes) => {
+    const service = await startScripted(() => bytesOf(`HTTP/1.1 200 OK\ncontent-encoding: ${encoding}`, bytes));
+    expect(await openClient(service.baseUrl).client.getMessage("1")).toEqual({ ...JSON.parse(message), errorCode: null });
+    expect(service.seen[0]?.headers["accept-encoding"]).toBe("identity");
+  });
+
+  test("one that grows beyond the limit is not read, and a 401 stays one", async () => {
+    const bomb = gzipSync(Buffer.alloc(20_000_000));
+    const service = await startScripted((_request, number) =>
+      bytesOf(`HTTP/1.1 ${number === 1 ? "200 OK" : "401 Unauthorized"}\ncontent-encoding: gzip`, bomb),
+    );
+    const { client } = openClient(service.baseUrl, { maxBodyBytes: 50_000 });
+    const error = await failureOf(client.getMessage("1"));
+    expect(error.failure).toEqual({ kind: "malformed", problem: "the decompressed body is longer than 50000 bytes" });
+    expect(await failureOf(client.getMessage("1"))).toMatchObject({ kind: "unauthenticated" });
   });
 });
 
@@ -102,7 +215,7 @@ test("redirects are not followed: the key goes to nobody else", async () => {
 
 test("a 103 before the answer is not the answer", async () => {
   const service = await startScripted(() => Buffer.concat([Buffer.from("HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n"), ok]));
-  expect(await openClient(service.baseUrl).client.getMessage("1")).toEqual(JSON.parse(message));
+  expect(await openClient(service.baseUrl).client.getMessage("1")).toMatchObject(JSON.parse(message));
 });
 
 describe("no whole answer, and the request may have left: unknown", () => {

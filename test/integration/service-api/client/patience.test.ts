@@ -19,7 +19,7 @@ function watching(seen: readonly unknown[], fail: { at?: string } = {}) {
 
 test("the watch is asked before each request leaves, and told before each wait for another", async () => {
   const service = await startScripted((_, number) => (number < 3 ? rejected : receipt));
-  const { client } = openClient(service.baseUrl);
+  const { client } = openClient(service.baseUrl, { retry: { isTemporary: () => true } });
   const { told, watch } = watching(service.seen);
   await client.sendMessage(message, { watch });
   expect(told).toEqual([
@@ -33,7 +33,7 @@ test("the watch is asked before each request leaves, and told before each wait f
 
 test("nothing leaves when the watch says no; the slot is given back", async () => {
   const service = await startScripted(() => rejected);
-  const { client, admission } = openClient(service.baseUrl);
+  const { client, admission } = openClient(service.baseUrl, { retry: { isTemporary: () => true } });
   await expect(client.sendMessage(message, { watch: watching(service.seen, { at: "starting" }).watch })).rejects.toThrow("no starting");
   expect([service.seen.length, admission.settled]).toEqual([0, [[{ type: "not-sent" }]]]);
   await expect(client.sendMessage(message, { watch: watching(service.seen, { at: "repeating" }).watch })).rejects.toThrow("no repeating");
@@ -42,7 +42,7 @@ test("nothing leaves when the watch says no; the slot is given back", async () =
 
 test("patience that ends while the call waits for its next attempt: the last failure", async () => {
   const service = await startScripted(() => rejected);
-  const { client, clock } = openClient(service.baseUrl);
+  const { client, clock } = openClient(service.baseUrl, { retry: { isTemporary: () => true } });
   clock.holdWaits();
   const patience = new AbortController();
   const call = client.sendMessage(message, { patience: patience.signal });

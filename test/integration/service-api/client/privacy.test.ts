@@ -32,7 +32,7 @@ test.each([
     jsonAnswer(400, JSON.stringify({ error: { message: JSON.stringify([{ path: "to", message: `${phone} no sirve` }]) } })),
   ],
   ["broken JSON", jsonAnswer(201, `{"wamid":"${wamid}", ${phone}`)],
-  ["another shape", jsonAnswer(201, JSON.stringify({ id: 5, wamid, to: phone, [phone]: { [wamid]: 1 }, echo: apiKey }))],
+  ["another shape", jsonAnswer(201, JSON.stringify({ id: 5, wamid: [wamid], to: phone, [phone]: { [wamid]: 1 }, echo: apiKey }))],
   ["not HTTP", Buffer.from(`HTTP/9 ${phone} ${wamid} ${apiKey}\r\n\r\n`)],
   ["a proxy that echoes", bytesOf("HTTP/1.1 502 Bad Gateway", `${phone} ${wamid} Bearer ${apiKey}`)],
   ["a redirect", bytesOf(`HTTP/1.1 302 Found\nlocation: /?to=${phone}&wamid=${wamid}&key=${apiKey}`)],

@@ -9,7 +9,7 @@ const id = "0198f1aa-0000-8000-8000-00000000000a";
 /** What the service answers, by method and path; fields that nobody has told us about among them. */
 const answers: Record<string, string> = {
   "POST /messages": `{"id":"${id}","wamid":"wamid.HBgN","status":"pending","conversationId":"c","precio":0.1}`,
-  [`GET /messages/${id}`]: `{"id":"${id}","wamid":"wamid.HBgN","status":"failed","conversationId":"c","errorCode":131026,"intentos":[1,{"a":null}]}`,
+  [`GET /messages/${id}`]: `{"id":"${id}","wamid":"wamid.HBgN","status":"failed","conversationId":"c","errorCode":"131026","intentos":[1,{"a":null}]}`,
   "GET /templates": `{"data":[{"id":"t","name":"Aviso","metaName":"aviso_1","language":"es_AR","category":"UTILITY","wabaId":"1","variables":[{"name":"nombre","label":"Nombre","ejemplo":"Ana"}],"pie":"x"}]}`,
   "GET /contacts": `{"data":[{"id":"k","phone":"+54"}],"next":null,"total":1}`,
   "POST /contacts": `{"id":"k","nuevo":true}`,

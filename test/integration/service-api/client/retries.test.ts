@@ -33,7 +33,7 @@ interface Failure {
 const error = (status: number, headers = "") => bytesOf(`HTTP/1.1 ${status} Whatever${headers}`, '{"error":"No","cause":null}');
 const failures: Record<string, Failure> = {
   "500": { answer: error(500), again: 4, onlyOnce: 1 },
-  "502 of the provider": { answer: error(502), again: 4, onlyOnce: 4 },
+  "502 of the provider": { answer: error(502), again: 4, onlyOnce: 1 },
   "502 of a proxy that speaks JSON": { answer: bytesOf("HTTP/1.1 502 Bad Gateway", '{"error":"Bad Gateway"}'), again: 4, onlyOnce: 1 },
   "502 of a proxy": { answer: bytesOf("HTTP/1.1 502 Bad Gateway", "<h1>"), again: 4, onlyOnce: 1 },
   "connection reset": { answer: "reset", again: 4, onlyOnce: 1 },
@@ -91,13 +91,28 @@ describe("between attempts", () => {
     const cap = error(429, "\nretry-after: 20\nx-ratelimit-limit: 60");
     const answers = [cap, cap, error(502), receipt];
     const service = await startScripted((_request, number) => answers[number - 1]);
-    const { client, clock, reports, admission } = openClient(service.baseUrl);
+    const { client, clock, reports, admission } = openClient(service.baseUrl, { retry: { isTemporary: () => true } });
     expect(await client.sendMessage({ to: "+5491155550000", text: "¿Qué tal?" })).toMatchObject({ id: "1" });
     // Retry-After, then twice that, each with half of firstMs (random is 0.5) on top; then 4 s less a quarter.
     expect(clock.waits).toEqual([20_500, 40_500, 3000]);
     expect(new Set(service.seen.map(({ body }) => body)).size).toBe(1);
     expect(reports.map(({ outcome }) => outcome)).toEqual(["rate-limited", "rate-limited", "rejected", "ok"]);
     expect(admission.entered.map(({ cap, priority }) => [cap, priority])).toEqual(Array(4).fill(["messages", "send"]));
+  });
+
+  test.each([
+    "<h1>Too Many Requests</h1>",
+    "",
+    '{"error":{"message":"Bajá un cambio"}}',
+    '{"error":"x","cause":{"type":"novel"}}',
+    '{"cause":"x"}',
+  ])("a 429 with Retry-After is a cap, whatever its body is: %s", async (text) => {
+    const answers = [bytesOf("HTTP/1.1 429 Too Many\nRetry-After: 1", text), receipt];
+    const service = await startScripted((_request, number) => answers[number - 1]);
+    const { client, clock, admission } = openClient(service.baseUrl);
+    expect(await client.sendMessage({ to: "+5491155550000", text: "x" })).toMatchObject({ wamid: "wamid.A" });
+    expect(clock.waits).toEqual([1500]);
+    expect(admission.settled.flat()).toEqual([{ type: "rate-limited", cap: null, retryAfterMs: 1000, limit: null }, { type: "answered" }]);
   });
 
   test("a refusal that is not temporary, by the setting, ends the call", async () => {

@@ -9,7 +9,7 @@ import { openSlowRoad } from "./slow-road.ts";
 async function prepare(meeting: Meeting, { client }: Party) {
   const templateId = meeting.sandbox.templates()[0]?.id ?? "";
   const sent = await resultOf(meeting, client.sendMessage({ to: meeting.phone(), template: { id: templateId } }));
-  return { templateId, messageId: sent.id };
+  return { templateId, messageId: sent.id ?? "" };
 }
 
 /** Tasks that call as fast as they are let until told to stop; whatever fails is kept. */

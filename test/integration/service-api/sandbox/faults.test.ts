@@ -7,17 +7,17 @@ async function messages({ sandbox, usage }: Meeting): Promise<{ there: number; o
   return { there: sandbox.messages().length, onTheWire: (await usage()).perMinute.messages.last };
 }
 
-async function sending() {
+async function sending(isTemporary?: (text: string) => boolean) {
   const meeting = await meet();
-  const party = meeting.join();
+  const party = meeting.join(isTemporary === undefined ? {} : { retry: { isTemporary } });
   const [template] = await resultOf(meeting, party.client.listTemplates());
   const send = (ending?: string) => party.client.sendMessage({ to: meeting.phone(ending), template: { id: template?.id ?? "" } });
   return { meeting, party, send, client: party.client };
 }
 
 describe("the provider rejects a send: 502, and nothing was done", () => {
-  test("for a while: it is tried again and goes, once", async () => {
-    const { meeting, send } = await sending();
+  test("for a while, and the client is told so: it is tried again and goes, once", async () => {
+    const { meeting, send } = await sending((text) => !text.includes("método de pago"));
     const sent = send("0006");
     // Half of the first wait and half of the draw: 750 ms.
     expect(await meeting.finish(sent)).toBeGreaterThanOrEqual(700);
@@ -25,20 +25,17 @@ describe("the provider rejects a send: 502, and nothing was done", () => {
     expect(await messages(meeting)).toEqual({ there: 1, onTheWire: 2 });
   });
 
-  test("for good: given up after four attempts, with the provider's reason", async () => {
-    const { meeting, send } = await sending();
+  test("every time, and the client takes it for temporary: given up after four attempts, with the provider's reason", async () => {
+    const { meeting, send } = await sending(() => true);
     const error = await errorOf(meeting, send("0005"));
     expect(error).toMatchObject({ kind: "rejected", status: 502, outcome: "not-done" });
     expect(error.text).toMatch(/método de pago/);
     expect(await messages(meeting)).toEqual({ there: 0, onTheWire: 4 });
   });
 
-  test("for good, and the client is told which reasons pass: not tried again", async () => {
-    const { meeting } = await sending();
-    const { client } = meeting.join({ retry: { isTemporary: (text) => !text.includes("método de pago") } });
-    const [template] = meeting.sandbox.templates();
-    const body = { to: meeting.phone("0005"), template: { id: template?.id ?? "" } };
-    expect(await errorOf(meeting, client.sendMessage(body))).toMatchObject({ kind: "rejected" });
+  test("for a reason that is not known to pass: one attempt", async () => {
+    const { meeting, send } = await sending();
+    expect(await errorOf(meeting, send("0005"))).toMatchObject({ kind: "rejected" });
     expect(await messages(meeting)).toEqual({ there: 0, onTheWire: 1 });
   });
 });

@@ -1,0 +1,54 @@
+import { expect, test } from "vitest";
+import { bytesOf, jsonAnswer, startScripted } from "../service-api/client/scripted-service.ts";
+import { hello, openRelay } from "./open-relay.ts";
+
+const json = "content-type: application/json";
+const openWith = async (...answers: Buffer[]) => {
+  const service = await startScripted((_request, number) => answers[number - 1]);
+  return { service, relay: await openRelay({ account: { baseUrl: service.baseUrl } }) };
+};
+
+test.each([
+  ['{"id":"1","wamid":"wamid.A","status":null,"conversationId":null}', { id: "1", status: "pending", conversationId: null }],
+  ['{"id":7,"wamid":"wamid.A"}', { id: "7", status: "pending", conversationId: null }],
+  ['{"wamid":"wamid.A","status":"sent","conversationId":"c"}', { id: null, status: "sent", conversationId: "c" }],
+])("201 %s: sent, registered, and answered again under its key", async (body, facts) => {
+  const { service, relay } = await openWith(jsonAnswer(201, body));
+  const first = await relay.send(hello, "k");
+  expect(first).toMatchObject({ status: 201, body: { wamid: "wamid.A", ...facts, stored: true } });
+  expect(await relay.get("/v1/messages/wamid.A")).toMatchObject({
+    status: 200,
+    body: { wamid: "wamid.A", ...facts, registeredAt: expect.any(String) },
+  });
+  expect((await relay.send(hello, "k")).body).toEqual(first.body);
+  expect(service.seen).toHaveLength(1);
+});
+
+test("429 in HTML with Retry-After: sent after the wait", async () => {
+  const { service, relay } = await openWith(
+    bytesOf("HTTP/1.1 429 Too Many Requests\nRetry-After: 1", "<h1>429</h1>"),
+    jsonAnswer(201, '{"id":"1","wamid":"wamid.A"}'),
+  );
+  expect(await relay.send(hello, "k")).toMatchObject({ status: 201, body: { wamid: "wamid.A" } });
+  expect(service.seen).toHaveLength(2);
+});
+
+test("401 without a body: the key is refused, and the sender may try again", async () => {
+  const { service, relay } = await openWith(bytesOf("HTTP/1.1 401 Unauthorized"));
+  expect(await relay.send(hello, "k")).toMatchObject({ status: 502, body: { code: "service_key_refused" } });
+  expect(await relay.send(hello, "k")).toMatchObject({ status: 502, body: { code: "service_key_refused" } });
+  expect(service.seen).toHaveLength(1);
+});
+
+test.each([
+  [402, '{"error":{"message":"Tu plan no lo permite"}}', "plan"],
+  [402, '{"error":"Tu plan no lo permite","cause":{"type":"novel"}}', "plan"],
+  [409, '{"message":"Tu plan no lo permite"}', "conflict"],
+  [403, '{"error":"Tu plan no lo permite"}', "undocumented"],
+])("%d %s: refused with the service's own text", async (status, body, kind) => {
+  const { relay } = await openWith(bytesOf(`HTTP/1.1 ${status} No\n${json}`, body));
+  expect(await relay.send(hello, "k")).toMatchObject({
+    status: 422,
+    body: { code: "service_refused", error: "Tu plan no lo permite", details: { status, kind } },
+  });
+});
