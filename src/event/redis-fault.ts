@@ -63,7 +63,9 @@ const answered: Readonly<Record<string, { readonly kind: RedisFaultKind; readonl
 const unsent = /enableOfflineQueue|Failed to refresh slots cache|None of startup nodes/;
 const closed =
   /^Connection is closed|Too many Cluster redirections|max retries per request|Command aborted due to connection close|Socket closed/i;
-const noConnection = new Set(["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "EHOSTUNREACH", "ENETUNREACH", "EHOSTDOWN", "EADDRNOTAVAIL"]);
+/** Of a name that does not resolve; the system's own look-up says EAI_AGAIN where the relay's has the other codes. */
+const noAddress = ["ENOTFOUND", "EAI_AGAIN", "ENODATA", "ETIMEOUT", "ESERVFAIL", "EREFUSED"];
+const noConnection = new Set(["ECONNREFUSED", "EHOSTUNREACH", "ENETUNREACH", "EHOSTDOWN", "EADDRNOTAVAIL", ...noAddress]);
 const brokenConnection = new Set(["ECONNRESET", "EPIPE", "ECONNABORTED"]);
 
 /**

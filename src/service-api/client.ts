@@ -1,5 +1,6 @@
 import { createRequire } from "node:module";
 import type { Clock } from "../event/clock.ts";
+import { lookupFunction } from "../event/name-lookup.ts";
 import type { Secret } from "../event/secret.ts";
 import { type Admission, usuallyAtOnce } from "./admission.ts";
 import { isApiKey } from "./api-key.ts";
@@ -96,7 +97,7 @@ export function createServiceClient(settings: ServiceClientSettings): ServiceCli
     pipelining: 1,
     // One request per connection: what a reset connection leaves unknown is one call, not all of them.
     allowH2: false,
-    connectTimeout: timeoutMs,
+    connect: { timeout: timeoutMs, lookup: lookupFunction() },
     // The exchange has a deadline of its own; these would not stop a dripping answer.
     headersTimeout: 0,
     bodyTimeout: 0,

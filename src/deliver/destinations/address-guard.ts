@@ -1,6 +1,6 @@
-import { type LookupAddress, lookup as systemLookup } from "node:dns";
 import type { LookupFunction } from "node:net";
 import ipaddr from "ipaddr.js";
+import { type LookupAll, lookUpName } from "../../event/name-lookup.ts";
 import { ConnectionFailed } from "./connection-failed.ts";
 
 /** All of the global unicast space that is assigned (RFC 4291, IANA): the rest has special uses or none. */
@@ -28,48 +28,26 @@ export function blockedAddress(address: string): ConnectionFailed {
   return new ConnectionFailed("blocked", `${address} is not a public address, and the destination's allowPrivate is off`);
 }
 
-/** What resolves a name to all its addresses: `dns.lookup` with `all`. */
-export type LookupAll = (
-  name: string,
-  options: { all: true },
-  callback: (error: NodeJS.ErrnoException | null, addresses: LookupAddress[]) => void,
-) => void;
-
 /**
  * A lookup for the connections of one host that gives allowed addresses only. What it gives is what is
  * connected to, so a name that resolves differently the next time (DNS rebinding) gains nothing.
- *
- * Connections that start together share one look-up: `getaddrinfo` runs on a pool of four threads, and
- * a name server that hangs for one destination must not take all four from the others.
  */
-export function guardedLookup(isAllowed: (address: string) => boolean, lookup: LookupAll = systemLookup): LookupFunction {
-  type Waiting = (error: Error | null, addresses: LookupAddress[]) => void;
-  let waiting: Waiting[] | null = null;
-
-  function lookupOnce(name: string, callback: Waiting): void {
-    if (waiting !== null) {
-      waiting.push(callback);
-      return;
-    }
-    const together = [callback];
-    waiting = together;
-    lookup(name, { all: true }, (error, addresses) => {
-      waiting = null;
-      const failure = error === null ? null : new ConnectionFailed("dns", `${name} does not resolve (${error.code ?? error.message})`);
-      for (const each of together) each(failure, addresses);
-    });
-  }
-
+export function guardedLookup(isAllowed: (address: string) => boolean, lookup: LookupAll = lookUpName): LookupFunction {
   return (name, options, callback) => {
-    lookupOnce(name, (error, addresses) => {
-      if (error !== null) return callback(error, "");
-      const [first] = addresses;
-      if (first === undefined) return callback(new ConnectionFailed("dns", `${name} has no address`), "");
-      const allowed = addresses.filter(({ address }) => isAllowed(address));
-      const [chosen] = allowed;
-      if (chosen === undefined) return callback(blockedAddress(`${name} (${first.address})`), "");
-      if (options.all === true) callback(null, allowed);
-      else callback(null, chosen.address, chosen.family);
-    });
+    lookup(name).then(
+      (addresses) => {
+        const [first] = addresses;
+        if (first === undefined) return callback(new ConnectionFailed("dns", `${name} has no address`), "");
+        const allowed = addresses.filter(({ address }) => isAllowed(address));
+        const [chosen] = allowed;
+        if (chosen === undefined) return callback(blockedAddress(`${name} (${first.address})`), "");
+        if (options.all === true) callback(null, allowed);
+        else callback(null, chosen.address, chosen.family);
+      },
+      (error: NodeJS.ErrnoException) => {
+        const why = error.code === "ETIMEOUT" ? "the name servers do not answer" : (error.code ?? error.message);
+        callback(new ConnectionFailed("dns", `${name} does not resolve (${why})`), "");
+      },
+    );
   };
 }

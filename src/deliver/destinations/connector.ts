@@ -1,6 +1,7 @@
 import net from "node:net";
 import tls from "node:tls";
-import { blockedAddress, guardedLookup, isPublicAddress, type LookupAll } from "./address-guard.ts";
+import type { LookupAll } from "../../event/name-lookup.ts";
+import { blockedAddress, guardedLookup, isPublicAddress } from "./address-guard.ts";
 import { ConnectionFailed } from "./connection-failed.ts";
 
 /** Ends in a connected socket, TLS done, or in a {@link ConnectionFailed}. Destroying what it returns gives up. */

@@ -1,6 +1,9 @@
+import net from "node:net";
+import tls from "node:tls";
 import type { Redis } from "ioredis";
+import { lookupFunction } from "../../event/name-lookup.ts";
 import { isWithoutDatabase, type RedisFault, redisFaultOf } from "../../event/redis-fault.ts";
-import { readRedisUrl } from "../../event/redis-url.ts";
+import { type RedisPlace, readRedisUrl } from "../../event/redis-url.ts";
 import type { Secret } from "../../event/secret.ts";
 
 /** The connection to one Redis, shared by all destinations there. */
@@ -43,6 +46,9 @@ export function createRedisLinks(): (url: Secret) => RedisLink {
     };
   };
 }
+
+/** A server that hangs does not close its side: after this long the relay closes both. */
+const disconnectMs = 2_000;
 
 const notYet: RedisFault = { kind: "unreachable", message: "Redis is not connected", mayBeDone: false };
 
@@ -96,17 +102,33 @@ function openLink(url: string): RedisLink {
 
 /** Asked for when first needed: they take a sixth of a second to load, and most relays have neither queue nor stream. */
 async function connect(url: string): Promise<Redis> {
-  const { Redis } = await import("ioredis");
-  return new Redis(optionsOf(url));
-}
-
-function optionsOf(url: string) {
+  const { AbstractConnector, Redis } = await import("ioredis");
   const place = readRedisUrl(url);
   if (place === null) throw new RangeError("not a Redis URL");
-  const [first] = place.hosts;
+  const { hosts, tls: isTls } = place;
+  const { host = "", port = 0 } = hosts[0] ?? {};
+  const to = { host, port, lookup: lookupFunction() };
+
+  /** ioredis' own takes no look-up without TLS, and would block a thread for each name that does not resolve. */
+  class Connector extends AbstractConnector {
+    constructor() {
+      super(disconnectMs);
+    }
+    async connect(): Promise<net.Socket> {
+      this.connecting = true;
+      const stream = isTls ? tls.connect({ ...to, ...(net.isIP(host) === 0 ? { servername: host } : {}) }) : net.connect(to);
+      this.stream = stream;
+      stream.once("error", (error) => {
+        this.firstError = error;
+      });
+      return stream;
+    }
+  }
+  return new Redis({ ...optionsOf(place), Connector });
+}
+
+function optionsOf(place: RedisPlace) {
   return {
-    host: first?.host ?? "",
-    port: first?.port ?? 0,
     db: place.db,
     ...(place.username === "" ? {} : { username: place.username }),
     ...(place.password === "" ? {} : { password: place.password }),

@@ -1,5 +1,6 @@
 import { Agent, request } from "undici";
 import type { Clock } from "../../event/clock.ts";
+import { lookupFunction } from "../../event/name-lookup.ts";
 import { signatureHeaders } from "../../event/signature-scheme.ts";
 import type { AutomationRecord } from "../world/records.ts";
 
@@ -28,7 +29,7 @@ export interface SignedRequests {
  */
 export function createSignedRequests(clock: Clock): SignedRequests {
   // As many connections as it takes: a request that waits for one would have its receiver's seconds run out unasked.
-  const agent = new Agent();
+  const agent = new Agent({ connect: { lookup: lookupFunction() } });
   let closed = false;
 
   const exitOf = async (url: string, headers: Record<string, string>, body: Buffer): Promise<RequestOutcome> => {

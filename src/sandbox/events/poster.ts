@@ -1,5 +1,6 @@
 import { Pool } from "undici";
 import type { Clock } from "../../event/clock.ts";
+import { lookupFunction } from "../../event/name-lookup.ts";
 import { createSigner } from "../../event/signature-scheme.ts";
 import type { WebhookRecord } from "../world/records.ts";
 import type { Answer } from "./after-try.ts";
@@ -64,7 +65,9 @@ export function createPoster({ baseClock, timeoutMs, connections }: PosterSettin
     const sign = createSigner(signature, secret);
     const { origin, pathname, search } = new URL(url);
     const isSameOrigin = known?.origin === origin;
-    const pool = isSameOrigin ? known.pool : new Pool(origin, { connections, allowH2: false, connect: { timeout: timeoutMs } });
+    const pool = isSameOrigin
+      ? known.pool
+      : new Pool(origin, { connections, allowH2: false, connect: { timeout: timeoutMs, lookup: lookupFunction() } });
     if (known !== undefined && !isSameOrigin) retire(known.pool);
     const place = { url, secret, signature, origin, path: pathname + search, pool, sign };
     places.set(id, place);

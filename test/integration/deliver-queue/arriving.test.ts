@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { Queue } from "bullmq";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { attemptErrors } from "../../../src/event/delivery.ts";
+import { withBusyThreads } from "../../harness/busy-threads.ts";
 import { type Redis, startRedis } from "../../setup/redis.ts";
 import { attempt, delivery, look, openDestinations, told } from "./destinations.ts";
 
@@ -32,6 +33,13 @@ test("a delivery becomes a job under its own id, with the body's very text", asy
     body: delivery.body.toString(),
     encoding: "utf8",
   });
+});
+
+test("a Redis is reached by its name while all four threads of the pool are blocked", async () => {
+  await import("ioredis");
+  const url = redis.url.replace("127.0.0.1", "localhost");
+  const outcome = await withBusyThreads(() => attempt(openDestinations()({ stream: "named", redis: url, timeout: "30s" })));
+  expect(told(outcome)).toBe("taken");
 });
 
 test("an attempt whose answer got lost adds nothing while the job exists, whatever its state", async () => {

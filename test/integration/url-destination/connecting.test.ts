@@ -24,7 +24,11 @@ test("a name that does not resolve", async () => {
 });
 
 test("a look-up that hangs ends with the deadline", async () => {
-  const destination = destinationTo("http://slow.example/", { timeout: "100ms" }, { allowPrivate: true, lookup: () => {} });
+  const destination = destinationTo(
+    "http://slow.example/",
+    { timeout: "100ms" },
+    { allowPrivate: true, lookup: () => new Promise(() => {}) },
+  );
   expect(told(await attempt(destination))).toBe("failed timeout: no connection within 100 ms");
 });
 
@@ -35,11 +39,7 @@ test("a name with several addresses, of which the first refuse", async () => {
     {},
     {
       allowPrivate: true,
-      lookup: (_name, _options, callback) =>
-        callback(
-          null,
-          ["127.0.0.3", "::1", "127.0.0.1"].map((address) => ({ address, family: address === "::1" ? 6 : 4 })),
-        ),
+      lookup: async () => ["127.0.0.3", "::1", "127.0.0.1"].map((address) => ({ address, family: address === "::1" ? 6 : 4 })),
     },
   );
   expect(told(await attempt(destination))).toBe("200");
@@ -88,8 +88,7 @@ test("a self-signed certificate is refused, and taken once it is trusted", async
     // A name that the certificate does not have.
     const connector = {
       allowPrivate: true,
-      lookup: (_n: unknown, _o: unknown, callback: (error: null, addresses: { address: string; family: number }[]) => void) =>
-        callback(null, [{ address: "127.0.0.1", family: 4 }]),
+      lookup: async () => [{ address: "127.0.0.1", family: 4 }],
     };
     expect(told(await attempt(destinationTo(`https://other.example:${downstream.port}/`, {}, connector)))).toMatch(
       /^failed tls: .*ALTNAME/,

@@ -1,15 +1,12 @@
 import { describe, expect, test } from "vitest";
-import type { LookupAll } from "../../../src/deliver/destinations/address-guard.ts";
+import type { LookupAll } from "../../../src/event/name-lookup.ts";
 import { attempt, destinationTo, told } from "./attempt.ts";
 import { startHttp, startRaw } from "./downstream.ts";
 
 const resolvesTo =
   (...addresses: string[]): LookupAll =>
-  (_name, _options, callback) =>
-    callback(
-      null,
-      addresses.map((address) => ({ address, family: address.includes(":") ? 6 : 4 })),
-    );
+  async () =>
+    addresses.map((address) => ({ address, family: address.includes(":") ? 6 : 4 }));
 
 describe("with allowPrivate off nothing reaches loopback", () => {
   test.each([
@@ -64,7 +61,7 @@ test("of several addresses only allowed ones are connected to", async () => {
 test("a name that changes its address after a first connection is judged anew at each", async () => {
   const downstream = await startRaw((socket) => socket.once("data", () => socket.end("HTTP/1.1 202 Accepted\r\n\r\n")), "127.0.0.1");
   const answers = ["127.0.0.1", "127.0.0.9"];
-  const lookup: LookupAll = (name, options, callback) => resolvesTo(answers.shift() ?? "127.0.0.9")(name, options, callback);
+  const lookup: LookupAll = (name) => resolvesTo(answers.shift() ?? "127.0.0.9")(name);
   const connector = { allowPrivate: false, isPublic: (address: string) => address === "127.0.0.1", lookup };
   const destination = destinationTo(`http://rebinding.example:${downstream.port}/`, {}, connector);
   expect(told(await attempt(destination))).toBe("202");

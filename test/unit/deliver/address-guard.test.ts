@@ -1,8 +1,8 @@
-import { lookup } from "node:dns";
 import type { LookupFunction } from "node:net";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { guardedLookup, isPublicAddress, type LookupAll } from "../../../src/deliver/destinations/address-guard.ts";
+import { guardedLookup, isPublicAddress } from "../../../src/deliver/destinations/address-guard.ts";
+import { type LookupAll, lookUpName } from "../../../src/event/name-lookup.ts";
 
 const refused = [
   ["unspecified", "0.0.0.0", "0.1.2.3", "::"],
@@ -56,13 +56,8 @@ describe("guardedLookup", () => {
     });
   const fake =
     (...addresses: string[]): LookupAll =>
-    (_name, _options, callback) => {
-      setImmediate(
-        callback,
-        null,
-        addresses.map((address) => ({ address, family: address.includes(":") ? 6 : 4 })),
-      );
-    };
+    async () =>
+      addresses.map((address) => ({ address, family: address.includes(":") ? 6 : 4 }));
 
   test("gives the allowed answers only", async () => {
     const guarded = guardedLookup(isPublicAddress, fake("10.0.0.1", "8.8.8.8", "::1", "2606:4700::1"));
@@ -79,28 +74,15 @@ describe("guardedLookup", () => {
 
   test("a name without an address, or that does not resolve, is a dns failure", async () => {
     expect(await ask(guardedLookup(isPublicAddress, fake()))).toMatchObject({ error: "dns" });
-    const failing: LookupAll = (_name, _options, callback) => callback(Object.assign(new Error("x"), { code: "ENOTFOUND" }), []);
+    const failing: LookupAll = () => Promise.reject(Object.assign(new Error("x"), { code: "ENOTFOUND" }));
     expect(await ask(guardedLookup(isPublicAddress, failing))).toMatchObject({
       error: "dns",
       message: expect.stringContaining("ENOTFOUND"),
     });
   });
 
-  test("look-ups at one time are one look-up, and the next is asked anew", async () => {
-    let asked = 0;
-    const counting: LookupAll = (name, options, callback) => {
-      asked += 1;
-      fake("8.8.8.8")(name, options, callback);
-    };
-    const guarded = guardedLookup(isPublicAddress, counting);
-    await Promise.all([ask(guarded), ask(guarded), ask(guarded)]);
-    expect(asked).toBe(1);
-    await ask(guarded);
-    expect(asked).toBe(2);
-  });
-
   test("localhost is blocked with the machine's own look-up", async () => {
-    const guarded = guardedLookup(isPublicAddress, lookup);
+    const guarded = guardedLookup(isPublicAddress, lookUpName);
     const outcome = await new Promise((resolve) => guarded("localhost", { all: true }, (error) => resolve(error)));
     expect(outcome).toMatchObject({ error: "blocked" });
   });

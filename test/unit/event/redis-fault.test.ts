@@ -32,6 +32,8 @@ test.each([
   [coded("ECONNREFUSED"), "unreachable", false],
   [coded("ECONNRESET"), "unreachable", true],
   [coded("ENOTFOUND"), "unreachable", false],
+  [coded("ETIMEOUT"), "unreachable", false],
+  [coded("ESERVFAIL"), "unreachable", false],
   [coded("DEPTH_ZERO_SELF_SIGNED_CERT"), "stranger", false],
   [
     Object.assign(new Error("EXECABORT Transaction discarded because of previous errors."), { previousErrors: [reply("OOM x")] }),

@@ -1,0 +1,291 @@
+import { getDefaultResultOrder, type LookupAddress, promises, type RecordWithTtl } from "node:dns";
+import { readFileSync, statSync } from "node:fs";
+import { isIP, type LookupFunction } from "node:net";
+
+/** Resolves a name to all its addresses, at least one. Rejects with an error that has a `code`. */
+export type LookupAll = (name: string) => Promise<LookupAddress[]>;
+
+export interface NameLookupParts {
+  /** Name servers, in place of those of `resolvConf`. */
+  readonly servers?: readonly string[];
+  readonly hostsFile?: string;
+  readonly resolvConf?: string;
+  /** The system's own look-up (getaddrinfo). */
+  readonly system?: LookupAll;
+  /** Milliseconds from any start. */
+  readonly now?: () => number;
+  readonly withinMs?: number;
+}
+
+/** A look-up that takes longer has failed. */
+const defaultWithinMs = 5_000;
+
+/** One lost packet costs a second. */
+const queryTimes = { timeout: 1_000, tries: 4, maxTimeout: 2_000 };
+
+/** How long an IPv6 answer may come after the IPv4 one: some name servers never answer AAAA. */
+const ipv6GraceMs = 250;
+
+/** Bounds for the TTL of an answer. The upper one lets a changed address take effect within a minute. */
+const shortestTtlMs = 1_000;
+const longestTtlMs = 60_000;
+
+/** The system's own look-up gives no TTL. */
+const systemTtlMs = 10_000;
+
+const mostNames = 1_000;
+const mostAddresses = 16;
+const mostSearchDomains = 16;
+
+/**
+ * getaddrinfo blocks one of the four threads that file access, Redis and all other look-ups share, for as long as a name
+ * server is silent. It may hold two of them.
+ */
+const systemLookupsAtOnce = 2;
+
+const loopback: readonly LookupAddress[] = [
+  { address: "127.0.0.1", family: 4 },
+  { address: "::1", family: 6 },
+];
+
+/** The name servers know no such name, or there are none: the system may know it otherwise (mDNS, LDAP, the machine's own name). */
+const askSystemAfter = new Set(["ENOTFOUND", "ENODATA", "ECONNREFUSED"]);
+
+/** After these the next name of the search list is tried, as glibc does. */
+const triesNextAfter = new Set(["ENOTFOUND", "ENODATA", "ESERVFAIL"]);
+
+interface Answer {
+  readonly addresses: LookupAddress[];
+  readonly ttlMs: number;
+}
+
+/**
+ * Resolves names without threads, so that a silent name server delays only the names it serves. Order: the hosts file,
+ * `localhost`, DNS with the search list of resolv.conf, the system's own look-up.
+ *
+ * Look-ups of one name at the same time are one. Both files are read for each look-up, so that changes take effect at once.
+ */
+export function createNameLookup(parts: NameLookupParts = {}): LookupAll {
+  const { servers, hostsFile = "/etc/hosts", resolvConf = "/etc/resolv.conf", now = () => performance.now() } = parts;
+  const { system = (name: string) => promises.lookup(name, { all: true }), withinMs = defaultWithinMs } = parts;
+  const hosts = createHosts(hostsFile);
+  const known = new Map<string, { readonly addresses: LookupAddress[]; readonly until: number }>();
+  const pending = new Map<string, Promise<LookupAddress[]>>();
+  const systemSlots = createSlots(systemLookupsAtOnce);
+
+  async function lookUp(name: string): Promise<LookupAddress[]> {
+    const abort = new AbortController();
+    const { promise: late, reject } = Promise.withResolvers<never>();
+    const deadline = setTimeout(() => {
+      reject(failure("ETIMEOUT", `no answer from the name servers within ${withinMs / 1000} s`));
+      abort.abort();
+    }, withinMs);
+    try {
+      const { addresses, ttlMs } = await Promise.race([answerOf(name, abort.signal), late]);
+      const kept = inOrder(addresses).slice(0, mostAddresses);
+      keep(name, kept, ttlMs);
+      return kept;
+    } finally {
+      clearTimeout(deadline);
+    }
+  }
+
+  async function answerOf(name: string, signal: AbortSignal): Promise<Answer> {
+    try {
+      return await askServers(name, signal);
+    } catch (error) {
+      if (signal.aborted || !askSystemAfter.has(codeOf(error))) throw error;
+    }
+    const addresses = await systemSlots.run(signal, () => system(name));
+    if (addresses.length === 0) throw failure("ENODATA", `${name} has no address`);
+    return { addresses, ttlMs: systemTtlMs };
+  }
+
+  async function askServers(name: string, signal: AbortSignal): Promise<Answer> {
+    // One for each look-up: it reads resolv.conf anew, and can be cancelled without others.
+    const resolver = new promises.Resolver(queryTimes);
+    if (servers !== undefined) resolver.setServers(servers);
+    const cancel = () => resolver.cancel();
+    signal.addEventListener("abort", cancel);
+    try {
+      let last: unknown;
+      for (const candidate of searchList(name, readText(resolvConf))) {
+        if (signal.aborted) break;
+        try {
+          return await askBoth(resolver, candidate);
+        } catch (error) {
+          if (!triesNextAfter.has(codeOf(error))) throw error;
+          last = error;
+        }
+      }
+      throw last ?? failure("ECANCELLED", "cancelled");
+    } finally {
+      signal.removeEventListener("abort", cancel);
+    }
+  }
+
+  function keep(name: string, addresses: LookupAddress[], ttlMs: number): void {
+    known.delete(name);
+    known.set(name, { addresses, until: now() + Math.min(Math.max(ttlMs, shortestTtlMs), longestTtlMs) });
+    const [oldest] = known.keys();
+    if (known.size > mostNames && oldest !== undefined) known.delete(oldest);
+  }
+
+  return async (given) => {
+    const name = given.toLowerCase();
+    const family = isIP(name);
+    if (family !== 0) return [{ address: name, family }];
+    const bare = name.replace(/\.$/, "");
+    const fromFile = hosts(bare);
+    if (fromFile.length > 0) return inOrder(fromFile).slice(0, mostAddresses);
+    // RFC 6761: no name server is asked for these.
+    if (bare === "localhost" || bare.endsWith(".localhost")) return inOrder(loopback);
+    if (bare.endsWith(".invalid")) throw failure("ENOTFOUND", `${name} is no name by definition`);
+    const entry = known.get(name);
+    if (entry !== undefined && entry.until > now()) return entry.addresses;
+    const running = pending.get(name) ?? lookUp(name).finally(() => pending.delete(name));
+    pending.set(name, running);
+    return running;
+  };
+}
+
+/** The look-up of this process: all connections share its cache. */
+export const lookUpName: LookupAll = createNameLookup();
+
+/** A look-up as `lookup` of `net`, `tls` and undici takes it. */
+export function lookupFunction(lookup: LookupAll = lookUpName): LookupFunction {
+  return (name, { all, family }, callback) => {
+    const isWanted = (address: LookupAddress) => (family !== 4 && family !== 6) || address.family === family;
+    lookup(name).then(
+      (found) => {
+        const addresses = found.filter(isWanted);
+        const [first] = addresses;
+        if (first === undefined) callback(failure("ENOTFOUND", `${name} has no address of family ${family}`), "");
+        else if (all === true) callback(null, addresses);
+        else callback(null, first.address, first.family);
+      },
+      (error: NodeJS.ErrnoException) => callback(error, ""),
+    );
+  };
+}
+
+/** Asks for both families at once. */
+async function askBoth(resolver: promises.Resolver, name: string): Promise<Answer> {
+  const four = settled(resolver.resolve4(name, { ttl: true }), 4);
+  const six = settled(resolver.resolve6(name, { ttl: true }), 6);
+  const first = await four;
+  const second = first instanceof Error ? await six : await Promise.race([six, wait(ipv6GraceMs)]);
+  const answers = [first, second].filter((answer): answer is Answer => answer !== null && !(answer instanceof Error));
+  if (answers.length > 0) {
+    return { addresses: answers.flatMap(({ addresses }) => addresses), ttlMs: Math.min(...answers.map(({ ttlMs }) => ttlMs)) };
+  }
+  // "No such name" counts only when both say so.
+  throw [first, second].find((error) => error instanceof Error && !triesNextAfter.has(codeOf(error))) ?? first;
+}
+
+async function settled(asked: Promise<RecordWithTtl[]>, family: 4 | 6): Promise<Answer | Error> {
+  try {
+    const records = await asked;
+    if (records.length === 0) return failure("ENODATA", "no address");
+    return { addresses: records.map(({ address }) => ({ address, family })), ttlMs: Math.min(...records.map(({ ttl }) => ttl)) * 1000 };
+  } catch (error) {
+    return error as Error;
+  }
+}
+
+function wait(ms: number): Promise<null> {
+  return new Promise((resolve) => void setTimeout(resolve, ms, null).unref());
+}
+
+/** IPv4 first, unless Node is told otherwise (`--dns-result-order`): not each host with an IPv6 address reaches others by it. */
+function inOrder(addresses: readonly LookupAddress[]): LookupAddress[] {
+  const first = getDefaultResultOrder() === "ipv6first" ? 6 : 4;
+  return [...addresses].sort((a, b) => Number(b.family === first) - Number(a.family === first));
+}
+
+/** The names to ask for, in the order of glibc: a name with fewer dots than `ndots` is completed first. */
+export function searchList(name: string, resolvConf: string): string[] {
+  if (name.endsWith(".")) return [name.slice(0, -1)];
+  let search: string[] = [];
+  let ndots = 1;
+  for (const line of resolvConf.split("\n")) {
+    const [keyword, ...words] = line
+      .replace(/[#;].*/, "")
+      .trim()
+      .split(/\s+/);
+    if (keyword === "search" || keyword === "domain") search = words;
+    if (keyword === "options") ndots = Number(words.findLast((word) => /^ndots:\d{1,2}$/.test(word))?.slice(6) ?? ndots);
+  }
+  const domains = search.map((domain) => domain.replace(/\.$/, "")).filter((domain) => domain !== "");
+  const completed = domains.slice(0, mostSearchDomains).map((domain) => `${name}.${domain}`);
+  const dots = name.split(".").length - 1;
+  return dots >= ndots ? [name, ...completed] : [...completed, name];
+}
+
+/** Finds the addresses of a name in a hosts file, which is parsed again when it changed. */
+function createHosts(path: string): (name: string) => readonly LookupAddress[] {
+  let version = "";
+  let hosts = new Map<string, LookupAddress[]>();
+  return (name) => {
+    const stat = statSync(path, { throwIfNoEntry: false });
+    const seen = stat === undefined ? "" : `${stat.ino} ${stat.size} ${stat.mtimeMs}`;
+    if (seen !== version) {
+      version = seen;
+      hosts = parseHosts(readText(path));
+    }
+    return hosts.get(name) ?? [];
+  };
+}
+
+function parseHosts(text: string): Map<string, LookupAddress[]> {
+  const hosts = new Map<string, LookupAddress[]>();
+  for (const line of text.split("\n")) {
+    const [address = "", ...names] = line.replace(/#.*/, "").trim().split(/\s+/);
+    const family = isIP(address);
+    if (family === 0) continue;
+    for (const name of names) {
+      const key = name.toLowerCase();
+      hosts.set(key, [...(hosts.get(key) ?? []), { address, family }]);
+    }
+  }
+  return hosts;
+}
+
+/** The text of a file; none when it cannot be read. */
+function readText(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    return "";
+  }
+}
+
+/** Runs at most `limit` at a time, the rest in the order asked; none that was aborted before its turn. */
+function createSlots(limit: number) {
+  let running = 0;
+  const waiting: (() => void)[] = [];
+  return {
+    async run<T>(signal: AbortSignal, task: () => Promise<T>): Promise<T> {
+      if (running >= limit) await new Promise<void>((resolve) => waiting.push(resolve));
+      else running += 1;
+      try {
+        if (signal.aborted) throw failure("ECANCELLED", "cancelled");
+        return await task();
+      } finally {
+        // The slot goes to the next one in line.
+        const next = waiting.shift();
+        if (next === undefined) running -= 1;
+        else next();
+      }
+    },
+  };
+}
+
+function failure(code: string, message: string): NodeJS.ErrnoException {
+  return Object.assign(new Error(message), { code });
+}
+
+function codeOf(error: unknown): string {
+  const { code } = error as { code?: unknown };
+  return typeof code === "string" ? code : "";
+}

@@ -1,0 +1,250 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { createNameLookup, lookUpName, type NameLookupParts, searchList } from "../../../src/event/name-lookup.ts";
+import { postAlert } from "../../../src/observe/post-alert.ts";
+import { withBusyThreads } from "../../harness/busy-threads.ts";
+import { type DnsName, startDnsServer } from "../../harness/dns-server.ts";
+import { noRetry, openClient } from "../service-api/client/open-client.ts";
+import { attempt, destinationTo, told } from "./attempt.ts";
+import { startHttp } from "./downstream.ts";
+
+const silent: DnsName = { silent: ["A", "AAAA"] };
+const noSystem = () => Promise.reject(Object.assign(new Error("not asked"), { code: "ENOTFOUND" }));
+
+async function lookupAt(names: Readonly<Record<string, DnsName>>, parts: NameLookupParts & { hosts?: string; resolv?: string } = {}) {
+  const folder = mkdtempSync(join(tmpdir(), "names-"));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const hostsFile = join(folder, "hosts");
+  const resolvConf = join(folder, "resolv.conf");
+  writeFileSync(hostsFile, parts.hosts ?? "");
+  writeFileSync(resolvConf, parts.resolv ?? "");
+  const { address, questions } = await startDnsServer(names);
+  return { lookUp: createNameLookup({ servers: [address], hostsFile, resolvConf, system: noSystem, ...parts }), questions, hostsFile };
+}
+
+test("names that no server answers for do not delay a healthy destination without keep-alive", async () => {
+  const silentNames = Array.from({ length: 12 }, (_, index) => `silent${index}.example`);
+  const { lookUp } = await lookupAt(
+    { "healthy.example": { A: ["127.0.0.1"], ttl: 0 }, ...Object.fromEntries(silentNames.map((name) => [name, silent])) },
+    { withinMs: 60_000 },
+  );
+  const downstream = await startHttp((_request, response) => response.writeHead(200, { connection: "close" }).end());
+  const connector = { allowPrivate: true, lookup: lookUp };
+  const abort = new AbortController();
+  let ended = 0;
+  const waiting = silentNames.flatMap((name) => {
+    const destination = destinationTo(`http://${name}/`, { timeout: "1m" }, connector);
+    return Array.from({ length: 4 }, () => attempt(destination, {}, abort.signal).finally(() => (ended += 1)));
+  });
+  const healthy = destinationTo(`http://healthy.example:${downstream.port}/`, {}, connector);
+  for (let n = 0; n < 50; n += 1) expect(told(await attempt(healthy))).toBe("200");
+  expect(downstream.accepted).toBe(50);
+  expect(ended).toBe(0);
+  abort.abort();
+  await Promise.all(waiting);
+});
+
+describe("while all four threads of the pool are blocked", () => {
+  test("a destination is reached by its name", async () => {
+    const downstream = await startHttp((_request, response) => response.end());
+    const outcome = await withBusyThreads(() => attempt(destinationTo(`http://localhost:${downstream.port}/`)));
+    expect(told(outcome)).toBe("200");
+  });
+
+  test("the service is reached by its name", async () => {
+    const downstream = await startHttp((_request, response) => response.writeHead(401).end("{}"));
+    const { client } = openClient(`http://localhost:${downstream.port}`, { retry: noRetry });
+    await withBusyThreads(() => client.me().catch(() => {}));
+    expect(downstream.seen).toHaveLength(1);
+  });
+
+  test("an alert is posted to a name", async () => {
+    const downstream = await startHttp((_request, response) => response.end());
+    await withBusyThreads(() => postAlert(`http://localhost:${downstream.port}/`, "{}"));
+    expect(downstream.seen).toHaveLength(1);
+  });
+});
+
+describe("a look-up", () => {
+  test("that no server answers fails with ETIMEOUT, and the destination with dns", async () => {
+    const { lookUp } = await lookupAt({ "silent.example": silent }, { withinMs: 50 });
+    await expect(lookUp("silent.example")).rejects.toMatchObject({ code: "ETIMEOUT" });
+    const destination = destinationTo("http://silent.example/", {}, { allowPrivate: true, lookup: lookUp });
+    expect(told(await attempt(destination))).toBe("failed dns: silent.example does not resolve (the name servers do not answer)");
+  });
+
+  test("is shared by all who need the name at the same time", async () => {
+    const { lookUp, questions } = await lookupAt({ "one.example": { A: ["192.0.2.1"] } });
+    await Promise.all(Array.from({ length: 100 }, () => lookUp("one.example")));
+    expect(questions.toSorted()).toEqual(["A one.example", "AAAA one.example"]);
+  });
+
+  test.each([
+    ["its TTL", 30, 30_000],
+    ["a second, however short the TTL", 0, 1_000],
+    ["a minute, however long the TTL", 2_000_000_000, 60_000],
+  ])("is kept for %s", async (_what, ttl, keptMs) => {
+    let now = 0;
+    const { lookUp, questions } = await lookupAt({ "kept.example": { A: ["192.0.2.1"], ttl } }, { now: () => now });
+    await lookUp("kept.example");
+    now = keptMs - 1;
+    await lookUp("kept.example");
+    expect(questions).toHaveLength(2);
+    now = keptMs;
+    await lookUp("kept.example");
+    expect(questions).toHaveLength(4);
+  });
+
+  test("keeps at most a thousand names", async () => {
+    const names = Array.from({ length: 1001 }, (_, index) => `n${index}.example`);
+    const { lookUp, questions } = await lookupAt(Object.fromEntries(names.map((name) => [name, { A: ["192.0.2.1"] }])));
+    for (const name of names) await lookUp(name);
+    const before = questions.length;
+    await lookUp("n1000.example");
+    expect(questions.length).toBe(before);
+    await lookUp("n0.example");
+    expect(questions.length).toBe(before + 2);
+  });
+
+  test("gives at most 16 addresses", async () => {
+    const many = Array.from({ length: 25 }, (_, index) => `192.0.2.${index}`);
+    const { lookUp } = await lookupAt({ "many.example": { A: many } });
+    expect(await lookUp("many.example")).toHaveLength(16);
+  });
+
+  test("gives IPv4 first, and both families", async () => {
+    const { lookUp } = await lookupAt({ "both.example": { A: ["192.0.2.1"], AAAA: ["2001:0db8:0000:0000:0000:0000:0000:0001"] } });
+    expect(await lookUp("both.example")).toEqual([
+      { address: "192.0.2.1", family: 4 },
+      { address: "2001:db8::1", family: 6 },
+    ]);
+  });
+
+  test("does not wait for an IPv6 answer that never comes", async () => {
+    const { lookUp } = await lookupAt({ "half.example": { A: ["192.0.2.1"], silent: ["AAAA"] } }, { withinMs: 600_000 });
+    expect(await lookUp("half.example")).toEqual([{ address: "192.0.2.1", family: 4 }]);
+  });
+
+  test("takes the hosts file before DNS, and what changes there at once", async () => {
+    const hosts = "# comment\n192.0.2.7 Pinned.example other # no.example\n192.0.2.8 pinned.example\nnonsense pinned.example\n";
+    const { lookUp, questions, hostsFile } = await lookupAt({ "pinned.example": { A: ["192.0.2.1"] } }, { hosts });
+    expect((await lookUp("PINNED.example.")).map(({ address }) => address)).toEqual(["192.0.2.7", "192.0.2.8"]);
+    expect(questions).toEqual([]);
+    writeFileSync(hostsFile, "192.0.2.99 pinned.example\n");
+    expect((await lookUp("pinned.example")).map(({ address }) => address)).toEqual(["192.0.2.99"]);
+    writeFileSync(hostsFile, "");
+    expect((await lookUp("pinned.example")).map(({ address }) => address)).toEqual(["192.0.2.1"]);
+  });
+
+  test("needs no server for localhost, names under it, and .invalid", async () => {
+    const { lookUp, questions } = await lookupAt({ localhost: { A: ["192.0.2.1"] } });
+    const loopback = [
+      { address: "127.0.0.1", family: 4 },
+      { address: "::1", family: 6 },
+    ];
+    expect(await lookUp("localhost")).toEqual(loopback);
+    expect(await lookUp("crm.localhost")).toEqual(loopback);
+    await expect(lookUp("crm.invalid")).rejects.toMatchObject({ code: "ENOTFOUND" });
+    expect(questions).toEqual([]);
+  });
+
+  test("completes short names by the search list, as Kubernetes needs it", async () => {
+    const resolv = "search shop.svc.cluster.local svc.cluster.local cluster.local\noptions ndots:5\n";
+    const { lookUp, questions } = await lookupAt(
+      { "crm.default.svc.cluster.local": { A: ["10.0.0.7"] }, "api.example.com": { A: ["192.0.2.1"] } },
+      { resolv },
+    );
+    expect(await lookUp("crm.default")).toEqual([{ address: "10.0.0.7", family: 4 }]);
+    expect(questions.filter((question) => question.startsWith("A "))).toEqual([
+      "A crm.default.shop.svc.cluster.local",
+      "A crm.default.svc.cluster.local",
+    ]);
+    expect(await lookUp("api.example.com")).toEqual([{ address: "192.0.2.1", family: 4 }]);
+  });
+
+  test("goes on after a search domain whose server fails", async () => {
+    const { lookUp } = await lookupAt(
+      { "crm.broken.example": { code: "SERVFAIL" }, crm: { A: ["10.0.0.7"] } },
+      { resolv: "search broken.example" },
+    );
+    expect(await lookUp("crm")).toEqual([{ address: "10.0.0.7", family: 4 }]);
+  });
+});
+
+describe("the system's own look-up", () => {
+  test("is asked for a name that DNS does not have", async () => {
+    const system = async (name: string) => [{ address: name === "printer.local" ? "192.0.2.50" : "192.0.2.51", family: 4 }];
+    const { lookUp } = await lookupAt({}, { system });
+    expect(await lookUp("printer.local")).toEqual([{ address: "192.0.2.50", family: 4 }]);
+  });
+
+  test("is asked where no name server listens", async () => {
+    const lookUp = createNameLookup({
+      servers: ["127.0.0.1:9"],
+      hostsFile: "/nonexistent",
+      resolvConf: "/nonexistent",
+      system: async () => [{ address: "192.0.2.50", family: 4 }],
+    });
+    expect(await lookUp("printer.local")).toEqual([{ address: "192.0.2.50", family: 4 }]);
+  });
+
+  test.each<[string, DnsName]>([
+    ["fails", { code: "SERVFAIL" }],
+    ["does not answer", silent],
+  ])("is not asked when the server %s", async (_what, known) => {
+    let asked = 0;
+    const system = () => {
+      asked += 1;
+      return noSystem();
+    };
+    const { lookUp } = await lookupAt({ "bad.example": known }, { system, withinMs: 100 });
+    await expect(lookUp("bad.example")).rejects.toThrow();
+    expect(asked).toBe(0);
+  });
+
+  test("holds at most two threads, and those who wait for it give up in time", async () => {
+    let running = 0;
+    let most = 0;
+    const release = Promise.withResolvers<void>();
+    const system = async () => {
+      running += 1;
+      most = Math.max(most, running);
+      await release.promise;
+      running -= 1;
+      return [{ address: "192.0.2.50", family: 4 }];
+    };
+    const { lookUp } = await lookupAt({}, { system, withinMs: 1_000 });
+    const outcomes = await Promise.allSettled(Array.from({ length: 10 }, (_, index) => lookUp(`hangs${index}.local`)));
+    expect(outcomes.map(({ status }) => status)).toEqual(Array(10).fill("rejected"));
+    expect([running, most]).toEqual([2, 2]);
+    release.resolve();
+    await expect.poll(() => running).toBe(0);
+    expect(await lookUp("later.local")).toEqual([{ address: "192.0.2.50", family: 4 }]);
+  });
+});
+
+describe("searchList", () => {
+  test.each([
+    ["crm", "", ["crm"]],
+    ["crm.", "search a.example", ["crm"]],
+    ["crm", "search a.example b.example.", ["crm.a.example", "crm.b.example", "crm"]],
+    ["crm.shop", "search a.example", ["crm.shop", "crm.shop.a.example"]],
+    ["crm.shop", "options rotate ndots:2\nsearch a.example", ["crm.shop.a.example", "crm.shop"]],
+    ["crm", "domain a.example ; comment\n# search b.example", ["crm.a.example", "crm"]],
+    ["crm", "search .", ["crm"]],
+    ["crm", "search a\noptions ndots:99999999999", ["crm.a", "crm"]],
+  ])("of %s with %j", (name, resolvConf, expected) => {
+    expect(searchList(name, resolvConf)).toEqual(expected);
+  });
+
+  test("has at most 16 domains", () => {
+    const domains = Array.from({ length: 40 }, (_, index) => `d${index}`).join(" ");
+    expect(searchList("crm", `search ${domains}`)).toHaveLength(17);
+  });
+});
+
+test("an address resolves to itself", async () => {
+  expect(await lookUpName("192.0.2.1")).toEqual([{ address: "192.0.2.1", family: 4 }]);
+});
