@@ -15,19 +15,24 @@ interface Watchers {
   readonly metrics: () => Metrics;
 }
 
-export function receiverHooks({ log, metrics, refused }: Watchers & { readonly refused: (source: string) => void }): ReceiverHooks {
+export function receiverHooks({
+  log,
+  privacy,
+  metrics,
+  refused,
+}: Watchers & { readonly refused: (source: string) => void }): ReceiverHooks {
   return {
     received: (source, outcome) => metrics().requests.count(source, outcome),
     refused(source, reason, address) {
       refused(source);
       log.warn({ source, reason, address }, "bad signature");
     },
-    quarantined: ({ source, error, body }) => log.warn({ source, error, size: body.length }, "quarantined"),
+    quarantined: ({ source, error, body }) => log.warn({ source, error: privacy.text(error), size: body.length }, "quarantined"),
     failed: (source, error) => log.error({ err: error, source }, "a webhook request failed"),
   };
 }
 
-export function storeHooks({ log, health, metrics }: Omit<Watchers, "privacy"> & { readonly health: Health }): StoreHooks {
+export function storeHooks({ log, privacy, health, metrics }: Watchers & { readonly health: Health }): StoreHooks {
   return {
     committed(tookMs, writes) {
       if (!health.storing()) log.info("storing works again");
@@ -40,7 +45,8 @@ export function storeHooks({ log, health, metrics }: Omit<Watchers, "privacy"> &
     failed(error) {
       const reason = error instanceof Error ? error.message : String(error);
       if (health.storing()) log.error({ err: error }, "events cannot be stored; answering 503 until they can");
-      health.storeFailed(reason);
+      // `/readyz` shows it to anybody.
+      health.storeFailed(privacy.text(reason));
       metrics().storeFailures.inc();
     },
   };
@@ -79,10 +85,14 @@ export function laneHooks({ log, privacy, now, metrics }: Watchers & { readonly 
       log[level](
         {
           route,
-          delivery: outgoing.id,
-          event: delivery.eventId,
-          kind,
-          ...(subject === null ? {} : subject.type === "message" ? { message: privacy.wamid(subject.key) } : { run: subject.key }),
+          delivery: privacy.delivery(outgoing.id),
+          event: privacy.id("event", delivery.eventId),
+          kind: privacy.kind(kind),
+          ...(subject === null
+            ? {}
+            : subject.type === "message"
+              ? { message: privacy.wamid(subject.key) }
+              : { run: privacy.id("run", subject.key) }),
           attempt: outgoing.attempt,
           outcome: outcomes[decision.kind],
           ...(result.kind === "answered"

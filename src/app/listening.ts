@@ -3,6 +3,7 @@ import type { Listener, ListenFilter, ListenPort } from "../control/listen-port.
 import type { Clock } from "../event/clock.ts";
 import { parseEnvelope } from "../event/envelope.ts";
 import { RelayError } from "../event/errors.ts";
+import { shownName } from "../event/mask.ts";
 import { automationRequest } from "../receive/prove.ts";
 import { compileGlobs } from "../route/glob.ts";
 import { type Condition, compileWhere } from "../route/where.ts";
@@ -63,7 +64,11 @@ export function createListening({ store, clock, retention }: ListeningParts): Li
     async lags() {
       if (listeners.size === 0) return [];
       const { newest } = await store.read.listen.ends();
-      return [...listeners].map(([place, { name, position }]) => ({ listener: name ?? String(place), behind: newest - position() }));
+      return [...listeners].map(([place, { name, position }]) => ({
+        // The name may be a phone number, and metrics show none, whatever the logs show.
+        listener: name === null ? String(place) : shownName("listener", name),
+        behind: newest - position(),
+      }));
     },
   };
 }

@@ -1,5 +1,5 @@
 import type { Clock } from "../event/clock.ts";
-import type { Logger } from "../observe/logger.ts";
+import type { Logger, Privacy } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import type { DueDelivery, PlannedSome } from "../store/planned.ts";
 
@@ -19,6 +19,7 @@ export interface PlanningParts {
   readonly metrics: Pick<Metrics, "dispositions">;
   readonly clock: Clock;
   readonly log: Logger;
+  readonly privacy: Pick<Privacy, "text">;
 }
 
 /** How often is looked for what nobody plans: its process has ended, or the job that told of it was lost. */
@@ -27,7 +28,7 @@ const lookEveryMs = 500;
 const firstLookMs = 50;
 
 /** Plans what waits, when told that something does, and when nobody has for a moment. Returns the end of it. */
-export function startPlanning({ planning, announce, metrics, clock, log }: PlanningParts): () => Promise<void> {
+export function startPlanning({ planning, announce, metrics, clock, log, privacy }: PlanningParts): () => Promise<void> {
   let isEnded = false;
   let isMore = false;
   let running: Promise<void> | null = null;
@@ -43,7 +44,7 @@ export function startPlanning({ planning, announce, metrics, clock, log }: Plann
       for (const { seq, source, disposition, fault, due } of planned) {
         announce(due);
         metrics.dispositions.count(source, disposition);
-        if (fault !== null) log.error({ seq, source, fault }, "an event could not be judged and goes to no route");
+        if (fault !== null) log.error({ seq, source, fault: privacy.text(fault) }, "an event could not be judged and goes to no route");
       }
       for (const seq of lost) log.error({ seq }, "an accepted event is not there any more, or cannot be read: it is never planned");
       if (isEnded || (left !== "some" && !isMore)) return;

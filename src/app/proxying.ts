@@ -1,6 +1,6 @@
 import type { SourceSettings } from "../config/schema.ts";
 import { compose } from "../deliver/compose.ts";
-import type { UrlDestination, UrlOutcome } from "../deliver/destinations/destination.ts";
+import type { OutgoingDelivery, UrlDestination, UrlOutcome } from "../deliver/destinations/destination.ts";
 import type { LaneHooks } from "../deliver/lane.ts";
 import type { UrlDestinationSettings } from "../deliver/settings.ts";
 import type { Clock } from "../event/clock.ts";
@@ -15,6 +15,8 @@ export interface ProxyingParts {
   /** A destination that keeps answers up to `keep` bytes, and cuts longer ones off there. */
   readonly connect: (to: UrlDestinationSettings, keep: number) => UrlDestination;
   readonly clock: Clock;
+  /** Takes secrets out of an answer that is stored and logged; the sender is passed the answer as it is. */
+  readonly redact: (outcome: UrlOutcome, outgoing: OutgoingDelivery) => UrlOutcome;
   /** Makes the event durable, with a delivery on `route` that no dispatcher picks up; gives its seq. */
   readonly accept: (event: ReceivedEvent, route: string) => Promise<number>;
   readonly settle: (settlement: Settlement) => Promise<unknown>;
@@ -79,9 +81,10 @@ export function createProxying(sources: Readonly<Record<string, SourceSettings>>
     line.underWay -= 1;
     if (line.retired && line.underWay === 0) void line.destination.close();
     const decision = judge(outcome);
-    parts.attempted({ delivery, outgoing, outcome, decision });
-    const { result, tookMs } = outcome;
-    const response = outcome.response === null ? null : Buffer.from(outcome.response.subarray(0, keptResponseBytes));
+    const kept = parts.redact({ ...outcome, response: outcome.response?.subarray(0, keptResponseBytes) ?? null }, outgoing);
+    parts.attempted({ delivery, outgoing, outcome: kept, decision });
+    const { result, tookMs } = kept;
+    const response = kept.response === null ? null : Buffer.from(kept.response);
     const settled = decision.kind === "dead" ? { to: "dead" as const, reason: decision.reason } : { to: "delivered" as const };
     const { route, event, eventId } = delivery;
     // Not waited for: the step's time runs. Lost in a crash, it is found open at the next start and ended then.

@@ -9,10 +9,12 @@ import { addOperateRoutes } from "../control/operate.ts";
 import { addControlRoutes } from "../control/routes.ts";
 import type { BreakerState } from "../deliver/breaker.ts";
 import { createDestinations } from "../deliver/destinations/create.ts";
+import { redactAnswer, redactAnswers } from "../deliver/destinations/redact-answers.ts";
 import { createUrlDestination } from "../deliver/destinations/url.ts";
 import { createDispatcher } from "../deliver/dispatcher.ts";
 import type { Clock } from "../event/clock.ts";
 import type { ReceivedEvent } from "../event/received.ts";
+import { createRedactor } from "../event/redact.ts";
 import type { Soon } from "../event/soon.ts";
 import { createHealth } from "../observe/health.ts";
 import { createLogger, createPrivacy, type LogStream } from "../observe/logger.ts";
@@ -80,8 +82,9 @@ export async function createRelay({
   const receives = role !== "work";
   const works = dispatch && role !== "receive";
   let settings = initial;
-  const log = createLogger(settings.log, stream);
-  const privacy = createPrivacy(settings.log.pii);
+  const redactor = createRedactor(settings);
+  const log = createLogger(settings.log, stream, redactor);
+  const privacy = createPrivacy(settings.log.pii, redactor);
   const health = createHealth();
   const rules = createRules(settings);
 
@@ -96,12 +99,13 @@ export async function createRelay({
     clock: given,
   });
 
+  const connect = createDestinations(clock.now);
   const attemptHooks = laneHooks({ ...watchers, now: clock.now });
   const dispatcher = createDispatcher(works ? settings.routes : [], {
     ...lanes,
     clock,
     random,
-    connect: createDestinations(clock.now),
+    connect: (to) => redactAnswers(connect(to), redactor),
     hooks: attemptHooks,
   });
   if (works) store.onDue(dispatcher);
@@ -116,7 +120,7 @@ export async function createRelay({
         if (outcome.disposition !== "accepted") metrics.dispositions.count(source, outcome.disposition);
         if (secret !== null) metrics.proofs.count(source, secret);
       } else if (outcome.conflict) {
-        log.warn({ event: envelope.id, source }, "a known event id came with other bytes; kept the first");
+        log.warn({ event: privacy.id("event", envelope.id), source }, "a known event id came with other bytes; kept the first");
       }
       return outcome;
     });
@@ -125,6 +129,7 @@ export async function createRelay({
   const proxying = createProxying(settings.sources, {
     connect: (to, keep) => createUrlDestination(to, clock.now, { allowPrivate: to.allowPrivate }, keep),
     clock,
+    redact: (outcome, outgoing) => redactAnswer(outcome, outgoing, redactor),
     accept: async (event, route) => (await accept(event, route)).seq,
     settle: store.settleExchange,
     attempted: attemptHooks.attempted,
@@ -154,6 +159,8 @@ export async function createRelay({
     clock,
     random,
     log,
+    privacy,
+    redact: redactor.text,
     metrics: () => metrics,
     accept,
     calls,
@@ -211,7 +218,7 @@ export async function createRelay({
   }
 
   const endPlanning =
-    works && planning !== undefined ? startPlanning({ planning, announce: store.announce, metrics, clock, log }) : () => {};
+    works && planning !== undefined ? startPlanning({ planning, announce: store.announce, metrics, clock, log, privacy }) : () => {};
   const endUpkeep = works ? startRelayUpkeep({ settings: () => settings, store, clock, health, metrics, log }) : () => {};
 
   /** An exchange that a crash cut short was answered by nobody: the step has gone its error exit. */
@@ -247,6 +254,8 @@ export async function createRelay({
     reload(next) {
       const fixed = changedParts(settings, next, ["server", "storage", "log"]);
       settings = next;
+      // First, so that nothing comes back before its secret is known.
+      redactor.reload(next);
       rules.reload(next);
       receiver.reload(inboundSources(next));
       proxying.reload(next.sources);

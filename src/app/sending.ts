@@ -1,6 +1,6 @@
 import type { SendingPort } from "../control/sending-port.ts";
 import type { Clock } from "../event/clock.ts";
-import type { Logger } from "../observe/logger.ts";
+import type { Logger, Privacy } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import type { OnceHooks } from "../send/once.ts";
 import { createSending } from "../send/sending.ts";
@@ -14,6 +14,7 @@ export interface RelaySendingParts {
   readonly services: Pick<ServiceAccounts, "client" | "limiters">;
   readonly clock: Clock;
   readonly log: Logger;
+  readonly privacy: Privacy;
   readonly metrics: () => Metrics;
   /** A message was sent and registered. */
   readonly registered: (account: string) => void;
@@ -21,7 +22,7 @@ export interface RelaySendingParts {
 }
 
 /** Sending, put together from the store, the service's clients and who watches. */
-export function createRelaySending({ store, services, clock, log, metrics, registered, known }: RelaySendingParts): {
+export function createRelaySending({ store, services, clock, log, privacy, metrics, registered, known }: RelaySendingParts): {
   readonly port: SendingPort;
   /** Resolves when the calls under way have ended and are stored. */
   close(): Promise<void>;
@@ -38,21 +39,21 @@ export function createRelaySending({ store, services, clock, log, metrics, regis
         if (ended.end === "done" && ended.sent.type === "message") registered(key.account);
       },
     },
-    hooks: sendingHooks(log, metrics),
+    hooks: sendingHooks({ log, privacy, metrics }),
   });
   return { port: createSendingPort({ sending, now, known, limiters: services.limiters }), close: sending.close };
 }
 
-function sendingHooks(log: Logger, metrics: () => Metrics): OnceHooks {
+function sendingHooks({ log, privacy, metrics }: Pick<RelaySendingParts, "log" | "privacy" | "metrics">): OnceHooks {
   return {
     ended({ key: { account, kind }, about, resend }, outcome, tookMs, reason) {
       metrics().sends.inc({ account, kind, outcome });
       const line = {
         account,
         kind,
-        ...(kind === "run" ? { automation: about } : { to: about }),
+        ...(kind === "run" ? { automation: privacy.id("automation", about) } : { to: about }),
         outcome,
-        ...(reason === null ? {} : { reason }),
+        ...(reason === null ? {} : { reason: privacy.text(reason) }),
         tookMs,
         ...(resend > 0 ? { resend } : {}),
       };

@@ -31,6 +31,8 @@ export interface ServiceAccountsParts {
   readonly recent: (account: string) => readonly LetGo[];
   /** What the processes of an account share, with that account at that base URL; not given: this process has it to itself. */
   readonly shared?: ((account: string, baseUrl: string) => SharedCaps) | undefined;
+  /** Takes secrets out of what the service says; not given: the account's key only. */
+  readonly redact?: ((text: string) => string) | undefined;
   readonly hooks: (account: string) => LimiterHooks;
   /** Whether a message that the provider rejected with this text is sent again; by the settings in force. */
   readonly isTemporary: (text: string) => boolean;
@@ -50,7 +52,7 @@ interface Entry {
 
 export function createServiceAccounts(
   accounts: Settings["accounts"],
-  { clock, random, recent, shared, hooks, isTemporary }: ServiceAccountsParts,
+  { clock, random, recent, shared, redact, hooks, isTemporary }: ServiceAccountsParts,
 ): ServiceAccounts {
   let entries = new Map<string, Entry>();
   /** Entries whose clients are being closed. */
@@ -72,7 +74,8 @@ export function createServiceAccounts(
     if (isSameKey && isSameAllowance) limiter.resume();
     else if (isSameService) limiter.retune(allowance);
     if (isSameKey) return { settings, limiter, client: before.client };
-    return { settings, limiter, client: createServiceClient({ ...settings, admission: limiter, clock, random, retry: { isTemporary } }) };
+    const client = createServiceClient({ ...settings, admission: limiter, clock, random, redact, retry: { isTemporary } });
+    return { settings, limiter, client };
   }
 
   function limiterFor(account: string, baseUrl: string, allowance: Allowance): Limiter {

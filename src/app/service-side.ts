@@ -1,7 +1,7 @@
 import type { Settings } from "../config/schema.ts";
 import type { Clock } from "../event/clock.ts";
 import type { ReceivedEvent } from "../event/received.ts";
-import type { Logger } from "../observe/logger.ts";
+import type { Logger, Privacy } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import { budgetOf } from "../reconcile/budget.ts";
 import { isTemporaryRejection } from "../send/settings.ts";
@@ -26,6 +26,9 @@ export interface ServiceSideParts {
   readonly clock: Clock;
   readonly random: () => number;
   readonly log: Logger;
+  readonly privacy: Privacy;
+  /** Takes secrets out of what the service says. */
+  readonly redact: (text: string) => string;
   readonly metrics: () => Metrics;
   /** The front door, for what is learned by asking. */
   readonly accept: (event: ReceivedEvent) => Promise<AcceptOutcome>;
@@ -39,7 +42,8 @@ export interface ServiceSideParts {
 const recentMs = 180_000;
 
 /** All of the relay that has to do with the messaging service itself: calling it, and noticing when it does not call. */
-export function createServiceSide({ settings, store, caps, clock, random, log, metrics, accept, calls, scheduled }: ServiceSideParts) {
+export function createServiceSide(parts: ServiceSideParts) {
+  const { settings, store, caps, clock, random, log, privacy, redact, metrics, accept, calls, scheduled } = parts;
   const accountsOf = (from: Settings) => (calls ? from.accounts : {});
   const usage = createCallUsage({
     store,
@@ -57,6 +61,7 @@ export function createServiceSide({ settings, store, caps, clock, random, log, m
     isTemporary: (text) => isTemporaryRejection(text, settings().send.temporaryRejections),
     recent: (account) => store.recentCalls(account, clock.now() - recentMs),
     shared: caps,
+    redact,
     hooks: (account) => ({
       ...limiterHooks(account, { log, metrics, called: usage.ended, keyRefused: (refused) => watching.keyRefused(refused) }),
       // One that cannot be stored is missing only if this process ends within the minute.
@@ -71,6 +76,7 @@ export function createServiceSide({ settings, store, caps, clock, random, log, m
   const hydrating = createHydrating({ ...shared, random, learning, mayPoll, scheduled });
   const sending = createRelaySending({
     ...shared,
+    privacy,
     registered: (account) => watching.registered(account, undefined),
     known: () => ({ accounts: Object.keys(settings().accounts), maxWait: settings().send.maxWait }),
   });

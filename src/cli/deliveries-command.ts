@@ -9,6 +9,7 @@ export interface DeliveriesListOptions extends RelayOptions {
   readonly state?: string;
   readonly limit: number;
   readonly before?: string;
+  readonly showPii?: boolean;
   readonly json?: boolean;
 }
 
@@ -21,6 +22,7 @@ export function addDeliveriesCommand(program: Command, io: Io): void {
     .addOption(new Option("--state <word>", "in this state; dead ones are the dead letters").choices(deliveryStates))
     .option("--limit <count>", "at most so many", count, 50)
     .option("--before <place>", "go on after a page: the next that it gave")
+    .option("--show-pii", "show ids in clear that hold a wamid or a phone number")
     .option("--json", "print {data, next} as JSON; next is for --before, null at the end")
     .addHelpText(
       "after",

@@ -17,13 +17,13 @@ export function eventLines(event: ShownEventDetail, view: PrivateView): string[]
   const wamid = subject?.type === "message" ? subject.key : null;
   const about = subject === null ? "nothing that is tracked" : `${subject.type} ${view.subject(subject)}`;
   return [
-    heading(`event ${event.id ?? "(quarantined: no id)"}`),
+    heading(`event ${event.id === null ? "(quarantined: no id)" : view.id("event", event.id)}`),
     field("seq", String(event.seq)),
-    field("kind", event.event ?? "(none)"),
+    field("kind", event.event === null ? "(none)" : view.text(event.event)),
     field("account", event.account),
     field("source", event.source),
     field("disposition", event.disposition),
-    ...(event.fault === null ? [] : [field("why", event.fault)]),
+    ...(event.fault === null ? [] : [field("why", view.text(event.fault))]),
     ...(event.disposition === "accepted" ? [field("waits for", `${planner} to plan it`)] : []),
     ...(event.parkedUntil === null ? [] : [field("parked until", utc(event.parkedUntil))]),
     "",
@@ -40,8 +40,8 @@ export function eventLines(event: ShownEventDetail, view: PrivateView): string[]
     "",
     heading("tracking"),
     field("about", about),
-    field("status", movement(event)),
-    ...(event.errorCode === null ? [] : [field("error code", event.errorCode)]),
+    field("status", movement(event, view)),
+    ...(event.errorCode === null ? [] : [field("error code", view.text(event.errorCode))]),
     "",
     ...(event.hydration === null ? [] : hydrationLines(event.hydration, view)),
     heading("routes"),
@@ -57,13 +57,13 @@ export function eventLines(event: ShownEventDetail, view: PrivateView): string[]
   ];
 }
 
-export function movement({
-  status,
-  previousStatus,
-  transition,
-  disposition,
-}: Pick<ShownEventDetail, "status" | "previousStatus" | "transition" | "disposition">): string {
-  const before = previousStatus ?? "unknown";
+export function movement(
+  event: Pick<ShownEventDetail, "status" | "previousStatus" | "transition" | "disposition">,
+  view: PrivateView,
+): string {
+  const { previousStatus, transition, disposition } = event;
+  const status = event.status === null ? null : view.text(event.status);
+  const before = previousStatus === null ? "unknown" : view.text(previousStatus);
   if (disposition === "accepted") return `${status === null ? "" : `${status} came; `}what it moves is known once it is planned`;
   if (status === null) return previousStatus === null ? "none" : `stays ${before}`;
   return transition ? `${before} → ${status} (a transition)` : `${status} came, stays ${before} (no transition)`;
@@ -79,7 +79,7 @@ function deliveryLines(delivery: ShownEventDetail["deliveries"][number], view: P
   const replays = delivery.replays === 0 ? "" : `, sent again ${delivery.replays} times`;
   return [
     `  ${printable(delivery.route)}: ${deliveryState(delivery)}`,
-    `    id ${printable(delivery.id)}, ${delivery.attempts} attempts${replays}`,
+    `    id ${printable(view.delivery(delivery.id))}, ${delivery.attempts} attempts${replays}`,
     ...delivery.tries.flatMap((each) => {
       const response = responseText(each, view);
       return [

@@ -23,22 +23,23 @@ export function hydrationLines(hydration: ShownHydration, view: PrivateView): st
     field("found", foundCount === 0 ? "no news" : `${foundCount} news, as events of their own`),
     ...listed(
       found.map(
-        ({ seq, wamid, status }) => `${seq}: ${wamid === null ? "a message" : view.subject({ type: "message", key: wamid })} ${status}`,
+        ({ seq, wamid, status }) =>
+          `${seq}: ${wamid === null ? "a message" : view.subject({ type: "message", key: wamid })} ${status === null ? "" : view.text(status)}`,
       ),
       foundCount,
     ),
     field("unknown", unknown === null ? "not counted" : unknown === 0 ? "nothing" : `${unknown} that could be meant were not read`),
-    ...(candidates === null ? [] : candidateLines(candidates)),
+    ...(candidates === null ? [] : candidateLines(candidates, view)),
     "",
   ];
 }
 
-function candidateLines(candidates: NonNullable<ShownHydration["candidates"]>): string[] {
+function candidateLines(candidates: NonNullable<ShownHydration["candidates"]>, view: PrivateView): string[] {
   if (candidates.length === 0) return [field("could be", "no run that is open")];
   return [
     field("could be", "one of these open runs"),
     ...listed(
-      candidates.map(({ runId, reference }) => (reference === null ? runId : `${runId} (${reference})`)),
+      candidates.map(({ runId, reference }) => `${view.id("run", runId)}${reference === null ? "" : ` (${view.text(reference)})`}`),
       candidates.length,
     ),
   ];

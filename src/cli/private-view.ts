@@ -1,22 +1,35 @@
 import { isCanonicalUuid } from "../event/ids.ts";
-import { maskText, maskWamid } from "../event/mask.ts";
+import { type IdSort, maskText, maskWamid, screenDeliveryId, screenId } from "../event/mask.ts";
 
 /** How people's data is shown: as it is, or masked. */
 export interface PrivateView {
   readonly isMasked: boolean;
-  /** A wamid, or the id of a run (which says nothing about people). */
+  /** A wamid, or the id of a run. */
   subject(subject: { readonly type: string; readonly key: string }): string;
+  /** Another id: masked only where it holds a phone number or a wamid, because further commands take it. */
+  id(sort: IdSort, id: string): string;
+  /** A delivery's id, which has that of its event in it. */
+  delivery(id: string): string;
   /** Free text, such as a downstream's answer. */
   text(text: string): string;
   /** The body of an event about `wamid` (null: about no message). */
   body(text: string, wamid: string | null): string;
 }
 
-const clearView: PrivateView = { isMasked: false, subject: ({ key }) => key, text: (text) => text, body: (text) => text };
+const clearView: PrivateView = {
+  isMasked: false,
+  subject: ({ key }) => key,
+  id: (_sort, id) => id,
+  delivery: (id) => id,
+  text: (text) => text,
+  body: (text) => text,
+};
 
 const maskedView: PrivateView = {
   isMasked: true,
-  subject: ({ type, key }) => (type === "message" ? maskWamid(key) : key),
+  subject: ({ type, key }) => (type === "message" ? maskWamid(key) : screenId("run", key)),
+  id: screenId,
+  delivery: screenDeliveryId,
   text: maskText,
   body(text, wamid) {
     try {

@@ -1,4 +1,5 @@
 import { stringify } from "yaml";
+import { secretName } from "../event/redact.ts";
 import { Secret } from "../event/secret.ts";
 import { durationText, rateText, sizeText } from "./human-units.ts";
 import { inputSchema, type JsonSchema, shapesOf, shapesUnder } from "./json-schema.ts";
@@ -47,13 +48,12 @@ function numberText(value: number, shapes: readonly JsonSchema[]): number | stri
 }
 
 const urlKeys = new Set(["url", "baseUrl", "publicUrl"]);
-const secretParameter = /auth|token|secret|passw|signature|credential|^(?:api[-_]?)?key$/i;
 
 /** URLs are no secrets by type, but people put some there: `user:password@`, and what a query says after `token=` or the like. */
 function withoutCredentials(text: string, key: string | undefined): string {
   const url = key !== undefined && urlKeys.has(key) ? URL.parse(text) : null;
   if (url === null) return text;
-  const named = [...url.searchParams.keys()].filter((name) => secretParameter.test(name));
+  const named = [...url.searchParams.keys()].filter((name) => secretName.test(name));
   if (url.username === "" && url.password === "" && named.length === 0) return text;
   if (url.username !== "") url.username = "***";
   if (url.password !== "") url.password = "***";

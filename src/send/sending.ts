@@ -71,7 +71,7 @@ export function createSending({ calls, ...parts }: SendingParts) {
   };
 }
 
-/** Enough for who knows the number to see that it is meant. */
+/** Enough for who knows the number to see that it is meant; of a short one the end only. */
 function maskPhone(phone: string): string {
-  return `${phone.slice(0, 3)}…${phone.slice(-2)}`;
+  return `${phone.length < 10 ? "" : phone.slice(0, 3)}…${phone.slice(-2)}`;
 }

@@ -53,6 +53,7 @@ export interface Calling {
   readonly retry: RetrySettings;
   readonly timeoutMs: number;
   readonly maxBodyBytes: number;
+  readonly redact: (text: string) => string;
   readonly onCall: (report: CallReport) => void;
   /** One for each call that is under way; to abort it ends the call's waits, not the request on its way. */
   readonly waits: Set<AbortController>;
@@ -141,7 +142,7 @@ async function attemptOnce<T>(
     const read = readExchanged(calling, endpoint, exchanged, options);
     settlement = read.ok ? { type: "answered" } : settlementOf(read.error, "answer" in exchanged ? exchanged.answer : null);
     outcome = read.ok ? "ok" : read.error.kind;
-    return read;
+    return read.ok ? read : { ok: false, error: read.error.redacted(calling.redact) };
   } finally {
     permit.settle(settlement);
     calling.onCall({ endpoint: endpoint.name, ms: clock.now() - startedAt, outcome });

@@ -1,6 +1,7 @@
 import { createRequire } from "node:module";
 import type { Clock } from "../event/clock.ts";
 import { lookupFunction } from "../event/name-lookup.ts";
+import { createRedactor } from "../event/redact.ts";
 import type { Secret } from "../event/secret.ts";
 import { type Admission, usuallyAtOnce } from "./admission.ts";
 import { isApiKey } from "./api-key.ts";
@@ -39,6 +40,8 @@ export interface ServiceClientSettings {
   readonly maxBodyBytes?: number;
   /** At most this many at once, and no fewer than the admission lets go; 8. */
   readonly connections?: number;
+  /** Takes secrets out of the texts of errors, which may echo the request. Not given: the API key is taken out. */
+  readonly redact?: ((text: string) => string) | undefined;
   /** Told of every attempt that was let through. */
   readonly onCall?: (report: CallReport) => void;
 }
@@ -112,6 +115,7 @@ export function createServiceClient(settings: ServiceClientSettings): ServiceCli
     retry: { ...defaultRetry, ...settings.retry },
     timeoutMs,
     maxBodyBytes: settings.maxBodyBytes ?? 8 * 1024 ** 2,
+    redact: settings.redact ?? createRedactor(settings.apiKey).text,
     onCall: settings.onCall ?? (() => {}),
     waits: new Set(),
     isClosed: () => isClosed,

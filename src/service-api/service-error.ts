@@ -131,10 +131,29 @@ export class ServiceError extends Error {
     return new ServiceError({ endpoint, status, text, outcome, local, failure });
   }
 
+  /** The same error without secrets: a service may echo the key it was sent. */
+  redacted(redact: (text: string) => string): ServiceError {
+    const { endpoint, status, text, outcome, local, failure } = this;
+    const clean = redactStrings(failure, redact) as ServiceFailure;
+    return new ServiceError({ endpoint, status, text: text === null ? null : redact(text), outcome, local, failure: clean });
+  }
+
   [inspect.custom](): string {
     return `${this.stack ?? this.message}${this.text === null ? "" : `\n  text: ${JSON.stringify(maskText(this.text))}`}`;
   }
 }
+
+/** What the service wrote: all strings but the words by which this code tells failures from one another. */
+function redactStrings(value: unknown, redact: (text: string) => string): unknown {
+  if (typeof value === "string") return redact(value);
+  if (Array.isArray(value)) return value.map((item) => redactStrings(item, redact));
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([key, item]) => [redact(key), ownWords.has(key) ? item : redactStrings(item, redact)]),
+  );
+}
+
+const ownWords = new Set(["kind", "cap"]);
 
 /** The refusal of an admission that knows, without asking, that calling would be useless or harmful. The client fills in the endpoint. */
 export function refusedUnasked(failure: Extract<ServiceFailure, { kind: "quota" | "unauthenticated" | "blocked" }>): ServiceError {

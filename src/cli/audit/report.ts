@@ -1,3 +1,4 @@
+import { screenId } from "../../event/mask.ts";
 import { printable } from "../printable.ts";
 import { tableLines } from "../table.ts";
 import type { AuditView } from "./views.ts";
@@ -46,7 +47,7 @@ export function offenderLines({ broken, offenders }: AuditView): string[] {
   const lines = offenders.map(({ rule, event, eventId, route, what }) => {
     named.set(rule, (named.get(rule) ?? 0) + 1);
     const who = [
-      event === null ? null : `event ${event}${eventId === null ? "" : ` (${eventId})`}`,
+      event === null ? null : `event ${event}${eventId === null ? "" : ` (${screenId("event", eventId)})`}`,
       route === null ? null : `route ${route}`,
     ].filter((part) => part !== null);
     return printable(`${rule}: ${[...who, what].join(": ")}`);

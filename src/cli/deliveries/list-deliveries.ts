@@ -2,8 +2,10 @@ import type { Command } from "commander";
 import { z } from "zod";
 import { deliverySchema } from "../control-views.ts";
 import type { DeliveriesListOptions } from "../deliveries-command.ts";
+import { maskedDelivery } from "../events/masked.ts";
 import type { Io } from "../io.ts";
 import { printableJson } from "../printable.ts";
+import { privateView } from "../private-view.ts";
 import { withReading } from "../reach-relay.ts";
 import { readPages } from "../read-pages.ts";
 import { tableLines } from "../table.ts";
@@ -15,11 +17,13 @@ export async function listDeliveries(command: Command, options: DeliveriesListOp
   const found = await withReading(command, options, io, (client) =>
     readPages(client, "/v1/deliveries", { route, state, before }, limit, { item: deliverySchema, next: z.string() }),
   );
+  const view = privateView(options.showPii);
+  const shown = found.data.map((each) => maskedDelivery(each, view));
   if (options.json === true) {
-    io.out(printableJson(found));
+    io.out(printableJson({ ...found, data: shown }));
     return;
   }
-  const rows = found.data.map((each) => [
+  const rows = shown.map((each) => [
     String(each.event),
     each.route,
     each.state,

@@ -30,17 +30,18 @@ export async function listEvents(command: Command, options: EventsListOptions, i
     readPages(client, "/v1/events", query, limit, { item: eventSchema, next: z.number() }),
   );
   const view = privateView(options.showPii);
+  const shown = found.data.map((each) => maskedEvent(each, view));
   if (options.json === true) {
-    io.out(printableJson({ data: found.data.map((each) => maskedEvent(each, view)), next: found.next, unseen: found.unseen }));
+    io.out(printableJson({ data: shown, next: found.next, unseen: found.unseen }));
     return;
   }
-  const rows = found.data.map((each) => [
+  const rows = shown.map((each) => [
     timeText(each.receivedAt),
     String(each.seq),
     each.event ?? "",
     each.status ?? "",
     each.disposition,
-    each.subject === null ? "" : view.subject(each.subject),
+    each.subject?.key ?? "",
     each.id ?? "",
   ]);
   for (const line of tableLines(["RECEIVED (UTC)", "SEQ", "EVENT", "STATUS", "DISPOSITION", "ABOUT", "ID"], rows)) io.out(line);

@@ -1,3 +1,4 @@
+import { maskedDelivery, maskedEvent, maskedHydration } from "../events/masked.ts";
 import type { PrivateView } from "../private-view.ts";
 import type { StoryView } from "./views.ts";
 
@@ -6,26 +7,41 @@ export function maskedStory(story: StoryView, view: PrivateView): unknown {
   if (!view.isMasked) return story;
   const text = (value: string | null) => (value === null ? null : view.text(value));
   const wamid = (value: string) => view.subject({ type: "message", key: value });
-  const metadata = (value: unknown) => (value === null ? null : JSON.parse(view.text(JSON.stringify(value))));
+  const metadata = (value: unknown) => (value === null ? null : JSON.parse(view.body(JSON.stringify(value), null)));
+  const times = (of: Readonly<Record<string, string>>) =>
+    Object.fromEntries(Object.entries(of).map(([status, at]) => [view.text(status), at]));
   const { message, run, events, next } = story;
   return {
     message:
       message === null
         ? null
-        : { ...message, wamid: wamid(message.wamid), reference: text(message.reference), metadata: metadata(message.metadata) },
-    run: run === null ? null : { ...run, reference: text(run.reference), metadata: metadata(run.metadata), error: text(run.error) },
+        : {
+            ...message,
+            wamid: wamid(message.wamid),
+            id: message.id === null ? null : view.id("message", message.id),
+            status: text(message.status),
+            errorCode: text(message.errorCode),
+            times: times(message.times),
+            reference: text(message.reference),
+            metadata: metadata(message.metadata),
+          },
+    run:
+      run === null
+        ? null
+        : {
+            ...run,
+            runId: view.subject({ type: "run", key: run.runId }),
+            status: text(run.status),
+            times: times(run.times),
+            reference: text(run.reference),
+            metadata: metadata(run.metadata),
+            error: text(run.error),
+          },
     events: events.map((event) => ({
-      ...event,
-      subject: event.subject === null ? null : { ...event.subject, key: view.subject(event.subject) },
-      hydration:
-        event.hydration === null
-          ? null
-          : {
-              ...event.hydration,
-              found: event.hydration.found.map((each) => ({ ...each, wamid: each.wamid === null ? null : wamid(each.wamid) })),
-            },
+      ...maskedEvent(event, view),
+      hydration: event.hydration === null ? null : maskedHydration(event.hydration, view),
       deliveries: event.deliveries.map((delivery) => ({
-        ...delivery,
+        ...maskedDelivery(delivery, view),
         tries: delivery.tries.map((each) => ({ ...each, response: text(each.response) })),
       })),
     })),

@@ -28,16 +28,21 @@ function headLines({ message, run, events }: StoryView, view: PrivateView): stri
       return [printable(`${subject.type} ${view.subject(subject)} of account ${event.account}, of which nothing is known yet`)];
     }
     const about = subject === null ? "no message or run" : `${subject.type} ${view.subject(subject)}, of which nothing is known yet`;
-    return [printable(`event ${event?.id ?? "(quarantined: no id)"}, about ${about}`)];
+    const id = event?.id == null ? "(quarantined: no id)" : view.id("event", event.id);
+    return [printable(`event ${id}, about ${about}`)];
   }
-  const key = message !== null ? view.subject({ type: "message", key: message.wamid }) : (run?.runId ?? "");
+  const key =
+    message !== null ? view.subject({ type: "message", key: message.wamid }) : view.subject({ type: "run", key: run?.runId ?? "" });
   const times = Object.entries(tracked.times)
     .toSorted(([, a], [, b]) => Date.parse(a) - Date.parse(b))
-    .map(([status, at]) => `${status} ${timeText(at)}`);
+    .map(([status, at]) => `${view.text(status)} ${timeText(at)}`);
   const error = message?.errorCode ?? run?.error ?? null;
   return [
     printable(`${message !== null ? "message" : "run"} ${key} of account ${tracked.account}`),
-    field("status", `${tracked.status ?? "none yet"}${error === null ? "" : `, error ${view.text(error)}`}`),
+    field(
+      "status",
+      `${tracked.status === null ? "none yet" : view.text(tracked.status)}${error === null ? "" : `, error ${view.text(error)}`}`,
+    ),
     ...(times.length === 0 ? [] : [field("first seen", times.join(", "))]),
     ...(tracked.registeredAt === null ? [field("registered", "never: nobody said that it is theirs")] : []),
     ...(events.length === 0 ? [field("events", "none has come")] : []),
@@ -49,7 +54,7 @@ function registrationLines({ message, run }: StoryView, view: PrivateView): stri
   if (tracked === null) return [];
   const facts: [string, string | null][] = [
     ["reference", tracked.reference === null ? null : view.text(tracked.reference)],
-    ["id", message?.id ?? null],
+    ["id", message?.id == null ? null : view.text(message.id)],
     ["sent at", message?.sentAt ?? null],
     ["metadata", tracked.metadata === null ? null : view.text(JSON.stringify(tracked.metadata))],
   ];
@@ -61,22 +66,25 @@ function eventLines(event: EventStoryView, view: PrivateView): string[] {
   const { duplicates, conflicts } = event;
   const proof = event.secret === null ? "made by the relay" : `proved by secret ${event.secret}`;
   return [
-    moment(event.receivedAt, `event ${event.seq}: ${event.event ?? "no valid envelope"}${event.id === null ? "" : `, ${event.id}`}`),
+    moment(
+      event.receivedAt,
+      `event ${event.seq}: ${event.event === null ? "no valid envelope" : view.text(event.event)}${event.id === null ? "" : `, ${view.id("event", event.id)}`}`,
+    ),
     field("received", `${event.origin} of source ${event.source}, ${proof}`),
     ...(duplicates === 0
       ? []
       : [field("again", `${duplicates} times${conflicts === 0 ? "" : `, ${conflicts} of them with other bytes; the first were kept`}`)]),
-    ...(event.status === null ? [] : [field("status", movement(event))]),
-    ...(event.errorCode === null ? [] : [field("error code", event.errorCode)]),
+    ...(event.status === null ? [] : [field("status", movement(event, view))]),
+    ...(event.errorCode === null ? [] : [field("error code", view.text(event.errorCode))]),
     ...(event.hydration === null ? [] : hydrationLines(event.hydration, view)),
-    field("came to", fate(event)),
+    field("came to", fate(event, view)),
     ...event.routes.map((route) => `  ${verdictLine(route)}`),
     ...event.deliveries.flatMap((delivery) => deliveryLines(delivery, view)),
   ];
 }
 
-function fate({ disposition, fault, parkedUntil, waits, routes }: EventStoryView): string {
-  if (fault !== null) return `${disposition}: ${fault}`;
+function fate({ disposition, fault, parkedUntil, waits, routes }: EventStoryView, view: PrivateView): string {
+  if (fault !== null) return `${disposition}: ${view.text(fault)}`;
   if (parkedUntil !== null) return `${disposition}, parked until ${timeText(parkedUntil)}: released when it is registered by then`;
   if (disposition === "accepted") return `accepted; waits for ${planner} to plan it${waits === null ? "" : turnText(waits)}`;
   if (disposition === "ignored") return "ignored: nobody registered its message";
@@ -95,16 +103,17 @@ function hydrationLines({ state, reason, asked, found, foundCount, unknown, cand
     field("truncated", `hydration ${state}${why}: ${asked} asked about, ${foundCount} news${left}`),
     ...found.slice(0, 10).map(({ seq, wamid, status }) => {
       const about = wamid === null ? "" : ` of ${view.subject({ type: "message", key: wamid })}`;
-      return printable(`      event ${seq}: ${status ?? "news"}${about}`);
+      return printable(`      event ${seq}: ${status === null ? "news" : view.text(status)}${about}`);
     }),
     ...(candidates ?? []).slice(0, 10).map(({ runId, reference }) => {
-      return printable(`      could be run ${runId}${reference === null ? "" : `, reference ${view.text(reference)}`}`);
+      return printable(`      could be run ${view.id("run", runId)}${reference === null ? "" : `, reference ${view.text(reference)}`}`);
     }),
   ];
 }
 
 function deliveryLines(delivery: DeliveryStoryView, view: PrivateView): string[] {
-  const { route, state, id, replays, earlierTries, tries, next, settledAt, reason } = delivery;
+  const id = view.delivery(delivery.id);
+  const { route, state, replays, earlierTries, tries, next, settledAt, reason } = delivery;
   const settled = settledAt === null ? "" : ` ${timeText(settledAt)}`;
   const why = reason === null ? "" : `: ${reason}`;
   const replayed = replays === 0 ? "" : `, sent again ${replays} times`;
@@ -118,7 +127,7 @@ function deliveryLines(delivery: DeliveryStoryView, view: PrivateView): string[]
       const said = response === "" || (status !== null && status < 300) ? "" : ` | ${response.slice(0, 120)}`;
       return printable(`      ${number}. ${timeText(at)} ${answer} in ${tookMs} ms${said}`);
     }),
-    ...(next.kind === "done" ? [] : [printable(`      next: ${nextText(next, delivery)}`)]),
+    ...(next.kind === "done" ? [] : [printable(`      next: ${nextText(next, { route, id })}`)]),
   ];
 }
 

@@ -8,9 +8,9 @@ import type { Gap, Hello, ListenedEvent } from "./wire.ts";
 export function eventLine({ event, status, id, subject, origin, source }: ListenedEvent, view: PrivateView, showSource: boolean): string {
   const words = [
     "-->",
-    event,
-    ...(status === null ? [] : [status]),
-    `[${id}]`,
+    view.text(event),
+    ...(status === null ? [] : [view.text(status)]),
+    `[${view.id("event", id)}]`,
     ...(subject === null ? [] : [view.subject(subject)]),
     ...(showSource ? [`from ${source}`] : []),
     ...(origin === "webhook" ? [] : [`(learned by asking: ${origin})`]),
@@ -20,7 +20,7 @@ export function eventLine({ event, status, id, subject, origin, source }: Listen
 
 /** `<-- [200] POST url [id] 12ms`: what the local server made of it. */
 export function answerLine(
-  { id }: ListenedEvent,
+  { id }: Pick<ListenedEvent, "id">,
   url: string,
   { status, error, tookMs }: PostOutcome,
   { again, replay, keys }: { again: boolean; replay: boolean; keys: boolean },
@@ -94,6 +94,9 @@ export function eventJson(event: ListenedEvent, view: PrivateView): Record<strin
   return {
     type: "event",
     ...rest,
+    id: view.id("event", rest.id),
+    event: view.text(rest.event),
+    status: rest.status === null ? null : view.text(rest.status),
     subject: subject === null ? null : { ...subject, key: view.subject(subject) },
     ...(view.isMasked ? {} : { headers, body: body.toString("base64") }),
   };

@@ -106,7 +106,7 @@ export async function runListen(io: Io, run: ListenRun): Promise<void> {
     onAnswer(event, url, outcome, { again, replay }) {
       if (outcome.taken && !replay) counts.taken += 1;
       if (isJson) screen.json({ type: "answer", seq: event.seq, id: event.id, url, ...outcome, again, replay });
-      else screen.line(answerLine(event, url, outcome, { again, replay, keys: run.keys !== null }));
+      else screen.line(answerLine({ id: view.id("event", event.id) }, url, outcome, { again, replay, keys: run.keys !== null }));
     },
     onSkipped(event) {
       counts.skipped += 1;

@@ -40,6 +40,7 @@ function open() {
       return { planned: waiting.splice(0, most).map(plannedOf), lost: lost.splice(0), left: "some" };
     }
     const end = startPlanning({
+      privacy: { text: (text) => text },
       planning: {
         planSome,
         async next() {

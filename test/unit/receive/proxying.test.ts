@@ -59,6 +59,7 @@ function open(parts: Partial<ProxyingParts> = {}) {
   let storeFailures = 0;
   const proxying = createProxying(sourcesWith("https://one.example/"), {
     clock,
+    redact: (outcome) => outcome,
     connect: (to) => {
       const destination = { url: to.url, closed: false };
       destinations.push(destination);

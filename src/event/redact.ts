@@ -1,0 +1,269 @@
+import { readRedisUrl } from "./redis-url.ts";
+import { Secret } from "./secret.ts";
+
+/** Takes the secrets of the settings out of text that came from elsewhere: a destination that echoes its request sends them back. */
+export interface Redactor {
+  /** Foreign text, such as an error of the service. */
+  text(text: string): string;
+  /** The same of bytes. `more`: values that are secret in this answer only. */
+  bytes(bytes: Buffer, more?: readonly string[]): Buffer;
+  /** A whole log line. Leaves out secrets under 8 characters, and headers such as `x-tenant`, which may be words of the line itself. */
+  line(line: string): string;
+  /** Other settings; the secrets before them stay known until the next reload, because attempts in flight still send them. */
+  reload(settings: unknown): void;
+}
+
+/** What stands in the place of a secret. */
+export const redacted = "[secret]";
+
+/** Shorter ones are ordinary words and numbers, such as `1` or `on`. */
+const shortest = 4;
+/** Shorter ones are found only as whole words, and not in base64. */
+const shortestAnywhere = 8;
+
+/** Names of headers and of query parameters whose values are secret. */
+export const secretName = /auth|token|secret|passw|signature|credential|cookie|^(?:x[-_])?(?:api[-_]?)?key$/i;
+const openHeaders = new Set(["accept", "accept-charset", "accept-encoding", "accept-language", "cache-control", "user-agent"]);
+const urlKeys = new Set(["url", "baseUrl", "publicUrl"]);
+
+/** Reads any part of the settings: secrets are known by their type, and by their place in a URL. */
+export function createRedactor(settings: unknown): Redactor {
+  let current = secretsIn(settings);
+  let all = createSearch(current.foreign, true);
+  let ofLines = createSearch(current.line, false);
+
+  return {
+    text: (text) => standardSignatures(all.replace(text)),
+    bytes(bytes, more = []) {
+      if (bytes.length < shortest) return bytes;
+      // One character for each byte, so that what is not text stays as it is.
+      const before = bytes.toString("latin1");
+      let after = standardSignatures(all.replace(before));
+      for (const value of more) if (value.length >= shortestAnywhere) after = after.replace(new RegExp(anySpelling(value), "g"), redacted);
+      return after === before ? bytes : Buffer.from(after, "latin1");
+    },
+    line: (line) => ofLines.replace(line),
+    reload(next) {
+      const before = current;
+      current = secretsIn(next);
+      all = createSearch([...current.foreign, ...before.foreign], true);
+      ofLines = createSearch([...current.line, ...before.line], false);
+    },
+  };
+}
+
+interface Known {
+  /** Taken out of what others send. */
+  readonly foreign: readonly string[];
+  /** Taken out of log lines as well. */
+  readonly line: readonly string[];
+}
+
+function secretsIn(settings: unknown): Known {
+  const foreign: string[] = [];
+  const line: string[] = [];
+  const add = (values: readonly string[], isForLines = true): void => {
+    const known = values.filter((value) => value.length >= shortest);
+    foreign.push(...known);
+    if (isForLines) line.push(...known.filter((value) => value.length >= shortestAnywhere));
+  };
+  const walk = (value: unknown, key: string, inHeaders: boolean): void => {
+    if (value instanceof Secret) {
+      const text = value.reveal();
+      if (!inHeaders) add([text, ...partsOfSecret(text)]);
+      else if (!openHeaders.has(key.toLowerCase())) add([text, ...credentialsOf(text)], secretName.test(key));
+    } else if (typeof value === "string") {
+      if (urlKeys.has(key)) add(partsOfUrl(value));
+    } else if (typeof value === "object" && value !== null) {
+      for (const [name, item] of Object.entries(value)) walk(item, name, key === "headers");
+    }
+  };
+  walk(settings, "", false);
+  return { foreign, line };
+}
+
+function partsOfSecret(text: string): string[] {
+  if (text.startsWith("whsec_")) return [text.slice("whsec_".length)];
+  return text.includes("://") ? [...partsOfUrl(text), ...longSegments(text)] : [];
+}
+
+/** Of a URL: its password, and what a query says after `token=` or the like. */
+function partsOfUrl(text: string): string[] {
+  // A Redis URL may name several hosts, which no other URL does.
+  const redis = readRedisUrl(text);
+  if (redis !== null) return [redis.password];
+  const url = URL.parse(text);
+  if (url === null) return [];
+  const named = [...url.searchParams].filter(([name]) => secretName.test(name)).map(([, value]) => value);
+  return [url.password, decoded(url.password), ...named];
+}
+
+/** An alert URL is a secret as a whole, and often has its token in the path. */
+function longSegments(text: string): string[] {
+  const url = URL.parse(text);
+  if (url === null || !/^https?:$/.test(url.protocol)) return [];
+  return [...url.pathname.split("/"), ...url.searchParams.values()].filter((part) => part.length >= shortestAnywhere);
+}
+
+/** Of `Bearer …` what follows; of `Basic …` the password too. */
+function credentialsOf(header: string): string[] {
+  const match = /^([A-Za-z][\w-]*)\s+(\S.*)$/.exec(header);
+  const [, scheme = "", credentials = ""] = match ?? [];
+  if (scheme.toLowerCase() !== "basic") return [credentials];
+  const pair = Buffer.from(credentials, "base64").toString("utf8");
+  return [credentials, pair, pair.slice(pair.indexOf(":") + 1)];
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+interface Search {
+  replace(text: string): string;
+}
+
+/** Length of the pieces of text by which it is seen at once that a text holds no secret. */
+const anchorLength = 4;
+const tableBits = 18;
+
+/**
+ * Finds all of `secrets` in one pass. Most texts hold none: a hash of each four characters is looked up, and a regular
+ * expression runs only where they are of its secret. `mayBeCut`: a secret may stand at the end in part.
+ */
+function createSearch(secrets: readonly string[], mayBeCut: boolean): Search {
+  const distinct = [...new Set(secrets)].toSorted((a, b) => b.length - a.length);
+  /** The longest first: a header's value goes as a whole before the token in it. */
+  const patterns: RegExp[] = [];
+  /** Patterns by the hash of the four characters that each of them needs. */
+  const anchored = new Map<number, number[]>();
+  /** Those of secrets without four letters or digits in a row. */
+  const always: number[] = [];
+  const table = new Uint8Array(2 ** tableBits);
+  const spellings: string[] = [];
+
+  const addSpelling = (spelling: string, source: string): void => {
+    const index = patterns.push(new RegExp(source, "g")) - 1;
+    // The last ones: many secrets begin alike.
+    const anchor = /.*([A-Za-z0-9]{4})/s.exec(spelling)?.[1];
+    if (anchor === undefined) always.push(index);
+    else {
+      const hash = hashOf(anchor);
+      table[hash] = 1;
+      anchored.set(hash, [...(anchored.get(hash) ?? []), index]);
+    }
+    if (spelling.length >= shortestAnywhere) spellings.push(spelling);
+  };
+
+  for (const secret of distinct) {
+    if (secret.length < shortestAnywhere) {
+      addSpelling(secret, `(?<![A-Za-z0-9])${anySpelling(secret)}(?![A-Za-z0-9])`);
+      continue;
+    }
+    addSpelling(secret, anySpelling(secret));
+    spellings.push(JSON.stringify(secret).slice(1, -1), encodeURIComponent(secret.toWellFormed()));
+    for (const core of base64Cores(secret)) addSpelling(core, anySpelling(core).replaceAll("\\+", "[+-]").replaceAll("\\/", "[/_]"));
+  }
+
+  /** Which patterns may match. */
+  function candidates(text: string): readonly number[] {
+    let found: Set<number> | null = null;
+    let hash = 0;
+    for (let at = 0; at < text.length; at += 1) {
+      hash = nextHash(hash, text.charCodeAt(at));
+      if (table[hash] === 0) continue;
+      found ??= new Set(always);
+      for (const index of anchored.get(hash) ?? []) found.add(index);
+    }
+    return found === null ? always : [...found].toSorted((a, b) => a - b);
+  }
+
+  /** Answers are kept up to a length: the beginning of a secret may be at the cut. */
+  function withoutHead(text: string): string {
+    for (const spelling of spellings) {
+      const head = spelling.slice(0, shortestHead);
+      const from = text.length - spelling.length;
+      for (let at = text.indexOf(head, from); at !== -1; at = text.indexOf(head, at + 1)) {
+        if (spelling.startsWith(text.slice(at))) return `${text.slice(0, at)}${redacted}`;
+      }
+    }
+    return text;
+  }
+
+  return {
+    replace(text) {
+      let whole = text;
+      for (const index of candidates(text)) whole = whole.replace(patterns[index] as RegExp, redacted);
+      return mayBeCut && text.length >= shortestCut ? withoutHead(whole) : whole;
+    },
+  };
+}
+
+/** Fewer characters of a secret at a cut give nothing away. */
+const shortestHead = 6;
+/** No text is cut at fewer characters: 300 of an error, 4 KiB of an answer. */
+const shortestCut = 300;
+
+/** Of the last four characters: each shift takes older ones out of the table's bits. */
+function nextHash(hash: number, code: number): number {
+  return ((hash << shift) ^ (code * 0x9e5 + (code >> 3))) & (2 ** tableBits - 1);
+}
+const shift = Math.ceil(tableBits / anchorLength);
+
+function hashOf(anchor: string): number {
+  let hash = 0;
+  for (let at = 0; at < anchorLength; at += 1) hash = nextHash(hash, anchor.charCodeAt(at));
+  return hash;
+}
+
+/** The characters of base64 that stand for nothing but `secret`, wherever in the encoded text it begins. */
+function base64Cores(secret: string): string[] {
+  const bytes = Buffer.from(secret, "utf8");
+  return [0, 1, 2].map((offset) => {
+    const encoded = Buffer.concat([Buffer.alloc(offset), bytes])
+      .toString("base64")
+      .replaceAll("=", "");
+    const isWholeEnd = (offset + bytes.length) % 3 === 0;
+    return encoded.slice(offset === 0 ? 0 : offset + 1, isWholeEnd ? encoded.length : -1);
+  });
+}
+
+/** A pattern for `text` as itself, percent-encoded, escaped in JSON (also twice) or in HTML, whatever of it the encoder chose to write so. */
+function anySpelling(text: string): string {
+  return Array.from(text, (character) => {
+    if (/[A-Za-z0-9]/.test(character)) return character;
+    const utf8 = [...Buffer.from(character, "utf8")];
+    const hex = (code: number, digits: number) => anyCase(code.toString(16).padStart(digits, "0"));
+    const units = Array.from({ length: character.length }, (_, at) => `\\\\{1,8}u${hex(character.charCodeAt(at), 4)}`).join("");
+    const spellings = [
+      character === "\\" ? "(?:\\\\\\\\){1,4}|\\\\" : `\\\\{0,8}${literal(character)}`,
+      utf8.map((byte) => `%(?:25){0,2}${hex(byte, 2)}`).join(""),
+      units,
+      `&#(?:${character.codePointAt(0)}|x0*${hex(character.codePointAt(0) ?? 0, 1)});`,
+      ...(character in entities ? [entities[character]] : []),
+      ...(character === " " ? ["\\+"] : []),
+      ...(utf8.length > 1 ? [utf8.map((byte) => literal(String.fromCharCode(byte))).join("")] : []),
+    ];
+    return `(?:${spellings.join("|")})`;
+  }).join("");
+}
+
+const entities: Readonly<Record<string, string>> = { '"': "&quot;", "&": "&amp;", "<": "&lt;", ">": "&gt;", "'": "&apos;" };
+
+function literal(character: string): string {
+  return character.replace(/[\\^$.*+?()[\]{}|/-]/g, "\\$&");
+}
+
+function anyCase(hex: string): string {
+  return hex.replace(/[a-f]/g, (digit) => `[${digit}${digit.toUpperCase()}]`);
+}
+
+const signature = /\bv1a?(?:,|%2C)(?:[A-Za-z0-9+]|\\{0,8}\/|%2[BF]|\\+u002[Bf]){43,86}(?:={1,2}|(?:%3D|\\+u003d){1,2})?/gi;
+
+/** Signatures of the Standard Webhooks: whoever has one can send the same event to the destination for some minutes. */
+function standardSignatures(text: string): string {
+  return text.includes("v1") ? text.replace(signature, redacted) : text;
+}

@@ -1,0 +1,100 @@
+import { createHash } from "node:crypto";
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { deliveryId, type EventId, uuidv7 } from "../../../src/event/ids.ts";
+import { maskId, maskText, screenDeliveryId, screenId, shownDeliveryId, shownId, shownKind, shownName } from "../../../src/event/mask.ts";
+import { hostileId, phone, traces } from "../../harness/personal.ts";
+
+const uuid = "01998d3e-7c1a-7000-8000-00000000002a";
+
+test("shows a UUID and the delivery id made of it in clear", () => {
+  expect(shownId("event", uuid)).toBe(uuid);
+  const delivery = deliveryId("main", uuid as EventId, "crm");
+  expect(shownDeliveryId(delivery)).toBe(delivery);
+});
+
+test.each(["00000000-0000-4000-8000-549115551234", "54911555-1234-4000-8abc-deffffffffff", "5491155551234", "evt_1", "wamid.HBgNNTQ5", ""])(
+  "masks the id %j, the same each time",
+  (id) => {
+    const shown = shownId("event", id);
+    expect(shown).toMatch(/^event:[0-9a-f]{12}$/);
+    expect(shownId("event", id)).toBe(shown);
+    expect(shownDeliveryId(deliveryId("main", id as EventId, "crm"))).toMatch(/^delivery:[0-9a-f]{12}$/);
+  },
+);
+
+test("leaves most UUIDs as they are", () => {
+  const ids = Array.from({ length: 2_000 }, (_, n) => {
+    const hash = createHash("sha256").update(String(n)).digest();
+    return uuidv7(1_763_800_000_000 + n, (size) => hash.subarray(0, size));
+  });
+  expect(ids.filter((id) => shownId("event", id) === id).length).toBeGreaterThan(1_600);
+});
+
+test.each(["message.status", "automation.failed", "message.status.v2", "contact_created", "a-b"])("shows the kind %s in clear", (kind) => {
+  expect(shownKind(kind)).toBe(kind);
+});
+
+test("an id, a delivery id or a kind shows nothing of a phone number or a wamid in it", () => {
+  fc.assert(
+    fc.property(phone, phone.chain(hostileId), (number, id) => {
+      for (const each of [id, number]) {
+        const shown = [
+          shownId("run", each),
+          shownKind(each),
+          shownName("listener", each),
+          shownDeliveryId(deliveryId("main", each as EventId, "crm")),
+          screenId("event", each),
+          screenDeliveryId(deliveryId("main", each as EventId, "crm")),
+        ].join("\n");
+        for (const trace of [...traces(each), ...traces(number)]) {
+          if (each !== number && !each.includes(trace)) continue;
+          expect(shown).not.toContain(trace);
+        }
+      }
+    }),
+    { numRuns: 300 },
+  );
+});
+
+test("an id without a phone number stays readable on a screen", () => {
+  for (const id of ["evt_1", "e-7", "order:1234", uuid]) expect(screenId("event", id)).toBe(id);
+  expect(screenDeliveryId(deliveryId("main", "evt_1" as EventId, "crm"))).toBe(deliveryId("main", "evt_1" as EventId, "crm"));
+});
+
+test("masks phone numbers and wamids in free text, also in base64 and percent-encoding", () => {
+  fc.assert(
+    fc.property(
+      phone,
+      fc.constantFrom("", "to ", "x=", "/path/", '{"a":"', "abcdefghijkl"),
+      fc.string({ maxLength: 5 }),
+      (number, before, after) => {
+        for (const trace of traces(number)) expect(maskText(`${before}${trace}"${after}`)).not.toContain(trace);
+      },
+    ),
+    { numRuns: 500 },
+  );
+});
+
+test("a masked wamid inside a text is the one that its id is masked as, whatever digits its hash has", () => {
+  fc.assert(
+    fc.property(phone, fc.nat(), (number, salt) => {
+      const wamid = `wamid.${Buffer.from(`\x1c\x18${number}\x15${salt}`).toString("base64url")}`;
+      expect(maskText(`no ${wamid} here`)).toBe(`no ${maskId("wamid", wamid)} here`);
+    }),
+    { numRuns: 300 },
+  );
+});
+
+test("leaves ordinary text alone", () => {
+  const text = "the connection was closed before the answer was complete (UND_ERR_SOCKET) at Client.dispatch /srv/relay/client.js:123:45";
+  expect(maskText(text)).toBe(text);
+});
+
+test("takes linear time for long text", () => {
+  for (const text of ["1 ".repeat(200_000), "A".repeat(400_000), "wamid.".repeat(70_000), `1${" ".repeat(400_000)}`]) {
+    const startedAt = performance.now();
+    maskText(text);
+    expect(performance.now() - startedAt).toBeLessThan(5_000);
+  }
+});
