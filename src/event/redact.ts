@@ -164,8 +164,12 @@ function createSearch(secrets: readonly string[], mayBeCut: boolean): Search {
       continue;
     }
     addSpelling(secret, anySpelling(secret));
-    spellings.push(JSON.stringify(secret).slice(1, -1), encodeURIComponent(secret.toWellFormed()));
-    for (const core of base64Cores(secret)) addSpelling(core, anySpelling(core).replaceAll("\\+", "[+-]").replaceAll("\\/", "[/_]"));
+    // In base64 it may stand as a URL or JSON had it.
+    const written = new Set([secret, JSON.stringify(secret).slice(1, -1), encodeURIComponent(secret.toWellFormed())]);
+    spellings.push(...written);
+    for (const core of [...written].flatMap(base64Cores)) {
+      addSpelling(core, anySpelling(core).replaceAll("\\+", "[+-]").replaceAll("\\/", "[/_]"));
+    }
   }
 
   /** Which patterns may match. */

@@ -1,0 +1,135 @@
+import { randomUUID } from "node:crypto";
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { type Echo, openEcho, openMirror } from "../../harness/echo.ts";
+import { engines, storageOf } from "../../harness/engines.ts";
+import { hostileId, phone, traces } from "../../harness/personal.ts";
+import { postEvent } from "../../harness/post-event.ts";
+import { type RelayHere, startRelayHere } from "../../harness/relay-here.ts";
+import { relayToken, routeTo } from "../../harness/relay-settings.ts";
+import { until } from "../../harness/until.ts";
+
+/** One attempt for each delivery, and no event holds up another. */
+const once = { order: "none", retry: { schedule: ["0s", "10h"], jitter: 0 }, breaker: { failures: 1_000_000 }, passSignature: true };
+
+/** Whether any part of `text`, as it is or decoded, holds one of these. */
+function found(text: string, wanted: readonly string[]): string[] {
+  const decoded = [...text.matchAll(/[A-Za-z0-9+/_-]{8,}/g)].flatMap(([word]) =>
+    [0, 1, 2, 3].map((from) => Buffer.from(word.slice(from), "base64url").toString("latin1")),
+  );
+  const everything = [text, ...decoded].join("\n");
+  return wanted.filter((each) => everything.includes(each));
+}
+
+interface Case {
+  readonly number: string;
+  readonly id: string;
+}
+
+const someCase: fc.Arbitrary<Case> = phone.chain((number) => hostileId(number).map((id) => ({ number, id })));
+
+/** Everything that a sender, a client or the service can put these into. */
+async function feed(relay: RelayHere, { number, id }: Case): Promise<void> {
+  const tail = randomUUID();
+  const eventOf = (parts: object) => Buffer.from(JSON.stringify({ createdAt: new Date().toISOString(), data: {}, ...parts }));
+  const posts = [
+    eventOf({ id: `${id}${tail}`, event: "message.status", data: { wamid: id, status: id, errorCode: number } }),
+    eventOf({ id: `${id}${tail}`, event: "message.status", data: { wamid: id, status: "sent" } }),
+    eventOf({ id: randomUUID(), event: id, data: { wamid: `${id}${number}` } }),
+    eventOf({ id: `${number}-${tail}`, event: "automation.failed", data: { runId: id, error: `no account for ${number} (${id})` } }),
+    eventOf({ id, event: 1, [number]: id }),
+    Buffer.from(`${number} ${id}`),
+  ];
+  const words: unknown[] = [];
+  for (const body of posts) words.push((await postEvent(relay.webhookUrl, body)).word);
+  expect(words).toEqual(["accepted", "duplicate", "accepted", "accepted", "quarantined", "quarantined"]);
+
+  const path = encodeURIComponent(id);
+  const headers = {
+    "x-request-id": encodeURIComponent(id),
+    "x-forwarded-for": path,
+    "user-agent": path,
+    referer: `https://x.example/${path}`,
+  };
+  const ask = (url: string, init: RequestInit = {}) => fetch(`${relay.url}${url}`, { ...init, headers: { ...headers, ...init.headers } });
+  const authorization = `Bearer ${relayToken}`;
+  const withToken = (method: string, body?: object) => ({
+    method,
+    headers: { authorization, "content-type": "application/json", "idempotency-key": encodeURIComponent(`${id}${tail}`).slice(0, 200) },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+  const answers = await Promise.all([
+    ask(`/webhooks/${path}?to=${path}`, { method: "POST", body: id }),
+    ask(`/webhooks/main?to=${path}`, { method: "POST", body: id, headers: { "x-acme-signature": path } }),
+    ask(`/no/such/${path}?to=${path}`),
+    ask(`/v1/events/${path}`, { headers: { authorization: `Bearer ${path}` } }),
+    ask(`/v1/events/${path}`, withToken("GET")),
+    ask(`/v1/explain/${path}`, withToken("GET")),
+    ask(`/v1/messages/${path}`, withToken("GET")),
+    ask(`/v1/events?wamid=${path}&status=${path}`, withToken("GET")),
+    ask("/v1/messages/track", withToken("POST", { wamid: `${id}${tail}`, reference: id, metadata: { phone: number } })),
+    ask("/v1/messages", withToken("POST", { to: `+${number.replace(/\D/g, "")}`, text: id })),
+    ask(`/v1/automations/${path}/runs`, withToken("POST", { phone: number, reference: `${id}${tail}` })),
+    ask(`/v1/deliveries/${path}/retry`, withToken("POST")),
+  ]);
+  for (const answer of answers) {
+    expect(answer.status).not.toBe(500);
+    await answer.arrayBuffer();
+  }
+}
+
+/** Three accepted events of a case, each on three routes. */
+const perCase = 3 * 3;
+
+test.each(engines)("logs and metrics show no phone number and no wamid, whatever the ids look like (%s)", async (engine) => {
+  const service = await openEcho(409, (request) => JSON.stringify({ error: request, cause: null }));
+  const downstreams: Echo[] = [await openEcho(200, (text) => text), await openEcho(500, (text) => text), await openMirror()];
+  const relay = await startRelayHere({
+    settings: {
+      ...(await storageOf(engine)),
+      log: { level: "trace" },
+      accounts: { main: { baseUrl: service.url, apiKey: "sk_live_of-the-test", plan: "enterprise", share: 1 } },
+      tracking: { unknown: "forward" },
+      server: { badSignatureLimit: 1_000 },
+      routes: downstreams.map(({ url }, at) => routeTo(`${url}/in`, { name: `route-${"abc"[at]}`, to: once })),
+    },
+  });
+  const attempts = () => relay.log().filter(({ msg }) => msg === "attempt").length;
+  let cases = 0;
+
+  await fc.assert(
+    fc.asyncProperty(someCase, async (each) => {
+      const linesBefore = relay.log().length;
+      const attemptsBefore = attempts();
+      const digits = each.number.replace(/\D/g, "");
+      const leaving = new AbortController();
+      const listening = await fetch(`${relay.url}/v1/listen?as=${digits}`, {
+        headers: { authorization: `Bearer ${relayToken}` },
+        signal: leaving.signal,
+      });
+      expect(listening.status).toBe(200);
+      await feed(relay, each);
+      cases += 1;
+      await until("all attempts are logged", () => attempts() >= attemptsBefore + perCase);
+
+      const metrics = (await relay.ask("/metrics")).body as string;
+      const ready = JSON.stringify((await relay.ask("/readyz")).body);
+      leaving.abort();
+      const wanted = [...traces(each.number), ...traces(each.id)];
+      const lines = relay.log().slice(linesBefore);
+      expect(found(lines.map((line) => JSON.stringify(line)).join("\n"), wanted)).toEqual([]);
+      expect(found(`${metrics}\n${ready}`, wanted)).toEqual([]);
+      expect(metrics).toContain("relay_listener_events_behind{");
+    }),
+    { numRuns: 12 },
+  );
+
+  const log = relay.log();
+  // Each way into the log was used, so that the search above searched something.
+  for (const msg of ["attempt", "quarantined", "bad signature", "a known event id came with other bytes; kept the first", "send"]) {
+    expect(log.some((line) => line["msg"] === msg)).toBe(true);
+  }
+  expect(log.some(({ error, detail }) => error === "protocol" && detail !== "")).toBe(true);
+  expect(service.count()).toBeGreaterThan(0);
+  expect(cases).toBeGreaterThan(0);
+});
