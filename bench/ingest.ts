@@ -13,6 +13,7 @@ const usage = `Acknowledged events a second, all sides in one run: node bench/in
   --rounds <n>          (3)
   --connections <n>     (64)
   --rate <n>            events a second in the open loop (5000)
+  --no-keep-alive       also the closed loop with a connection for each event
   --short               one round of half a second, at 2000/s in the open loop, for CI`;
 
 const flags = readFlags(usage, {
@@ -21,6 +22,7 @@ const flags = readFlags(usage, {
   rounds: { type: "string" },
   connections: { type: "string" },
   rate: { type: "string" },
+  "no-keep-alive": { type: "boolean" },
   short: { type: "boolean" },
 });
 const short = flags.short === true;
@@ -35,13 +37,16 @@ if (names.length === 0) {
   process.exit(2);
 }
 
+const loops = { closed: "closed loop", open: "open loop", noKeepAlive: "closed loop, no keep-alive" } as const;
+
 interface Measured {
   readonly closed: RunResult[];
   readonly open: RunResult[];
+  readonly noKeepAlive: RunResult[];
   readonly plannedPerSecond: number[];
 }
 
-const results = new Map<SideName, Measured>(names.map((name) => [name, { closed: [], open: [], plannedPerSecond: [] }]));
+const results = new Map<SideName, Measured>(names.map((name) => [name, { closed: [], open: [], noKeepAlive: [], plannedPerSecond: [] }]));
 const acknowledged = new Map<SideName, number>();
 
 const machine = await lookAtMachine();
@@ -56,10 +61,13 @@ for (const side of sides) await refusesForgery(side);
 
 const mostPerSecond = Math.max(...sides.map((side) => side.mostPerSecond));
 for (let round = 0; round < rounds; round += 1) {
-  await runRound("closed", round, { run: 1 + round, seconds, warmupSeconds, connections, rate: null });
+  await runRound("closed", round, { run: 1 + round, seconds, warmupSeconds, connections, rate: null, oneRequestEach: false });
+  if (flags["no-keep-alive"] === true) {
+    await runRound("noKeepAlive", round, { run: 2001 + round, seconds, warmupSeconds, connections, rate: null, oneRequestEach: true });
+  }
 }
 for (let round = 0; round < rounds; round += 1) {
-  await runRound("open", round, { run: 1001 + round, seconds, warmupSeconds, connections, rate });
+  await runRound("open", round, { run: 1001 + round, seconds, warmupSeconds, connections, rate, oneRequestEach: false });
 }
 
 const figures = summarise(results);
@@ -67,7 +75,7 @@ for (const line of describe(figures, { connections, rate })) console.log(line);
 printResult("ingest", machine, figures, ratiosOf(results, rate));
 
 /** All sides once, with the same requests; who is first changes from round to round. */
-async function runRound(loop: "closed" | "open", round: number, phase: Phase): Promise<void> {
+async function runRound(loop: keyof typeof loops, round: number, phase: Phase): Promise<void> {
   await load.ask({ prepare: { run: phase.run, count: poolSize(phase, mostPerSecond) } });
   for (let place = 0; place < sides.length; place += 1) {
     const side = sides[(place + round) % sides.length] as Side;
@@ -80,7 +88,7 @@ async function runRound(loop: "closed" | "open", round: number, phase: Phase): P
     const found = side.settle === null ? "" : `, ${total} acknowledged in all and found again`;
     const proof = `all answered 200${found}${planned === null ? "" : `, then planned, ${Math.round(planned)}/s`}`;
     console.log(
-      `${loop} loop, round ${round + 1}: ${side.name} ${Math.round(result.perSecond)}/s, p99 ${result.latency.p99.toFixed(2)} ms; ${proof}`,
+      `${loops[loop]}, round ${round + 1}: ${side.name} ${Math.round(result.perSecond)}/s, p99 ${result.latency.p99.toFixed(2)} ms; ${proof}`,
     );
   }
 }

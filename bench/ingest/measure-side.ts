@@ -11,6 +11,8 @@ export interface Phase {
   readonly connections: number;
   /** Null: closed loop. */
   readonly rate: number | null;
+  /** A connection for each event. */
+  readonly oneRequestEach: boolean;
 }
 
 /** How many requests a phase needs ready for the side that takes most. */
@@ -26,6 +28,7 @@ export async function measureSide(load: Child, side: Side, phase: Phase): Promis
     port: side.port,
     limit,
     connections: phase.connections,
+    oneRequestEach: phase.oneRequestEach,
     warmupMs: phase.warmupSeconds * 1000,
     measureMs: phase.seconds * 1000,
     rate: phase.rate,

@@ -18,6 +18,8 @@ export interface LoopFigures {
 export interface SideFigures {
   readonly closed: LoopFigures;
   readonly open: LoopFigures;
+  /** The closed loop again, with a connection for each event; null when that was not measured. */
+  readonly noKeepAlive: LoopFigures | null;
   /** Events acknowledged in all, warm-up included; a side that stores was found to hold exactly these. */
   readonly acknowledged: number;
   /** Of these, a second, by one worker afterwards: what acknowledging put off. Null where it puts nothing off, or nobody plans. */
@@ -27,6 +29,7 @@ export interface SideFigures {
 export interface SideResults {
   readonly closed: readonly RunResult[];
   readonly open: readonly RunResult[];
+  readonly noKeepAlive: readonly RunResult[];
   readonly plannedPerSecond: readonly number[];
 }
 
@@ -34,10 +37,16 @@ type Results = ReadonlyMap<SideName, SideResults>;
 
 export function summarise(results: Results): Partial<Record<SideName, SideFigures>> {
   const figures: Partial<Record<SideName, SideFigures>> = {};
-  for (const [name, { closed, open, plannedPerSecond: rates }] of results) {
-    const acknowledged = [...closed, ...open].reduce((sum, result) => sum + result.sent, 0);
+  for (const [name, { closed, open, noKeepAlive, plannedPerSecond: rates }] of results) {
+    const acknowledged = [...closed, ...open, ...noKeepAlive].reduce((sum, result) => sum + result.sent, 0);
     const plannedPerSecond = rates.length === 0 ? null : spreadOf(rates);
-    figures[name] = { closed: loopFigures(closed), open: loopFigures(open), acknowledged, plannedPerSecond };
+    figures[name] = {
+      closed: loopFigures(closed),
+      open: loopFigures(open),
+      noKeepAlive: noKeepAlive.length === 0 ? null : loopFigures(noKeepAlive),
+      acknowledged,
+      plannedPerSecond,
+    };
   }
   return figures;
 }
@@ -45,12 +54,16 @@ export function summarise(results: Results): Partial<Record<SideName, SideFigure
 /**
  * The relay against each other side: events a second (more is better), p99 and the server's processor time for an event (less
  * is better; it hardly changes with what else the machine does). And of what was only accepted,
- * what one worker plans in a second against what one receiver accepts in one.
+ * what one worker plans in a second against what one receiver accepts in one. With a connection for each event: each side
+ * against itself with keep-alive, and the relay against the others.
  */
 export function ratiosOf(results: Results, rate: number): Record<string, Spread> {
   const ratios: Record<string, Spread> = {};
   for (const [name, { plannedPerSecond, closed }] of results) {
     if (plannedPerSecond.length > 0) ratios[`planned/acknowledged ${name}`] = ratioOf(plannedPerSecond, closed.map(perSecond));
+  }
+  for (const [name, { closed, noKeepAlive }] of results) {
+    if (noKeepAlive.length > 0) ratios[`no keep-alive/keep-alive ${name}`] = ratioOf(noKeepAlive.map(perSecond), closed.map(perSecond));
   }
   for (const above of ["relay", "relay+delivery", "relay+redis"] as const) {
     for (const below of ["bare", "fastify", "fastify+bullmq"] as const) {
@@ -60,6 +73,9 @@ export function ratiosOf(results: Results, rate: number): Record<string, Spread>
       ratios[`p99 ${above}/${below}`] = ratioOf(ours.closed.map(p99), theirs.closed.map(p99));
       const both = [ours, theirs].map(({ closed }) => closed.map(micros));
       if (both.flat().every(Number.isFinite)) ratios[`µs each ${above}/${below}`] = ratioOf(both[0] ?? [], both[1] ?? []);
+      if (ours.noKeepAlive.length > 0) {
+        ratios[`no keep-alive ${above}/${below}`] = ratioOf(ours.noKeepAlive.map(perSecond), theirs.noKeepAlive.map(perSecond));
+      }
       ratios[`p99 at ${rate}/s ${above}/${below}`] = ratioOf(ours.open.map(p99), theirs.open.map(p99));
     }
   }
@@ -104,12 +120,25 @@ export function describe(
     `Closed loop, ${connections} connections, as fast as answered; last three columns: ${rate}/s offered`,
     ...table(head, rows),
     "",
+    ...describeNoKeepAlive(figures),
     ...Object.entries(figures).flatMap(([name, { plannedPerSecond: planned }]) =>
       planned === null
         ? []
         : [`${name}: one worker planned afterwards ${planned.median} of its events a second (${planned.min}–${planned.max})`, ""],
     ),
   ];
+}
+
+function describeNoKeepAlive(figures: Partial<Record<SideName, SideFigures>>): string[] {
+  const rows = Object.entries(figures).flatMap(([name, { closed, noKeepAlive: alone }]) => {
+    if (alone === null) return [];
+    const { median, min, max } = alone.perSecond;
+    const micros = alone.serverMicros === null ? "?" : alone.serverMicros.median.toFixed(0);
+    return [[name, `${median}`, `${min}–${max}`, (median / closed.perSecond.median).toFixed(2), ms(alone.p50), ms(alone.p99), micros]];
+  });
+  if (rows.length === 0) return [];
+  const head = ["", "events/s", "spread", "of keep-alive", "p50 ms", "p99 ms", "its µs each"];
+  return ["Closed loop, a connection for each event", ...table(head, rows), ""];
 }
 
 function loopFigures(results: readonly RunResult[]): LoopFigures {

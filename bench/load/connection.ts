@@ -13,7 +13,10 @@ export function readAnswer(bytes: Buffer): { status: number; length: number } | 
   return { status, length: end + headEnd.length + Number(length?.[1] ?? 0) };
 }
 
-/** One keep-alive connection with at most one request in flight. */
+/** Tells the server that no further request follows on the connection. */
+const closeHeader = Buffer.from("connection: close\r\n");
+
+/** One connection, or a new one for each request, with at most one request in flight. */
 export class Connection {
   /** Number of the request in flight; -1 when idle. */
   sequence = -1;
@@ -38,7 +41,7 @@ export class Connection {
 
   open(): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const socket = connect({ port: this.#port, host: "127.0.0.1", noDelay: true });
+    const socket = this.#connect();
     let failure: Error | null = null;
     let opened = false;
     socket.once("connect", () => {
@@ -47,7 +50,6 @@ export class Connection {
       this.#received = null;
       resolve();
     });
-    socket.on("data", (chunk: Buffer) => this.#read(chunk));
     socket.once("error", (error) => {
       failure = error;
     });
@@ -66,10 +68,41 @@ export class Connection {
     this.#socket?.write(request);
   }
 
+  /** On a connection of its own, which the server closes after its answer. */
+  sendAlone(request: Buffer, sequence: number, since: number): void {
+    this.sequence = sequence;
+    this.since = since;
+    this.#received = null;
+    const socket = this.#connect();
+    this.#socket = socket;
+    let failure: Error | null = null;
+    socket.once("error", (error) => {
+      failure = error;
+    });
+    socket.once("close", () => {
+      if (this.#socket !== socket) return;
+      this.#socket = null;
+      this.#lost(this, failure);
+    });
+    const lineEnd = request.indexOf("\n") + 1;
+    socket.write(Buffer.concat([request.subarray(0, lineEnd), closeHeader, request.subarray(lineEnd)]));
+  }
+
+  /** The server closes the connection itself: its end is not a loss. */
+  leave(): void {
+    this.#socket = null;
+  }
+
   close(): void {
     const socket = this.#socket;
     this.#socket = null;
     socket?.destroy();
+  }
+
+  #connect(): Socket {
+    const socket = connect({ port: this.#port, host: "127.0.0.1", noDelay: true });
+    socket.on("data", (chunk: Buffer) => this.#read(chunk));
+    return socket;
   }
 
   #read(chunk: Buffer): void {

@@ -7,6 +7,8 @@ export interface RunSpec {
   /** How many of the pool's requests may be sent at most. */
   readonly limit: number;
   readonly connections: number;
+  /** A connection for each request, as senders without keep-alive open one; not given: each connection carries many. */
+  readonly oneRequestEach?: boolean;
   /** Sent and counted, but not measured, before the measuring starts. */
   readonly warmupMs: number;
   /** How long is measured; null: until the limit is reached. */
@@ -48,6 +50,7 @@ const mostLost = 1000;
 /** Runs one load from start to the last answer. Rejects when the server cannot be reached. */
 export async function runLoad(spec: RunSpec, pool: RequestPool): Promise<RunResult> {
   const limit = Math.min(spec.limit, pool.set.count);
+  const { oneRequestEach = false } = spec;
   const statuses: Record<string, number> = {};
   const times = new Float64Array(limit);
   const sentAt = spec.keepSentAt ? new Float64Array(limit) : null;
@@ -67,6 +70,7 @@ export async function runLoad(spec: RunSpec, pool: RequestPool): Promise<RunResu
     const now = performance.now();
     statuses[status] = (statuses[status] ?? 0) + 1;
     answers += 1;
+    if (oneRequestEach) connection.leave();
     // The open loop measures all that was due in the window, however late: leaving out what a slow server held up would praise it.
     const at = spec.rate === null ? now : connection.since;
     if (at >= measureFrom && at < measureTo) {
@@ -90,10 +94,11 @@ export async function runLoad(spec: RunSpec, pool: RequestPool): Promise<RunResu
     lost += 1;
     if (lost > mostLost) fail(new Error(`${lost} connections were lost, the last one by ${error?.message ?? "the server's closing it"}`));
     else if (over(performance.now())) settle();
+    else if (oneRequestEach) go(connection, performance.now());
     else reconnect(connection);
   };
   const connections = Array.from({ length: spec.connections }, () => new Connection(spec.port, answered, onLost));
-  await Promise.all(connections.map((connection) => connection.open()));
+  if (!oneRequestEach) await Promise.all(connections.map((connection) => connection.open()));
 
   const gapMs = spec.rate === null ? 0 : 1000 / spec.rate;
   const dueAt = (sequence: number) => startedAt + sequence * gapMs;
@@ -108,7 +113,8 @@ export async function runLoad(spec: RunSpec, pool: RequestPool): Promise<RunResu
     const sequence = next;
     next += 1;
     if (sentAt !== null) sentAt[sequence] = sharedClock();
-    connection.send(pool.request(sequence), sequence, since);
+    if (oneRequestEach) connection.sendAlone(pool.request(sequence), sequence, since);
+    else connection.send(pool.request(sequence), sequence, since);
   }
   function go(connection: Connection, now: number): void {
     if (over(now)) settle();

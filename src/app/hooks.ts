@@ -32,8 +32,14 @@ export function receiverHooks({
   };
 }
 
-export function storeHooks({ log, privacy, health, metrics }: Watchers & { readonly health: Health }): StoreHooks {
+interface StoreWatchers extends Watchers {
+  readonly health: Health;
+  readonly arriving: () => boolean;
+}
+
+export function storeHooks({ log, privacy, health, metrics, arriving }: StoreWatchers): StoreHooks {
   return {
+    arriving,
     committed(tookMs, writes) {
       if (!health.storing()) log.info("storing works again");
       health.stored();

@@ -19,6 +19,7 @@ import type { Soon } from "../event/soon.ts";
 import { createHealth } from "../observe/health.ts";
 import { createLogger, createPrivacy, type LogStream } from "../observe/logger.ts";
 import { createMetrics } from "../observe/metrics.ts";
+import { createArrivals } from "../receive/arrivals.ts";
 import { createReceiver } from "../receive/receiver.ts";
 import type { AcceptOutcome } from "../store/planned.ts";
 import { StoreUnavailable } from "../store/store-error.ts";
@@ -87,6 +88,7 @@ export async function createRelay({
   const privacy = createPrivacy(settings.log.pii, redactor);
   const health = createHealth();
   const rules = createRules(settings);
+  const arrivals = createArrivals();
 
   // First, because everything else reports to them; what they read is made by then.
   const metrics = createMetrics(() => readGauges());
@@ -95,7 +97,7 @@ export async function createRelay({
     storage: settings.storage,
     role: dispatch ? role : "command",
     rules,
-    hooks: storeHooks({ ...watchers, health }),
+    hooks: storeHooks({ ...watchers, health, arriving: arrivals.expected }),
     clock: given,
   });
 
@@ -190,6 +192,7 @@ export async function createRelay({
     receives ? undefined : "no such page: this process has the role work, and webhooks and /v1 are at those that receive",
   );
   const { http } = web;
+  web.server.on("connection", arrivals.opened);
   addOperateRoutes(http, { health: () => ({ ...health.report(), alarms: service.alarms() }), metrics });
   if (receives) {
     addControlRoutes(http, {

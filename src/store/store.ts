@@ -30,6 +30,8 @@ export interface StoreHooks {
   committed(tookMs: number, writes: number): void;
   /** Storing is not possible. May be told again and again. */
   failed(error: unknown): void;
+  /** True while more events can be expected within one turn of the event loop. Not given: never. */
+  arriving?(): boolean;
 }
 
 /** Who sends what is due, in this process. */

@@ -34,6 +34,17 @@ test("ingest measures all sides in one run and finds every acknowledged event ag
   expect((ratios["relay/bare"] as { median: number }).median).toBeGreaterThan(0.1);
 });
 
+test("without keep-alive, each side is measured against itself with keep-alive", { timeout: 60_000 }, async () => {
+  const { figures, ratios } = await runBench("ingest.ts", ["--short", "--only", "bare,relay", "--no-keep-alive"]);
+  expect((figures["relay"] as SideFigures).noKeepAlive?.perSecond.median).toBeGreaterThan(50);
+  expect((figures["bare"] as SideFigures).noKeepAlive?.perSecond.median).toBeGreaterThan(50);
+  expect(ratios).toMatchObject({
+    "no keep-alive/keep-alive bare": {},
+    "no keep-alive/keep-alive relay": {},
+    "no keep-alive relay/bare": {},
+  });
+});
+
 test("sides can be left out, and a wrong flag is a usage error", { timeout: 60_000 }, async () => {
   const { figures, ratios } = await runBench("ingest.ts", ["--short", "--seconds", "0.2", "--only", "bare"]);
   expect(Object.keys(figures)).toEqual(["bare"]);

@@ -15,6 +15,8 @@ export interface GroupCommit {
 export interface GroupCommitHooks {
   /** Asked before each transaction: why nothing may be written now, null when it may. */
   refusal(): StoreUnavailable | null;
+  /** True while more writes can be expected within one turn of the event loop. */
+  arriving(): boolean;
   /** After the writes of each transaction, inside it: for sums over all of them. */
   closing(): void;
   /** After each transaction that changed a row: how long it took and how many writes it held. */
@@ -30,8 +32,16 @@ interface Pending {
 }
 
 /**
+ * Bounds of the time for which a write waits for others that arrive one per turn of the event loop. In between it is
+ * twice what the last commit took: a slow disk makes large groups, and a fast one waits for nothing.
+ */
+const gatherMs = { least: 2, most: 20 };
+
+/**
  * Gathers the writes of one turn of the event loop into one transaction: an fsync costs as much for
  * one row as for fifty, so that FULL durability is nearly free under load (FACTS.md, better-sqlite3).
+ * Node accepts only one connection per turn. While each turn brings another one, the group stays open,
+ * because senders without keep-alive would get an fsync each: a fifth of the events per second (bench/ingest).
  */
 export function createGroupCommit(db: Db, hooks: GroupCommitHooks): GroupCommit {
   const begin = db.prepare("BEGIN IMMEDIATE");
@@ -40,6 +50,9 @@ export function createGroupCommit(db: Db, hooks: GroupCommitHooks): GroupCommit 
   const changes = db.prepare<[], number>("SELECT total_changes()").pluck();
   let queue: Pending[] = [];
   let scheduled = false;
+  /** When the current group is written even if more writes are expected. */
+  let gatherUntil = 0;
+  let lastTookMs = 0;
   let waiters: (() => void)[] = [];
 
   function undo(error: unknown): void {
@@ -66,8 +79,9 @@ export function createGroupCommit(db: Db, hooks: GroupCommitHooks): GroupCommit 
       undo(error);
       return { ok: false, error };
     }
+    lastTookMs = performance.now() - startedAt;
     // One that found nothing to change wrote nothing, and does not prove that storing works (disk full).
-    if (changed > 0) hooks.committed(performance.now() - startedAt, batch.length);
+    if (changed > 0) hooks.committed(lastTookMs, batch.length);
     return { ok: true, results };
   }
 
@@ -94,6 +108,10 @@ export function createGroupCommit(db: Db, hooks: GroupCommitHooks): GroupCommit 
   }
 
   function flush(): void {
+    if (hooks.arriving() && performance.now() < gatherUntil) {
+      setImmediate(flush);
+      return;
+    }
     scheduled = false;
     const batch = queue;
     queue = [];
@@ -111,6 +129,7 @@ export function createGroupCommit(db: Db, hooks: GroupCommitHooks): GroupCommit 
         queue.push({ write, resolve: resolve as (value: unknown) => void, reject });
         if (!scheduled) {
           scheduled = true;
+          gatherUntil = performance.now() + Math.min(gatherMs.most, Math.max(gatherMs.least, 2 * lastTookMs));
           setImmediate(flush);
         }
       });

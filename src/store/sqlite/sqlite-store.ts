@@ -107,6 +107,7 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks) {
 
   const writes = createGroupCommit(db, {
     refusal,
+    arriving: hooks.arriving ?? (() => false),
     closing: proofs.write,
     committed(tookMs, count) {
       hooks.committed(tookMs, count);

@@ -1,8 +1,13 @@
+import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
+import { createServer as createHttpServer, get } from "node:http";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import Database from "better-sqlite3";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { createArrivals } from "../../../src/receive/arrivals.ts";
 import { createGroupCommit, type GroupCommitHooks } from "../../../src/store/sqlite/group-commit.ts";
 import { StoreUnavailable } from "../../../src/store/store-error.ts";
 
@@ -13,6 +18,7 @@ let rolledBack: unknown[];
 let refusal: StoreUnavailable | null;
 const hooks: GroupCommitHooks = {
   refusal: () => refusal,
+  arriving: () => false,
   closing: () => {},
   committed: (_tookMs, writes) => void committed.push(writes),
   rolledBack: (error) => void rolledBack.push(error),
@@ -42,6 +48,53 @@ test("the writes of one turn are one transaction, in the order they came; the ne
   await commits.run(insert(4));
   expect(rows()).toEqual([1, 2, 3, 4]);
   expect(committed).toEqual([3, 1]);
+});
+
+test("a group stays open while more writes are expected, and is committed once none are", async () => {
+  let isArriving = true;
+  const commits = createGroupCommit(db, { ...hooks, arriving: () => isArriving });
+  const first = commits.run(insert(1));
+  await nextTurn();
+  const second = commits.run(insert(2));
+  isArriving = false;
+  await Promise.all([first, second]);
+  expect(committed).toEqual([2]);
+});
+
+test("a group that more writes are always expected for is committed all the same", async () => {
+  const commits = createGroupCommit(db, { ...hooks, arriving: () => true });
+  await commits.run(insert(1));
+  await commits.run(insert(2));
+  expect(committed).toEqual([1, 1]);
+});
+
+test("senders that open a connection per event share commits on a slow disk", async () => {
+  const arrivals = createArrivals();
+  const commits = createGroupCommit(db, {
+    ...hooks,
+    arriving: arrivals.expected,
+    // What a disk that syncs in 4 ms does: the thread stands still.
+    closing: () => void Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 4),
+  });
+  const server = createHttpServer((_request, response) => {
+    commits.run(insert(1)).then(() => response.end());
+  }).on("connection", arrivals.opened);
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  const senders = 64;
+  const perSender = 5;
+  async function sendAll(): Promise<void> {
+    for (let n = 0; n < perSender; n += 1) {
+      const [response] = await once(get({ port, host: "127.0.0.1", agent: false }), "response");
+      await once(response.resume(), "end");
+    }
+  }
+  await Promise.all(Array.from({ length: senders }, sendAll));
+  server.close();
+  expect(rows().length).toBe(senders * perSender);
+  // One event each, it was hundreds.
+  expect(committed.length).toBeLessThan((senders * perSender) / 8);
 });
 
 test("what closes a transaction is one of its writes, also when each is run again alone", async () => {

@@ -1,0 +1,27 @@
+/** Connections that were accepted just now, so that their requests have not been read yet. */
+export interface Arrivals {
+  /** A connection was accepted. */
+  opened(): void;
+  /** True while a request can be expected within one turn of the event loop. */
+  expected(): boolean;
+}
+
+/**
+ * Node accepts one connection per turn of the event loop and reads its request in the next turn. A connection counts
+ * until that read has happened, whether it brought a request or not, so a silent client delays nothing for longer.
+ */
+export function createArrivals(): Arrivals {
+  let fresh = 0;
+  const end = (): void => {
+    fresh -= 1;
+  };
+  // The first runs before the loop polls again, the second right after.
+  const wait = (): void => void setImmediate(end);
+  return {
+    opened() {
+      fresh += 1;
+      setImmediate(wait);
+    },
+    expected: () => fresh > 0,
+  };
+}
