@@ -1,8 +1,9 @@
-import type { Control, Registration, RegistrationOutcome } from "../control/port.ts";
+import type { Control, Registration, RegistrationOutcome, ReplayQuery } from "../control/port.ts";
 import { RelayError } from "../event/errors.ts";
 import { conflictError } from "../store/registration.ts";
 import type { Store } from "../store/store.ts";
 import { createReadingPort } from "./reading-port.ts";
+import { createReleasing, type ReleasingParts } from "./releasing.ts";
 import { createReplaying } from "./replaying.ts";
 
 /** A message sent further ahead of the relay's clock than this, in ms, has a wrong time. */
@@ -16,15 +17,26 @@ export interface ControlPortParts {
   /** A message was registered that was not; `sentAt` in unix ms, when told. */
   readonly registered: (account: string, sentAt: number | undefined) => void;
   readonly stopping: () => boolean;
+  readonly fieldsOf: ReleasingParts["fieldsOf"];
+  readonly release: ReleasingParts["release"];
 }
 
 /** The control API's port over the store and the dispatcher. */
-export function createControlPort({ store, now, known, registered, stopping }: ControlPortParts): Control {
+export function createControlPort({ store, now, known, registered, stopping, fieldsOf, release }: ControlPortParts): Control {
   const isRouted = (route: string) => known().routes.includes(route);
+  const releasing = createReleasing({ store, now, fieldsOf, release, stopping });
   const replaying = createReplaying({ store, now, isRouted, offer: store.announce, stopping });
 
   function refuseUnknownRoute({ route }: { route?: string | undefined }): void {
     if (route !== undefined && !isRouted(route)) throw new RelayError("not_found", `no route "${route}" in the settings`, known().routes);
+  }
+
+  /** A criterion that is not looked at would let everything go. */
+  function refuseQuarantineOnly({ source, event }: ReplayQuery): void {
+    if (source === undefined && event === undefined) return;
+    const path = source === undefined ? "event" : "source";
+    const message = "only with disposition: quarantined";
+    throw new RelayError("bad_request", `${path}: ${message}`, [{ path, message }]);
   }
 
   function refusalOf({ account, sentAt }: Registration, accounts: readonly string[]): RelayError | null {
@@ -54,10 +66,14 @@ export function createControlPort({ store, now, known, registered, stopping }: C
       return { id, route, state: retried.state, previousState, stopped: await store.read.stories.stopReason(route) };
     },
     async countReplay(filter) {
+      if (filter.disposition === "quarantined") return releasing.count(filter);
+      refuseQuarantineOnly(filter);
       refuseUnknownRoute(filter);
       return replaying.count(filter);
     },
     async replay(filter, cursor, limit) {
+      if (filter.disposition === "quarantined") return releasing.replay(filter, cursor, limit);
+      refuseQuarantineOnly(filter);
       refuseUnknownRoute(filter);
       return replaying.replay(filter, cursor, limit);
     },

@@ -115,17 +115,21 @@ export async function createRelay({
   // By `then`, as below it: each async function that an event passes through costs as much as counting it thrice.
   function accept(event: ReceivedEvent, proxied: string | null = null): Promise<AcceptOutcome> {
     return store.accept(event, proxied).then((outcome) => {
-      const { source, secret, envelope } = event;
-      if (outcome.result === "accepted") {
-        store.announce(outcome.due);
-        service.stored(event);
-        if (outcome.disposition !== "accepted") metrics.dispositions.count(source, outcome.disposition);
-        if (secret !== null) metrics.proofs.count(source, secret);
-      } else if (outcome.conflict) {
-        log.warn({ event: privacy.id("event", envelope.id), source }, "a known event id came with other bytes; kept the first");
-      }
+      noteAccepted(event, outcome);
       return outcome;
     });
+  }
+
+  function noteAccepted(event: ReceivedEvent, outcome: AcceptOutcome): void {
+    const { source, secret, envelope } = event;
+    if (outcome.result === "accepted") {
+      store.announce(outcome.due);
+      service.stored(event);
+      if (outcome.disposition !== "accepted") metrics.dispositions.count(source, outcome.disposition);
+      if (secret !== null) metrics.proofs.count(source, secret);
+    } else if (outcome.conflict) {
+      log.warn({ event: privacy.id("event", envelope.id), source }, "a known event id came with other bytes; kept the first");
+    }
   }
 
   const proxying = createProxying(settings.sources, {
@@ -208,6 +212,18 @@ export async function createRelay({
         known: () => ({ routes: settings.routes.map(({ name }) => name), accounts: Object.keys(settings.accounts) }),
         registered: service.registered,
         stopping: () => health.report().draining,
+        fieldsOf(name) {
+          const source = Object.hasOwn(settings.sources, name) ? settings.sources[name] : undefined;
+          return source?.kind === "events" ? source : null;
+        },
+        async release(event) {
+          const outcome = await store.release(event);
+          if (outcome !== null) {
+            noteAccepted(event, outcome);
+            metrics.dispositions.count(event.source, "released");
+          }
+          return outcome;
+        },
       }),
       secretUses: async () => secretUses(settings.sources, await store.read.proofs()),
     });

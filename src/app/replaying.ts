@@ -80,7 +80,7 @@ export function createReplaying({ store, now, isRouted, offer, stopping }: Repla
         }
         cursor = step.cursor;
       }
-      return { replayed, next: cursor === null ? null : `${cursor.since}.${cursor.event}.${cursor.route}` };
+      return { replayed, next: cursor === null ? null : cursorText(cursor) };
     },
   };
 }
@@ -89,7 +89,11 @@ function start(since: number): ReplayCursor {
   return { since, event: 0, route: 0 };
 }
 
-function parseCursor(text: string): ReplayCursor {
+export function parseCursor(text: string): ReplayCursor {
   const [since = 0, event = 0, route = 0] = text.split(".").map(Number);
   return { since, event, route };
+}
+
+export function cursorText({ since, event, route }: ReplayCursor): string {
+  return `${since}.${event}.${route}`;
 }

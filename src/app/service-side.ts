@@ -88,7 +88,8 @@ export function createServiceSide(parts: ServiceSideParts) {
     alarms: watching.alarms,
     /** An event was stored. */
     stored(event: ReceivedEvent): void {
-      watching.arrived(event);
+      // What is released came long before: it does not end a silence of the service.
+      if (event.releaseOf === undefined) watching.arrived(event);
       hydrating.stored(event);
     },
     /** A bad signature at a source. */

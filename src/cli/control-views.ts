@@ -22,6 +22,8 @@ export const eventSchema = z.looseObject({
   duplicates: z.number(),
   conflicts: z.number(),
   fault: z.string().nullable(),
+  releasedAs: z.number().nullable(),
+  releasedFrom: z.number().nullable(),
   size: z.number(),
 });
 export type ShownEvent = z.infer<typeof eventSchema>;
@@ -77,6 +79,8 @@ export const replayCountSchema = z.looseObject({
   matching: z.number(),
   routes: z.array(z.looseObject({ route: z.string(), matching: z.number(), stopped: z.string().nullable() })),
   notSent: z.array(z.looseObject({ route: z.string(), matching: z.number() })),
+  /** Only of quarantined events: those that stay. */
+  invalid: z.array(z.looseObject({ reason: z.string(), events: z.number() })).default([]),
 });
 export type ReplayCount = z.infer<typeof replayCountSchema>;
 

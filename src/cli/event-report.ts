@@ -24,6 +24,8 @@ export function eventLines(event: ShownEventDetail, view: PrivateView): string[]
     field("source", event.source),
     field("disposition", event.disposition),
     ...(event.fault === null ? [] : [field("why", view.text(event.fault))]),
+    ...(event.releasedAs === null ? [] : [field("released as", `event ${event.releasedAs}`)]),
+    ...(event.releasedFrom === null ? [] : [field("released from", `quarantine, event ${event.releasedFrom}`)]),
     ...(event.disposition === "accepted" ? [field("waits for", `${planner} to plan it`)] : []),
     ...(event.parkedUntil === null ? [] : [field("parked until", utc(event.parkedUntil))]),
     "",
@@ -31,7 +33,14 @@ export function eventLines(event: ShownEventDetail, view: PrivateView): string[]
     field("at", utc(event.receivedAt)),
     ...(event.createdAt === null ? [] : [field("created at", utc(event.createdAt))]),
     field("origin", event.origin),
-    field("proved by", event.secret === null ? "no secret (made by the relay)" : `secret ${event.secret} (fingerprint)`),
+    field(
+      "proved by",
+      event.releasedFrom !== null
+        ? `the secret of event ${event.releasedFrom}`
+        : event.secret === null
+          ? "no secret (made by the relay)"
+          : `secret ${event.secret} (fingerprint)`,
+    ),
     field(
       "duplicates",
       event.conflicts === 0 ? String(event.duplicates) : `${event.duplicates}, ${event.conflicts} of them with other bytes`,

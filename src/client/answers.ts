@@ -40,7 +40,7 @@ export interface EventFilter {
   source?: string | undefined;
   account?: string | undefined;
   status?: string | undefined;
-  disposition?: "forwarded" | "filtered" | "ignored" | "quarantined" | "parked" | "accepted" | undefined;
+  disposition?: "forwarded" | "filtered" | "ignored" | "quarantined" | "released" | "parked" | "accepted" | undefined;
   /** Over Redis, of more than 50,000 events that wait to be planned the newest are looked through for it. */
   wamid?: string | undefined;
   /** Received from this time on. */
@@ -72,6 +72,10 @@ export interface RelayEvent {
   duplicates: number;
   conflicts: number;
   fault: string | null;
+  /** Of a released body: seq of the event that it became. */
+  releasedAs: number | null;
+  /** Of an event that was released from quarantine: seq of the body it was read from. */
+  releasedFrom: number | null;
   size: number;
 }
 

@@ -35,7 +35,7 @@ export interface Writing {
   retry(deliveryId: string): Promise<Retried | null>;
   countReplay(filter: ReplayQuery): Promise<ReplayCount>;
   /** Sends again what `filter` means, from `cursor` (null: from the start) on, up to `limit` deliveries or some seconds. */
-  replay(filter: ReplayQuery, cursor: string | null, limit: number): Promise<{ replayed: number; next: string | null }>;
+  replay(filter: ReplayQuery, cursor: string | null, limit: number): Promise<ReplayDone>;
   /** All or none. Throws `bad_request`, or `conflict` when one contradicts what is stored. */
   register(registrations: readonly Registration[]): Promise<{ created: number; known: number }>;
   /** Each on its own; gives what became of each, in order. */
@@ -115,8 +115,15 @@ export interface Retried {
 
 export interface ReplayQuery {
   route?: string | undefined;
-  /** Of the events. `filtered` and `ignored` ones have no deliveries: they are judged anew, and `states` says nothing. */
-  disposition?: "forwarded" | "filtered" | "ignored" | undefined;
+  /**
+   * Of the events. `filtered` and `ignored` ones have no deliveries: they are judged anew, and `states` says nothing.
+   * `quarantined` ones are read anew, and released when they are valid events by now.
+   */
+  disposition?: "forwarded" | "filtered" | "ignored" | "quarantined" | undefined;
+  /** Only of quarantined ones: of this source. */
+  source?: string | undefined;
+  /** Only of quarantined ones: this one alone, by its seq. */
+  event?: number | undefined;
   states: readonly ("delivered" | "dead")[];
   errorCode?: string | undefined;
   from?: number | undefined;
@@ -128,6 +135,18 @@ export interface ReplayCount {
   readonly routes: readonly { readonly route: string; readonly matching: number; readonly stopped: string | null }[];
   /** Deliveries that match but cannot go: their route is not in the settings, or a proxied exchange is over. */
   readonly notSent: readonly { readonly route: string; readonly matching: number }[];
+  /** Only of quarantined events: why those that stay are no valid events. */
+  readonly invalid?: readonly { readonly reason: string; readonly events: number }[];
+}
+
+export interface ReplayDone {
+  /** Deliveries that go out again; of quarantined events, those released. */
+  readonly replayed: number;
+  /** Where to go on; null: nothing is left. */
+  readonly next: string | null;
+  /** Only of quarantined events: those whose event id was known, and those that stay. */
+  readonly duplicates?: number;
+  readonly invalid?: number;
 }
 
 export interface Registration {

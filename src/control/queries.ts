@@ -37,9 +37,13 @@ export const replayBody = z
   .strictObject({
     route: z.string().optional(),
     disposition: z
-      .enum(["forwarded", "filtered", "ignored"])
+      .enum(["forwarded", "filtered", "ignored", "quarantined"])
       .optional()
-      .describe("Of events with this one. `filtered` and `ignored` ones are judged anew, and `states` says nothing."),
+      .describe(
+        "Of events with this one. `filtered` and `ignored` ones are judged anew, `quarantined` ones are released when they are valid now; `states` says nothing then.",
+      ),
+    source: z.string().optional().describe("Of this source. Only with `disposition: quarantined`."),
+    event: z.number().int().min(1).optional().describe("The seq of one event. Only with `disposition: quarantined`."),
     /** `dead` alone by default: what was delivered goes out again only when asked for. */
     states: z
       .array(z.enum(["delivered", "dead"]))

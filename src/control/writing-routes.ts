@@ -23,10 +23,12 @@ const replay = {
   path: "/v1/replay",
   name: "replay",
   scope: "replay",
-  summary: "Sends settled deliveries again, in order",
+  summary: "Sends settled deliveries again, in order; releases events from quarantine",
   description: "All that is given must hold; without anything, every dead letter. One call ends after some seconds.",
   body: replayBody,
-  answers: { 200: "How many went, and `next` for the rest (null: none is left). With `dryRun`, what would go." },
+  answers: {
+    200: "How many went, and `next` for the rest (null: none is left). With `dryRun`, what would go. Of quarantined events also `duplicates` and `invalid`.",
+  },
   errors: ["not_found"],
 } as const;
 

@@ -26,6 +26,8 @@ interface Received {
 export interface ReceivedEvent extends Received {
   readonly envelope: Envelope;
   readonly subject: Subject;
+  /** Seq of the quarantined body that it was read from; not given: it came as an event. */
+  readonly releaseOf?: number;
 }
 
 /** Signed by the right secret, but not a valid envelope. */

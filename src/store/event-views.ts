@@ -44,7 +44,16 @@ export interface EventView {
   readonly duplicates: number;
   readonly conflicts: number;
   readonly fault: string | null;
+  /** Of a released body: seq of the event that it became. */
+  readonly releasedAs: number | null;
+  /** Of an event that was released from quarantine: seq of the body it was read from. */
+  readonly releasedFrom: number | null;
   readonly size: number;
+}
+
+/** A row keeps one seq for both. */
+export function releaseView(disposition: Disposition | undefined, release: number | null): Pick<EventView, "releasedAs" | "releasedFrom"> {
+  return disposition === "released" ? { releasedAs: release, releasedFrom: null } : { releasedAs: null, releasedFrom: release };
 }
 
 export interface EventsListed {

@@ -18,6 +18,7 @@ import type {
 import type { Inspecting } from "./inspecting.ts";
 import type { RetentionTimes, Swept } from "./keeping.ts";
 import type { AcceptOutcome, DueDelivery } from "./planned.ts";
+import type { Quarantine } from "./quarantine.ts";
 import type { StoreReading } from "./reading.ts";
 import type { MessageRegistration, Registered } from "./registration.ts";
 import type { PlanAgainFilter, ReplayCursor, Replayed, ReplayFilter, ReplayFound, Retried } from "./replay-filters.ts";
@@ -48,7 +49,7 @@ export interface DueListener {
  * resolves; while storing is not possible writes reject with `StoreUnavailable`, and go on by themselves when it is
  * again. Times are unix ms. Deliveries are named by route and the event's seq.
  */
-export interface Store extends Accepting, Replays, Sends, Asks, Hydrations, Sightings, Housekeeping {
+export interface Store extends Accepting, Replays, Quarantine, Sends, Asks, Hydrations, Sightings, Housekeeping {
   readonly read: StoreReading;
   readonly inspecting: Inspecting;
   /**

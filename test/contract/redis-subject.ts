@@ -51,7 +51,15 @@ export async function openRedisSubject(
     if (!plansLater) return opened;
     // It has nothing that is to be closed.
     const worker = createRedisStore(link, prefix, now, quiet);
-    return { ...opened, accept: acceptAndPlan(opened, worker) };
+    return {
+      ...opened,
+      accept: acceptAndPlan(opened, worker),
+      async release(event) {
+        const outcome = await opened.release(event);
+        while ((await worker.planning.planSome(event.receivedAt)).left !== "none");
+        return outcome;
+      },
+    };
   }
 }
 

@@ -41,6 +41,9 @@ function contractOf(store: SqliteStore, path: string): ContractStore {
   return {
     accept: store.accept,
     quarantine: store.quarantine,
+    findQuarantined: store.findQuarantined,
+    quarantined: store.quarantined,
+    release: store.release,
     register: store.register,
     due: store.due,
     nextDueAt: store.nextDueAt,

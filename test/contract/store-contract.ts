@@ -8,6 +8,7 @@ import { orderContract } from "./order-contract.ts";
 import { parkingContract } from "./parking-contract.ts";
 import { parkingModelContract } from "./parking-model-contract.ts";
 import { proofsContract } from "./proofs-contract.ts";
+import { quarantineContract } from "./quarantine-contract.ts";
 import { queueModelContract } from "./queue-model-contract.ts";
 import { retentionContract } from "./retention-contract.ts";
 import { sendContract } from "./send-contract.ts";
@@ -19,6 +20,7 @@ import { trackingContract } from "./tracking-contract.ts";
 export function storeContract(engine: string, open: OpenSubject): void {
   describe(`${engine}: the store's contract`, () => {
     acceptingContract(open);
+    quarantineContract(open);
     groupContract(open);
     trackingContract(open);
     orderContract(open);

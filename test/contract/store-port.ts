@@ -8,12 +8,13 @@ import type { HydrationStore } from "../../src/hydrate/port.ts";
 import type { AskCounts, AskStore, ClaimedAsk, SettledAsk } from "../../src/reconcile/port.ts";
 import type { Ended, StoredClaim, StoredSend } from "../../src/send/port.ts";
 import type { AcceptOutcome, DueDelivery } from "../../src/store/planned.ts";
+import type { Quarantine } from "../../src/store/quarantine.ts";
 import type { Rules } from "../../src/store/rules.ts";
 
 type Soon<T> = T | Promise<T>;
 
 /** What the contract asks of a store, whichever engine it is. Deliveries are named by route and the event's seq; times are unix ms. */
-export interface ContractStore extends Omit<HydrationStore, "settleTarget" | "settleCovered"> {
+export interface ContractStore extends Omit<HydrationStore, "settleTarget" | "settleCovered">, Quarantine {
   accept(event: ReceivedEvent): Promise<AcceptOutcome>;
   quarantine(body: QuarantinedBody): Promise<number>;
   /** Rejects, with nothing written, when one of them contradicts what is stored. */
@@ -107,6 +108,8 @@ export interface ContractEvent {
   readonly duplicates: number;
   readonly conflicts: number;
   readonly fault: string | null;
+  readonly releasedAs: number | null;
+  readonly releasedFrom: number | null;
   readonly body: Buffer;
   readonly verdicts: readonly (readonly [route: string, verdict: string, reason?: string])[];
   readonly hydration: ContractHydration | null;

@@ -3,7 +3,17 @@ import { printable } from "../printable.ts";
 import { tableLines } from "../table.ts";
 import type { AuditView } from "./views.ts";
 
-const eventWords = ["received", "forwarded", "filtered", "ignored", "quarantined", "parked", "accepted", "unaccounted"] as const;
+const eventWords = [
+  "received",
+  "forwarded",
+  "filtered",
+  "ignored",
+  "quarantined",
+  "released",
+  "parked",
+  "accepted",
+  "unaccounted",
+] as const;
 const deliveryWords = ["planned", "delivered", "dead", "waiting", "held", "swept", "unaccounted"] as const;
 
 const grouped = (value: number) => value.toLocaleString("en-US");

@@ -8,6 +8,7 @@ const events = {
   quarantined: z.number(),
   parked: z.number(),
   // A relay of an older version knows of none.
+  released: z.number().default(0),
   accepted: z.number().default(0),
   unaccounted: z.number(),
   duplicates: z.number(),

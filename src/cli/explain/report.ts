@@ -64,7 +64,12 @@ function registrationLines({ message, run }: StoryView, view: PrivateView): stri
 
 function eventLines(event: EventStoryView, view: PrivateView): string[] {
   const { duplicates, conflicts } = event;
-  const proof = event.secret === null ? "made by the relay" : `proved by secret ${event.secret}`;
+  const proof =
+    event.releasedFrom !== null
+      ? `released from quarantine (event ${event.releasedFrom})`
+      : event.secret === null
+        ? "made by the relay"
+        : `proved by secret ${event.secret}`;
   return [
     moment(
       event.receivedAt,
@@ -83,7 +88,8 @@ function eventLines(event: EventStoryView, view: PrivateView): string[] {
   ];
 }
 
-function fate({ disposition, fault, parkedUntil, waits, routes }: EventStoryView, view: PrivateView): string {
+function fate({ disposition, fault, parkedUntil, waits, routes, releasedAs }: EventStoryView, view: PrivateView): string {
+  if (releasedAs !== null) return `released as event ${releasedAs}; it was quarantined: ${view.text(fault ?? "")}`;
   if (fault !== null) return `${disposition}: ${view.text(fault)}`;
   if (parkedUntil !== null) return `${disposition}, parked until ${timeText(parkedUntil)}: released when it is registered by then`;
   if (disposition === "accepted") return `accepted; waits for ${planner} to plan it${waits === null ? "" : turnText(waits)}`;

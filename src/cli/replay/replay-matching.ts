@@ -26,7 +26,7 @@ export async function replayMatching(command: Command, options: ReplayOptions, i
     const cursor = options.resume ?? before?.cursor ?? null;
     if (options.dryRun === true || (counted.matching === 0 && cursor === null)) {
       if (options.json === true) io.out(printableJson({ ...counted, replayed: 0 }));
-      else for (const line of countLines(counted)) io.out(line);
+      else for (const line of countLines(counted, options)) io.out(line);
       return;
     }
     const isPlain = state === "dead" && options.disposition === undefined;
@@ -55,43 +55,58 @@ export async function replayMatching(command: Command, options: ReplayOptions, i
     if (place !== null) throw new CommandFailed(`stopped; ${leftText(replayed, matching, place, options)}`);
     checkpoint.remove();
     if (options.json === true) io.out(printableJson({ ...counted, matching, replayed: done + replayed }));
-    else io.out(`${done + replayed} of ${matching} deliveries go out again`);
+    else io.out(doneText(done + replayed, matching, options));
   });
 }
 
 function filterOf(command: Command, options: ReplayOptions): Filter {
-  const { route, state, disposition, errorCode } = options;
+  const { route, state, disposition, errorCode, source, event } = options;
   return {
     states: state === "any" ? ["dead", "delivered"] : [state],
     ...(disposition === undefined ? {} : { disposition }),
     ...(route === undefined ? {} : { route }),
     ...(errorCode === undefined ? {} : { errorCode }),
+    ...(source === undefined ? {} : { source }),
+    ...(event === undefined ? {} : { event }),
     ...timeFilter(command, options, Date.now()),
   };
 }
 
 /** The options that say what is meant, without the moment at which they were given. */
-function askedOf({ route, state, disposition, errorCode, from, to, since }: ReplayOptions): unknown {
-  return { route, state, disposition, errorCode, from, to, since };
+function askedOf({ route, state, disposition, errorCode, source, event, from, to, since }: ReplayOptions): unknown {
+  return { route, state, disposition, errorCode, source, event, from, to, since };
 }
 
-function leftText(replayed: number, matching: number, place: string | null, { checkpoint }: ReplayOptions): string {
+function isRelease({ disposition }: ReplayOptions): boolean {
+  return disposition === "quarantined";
+}
+
+function doneText(replayed: number, matching: number, options: ReplayOptions): string {
+  return isRelease(options)
+    ? `${replayed} of ${matching} quarantined events were released`
+    : `${replayed} of ${matching} deliveries go out again`;
+}
+
+function leftText(replayed: number, matching: number, place: string | null, options: ReplayOptions): string {
+  const { checkpoint } = options;
   const where =
     place === null
       ? "run it again"
       : `go on with the same options and ${checkpoint === undefined ? `--resume ${place}` : "the same --checkpoint"}`;
-  return `${replayed} of ${matching} deliveries go out again; ${where}`;
+  return `${doneText(replayed, matching, options)}; ${where}`;
 }
 
-function countLines({ matching, routes }: ReplayCount): string[] {
+function countLines({ matching, routes }: ReplayCount, options: ReplayOptions): string[] {
+  if (isRelease(options)) return [`${matching} quarantined events are valid now and can be released`];
   return [
     `${matching} deliveries match${matching === 0 ? "" : ":"}`,
     ...routes.map((entry) => `  ${printable(entry.route)}: ${entry.matching}`),
   ];
 }
 
-function remarks({ routes, notSent }: ReplayCount): string[] {
+function remarks({ routes, notSent, invalid }: ReplayCount): string[] {
   return [
+    ...invalid.map(({ reason, events }) => `note: ${events} stay in quarantine: ${printable(reason)}`),
     ...routes
       .filter(({ stopped }) => stopped !== null)
       .map(
@@ -105,14 +120,17 @@ function remarks({ routes, notSent }: ReplayCount): string[] {
   ];
 }
 
-async function confirm({ matching }: ReplayCount, { state, disposition }: ReplayOptions): Promise<void> {
+async function confirm({ matching }: ReplayCount, options: ReplayOptions): Promise<void> {
+  const { state, disposition } = options;
   const kind =
     disposition === "ignored" || disposition === "filtered"
       ? ` of ${disposition} events`
       : state === "dead"
         ? ""
         : ", delivered ones among them,";
-  const what = `${matching} deliveries${kind} would go out again`;
+  const what = isRelease(options)
+    ? `${matching} quarantined events would be released and go to the routes`
+    : `${matching} deliveries${kind} would go out again`;
   if (!process.stdin.isTTY || !process.stderr.isTTY) throw new CommandFailed(`${what}; add --yes to do it`);
   const { createInterface } = await import("node:readline/promises");
   const terminal = createInterface({ input: process.stdin, output: process.stderr });
@@ -120,7 +138,7 @@ async function confirm({ matching }: ReplayCount, { state, disposition }: Replay
   const closed = new Promise<string>((resolve) => terminal.once("close", () => resolve("")));
   const answer = await Promise.race([terminal.question(`${what}. Do it? [y/N] `), closed]);
   terminal.close();
-  if (!/^y(es)?$/i.test(answer.trim())) throw new CommandFailed("nothing was sent");
+  if (!/^y(es)?$/i.test(answer.trim())) throw new CommandFailed(isRelease(options) ? "nothing was released" : "nothing was sent");
 }
 
 function perSecond(text: string): number {

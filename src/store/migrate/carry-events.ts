@@ -29,6 +29,7 @@ interface Row {
   duplicates: number;
   conflicts: number;
   fault: string | null;
+  release: number | null;
   headers: string | null;
   body: Buffer;
 }
@@ -102,6 +103,7 @@ export function carryEvents(parts: CarrierParts): Carrier {
       fault: row.fault,
       headers: row.headers === null ? null : JSON.parse(row.headers),
       size: body.length,
+      release: row.release,
     });
     const member = String(seq);
     const stored = version() + event;

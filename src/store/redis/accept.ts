@@ -112,6 +112,7 @@ export function createAccept({ base, commit, rules, cache, version, hydrating, p
       fault: body.error,
       headers: someHeaders(body.headers),
       size: body.body.length,
+      release: null,
     });
     const isInline = body.body.length <= inlineBytes;
     const proof = proofName(body);

@@ -30,6 +30,8 @@ export interface EventRow {
   readonly headers: Readonly<Record<string, string>> | null;
   /** Bytes of its body. */
   readonly size: number;
+  /** Of a released body: seq of the event that it became. Of an event that came so: seq of that body. */
+  readonly release: number | null;
 }
 
 /** The row as a list, which has no names: they would be most of its size. claim.lua reads the first. Origin and disposition are their places in their lists. */
@@ -53,11 +55,13 @@ type Kept = [
   fault: string | null,
   headers: Readonly<Record<string, string>> | null,
   size: number,
+  /** Not there: null, as of nearly all. */
+  release?: number,
 ];
 
 export function writeEventRow(row: EventRow): string {
   const { subject, account, source, id, kind, receivedAt, createdAt, secret, status, previousStatus, errorCode } = row;
-  const { plan, parkedUntil, fault, headers, size } = row;
+  const { plan, parkedUntil, fault, headers, size, release } = row;
   const kept: Kept = [
     subject,
     account,
@@ -79,6 +83,7 @@ export function writeEventRow(row: EventRow): string {
     headers,
     size,
   ];
+  if (release !== null) kept.push(release);
   return JSON.stringify(kept);
 }
 
@@ -86,7 +91,7 @@ export function readEventRow(text: string): EventRow {
   const [subject, account, source, id, kind, origin, receivedAt, createdAt, secret, status, previousStatus, ...rest] = JSON.parse(
     text,
   ) as Kept;
-  const [moved, errorCode, disposition, plan, parkedUntil, fault, headers, size] = rest;
+  const [moved, errorCode, disposition, plan, parkedUntil, fault, headers, size, release = null] = rest;
   return {
     subject,
     account,
@@ -107,6 +112,7 @@ export function readEventRow(text: string): EventRow {
     fault,
     headers,
     size,
+    release,
   };
 }
 

@@ -166,6 +166,7 @@ export function arrivedRow(event: ReceivedEvent): EventRow {
     fault: null,
     headers: someHeaders(headers),
     size: body.length,
+    release: event.releaseOf ?? null,
   };
 }
 

@@ -1,5 +1,5 @@
 import { type EventId, hasIdLength } from "../../event/ids.ts";
-import type { EventDetail, EventFilter, EventsListed, EventView, HydrationView } from "../event-views.ts";
+import { type EventDetail, type EventFilter, type EventsListed, type EventView, type HydrationView, releaseView } from "../event-views.ts";
 import type { EventReading } from "../reading.ts";
 import { readBody } from "./bodies.ts";
 import { type Keys, messageName, readSubjectName } from "./keys.ts";
@@ -137,6 +137,7 @@ function viewOf(row: StoredEvent): Omit<EventView, "duplicates" | "conflicts"> {
     disposition: row.disposition,
     parkedUntil: row.parkedUntil,
     fault: row.fault,
+    ...releaseView(row.disposition, row.release),
     size: row.size,
   };
 }

@@ -19,6 +19,7 @@ import { createParking } from "./parking.ts";
 import { createPlanAgain } from "./plan-again.ts";
 import { createPlanning } from "./planning.ts";
 import { createSubjects } from "./put-subject.ts";
+import { createQuarantine } from "./quarantine.ts";
 import { createReadHydrations } from "./read-hydrations.ts";
 import { createReader } from "./reader.ts";
 import { createRegister, createRegisterOne } from "./register.ts";
@@ -107,6 +108,7 @@ export function createRedisStore(link: RedisLink, prefix: string, rules: Rules, 
     accept: (event: ReceivedEvent, proxyRoute: string | null = null): Promise<AcceptOutcome> => accept(event, proxyRoute),
     planning,
     quarantine: (body: QuarantinedBody): Promise<number> => quarantine(body),
+    ...createQuarantine({ keys, link, transact, events, accept }),
     ...deliveries,
     ...registering,
     /** Null when nothing is known of the message. */

@@ -36,8 +36,8 @@ export function createAccept(db: Db, { names, plans, rules, track, planDeliverie
   );
   const insert = db.prepare(`
     INSERT INTO events (account, id, kind, source, origin, received_at, created_at, secret, subject, status, previous_status,
-      moved, error_code, disposition, plan, parked_until, headers, body)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`);
+      moved, error_code, disposition, plan, parked_until, headers, body, release)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`);
   const insertQuarantined = db.prepare(`
     INSERT INTO events (account, source, origin, received_at, secret, moved, disposition, fault, headers, body)
     VALUES (?, ?, ?, ?, ?, 0, ${dispositionCode.quarantined}, ?, ?, ?)`);
@@ -105,6 +105,7 @@ export function createAccept(db: Db, { names, plans, rules, track, planDeliverie
         parked && !hydrating ? event.receivedAt + rules.parkFor : null,
         headersText(event.headers),
         event.body,
+        event.releaseOf ?? null,
       ).lastInsertRowid,
     );
     if (hydration !== null) hydrations.begin(seq, account, event, hydration);

@@ -1,5 +1,5 @@
 import { hasIdLength } from "../../event/ids.ts";
-import type { EventDetail, EventFilter, EventsListed, EventView, SeqBounds } from "../event-views.ts";
+import { type EventDetail, type EventFilter, type EventsListed, type EventView, releaseView, type SeqBounds } from "../event-views.ts";
 import { dispositionCode, dispositionList, originList, packEventId, unpackEventId } from "./codes.ts";
 import type { Names } from "./names.ts";
 import type { Db } from "./open.ts";
@@ -29,6 +29,7 @@ interface Row {
   fault: string | null;
   size: number;
   plan: number | null;
+  release: number | null;
   headers: string | null;
   body: Buffer;
 }
@@ -37,7 +38,7 @@ const from = `FROM events e
   LEFT JOIN messages m ON e.subject % 2 = 0 AND m.seq = e.subject / 2
   LEFT JOIN runs r ON e.subject % 2 = 1 AND r.seq = e.subject / 2`;
 const columns = `e.seq, e.account, e.id, e.kind, e.source, e.origin, e.received_at, e.created_at, e.secret, m.wamid, r.run_id, e.status,
-  e.previous_status, e.moved, e.error_code, e.disposition, e.parked_until, e.duplicates, e.conflicts, e.fault, length(e.body) AS size, e.plan`;
+  e.previous_status, e.moved, e.error_code, e.disposition, e.parked_until, e.duplicates, e.conflicts, e.fault, length(e.body) AS size, e.plan, e.release`;
 
 export function createReadEvents(db: Db, names: Names, plans: Plans) {
   const hydrations = createReadHydrations(db);
@@ -72,6 +73,7 @@ export function createReadEvents(db: Db, names: Names, plans: Plans) {
       duplicates: row.duplicates,
       conflicts: row.conflicts,
       fault: row.fault,
+      ...releaseView(dispositionList[row.disposition], row.release),
       size: row.size,
     };
   }

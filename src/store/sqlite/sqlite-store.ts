@@ -8,6 +8,7 @@ import type { AskClaim, CallCount, RecentCall, SettledAsk } from "../asks.ts";
 import type { Covering, HydrationEnd, ReadMessage, TrackedQuery } from "../hydrations.ts";
 import type { RetentionTimes } from "../keeping.ts";
 import type { AcceptOutcome, DueDelivery } from "../planned.ts";
+import type { ReleasedEvent } from "../quarantine.ts";
 import { conflictError, type MessageRegistration, type Registered } from "../registration.ts";
 import type { PlanAgainFilter, ReplayCursor, ReplayFilter } from "../replay-filters.ts";
 import type { Rules } from "../rules.ts";
@@ -33,6 +34,7 @@ import { createPlanAgain } from "./plan-again.ts";
 import { createPlanDeliveries } from "./plan-deliveries.ts";
 import { createPlans } from "./plans.ts";
 import { createProofs } from "./proofs.ts";
+import { createQuarantine } from "./quarantine.ts";
 import { createReader, createReading } from "./reader.ts";
 import { createRecentCalls } from "./recent-calls.ts";
 import { createRegister } from "./register.ts";
@@ -94,6 +96,8 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks) {
     track: createTrack(messages, runs, rules),
   });
 
+  const releasing = createQuarantine(db, names, accept);
+
   const dueListeners = new Set<DueListener>();
   const news = createNews();
 
@@ -134,6 +138,14 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks) {
         return outcome;
       }),
     quarantine: (body: QuarantinedBody): Promise<number> => writes.run(() => quarantine(body)),
+    findQuarantined: releasing.look,
+    quarantined: releasing.one,
+    release: (event: ReleasedEvent): Promise<AcceptOutcome | null> =>
+      writes.run(() => {
+        const outcome = releasing.release(event);
+        if (outcome?.result === "accepted") news.note();
+        return outcome;
+      }),
     /** All or none: rejects with a `conflict` when one contradicts what is stored. */
     register: (registrations: readonly MessageRegistration[], at: number): Promise<{ created: number; due: DueDelivery[] }> =>
       writes.run(() => {

@@ -132,6 +132,7 @@ test("the answers shown have the shape of real ones", async () => {
       [
         await post("/v1/replay", { states: ["delivered"], limit: 1 }),
         await post("/v1/replay", { dryRun: true, states: ["delivered", "dead"] }),
+        await post("/v1/replay", { dryRun: true, disposition: "quarantined" }),
       ],
     ],
     ["POST /v1/deliveries/{id}/retry", [await post(`/v1/deliveries/${deliveries.data[0]?.id}/retry`)]],

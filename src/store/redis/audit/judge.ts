@@ -81,9 +81,16 @@ export function createJudge({ tally, sweptBefore, parkedSince }: JudgeParts) {
   function event(looked: Looked): boolean {
     const { row, verdicts, idLeadsTo } = looked;
     const { seq, plan } = row;
-    if (row.disposition === "quarantined" && plan === null) {
-      const isBare = row.fault !== null && row.id === null && row.kind === null && row.subject === null;
-      return isBare || offends("wrong disposition", seq, null, "is quarantined, and has what only an event with a valid envelope has");
+    if ((row.disposition === "quarantined" || row.disposition === "released") && plan === null) {
+      const isBare =
+        (row.release !== null) === (row.disposition === "released") &&
+        row.fault !== null &&
+        row.id === null &&
+        row.kind === null &&
+        row.subject === null;
+      return (
+        isBare || offends("wrong disposition", seq, null, `is ${row.disposition}, and has what only an event with a valid envelope has`)
+      );
     }
     const isOwnId =
       idLeadsTo === seq ||

@@ -33,9 +33,11 @@ export function createJudge(db: Db, { names, tally, sweptBefore, parkedSince }: 
     return known;
   }
 
-  function quarantine(seq: number, flags: number): boolean {
-    if (flags === eventFlag.fault) return true;
-    tally.offence("wrong disposition", seq, null, "is quarantined, and has what only an event with a valid envelope has");
+  function quarantine(seq: number, flags: number, disposition: number): boolean {
+    const isReleased = disposition === dispositionCode.released;
+    if (flags === eventFlag.fault + (isReleased ? eventFlag.release : 0)) return true;
+    const word = isReleased ? "released" : "quarantined";
+    tally.offence("wrong disposition", seq, null, `is ${word}, and has what only an event with a valid envelope has`);
     return false;
   }
 
@@ -63,7 +65,8 @@ export function createJudge(db: Db, { names, tally, sweptBefore, parkedSince }: 
     const flags = row[eventColumn.flags] as number;
     const plan = row[eventColumn.plan] as number | null;
     const disposition = row[eventColumn.disposition] as number;
-    if (disposition === dispositionCode.quarantined && plan === null) return { isSound: quarantine(seq, flags), deliver: none };
+    const isBody = disposition === dispositionCode.quarantined || disposition === dispositionCode.released;
+    if (isBody && plan === null) return { isSound: quarantine(seq, flags, disposition), deliver: none };
     const facts = plan === null ? null : factsOf(plan);
     if (facts === null) {
       tally.offence("event without plan", seq, null, plan === null ? "has no plan" : `has the plan ${plan}, which is not there`);

@@ -11,10 +11,10 @@ export const eventColumn = {
   secret: 5,
   duplicates: 6,
   conflicts: 7,
-  /** Bits: 1 about a message or run, 2 has `parked_until`, 4 has an id, 8 has a kind, 16 has a fault. */
+  /** Bits: 1 about a message or run, 2 has `parked_until`, 4 has an id, 8 has a kind, 16 has a fault, 32 is one side of a release. */
   flags: 8,
 } as const;
-export const eventFlag = { subject: 1, parkedUntil: 2, id: 4, kind: 8, fault: 16 } as const;
+export const eventFlag = { subject: 1, parkedUntil: 2, id: 4, kind: 8, fault: 16, release: 32 } as const;
 
 export const deliveryColumn = {
   event: 0,
@@ -54,6 +54,7 @@ export function createSlices(db: Db) {
     .prepare<[number, number], EventRow>(
       `SELECT seq, source, received_at, disposition, plan, secret, duplicates, conflicts,
          (subject IS NOT NULL) + 2 * (parked_until IS NOT NULL) + 4 * (id IS NOT NULL) + 8 * (kind IS NOT NULL) + 16 * (fault IS NOT NULL)
+           + 32 * (release IS NOT NULL)
        FROM events WHERE seq > ? AND seq <= ? ORDER BY seq`,
     )
     .raw();

@@ -1,0 +1,156 @@
+import { describe, expect, test } from "vitest";
+import type { QuarantineFilter, ReleasedEvent } from "../../src/store/quarantine.ts";
+import type { ReplayCursor } from "../../src/store/replay-filters.ts";
+import { accept, delivered, openWith, settle, stateOf } from "./contract-tools.ts";
+import { anEvent, type EventParts, start } from "./store-events.ts";
+import type { ContractStore, OpenSubject } from "./store-port.ts";
+
+const routes = [{ name: "all" }];
+const keep = { events: 1_000, ignored: 1_000, deliveries: 1_000, messages: 1_000 };
+
+/** Quarantines the bytes of an event; gives its seq and the event as it would be released. */
+async function quarantine(store: ContractStore, parts: EventParts = {}): Promise<{ seq: number; event: ReleasedEvent }> {
+  const event = anEvent(parts);
+  const { envelope: _, subject: __, ...received } = event;
+  const seq = await store.quarantine({ ...received, error: "the relay of then did not understand it" });
+  return { seq, event: { ...event, receivedAt: start + 10_000, secret: null, releaseOf: seq } };
+}
+
+async function walk(store: ContractStore, filter: QuarantineFilter, limit: number): Promise<number[]> {
+  const seqs: number[] = [];
+  let cursor: ReplayCursor | null = { since: start + 60_000, event: 0, route: 0 };
+  while (cursor !== null) {
+    const step: Awaited<ReturnType<typeof store.findQuarantined>> = await store.findQuarantined(filter, cursor, limit);
+    seqs.push(...step.found.map(({ seq }) => seq));
+    cursor = step.cursor;
+  }
+  return seqs;
+}
+
+export function quarantineContract(open: OpenSubject): void {
+  describe("quarantine", () => {
+    test("a released body becomes one event with a delivery for each route, and the sums balance", async () => {
+      const { store } = await openWith(open, routes);
+      const { seq, event } = await quarantine(store, { wamid: "w", status: "sent" });
+      expect(await store.release(event)).toMatchObject({ result: "accepted" });
+      const [made] = await store.seqsOf(event.envelope.id);
+      expect(made).toBeGreaterThan(seq);
+      expect(await store.event(seq)).toMatchObject({
+        id: null,
+        disposition: "released",
+        releasedAs: made,
+        releasedFrom: null,
+        fault: "the relay of then did not understand it",
+        secret: "fingerprint",
+      });
+      expect(await store.event(made as number)).toMatchObject({
+        id: event.envelope.id,
+        disposition: "forwarded",
+        releasedAs: null,
+        releasedFrom: seq,
+        fault: null,
+        secret: null,
+        body: event.body,
+        duplicates: 0,
+      });
+      expect((await store.message("main", "w"))?.status).toBe("sent");
+      expect(await store.due("all", start + 20_000, 10)).toEqual([made]);
+      expect(await store.audit(start + 20_000)).toMatchObject({
+        balanced: true,
+        events: { received: 2, quarantined: 0, released: 1, forwarded: 1, unaccounted: 0 },
+      });
+    });
+
+    test("released again, after a restart too, it stays one event", async () => {
+      const subject = await openWith(open, routes);
+      const { seq, event } = await quarantine(subject.store, { wamid: "w" });
+      await subject.store.release(event);
+      expect(await subject.store.release(event)).toBeNull();
+      const store = await subject.reopen();
+      expect(await store.release(event)).toBeNull();
+      expect(await store.quarantined(seq)).toBeNull();
+      const made = await store.seqsOf(event.envelope.id);
+      expect(made.length).toBe(1);
+      expect(await store.event(made[0] as number)).toMatchObject({ duplicates: 0 });
+      expect((await store.due("all", start + 20_000, 10)).length).toBe(1);
+    });
+
+    test("released by many at once, it is one event", async () => {
+      const { store } = await openWith(open, routes);
+      const { seq, event } = await quarantine(store, { wamid: "w" });
+      const outcomes = await Promise.all(Array.from({ length: 20 }, () => store.release(event)));
+      expect(outcomes.filter((outcome) => outcome?.result === "accepted").length).toBe(1);
+      const made = await store.seqsOf(event.envelope.id);
+      expect(made.length).toBe(1);
+      expect(await store.event(seq)).toMatchObject({ disposition: "released", releasedAs: made[0] });
+      expect(await store.due("all", start + 20_000, 10)).toEqual(made);
+      expect((await store.audit(start + 20_000)).balanced).toBe(true);
+    });
+
+    test("a body whose event id is known makes no event, and names the one there is", async () => {
+      const { store } = await openWith(open, routes);
+      const known = await accept(store, { id: "known", wamid: "w", status: "read" });
+      const { seq, event } = await quarantine(store, { id: "known", wamid: "w", status: "sent" });
+      expect(await store.release(event)).toMatchObject({ result: "duplicate", seq: known });
+      expect(await store.event(seq)).toMatchObject({ disposition: "released", releasedAs: known });
+      expect(await store.event(known)).toMatchObject({ duplicates: 1, releasedFrom: null });
+      expect(await store.due("all", start + 20_000, 10)).toEqual([known]);
+      expect((await store.audit(start + 20_000)).balanced).toBe(true);
+    });
+
+    test("it goes out after what was accepted before it, and moves no status backwards", async () => {
+      const { store } = await openWith(open, routes);
+      const { event } = await quarantine(store, { wamid: "w", status: "sent" });
+      const later = await accept(store, { wamid: "w", status: "read" });
+      await store.release(event);
+      const [made] = (await store.seqsOf(event.envelope.id)) as [number];
+      expect(await stateOf(store, made, "all")).toBe("held");
+      await settle(store, "all", later, delivered);
+      expect(await stateOf(store, made, "all")).toBe("waiting");
+      expect((await store.message("main", "w"))?.status).toBe("read");
+      expect(await store.event(made)).toMatchObject({ transition: false });
+    });
+
+    test("what waits in quarantine is found once, in the order received, whatever the step; other events are not", async () => {
+      const { store } = await openWith(open, routes);
+      const seqs: number[] = [];
+      // Several of one millisecond, more than fit into a step, and with seqs of one and two digits.
+      for (let n = 0; n < 14; n += 1) {
+        seqs.push((await quarantine(store, { receivedAt: start + Math.floor(n / 6), source: n % 2 === 0 ? "main" : "other" })).seq);
+        await accept(store);
+      }
+      for (const limit of [1, 2, 3, 5, 100]) expect(await walk(store, {}, limit)).toEqual(seqs);
+      expect(await walk(store, { source: "other" }, 2)).toEqual(seqs.filter((_, n) => n % 2 === 1));
+      expect(await walk(store, { source: "unknown" }, 2)).toEqual([]);
+      expect(await walk(store, { from: start + 1, to: start + 2 }, 2)).toEqual(seqs.slice(6, 12));
+      expect(await store.quarantined(seqs[0] as number)).toMatchObject({
+        seq: seqs[0],
+        account: "main",
+        source: "main",
+        receivedAt: start,
+      });
+      expect(await store.quarantined((seqs[0] as number) + 1)).toBeNull();
+    });
+
+    test("one step releases what the step before left, and none twice", async () => {
+      const { store } = await openWith(open, routes);
+      const bodies = [];
+      for (let n = 0; n < 5; n += 1) bodies.push(await quarantine(store, { wamid: `w${n}` }));
+      for (const { event } of bodies.slice(0, 3)) await store.release(event);
+      expect(await walk(store, {}, 2)).toEqual(bodies.slice(3).map(({ seq }) => seq));
+    });
+
+    test("retention takes a released body as it takes any event", async () => {
+      const { store } = await openWith(open, routes);
+      const { seq, event } = await quarantine(store, { wamid: "w" });
+      await store.release(event);
+      const [made] = (await store.seqsOf(event.envelope.id)) as [number];
+      await settle(store, "all", made, delivered, { at: start + 10_000 });
+      const now = start + 100_000;
+      await accept(store, { receivedAt: now });
+      for (let steps = 0; steps < 50 && !(await store.sweep(now, keep, 100)).done; steps += 1);
+      expect([await store.event(seq), await store.event(made)]).toEqual([null, null]);
+      expect((await store.audit(now)).balanced).toBe(true);
+    });
+  });
+}

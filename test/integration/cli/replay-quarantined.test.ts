@@ -1,0 +1,102 @@
+import { describe, expect, test } from "vitest";
+import { openStore } from "../../../src/app/open-store.ts";
+import { loadSettings } from "../../../src/config/load.ts";
+import { rulesFor } from "../../contract/store-events.ts";
+import { openDownstream } from "../../harness/downstream.ts";
+import { engines, storageOf } from "../../harness/engines.ts";
+import { postEvent } from "../../harness/post-event.ts";
+import { type RelayHere, startRelayHere } from "../../harness/relay-here.ts";
+import { routeTo } from "../../harness/relay-settings.ts";
+import { until } from "../../harness/until.ts";
+import { jsonOf, runOn } from "./run-cli.ts";
+
+interface Shown {
+  readonly seq: number;
+  readonly disposition: string;
+  readonly releasedAs: number | null;
+  readonly releasedFrom: number | null;
+}
+
+const listed = async (relay: RelayHere, query = ""): Promise<Shown[]> =>
+  ((await relay.ask(`/v1/events?limit=100${query}`)).body as { data: Shown[] }).data;
+
+/** Bodies that a relay of before did not understand: valid by now, and stored as quarantined. */
+async function quarantineValid(relay: RelayHere, count: number): Promise<Buffer[]> {
+  const bodies = Array.from({ length: count }, (_, n) =>
+    Buffer.from(`{ "id":"old-${n}", "event":"message.status", "createdAt":1800000000, "data":{"wamid":"wamid.${n}","status":"sent"} }`),
+  );
+  await relay.stop();
+  const { storage } = loadSettings(relay.settingsPath, process.env);
+  const { store } = await openStore({ storage, role: "command", rules: rulesFor([]), hooks: { committed: () => {}, failed: () => {} } });
+  for (const body of bodies) {
+    const received = { account: "main", source: "main", origin: "webhook", receivedAt: Date.now(), headers: {}, secret: null } as const;
+    await store.quarantine({ ...received, body, error: "of another time" });
+  }
+  await store.close();
+  await relay.start();
+  return bodies;
+}
+
+describe.each(engines)("%s", (engine) => {
+  test("counts first, releases what is valid now byte for byte, leaves the rest, and is safe to repeat", async () => {
+    const downstream = await openDownstream();
+    const relay = await startRelayHere({
+      settings: { ...(await storageOf(engine)), routes: [routeTo(downstream.url)], tracking: { unknown: "forward" } },
+    });
+    expect((await postEvent(relay.webhookUrl, Buffer.from("{ not JSON"))).status).toBe(202);
+    const bodies = await quarantineValid(relay, 3);
+
+    const dry = await runOn(relay, "replay", "--disposition", "quarantined", "--dry-run");
+    expect(dry).toEqual({
+      code: 0,
+      out: "3 quarantined events are valid now and can be released\n",
+      err: "note: 1 stay in quarantine: the body is not valid JSON\n",
+    });
+    expect((await listed(relay, "&disposition=quarantined")).length).toBe(4);
+    const unasked = await runOn(relay, "replay", "--disposition", "quarantined");
+    expect([unasked.code, unasked.err]).toEqual([1, expect.stringContaining("3 quarantined events would be released")]);
+
+    const [newest] = await listed(relay, "&disposition=quarantined");
+    const one = await runOn(relay, "replay", "--disposition", "quarantined", "--event", String(newest?.seq), "--yes");
+    expect([one.code, one.out]).toEqual([0, "1 of 1 quarantined events were released\n"]);
+    const rest = await runOn(relay, "replay", "--disposition", "quarantined", "--yes");
+    expect([rest.code, rest.out]).toEqual([0, "2 of 2 quarantined events were released\n"]);
+    const again = jsonOf<{ matching: number; replayed: number }>(
+      await runOn(relay, "replay", "--disposition", "quarantined", "--yes", "--json"),
+    );
+    expect(again).toMatchObject({ matching: 0, replayed: 0, invalid: [{ events: 1 }] });
+
+    await until("all are delivered", () => downstream.arrivals.length === 3);
+    expect(downstream.arrivals.map(({ body }) => String(body)).sort()).toEqual(bodies.map(String));
+    const released = await listed(relay, "&disposition=released");
+    expect(released.length).toBe(3);
+    for (const { seq, releasedAs } of released) {
+      expect((await relay.ask(`/v1/events/${releasedAs}`)).body).toMatchObject({
+        releasedFrom: seq,
+        disposition: "forwarded",
+        createdAt: "2027-01-15T08:00:00.000Z",
+      });
+    }
+    expect((await relay.ask("/v1/audit")).body).toMatchObject({
+      balanced: true,
+      events: { received: 7, forwarded: 3, released: 3, quarantined: 1, unaccounted: 0 },
+    });
+    const told = await runOn(relay, "explain", String(released[0]?.seq));
+    expect(told.out).toContain(`released as event ${released[0]?.releasedAs}; it was quarantined: of another time`);
+    const made = await runOn(relay, "explain", String(released[0]?.releasedAs));
+    expect(made.out).toContain(`released from quarantine (event ${released[0]?.seq})`);
+  });
+});
+
+test("criteria that do not apply are refused instead of left out", async () => {
+  const relay = await startRelayHere();
+  const replay = async (body: Record<string, unknown>) => (await relay.ask("/v1/replay", { method: "POST", body })).body;
+  expect(await replay({ disposition: "quarantined", route: "all" })).toMatchObject({
+    code: "bad_request",
+    error: expect.stringMatching(/^route: /),
+  });
+  expect(await replay({ disposition: "quarantined", errorCode: "1" })).toMatchObject({ code: "bad_request" });
+  expect(await replay({ source: "main" })).toMatchObject({ code: "bad_request", error: expect.stringMatching(/^source: /) });
+  expect(await replay({ event: 1, disposition: "ignored" })).toMatchObject({ code: "bad_request" });
+  expect(await replay({ disposition: "quarantined", event: 1 })).toMatchObject({ code: "not_found" });
+});
