@@ -5,6 +5,14 @@ import type { ServiceAccounts } from "./service-accounts.ts";
 
 /** What reconciliation asks of the service, over the accounts' clients. */
 export function createAskingService(services: Pick<ServiceAccounts, "client" | "limiters">): Service {
+  function hold(account: string): Hold | null {
+    const stops = services.limiters().get(account)?.stops;
+    if (stops === undefined) return null;
+    const holds = { ...stops, quota: stops.quota ?? stops["quota-reads"] };
+    const reason = holdReasons.find((one) => holds[one] !== null);
+    return reason === undefined ? null : { reason, until: holds[reason] };
+  }
+
   return {
     accounts: () => [...services.limiters().keys()],
     async ask(account, messageId, patience) {
@@ -14,22 +22,16 @@ export function createAskingService(services: Pick<ServiceAccounts, "client" | "
         const { wamid, status, errorCode } = await pollMessage(client, messageId, { patience });
         return { type: "found", wamid, status, errorCode };
       } catch (error) {
-        if (error instanceof ServiceError) return answerOf(error);
+        if (error instanceof ServiceError) return answerOf(error, hold(account));
         if (patience.aborted && error === patience.reason) return { type: "not-asked" };
         throw error;
       }
     },
-    hold(account) {
-      const stops = services.limiters().get(account)?.stops;
-      if (stops === undefined) return null;
-      const holds = { ...stops, quota: stops.quota ?? stops["quota-reads"] };
-      const reason = holdReasons.find((one) => holds[one] !== null);
-      return reason === undefined ? null : ({ reason, until: holds[reason] } satisfies Hold);
-    },
+    hold,
   };
 }
 
-function answerOf({ failure, message }: ServiceError): AskAnswer {
+function answerOf({ failure, message }: ServiceError, hold: Hold | null): AskAnswer {
   switch (failure.kind) {
     case "not-found":
       return { type: "missing" };
@@ -37,7 +39,7 @@ function answerOf({ failure, message }: ServiceError): AskAnswer {
     case "blocked":
       return { type: "held", reason: failure.kind, until: null };
     case "quota":
-      return { type: "held", reason: "quota", until: failure.until };
+      return { type: "held", reason: "quota", until: hold?.reason === "quota" ? hold.until : failure.until };
     default:
       return { type: "failed", reason: message };
   }

@@ -16,13 +16,16 @@ export interface ControlPortParts {
   readonly known: () => { readonly routes: readonly string[]; readonly accounts: readonly string[] };
   /** A message was registered that was not; `sentAt` in unix ms, when told. */
   readonly registered: (account: string, sentAt: number | undefined) => void;
+  /** Ends the stops of an account's quotas; gives those that there were. */
+  readonly resumeAccount: (account: string) => Promise<readonly string[]>;
   readonly stopping: () => boolean;
   readonly fieldsOf: ReleasingParts["fieldsOf"];
   readonly release: ReleasingParts["release"];
 }
 
 /** The control API's port over the store and the dispatcher. */
-export function createControlPort({ store, now, known, registered, stopping, fieldsOf, release }: ControlPortParts): Control {
+export function createControlPort(parts: ControlPortParts): Control {
+  const { store, now, known, registered, resumeAccount, stopping, fieldsOf, release } = parts;
   const isRouted = (route: string) => known().routes.includes(route);
   const releasing = createReleasing({ store, now, fieldsOf, release, stopping });
   const replaying = createReplaying({ store, now, isRouted, offer: store.announce, stopping });
@@ -110,6 +113,9 @@ export function createControlPort({ store, now, known, registered, stopping, fie
     async resume(route) {
       if (!isRouted(route)) return null;
       return store.resume(route);
+    },
+    async resumeAccount(account) {
+      return known().accounts.includes(account) ? resumeAccount(account) : null;
     },
   };
 }

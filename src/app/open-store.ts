@@ -2,6 +2,7 @@ import type { BreakerState } from "../deliver/breaker.ts";
 import type { LaneParts, LaneSettings } from "../deliver/lane.ts";
 import { createReadyQueue } from "../deliver/ready-queue.ts";
 import type { Clock } from "../event/clock.ts";
+import type { Plan } from "../service-api/limits/caps.ts";
 import type { SharedCaps } from "../service-api/limits/shared-port.ts";
 import type { Inspecting } from "../store/inspecting.ts";
 import type { StoreReading } from "../store/reading.ts";
@@ -10,6 +11,7 @@ import type { StorageSettings } from "../store/settings.ts";
 import type { Store, StoreHooks } from "../store/store.ts";
 import type { WaitingToBePlanned } from "./planning.ts";
 import type { Role } from "./role.ts";
+import type { StopView } from "./service-side.ts";
 import { systemClock } from "./system-clock.ts";
 
 /** What is opened of an engine: its store, and what lanes ask of it and of each other in other processes. */
@@ -57,6 +59,8 @@ export interface StoreToRead {
   /** As those relays have it. Unix ms. */
   now(): number;
   readonly breakersOf?: BreakersOf;
+  /** The stops of an account's quotas, where processes share them. */
+  readonly quotaStops?: (account: string, baseUrl: string, plan: Plan) => Promise<readonly StopView[]>;
   close(): Promise<void>;
 }
 

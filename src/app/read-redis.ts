@@ -1,3 +1,6 @@
+import { type AccountState, quotaReasons } from "../service-api/limits/account-state.ts";
+import { planCaps, planId } from "../service-api/limits/caps.ts";
+import { quotaUntil } from "../service-api/limits/quota-stop.ts";
 import { connectRedis, redisAddress } from "../store/redis/connection.ts";
 import { keysOf } from "../store/redis/keys.ts";
 import { refuseUnfinished } from "../store/redis/migration-row.ts";
@@ -5,6 +8,7 @@ import { createReadHydrations } from "../store/redis/read-hydrations.ts";
 import { createReader } from "../store/redis/reader.ts";
 import { createRedisClock } from "../store/redis/redis-clock.ts";
 import { checkReadable } from "../store/redis/schema-mark.ts";
+import { createRedisCaps } from "../store/redis/shared-caps.ts";
 import { createStoredEvents } from "../store/redis/stored-events.ts";
 import type { RedisSettings } from "../store/settings.ts";
 import { StoreRefused } from "../store/store-error.ts";
@@ -41,6 +45,20 @@ export async function openRedisForReading(storage: RedisSettings): Promise<Store
     inspecting,
     now: clock.now,
     breakersOf: sharedBreakers(connection, storage.prefix),
+    async quotaStops(account, baseUrl, plan) {
+      const known = await createRedisCaps(connection, storage.prefix, account, baseUrl).read();
+      if (known === null) return [];
+      // It was written by a process of this version.
+      const state = JSON.parse(known.state) as AccountState;
+      if (state.plan !== planId(planCaps[plan])) return [];
+      const toUnix = (at: number) => at - known.now + known.wall;
+      return quotaReasons.flatMap((reason) => {
+        const stop = state.quotas[reason];
+        if (stop === null) return [];
+        const until = new Date(quotaUntil(stop, clock.now(), toUnix)).toISOString();
+        return [{ account, reason, resource: stop.resource, until }];
+      });
+    },
     async close() {
       await inspecting.close();
       await connection.close();

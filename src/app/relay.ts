@@ -197,7 +197,7 @@ export async function createRelay({
   );
   const { http } = web;
   web.server.on("connection", arrivals.opened);
-  addOperateRoutes(http, { health: () => ({ ...health.report(), alarms: service.alarms() }), metrics });
+  addOperateRoutes(http, { health: () => ({ ...health.report(), alarms: service.alarms(), stops: service.stops() }), metrics });
   if (receives) {
     addControlRoutes(http, {
       authorize: () => authorize,
@@ -211,6 +211,7 @@ export async function createRelay({
         now: clock.now,
         known: () => ({ routes: settings.routes.map(({ name }) => name), accounts: Object.keys(settings.accounts) }),
         registered: service.registered,
+        resumeAccount: service.resumeAccount,
         stopping: () => health.report().draining,
         fieldsOf(name) {
           const source = Object.hasOwn(settings.sources, name) ? settings.sources[name] : undefined;

@@ -7,6 +7,8 @@ import type { QuotaReason } from "../service-api/limits/account-state.ts";
 import { type Allowance, createLimiter, type LetGo, type Limiter, type LimiterHooks } from "../service-api/limits/limiter.ts";
 import type { LimiterState } from "../service-api/limits/limiter-state.ts";
 import type { SharedCaps } from "../service-api/limits/shared-port.ts";
+import { ServiceError } from "../service-api/service-error.ts";
+import { StoreUnavailable } from "../store/store-error.ts";
 
 /** The accounts whose service can be asked: each with its client, and a limiter that keeps its caps. */
 export interface ServiceAccounts {
@@ -18,7 +20,10 @@ export interface ServiceAccounts {
    * smaller caps that the service reported are forgotten.
    */
   reload(accounts: Settings["accounts"]): void;
-  /** Ends the stops of the account's quotas; resolves with those that there were. Null: the account cannot be asked. */
+  /**
+   * Ends the stops of the account's quotas; resolves with those that there were. Null: the account cannot be asked.
+   * Rejects with `StoreUnavailable` when processes that share the account may not know.
+   */
   resume(account: string): Promise<readonly QuotaReason[] | null>;
   /** Ends what waits; resolves when what is on its way has ended, cut after `withinMs`. */
   close(withinMs: number): Promise<void>;
@@ -101,7 +106,14 @@ export function createServiceAccounts(
     client: (account) => entries.get(account)?.client ?? null,
     limiters: () => new Map([...entries].map(([account, { limiter }]) => [account, limiter.state()])),
     reload,
-    resume: async (account) => (await entries.get(account)?.limiter.resumeByOrder()) ?? null,
+    async resume(account) {
+      try {
+        return (await entries.get(account)?.limiter.resumeByOrder()) ?? null;
+      } catch (error) {
+        if (!(error instanceof ServiceError)) throw error;
+        throw new StoreUnavailable("whether the account's stops have ended is not known: the processes that share it cannot be reached");
+      }
+    },
     async close(withinMs) {
       reload({});
       // Once more for each: a reload lets what is on its way take its time.

@@ -5,6 +5,7 @@ import type { Logger, Privacy } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import { budgetOf } from "../reconcile/budget.ts";
 import { isTemporaryRejection } from "../send/settings.ts";
+import { type StopReason, stopReasons } from "../service-api/limits/stops.ts";
 import type { AcceptOutcome } from "../store/planned.ts";
 import type { Store } from "../store/store.ts";
 import { createCallUsage } from "./call-usage.ts";
@@ -36,6 +37,15 @@ export interface ServiceSideParts {
   readonly calls: boolean;
   /** False: nothing is asked but what somebody tells it to. */
   readonly scheduled: boolean;
+}
+
+/** A stop of an account's calls, as it goes out. */
+export interface StopView {
+  readonly account: string;
+  readonly reason: StopReason;
+  /** Of a quota, as the service names it; null: it does not. */
+  readonly resource: string | null;
+  readonly until: string;
 }
 
 /** Calls counted against a cap of the minute, and the time they may have taken. */
@@ -85,6 +95,22 @@ export function createServiceSide(parts: ServiceSideParts) {
     sending: sending.port,
     reconcile: reconciling.port,
     limiters: services.limiters,
+    /** Stops of calls that are in force, for `/readyz`. */
+    stops: (): readonly StopView[] =>
+      [...services.limiters()].flatMap(([account, { stops, resources }]) =>
+        stopReasons.flatMap((reason) => {
+          const until = stops[reason];
+          if (until === null) return [];
+          const resource = reason === "unauthenticated" || reason === "blocked" ? null : (resources[reason] ?? null);
+          return [{ account, reason, resource, until: new Date(until).toISOString() }];
+        }),
+      ),
+    /** Ends the stops of an account's quotas by an operator's order; gives those that there were. */
+    async resumeAccount(account: string): Promise<readonly string[]> {
+      const ended = (await services.resume(account)) ?? [];
+      log.info({ account, ended }, "an operator ended the stops of the account's quotas");
+      return ended;
+    },
     alarms: watching.alarms,
     /** An event was stored. */
     stored(event: ReceivedEvent): void {

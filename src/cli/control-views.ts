@@ -96,6 +96,7 @@ export const retriedSchema = z.looseObject({
 
 export const createdSchema = z.looseObject({ created: z.number(), known: z.number() });
 export const resumedSchema = z.looseObject({ resumed: z.boolean() });
+export const accountResumedSchema = z.looseObject({ resumed: z.boolean(), ended: z.array(z.string()) });
 
 export function pageOf<T extends z.ZodType, N extends z.ZodType>(item: T, next: N) {
   // Only of events it is told, and not by a relay of an older version.

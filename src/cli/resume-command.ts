@@ -4,26 +4,46 @@ import type { Io } from "./io.ts";
 import { printable, printableJson } from "./printable.ts";
 import { type RelayOptions, withRelayOptions } from "./relay-options.ts";
 
-/** Adds `resume`: a destination that was stopped (410 Gone) is sent to again. */
+type Options = RelayOptions & { readonly account?: string; readonly json?: boolean };
+
+/** Adds `resume`: a destination that was stopped (410 Gone) is sent to again, or an account is called again. */
 export function addResumeCommand(program: Command, io: Io): void {
-  const resume = withRelayOptions(program.command("resume").argument("<route>", "name of the route", givenArgument));
+  const resume = withRelayOptions(program.command("resume").argument("[route]", "name of the route", givenArgument));
   resume
     .description("start a route whose destination was stopped because it answered 410 Gone; what waited for it goes out")
-    .option("--json", "print {route, resumed} as JSON")
+    .option(
+      "--account <name>",
+      "instead of a route: call the messaging service again for this account, whose quota was used up",
+      givenArgument,
+    )
+    .option("--json", "print {route, resumed} as JSON; with --account {account, resumed, ended}")
     .addHelpText(
       "after",
       `
 Examples:
-  wamid-relay doctor                      says which destinations are stopped
-  wamid-relay resume failures-to-crm`,
+  wamid-relay doctor                      says which destinations and accounts are stopped
+  wamid-relay resume failures-to-crm
+  wamid-relay resume --account main       after a change of plan at the service`,
     )
-    .action(async (route: string, options: RelayOptions & { readonly json?: boolean }) => {
-      const [{ readAnswer, resumedSchema }, { expectDone, withWriting }] = await Promise.all([
+    .action(async (route: string | undefined, options: Options) => {
+      if (route === undefined && options.account === undefined)
+        resume.error("error: missing required argument 'route', or --account <name>");
+      if (route !== undefined && options.account !== undefined) resume.error("error: give either a route or --account, not both");
+      const [{ accountResumedSchema, readAnswer, resumedSchema }, { expectDone, withWriting }] = await Promise.all([
         import("./control-views.ts"),
         import("./reach-relay.ts"),
       ]);
+      const { account } = options;
+      if (account !== undefined) {
+        const { resumed, ended } = await withWriting(resume, options, io, "replay", async (client) =>
+          readAnswer(accountResumedSchema, expectDone(await client.request("POST", `/v1/accounts/${encodeURIComponent(account)}/resume`))),
+        );
+        if (options.json === true) io.out(printableJson({ account, resumed, ended }));
+        else io.out(printable(resumed ? `${account}: called again (was stopped: ${ended.join(", ")})` : `${account}: was not stopped`));
+        return;
+      }
       const { resumed } = await withWriting(resume, options, io, "replay", async (client) =>
-        readAnswer(resumedSchema, expectDone(await client.request("POST", `/v1/routes/${encodeURIComponent(route)}/resume`))),
+        readAnswer(resumedSchema, expectDone(await client.request("POST", `/v1/routes/${encodeURIComponent(route ?? "")}/resume`))),
       );
       if (options.json === true) io.out(printableJson({ route, resumed }));
       else io.out(printable(resumed ? `${route}: started again` : `${route}: was not stopped`));

@@ -146,6 +146,12 @@ export class RelayClient {
     return resumed;
   }
 
+  /** Ends the stops of an account's used-up quotas; the names of those that there were. */
+  async resumeAccount(account: string): Promise<string[]> {
+    const { ended } = await this.#connection.json<{ ended: string[] }>("POST", `/v1/accounts/${encodeURIComponent(account)}/resume`);
+    return ended;
+  }
+
   /** What `reconcile` would ask; asks nothing. */
   planReconcile(filter: ReconcileFilter = {}): Promise<AccountPlan[]> {
     return planReconcile(this.#connection, filter);

@@ -1,8 +1,8 @@
 import type { FastifyInstance } from "fastify";
 
 export interface OperateParts {
-  /** `alarms` do not make it less ready. */
-  readonly health: () => { readonly ready: boolean; readonly alarms: readonly unknown[] };
+  /** Neither `alarms` nor `stops` make it less ready. */
+  readonly health: () => { readonly ready: boolean; readonly alarms: readonly unknown[]; readonly stops: readonly unknown[] };
   readonly metrics: { readonly contentType: string; text(): Promise<string> };
 }
 

@@ -42,6 +42,8 @@ export interface Writing {
   registerEach(registrations: readonly Registration[]): Promise<RegistrationOutcome[]>;
   /** Null when no such route is in the settings; else whether it was stopped. */
   resume(route: string): Promise<boolean | null>;
+  /** Null when no such account is in the settings; else the stops of quotas that it ended. */
+  resumeAccount(account: string): Promise<readonly string[] | null>;
 }
 
 export interface EventQuery {

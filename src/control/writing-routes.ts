@@ -43,6 +43,18 @@ const resume = {
   errors: ["not_found"],
 } as const;
 
+const resumeAccount = {
+  method: "POST",
+  path: "/v1/accounts/:account/resume",
+  name: "resumeAccount",
+  scope: "replay",
+  summary: "Ends the stops of an account's used-up quotas",
+  description: "Forgets smaller per-minute caps that the service reported, too. The next refused call stops the account again.",
+  params: z.strictObject({ account: z.string() }),
+  answers: { 200: "`ended` names the stops; `resumed` is false when there were none." },
+  errors: ["not_found"],
+} as const;
+
 /** The part of `/v1` that changes something. */
 export function addWritingRoutes(app: FastifyInstance, writing: Writing, allow: Allow): void {
   addEndpoint(app, allow, retry, async ({ params: { id } }) => {
@@ -59,6 +71,12 @@ export function addWritingRoutes(app: FastifyInstance, writing: Writing, allow: 
     const resumed = await writing.resume(route);
     if (resumed === null) throw new RelayError("not_found", "no such route in the settings");
     return { route, resumed };
+  });
+
+  addEndpoint(app, allow, resumeAccount, async ({ params: { account } }) => {
+    const ended = await writing.resumeAccount(account);
+    if (ended === null) throw new RelayError("not_found", "no such account in the settings");
+    return { account, resumed: ended.length > 0, ended };
   });
 
   addTrackRoutes(app, writing, allow);

@@ -9,9 +9,9 @@ import { changedAt, judgeClock } from "./clock-check.ts";
 import { checkDestinations } from "./destination-checks.ts";
 import { checkStoreFiles } from "./file-checks.ts";
 import { type Finding, fail } from "./finding.ts";
-import { checkRelay } from "./relay-check.ts";
+import { checkRelay, type SeenStop } from "./relay-check.ts";
 import { judgeSecrets } from "./secret-checks.ts";
-import { checkServices } from "./service-checks.ts";
+import { checkServices, judgeStops } from "./service-checks.ts";
 import { checkSettings } from "./settings-checks.ts";
 import { checkSpace } from "./space-check.ts";
 import { checkHolder, checkIntegrity, checkQuarantine, judgeBacklog, openStoreToCheck } from "./store-checks.ts";
@@ -32,8 +32,11 @@ export async function runChecks({ config, env, deep, offline }: DoctorOptions): 
   if (settings === null) return findings;
   const { storage } = settings;
   const store = storage.driver === "sqlite" ? checkStore(settings, storage.path, deep) : await checkShared(storage, settings);
+  let seen: readonly SeenStop[] = [];
   const [relay, destinations, services] = await Promise.all([
-    checkRelay(ownAddress(settings.server), store.isHeld),
+    checkRelay(ownAddress(settings.server), store.isHeld, (stops) => {
+      seen = stops;
+    }),
     offline ? { findings: [], skews: [] } : checkDestinations(settings),
     offline ? [] : checkServices(settings),
   ]);
@@ -45,7 +48,16 @@ export async function runChecks({ config, env, deep, offline }: DoctorOptions): 
     fileChangedAt: storage.driver === "sqlite" ? changedAt(storage.path) : null,
     skews: destinations.skews,
   });
-  return [...findings, ...store.files, relay, ...store.rows, ...destinations.findings, ...services, ...clock];
+  return [
+    ...findings,
+    ...store.files,
+    relay,
+    ...store.rows,
+    ...destinations.findings,
+    ...services,
+    ...judgeStops(store.stops ?? seen),
+    ...clock,
+  ];
 }
 
 interface StoreFindings {
@@ -53,10 +65,12 @@ interface StoreFindings {
   readonly rows: readonly Finding[];
   readonly isHeld: boolean;
   readonly newestEventAt: number | null;
+  /** Of the accounts' calls, where processes share them; not given: the relay knows. */
+  readonly stops?: readonly SeenStop[];
 }
 
 /** A Redis is there for many relays: that one runs says nothing of the one of this machine. */
-async function checkShared(storage: RedisSettings, { routes, sources }: Settings): Promise<StoreFindings> {
+async function checkShared(storage: RedisSettings, { routes, sources, accounts }: Settings): Promise<StoreFindings> {
   const { checkRedis } = await import("./redis/check.ts");
   const files = await checkRedis(storage);
   const found = { files, rows: [], isHeld: false, newestEventAt: null };
@@ -66,7 +80,12 @@ async function checkShared(storage: RedisSettings, { routes, sources }: Settings
   try {
     const now = store.now();
     const [backlog, proofs] = await Promise.all([store.read.backlog(), store.read.proofs()]);
-    return { ...found, rows: [...judgeBacklog(backlog, routes, now), ...judgeSecrets(sources, proofs, now)] };
+    const stops = await Promise.all(
+      Object.entries(accounts).map(async ([name, { baseUrl, plan }]) =>
+        baseUrl === undefined ? [] : ((await store.quotaStops?.(name, baseUrl, plan)) ?? []),
+      ),
+    );
+    return { ...found, rows: [...judgeBacklog(backlog, routes, now), ...judgeSecrets(sources, proofs, now)], stops: stops.flat() };
   } finally {
     await store.close();
   }

@@ -5,6 +5,7 @@ import { createServiceClient } from "../../service-api/client.ts";
 import { createLimiter } from "../../service-api/limits/limiter.ts";
 import { ServiceError } from "../../service-api/service-error.ts";
 import { type Finding, fail, ok, warn } from "./finding.ts";
+import type { SeenStop } from "./relay-check.ts";
 
 /** How long the service may take. All accounts are asked at once. */
 const withinMs = 5_000;
@@ -16,6 +17,30 @@ const withinMs = 5_000;
 export async function checkServices(settings: Settings): Promise<Finding[]> {
   const asked = Object.entries(settings.accounts).map(([name, account]) => checkService(name, account));
   return (await Promise.all(asked)).flat();
+}
+
+const stoppedCalls: Readonly<Record<string, string>> = {
+  quota: "makes no call",
+  "quota-messages": "sends no message",
+  "quota-runs": "starts no automation run",
+  "quota-contacts": "writes no contact",
+  "quota-reads": "reads nothing",
+};
+
+/** What the relay itself does not call because a quota is used up, which a call of doctor's own does not show. */
+export function judgeStops(stops: readonly SeenStop[]): Finding[] {
+  return stops.flatMap(({ account, reason, resource, until }) => {
+    const what = stoppedCalls[reason];
+    if (what === undefined) return [];
+    const quota = resource === null ? "a monthly quota" : `the monthly quota ${resource}`;
+    return [
+      warn(
+        "service",
+        `${account}: the relay ${what} until ${until}, then one call tries: the service said that ${quota} is used up (${reason})`,
+        `after a change of plan, or if the service answers: wamid-relay resume --account ${account}`,
+      ),
+    ];
+  });
 }
 
 async function checkService(name: string, account: AccountSettings): Promise<Finding[]> {

@@ -12,6 +12,11 @@ export const planCaps: Readonly<Record<Plan, Caps>> = {
   enterprise: { requests: 1200, messages: 300 },
 };
 
+/** Tells plans from one another in what is learned of an account. */
+export function planId({ requests, messages }: Caps): string {
+  return `${requests}/${messages}`;
+}
+
 /** API calls a month; null: unlimited (messaging-service-api.md, "Monthly quotas and maximums"). */
 export const monthlyCalls: Readonly<Record<Plan, number | null>> = { escala: 300_000, enterprise: null };
 

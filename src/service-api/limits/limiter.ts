@@ -2,7 +2,7 @@ import type { Clock } from "../../event/clock.ts";
 import { type Admission, type CallOperation, type CallOutcome, type CallRequest, type Permit, usuallyAtOnce } from "../admission.ts";
 import { capsUnknown } from "../service-error.ts";
 import { keyOf, type QuotaReason, quotaReasons } from "./account-state.ts";
-import { type Caps, type Plan, planCaps, shareOf } from "./caps.ts";
+import { type Caps, type Plan, planCaps, planId, shareOf } from "./caps.ts";
 import { grantedCaps, learnCaps } from "./learn-caps.ts";
 import { createOwnLearned } from "./learned.ts";
 import { type LimiterState, limiterState } from "./limiter-state.ts";
@@ -318,6 +318,5 @@ function capsOf(allowance: Allowance): Caps {
 }
 
 function identityOf(allowance: Allowance): Identity {
-  const { requests, messages } = capsOf(allowance);
-  return { plan: `${requests}/${messages}`, key: allowance.keyId ?? "" };
+  return { plan: planId(capsOf(allowance)), key: allowance.keyId ?? "" };
 }

@@ -47,6 +47,13 @@ export function quotaStop(resource: string | null, serviceTime: number | null, n
   return { resource, renewsAt: isKnown ? at : null, until: now + (isKnown ? wait : Math.min(wait, hourMs)), probeUntil: 0 };
 }
 
+/** Until when calls are refused, in unix ms: the renewal where it is certain, else when the next call may probe. */
+export function quotaUntil({ renewsAt, until, probeUntil }: QuotaStop, wallNow: number, toUnix: (at: number) => number): number {
+  if (renewsAt !== null && renewsAt > wallNow) return renewsAt;
+  // While a probe is on its way, the others wait for its answer.
+  return toUnix(Math.max(until, probeUntil));
+}
+
 export function mayProbeQuota({ until, probeUntil }: QuotaStop, now: number): boolean {
   return now >= until && now >= probeUntil;
 }

@@ -13,7 +13,16 @@ import {
 } from "./account-state.ts";
 import { beginProbe, endDoubt, isDoubted, keyAccepted, keyRefused, keyUnsettled, leaveProbe, mayProbe } from "./key-doubt.ts";
 import type { Learned } from "./learned.ts";
-import { beginQuotaProbe, coveringReasons, leaveQuotaProbe, mayProbeQuota, quotaStop, quotaUnsettled, reasonOf } from "./quota-stop.ts";
+import {
+  beginQuotaProbe,
+  coveringReasons,
+  leaveQuotaProbe,
+  mayProbeQuota,
+  quotaStop,
+  quotaUnsettled,
+  quotaUntil,
+  reasonOf,
+} from "./quota-stop.ts";
 import type { SteadyTime } from "./steady-time.ts";
 
 /** Why no call goes, or none of a kind, whatever the caps say. */
@@ -83,12 +92,9 @@ export interface StopsParts {
 export function createStops({ time, learned, identity }: StopsParts): Stops {
   const quota = (reason: QuotaReason): QuotaStop | null => quotaIn(learned.view(), reason, identity().plan);
   const key = (): KeyState => keyOf(learned.view(), identity().key);
-  const quotaUntil = (reason: QuotaReason): number | null => {
+  const untilOf = (reason: QuotaReason): number | null => {
     const stop = quota(reason);
-    if (stop === null) return null;
-    if (stop.renewsAt !== null && stop.renewsAt > time.toUnix(time.now())) return stop.renewsAt;
-    // While a probe is on its way, the others wait for its answer.
-    return time.toUnix(Math.max(stop.until, stop.probeUntil));
+    return stop && quotaUntil(stop, time.toUnix(time.now()), time.toUnix);
   };
 
   /** The stops that a call has to probe, or the one that refuses it. */
@@ -117,7 +123,7 @@ export function createStops({ time, learned, identity }: StopsParts): Stops {
     },
     refusal(reason) {
       if (reason === "unauthenticated" || reason === "blocked") return refusedUnasked({ kind: reason });
-      return refusedUnasked({ kind: "quota", cause: null, until: quotaUntil(reason) ?? time.toUnix(time.now()) });
+      return refusedUnasked({ kind: "quota", cause: null, until: untilOf(reason) ?? time.toUnix(time.now()) });
     },
     beginProbe(operation, got) {
       const now = time.now();
@@ -156,7 +162,7 @@ export function createStops({ time, learned, identity }: StopsParts): Stops {
     },
     state() {
       const { blockedUntil } = learned.view();
-      const quotas = Object.fromEntries(quotaReasons.map((reason) => [reason, quotaUntil(reason)])) as Record<QuotaReason, number | null>;
+      const quotas = Object.fromEntries(quotaReasons.map((reason) => [reason, untilOf(reason)])) as Record<QuotaReason, number | null>;
       return {
         ...quotas,
         unauthenticated: isDoubted(key()) ? time.toUnix(key().until) : null,

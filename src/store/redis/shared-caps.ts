@@ -37,6 +37,8 @@ export interface CapsAnswer {
 export interface RedisCaps {
   /** Rejects as the link does: whether it happened is not known then. */
   step(ask: CapsAsk): Promise<CapsAnswer>;
+  /** What was learned last, and the shared clock of then beside the time; null: nothing. Writes nothing. */
+  read(): Promise<{ readonly state: string; readonly now: number; readonly wall: number } | null>;
 }
 
 const script = readScript("caps");
@@ -63,6 +65,10 @@ export function createRedisCaps(link: RedisLink, prefix: string, account: string
       const { granted, ...answer } = JSON.parse(text as string) as CapsAnswer;
       // An empty list of Lua is written as an empty object.
       return { ...answer, granted: (Array.isArray(granted) ? granted : []).map((slot) => ({ ...slot, kind: slot.kind - 1 })) };
+    },
+    async read() {
+      const [state, steady, wall] = await link.run((redis) => redis.hmget(key, "state", "now", "wall"));
+      return state == null ? null : { state, now: Number(steady), wall: Number(wall) };
     },
   };
 }

@@ -137,6 +137,7 @@ test("the answers shown have the shape of real ones", async () => {
     ],
     ["POST /v1/deliveries/{id}/retry", [await post(`/v1/deliveries/${deliveries.data[0]?.id}/retry`)]],
     ["POST /v1/routes/{route}/resume", [await post("/v1/routes/statuses/resume")]],
+    ["POST /v1/accounts/{account}/resume", [await post("/v1/accounts/main/resume")]],
   );
 
   const [message] = jsonBlocks("POST /v1/messages");

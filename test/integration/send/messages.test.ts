@@ -165,7 +165,10 @@ test("the service's own 429 of a cap passes on as one, and of a quota as another
     const refused = await other.send(hello, key);
     expect(refused).toMatchObject({
       status: 429,
-      body: { code: "service_quota_used_up", details: { until: expect.stringMatching(/-01T03:00:00/) } },
+      body: {
+        code: "service_quota_used_up",
+        details: { until: expect.stringMatching(/-01T03:00:00/), stop: "quota", resource: "apiCalls" },
+      },
     });
   }
   await other.sandbox.control("PUT", "/usage", { apiCalls: 0 });

@@ -185,6 +185,86 @@ describe("what one learns", () => {
     permitOf(await rested(clock, enter(clock, richer, poll))).settle(answered);
   });
 
+  test("a quota whose renewal is not certain is probed by one call of all processes an hour; an answer ends it for all", async () => {
+    const { clock, join } = parties.newAccount();
+    const all = [join(), join(), join()];
+    const [first] = all;
+    if (first === undefined) throw new Error("no process");
+    const refused = { type: "quota-used-up", resource: "automationSteps", serviceTime: clock.now() } as const;
+    permitOf(await rested(clock, enter(clock, first, run))).settle(refused);
+    await clock.advance(6_000);
+    const tries: number[] = [];
+    const until = first.limiter.state().stops["quota-runs"] ?? 0;
+    expect(until - clock.now()).toBeLessThanOrEqual(60 * minute);
+    for (let n = 0; n < 12; n += 1) {
+      const notes = all.flatMap((party) => [enter(clock, party, run), enter(clock, party, run)]);
+      const sends = all.map((party) => enter(clock, party, send));
+      await clock.advance(100);
+      for (const note of sends) permitOf(note).settle(answered);
+      const gone = notes.filter(({ got }) => got !== null && "permit" in got);
+      tries.push(gone.length);
+      for (const note of gone) permitOf(note).settle(refused);
+      await clock.advance(21 * minute - 100);
+    }
+    expect(tries).toEqual([0, 0, 0, 1, 0, 0, 1, 0, 0, 1, 0, 0]);
+    permitOf(await rested(clock, enter(clock, first, run))).settle(answered);
+    await clock.advance(6_000);
+    for (const party of all) {
+      permitOf(await rested(clock, await twice(clock, party))).settle(answered);
+      expect(party.limiter.state().stops["quota-runs"]).toBeNull();
+    }
+  });
+
+  test("a probe whose process was killed is taken for lost after two minutes, and another process probes", async () => {
+    const { clock, join } = parties.newAccount();
+    const [one, other] = [join(), join()];
+    permitOf(await rested(clock, enter(clock, one, run))).settle({ type: "quota-used-up", resource: null, serviceTime: null });
+    await clock.advance(60 * minute);
+    permitOf(await rested(clock, enter(clock, one, run)));
+    one.kill();
+    other.limiter.state();
+    await clock.advance(100_000);
+    expect(refusalOf(await rested(clock, enter(clock, other, run)))).toBe("quota");
+    await clock.advance(21_000);
+    permitOf(await rested(clock, enter(clock, other, run))).settle(answered);
+    expect(other.limiter.state().stops["quota-runs"]).toBeNull();
+  });
+
+  test("one process ends the stops of all by order, and reports them; a smaller cap grows back for all", async () => {
+    const { clock, join } = parties.newAccount();
+    const [one, other] = [join(), join()];
+    permitOf(await rested(clock, enter(clock, one, run))).settle({ type: "quota-used-up", resource: "apiCalls", serviceTime: clock.now() });
+    await clock.advance(1_000);
+    // One that has just begun, and has called nothing yet.
+    const fresh = join();
+    const ended = fresh.limiter.resumeByOrder();
+    await clock.advance(1_000);
+    expect(await ended).toEqual(["quota"]);
+    await clock.advance(6_000);
+    permitOf(await rested(clock, await twice(clock, other))).settle({
+      type: "rate-limited",
+      cap: "requests",
+      retryAfterMs: 1_000,
+      limit: 2,
+    });
+    await clock.advance(6_000);
+    for (const party of [one, other]) {
+      // What an idle process knows is as old as its last step.
+      await rested(clock, enter(clock, party, run));
+      permitOf(await rested(clock, enter(clock, party, run))).settle(answered);
+      expect(party.limiter.state().caps.requests).toMatchObject({ granted: 30, limit: 30 });
+    }
+    await clock.advance(30 * minute);
+    for (const party of [one, other]) expect(party.limiter.state().caps.requests).toMatchObject({ granted: 120, limit: 120 });
+    await clock.advance(30 * minute);
+    for (const party of [one, other]) expect(party.limiter.state().caps.requests).toMatchObject({ granted: 300, limit: 300 });
+    other.fail = "down";
+    const failing = other.limiter.resumeByOrder();
+    const failed = expect(failing).rejects.toMatchObject({ kind: "caps-unknown" });
+    await clock.advance(2_000);
+    await failed;
+  });
+
   test("a refused key: all wait, and one call in all tries it; a process with another key calls on", async () => {
     const { clock, join } = parties.newAccount();
     const all = [join({ keyId: "old" }), join({ keyId: "old" }), join({ keyId: "old" })];
