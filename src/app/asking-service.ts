@@ -1,10 +1,10 @@
 import { type AskAnswer, type Hold, holdReasons, type Service } from "../reconcile/port.ts";
-import { ServiceError } from "../service-api/service-error.ts";
-import { pollMessage } from "./polling.ts";
+import type { ServiceError } from "../service-api/service-error.ts";
+import type { Polling } from "./polling.ts";
 import type { ServiceAccounts } from "./service-accounts.ts";
 
 /** What reconciliation asks of the service, over the accounts' clients. */
-export function createAskingService(services: Pick<ServiceAccounts, "client" | "limiters">): Service {
+export function createAskingService(services: Pick<ServiceAccounts, "limiters">, polling: Polling): Service {
   function hold(account: string): Hold | null {
     const stops = services.limiters().get(account)?.stops;
     if (stops === undefined) return null;
@@ -16,13 +16,17 @@ export function createAskingService(services: Pick<ServiceAccounts, "client" | "
   return {
     accounts: () => [...services.limiters().keys()],
     async ask(account, messageId, patience) {
-      const client = services.client(account);
-      if (client === null) return { type: "failed", reason: "the account has no base URL and API key any more" };
       try {
-        const { wamid, status, errorCode } = await pollMessage(client, messageId, { patience });
-        return { type: "found", wamid, status, errorCode };
+        const answer = await polling.poll(account, messageId, { patience });
+        switch (answer.type) {
+          case "no-client":
+            return { type: "failed", reason: "the account has no base URL and API key any more" };
+          case "error":
+            return answerOf(answer.error, hold(account));
+          default:
+            return answer;
+        }
       } catch (error) {
-        if (error instanceof ServiceError) return answerOf(error, hold(account));
         if (patience.aborted && error === patience.reason) return { type: "not-asked" };
         throw error;
       }
@@ -33,8 +37,6 @@ export function createAskingService(services: Pick<ServiceAccounts, "client" | "
 
 function answerOf({ failure, message }: ServiceError, hold: Hold | null): AskAnswer {
   switch (failure.kind) {
-    case "not-found":
-      return { type: "missing" };
     case "unauthenticated":
     case "blocked":
       return { type: "held", reason: failure.kind, until: null };

@@ -6,12 +6,12 @@ import { createHydrator } from "../hydrate/hydrator.ts";
 import type { News, Outside, ReadAnswer } from "../hydrate/port.ts";
 import type { Logger } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
-import { ServiceError } from "../service-api/service-error.ts";
+import type { ServiceError } from "../service-api/service-error.ts";
 import { unseenMessage } from "../store/facts.ts";
 import type { DueDelivery } from "../store/planned.ts";
 import type { Store } from "../store/store.ts";
 import { type Learning, webhooksTell } from "./learning.ts";
-import { pollMessage } from "./polling.ts";
+import type { Polling } from "./polling.ts";
 import type { ServiceAccounts } from "./service-accounts.ts";
 
 export interface HydratingParts {
@@ -23,6 +23,7 @@ export interface HydratingParts {
   readonly log: Logger;
   readonly metrics: () => Metrics;
   readonly learning: Learning;
+  readonly polling: Polling;
   /** False while sends need what is left of the month's calls. */
   readonly mayPoll: (account: string) => Promise<boolean>;
   /** False: what is truncated is left to a process that works. */
@@ -37,7 +38,7 @@ export type Hydrating = ReturnType<typeof createHydrating>;
 
 /** Hydration, put together from the store, the service's clients, and the front door for what it learns. */
 export function createHydrating(parts: HydratingParts) {
-  const { settings, store, services, clock, random, log, metrics, learning, mayPoll, scheduled } = parts;
+  const { settings, store, services, clock, random, log, metrics, learning, polling, mayPoll, scheduled } = parts;
   let cancel = (): void => {};
   let isClosed = false;
 
@@ -59,8 +60,7 @@ export function createHydrating(parts: HydratingParts) {
 
   const outside: Outside = {
     async read(account, messageId, signal) {
-      const client = services.client(account);
-      if (client === null) return { type: "no-key" };
+      if (services.client(account) === null) return { type: "no-key" };
       // As when nobody can be asked: sweeps wait, and end when their time is up.
       if (!(await mayPoll(account))) return { type: "later", until: null };
       let at = clock.now();
@@ -68,10 +68,22 @@ export function createHydrating(parts: HydratingParts) {
         at = clock.now();
       };
       try {
-        const { wamid, status, errorCode } = await pollMessage(client, messageId, { signal, leaving });
-        return { type: "told", at, told: { messageId, wamid, status, errorCode } };
+        const answer = await polling.poll(account, messageId, { signal, leaving });
+        switch (answer.type) {
+          case "found": {
+            const { wamid, status, errorCode } = answer;
+            return { type: "told", at, told: { messageId, wamid, status, errorCode } };
+          }
+          case "missing":
+            return { type: "missing", at, isCredible: answer.isCredible };
+          case "faulty":
+            return { type: "later", until: null };
+          case "error":
+            return answerOf(answer.error);
+          case "no-client":
+            return { type: "no-key" };
+        }
       } catch (error) {
-        if (error instanceof ServiceError) return answerOf(error, at);
         if (signal.aborted) return { type: "later", until: null };
         throw error;
       }
@@ -145,15 +157,7 @@ export function createHydrating(parts: HydratingParts) {
   };
 }
 
-function answerOf({ failure }: ServiceError, at: number): ReadAnswer {
-  switch (failure.kind) {
-    case "not-found":
-      return { type: "missing", at };
-    case "validation":
-      return { type: "refused" };
-    case "quota":
-      return { type: "later", until: failure.until };
-    default:
-      return { type: "later", until: null };
-  }
+function answerOf({ failure }: ServiceError): ReadAnswer {
+  if (failure.kind === "validation") return { type: "refused" };
+  return { type: "later", until: failure.kind === "quota" ? failure.until : null };
 }

@@ -5,13 +5,14 @@ import { RelayError } from "../event/errors.ts";
 import type { Logger } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import { createReconciler, type ReconcilerHooks } from "../reconcile/reconciler.ts";
-import type { AccountSummary } from "../reconcile/summary.ts";
+import { type AccountSummary, isFaultStop } from "../reconcile/summary.ts";
 import type { StoreReading } from "../store/reading.ts";
 import type { Store } from "../store/store.ts";
 import { StoreUnavailable } from "../store/store-error.ts";
 import { createAskingService } from "./asking-service.ts";
 import type { CallUsage } from "./call-usage.ts";
 import { type Learning, webhooksTell } from "./learning.ts";
+import type { Polling } from "./polling.ts";
 import type { ServiceAccounts } from "./service-accounts.ts";
 import type { Watching } from "./watching.ts";
 
@@ -21,6 +22,7 @@ export interface ReconcilingParts {
   readonly services: ServiceAccounts;
   readonly usage: CallUsage;
   readonly learning: Learning;
+  readonly polling: Polling;
   readonly clock: Clock;
   readonly log: Logger;
   readonly metrics: () => Metrics;
@@ -37,12 +39,12 @@ const dutyMs = 90_000;
 
 /** Reconciliation, put together from the store, the service's clients and who watches. */
 export function createReconciling(parts: ReconcilingParts) {
-  const { settings, store, services, usage, learning, clock, log, metrics, watching, scheduled } = parts;
+  const { settings, store, services, usage, learning, polling, clock, log, metrics, watching, scheduled } = parts;
   const scheduleOf = ({ reconcile }: Settings) => (scheduled ? reconcile : { ...reconcile, schedule: "off" });
   const reconciler = createReconciler(scheduleOf(settings()), {
     store,
     clock,
-    service: createAskingService(services),
+    service: createAskingService(services, polling),
     tracking: {
       moves: learning.moves,
       async learn(account, { wamid, messageId }, { status, errorCode }) {
@@ -120,7 +122,11 @@ function passHooks(log: Logger, metrics: () => Metrics): ReconcilerHooks {
       ...counts,
       ...(stopped === null
         ? {}
-        : { stopped: stopped.reason, until: stopped.until === null ? null : new Date(stopped.until).toISOString() }),
+        : {
+            stopped: stopped.reason,
+            until: stopped.until === null ? null : new Date(stopped.until).toISOString(),
+            ...(isFaultStop(stopped) ? { detail: stopped.detail } : {}),
+          }),
       ...(lastsUntil === null ? {} : { lastsUntil: new Date(lastsUntil).toISOString() }),
     };
     if (counts.leftForBudget > 0) {

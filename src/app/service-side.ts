@@ -13,6 +13,7 @@ import { limiterHooks } from "./hooks.ts";
 import { createHydrating } from "./hydrating.ts";
 import { createLearning } from "./learning.ts";
 import type { OpenedStore } from "./open-store.ts";
+import { createPolling } from "./polling.ts";
 import { createReconciling } from "./reconciling.ts";
 import { createRelaySending } from "./sending.ts";
 import { createServiceAccounts } from "./service-accounts.ts";
@@ -81,9 +82,10 @@ export function createServiceSide(parts: ServiceSideParts) {
   const shared = { settings, store, services, usage, clock, log, metrics };
   const learning = createLearning({ settings, now: clock.now, accept });
   const watching = createWatching(shared);
-  const reconciling = createReconciling({ ...shared, learning, watching, scheduled });
+  const polling = createPolling({ services, noted: watching.polled });
+  const reconciling = createReconciling({ ...shared, learning, polling, watching, scheduled });
   const mayPoll = async (account: string) => budgetOf(await usage.facts(account)).spare > 0;
-  const hydrating = createHydrating({ ...shared, random, learning, mayPoll, scheduled });
+  const hydrating = createHydrating({ ...shared, random, learning, polling, mayPoll, scheduled });
   const sending = createRelaySending({
     ...shared,
     privacy,

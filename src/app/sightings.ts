@@ -1,5 +1,5 @@
 import type { Clock } from "../event/clock.ts";
-import type { Sighting, SightingCounts } from "../store/sightings.ts";
+import type { PollNews, Sighting, SightingCounts } from "../store/sightings.ts";
 import type { Store } from "../store/store.ts";
 
 export interface SightingsParts {
@@ -16,7 +16,7 @@ const mostPending = 10_000;
 /** Events of a message that are looked through for one. */
 const mostEvents = 100;
 
-type Sums = { -readonly [name in keyof SightingCounts]: SightingCounts[name] };
+type Sums = { -readonly [name in keyof SightingCounts]: SightingCounts[name] } & { polls?: PollNews };
 
 /**
  * What this process sees of webhooks, gathered for the one that watches for all: webhooks arrive at some processes,
@@ -29,7 +29,7 @@ export function createSightings({ store, clock, missed }: SightingsParts) {
   const pending: { readonly account: string; readonly wamid: string; readonly status: string; readonly at: number }[] = [];
   let place: string | null = null;
 
-  function add(account: string, counts: Partial<SightingCounts>): void {
+  function add(account: string, { polls, ...counts }: Partial<SightingCounts> & { readonly polls?: PollNews | undefined }): void {
     let sum = sums.get(account);
     if (sum === undefined) {
       sum = { events: 0, truncated: 0, refused: 0, registered: 0, missed: 0 };
@@ -40,6 +40,7 @@ export function createSightings({ store, clock, missed }: SightingsParts) {
     sum.refused += counts.refused ?? 0;
     sum.registered += counts.registered ?? 0;
     sum.missed += counts.missed ?? 0;
+    if (polls !== undefined) sum.polls = polls;
   }
 
   /** Whether a webhook told a status, at whichever process it arrived. */
@@ -74,7 +75,10 @@ export function createSightings({ store, clock, missed }: SightingsParts) {
       try {
         await store.noteSightings([...gathered].map(([account, counts]) => ({ account, at: now(), ...counts })));
       } catch (error) {
-        for (const [account, counts] of gathered) add(account, counts);
+        for (const [account, counts] of gathered) {
+          const newer = sums.get(account)?.polls;
+          add(account, { ...counts, polls: newer === undefined ? counts.polls : newer });
+        }
         throw error;
       }
     },

@@ -5,8 +5,10 @@ import type { ReceivedEvent } from "../event/received.ts";
 import { type AlarmChange, createAlarms } from "../observe/alarms.ts";
 import type { Logger } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
+import type { PollFault } from "../reconcile/port.ts";
 import { causeTexts } from "../reconcile/silence.ts";
 import { createSilenceWatch, type SilenceAlarm } from "../reconcile/silence-watch.ts";
+import type { PollNews } from "../store/sightings.ts";
 import type { Store } from "../store/store.ts";
 import { StoreUnavailable } from "../store/store-error.ts";
 import type { ServiceAccounts } from "./service-accounts.ts";
@@ -72,7 +74,12 @@ export function createWatching({ store, settings, services, clock, log, metrics 
     isOnDuty = true;
     // Back to what a process that died may have found out last, and to what ends an alarm of its.
     const from = Math.min(now() - 2 * reach(), ...watch.alarms().map(({ since }) => since));
-    for (const { account, at, ...counts } of await shared.read(from)) watch.took(account, at, counts);
+    const pollNews = new Map<string, PollNews>();
+    for (const { account, at, polls, ...counts } of await shared.read(from)) {
+      watch.took(account, at, counts);
+      if (polls !== undefined) pollNews.set(account, polls);
+    }
+    for (const [account, polls] of pollNews) if (Object.hasOwn(settings().accounts, account)) notePolls(account, polls);
     lookForSilence();
     // What is known here of keys may be old at first, and is asked for anew by looking.
     if (isNew) services.limiters();
@@ -122,6 +129,11 @@ export function createWatching({ store, settings, services, clock, log, metrics 
     alarms.began({ alarm: "key", account, since: now(), text, causes: [] });
   }
 
+  function notePolls(account: string, news: PollNews): void {
+    if (news === null) alarms.ended("polls", account);
+    else alarms.began({ alarm: "polls", account, since: now(), text: news, causes: [] });
+  }
+
   function wait(): void {
     if (isClosed) return;
     cancel = clock.after(lookEveryMs, () => {
@@ -167,6 +179,13 @@ export function createWatching({ store, settings, services, clock, log, metrics 
       else sightings.add(account, { refused: 1 });
     },
     keyRefused,
+    /** What a poll of an account showed: a fault of all its polls, or none. */
+    polled(account: string, fault: PollFault | null): void {
+      metrics().reconcile.faulty.set({ account }, fault === null ? 0 : 1);
+      const news = fault === null ? null : `${faultTexts[fault.reason]} (${fault.detail})`;
+      if (sightings === null) notePolls(account, news);
+      else sightings.add(account, { polls: news });
+    },
     alarms: () => (isOnDuty ? alarms.list() : []),
     async close(): Promise<void> {
       isClosed = true;
@@ -180,6 +199,13 @@ export function createWatching({ store, settings, services, clock, log, metrics 
 }
 
 export type Watching = ReturnType<typeof createWatching>;
+
+const faultTexts: Record<PollFault["reason"], string> = {
+  "not-found":
+    "the service answers 404 to every poll, and no message is marked as missing for it: are baseUrl and apiKey of this account, and the registered ids of this service?",
+  refused: "the service refuses every poll",
+  unreadable: "the service's answers to polls cannot be read: is baseUrl right?",
+};
 
 function textOf({ kind, causes }: SilenceAlarm): { text: string; causes: readonly string[] } {
   const what =

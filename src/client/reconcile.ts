@@ -2,9 +2,11 @@ import type { Connection } from "./connection.ts";
 
 /** Why not all that was due was asked. */
 export interface ReconcileStop {
-  /** `unauthenticated`, `quota`, `blocked` or `unreachable`. */
+  /** `unauthenticated`, `quota`, `blocked`, `unreachable`, `refused`, `unreadable` or `not-found`. */
   reason: string;
   until: string | null;
+  /** The last answer, where the reason is one of the last three. */
+  detail?: string;
 }
 
 interface AccountStanding {

@@ -77,7 +77,7 @@ export interface HydrationStore {
     query: { readonly withId: boolean; readonly before: Place; readonly from: number; readonly limit: number },
   ): Soon<readonly TrackedMessage[]>;
   /** Remembers what was asked: `at` is when the request left. */
-  noteAsked(sweep: Sweep, asked: number, read: readonly { message: MessageKey; at: number; isMissing: boolean }[]): Promise<void>;
+  noteAsked(sweep: Sweep, asked: number, read: readonly { message: MessageKey; at: number }[]): Promise<void>;
   /** Calls that sweeps of the account made since `since`. */
   callsSince(account: string, since: number): Soon<number>;
   /** Ends covered events received at `receivedBy` or earlier, at most `limit` of them. */
@@ -93,8 +93,8 @@ export interface HydrationStore {
 /** What the service says of one message. `at` is when the request left, in unix ms. */
 export type ReadAnswer =
   | { readonly type: "told"; readonly at: number; readonly told: ToldStatus }
-  /** It knows no such message. */
-  | { readonly type: "missing"; readonly at: number }
+  /** It knows no such message. `isCredible`: it found others, so that base URL and key are right. */
+  | { readonly type: "missing"; readonly at: number; readonly isCredible: boolean }
   /** Asking for this id is refused for good. */
   | { readonly type: "refused" }
   /** Not now; `until` (unix ms) where that is known. */

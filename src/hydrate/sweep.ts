@@ -54,6 +54,9 @@ export async function runSweep(sweep: Sweep, parts: SweepParts): Promise<SweepTa
   let covered: Covered | null = sweep.covered;
   let failures = 0;
   let hasAnswered = false;
+  let hasFound = false;
+  /** Answered 404 by a service that had found nothing yet: read again once it has. */
+  let doubtful: Item[] = [];
 
   async function settle(facts: Covered, reason: GiveUpReason | null, receivedBy: number): Promise<void> {
     const unknown = await countUnread({ store, sweep, covered: facts, settings: parts.settings() });
@@ -84,15 +87,19 @@ export async function runSweep(sweep: Sweep, parts: SweepParts): Promise<SweepTa
   async function round(items: readonly Item[]): Promise<{ later: Item[]; until: number | null; hasKey: boolean }> {
     const asked = await Promise.all(items.map(askOne));
     const read = asked.flatMap(({ item, answer }) =>
-      item.message !== null && (answer.type === "told" || answer.type === "missing")
-        ? [{ message: item.message, at: answer.at, isMissing: answer.type === "missing" }]
+      item.message !== null && (answer.type === "told" || (answer.type === "missing" && answer.isCredible))
+        ? [{ message: item.message, at: answer.at }]
         : [],
+    );
+    hasFound ||= asked.some(({ answer }) => answer.type === "told");
+    doubtful.push(
+      ...asked.flatMap(({ item, answer }) => (item.message !== null && answer.type === "missing" && !answer.isCredible ? [item] : [])),
     );
     const answered = asked.filter(({ answer }) => answer.type === "told" || answer.type === "missing" || answer.type === "refused");
     const changed = asked.filter(({ isNews }) => isNews).length;
     tally.asked += answered.length;
     tally.changed += changed;
-    tally.missing += read.filter(({ isMissing }) => isMissing).length;
+    tally.missing += asked.filter(({ item, answer }) => item.message !== null && answer.type === "missing").length;
     if (answered.length > 0) {
       hasAnswered = true;
       await store.noteAsked(sweep, answered.length, read);
@@ -136,6 +143,10 @@ export async function runSweep(sweep: Sweep, parts: SweepParts): Promise<SweepTa
       }
       const isTail = items.length === 0;
       if (isTail) items.push(...last.splice(0, most));
+      if (items.length === 0 && hasFound) {
+        items.push(...doubtful.slice(0, most));
+        doubtful = doubtful.slice(most);
+      }
       if (items.length === 0) return true;
       const left = Math.max(0, callsPerDay - (await store.callsSince(sweep.account, now - dayMs)));
       first.unshift(...items.splice(left));

@@ -1,7 +1,7 @@
 /** What an operator should look at, although the relay goes on working. */
 export interface Alarm {
-  /** `silence`: webhooks are missing; `key`: the service refuses the API key. */
-  readonly alarm: "silence" | "key";
+  /** `silence`: webhooks are missing; `key`: the service refuses the API key; `polls`: its answers to polls are of no use. */
+  readonly alarm: "silence" | "key" | "polls";
   readonly account: string;
   /** Unix ms. */
   readonly since: number;

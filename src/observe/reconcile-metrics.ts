@@ -16,6 +16,12 @@ export function createReconcileMetrics(registry: Registry) {
       labelNames: ["account"],
       registers,
     }),
+    faulty: new Gauge({
+      name: "relay_polls_faulty",
+      help: "1 while the service answers all polls of messages with 404, another 4xx, or what cannot be read",
+      labelNames: ["account"],
+      registers,
+    }),
     missed: new Counter({
       name: "relay_webhooks_missed_total",
       help: "Statuses learned by asking whose webhook did not come",

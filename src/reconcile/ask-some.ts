@@ -1,4 +1,4 @@
-import { afterAnswer, afterFailure, released } from "./judge.ts";
+import { afterAnswer, afterFailure, afterMissing, released } from "./judge.ts";
 import type { AskTimes } from "./next-ask.ts";
 import type { ClaimedAsk, Service, SettledAsk, Tracking } from "./port.ts";
 import type { PassStop } from "./summary.ts";
@@ -48,7 +48,10 @@ export async function askSome(
       }
       case "missing":
         inRow = 0;
-        return end("missing", { message: ask.message, until: ask.until, end: "missing", at: now() });
+        return end("missing", afterMissing(ask, answer.isCredible, now(), times));
+      case "faulty":
+        stopped ??= { ...answer.fault, until: null };
+        return end("failed", afterFailure(ask, now()));
       case "failed":
         inRow += 1;
         if (inRow >= failuresInRow) stopped ??= { reason: "unreachable", until: null };

@@ -18,6 +18,8 @@ export interface ClaimedAsk {
   readonly asks: number;
   /** In a row. */
   readonly failures: number;
+  /** 404s in a row that count. */
+  readonly misses: number;
   readonly askedAt: number | null;
   /** When hydration began to read it last; null: it never did. */
   readonly readAt: number | null;
@@ -29,6 +31,7 @@ export interface NextAsk {
   readonly rank: number;
   readonly asks: number;
   readonly failures: number;
+  readonly misses: number;
   readonly askedAt: number | null;
 }
 
@@ -76,10 +79,20 @@ export interface Hold {
   readonly until: number | null;
 }
 
+/**
+ * Polls of an account fail one after the other. `not-found`: all are answered 404; `refused`: with another 4xx;
+ * `unreadable`: with what is no message. `detail` names the last answer, without anything of people's.
+ */
+export interface PollFault {
+  readonly reason: "not-found" | "refused" | "unreadable";
+  readonly detail: string;
+}
+
 export type AskAnswer =
   | { readonly type: "found"; readonly wamid: string; readonly status: string; readonly errorCode: string | null }
-  /** The service knows no such message. */
-  | { readonly type: "missing" }
+  /** The service knows no such message. `isCredible`: it found others, so that base URL and key are right. */
+  | { readonly type: "missing"; readonly isCredible: boolean }
+  | { readonly type: "faulty"; readonly fault: PollFault }
   | { readonly type: "failed"; readonly reason: string }
   | ({ readonly type: "held" } & Hold)
   /** Patience ended before it was asked. */

@@ -3,11 +3,11 @@ import type { Soon } from "../event/soon.ts";
 import { type AskingParts, type AskOutcome, askSome } from "./ask-some.ts";
 import { type BudgetFacts, budgetOf, lastsUntil } from "./budget.ts";
 import { judgeAsk, released } from "./judge.ts";
-import { firstSettledAge, restingStatuses, settledStatuses } from "./next-ask.ts";
+import { firstSettledAge, restingStatuses, settledStatuses, waitAfterFailure } from "./next-ask.ts";
 import type { AskStore, BudgetFactsOf, ClaimedAsk, Service, SettledAsk, Tracking } from "./port.ts";
 import { nextRun } from "./schedule.ts";
 import type { ReconcileSettings } from "./settings.ts";
-import type { AccountPlan, AccountSummary, PassStop } from "./summary.ts";
+import { type AccountPlan, type AccountSummary, type FaultStop, isFaultStop, type PassStop } from "./summary.ts";
 
 export interface ReconcilerParts {
   readonly store: AskStore;
@@ -59,6 +59,8 @@ export function createReconciler(initial: ReconcileSettings, parts: ReconcilerPa
   const closing = new AbortController();
   const underWay = new Set<Promise<unknown>>();
   const scheduled = new Set<string>();
+  /** Accounts whose last pass met a fault. The schedule leaves them alone for a while, longer each time. */
+  const faults = new Map<string, { readonly stop: FaultStop; readonly passes: number; readonly until: number }>();
   let cancel = (): void => {};
 
   const mayAskBy = (account: string, facts: BudgetFacts): number => Math.max(0, budgetOf(facts).mayAsk - (reserved.get(account) ?? 0));
@@ -114,6 +116,8 @@ export function createReconciler(initial: ReconcileSettings, parts: ReconcilerPa
       stopped = done.stopped;
       if (done.isLast) break;
     }
+    if (isFaultStop(stopped)) stopped = noteFault(account, stopped);
+    else if (sums.changed + sums.unchanged > 0) faults.delete(account);
     const { due, unaskable } = await countsOf(account, options.dueBy);
     const facts = await parts.budget(account);
     const isBudget = due > 0 && stopped === null && mayAskBy(account, facts) === 0;
@@ -130,6 +134,14 @@ export function createReconciler(initial: ReconcileSettings, parts: ReconcilerPa
     };
     hooks.passed(summary);
     return summary;
+  }
+
+  function noteFault(account: string, { reason, detail }: FaultStop): FaultStop {
+    const passes = (faults.get(account)?.passes ?? 0) + 1;
+    const until = clock.now() + waitAfterFailure(passes);
+    const stop = { reason, detail, until };
+    faults.set(account, { stop, passes, until });
+    return stop;
   }
 
   /** A refused key or a used-up quota is tried again by the one call that its limiter lets through once the wait is over. */
@@ -159,6 +171,7 @@ export function createReconciler(initial: ReconcileSettings, parts: ReconcilerPa
   }
 
   async function scheduledPass(account: string): Promise<void> {
+    if (clock.now() < (faults.get(account)?.until ?? 0)) return;
     if ((await parts.isOurs?.(account)) !== false) await runPass(account, { dueBy: clock.now(), patience: closing.signal });
   }
 
@@ -190,23 +203,24 @@ export function createReconciler(initial: ReconcileSettings, parts: ReconcilerPa
       const { due, unaskable, missing } = await countsOf(account, dueBy);
       const facts = await parts.budget(account);
       const budget = budgetOf(facts);
-      const stopped = holdNow(account);
+      const hold = holdNow(account);
       const may = mayAskBy(account, facts);
       const leftForBudget = Math.max(0, due - may);
       return {
         account,
         due,
-        wouldAsk: stopped === null ? Math.min(due, may) : 0,
+        wouldAsk: hold === null ? Math.min(due, may) : 0,
         leftForBudget,
         unaskable,
         missing,
-        stopped,
+        stopped: hold ?? faults.get(account)?.stop ?? null,
         lastsUntil: leftForBudget > 0 ? lastsUntil(facts, budget, leftForBudget) : null,
       };
     },
     reload(next) {
       cancel();
       settings = next;
+      faults.clear();
       wait();
     },
     async close() {

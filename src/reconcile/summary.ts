@@ -1,7 +1,16 @@
-import type { Hold } from "./port.ts";
+import type { Hold, PollFault } from "./port.ts";
 
 /** Why a pass ended before all that was due was asked. `until` in unix ms, null when not known. */
-export type PassStop = Hold | { readonly reason: "unreachable"; readonly until: null };
+export type PassStop = Hold | { readonly reason: "unreachable"; readonly until: null } | FaultStop;
+
+/** `until`: when the schedule tries again. */
+export interface FaultStop extends PollFault {
+  readonly until: number | null;
+}
+
+export function isFaultStop(stopped: PassStop | null): stopped is FaultStop {
+  return stopped !== null && "detail" in stopped;
+}
 
 /** What a pass did about one account. */
 export interface AccountSummary {
@@ -11,7 +20,7 @@ export interface AccountSummary {
   /** Of these, those that told of a status nobody had reported. */
   readonly changed: number;
   readonly unchanged: number;
-  /** The service knows no such message; it is not asked about it again. */
+  /** Answered 404, or with another message; polled no more once that is certain. */
   readonly missing: number;
   /** No answer, or none of use: asked again later. */
   readonly failed: number;
@@ -34,7 +43,7 @@ export interface AccountPlan {
   readonly wouldAsk: number;
   readonly leftForBudget: number;
   readonly unaskable: number;
-  /** Asked about before, and not known to the service. */
+  /** Not known to the service, and polled no more. */
   readonly missing: number;
   readonly stopped: PassStop | null;
   readonly lastsUntil: number | null;

@@ -1,6 +1,6 @@
 /** An alarm as processes that share a store tell one another of it. */
 export interface AlarmInForce {
-  readonly alarm: "silence" | "key";
+  readonly alarm: "silence" | "key" | "polls";
   readonly account: string;
   /** Unix ms. */
   readonly since: number;

@@ -29,6 +29,8 @@ export interface ClaimedAsk {
   readonly rank: number;
   readonly asks: number;
   readonly failures: number;
+  /** 404s in a row that count. */
+  readonly misses: number;
   readonly askedAt: number | null;
   /** When a call that read it for a truncated event left; null: none did. */
   readonly readAt: number | null;
@@ -42,11 +44,12 @@ export type SettledAsk = { readonly message: MessageKey; readonly until: number 
       readonly rank: number;
       readonly asks: number;
       readonly failures: number;
+      readonly misses: number;
       readonly askedAt: number | null;
     }
   /** It has come to rest, or is too old. */
   | { readonly end: "over" }
-  /** The service does not know it. */
+  /** The service does not know it: it is not claimed again until an event or a registration shows that it exists. */
   | { readonly end: "missing"; readonly at: number }
 );
 

@@ -63,7 +63,6 @@ export interface TrackedView {
 export interface ReadMessage {
   readonly message: MessageKey;
   readonly at: number;
-  readonly isMissing: boolean;
 }
 
 /** Longest id that a truncated event is read by. */

@@ -3,6 +3,8 @@ export interface Sighting extends SightingCounts {
   readonly account: string;
   /** Unix ms. */
   readonly at: number;
+  /** Not given: it made none. */
+  readonly polls?: PollNews;
 }
 
 export interface SightingCounts {
@@ -17,6 +19,9 @@ export interface SightingCounts {
   /** Statuses learned by asking whose webhook did not come. */
   readonly missed: number;
 }
+
+/** What became of its polls last: a text for people while they are faulty, null when they are not. */
+export type PollNews = string | null;
 
 export interface SightingsRead {
   /** Oldest first. */

@@ -23,7 +23,7 @@ function register(store: ContractStore, wamids: readonly string[], more: { id?: 
 }
 
 const again = ({ message, until }: ContractAsk, nextAt: number, rank = 1) =>
-  ({ message, until, end: "again", nextAt, rank, asks: 1, failures: 0, askedAt: nextAt - minute }) as const;
+  ({ message, until, end: "again", nextAt, rank, asks: 1, failures: 0, misses: 0, askedAt: nextAt - minute }) as const;
 const wamids = (asks: readonly ContractAsk[]) => asks.map(({ wamid }) => wamid).toSorted();
 const count = (store: ContractStore, dueBy: number) =>
   store.countAsks({ account: "main", dueBy, after: minute, from: 0, resting: ["read"], rare: { statuses: ["delivered"], sentBy: 0 } });
@@ -45,6 +45,7 @@ export function askContract(open: OpenSubject): void {
           since: start,
           asks: 0,
           failures: 0,
+          misses: 0,
           askedAt: null,
           readAt: null,
           until: start + 11 * minute,
@@ -62,7 +63,7 @@ export function askContract(open: OpenSubject): void {
       await accept(store, { data: { truncated: true, id: null, size: 300_000 } });
       const sweep = await store.beginSweep("main", start + minute);
       if (sweep === null) throw new Error("nothing waits");
-      await store.noteAsked(sweep, 1, [{ message: (ask as ContractAsk).message, at: start + 90_000, isMissing: false }]);
+      await store.noteAsked(sweep, 1, [{ message: (ask as ContractAsk).message, at: start + 90_000 }]);
       expect(await claim(store, start + 2 * minute)).toMatchObject([{ wamid: "w", askedAt: start + minute, readAt: start + 90_000 }]);
     });
 
@@ -118,8 +119,47 @@ export function askContract(open: OpenSubject): void {
       ]);
       expect(await claim(store, start + 10_000 * minute)).toEqual([]);
       expect(await count(store, start + 10_000 * minute)).toEqual({ due: 0, unaskable: 0, missing: 1 });
-      await register(store, ["a", "b"]);
-      expect(await claim(store, start + 10_000 * minute)).toEqual([]);
+    });
+
+    test("counted 404s are kept, and a claim that has run out makes nothing missing", async () => {
+      const subject = await openWith(open, []);
+      await register(subject.store, ["w"]);
+      const [ask] = (await claim(subject.store, start + minute)) as [ContractAsk];
+      await subject.store.settleAsks([{ ...again(ask, start + 2 * minute), misses: 1 }]);
+      const store = await subject.reopen();
+      expect(await claim(store, start + 2 * minute)).toMatchObject([{ wamid: "w", misses: 1 }]);
+      await store.settleAsks([{ message: ask.message, until: ask.until, end: "missing", at: start }]);
+      expect(await count(store, start + 2 * minute)).toMatchObject({ missing: 0 });
+      expect(wamids(await claim(store, start + 3 * minute + leaseMs))).toEqual(["w"]);
+    });
+
+    test.each([
+      ["an event that moves it", (store: ContractStore) => accept(store, { wamid: "w", status: "sent" })],
+      ["an event that tells nothing new", (store: ContractStore) => accept(store, { wamid: "w", status: "pending" })],
+      ["its registration, with nothing new", (store: ContractStore) => register(store, ["w"])],
+      [
+        "its registration, with a reference",
+        (store: ContractStore) => store.register([{ account: "main", wamid: "w", reference: "r" }], start),
+      ],
+    ])("a missing message is polled again from the beginning after %s", async (_, revive) => {
+      const subject = await openWith(open, []);
+      await register(subject.store, ["w", "other"]);
+      await accept(subject.store, { wamid: "w", status: "pending" });
+      const claims = await claim(subject.store, start + minute);
+      await subject.store.settleAsks(claims.map(({ message, until }) => ({ message, until, end: "missing", at: start + minute })));
+      const store = await subject.reopen();
+      expect(await count(store, start + 10 * minute)).toMatchObject({ due: 0, missing: 2 });
+      await revive(store);
+      expect(await count(store, start + 10 * minute)).toMatchObject({ due: 1, missing: 1 });
+      const query = { withId: true, before: { registeredAt: Number.MAX_SAFE_INTEGER, message: null }, from: 0, limit: 10 };
+      const tracked = await store.trackedMessages("main", query);
+      expect(tracked.map(({ messageId, isMissing }) => [messageId, isMissing]).toSorted()).toEqual([
+        ["id-other", true],
+        ["id-w", false],
+      ]);
+      expect(await claim(store, start + 10 * minute)).toMatchObject([
+        { wamid: "w", since: start, asks: 0, failures: 0, misses: 0, askedAt: null },
+      ]);
     });
 
     test("lower ranks go first, and the longest due first among them", async () => {

@@ -165,9 +165,9 @@ describe("asking, by several processes", () => {
     });
     const message = tracked?.message ?? "";
     await Promise.all([
-      stores[0].noteAsked(sweep, 1, [{ message, at: start + 1, isMissing: false }]),
+      stores[0].noteAsked(sweep, 1, [{ message, at: start + 1 }]),
       ...["pending", "sent", "delivered"].map((status) => stores[1].accept(anEvent({ wamid: "w", status }))),
-      stores[2].noteAsked(sweep, 1, [{ message, at: start + 1, isMissing: false }]),
+      stores[2].noteAsked(sweep, 1, [{ message, at: start + 1 }]),
     ]);
     const query = { withId: true, before: { registeredAt: start, message: null }, from: 0, limit: 1 };
     expect(await stores[2].trackedMessages("main", query)).toMatchObject([{ status: "delivered", askedAt: start + 1 }]);
@@ -300,6 +300,7 @@ test("whatever processes claim at once, nobody asks about a message that another
                   rank,
                   asks: asks + 1,
                   failures: 0,
+                  misses: 0,
                   askedAt: now,
                 })),
               );

@@ -24,6 +24,9 @@ const stops: Readonly<Record<string, string>> = {
   quota: "the month's quota is used up",
   blocked: "the service has blocked this address because of bad keys",
   unreachable: "the service cannot be reached",
+  refused: "the service refuses polls",
+  unreadable: "the service's answers cannot be read; is baseUrl right?",
+  "not-found": "the service answers 404 to every poll; are baseUrl and apiKey of this account, and the ids of this service?",
 };
 
 /** Counts stop here (docs/endpoints.md, "POST /v1/reconcile"). */
@@ -38,8 +41,9 @@ export function remarks(accounts: readonly (AccountView | AccountPlanView)[]): s
   return accounts.flatMap(({ account: name, stopped, leftForBudget, lastsUntil, unaskable }) => {
     const account = printable(name);
     const until = stopped?.until == null ? "" : ` until ${printable(stopped.until)}`;
+    const detail = stopped?.detail === undefined ? "" : ` (${printable(stopped.detail)})`;
     return [
-      ...(stopped === null ? [] : [`${account}: stopped: ${stops[stopped.reason] ?? printable(stopped.reason)}${until}`]),
+      ...(stopped === null ? [] : [`${account}: stopped: ${stops[stopped.reason] ?? printable(stopped.reason)}${detail}${until}`]),
       ...(leftForBudget === 0
         ? []
         : [

@@ -1,6 +1,6 @@
 import { z } from "zod";
 
-const stopped = z.looseObject({ reason: z.string(), until: z.string().nullable() }).nullable();
+const stopped = z.looseObject({ reason: z.string(), until: z.string().nullable(), detail: z.string().optional() }).nullable();
 const common = {
   account: z.string(),
   leftForBudget: z.number(),

@@ -15,6 +15,7 @@ interface Row extends MessageRow {
   next_at: number | null;
   asks: number;
   failures: number;
+  misses: number;
   answered_at: number | null;
 }
 
@@ -22,7 +23,7 @@ interface Row extends MessageRow {
 export function carryMessages({ source, version }: CarrierParts): Carrier {
   const { db, names } = source;
   const select = db.prepare<[number, number], Row>(
-    `SELECT m.*, a.message IS NOT NULL AS is_asked, a.since, a.rank, a.next_at, a.asks, a.failures, a.asked_at AS answered_at,
+    `SELECT m.*, a.message IS NOT NULL AS is_asked, a.since, a.rank, a.next_at, a.asks, a.failures, a.misses, a.asked_at AS answered_at,
        m.registered_at IS NULL AND NOT EXISTS (SELECT 1 FROM events e WHERE e.subject = 2 * m.seq AND e.subject IS NOT NULL) AS is_bare
      FROM messages m LEFT JOIN asks a ON a.message = m.seq WHERE m.seq > ? ORDER BY m.seq LIMIT ?`,
   );
@@ -42,8 +43,8 @@ export function carryMessages({ source, version }: CarrierParts): Carrier {
     if (serviceId !== null) batch.list(`sid:${serviceId}`, seq, name);
     if (reference !== null) batch.list(`ref:m:${reference}`, seq, name);
     if (row.is_asked === 0) return;
-    const { since, asks, failures, answered_at: askedAt, next_at: nextAt } = row;
-    batch.hash(`ask:${account}`, wamid, writeAskRecord({ since, asks, failures, askedAt }));
+    const { since, asks, failures, misses, answered_at: askedAt, next_at: nextAt } = row;
+    batch.hash(`ask:${account}`, wamid, writeAskRecord({ since, asks, failures, misses, askedAt }));
     if (nextAt === null) batch.list(`missing:${account}`, askedAt ?? 0, wamid);
     else batch.list(`asks:${account}`, askScore(row.rank, nextAt), wamid);
   }
@@ -73,5 +74,6 @@ function storedOf(row: Row): StoredSubject {
     sentAt: row.told_sent_at,
     registeredAt: row.registered_at,
     askedAt: row.asked_at,
+    isMissing: row.missing !== null,
   };
 }

@@ -1,10 +1,10 @@
 import type { AskClaim, AskCounts, AskQuery, ClaimedAsk, SettledAsk } from "../asks.ts";
-import { askScore, lastRank, readAskRecord } from "./ask-record.ts";
+import { askScore, lastRank, rankStep, readAskRecord, writeAskRecord } from "./ask-record.ts";
 import { type Keys, messageName, readSubjectName } from "./keys.ts";
 import type { RedisLink } from "./link.ts";
 import { readScript } from "./script.ts";
-import { messageStateOf, readSubjectRow } from "./subject-row.ts";
-import { rowJson } from "./transact.ts";
+import { messageStateOf, readSubjectRow, writeSubjectRow } from "./subject-row.ts";
+import { rowJson, type Transact } from "./transact.ts";
 
 const claimScript = readScript("claim-asks");
 const settleScript = readScript("settle-asks");
@@ -17,12 +17,12 @@ const chunk = 500;
 type Places = readonly [from: number, to: number];
 
 /** What is asked about. Claims hold over all processes; a message's key is its subject's name. */
-export function createAsks(keys: Keys, link: RedisLink) {
+export function createAsks(keys: Keys, link: RedisLink, transact: Transact) {
   const { base } = keys;
 
   function claimed(account: string, until: number, found: unknown): ClaimedAsk {
     const [wamid, dueAt, rank, record, row] = found as [string, string, number, string, string];
-    const { since, asks, failures, askedAt } = readAskRecord(record);
+    const { since, asks, failures, misses, askedAt } = readAskRecord(record);
     const message = readSubjectRow(rowJson(row));
     return {
       message: messageName(account, wamid),
@@ -35,6 +35,7 @@ export function createAsks(keys: Keys, link: RedisLink) {
       rank,
       asks,
       failures,
+      misses,
       askedAt,
       readAt: message.askedAt,
     };
@@ -104,6 +105,26 @@ export function createAsks(keys: Keys, link: RedisLink) {
     });
   }
 
+  /** In the message's row too, where the event or registration that shows the opposite finds it. */
+  function noteMissing({ message, until, at }: Extract<SettledAsk, { readonly end: "missing" }>): Promise<void> {
+    const name = String(message);
+    const { account, key: wamid } = readSubjectName(name);
+    const [list, records] = [`${base}asks:${account}`, `${base}ask:${account}`];
+    return transact(async (tx) => {
+      const json = await tx.read(keys.of(name));
+      const [score, kept] = await Promise.all([
+        link.run((redis) => redis.zscore(list, wamid)),
+        link.run((redis) => redis.hget(records, wamid)),
+      ]);
+      if (json === null || kept === null || score === null || Number(score) % rankStep !== until) return;
+      const record = readAskRecord(kept);
+      tx.put(keys.of(name), writeSubjectRow({ ...readSubjectRow(json), isMissing: true }));
+      tx.call("ZREM", list, wamid);
+      tx.call("HSET", records, wamid, writeAskRecord({ ...record, asks: record.asks + 1, askedAt: at }));
+      tx.call("ZADD", `${base}missing:${account}`, String(at), wamid);
+    });
+  }
+
   return {
     /** Those asked least often first, the longest due first among them. */
     async claimAsks({ account, now, dueBy, after, limit, leaseMs }: AskClaim): Promise<ClaimedAsk[]> {
@@ -113,16 +134,18 @@ export function createAsks(keys: Keys, link: RedisLink) {
       return found.map((one) => claimed(account, until, one));
     },
     async settleAsks(settled: readonly SettledAsk[]): Promise<void> {
-      if (settled.length === 0) return;
       const list = [base];
       for (const one of settled) {
+        if (one.end === "missing") continue;
         const { account, key } = readSubjectName(String(one.message));
         list.push(account, key, String(one.until), one.end);
-        if (one.end === "again")
-          list.push(String(askScore(one.rank, one.nextAt)), String(one.asks), String(one.failures), String(one.askedAt ?? "-"));
-        else list.push("", "", "", one.end === "missing" ? String(one.at) : "");
+        if (one.end === "again") {
+          const { asks, failures, askedAt, misses } = one;
+          list.push(String(askScore(one.rank, one.nextAt)), ...[asks, failures, askedAt ?? "-", misses].map(String));
+        } else list.push("", "", "", "", "");
       }
-      await link.run((redis) => settleScript.run(redis, `${base}seq`, list));
+      if (list.length > 1) await link.run((redis) => settleScript.run(redis, `${base}seq`, list));
+      for (const one of settled) if (one.end === "missing") await noteMissing(one);
     },
     /** Exact up to some thousands. */
     async countAsks(query: AskQuery): Promise<AskCounts> {

@@ -82,8 +82,9 @@ export function createJudge(base: string, rules: Rules, version: () => string) {
     const next = tracked?.next ?? (isParked ? storedSubject : null);
     const nextRow = next === null ? "" : version() + writeSubjectRow(next);
     const planned = plannedDeliveries(plan, name, receivedAt, beside.proxyRoute);
-    // A run that ends is no more one that a truncated result may be about. Of messages only registration moves such lists.
-    const indexed = subject.type === "run" && name !== null && next !== null ? indexSubject(base, name, storedSubject, next) : [];
+    // A run that ends is no more one that a truncated result may be about. An event moves a message in such lists only when it was missing.
+    const isMoved = subject.type === "run" || storedSubject?.isMissing === true;
+    const indexed = isMoved && name !== null && next !== null ? indexSubject(base, name, storedSubject, next) : [];
     const operations = [...beside.operations, ...indexed];
     const isRare = isParked || plan.disposition === "ignored" || origin !== "webhook" || beside.apart !== null || operations.length > 0;
 

@@ -38,7 +38,7 @@
  * | `ti:<account>`, `tn:<account>` | zset by unix ms registered | wamids the user registered: with the service's id, and without |
  * | `ask:<account>` | hash by wamid | what is kept of a message that is asked about (ask-record.ts) |
  * | `asks:<account>` | zset by rank and unix ms | wamids by when they are asked about next; while claimed, until then |
- * | `missing:<account>` | zset by unix ms asked | wamids the service does not know: asked about no more |
+ * | `missing:<account>` | zset by unix ms asked | wamids the service does not know: polled no more (the message's row says so too) |
  * | `calls:<account>` | hash | `<day>:polls`, `<day>:others`: calls to the service |
  * | `runs:<account>` | zset by unix ms registered | open runs of the user's |
  * | `h:<seq>` | row | what became of a truncated event (hydration-row.ts) |

@@ -46,8 +46,8 @@ export function createRegisterOne({ parking }: Pick<Parts, "parking">): Register
     }
     const joined = joinFacts(knownFacts(row), registration);
     if ("conflicts" in joined) return { result: "conflict", conflicts: joined.conflicts };
-    if (row.registeredAt !== null && !joined.isNew) return { result: "known", due: [] };
-    const after = withFacts({ ...row, registeredAt: row.registeredAt ?? at, updatedAt: at }, joined.facts);
+    if (row.registeredAt !== null && !joined.isNew && !row.isMissing) return { result: "known", due: [] };
+    const after = withFacts({ ...row, isMissing: false, registeredAt: row.registeredAt ?? at, updatedAt: at }, joined.facts);
     subjects.put(name, after);
     if (row.registeredAt !== null) return { result: "known", due: [] };
     return { result: "created", due: await parking.release(tx, name, factsOf("message", after), at) };

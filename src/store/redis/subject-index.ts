@@ -1,4 +1,4 @@
-import { askScore, writeAskRecord } from "./ask-record.ts";
+import { askScore, newAskRecord } from "./ask-record.ts";
 import type { Operation } from "./commit.ts";
 import { readSubjectName, type SubjectName } from "./keys.ts";
 import type { StoredSubject } from "./subject-row.ts";
@@ -31,12 +31,13 @@ function indexMessage(
     operations.push(["call", "ZREM", `${base}asks:${account}`, wamid]);
     operations.push(["call", "ZREM", `${base}missing:${account}`, wamid]);
   }
-  if (was !== "ti" && is === "ti" && after !== null) {
+  const isRevived = before?.isMissing === true && after?.isMissing === false;
+  if (is === "ti" && after !== null && (was !== "ti" || isRevived)) {
     const since = after.sentAt ?? after.registeredAt ?? after.updatedAt;
-    const record = writeAskRecord({ since, asks: 0, failures: 0, askedAt: null });
-    operations.push(["call", "HSETNX", `${base}ask:${account}`, wamid, record]);
+    operations.push(["call", isRevived ? "HSET" : "HSETNX", `${base}ask:${account}`, wamid, newAskRecord(since)]);
     operations.push(["call", "ZADD", `${base}asks:${account}`, "NX", String(askScore(0, since)), wamid]);
   }
+  if (isRevived) operations.push(["call", "ZREM", `${base}missing:${account}`, wamid]);
   return operations;
 }
 

@@ -24,6 +24,8 @@ interface SubjectRow extends SubjectFacts {
   readonly updatedAt: number;
   /** When a call that read the message for a sweep began, in unix ms. */
   readonly askedAt: number | null;
+  /** The service does not know the message: it is polled no more. */
+  readonly isMissing: boolean;
 }
 
 /** A message or run as it is stored. */
@@ -41,20 +43,30 @@ export const unseenSubject: StoredSubject = {
   times: {},
   updatedAt: 0,
   askedAt: null,
+  isMissing: false,
 };
 
 export function writeSubjectRow(row: StoredSubject): string {
   const facts =
     row.registeredAt === null
       ? []
-      : [row.registeredAt, row.serviceId, row.reference, row.conversationId, row.metadata, row.sentAt, row.askedAt];
+      : [
+          row.registeredAt,
+          row.serviceId,
+          row.reference,
+          row.conversationId,
+          row.metadata,
+          row.sentAt,
+          row.askedAt,
+          ...(row.isMissing ? [1] : []),
+        ];
   return JSON.stringify([row.status, row.error, row.updatedAt, row.times, ...facts]);
 }
 
 export function readSubjectRow(text: string): StoredSubject {
   const list = JSON.parse(text) as unknown[];
   const [status, error, updatedAt, times, registeredAt = null, serviceId = null, reference = null, ...rest] = list;
-  const [conversationId = null, metadata = null, sentAt = null, askedAt = null] = rest;
+  const [conversationId = null, metadata = null, sentAt = null, askedAt = null, isMissing] = rest;
   return {
     status,
     error,
@@ -67,6 +79,7 @@ export function readSubjectRow(text: string): StoredSubject {
     metadata,
     sentAt,
     askedAt,
+    isMissing: isMissing === 1,
   } as StoredSubject;
 }
 

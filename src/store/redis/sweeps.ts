@@ -1,9 +1,8 @@
 import { randomUUID } from "node:crypto";
 import type { EventId } from "../../event/ids.ts";
 import type { CoveredEvents, Covering, ReadMessage, SweepView } from "../hydrations.ts";
-import { readAskRecord, writeAskRecord } from "./ask-record.ts";
 import { readEventRow } from "./event-row.ts";
-import { type Keys, readSubjectName } from "./keys.ts";
+import type { Keys } from "./keys.ts";
 import type { RedisLink } from "./link.ts";
 import { readScript } from "./script.ts";
 import { readSubjectRow, writeSubjectRow } from "./subject-row.ts";
@@ -92,21 +91,11 @@ export function createSweeps({ keys, link, transact, version }: Parts) {
     },
   };
 
-  function noteRead({ message, at, isMissing }: ReadMessage): Promise<void> {
+  function noteRead({ message, at }: ReadMessage): Promise<void> {
     const name = String(message);
-    const { account, key: wamid } = readSubjectName(name);
     return transact(async (tx) => {
       const json = await tx.read(keys.of(name));
-      if (json === null) return;
-      const row = readSubjectRow(json);
-      tx.put(keys.of(name), writeSubjectRow({ ...row, askedAt: at }));
-      if (!isMissing) return;
-      // As reconciliation notes it: such a message is asked about no more, by nobody.
-      const kept = await link.run((redis) => redis.hget(`${base}ask:${account}`, wamid));
-      const record = kept === null ? { since: row.sentAt ?? row.registeredAt ?? at, asks: 0, failures: 0 } : readAskRecord(kept);
-      tx.call("HSET", `${base}ask:${account}`, wamid, writeAskRecord({ ...record, asks: record.asks + 1, askedAt: at }));
-      tx.call("ZREM", `${base}asks:${account}`, wamid);
-      tx.call("ZADD", `${base}missing:${account}`, String(at), wamid);
+      if (json !== null) tx.put(keys.of(name), writeSubjectRow({ ...readSubjectRow(json), askedAt: at }));
     });
   }
 }

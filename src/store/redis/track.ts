@@ -36,7 +36,9 @@ export function trackEvent(rules: Rules, event: TrackedPart, row: StoredSubject 
     const tracking = { ...factsOf("message", known), previousStatus: before.status, status: state.status };
     return {
       tracking: { ...tracking, errorCode: state.errorCode, transition },
-      next: row !== null && state === before ? null : withMessageState(known, state, receivedAt),
+      // An event about a message shows that the service knows it.
+      next:
+        row !== null && state === before && !known.isMissing ? null : withMessageState({ ...known, isMissing: false }, state, receivedAt),
     };
   }
   if (subject.type === "run") {

@@ -17,6 +17,7 @@ type AskRow = MessageRow & {
   next_at: number;
   asks: number;
   failures: number;
+  misses: number;
   /** Not `asked_at`: messages have a column of that name. */
   answered_at: number | null;
   swept_at: number | null;
@@ -25,18 +26,19 @@ type AskRow = MessageRow & {
 /** What is asked about, and how often the service was called. `claim`, `settle` and `addCalls` are for inside a transaction. */
 export function createAsks(db: Db, names: Names) {
   const dueRows = db.prepare<[number, number, number, number], AskRow>(
-    `SELECT m.*, a.message, a.since, a.rank, a.next_at, a.asks, a.failures, a.asked_at AS answered_at,
+    `SELECT m.*, a.message, a.since, a.rank, a.next_at, a.asks, a.failures, a.misses, a.asked_at AS answered_at,
        m.asked_at AS swept_at
      FROM asks a JOIN messages m ON m.seq = a.message
      WHERE a.account = ? AND a.rank = ? AND a.next_at <= ? AND a.next_at IS NOT NULL ORDER BY a.next_at LIMIT ?`,
   );
   const lease = db.prepare<[number, number]>("UPDATE asks SET next_at = ? WHERE message = ?");
-  const again = db.prepare<[number, number, number, number, number | null, number, number]>(
-    "UPDATE asks SET next_at = ?, rank = ?, asks = ?, failures = ?, asked_at = ? WHERE message = ? AND next_at = ?",
+  const again = db.prepare<[number, number, number, number, number, number | null, number, number]>(
+    "UPDATE asks SET next_at = ?, rank = ?, asks = ?, failures = ?, misses = ?, asked_at = ? WHERE message = ? AND next_at = ?",
   );
   const missing = db.prepare<[number, number, number]>(
     "UPDATE asks SET next_at = NULL, asked_at = ?, asks = asks + 1 WHERE message = ? AND next_at = ?",
   );
+  const noteMissing = db.prepare<[number]>("UPDATE messages SET missing = 1 WHERE seq = ?");
   const over = db.prepare<[number, number]>("DELETE FROM asks WHERE message = ? AND next_at = ?");
   const countDue = db
     .prepare<[number, number, number, number, string, number, string], number>(
@@ -85,6 +87,7 @@ export function createAsks(db: Db, names: Names) {
             rank: row.rank,
             asks: row.asks,
             failures: row.failures,
+            misses: row.misses,
             askedAt: row.answered_at,
             readAt: row.swept_at,
           });
@@ -97,8 +100,8 @@ export function createAsks(db: Db, names: Names) {
         const { until } = one;
         const message = Number(one.message);
         if (one.end === "over") over.run(message, until);
-        else if (one.end === "missing") missing.run(one.at, message, until);
-        else again.run(one.nextAt, one.rank, one.asks, one.failures, one.askedAt, message, until);
+        else if (one.end === "again") again.run(one.nextAt, one.rank, one.asks, one.failures, one.misses, one.askedAt, message, until);
+        else if (missing.run(one.at, message, until).changes > 0) noteMissing.run(message);
       }
     },
     /** Exact up to some thousands. */

@@ -23,6 +23,8 @@ export interface MessageRow {
   conversation_id: string | null;
   /** When it was sent, as its registration told, in unix ms; null when nobody said. */
   told_sent_at: number | null;
+  /** 1: the service does not know it, and it is polled no more. */
+  missing: number | null;
 }
 
 /** What a user tells about a message of theirs, and when, in unix ms. */
@@ -67,6 +69,11 @@ export function createMessages(db: Db) {
     UPDATE messages SET service_id = ?, reference = ?, conversation_id = ?, metadata = ?, told_sent_at = ?,
       registered_at = coalesce(registered_at, ?), updated_at = ? WHERE seq = ?`);
 
+  const found = db.prepare<[number]>("UPDATE messages SET missing = NULL WHERE seq = ?");
+  const pollAgain = db.prepare<[number]>(
+    "UPDATE asks SET next_at = since, rank = 0, asks = 0, failures = 0, misses = 0, asked_at = NULL WHERE message = ? AND next_at IS NULL",
+  );
+
   function factsOf(r: Registration | null): (string | number | null)[] {
     return r === null ? [null, null, null, null, null, null] : [r.id, r.reference, r.conversationId, r.metadata, r.sentAt, r.at];
   }
@@ -87,6 +94,12 @@ export function createMessages(db: Db) {
     },
     save(seq: number, state: MessageState, at: number): void {
       update.run(state.status, state.errorCode, ...times(state), at, seq);
+    },
+    /** An event or a registration shows that a message exists after all: it is polled from the beginning. */
+    revive(row: MessageRow): void {
+      if (row.missing === null) return;
+      found.run(row.seq);
+      pollAgain.run(row.seq);
     },
     /** Replaces all facts of a message; it counts as registered from the first time on. */
     register(seq: number, facts: Registration): void {

@@ -15,6 +15,7 @@ export function createRegister(messages: Messages, names: Names, parking: Return
   function addFacts(row: MessageRow, registration: MessageRegistration, at: number): Registered {
     const joined = joinFacts(knownFacts(row), registration);
     if ("conflicts" in joined) return { result: "conflict", conflicts: joined.conflicts };
+    messages.revive(row);
     const wasRegistered = row.registered_at !== null;
     if (wasRegistered && !joined.isNew) return { result: "known", due: [] };
     messages.register(row.seq, { ...joined.facts, at });

@@ -41,17 +41,11 @@ export function createSweeps(db: Db, names: Names, hydrations: Pick<ReturnType<t
     .prepare<[number, number], number | null>("SELECT sum(asked) FROM sweeps WHERE account = ? AND (ended_at IS NULL OR ended_at > ?)")
     .pluck();
   const read = db.prepare<[number, number]>("UPDATE messages SET asked_at = ? WHERE seq = ?");
-  // As reconciliation notes it: such a message is asked about no more, by nobody.
-  const missing = db.prepare<[number, number]>(
-    `INSERT INTO asks (message, account, since, rank, next_at, asks, failures, asked_at)
-     SELECT seq, account, coalesce(told_sent_at, registered_at), 0, NULL, 1, 0, ? FROM messages WHERE seq = ?
-     ON CONFLICT (message) DO UPDATE SET next_at = NULL, asks = asks + 1, asked_at = excluded.asked_at`,
-  );
   const tracked = (hasId: string) =>
     db.prepare<[{ account: number; from: number; registeredAt: number; message: number; limit: number }], TrackedRow>(
       `SELECT m.seq AS message, m.service_id AS messageId, m.status, m.registered_at AS registeredAt, m.told_sent_at AS sentAt,
          m.updated_at AS changedAt, m.asked_at AS askedAt, a.asked_at AS answeredAt,
-         a.message IS NOT NULL AND a.next_at IS NULL AS isMissing
+         m.missing IS NOT NULL AS isMissing
        FROM messages m LEFT JOIN asks a ON a.message = m.seq
        WHERE m.account = @account AND m.registered_at IS NOT NULL AND m.service_id ${hasId} AND m.registered_at >= @from
          AND (m.registered_at, m.seq) < (@registeredAt, @message)
@@ -87,10 +81,7 @@ export function createSweeps(db: Db, names: Names, hydrations: Pick<ReturnType<t
     },
     note({ seq }: Covering, asked: number, messages: readonly ReadMessage[]): void {
       count.run(asked, Number(seq));
-      for (const { message, at, isMissing } of messages) {
-        read.run(at, Number(message));
-        if (isMissing) missing.run(at, Number(message));
-      }
+      for (const { message, at } of messages) read.run(at, Number(message));
     },
     end({ seq, account }: Covering, now: number): void {
       close.run(now, Number(seq));

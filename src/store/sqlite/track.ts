@@ -25,6 +25,7 @@ export function createTrack(messages: Messages, runs: Runs, rules: Rules) {
       if (row === undefined) seq = messages.add(account, subject.wamid, state, null, receivedAt);
       else {
         seq = row.seq;
+        messages.revive(row);
         if (state !== before) messages.save(seq, state, receivedAt);
       }
       return {

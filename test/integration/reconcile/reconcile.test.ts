@@ -57,9 +57,9 @@ test("two at once ask about no message twice, counted at the service", async () 
   expect(await stage.apiCalls()).toBe(calls + 150);
 });
 
-test("404: missing, never asked again, counted; a wamid alone cannot be asked about", async () => {
+test("404 twice while others are found: missing, never asked again, counted; a wamid alone cannot be asked about", async () => {
   const stage = await openStage();
-  const [sent] = await stage.send(1);
+  const [sent] = await stage.send(1, "0002");
   await stage.ask("POST", "/v1/messages/track", [
     { account: "main", wamid: "wamid.unknown", id: "0199aa10-0000-7000-8000-000000000001" },
     { account: "main", wamid: "wamid.alone" },
@@ -67,8 +67,14 @@ test("404: missing, never asked again, counted; a wamid alone cannot be asked ab
     { account: "main", wamid: "wamid.wrong", id: sent?.id },
   ]);
   stage.clock.jump(2 * minute);
-  expect(await stage.reconcile()).toMatchObject({ asked: 3, changed: 1, missing: 2, unaskable: 1 });
-  stage.clock.jump(2 * minute);
+  const found = { changed: 1, unchanged: 0 };
+  expect(await stage.reconcile()).toMatchObject({ asked: 3, ...found, missing: 2, unaskable: 1, stopped: null });
+  // One 404 is not believed, and none before something was found.
+  for (let n = 0; n < 3; n++) {
+    stage.clock.jump(20 * minute);
+    expect((await stage.reconcile()).stopped).toBeNull();
+  }
+  stage.clock.jump(hour);
   expect(await stage.reconcile()).toMatchObject({ missing: 0 });
   expect((await stage.statuses()).get("wamid.wrong")).toBeNull();
   const { body } = await stage.ask("POST", "/v1/reconcile", { dryRun: true });

@@ -65,9 +65,9 @@ export function createMemoryStore(messages: TrackedMessage[], waiting: WaitingEv
         .slice(0, limit),
     async noteAsked(_, asked, read) {
       calls += asked;
-      for (const { message, at, isMissing } of read) {
+      for (const { message, at } of read) {
         const index = messages.findIndex((each) => each.message === message);
-        messages[index] = { ...(messages[index] as TrackedMessage), askedAt: at, isMissing };
+        messages[index] = { ...(messages[index] as TrackedMessage), askedAt: at };
       }
     },
     callsSince: () => calls,

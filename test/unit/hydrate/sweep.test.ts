@@ -97,10 +97,28 @@ test("what cannot be read for want of an id stays unknown; what the service does
   const messages = someMessages(4, (n) => (n === 0 ? { messageId: null } : {}));
   const { tally, settled } = await sweepThrough({
     messages,
-    answer: (id) => (id === "id-2" ? { type: "missing", at: start + 2_000 } : told(id)),
+    answer: (id) => (id === "id-2" ? { type: "missing", at: start + 2_000, isCredible: true } : told(id)),
   });
   expect(tally).toMatchObject({ asked: 3, missing: 1, unknown: 1 });
   expect(settled).toEqual([{ seq: 1, reason: null, unknown: 1 }]);
+});
+
+test("404s of a service that has found nothing: not read; read again once it has found something", async () => {
+  let hasFound = false;
+  const seen: string[] = [];
+  const answer = (id: string, now: number): ReadAnswer => {
+    seen.push(id);
+    hasFound ||= id === "id-1";
+    return hasFound && id !== "id-2" ? told(id) : { type: "missing", at: now, isCredible: hasFound };
+  };
+  const { tally, settled } = await sweepThrough({ messages: someMessages(12), answer });
+  expect(seen.slice(0, 12)).toEqual(Array.from({ length: 12 }, (_, n) => `id-${12 - n}`));
+  expect(new Set(seen.slice(12))).toEqual(new Set(seen.slice(0, 11)));
+  expect(tally).toMatchObject({ unknown: 0, changed: 11 });
+  expect(settled).toEqual([{ seq: 1, reason: null, unknown: 0 }]);
+
+  const never = await sweepThrough({ messages: someMessages(3), answer: (_, now) => ({ type: "missing", at: now, isCredible: false }) });
+  expect(never.tally).toMatchObject({ asked: 3, missing: 3, unknown: 3 });
 });
 
 test("down for an hour: one call at a time, ever more rarely, then all of them", async () => {
@@ -165,7 +183,7 @@ test("an id that an event came with is read and nothing else; one that is no mes
     answer: told,
   });
   expect([byId.asked.map(({ id }) => id), byId.settled]).toEqual([["id-3"], [{ seq: 1, reason: null, unknown: 0 }]]);
-  for (const answer of [{ type: "missing", at: start }, { type: "refused" }] as const) {
+  for (const answer of [{ type: "missing", at: start, isCredible: true }, { type: "refused" }] as const) {
     const events = [{ seq: 1, receivedAt: start, target: "odd" }];
     const { asked } = await sweepThrough({ messages: someMessages(2), events, answer: (id) => (id === "odd" ? answer : told(id)) });
     expect(asked.map(({ id }) => id)).toEqual(["odd", "id-2", "id-1"]);
@@ -202,7 +220,7 @@ test("whatever the service answers, every event is settled once, and unknown is 
             if (behaviours.includes("down") && now < upAt) return later;
             const count = (seen.get(id) ?? 0) + 1;
             seen.set(id, count);
-            if (how === "missing") return { type: how, at: now };
+            if (how === "missing") return { type: how, at: now, isCredible: true };
             if (how === "refused") return { type: how };
             return how === "never" || (how === "flaky" && count < 3) ? later : told(id);
           },

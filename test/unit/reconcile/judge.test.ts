@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { judgeAsk } from "../../../src/reconcile/judge.ts";
+import { afterAnswer, afterMissing, judgeAsk } from "../../../src/reconcile/judge.ts";
 import type { AskTimes } from "../../../src/reconcile/next-ask.ts";
 import type { ClaimedAsk } from "../../../src/reconcile/port.ts";
 
@@ -12,7 +12,7 @@ function claimed(parts: Partial<ClaimedAsk> & { readonly status?: string | null 
   const { status = "sent", ...more } = parts;
   const state = { status, errorCode: null, times: {} } as ClaimedAsk["state"];
   const ask = { message: 1, until: since + 10 * minute, wamid: "w", messageId: "id", state, since, dueAt: since, rank: 0 };
-  return { ...ask, asks: 0, failures: 0, askedAt: null, readAt: null, ...more };
+  return { ...ask, asks: 0, failures: 0, misses: 0, askedAt: null, readAt: null, ...more };
 }
 
 const nextAge = (ask: ClaimedAsk, age: number) => {
@@ -36,6 +36,17 @@ test("one that hydration has just read waits as if it had been asked about, and 
   expect(nextAge(claimed({ readAt: since + 4 * minute, askedAt: since + 5 * minute }), 6 * minute)).toBe(10);
   // Asked about later than hydration read it: that read holds up nothing.
   expect(nextAge(claimed({ readAt: since + 2 * minute, askedAt: since + 3 * minute }), 5 * minute)).toBe("now");
+});
+
+test("missing after two 404s that count, asked at the usual ages until then; an answer forgets them", () => {
+  const now = since + minute;
+  const first = afterMissing(claimed({}), true, now, times);
+  expect(first).toMatchObject({ end: "again", misses: 1, asks: 1, nextAt: since + 2 * minute });
+  expect(afterMissing(claimed({ misses: 1 }), true, now, times)).toMatchObject({ end: "missing", at: now });
+  expect(afterAnswer(claimed({ misses: 1 }), "sent", now, times)).toMatchObject({ end: "again", misses: 0 });
+  for (const misses of [0, 1]) {
+    expect(afterMissing(claimed({ misses }), false, now, times)).toMatchObject({ end: "again", misses, nextAt: since + 2 * minute });
+  }
 });
 
 test("within `after` of a read nothing is asked, and it is never put off for longer than the schedule or `after`", () => {

@@ -1,28 +1,23 @@
 #!lua
 -- What became of claims; one that has run out meanwhile is left to whoever has it now. ARGV: base, then of each: account,
--- wamid, until, and 'again', score, asks, failures, asked at, or 'over', '', '', '', '', or 'missing', '', '', '', at.
+-- wamid, until, and 'again', score, asks, failures, asked at, misses, or 'over', '', '', '', '', ''.
 local base = ARGV[1]
 local call = redis.call
 local step = 8796093022208
 
-for n = 2, #ARGV, 8 do
+for n = 2, #ARGV, 9 do
   local account, wamid, until_, what = ARGV[n], ARGV[n + 1], ARGV[n + 2], ARGV[n + 3]
   local list, records = base .. 'asks:' .. account, base .. 'ask:' .. account
   local score = call('ZSCORE', list, wamid)
   local record = call('HGET', records, wamid)
   if score and record and tonumber(score) % step == tonumber(until_) then
-    local since, asks, failures = string.match(record, '^(%S+) (%S+) (%S+)')
+    local since = string.match(record, '^(%S+)')
     if what == 'again' then
       call('ZADD', list, ARGV[n + 4], wamid)
-      call('HSET', records, wamid, table.concat({ since, ARGV[n + 5], ARGV[n + 6], ARGV[n + 7] }, ' '))
+      call('HSET', records, wamid, table.concat({ since, ARGV[n + 5], ARGV[n + 6], ARGV[n + 7], ARGV[n + 8] }, ' '))
     else
       call('ZREM', list, wamid)
-      if what == 'over' then
-        call('HDEL', records, wamid)
-      else
-        call('HSET', records, wamid, table.concat({ since, tonumber(asks) + 1, failures, ARGV[n + 7] }, ' '))
-        call('ZADD', base .. 'missing:' .. account, ARGV[n + 7], wamid)
-      end
+      call('HDEL', records, wamid)
     end
   end
 end
