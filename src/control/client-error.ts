@@ -15,17 +15,30 @@ const reasons: Readonly<Record<number, string>> = { 400: "Bad Request", 408: "Re
  * shape of all errors, and the connection is closed.
  */
 export function answerClientError(error: NodeJS.ErrnoException, socket: Socket): void {
+  // Of a connection that web-server.ts stopped reading: it ends with its last answer.
+  if (error.code === "HPE_CB_HEADERS_COMPLETE") return;
   if (error.code === "ECONNRESET" || socket.destroyed) return;
   if (error.code === "ERR_HTTP_REQUEST_TIMEOUT" && mayLast(socket)) return;
-  // Node's own name for the answer that is being written; its default handler asks the same (_http_server.js, socketOnError).
-  const underWay = (socket as Socket & { _httpMessage?: ServerResponse | null })._httpMessage;
-  if (socket.writable && underWay?.headersSent !== true) {
-    const [code, text] = answers[error.code ?? ""] ?? malformed;
-    const { status } = errorCodes[code];
-    const body = JSON.stringify({ error: text, code });
-    socket.write(
-      `HTTP/1.1 ${status} ${reasons[status]}\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
-    );
-  }
+  if (socket.writable && currentAnswer(socket)?.headersSent !== true) writeError(socket, answers[error.code ?? ""] ?? malformed);
   socket.destroy(error);
+}
+
+/** To CONNECT, which Node takes out of the parser without an answer. */
+export function answerMalformed(socket: Socket): void {
+  // In the middle of an earlier answer it would corrupt that one.
+  if (socket.writable && currentAnswer(socket) === null) writeError(socket, malformed);
+  socket.destroySoon();
+}
+
+/** Under Node's own name; its default handler checks the same (_http_server.js, socketOnError). */
+function currentAnswer(socket: Socket): ServerResponse | null {
+  return (socket as Socket & { _httpMessage?: ServerResponse | null })._httpMessage ?? null;
+}
+
+function writeError(socket: Socket, [code, text]: readonly [code: ErrorCode, error: string]): void {
+  const { status } = errorCodes[code];
+  const body = JSON.stringify({ error: text, code });
+  socket.write(
+    `HTTP/1.1 ${status} ${reasons[status]}\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
+  );
 }

@@ -59,7 +59,28 @@ export function createHttp(
 
   app.decorate("reportFault", failed);
 
-  app.setNotFoundHandler((_request, reply) => reply.code(404).send(new RelayError("not_found", missing).toBody()));
+  const paths = new Map<string, { readonly pattern: RegExp; readonly methods: string[] }>();
+  app.addHook("onRoute", ({ url, method }) => {
+    const pattern = new RegExp(`^${url.replace(/[.]/g, "\\.").replace(/:\w+/g, "[^/]+")}/?$`);
+    const known = paths.get(url) ?? { pattern, methods: [] };
+    paths.set(url, known);
+    known.methods.push(...[method].flat());
+  });
+  // Before the body is read: a missing page does not depend on it.
+  app.addHook("onRequest", (request, reply, done) => {
+    if (!request.is404) {
+      done();
+      return;
+    }
+    const [path = ""] = request.url.split("?");
+    const methods = [...paths.values()].filter(({ pattern }) => pattern.test(path)).flatMap((known) => known.methods);
+    if (methods.length > 0) reply.header("allow", methods.join(", "));
+    done(
+      methods.length > 0
+        ? new RelayError("method_not_allowed", `this path takes ${methods.join(", ")}`)
+        : new RelayError("not_found", missing),
+    );
+  });
 
   app.setErrorHandler((error, request, reply) => {
     if (error instanceof RelayError) {

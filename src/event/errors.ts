@@ -11,7 +11,7 @@ export const errorCodes = {
   unauthorized: { status: 401, meaning: "The bearer token is missing or unknown." },
   forbidden: { status: 403, meaning: "The token does not have the scope that the endpoint needs." },
   not_found: { status: 404, meaning: "No such path, source, event, delivery or message." },
-  method_not_allowed: { status: 405, meaning: "Webhooks are taken by POST only." },
+  method_not_allowed: { status: 405, meaning: "The path exists, but not for this method; the `Allow` header lists its methods." },
   request_timeout: { status: 408, meaning: "The request did not arrive whole within `server.requestTimeout`; the connection is closed." },
   conflict: { status: 409, meaning: "What was asked for cannot be done as things stand; `details` says how they stand." },
   idempotency_conflict: {
@@ -24,6 +24,7 @@ export const errorCodes = {
       "The call to the service had no known end: it may have been sent. `details` says what to check; it is sent again only by `?resend=` with the number given there.",
   },
   too_large: { status: 413, meaning: "The body is larger than `server.bodyLimit`; under `/v1`, than 8 MiB." },
+  expectation_failed: { status: 417, meaning: "The `Expect` header is not `100-continue`; the connection is closed." },
   service_refused: {
     status: 422,
     meaning: "The messaging service did not take it; `error` is its own text, `details` has its status and reasons. Nothing was sent.",
@@ -51,7 +52,7 @@ export const errorCodes = {
   overloaded: {
     status: 503,
     meaning:
-      "More requests are in hand than `server.maxInFlight`, or more bytes of bodies than memory is set aside for; send again after `Retry-After`.",
+      "More requests are in hand than `server.maxInFlight`, or more bytes of bodies than memory is set aside for, or one connection has too many without an answer; send again after `Retry-After`.",
   },
   too_many_listeners: {
     status: 503,

@@ -29,19 +29,38 @@ export function send(response: ServerResponse, answer: Answer, end = false): voi
   response.end(answer.body, answer.encoding ?? "utf8");
 }
 
+/** Most bytes of a refused body that are read and dropped, so that the sender can read the answer. */
+const mostDropped = 64 * 1024 ** 2;
+
 /**
- * To a request whose body may still be coming in. The sender can read the answer at once, and what is left of the body is
- * read and dropped until it ends or `server.requestTimeout` cuts it off: a connection closed with unread bytes is reset,
- * and a reset overtakes the answer.
+ * Answers a request whose body may still be arriving. The sender can read the answer at once; the rest of the body is read
+ * and dropped first. A connection closed with unread bytes is reset, and the reset overtakes the answer. `end` closes the
+ * connection after it.
  */
-export function sendEarly(request: IncomingMessage, response: ServerResponse, answer: Answer): void {
+export function sendEarly(request: IncomingMessage, response: ServerResponse, answer: Answer, end = false): void {
   if (request.complete) {
-    send(response, answer);
+    send(response, answer, end);
     return;
   }
   if (response.headersSent || response.destroyed) return;
+  if (end || isTooMuchToDrop(request)) response.shouldKeepAlive = false;
   response.writeHead(answer.status, answer.headers as string[]);
   response.write(answer.body, answer.encoding ?? "utf8");
-  request.once("end", () => response.end());
+  dropBody(request, () => response.end());
+}
+
+/** A sender that is told that the connection closes, as curl, sends no more of a long body. */
+export function isTooMuchToDrop({ headers }: IncomingMessage): boolean {
+  return Number(headers["content-length"] ?? 0) > mostDropped;
+}
+
+/** Reads what is left of the body and drops it, at most {@link mostDropped} bytes and until `server.requestTimeout`. */
+export function dropBody(request: IncomingMessage, done: () => void): void {
+  let left = mostDropped;
+  request.on("data", (piece: Buffer) => {
+    left -= piece.length;
+    if (left < 0) request.socket.destroy();
+  });
+  request.once("end", done);
   request.resume();
 }

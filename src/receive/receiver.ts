@@ -106,8 +106,7 @@ export function createReceiver(parts: ReceiverParts): Receiver {
     const endpoint = endpoints.get(name);
     if (isDraining) {
       hooks.received(endpoint === undefined ? "-" : name, "stopping");
-      // Read to its end first: the connection is closed with the answer, and a reset would overtake it.
-      request.resume().once("end", () => send(response, draining, true));
+      sendEarly(request, response, draining, true);
       return true;
     }
     if (endpoint === undefined) {
@@ -137,7 +136,9 @@ export function createReceiver(parts: ReceiverParts): Receiver {
       }
       hooks.received(source.name, result.kind);
       if (result.kind === "gone") response.destroy();
-      else sendEarly(request, response, result.kind === "too-large" ? tooLarge : overloaded);
+      else if (result.kind === "overloaded") sendEarly(request, response, overloaded);
+      // A body in chunks has no known end: closing tells the sender to stop.
+      else sendEarly(request, response, tooLarge, request.headers["transfer-encoding"] !== undefined);
     });
     return true;
   }
