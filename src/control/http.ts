@@ -84,7 +84,8 @@ export function createHttp(
 
   app.setErrorHandler((error, request, reply) => {
     if (error instanceof RelayError) {
-      if (error.retryAfterMs !== null) reply.header("retry-after", Math.ceil(error.retryAfterMs / 1000));
+      const retryAfterMs = error.retryAfterMs ?? (error.status === 503 ? 5_000 : null);
+      if (retryAfterMs !== null) reply.header("retry-after", Math.ceil(retryAfterMs / 1000));
       void reply.code(error.status).send(error.toBody());
       return;
     }

@@ -131,7 +131,7 @@ function errorsOf({ method, errors = [] }: Endpoint, responses: Record<string, o
       responses[name] = {
         description: some.map((code) => `\`${code}\`: ${errorCodes[code].meaning}`).join("\n\n"),
         ...(status === 429 || status === 503
-          ? { headers: { "Retry-After": { description: "Seconds.", schema: { type: "integer" } } } }
+          ? { headers: { "Retry-After": { description: retryAfterText(some), schema: { type: "integer" } } } }
           : {}),
         content: { [json]: { schema: { $ref: "#/components/schemas/Error", properties: { code: { enum: some } } } } },
       };
@@ -139,6 +139,9 @@ function errorsOf({ method, errors = [] }: Endpoint, responses: Record<string, o
     }),
   );
 }
+
+const retryAfterText = (codes: readonly ErrorCode[]): string =>
+  codes.includes("service_quota_used_up") ? "Seconds. Not with `service_quota_used_up`: see `details.until`." : "Seconds.";
 
 function schemaOf(schema: z.ZodType): JsonSchema {
   const { $schema: _, ...rest } = z.toJSONSchema(schema, {

@@ -30,7 +30,8 @@ export const messageBody = z
 export const runBody = z.strictObject({
   account: z.string().min(1).optional(),
   reference: ownName.describe("The business record: one run for each, for ever."),
-  phone,
+  // The document shows no format for it: the service judges.
+  phone: z.string().min(1).max(maxIdLength),
   name: z.string().min(1).optional(),
   data: texts.optional(),
   metadata: metadataSchema.optional(),

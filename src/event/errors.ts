@@ -39,7 +39,8 @@ export const errorCodes = {
   },
   service_quota_used_up: {
     status: 429,
-    meaning: "The account's monthly quota is used up until `details.until`. Nothing was sent.",
+    meaning:
+      "The account's monthly quota is used up until `details.until`. Nothing was sent. There is no `Retry-After`: a plan change ends it earlier.",
   },
   headers_too_large: { status: 431, meaning: "Request line and headers are larger than 16 KiB; the connection is closed." },
   internal: { status: 500, meaning: "A fault of the relay; its log says more." },

@@ -13,6 +13,22 @@ export function fillText(text: string, data: RunData): string {
   });
 }
 
+/**
+ * The body of a request. A text that is an object or list in JSON is one: values go into it as JSON writes them, so that
+ * what they say cannot change its structure.
+ */
+export function fillBody(body: unknown, data: RunData): unknown {
+  if (typeof body !== "string") return fillJson(body, data);
+  const escaped = Object.fromEntries(Object.entries(data).map(([name, value]) => [name, JSON.stringify(value).slice(1, -1)]));
+  try {
+    const value: unknown = JSON.parse(fillText(body, escaped));
+    if (typeof value === "object" && value !== null) return value;
+  } catch {
+    // Not JSON: a text like any other.
+  }
+  return fillText(body, data);
+}
+
 /** Fills in every text inside a JSON value; keys stay as they are. */
 export function fillJson(value: unknown, data: RunData): unknown {
   if (typeof value === "string") return fillText(value, data);

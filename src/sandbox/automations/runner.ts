@@ -5,7 +5,7 @@ import type { Limits } from "../limits/port.ts";
 import type { Messaging, OutgoingMessage } from "../messaging/port.ts";
 import type { AccountRecord, AutomationRecord, AutomationStep, ConversationRecord, MessageRecord, RunRecord } from "../world/records.ts";
 import type { World } from "../world/world.ts";
-import { fillJson, fillText, fillVariables } from "./fill.ts";
+import { fillBody, fillText, fillVariables } from "./fill.ts";
 import { isWithHuman } from "./human-reply.ts";
 import { failureText, fateOf } from "./message-fate.ts";
 import type { SignedRequests } from "./signed-requests.ts";
@@ -99,7 +99,7 @@ export function createRunner({ world, clock, ids, messaging, publisher, limits, 
       return;
     }
     const automation = world.automations.get(run.automationId) as AutomationRecord;
-    void requests.post(automation, step.url, fillJson(step.body, run.data), ids()).then((outcome) => {
+    void requests.post(automation, step.url, fillBody(step.body, run.data), ids()).then((outcome) => {
       if (outcome === "closed" || run.status !== "running") return;
       if (outcome === "unsigned") {
         end(run, "No se pudo firmar el pedido HTTP: el token no es una clave para la firma de la automatización.");

@@ -52,3 +52,18 @@ test.each([
     body: { code: "service_refused", error: "Tu plan no lo permite", details: { status, kind } },
   });
 });
+
+test("a used-up quota is answered without Retry-After, with the time of renewal", async () => {
+  const { relay } = await openWith(jsonAnswer(429, '{"error":"Usaste todo","cause":{"type":"upgrade","resource":"apiCalls"}}'));
+  const refused = await relay.send(hello, "k");
+  expect(refused).toMatchObject({ status: 429, body: { code: "service_quota_used_up", details: { until: expect.any(String) } } });
+  expect(refused.headers.get("retry-after")).toBeNull();
+});
+
+test("the phone of a run goes to the service as it is; a `to` that does not begin with + costs no call", async () => {
+  const { service, relay } = await openWith(jsonAnswer(201, '{"runId":"r"}'));
+  expect(await relay.run("a", { reference: "order-1", phone: "11 5555-0100" })).toMatchObject({ status: 201, body: { runId: "r" } });
+  expect(JSON.parse(service.seen[0]?.body ?? "")).toEqual({ phone: "11 5555-0100" });
+  expect(await relay.send({ ...hello, to: " +5491155550100" }, "k")).toMatchObject({ status: 400, body: { code: "bad_request" } });
+  expect(service.seen).toHaveLength(1);
+});
