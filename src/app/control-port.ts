@@ -1,5 +1,7 @@
 import type { Control, Registration, RegistrationOutcome, ReplayQuery } from "../control/port.ts";
+import type { BreakerView } from "../deliver/breaker.ts";
 import { RelayError } from "../event/errors.ts";
+import type { Soon } from "../event/soon.ts";
 import { conflictError } from "../store/registration.ts";
 import type { Store } from "../store/store.ts";
 import { createReadingPort } from "./reading-port.ts";
@@ -18,6 +20,8 @@ export interface ControlPortParts {
   readonly registered: (account: string, sentAt: number | undefined) => void;
   /** Ends the stops of an account's quotas; gives those that there were. */
   readonly resumeAccount: (account: string) => Promise<readonly string[]>;
+  readonly breakers: () => Soon<ReadonlyMap<string, BreakerView>>;
+  readonly resume: Control["resume"];
   readonly stopping: () => boolean;
   readonly fieldsOf: ReleasingParts["fieldsOf"];
   readonly release: ReleasingParts["release"];
@@ -25,7 +29,7 @@ export interface ControlPortParts {
 
 /** The control API's port over the store and the dispatcher. */
 export function createControlPort(parts: ControlPortParts): Control {
-  const { store, now, known, registered, resumeAccount, stopping, fieldsOf, release } = parts;
+  const { store, now, known, registered, resumeAccount, breakers, resume, stopping, fieldsOf, release } = parts;
   const isRouted = (route: string) => known().routes.includes(route);
   const releasing = createReleasing({ store, now, fieldsOf, release, stopping });
   const replaying = createReplaying({ store, now, isRouted, offer: store.announce, stopping });
@@ -66,7 +70,8 @@ export function createControlPort(parts: ControlPortParts): Control {
       const retried = await store.retry(event, route, now());
       if (retried === null) return null;
       if (retried.due !== null) store.announce([retried.due]);
-      return { id, route, state: retried.state, previousState, stopped: await store.read.stories.stopReason(route) };
+      const stopped = await store.read.stories.stopReason(route);
+      return { id, route, state: retried.state, previousState, stopped, pausedUntil: (await breakers()).get(route)?.pausedUntil ?? null };
     },
     async countReplay(filter) {
       if (filter.disposition === "quarantined") return releasing.count(filter);
@@ -110,10 +115,7 @@ export function createControlPort(parts: ControlPortParts): Control {
         return { result: outcome.result };
       });
     },
-    async resume(route) {
-      if (!isRouted(route)) return null;
-      return store.resume(route);
-    },
+    resume,
     async resumeAccount(account) {
       return known().accounts.includes(account) ? resumeAccount(account) : null;
     },

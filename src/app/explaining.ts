@@ -1,5 +1,5 @@
 import type { DeliveryStory, EventStory, Explained, ExplainPort, ExplainQuery, NextStep, Story } from "../control/explain-port.ts";
-import type { BreakerState } from "../deliver/breaker.ts";
+import type { BreakerView } from "../deliver/breaker.ts";
 import { isProxyRoute } from "../event/proxy-route.ts";
 import type { Soon } from "../event/soon.ts";
 import type { DeliveryView } from "../store/delivery-views.ts";
@@ -10,7 +10,7 @@ export interface ExplainingParts {
   readonly read: Pick<StoreReading, "events" | "deliveries" | "messages" | "runs" | "stories">;
   readonly now: () => number;
   /** By the routes of the settings. */
-  readonly breakers: () => Soon<ReadonlyMap<string, BreakerState>>;
+  readonly breakers: () => Soon<ReadonlyMap<string, BreakerView>>;
 }
 
 interface StoredStory extends EventStory {
@@ -42,13 +42,15 @@ export function createExplaining({ read, now, breakers }: ExplainingParts): Expl
     if (isProxyRoute(route)) return step("exchange");
     const reason = await read.stories.stopReason(route);
     if (reason !== null) return step("stopped", { reason });
-    const known = await breakers();
-    if (!known.has(route)) return step("no route");
+    const breaker = (await breakers()).get(route);
+    if (breaker === undefined) return step("no route");
     if (state === "held") {
       const held = await read.stories.held(event, route);
       return step("held", held ?? {});
     }
-    if (known.get(route) === "open") return step("breaker", { at: nextAt });
+    const { pausedUntil } = breaker;
+    if (pausedUntil !== null && pausedUntil > Math.max(now(), nextAt ?? 0)) return step("paused", { at: pausedUntil });
+    if (breaker.state === "open") return step("breaker", { at: nextAt });
     return step(nextAt !== null && nextAt > now() ? "attempt" : "due", { at: nextAt });
   }
 

@@ -1,4 +1,4 @@
-import type { BreakerState } from "../deliver/breaker.ts";
+import type { BreakerView } from "../deliver/breaker.ts";
 import type { LaneState } from "../deliver/lane.ts";
 import type { Soon } from "../event/soon.ts";
 import type { Gauges } from "../observe/metrics.ts";
@@ -16,7 +16,7 @@ export interface GaugeParts {
   readonly unplanned: () => Soon<Unplanned>;
   readonly lanes: () => ReadonlyMap<string, LaneState>;
   /** Of the routes of the settings, as all processes have them. */
-  readonly breakers: () => Soon<ReadonlyMap<string, BreakerState>>;
+  readonly breakers: () => Soon<ReadonlyMap<string, BreakerView>>;
   readonly limiters: () => ReadonlyMap<string, LimiterState>;
   readonly listeners: () => Soon<Gauges["listeners"]>;
   readonly inFlight: () => number;
@@ -49,7 +49,7 @@ export function createGaugeReader(parts: GaugeParts): () => Promise<Gauges> {
       counted = await asked(parts.backlog, counted);
     }
     unplanned = await asked(parts.unplanned, unplanned);
-    const [listeners, breakers] = await Promise.all([asked(parts.listeners, []), asked(parts.breakers, new Map<string, BreakerState>())]);
+    const [listeners, breakers] = await Promise.all([asked(parts.listeners, []), asked(parts.breakers, new Map<string, BreakerView>())]);
     const backlog = new Map(counted.map((entry) => [entry.route, entry]));
     const lanes = parts.lanes();
     const names = new Set([...lanes.keys(), ...backlog.keys()]);
@@ -63,7 +63,8 @@ export function createGaugeReader(parts: GaugeParts): () => Promise<Gauges> {
         dead: entry?.dead ?? 0,
         oldestDueAt: entry?.oldestDueAt ?? null,
         stopped: (lane?.stopped ?? entry?.stopped ?? null) !== null,
-        breaker: breakers.get(route) ?? lane?.breaker ?? ("closed" as const),
+        breaker: breakers.get(route)?.state ?? lane?.breaker ?? ("closed" as const),
+        pausedUntil: breakers.get(route)?.pausedUntil ?? lane?.pausedUntil ?? null,
         inFlight: lane?.inFlight ?? 0,
       };
     });

@@ -118,6 +118,11 @@ export function laneHooks({ log, privacy, now, metrics }: Watchers & { readonly 
     breakerMoved: (route, state) => log.warn({ route, breaker: state }, `circuit breaker ${state}`),
     stopped: (route, reason) =>
       log.error({ route, reason }, `destination stopped; its deliveries wait. Start it again with: wamid-relay resume ${route}`),
+    paused: (route, until) =>
+      log.warn(
+        { route, until: new Date(until).toISOString() },
+        `destination paused: it answered 429 with Retry-After. Start it earlier with: wamid-relay resume ${route}`,
+      ),
     storeFailed(route, error) {
       if (isNews(route, error)) log.error({ err: error, route }, "the store failed under a delivery; it will be tried again");
     },

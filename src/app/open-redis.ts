@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import { createClaimQueue } from "../deliver/claim-queue.ts";
 import type { ClaimStore } from "../deliver/claim-store.ts";
+import { breakerName } from "../deliver/describe-lane.ts";
 import { createSharedLine } from "../deliver/shared-line.ts";
 import { isProxyRoute } from "../event/proxy-route.ts";
 import { connectRedis } from "../store/redis/connection.ts";
@@ -128,6 +129,7 @@ export async function openRedis(
       ...shared,
     },
     breakersOf: sharedBreakers(connection, storage.prefix),
+    endPause: (route) => createRedisBreaker(connection, storage.prefix, breakerName(route)).endPause(route.to.breaker),
     caps: (account, baseUrl) => createRedisCaps(connection, storage.prefix, account, baseUrl),
   };
 }

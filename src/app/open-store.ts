@@ -1,13 +1,16 @@
-import type { BreakerState } from "../deliver/breaker.ts";
+import { type BreakerView, createBreaker } from "../deliver/breaker.ts";
+import { breakerName } from "../deliver/describe-lane.ts";
 import type { LaneParts, LaneSettings } from "../deliver/lane.ts";
 import { createReadyQueue } from "../deliver/ready-queue.ts";
 import type { Clock } from "../event/clock.ts";
+import type { Soon } from "../event/soon.ts";
 import type { Plan } from "../service-api/limits/caps.ts";
 import type { SharedCaps } from "../service-api/limits/shared-port.ts";
 import type { Inspecting } from "../store/inspecting.ts";
 import type { StoreReading } from "../store/reading.ts";
 import type { Rules } from "../store/rules.ts";
 import type { StorageSettings } from "../store/settings.ts";
+import type { StoreReader } from "../store/sqlite/reader.ts";
 import type { Store, StoreHooks } from "../store/store.ts";
 import type { WaitingToBePlanned } from "./planning.ts";
 import type { Role } from "./role.ts";
@@ -24,11 +27,13 @@ export interface OpenedStore {
   /** The caps of an account, where processes share them. */
   readonly caps?: (account: string, baseUrl: string) => SharedCaps;
   readonly lanes: Pick<LaneParts, "queueOf" | "breakerOf" | "bucketOf">;
-  /** The breakers of routes, by their names, where processes share them. */
-  readonly breakersOf?: BreakersOf;
+  readonly breakersOf: BreakersOf;
+  /** Ends the stored pause of a route's destination; true when there was one. */
+  endPause(route: LaneSettings): Promise<boolean>;
 }
 
-export type BreakersOf = (routes: readonly LaneSettings[]) => Promise<ReadonlyMap<string, BreakerState>>;
+/** What the store knows of the breakers of routes, by the routes' names. */
+export type BreakersOf = (routes: readonly LaneSettings[]) => Soon<ReadonlyMap<string, BreakerView>>;
 
 export interface OpenParts {
   readonly storage: StorageSettings;
@@ -49,7 +54,33 @@ export async function openStore({ storage, role, rules, hooks, clock: given }: O
   const clock = given ?? systemClock;
   const { openSqliteStore } = await import("../store/sqlite/sqlite-store.ts");
   const store = openSqliteStore(storage.path, rules, hooks);
-  return { store, clock, lanes: { queueOf: (route) => createReadyQueue(route, store, clock) } };
+  const breakersOf = breakersInFile(store.read, clock.now);
+  return {
+    store,
+    clock,
+    lanes: {
+      queueOf: (route) => createReadyQueue(route, store, clock),
+      breakerOf(route) {
+        const breaker = createBreaker(route.to.breaker, clock.now);
+        breaker.pause(breakersOf([route]).get(route.name)?.pausedUntil ?? 0);
+        return breaker;
+      },
+    },
+    breakersOf,
+    endPause: ({ name }) => store.endPause(name, clock.now()),
+  };
+}
+
+/** What a file knows of breakers: the pauses. Which are open only its relay knows. */
+export function breakersInFile({ stories }: Pick<StoreReader, "stories">, now: () => number) {
+  function pausedUntil(route: LaneSettings): number | null {
+    const pause = stories.pauseOf(route.name);
+    if (pause === null || pause.breaker !== breakerName(route) || pause.until <= now()) return null;
+    // More left than may be asked for: the clock was set back.
+    return Math.min(pause.until, now() + ("maxRetryAfter" in route.to ? route.to.maxRetryAfter : 0));
+  }
+  return (routes: readonly LaneSettings[]): ReadonlyMap<string, BreakerView> =>
+    new Map(routes.map((route) => [route.name, { state: "closed", pausedUntil: pausedUntil(route) }]));
 }
 
 /** A store to look into, beside the relays that may work on it. */
@@ -58,7 +89,7 @@ export interface StoreToRead {
   readonly inspecting: Inspecting;
   /** As those relays have it. Unix ms. */
   now(): number;
-  readonly breakersOf?: BreakersOf;
+  readonly breakersOf: BreakersOf;
   /** The stops of an account's quotas, where processes share them. */
   readonly quotaStops?: (account: string, baseUrl: string, plan: Plan) => Promise<readonly StopView[]>;
   close(): Promise<void>;
@@ -72,7 +103,13 @@ export async function openStoreForReading(storage: StorageSettings): Promise<Sto
   }
   const { openReader } = await import("../store/sqlite/reader.ts");
   const reader = openReader(storage.path);
-  return { read: reader, inspecting: reader.inspecting, now: systemClock.now, close: reader.close };
+  return {
+    read: reader,
+    inspecting: reader.inspecting,
+    now: systemClock.now,
+    breakersOf: breakersInFile(reader, systemClock.now),
+    close: reader.close,
+  };
 }
 
 /** Where a store is, for people. */

@@ -21,9 +21,8 @@ export async function createReadingApi(
   const http = createHttp(null, failed);
   const anybody = () => async () => {};
   addReadingRoutes(http, createReadingPort(read, inspecting), anybody);
-  // The breakers of an engine that does not share them only its relay knows.
-  const breakers = () => breakersOf?.(routes) ?? new Map(routes.map(({ name }) => [name, "closed" as const]));
-  addExplainRoute(http, createExplaining({ read, now, breakers }), anybody);
+  // Of a file these are the pauses: which breakers are open only its relay knows.
+  addExplainRoute(http, createExplaining({ read, now, breakers: () => breakersOf(routes) }), anybody);
   addAuditRoute(http, createAuditing({ inspecting, now, isRunning: false }), anybody);
   return {
     http,

@@ -7,7 +7,7 @@ import type { Settings } from "../config/schema.ts";
 import { type Authorize, createAuthorize } from "../control/auth.ts";
 import { addOperateRoutes } from "../control/operate.ts";
 import { addControlRoutes } from "../control/routes.ts";
-import type { BreakerState } from "../deliver/breaker.ts";
+import type { BreakerView } from "../deliver/breaker.ts";
 import { createDestinations } from "../deliver/destinations/create.ts";
 import { redactAnswer, redactAnswers } from "../deliver/destinations/redact-answers.ts";
 import { createUrlDestination } from "../deliver/destinations/url.ts";
@@ -15,7 +15,6 @@ import { createDispatcher } from "../deliver/dispatcher.ts";
 import type { Clock } from "../event/clock.ts";
 import type { ReceivedEvent } from "../event/received.ts";
 import { createRedactor } from "../event/redact.ts";
-import type { Soon } from "../event/soon.ts";
 import { createHealth } from "../observe/health.ts";
 import { createLogger, createPrivacy, type LogStream } from "../observe/logger.ts";
 import { createMetrics } from "../observe/metrics.ts";
@@ -93,7 +92,7 @@ export async function createRelay({
   // First, because everything else reports to them; what they read is made by then.
   const metrics = createMetrics(() => readGauges());
   const watchers = { log, privacy, metrics: () => metrics };
-  const { store, clock, planning, lanes, caps, breakersOf } = await openStore({
+  const { store, clock, planning, lanes, caps, breakersOf, endPause } = await openStore({
     storage: settings.storage,
     role: dispatch ? role : "command",
     rules,
@@ -210,6 +209,8 @@ export async function createRelay({
         store,
         now: clock.now,
         known: () => ({ routes: settings.routes.map(({ name }) => name), accounts: Object.keys(settings.accounts) }),
+        breakers,
+        resume,
         registered: service.registered,
         resumeAccount: service.resumeAccount,
         stopping: () => health.report().draining,
@@ -231,10 +232,21 @@ export async function createRelay({
   }
 
   /** By route of the settings. */
-  function breakers(): Soon<ReadonlyMap<string, BreakerState>> {
-    if (breakersOf !== undefined) return breakersOf(settings.routes);
-    const states = dispatcher.states();
-    return new Map(settings.routes.map(({ name }) => [name, states.get(name)?.breaker ?? "closed"]));
+  async function breakers(): Promise<ReadonlyMap<string, BreakerView>> {
+    const stored = await breakersOf(settings.routes);
+    if (store.isShared) return stored;
+    const lanes = [...dispatcher.states()].map(([name, { breaker, pausedUntil }]) => [name, { state: breaker, pausedUntil }] as const);
+    return new Map([...stored, ...lanes]);
+  }
+
+  /** Starts the destination of a route again; false: it was neither stopped nor paused. Null: no such route. */
+  async function resume(name: string): Promise<boolean | null> {
+    const route = settings.routes.find((each) => each.name === name);
+    if (route === undefined) return null;
+    // First here, in the order in which a file is written: what pauses after this is kept.
+    const endedHere = dispatcher.endPause(name);
+    const ended = await endPause(route);
+    return (await store.resume(name)) || ended || endedHere;
   }
 
   const endPlanning =

@@ -1,10 +1,12 @@
-import { breakerName } from "../deliver/shared-line.ts";
+import type { BreakerView } from "../deliver/breaker.ts";
+import { breakerName } from "../deliver/describe-lane.ts";
 import type { RedisLink } from "../store/redis/link.ts";
 import { readRedisBreakers } from "../store/redis/shared-breaker.ts";
 import type { BreakersOf } from "./open-store.ts";
 
 /** The breakers that lanes share, for who only looks. */
 export function sharedBreakers(link: RedisLink, prefix: string): BreakersOf {
+  const closed: BreakerView = { state: "closed", pausedUntil: null };
   return async (routes) => {
     const named = routes.map((route) => ({ route: route.name, breaker: breakerName(route) }));
     const states = await readRedisBreakers(
@@ -12,6 +14,6 @@ export function sharedBreakers(link: RedisLink, prefix: string): BreakersOf {
       prefix,
       named.map(({ breaker }) => breaker),
     );
-    return new Map(named.map(({ route, breaker }) => [route, states.get(breaker) ?? "closed"]));
+    return new Map(named.map(({ route, breaker }) => [route, states.get(breaker) ?? closed]));
   };
 }

@@ -92,6 +92,7 @@ export const retriedSchema = z.looseObject({
   state: z.string(),
   previousState: z.string(),
   stopped: z.string().nullable(),
+  pausedUntil: z.string().nullable(),
 });
 
 export const createdSchema = z.looseObject({ created: z.number(), known: z.number() });

@@ -29,8 +29,8 @@ export function addExplainCommand(program: Command, io: Io): void {
     .addHelpText(
       "after",
       `
-Times are UTC. Read from the store of the settings: a file, or Redis. Which destinations pause (breaker) stands in Redis,
-but in no file: there it is told with --relay only.
+Times are UTC. Read from the store of the settings: a file, or Redis. A file does not hold open circuit breakers: there they
+are shown with --relay only.
 
 Examples:
   wamid-relay explain wamid.HBgNNTQ5MTE1NTU1MDEwMBUCABEYEjNFQjBD

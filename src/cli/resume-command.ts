@@ -6,11 +6,11 @@ import { type RelayOptions, withRelayOptions } from "./relay-options.ts";
 
 type Options = RelayOptions & { readonly account?: string; readonly json?: boolean };
 
-/** Adds `resume`: a destination that was stopped (410 Gone) is sent to again, or an account is called again. */
+/** Adds `resume`: a destination that stopped (410 Gone) or paused (429) is sent to again, or an account is called again. */
 export function addResumeCommand(program: Command, io: Io): void {
   const resume = withRelayOptions(program.command("resume").argument("[route]", "name of the route", givenArgument));
   resume
-    .description("start a route whose destination was stopped because it answered 410 Gone; what waited for it goes out")
+    .description("start a route whose destination stopped (410 Gone) or paused (429 with Retry-After); what waited for it goes out")
     .option(
       "--account <name>",
       "instead of a route: call the messaging service again for this account, whose quota was used up",
@@ -21,7 +21,7 @@ export function addResumeCommand(program: Command, io: Io): void {
       "after",
       `
 Examples:
-  wamid-relay doctor                      says which destinations and accounts are stopped
+  wamid-relay doctor                      shows which destinations and accounts are stopped or paused
   wamid-relay resume failures-to-crm
   wamid-relay resume --account main       after a change of plan at the service`,
     )
@@ -46,6 +46,6 @@ Examples:
         readAnswer(resumedSchema, expectDone(await client.request("POST", `/v1/routes/${encodeURIComponent(route ?? "")}/resume`))),
       );
       if (options.json === true) io.out(printableJson({ route, resumed }));
-      else io.out(printable(resumed ? `${route}: started again` : `${route}: was not stopped`));
+      else io.out(printable(resumed ? `${route}: started again` : `${route}: was neither stopped nor paused`));
     });
 }

@@ -57,13 +57,15 @@ async function retryDeliveries(command: Command, ids: readonly string[], options
   if (failed.length > 0) throw new CommandFailed(failed.join("\n"));
 }
 
-function said({ id, route, state, previousState, stopped }: Retried): string {
+function said({ id, route, state, previousState, stopped, pausedUntil }: Retried): string {
   const what = previousState === state ? `${state}` : `${previousState} → ${state}`;
   const wait =
     stopped !== null
       ? `; the destination is stopped (${stopped}), start it with: wamid-relay resume ${route}`
-      : state === "held"
-        ? "; goes after an earlier one of its message"
-        : "";
+      : pausedUntil !== null
+        ? `; the destination is paused until ${pausedUntil} (429), start it earlier with: wamid-relay resume ${route}`
+        : state === "held"
+          ? "; goes after an earlier one of its message"
+          : "";
   return printable(`${id}  ${what}${wait}`);
 }

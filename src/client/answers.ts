@@ -143,6 +143,8 @@ export interface Retried {
   previousState: string;
   /** Why the destination takes nothing at the moment; null when it does. */
   stopped: string | null;
+  /** Until when the destination asked not to be called (429 with Retry-After); null when it did not. ISO 8601. */
+  pausedUntil: string | null;
 }
 
 export interface ReplayFilter {

@@ -11,13 +11,14 @@ import type { MessageView, RunView } from "./tracked-port.ts";
  * | `exchange` | a proxied exchange is under way |
  * | `held` | goes out after that of event `behind`, and `ahead` more of its message |
  * | `breaker` | the destination failed time and again: attempts pause, and none is spent |
+ * | `paused` | the destination asked not to be called before `at` (429 with Retry-After) |
  * | `stopped` | its destination is stopped; `reason` says why |
  * | `no route` | its route is not in the settings |
  * | `dead` | nothing, until somebody retries it |
  * | `done` | nothing |
  */
 export interface NextStep {
-  readonly kind: "attempt" | "due" | "exchange" | "held" | "breaker" | "stopped" | "no route" | "dead" | "done";
+  readonly kind: "attempt" | "due" | "exchange" | "held" | "breaker" | "paused" | "stopped" | "no route" | "dead" | "done";
   /** Unix ms. */
   readonly at: number | null;
   /** Seq of an event. */

@@ -40,7 +40,7 @@ export interface Writing {
   register(registrations: readonly Registration[]): Promise<{ created: number; known: number }>;
   /** Each on its own; gives what became of each, in order. */
   registerEach(registrations: readonly Registration[]): Promise<RegistrationOutcome[]>;
-  /** Null when no such route is in the settings; else whether it was stopped. */
+  /** Null when no such route is in the settings; else whether its destination was stopped or paused. */
   resume(route: string): Promise<boolean | null>;
   /** Null when no such account is in the settings; else the stops of quotas that it ended. */
   resumeAccount(account: string): Promise<readonly string[] | null>;
@@ -113,6 +113,8 @@ export interface Retried {
   readonly previousState: string;
   /** Why the route's destination is stopped, and the delivery waits for it; null when it is not. */
   readonly stopped: string | null;
+  /** Unix ms until which the destination asked not to be called (429 with Retry-After); null when it did not. */
+  readonly pausedUntil: number | null;
 }
 
 export interface ReplayQuery {

@@ -3,6 +3,7 @@ import { z } from "zod";
 import { RelayError } from "../event/errors.ts";
 import { type Allow, addEndpoint } from "./endpoint.ts";
 import type { Writing } from "./port.ts";
+import { iso } from "./present.ts";
 import { replayBody } from "./queries.ts";
 import { addTrackRoutes } from "./track-routes.ts";
 
@@ -14,7 +15,9 @@ const retry = {
   summary: "Lets a delivery go out now",
   description: "A settled one waits again, under the same id; a held one stays held behind its message's earlier one.",
   params: z.strictObject({ id: z.string() }),
-  answers: { 200: "Its state now and before." },
+  answers: {
+    200: "Its state now and before; `stopped` and `pausedUntil` are null unless its destination waits for an operator, or until then.",
+  },
   errors: ["not_found", "conflict"],
 } as const;
 
@@ -37,9 +40,9 @@ const resume = {
   path: "/v1/routes/:route/resume",
   name: "resumeRoute",
   scope: "replay",
-  summary: "Starts a destination again that had stopped with 410",
+  summary: "Starts a destination again that stopped (410) or paused (429 with Retry-After)",
   params: z.strictObject({ route: z.string() }),
-  answers: { 200: "`resumed` is false when it was not stopped." },
+  answers: { 200: "`resumed` is false when it was neither stopped nor paused." },
   errors: ["not_found"],
 } as const;
 
@@ -60,7 +63,7 @@ export function addWritingRoutes(app: FastifyInstance, writing: Writing, allow: 
   addEndpoint(app, allow, retry, async ({ params: { id } }) => {
     const retried = await writing.retry(id);
     if (retried === null) throw new RelayError("not_found", "no such delivery");
-    return retried;
+    return { ...retried, pausedUntil: iso(retried.pausedUntil) };
   });
 
   addEndpoint(app, allow, replay, async ({ body: { dryRun, cursor, limit = Number.MAX_SAFE_INTEGER, ...filter } }) =>

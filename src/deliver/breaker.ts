@@ -17,6 +17,13 @@ import type { LineSettings } from "./line-settings.ts";
  */
 export type BreakerState = "closed" | "open" | "half-open";
 
+/** What is shown of a breaker. */
+export interface BreakerView {
+  readonly state: BreakerState;
+  /** Unix milliseconds until which the destination asked not to be called; null when it does not pause. */
+  readonly pausedUntil: number | null;
+}
+
 /** The circuit breaker of one destination. An open one spends no attempts. */
 export interface Breaker {
   state(): BreakerState;
@@ -35,6 +42,8 @@ export interface Breaker {
   pause(until: number): void;
   /** The latest `pause` there was; 0 when there was none. */
   pausedUntil(): number;
+  /** An operator ends the pause; true when there was one. */
+  endPause(): boolean;
   close(): void;
 }
 
@@ -104,6 +113,11 @@ export function createBreaker(settings: LineSettings["breaker"], clock: () => nu
       pausedFor = at - clock();
     },
     pausedUntil: paused,
+    endPause() {
+      const wasPaused = paused() > clock();
+      pausedUntil = 0;
+      return wasPaused;
+    },
     close() {},
   };
 }

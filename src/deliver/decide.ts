@@ -19,7 +19,7 @@ import type { RetrySettings } from "./line-settings.ts";
 export type Decision =
   | { readonly kind: "delivered" }
   | { readonly kind: "retry"; readonly at: number; readonly pauseUntil: number | null; readonly spares?: boolean }
-  | { readonly kind: "dead"; readonly reason: string }
+  | { readonly kind: "dead"; readonly reason: string; readonly pauseUntil?: number | null }
   | { readonly kind: "stop"; readonly reason: string }
   | { readonly kind: "again" };
 
@@ -48,14 +48,16 @@ export function decide(result: AttemptResult, attempt: number, retry: RetrySetti
     const soon = Math.min(retry.schedule[1] ?? longestOutageWaitMs, longestOutageWaitMs);
     return { kind: "retry", at: now + spread(soon, retry.jitter, random), pauseUntil: null, spares: true };
   }
-  const wait = retry.schedule[attempt];
-  if (wait === undefined) return { kind: "dead", reason: `out of attempts (${attempt}): ${lastWord(result)}` };
   const retryAfter = result.kind === "answered" ? (result.retryAfterMs ?? 0) : 0;
+  const pauses = result.kind === "answered" && result.status === 429 && retryAfter > 0;
+  const pauseUntil = pauses ? now + retryAfter : null;
+  const wait = retry.schedule[attempt];
+  if (wait === undefined) return { kind: "dead", reason: `out of attempts (${attempt}): ${lastWord(result)}`, pauseUntil };
   // The later of the two: a downstream that answers `Retry-After: 1` for ten minutes must not use up
   // in ten seconds a schedule that is meant to last for days.
-  const at = now + Math.max(spread(wait, retry.jitter, random), retryAfter);
-  const pauses = result.kind === "answered" && result.status === 429 && retryAfter > 0;
-  return { kind: "retry", at, pauseUntil: pauses ? now + retryAfter : null };
+  // A pause holds the delivery by itself: once an operator ends it, the schedule alone counts.
+  const at = now + Math.max(spread(wait, retry.jitter, random), pauses ? 0 : retryAfter);
+  return { kind: "retry", at, pauseUntil };
 }
 
 /** How the delivery goes on after a decision made at `now` (unix milliseconds). */

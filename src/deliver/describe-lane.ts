@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { Secret } from "../event/secret.ts";
 import type { LaneSettings } from "./lane.ts";
 
@@ -8,4 +9,13 @@ export function describeLane(settings: LaneSettings): string {
     const raw = this[key];
     return raw instanceof Secret ? raw.fingerprint() : value;
   });
+}
+
+/**
+ * What the breaker of a route is called. The name depends on the route's settings, so that changed settings begin with a
+ * closed breaker and without a pause.
+ */
+export function breakerName(settings: LaneSettings): string {
+  const fingerprint = createHash("sha256").update(describeLane(settings)).digest("hex").slice(0, 12);
+  return `${settings.name}:${fingerprint}`;
 }

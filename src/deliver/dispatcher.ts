@@ -7,6 +7,8 @@ export interface Dispatcher {
   /** Takes the routes of new settings: added ones start, removed ones finish what is under way and wait in the store. */
   reload(routes: readonly LaneSettings[]): void;
   wake(route: string): void;
+  /** Ends the pause that the route's destination asked for; true when there was one. */
+  endPause(route: string): boolean;
   states(): ReadonlyMap<string, LaneState>;
   /** Starts nothing more; attempts under way may finish within `ms`, then they are handed back. */
   close(ms: number): Promise<void>;
@@ -43,6 +45,7 @@ export function createDispatcher(routes: readonly LaneSettings[], parts: LanePar
     },
     reload,
     wake: (route) => lanes.get(route)?.lane.wake(),
+    endPause: (route) => lanes.get(route)?.lane.endPause() ?? false,
     states: () => new Map([...lanes].filter(([, { settings }]) => settings !== null).map(([name, { lane }]) => [name, lane.state()])),
     async close(ms) {
       await Promise.all([...lanes.values()].map(({ lane }) => lane.close(ms)));

@@ -4,6 +4,7 @@ import { type BreakerState, breakerVerdict } from "./breaker.ts";
 import { compose } from "./compose.ts";
 import { type Decision, decide, settledBy } from "./decide.ts";
 import type { QueueOf } from "./delivery-queue.ts";
+import { breakerName } from "./describe-lane.ts";
 import type { AttemptOutcome, OutgoingDelivery } from "./destinations/destination.ts";
 import { type Line, type LineParts, openLine } from "./line.ts";
 import type { DestinationSettings, Payload } from "./settings.ts";
@@ -26,6 +27,8 @@ export interface LaneHooks {
   attempted(report: AttemptReport): void;
   breakerMoved(route: string, state: BreakerState): void;
   stopped(route: string, reason: string): void;
+  /** The destination began to pause: it asked not to be called before `until`, unix ms. */
+  paused(route: string, until: number): void;
   storeFailed(route: string, error: unknown): void;
 }
 
@@ -41,6 +44,8 @@ export interface LaneState {
   readonly breaker: BreakerState;
   /** Why the destination is stopped; null when it is not. */
   readonly stopped: string | null;
+  /** Unix ms until which the destination asked not to be called; null when it does not pause. */
+  readonly pausedUntil: number | null;
 }
 
 export interface Lane {
@@ -52,6 +57,8 @@ export interface Lane {
   suspend(): void;
   /** Looks into the store again, after somebody else changed it (a resumed destination). */
   wake(): void;
+  /** Ends the pause that the destination asked for; true when there was one. */
+  endPause(): boolean;
   state(): LaneState;
   /** Starts nothing more; attempts under way may finish within `ms`, then they are handed back. */
   close(ms: number): Promise<void>;
@@ -186,7 +193,7 @@ export function createLane(initial: LaneSettings, parts: LaneParts): Lane {
     hooks.attempted({ delivery, outgoing, outcome, decision });
     settling += 1;
     schedule();
-    if (decision.kind !== "again") await settle(delivery, outgoing, outcome, decision, startedAt, now);
+    if (decision.kind !== "again") await settle(on, delivery, outgoing, outcome, decision, startedAt, now);
     else queue.putBack(delivery.event);
     settling -= 1;
     on.left();
@@ -198,7 +205,12 @@ export function createLane(initial: LaneSettings, parts: LaneParts): Lane {
     noticeBreaker(on);
     on.breaker.record(decision.kind === "again" ? "neutral" : breakerVerdict(outcome.result));
     noticeBreaker(on);
-    if (decision.kind === "retry" && decision.pauseUntil !== null) on.breaker.pause(decision.pauseUntil);
+    const until = pauseOf(decision);
+    if (until !== null) {
+      const wasPaused = on.breaker.pausedUntil() > clock.now();
+      on.breaker.pause(until);
+      if (!wasPaused && on === line) hooks.paused(route, until);
+    }
     if (decision.kind === "stop") hooks.stopped(route, decision.reason);
   }
 
@@ -212,6 +224,7 @@ export function createLane(initial: LaneSettings, parts: LaneParts): Lane {
 
   /** Writes down what came of an attempt; while the store cannot take it, keeps it and tries again. */
   async function settle(
+    on: Line,
     delivery: StoredDelivery,
     outgoing: OutgoingDelivery,
     outcome: AttemptOutcome,
@@ -223,9 +236,11 @@ export function createLane(initial: LaneSettings, parts: LaneParts): Lane {
     const settled = settledBy(decision, now);
     const attempt = { number: outgoing.attempt, at: startedAt, ...outcome };
     const stop = decision.kind === "stop" ? { stop: decision.reason } : {};
+    const until = pauseOf(decision);
+    const pause = until === null ? {} : { pause: { breaker: breakerName(on.settings), until } };
     for (;;) {
       try {
-        return await queue.settle({ route, event, eventId, attempt, settled, at: now, ...stop });
+        return await queue.settle({ route, event, eventId, attempt, settled, at: now, ...stop, ...pause });
       } catch (error) {
         hooks.storeFailed(route, error);
         // At shutdown it stays waiting in the store and is sent again: at least once.
@@ -246,7 +261,6 @@ export function createLane(initial: LaneSettings, parts: LaneParts): Lane {
       const old = line;
       suspended = false;
       line = openLine(settings, parts, lineChanged);
-      line.breaker.pause(old.breaker.pausedUntil());
       old.retire();
       schedule();
     },
@@ -258,7 +272,20 @@ export function createLane(initial: LaneSettings, parts: LaneParts): Lane {
       queue.lookAgain();
       schedule();
     },
-    state: () => ({ inFlight: underWay, breaker: line.breaker.state(), stopped: queue.stopReason() }),
+    endPause() {
+      const wasPaused = line.breaker.endPause();
+      schedule();
+      return wasPaused;
+    },
+    state() {
+      const pausedUntil = line.breaker.pausedUntil();
+      return {
+        inFlight: underWay,
+        breaker: line.breaker.state(),
+        stopped: queue.stopReason(),
+        pausedUntil: pausedUntil > clock.now() ? pausedUntil : null,
+      };
+    },
     async close(ms) {
       closed = true;
       cancelTimer?.();
@@ -275,4 +302,8 @@ export function createLane(initial: LaneSettings, parts: LaneParts): Lane {
       await line.end();
     },
   };
+}
+
+function pauseOf(decision: Decision): number | null {
+  return "pauseUntil" in decision ? (decision.pauseUntil ?? null) : null;
 }

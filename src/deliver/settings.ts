@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { Secret } from "../event/secret.ts";
+import { durationSchema } from "../event/units.ts";
 import { lineSchema, timeoutSchema } from "./line-settings.ts";
 import { queueDestinationSchema, streamDestinationSchema } from "./redis-settings.ts";
 
@@ -34,6 +35,8 @@ export const urlDestinationSchema = lineSchema.extend({
   headers: headersSchema.default({}),
   /** For the whole exchange, from connecting to the last byte read. */
   timeout: timeoutSchema.prefault("15s"),
+  /** Longest `Retry-After` that is honored; a longer one counts as this. `0s`: none is honored. */
+  maxRetryAfter: durationSchema.refine((ms) => ms <= 86_400_000, "must be at most 24h").prefault("1h"),
   /** Loopback, private and other non-public addresses only when true. */
   allowPrivate: z.boolean().default(false),
 });

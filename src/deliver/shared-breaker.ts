@@ -134,6 +134,7 @@ export function createSharedBreaker(settings: LineSettings["breaker"], parts: Sh
     untold = "";
     const pauseMs = pauseTold > clock.now() ? pauseTold - clock.now() : null;
     const probeMs = wantsProbe ? parts.probeMs : null;
+    const toldUntil = pauseTold;
     pauseTold = 0;
     wantsProbe = false;
     try {
@@ -141,6 +142,7 @@ export function createSharedBreaker(settings: LineSettings["breaker"], parts: Sh
       learn(news, probeMs !== null);
     } catch {
       alone = true;
+      pauseTold = Math.max(pauseTold, toldUntil);
     }
     telling = "";
     flying = false;
@@ -150,7 +152,8 @@ export function createSharedBreaker(settings: LineSettings["breaker"], parts: Sh
       waiting = false;
       changed();
     }
-    if (untold !== "" || pauseTold > 0 || wantsProbe) void step();
+    // A pause that could not be told goes with the next look.
+    if (untold !== "" || (pauseTold > 0 && !alone) || wantsProbe) void step();
   }
 
   function learn(news: SharedBreakerNews, asked: boolean): void {
@@ -172,6 +175,16 @@ export function createSharedBreaker(settings: LineSettings["breaker"], parts: Sh
       pausedUntil: news.pausedMs === 0 ? 0 : now + news.pausedMs,
       at: now,
     };
+    // All of its own is told: what others ended has ended here too.
+    if (pauseTold > 0) return;
+    local.endPause();
+    local.pause(known.pausedUntil);
+  }
+
+  function pausedUntil(): number {
+    noticeSetBack();
+    // Its own too: until it is told, and while nobody can be.
+    return Math.max(known.pausedUntil, local.pausedUntil());
   }
 
   /** All that a lane may be waiting for, to see whether it changed. */
@@ -183,8 +196,8 @@ export function createSharedBreaker(settings: LineSettings["breaker"], parts: Sh
   function look(): void {
     if (closed) return;
     const waitsForOther = !alone && state() === "half-open" && known.probeUntil > 0 && !known.ownsProbe;
-    // Not closed: with nothing to send here, others' probes decide, and what is shown of it should be true.
-    if (!active && !alone && state() === "closed") return;
+    // Not closed, or paused: with nothing to send here, others' probes and operators decide, and what is shown of it should be true.
+    if (!active && !alone && state() === "closed" && pausedUntil() <= clock.now()) return;
     const ms = waitsForOther ? lookForProbeMs : lookEveryMs;
     if (clock.now() + ms >= lookAt) return;
     cancelLook();
@@ -254,10 +267,13 @@ export function createSharedBreaker(settings: LineSettings["breaker"], parts: Sh
       pauseTold = Math.max(pauseTold, until);
       void step();
     },
-    // Its own too: until it is told, and while nobody can be.
-    pausedUntil() {
-      noticeSetBack();
-      return Math.max(known.pausedUntil, local.pausedUntil());
+    pausedUntil,
+    endPause() {
+      const wasPaused = pausedUntil() > clock.now();
+      local.endPause();
+      known = { ...known, pausedUntil: 0 };
+      pauseTold = 0;
+      return wasPaused;
     },
     close() {
       closed = true;

@@ -1,7 +1,5 @@
-import { createHash } from "node:crypto";
 import type { Clock } from "../event/clock.ts";
-import { describeLane } from "./describe-lane.ts";
-import type { LaneSettings } from "./lane.ts";
+import { breakerName } from "./describe-lane.ts";
 import type { LineParts } from "./line.ts";
 import { createSharedBreaker, type SharedBreaker } from "./shared-breaker.ts";
 import { createSharedRate, type SharedRate } from "./shared-rate.ts";
@@ -16,15 +14,6 @@ export interface SharedLineParts {
 
 /** A probe is thought dead so long after its attempt must have ended. */
 const probeGraceMs = 5000;
-
-/**
- * What the breaker of a route is called. It goes with the settings of the route, so that another URL begins with a closed
- * one.
- */
-export function breakerName(settings: LaneSettings): string {
-  const fingerprint = createHash("sha256").update(describeLane(settings)).digest("hex").slice(0, 12);
-  return `${settings.name}:${fingerprint}`;
-}
 
 /**
  * What lanes of one route share with those of other processes. A breaker goes with the settings of its

@@ -63,4 +63,6 @@ export interface Settlement {
   readonly at: number;
   /** When the destination refused everything from now on (410): why. */
   readonly stop?: string;
+  /** When the destination asked not to be called until then, in unix ms (429): `breaker` names the settings it holds for. */
+  readonly pause?: { readonly breaker: string; readonly until: number };
 }

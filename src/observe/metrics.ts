@@ -15,6 +15,8 @@ export interface RouteGauges {
   readonly oldestDueAt: number | null;
   readonly stopped: boolean;
   readonly breaker: "closed" | "open" | "half-open";
+  /** Unix ms until which the destination asked not to be called; null when it did not. */
+  readonly pausedUntil: number | null;
   readonly inFlight: number;
 }
 
@@ -101,6 +103,7 @@ export function createMetrics(read: () => Soon<Gauges>) {
   const oldest = gauge("relay_delivery_oldest_due_seconds", "How long the most overdue waiting delivery has been due");
   const stopped = gauge("relay_destination_stopped", "1 when the destination is stopped (410 or by an operator)");
   const breaker = gauge("relay_breaker_state", "0 closed, 1 half-open, 2 open");
+  const paused = gauge("relay_destination_paused_seconds", "How long the destination still pauses (429 with Retry-After); 0: it does not");
   const sending = gauge("relay_deliveries_in_flight", "Attempts under way");
   const unplanned = new Gauge({ name: "relay_unplanned_events", help: "Events accepted that no worker has planned yet", registers });
   const unplannedOldest = new Gauge({
@@ -115,7 +118,7 @@ export function createMetrics(read: () => Soon<Gauges>) {
     const { routes, services, listeners, unplanned: waitingEvents, requestsInFlight, storing: up, now } = await read();
     service.observe(services);
     listen.observe(listeners);
-    for (const metric of [waiting, held, dead, oldest, stopped, breaker, sending]) metric.reset();
+    for (const metric of [waiting, held, dead, oldest, stopped, breaker, paused, sending]) metric.reset();
     for (const route of routes) {
       const labels = { route: route.route };
       waiting.set(labels, route.waiting);
@@ -124,6 +127,7 @@ export function createMetrics(read: () => Soon<Gauges>) {
       oldest.set(labels, secondsSince(route.oldestDueAt, now));
       stopped.set(labels, route.stopped ? 1 : 0);
       breaker.set(labels, breakerNumber[route.breaker]);
+      paused.set(labels, route.pausedUntil === null ? 0 : Math.max(0, (route.pausedUntil - now) / 1000));
       sending.set(labels, route.inFlight);
     }
     unplanned.set(waitingEvents.events);

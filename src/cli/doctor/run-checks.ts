@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { openStoreForReading, type StoreToRead } from "../../app/open-store.ts";
+import { breakersInFile, openStoreForReading, type StoreToRead } from "../../app/open-store.ts";
 import type { Settings } from "../../config/schema.ts";
 import type { RedisSettings } from "../../store/settings.ts";
 import { isLocked } from "../../store/sqlite/file-lock.ts";
@@ -79,13 +79,14 @@ async function checkShared(storage: RedisSettings, { routes, sources, accounts }
   if (store === null) return { ...found, files: [...files, refused] };
   try {
     const now = store.now();
-    const [backlog, proofs] = await Promise.all([store.read.backlog(), store.read.proofs()]);
+    const [backlog, proofs, breakers] = await Promise.all([store.read.backlog(), store.read.proofs(), store.breakersOf(routes)]);
     const stops = await Promise.all(
       Object.entries(accounts).map(async ([name, { baseUrl, plan }]) =>
         baseUrl === undefined ? [] : ((await store.quotaStops?.(name, baseUrl, plan)) ?? []),
       ),
     );
-    return { ...found, rows: [...judgeBacklog(backlog, routes, now), ...judgeSecrets(sources, proofs, now)], stops: stops.flat() };
+    const rows = [...judgeBacklog(backlog, routes, breakers, now), ...judgeSecrets(sources, proofs, now)];
+    return { ...found, rows, stops: stops.flat() };
   } finally {
     await store.close();
   }
@@ -112,7 +113,11 @@ function checkStore({ retention, routes, sources }: Settings, path: string, deep
     const holder = checkHolder(path, reader);
     return {
       files: [...files, ...findings, holder.finding, checkSpace(path, reader, now, retention.events), checkIntegrity(reader, deep)],
-      rows: [...judgeBacklog(reader.backlog(), routes, now), checkQuarantine(reader), ...judgeSecrets(sources, reader.file.proofs(), now)],
+      rows: [
+        ...judgeBacklog(reader.backlog(), routes, breakersInFile(reader, () => now)(routes), now),
+        checkQuarantine(reader),
+        ...judgeSecrets(sources, reader.file.proofs(), now),
+      ],
       isHeld: holder.isHeld,
       newestEventAt: bounds === null ? null : reader.file.receivedAt(bounds.newest),
     };

@@ -1,4 +1,5 @@
 import type { Settings } from "../../config/schema.ts";
+import type { BreakerView } from "../../deliver/breaker.ts";
 import type { RouteBacklog } from "../../store/delivery-views.ts";
 import { isLocked } from "../../store/sqlite/file-lock.ts";
 import { openReader, type StoreReader } from "../../store/sqlite/reader.ts";
@@ -42,8 +43,13 @@ export function checkIntegrity(reader: StoreReader, deep: boolean): Finding {
   return fail("integrity", `the file is damaged: ${damage}`, "stop the relay, and restore a copy or use sqlite3's .recover");
 }
 
-/** Dead letters, what is overdue, stopped destinations, and routes that have gone from the settings. */
-export function judgeBacklog(backlog: readonly RouteBacklog[], routes: Settings["routes"], now: number): Finding[] {
+/** Dead letters, what is overdue, stopped and paused destinations, and routes that have gone from the settings. */
+export function judgeBacklog(
+  backlog: readonly RouteBacklog[],
+  routes: Settings["routes"],
+  breakers: ReadonlyMap<string, BreakerView>,
+  now: number,
+): Finding[] {
   const names = new Set(routes.map(({ name }) => name));
   const found: Finding[] = [];
   let waiting = 0;
@@ -69,6 +75,17 @@ export function judgeBacklog(backlog: readonly RouteBacklog[], routes: Settings[
     if (stopped !== null) {
       found.push(
         fail("destination", `${route} is stopped (${stopped}); ${open} deliveries wait`, `wamid-relay resume ${route}, once it is back`),
+      );
+      continue;
+    }
+    const pausedUntil = breakers.get(route)?.pausedUntil ?? null;
+    if (pausedUntil !== null && pausedUntil > now) {
+      found.push(
+        warn(
+          "destination",
+          `${route} is paused for another ${spanText(pausedUntil - now)}: it answered 429 with Retry-After; ${open} deliveries wait`,
+          `wait, or start it now: wamid-relay resume ${route}`,
+        ),
       );
     } else if (oldestDueAt !== null && now - oldestDueAt > overdueMs) {
       found.push(

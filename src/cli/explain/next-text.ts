@@ -19,6 +19,8 @@ export function nextText(
     }
     case "breaker":
       return `its destination fails, and attempts pause; this one is due ${timeText(at)}`;
+    case "paused":
+      return `its destination asked to wait (429) until ${timeText(at)}; start it earlier with: wamid-relay resume ${route}`;
     case "stopped":
       return `nothing: the destination is stopped (${reason ?? "?"}); start it with: wamid-relay resume ${route}`;
     case "no route":

@@ -13,6 +13,8 @@ export interface ExchangePlace {
   readonly connections: Connections;
   /** Milliseconds for the whole exchange. */
   readonly timeout: number;
+  /** Longest `Retry-After` that is honored, in milliseconds. */
+  readonly maxRetryAfter: number;
   /** Bytes of the answer's body that are kept; a longer one is cut off. */
   readonly keep: number;
   /** Unix milliseconds. */
@@ -95,8 +97,8 @@ export class Exchange implements Dispatcher.DispatchHandler, Borrower, Abortable
     if (status < 200 || this.#step === "over") return;
     this.#step = "answering";
     this.#status = status;
-    const retryAfter = headers["retry-after"];
-    if (retryAfter !== undefined) this.#retryAfterMs = parseRetryAfter(retryAfter, this.#place.clock());
+    const { clock, maxRetryAfter } = this.#place;
+    this.#retryAfterMs = parseRetryAfter(headers["retry-after"], clock(), maxRetryAfter);
     this.#responseType = firstOf(headers["content-type"]);
     this.#responseEncoding = firstOf(headers["content-encoding"]);
   }

@@ -1,6 +1,3 @@
-/** Longest `Retry-After` taken, in milliseconds: a wrong year must not bury a delivery. */
-export const longestRetryAfterMs = 24 * 3_600_000;
-
 const seconds = /^\d+$/;
 /** The three forms of RFC 9110, section 5.6.7; `Date.parse` alone would take much more. */
 const imfDate = /^(Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/;
@@ -9,17 +6,14 @@ const asctimeDate = /^[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d{2}:\d{2}:\d{2} \d{4
 
 /**
  * How long a `Retry-After` header asks to wait from `now` (unix milliseconds), in milliseconds from 0
- * to 24 h. Takes seconds or an HTTP date; null when absent or neither.
+ * to `longest`: a wrong year must not bury a delivery. Takes seconds or an HTTP date; null when absent or neither.
  */
-export function parseRetryAfter(header: string | readonly string[] | undefined, now: number): number | null {
+export function parseRetryAfter(header: string | readonly string[] | undefined, now: number, longest: number): number | null {
+  const bounded = (ms: number): number => Math.min(Math.max(ms, 0), longest);
   const text = (typeof header === "string" ? header : header?.[0])?.trim();
   if (text === undefined) return null;
   if (seconds.test(text)) return bounded(Number(text) * 1000);
   const isDate = imfDate.test(text) || rfc850Date.test(text);
   const at = isDate ? Date.parse(text) : asctimeDate.test(text) ? Date.parse(`${text} GMT`) : Number.NaN;
   return Number.isNaN(at) ? null : bounded(at - now);
-}
-
-function bounded(ms: number): number {
-  return Math.min(Math.max(ms, 0), longestRetryAfterMs);
 }

@@ -22,7 +22,8 @@ export function createUrlDestination(
   const path = `${url.pathname}${url.search}`;
   const headersOf = createDeliveryHeaders(settings, relayVersion());
   const connections = createConnections(url.origin, settings.concurrency, createConnector(url, connector));
-  const place = { connections, timeout: settings.timeout, keep, clock };
+  const { timeout, maxRetryAfter } = settings;
+  const place = { connections, timeout, maxRetryAfter, keep, clock };
   const underWay = new UnderWay();
   let isClosed = false;
 

@@ -27,6 +27,8 @@ export interface BreakerNews {
 export interface RedisBreaker {
   /** Rejects as the link does: whether it happened is not known then. */
   step(ask: BreakerAsk): Promise<BreakerNews>;
+  /** An operator ends the pause for all; true when there was one. */
+  endPause(settings: BreakerAsk["settings"]): Promise<boolean>;
 }
 
 const script = readScript("breaker");
@@ -37,40 +39,51 @@ const script = readScript("breaker");
  */
 export function createRedisBreaker(link: RedisLink, prefix: string, name: string, now?: () => number): RedisBreaker {
   const key = keysOf(prefix).of(`breaker:${name}`);
+
+  async function step({ holder, verdicts, probeMs, pauseMs, settings }: BreakerAsk, endsPause = false) {
+    const { failures, pause, longest } = settings;
+    const asked = [now?.() ?? "", holder, verdicts, probeMs ?? "", pauseMs ?? "", failures, pause, longest, endsPause ? 1 : ""];
+    const list = asked.map(String);
+    const answer = (await link.run((redis) => script.run(redis, key, list))) as [BreakerNews["state"], ...(string | number)[]];
+    const [state, ...rest] = answer;
+    const [failed, openMs, probeLeft, owns, pausedMs, ended] = rest.map(Number) as [number, number, number, number, number, number];
+    return { state, failures: failed, openMs, probeMs: probeLeft, ownsProbe: owns === 1, pausedMs, ended: ended === 1 };
+  }
+
   return {
-    async step({ holder, verdicts, probeMs, pauseMs, settings }) {
-      const { failures, pause, longest } = settings;
-      const list = [now?.() ?? "", holder, verdicts, probeMs ?? "", pauseMs ?? "", failures, pause, longest].map(String);
-      const answer = (await link.run((redis) => script.run(redis, key, list))) as [BreakerNews["state"], ...(string | number)[]];
-      const [state, ...rest] = answer;
-      const [failed, openMs, probeLeft, owns, pausedMs] = rest.map(Number) as [number, number, number, number, number];
-      return { state, failures: failed, openMs, probeMs: probeLeft, ownsProbe: owns === 1, pausedMs };
+    async step(ask) {
+      const { ended: _, ...news } = await step(ask);
+      return news;
+    },
+    async endPause(settings) {
+      return (await step({ holder: "", verdicts: "", probeMs: null, pauseMs: null, settings }, true)).ended;
     },
   };
 }
 
 /**
  * The states of breakers by their names, for who only looks: nothing is told or moved. One that is open and whose time is
- * over is half-open.
+ * over is half-open. `pausedUntil` is unix milliseconds by Redis's clock; null when it does not pause.
  */
 export async function readRedisBreakers(
   link: RedisLink,
   prefix: string,
   names: readonly string[],
-): Promise<ReadonlyMap<string, BreakerNews["state"]>> {
+): Promise<ReadonlyMap<string, { readonly state: BreakerNews["state"]; readonly pausedUntil: number | null }>> {
   if (names.length === 0) return new Map();
   const keys = keysOf(prefix);
   const answers = await runPipeline(link, (commands) => {
     commands.time();
-    for (const name of names) commands.hmget(keys.of(`breaker:${name}`), "state", "until");
+    for (const name of names) commands.hmget(keys.of(`breaker:${name}`), "state", "until", "pausedUntil");
   });
   const [time = [], ...rows] = answers as (string | null)[][];
   const now = Number(time[0]) * 1000 + Number(time[1]) / 1000;
   return new Map(
     names.map((name, at) => {
-      const [state, until] = rows[at] ?? [];
-      if (state === "open" && Number(until) <= now) return [name, "half-open"];
-      return [name, (state ?? "closed") as BreakerNews["state"]];
+      const [state, until, paused] = rows[at] ?? [];
+      const isOver = state === "open" && Number(until) <= now;
+      const pausedUntil = Number(paused ?? 0) > now ? Number(paused) : null;
+      return [name, { state: isOver ? "half-open" : ((state ?? "closed") as BreakerNews["state"]), pausedUntil }];
     }),
   );
 }

@@ -83,6 +83,11 @@ export function createDeliveries(db: Db, names: Names) {
     "INSERT INTO stopped (route, stopped_at, reason) VALUES (?, ?, ?) ON CONFLICT (route) DO UPDATE SET stopped_at = excluded.stopped_at, reason = excluded.reason",
   );
   const unstop = db.prepare<[number]>("DELETE FROM stopped WHERE route = ?");
+  const pause = db.prepare<[number, string, number]>(
+    `INSERT INTO paused (route, breaker, until) VALUES (?, ?, ?) ON CONFLICT (route) DO UPDATE
+     SET breaker = excluded.breaker, until = iif(breaker = excluded.breaker, max(until, excluded.until), excluded.until)`,
+  );
+  const unpause = db.prepare<[number], number>("DELETE FROM paused WHERE route = ? RETURNING until").pluck();
   const stopReason = db.prepare<[number], string>("SELECT reason FROM stopped WHERE route = ?").pluck();
   const routeNames = db.prepare<[], { id: number; name: string }>("SELECT id, name FROM names WHERE kind = 'route'");
   const abandon = db.prepare<[number, string, number]>(
@@ -153,7 +158,7 @@ export function createDeliveries(db: Db, names: Names) {
       };
     },
     /** Records an attempt and what follows; gives the event of the delivery it released, if any. */
-    settle({ route, event, attempt, settled, at, stop: stopWhy }: Settlement): number | null {
+    settle({ route, event, attempt, settled, at, stop: stopWhy, pause: pauses }: Settlement): number | null {
       const id = names.idOf("route", route);
       const { result } = attempt;
       insertAttempt.run(
@@ -167,6 +172,7 @@ export function createDeliveries(db: Db, names: Names) {
         attempt.response,
       );
       if (stopWhy !== undefined) stop.run(id, at, stopWhy);
+      if (pauses !== undefined) pause.run(id, pauses.breaker, pauses.until);
       if (settled.to === "waiting") {
         wait.run(settled.spares === true ? 0 : 1, settled.nextAt, event, id);
         return null;
@@ -182,6 +188,11 @@ export function createDeliveries(db: Db, names: Names) {
     resume(route: string): boolean {
       const id = names.find("route", route);
       return id !== null && unstop.run(id).changes > 0;
+    },
+    /** Ends the pause that the route's destination asked for; true when there was one at `now`. */
+    endPause(route: string, now: number): boolean {
+      const id = names.find("route", route);
+      return id !== null && (unpause.get(id) ?? 0) > now;
     },
     /** Ends proxied exchanges that a crash cut short, also of sources that are not in the settings any more; gives how many. */
     endExchanges: (at: number, reason: string): number =>

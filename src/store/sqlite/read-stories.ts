@@ -16,6 +16,7 @@ export function createReadStories(db: Db, names: Names) {
   const first = db.prepare<[number, number], number>(`SELECT event ${open} AND state = ${stateCode.waiting} LIMIT 1`).pluck();
   const ahead = db.prepare<[number, number, number], number>(`SELECT count(*) ${open} AND state = ${stateCode.held} AND event < ?`).pluck();
   const stopped = db.prepare<[number], string>("SELECT reason FROM stopped WHERE route = ?").pluck();
+  const paused = db.prepare<[number], { breaker: string; until: number }>("SELECT breaker, until FROM paused WHERE route = ?");
 
   return {
     /** Seqs of the events about a message or run, oldest first. */
@@ -41,6 +42,11 @@ export function createReadStories(db: Db, names: Names) {
     stopReason(route: string): string | null {
       const id = names.find("route", route);
       return id === null ? null : (stopped.get(id) ?? null);
+    },
+    /** Until when (unix ms) a route's destination asked not to be called, and by which settings; null: it did not. */
+    pauseOf(route: string): { readonly breaker: string; readonly until: number } | null {
+      const id = names.find("route", route);
+      return id === null ? null : (paused.get(id) ?? null);
     },
   };
 }

@@ -181,6 +181,7 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks) {
       for (const listener of dueListeners) listener.wake(route);
       return resumed;
     },
+    endPause: (route: string, now: number): Promise<boolean> => writes.run(() => deliveries.endPause(route, now)),
     retry: (event: number, route: string, at: number) => writes.run(() => replay.retry(event, route, at)),
     /** The next settled deliveries that a replay means, and how far it has come; writes nothing. */
     findReplay: (filter: ReplayFilter, cursor: ReplayCursor, now: number, limit: number) => replay.look(filter, cursor, now, limit),

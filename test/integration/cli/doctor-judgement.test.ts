@@ -87,24 +87,27 @@ test.each([
   );
 });
 
-test("backlog: what has long been due, but not what is stopped, proxied or merely in a queue", () => {
+test("backlog: what has long been due, but not what is stopped, paused, proxied or merely in a queue", () => {
   const now = 1_800_000_000_000;
-  const routes = ["a", "b", "c"].map((name) => ({ name })) as unknown as Settings["routes"];
+  const routes = ["a", "b", "c", "d"].map((name) => ({ name })) as unknown as Settings["routes"];
   const entry = { waiting: 1, held: 1, dead: 0, oldestDueAt: now - 3_600_000, stopped: null };
   const found = judgeBacklog(
     [
       { route: "a", ...entry },
       { route: "b", ...entry, oldestDueAt: now - 60_000 },
       { route: "c", ...entry, stopped: "410" },
+      { route: "d", ...entry },
       { route: "proxy:flows", ...entry },
     ],
     routes,
+    new Map(["a", "b", "c", "d"].map((name) => [name, { state: "closed", pausedUntil: name === "d" ? now + 1_800_000 : null }])),
     now,
   );
   expect(found.map(({ check, level, message }) => [check, level, message])).toEqual([
-    ["backlog", "ok", "8 deliveries wait"],
+    ["backlog", "ok", "10 deliveries wait"],
     ["backlog", "warn", "2 deliveries of a wait, one has been due for 60 min"],
     ["destination", "fail", "c is stopped (410); 2 deliveries wait"],
+    ["destination", "warn", "d is paused for another 30 min: it answered 429 with Retry-After; 2 deliveries wait"],
   ]);
 });
 

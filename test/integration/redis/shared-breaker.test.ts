@@ -9,6 +9,9 @@ const given = useGivenTime();
 const settings = { failures: 3, pause: 1000, longest: 5000 };
 const probeMs = 20_000;
 
+const ended = (world: ReturnType<typeof setUp>) =>
+  createRedisBreaker(world.link(), "relay", world.name, world.clock.now).endPause(settings);
+
 function setUp(count: number, own = settings) {
   const { clock: hands, ...rest } = given.world();
   let back = 0;
@@ -48,7 +51,7 @@ function setUp(count: number, own = settings) {
     for (let n = 0; n < times; n += 1) breaker.record(false);
     await world.quiet();
   }
-  return { ...world, processes: processes as [Process, Process, Process], mayStart, fail };
+  return { ...world, name, processes: processes as [Process, Process, Process], mayStart, fail };
 }
 
 test("the steps of several processes agree with the breaker of one, whatever happens", async () => {
@@ -178,6 +181,56 @@ test("a pause holds all, and moves nothing", async () => {
   await advance(1000);
   expect(two.breaker.pausedUntil()).toBe(until);
   expect(two.breaker.state()).toBe("closed");
+});
+
+test("a pause that an operator ends is over for all within a second, also for those who have nothing to send", async () => {
+  const world = setUp(3);
+  const { processes, clock, mayStart, advance, quiet } = world;
+  const [one, two, three] = processes;
+  for (const process of [one, two]) expect(await mayStart(process)).toBe(true);
+  one.breaker.pause(clock.now() + 3_600_000);
+  await advance(1000);
+  expect(two.breaker.pausedUntil()).toBeGreaterThan(clock.now());
+  const changes = two.told.changes;
+  expect(await ended(world)).toBe(true);
+  expect(await ended(world)).toBe(false);
+  // Much later than anybody was asked for a start.
+  await advance(1000);
+  for (const { breaker } of [one, two]) expect(breaker.pausedUntil()).toBeLessThanOrEqual(clock.now());
+  expect(two.told.changes).toBeGreaterThan(changes);
+  expect(await mayStart(three)).toBe(true);
+  await quiet();
+  expect(three.breaker.pausedUntil()).toBeLessThanOrEqual(clock.now());
+});
+
+test("ending a pause leaves an open breaker open", async () => {
+  const world = setUp(1);
+  const { processes, clock, mayStart, fail, quiet } = world;
+  const [one] = processes;
+  expect(await mayStart(one)).toBe(true);
+  await fail(one, 3);
+  one.breaker.pause(clock.now() + 3_600_000);
+  await quiet();
+  expect(await ended(world)).toBe(true);
+  expect(one.breaker.state()).toBe("open");
+  expect(await mayStart(one)).toBe(false);
+});
+
+test("a pause that could not be told because Redis was out is told later", async () => {
+  const { processes, clock, mayStart, advance } = setUp(2);
+  const [one, two] = processes;
+  expect(await mayStart(one)).toBe(true);
+  expect(await mayStart(two)).toBe(true);
+  one.link.cut = true;
+  const until = clock.now() + 60_000;
+  one.breaker.pause(until);
+  await advance(2000);
+  expect(one.breaker.pausedUntil()).toBe(until);
+  one.link.cut = false;
+  await advance(3000);
+  await mayStart(two);
+  expect(one.breaker.pausedUntil()).toBe(until);
+  expect(two.breaker.pausedUntil()).toBe(until);
 });
 
 test("a clock set back keeps it neither open nor paused for longer than it would have been", async () => {

@@ -38,6 +38,9 @@ test("Retry-After in seconds and as a date, on 429 and 503", async () => {
     [503, date],
     [429, "nonsense"],
     [503, "999999999"],
+    [429, "Fri, 31 Dec 9999 23:59:59 GMT"],
+    [429, "Thu, 01 Jan 1970 00:00:00 GMT"],
+    [429, "-99999999"],
   ] as const;
   let next = 0;
   const downstream = await startHttp((_request, response) => {
@@ -52,7 +55,12 @@ test("Retry-After in seconds and as a date, on 429 and 503", async () => {
   expect(result.retryAfterMs).toBeGreaterThan(80_000);
   expect(result.retryAfterMs).toBeLessThanOrEqual(90_000);
   expect(told(await attempt(destination))).toBe("429");
-  expect(told(await attempt(destination))).toBe("503 retry-after 86400000");
+  expect(told(await attempt(destination))).toBe("503 retry-after 3600000");
+  expect(told(await attempt(destination))).toBe("429 retry-after 3600000");
+  expect(told(await attempt(destination))).toBe("429 retry-after 0");
+  expect(told(await attempt(destination))).toBe("429");
+  next = 3;
+  expect(told(await attempt(destinationTo(downstream.url, { maxRetryAfter: "2m" })))).toBe("503 retry-after 120000");
 });
 
 test("early hints and other 1xx are not the answer", async () => {

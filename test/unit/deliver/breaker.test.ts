@@ -57,6 +57,14 @@ describe("open", () => {
     expect(breaker.mayStart()).toBe(true);
   });
 
+  test("an operator ends a pause", () => {
+    const { breaker } = setUp();
+    expect(breaker.endPause()).toBe(false);
+    breaker.pause(5000);
+    expect(breaker.endPause()).toBe(true);
+    expect(breaker.pausedUntil()).toBe(0);
+  });
+
   test("nor paused for longer than was asked for", () => {
     const { breaker, time } = setUp(3_600_000);
     breaker.pause(3_600_000 + 5000);

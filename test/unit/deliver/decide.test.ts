@@ -45,10 +45,15 @@ test("the default schedule: 0, 5 s, 5 min … 24 h, then dead with the last word
     if (decision.kind === "retry") waits.push((decision.at - 1000) / 1000);
   }
   expect(waits).toEqual([5, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400]);
-  expect(decide(answered(503), 10, retry, 0, middle)).toEqual({ kind: "dead", reason: "out of attempts (10): the last was answered 503" });
+  expect(decide(answered(503), 10, retry, 0, middle)).toEqual({
+    kind: "dead",
+    reason: "out of attempts (10): the last was answered 503",
+    pauseUntil: null,
+  });
   expect(decide({ kind: "failed", error: "timeout" }, 10, retry, 0, middle)).toEqual({
     kind: "dead",
     reason: "out of attempts (10): the last failed (timeout)",
+    pauseUntil: null,
   });
 });
 
@@ -77,7 +82,9 @@ describe("Retry-After", () => {
     expect(decide(answered(503, 1000), 1, retry, 0, middle)).toEqual({ kind: "retry", at: 5000, pauseUntil: null });
   });
 
-  test("with 429 also holds the destination, for as long as it says", () => {
+  test("with 429 holds the destination instead, for as long as it says, also on the last attempt", () => {
+    expect(decide(answered(429, 60_000), 1, retry, 100, middle)).toEqual({ kind: "retry", at: 5100, pauseUntil: 60_100 });
+    expect(decide(answered(429, 60_000), 10, retry, 100, middle)).toMatchObject({ kind: "dead", pauseUntil: 60_100 });
     expect(decide(answered(429, 1000), 1, retry, 100, middle)).toEqual({ kind: "retry", at: 5100, pauseUntil: 1100 });
     expect(decide(answered(429, 0), 1, retry, 100, middle)).toMatchObject({ pauseUntil: null });
     expect(decide(answered(429), 1, retry, 100, middle)).toMatchObject({ pauseUntil: null });
@@ -106,7 +113,8 @@ test("the next attempt is never in the past, and within the jitter's bounds unle
         return;
       }
       if (decision.kind !== "retry") throw new Error(decision.kind);
-      const asked = result.kind === "answered" ? (result.retryAfterMs ?? 0) : 0;
+      // What holds the whole destination does not put off the delivery.
+      const asked = result.kind === "answered" && result.status !== 429 ? (result.retryAfterMs ?? 0) : 0;
       expect(Number.isInteger(decision.at)).toBe(true);
       expect(decision.at).toBeGreaterThanOrEqual(at + Math.max(asked, Math.floor(wait * (1 - jitter))));
       expect(decision.at).toBeLessThanOrEqual(at + Math.max(asked, Math.ceil(wait * (1 + jitter))));

@@ -125,17 +125,20 @@ function handDestination(rule: ((delivery: OutgoingDelivery) => AttemptOutcome) 
   return { destination, open, sent, most: () => most, closed: () => closed };
 }
 
-function quietHooks(): LaneHooks & { moves: string[]; stops: string[]; faults: unknown[] } {
+function quietHooks(): LaneHooks & { moves: string[]; stops: string[]; pauses: number[]; faults: unknown[] } {
   const moves: string[] = [];
   const stops: string[] = [];
+  const pauses: number[] = [];
   const faults: unknown[] = [];
   return {
     moves,
     stops,
+    pauses,
     faults,
     attempted: () => {},
     breakerMoved: (_route, state) => void moves.push(state),
     stopped: (_route, reason) => void stops.push(reason),
+    paused: (_route, until) => void pauses.push(until),
     storeFailed: (_route, error) => void faults.push(error),
   };
 }
@@ -243,6 +246,34 @@ test("429 with Retry-After holds the whole destination", async () => {
   await clock.advance(1);
   await settled(100);
   expect(new Set(hand.sent).size).toBe(10);
+});
+
+test("an operator ends a pause, which is shown and reported once until then", async () => {
+  let busy = true;
+  const { hand, clock, lane, hooks, memory } = setUp(10, { concurrency: 2 }, () => (busy ? answered(429, 3_600_000) : ok));
+  await clock.advance(1000);
+  expect(hand.sent).toEqual(["e1", "e2"]);
+  const until = clock.now() - 1000 + 3_600_000;
+  expect(lane.state().pausedUntil).toBe(until);
+  expect(hooks.pauses).toEqual([until]);
+  const pauses = memory.settlements.map(({ pause }) => pause);
+  expect(pauses).toEqual(Array(2).fill({ breaker: expect.stringMatching(/^r:[0-9a-f]{12}$/), until }));
+  busy = false;
+  expect(lane.endPause()).toBe(true);
+  expect(lane.endPause()).toBe(false);
+  expect(lane.state().pausedUntil).toBeNull();
+  await clock.advance(1000);
+  expect(new Set(hand.sent)).toEqual(new Set(Array.from({ length: 10 }, (_, index) => `e${index + 1}`)));
+});
+
+test("changed settings of a route end its pause", async () => {
+  const { destinations, clock, lane } = setUp(3, { concurrency: 1 }, ({ attempt }) => (attempt === 1 ? answered(429, 3_600_000) : ok));
+  await clock.advance(1000);
+  expect(lane.state().pausedUntil).not.toBeNull();
+  lane.reconfigure(settings({ concurrency: 1, url: "https://other.test/" }));
+  expect(lane.state().pausedUntil).toBeNull();
+  await clock.advance(1000);
+  expect(destinations[1]?.sent).toEqual(["e2"]);
 });
 
 test("410 stops the destination, keeps the delivery, and resuming goes on", async () => {

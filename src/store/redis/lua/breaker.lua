@@ -3,8 +3,8 @@
 -- KEYS[1]: hash of `state`, `failures`, `until`, `pause`, `prober`, `probeUntil`, `pausedUntil`, `pausedFor`; none when closed
 -- and forgiven.
 -- ARGV: unix ms ('': Redis's own clock), holder, verdicts in their order (s, f, n), lease of the probe asked for in ms (''),
--- ms to pause for (''), and of the settings: failures, pause, longest.
--- Gives state, failures, ms left open, ms left of the probe, 1 when it is the holder's, ms left paused.
+-- ms to pause for (''), and of the settings: failures, pause, longest; '1' to end the pause ('').
+-- Gives state, failures, ms left open, ms left of the probe, 1 when it is the holder's, ms left paused, 1 when a pause was ended.
 local now = tonumber(ARGV[1])
 if not now then
   local time = redis.call('TIME')
@@ -17,8 +17,8 @@ local has = redis.call('HMGET', KEYS[1], 'state', 'failures', 'until', 'pause', 
 local state, failures = has[1] or 'closed', tonumber(has[2] or 0)
 local openUntil, pause = tonumber(has[3] or 0), tonumber(has[4] or first)
 local prober, probeUntil, pausedUntil = has[5] or '', tonumber(has[6] or 0), tonumber(has[7] or 0)
--- None from a version that did not write it.
-local pausedFor = tonumber(has[8] or 86400000)
+local pausedFor = tonumber(has[8] or 0)
+local ends = ARGV[9] == '1'
 
 local function move(to)
   state, failures, prober, probeUntil = to, 0, '', 0
@@ -29,6 +29,8 @@ end
 -- More left than a whole pause: the clock was set back, and must not keep the destination shut.
 local isSetBack = pausedUntil > now + pausedFor or (state == 'open' and openUntil > now + pause)
 pausedUntil = math.min(pausedUntil, now + pausedFor)
+local isEnded = ends and pausedUntil > now
+if ends then pausedUntil = 0 end
 if state == 'open' then
   openUntil = math.min(openUntil, now + pause)
   if openUntil <= now then move('half-open') end
@@ -63,7 +65,7 @@ if rest and now + rest > pausedUntil then pausedUntil, pausedFor = now + rest, r
 
 if state == 'closed' and failures == 0 and pausedUntil <= now then
   if has[1] then redis.call('DEL', KEYS[1]) end
-elseif verdicts ~= '' or lease or rest or isSetBack or state ~= has[1] then
+elseif verdicts ~= '' or lease or rest or isSetBack or isEnded or state ~= has[1] then
   redis.call('HSET', KEYS[1], 'state', state, 'failures', failures, 'until', openUntil, 'pause', pause,
     'prober', prober, 'probeUntil', probeUntil, 'pausedUntil', pausedUntil,
     'pausedFor', pausedFor)
@@ -72,4 +74,5 @@ elseif verdicts ~= '' or lease or rest or isSetBack or state ~= has[1] then
 end
 
 return { state, failures, math.max(0, state == 'open' and openUntil - now or 0), math.max(0, probeUntil - now),
-  (prober == holder and prober ~= '') and 1 or 0, math.max(0, pausedUntil - now) }
+  (prober == holder and prober ~= '') and 1 or 0, math.max(0, pausedUntil - now),
+  isEnded and 1 or 0 }
