@@ -37,6 +37,12 @@ test("behind a trusted proxy each client is counted by the address that the prox
     expectError(await ask(relay.port, forged(`203.0.113.9, ${client}, 10.1.2.3`)), "bad_signature");
     expectError(await ask(relay.port, forged(client)), "too_many_bad_signatures");
   }
+  // Some proxies add the port, another one for each connection.
+  for (const client of ["198.51.100.3:", "[2001:db8:2::1]:"]) {
+    expectError(await ask(relay.port, forged(`${client}1`)), "bad_signature");
+    expectError(await ask(relay.port, forged(`203.0.113.9:7, ${client}2, 10.1.2.3:3`)), "bad_signature");
+    expectError(await ask(relay.port, forged(`${client}3`)), "too_many_bad_signatures");
+  }
   for (const nonsense of ["", "unknown", "' OR 1=1", "1.2.3.4.5, ,,", "a".repeat(5_000)]) {
     expect([401, 429]).toContain((await ask(relay.port, forged(nonsense))).status);
   }
