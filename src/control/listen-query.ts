@@ -62,7 +62,7 @@ export async function startOf(query: ListenQuery, lastEventId: string | undefine
 }
 
 function resumeAt({ after, since, latest, as }: ListenQuery, lastEventId: string | undefined, port: ListenPort): Soon<number | null> {
-  if (lastEventId !== undefined && /^\d{1,15}$/.test(lastEventId)) return Number(lastEventId);
+  if (lastEventId) return Number(lastEventId);
   if (after !== undefined) return after;
   if (since !== undefined) return port.seqBefore(typeof since === "number" ? port.now() - since : since.getTime());
   if (latest === true || as === undefined) return null;

@@ -25,7 +25,14 @@ const listen = {
   description:
     "Of several places to begin the first counts: `Last-Event-ID`, `after`, `since`, `latest`, `as`; without any, now. A comment comes every 15 s when nothing else does.",
   query: listenQuery,
-  headers: z.object({ "last-event-id": z.string().optional().describe("Of the last one heard, to go on after it.") }),
+  headers: z.object({
+    "last-event-id": z
+      .string()
+      // Not another place to begin instead: the events in between would be skipped. An empty one is none, as in browsers.
+      .regex(/^(?:\d{1,15})?$/, "is not the id of an event of this stream (a whole number)")
+      .optional()
+      .describe("Of the last one heard, to go on after it."),
+  }),
   answers: { 200: { text: "Server-sent events: `hello`, `event`, `gap`, `at`, `bye`.", types: ["text/event-stream"] } },
   errors: ["too_many_listeners", "shutting_down"],
   head: false,

@@ -100,6 +100,25 @@ describe.each(engines)("on %s", (engine) => {
     expect(JSON.parse(stranger.messages[0]?.data ?? "")).toMatchObject({ after: 5, reset: true });
   });
 
+  test.each(["three", "-1", "1.5", "0x3", "3, 4", "1e3", "9".repeat(16), "01998d3e-7c1a-7000-8000-000000000001"])(
+    "answers 400 to Last-Event-ID %s instead of skipping events",
+    async (id) => {
+      const relay = await startRelayHere({ settings: await storageOf(engine) });
+      await post(relay, 2);
+      const answer = await fetch(`${relay.url}/v1/listen`, { headers: { authorization, "last-event-id": id } });
+      expect(answer.status).toBe(400);
+      expect(await answer.json()).toMatchObject({ code: "bad_request", details: [{ path: "last-event-id" }] });
+    },
+  );
+
+  test("takes an empty Last-Event-ID for none", async () => {
+    const relay = await startRelayHere({ settings: await storageOf(engine) });
+    await post(relay, 2);
+    const reader = await listen(relay, "?after=1", { "last-event-id": "" });
+    await until("the second event", () => reader.seqs().length > 0);
+    expect(reader.seqs()).toEqual([2]);
+  });
+
   test("a cursor never goes back, and not beyond the newest event; both kinds of faults are told", async () => {
     const relay = await startRelayHere({ settings: await storageOf(engine) });
     await post(relay, 3);
