@@ -17,15 +17,18 @@ export interface ProxyingParts {
   readonly clock: Clock;
   /** Takes secrets out of an answer that is stored and logged; the sender is passed the answer as it is. */
   readonly redact: (outcome: UrlOutcome, outgoing: OutgoingDelivery) => UrlOutcome;
-  /** Makes the event durable, with a delivery on `route` that no dispatcher picks up; gives its seq. */
-  readonly accept: (event: ReceivedEvent, route: string) => Promise<number>;
+  /** Makes the event durable, with a delivery on `route` that no dispatcher picks up. */
+  readonly accept: (event: ReceivedEvent, route: string) => Promise<{ readonly result: "accepted" | "duplicate"; readonly seq: number }>;
   readonly settle: (settlement: Settlement) => Promise<unknown>;
   readonly attempted: LaneHooks["attempted"];
   readonly storeFailed: LaneHooks["storeFailed"];
 }
 
 export interface Proxying {
-  /** Rejects with `downstream_failed` or `downstream_timeout`, or as `accept` does: then nothing was sent. */
+  /**
+   * Rejects with `downstream_failed` or `downstream_timeout`, or as `accept` does: then nothing was sent. A known event is
+   * not sent again: it gets the answer of the first, or `conflict` where this process does not have it.
+   */
   exchange(event: ReceivedEvent): Promise<ProxiedAnswer>;
   reload(sources: Readonly<Record<string, SourceSettings>>): void;
   /** Ends what is under way: steps that wait are told at once. May be called again. */
@@ -38,6 +41,9 @@ export const stoppedDuring = "proxied: the relay stopped during the exchange";
 /** Most bytes of a downstream's answer that are passed back. One of more is no answer: a part of it could be taken for the whole. */
 export const answerLimit = 1024 * 1024;
 
+/** Answers kept for requests that come again; the oldest go first. */
+const keptAnswers = { count: 1_000, bytes: 16 * 1024 * 1024 };
+
 /** How long after a failed write what came of an exchange is written again. */
 const storeRetryMs = 500;
 
@@ -45,6 +51,8 @@ const storeRetryMs = 500;
 interface Line {
   readonly to: UrlDestinationSettings;
   readonly destination: UrlDestination;
+  /** The same request may be known again. */
+  readonly dedupes: boolean;
   underWay: number;
   retired: boolean;
 }
@@ -58,6 +66,7 @@ type Verdict = { readonly kind: "delivered" } | { readonly kind: "dead"; readonl
  */
 export function createProxying(sources: Readonly<Record<string, SourceSettings>>, parts: ProxyingParts): Proxying {
   const { clock } = parts;
+  const answers = createAnswers();
   let lines = open(sources);
   let closed = false;
   const abort = new AbortController();
@@ -68,7 +77,7 @@ export function createProxying(sources: Readonly<Record<string, SourceSettings>>
       if (source.kind !== "automation-request" || source.mode !== "proxy" || source.to === undefined) continue;
       // One byte over the limit tells an answer that is too large from one that just fits.
       const destination = parts.connect(source.to, answerLimit + 1);
-      opened.set(name, { to: source.to, destination, underWay: 0, retired: false });
+      opened.set(name, { to: source.to, destination, dedupes: source.dedupe > 0, underWay: 0, retired: false });
     }
     return opened;
   }
@@ -106,25 +115,41 @@ export function createProxying(sources: Readonly<Record<string, SourceSettings>>
     }
   }
 
+  async function exchangeOnce(event: ReceivedEvent): Promise<ProxiedAnswer> {
+    const line = lines.get(event.source);
+    if (line === undefined) throw new RelayError("not_found", "no such source");
+    const route = proxyRoute(event.source);
+    const { result: stored, seq } = await parts.accept(event, route);
+    if (stored === "duplicate") {
+      throw new RelayError("conflict", "the same request came before, and its answer is not kept here; nothing was sent");
+    }
+    const outcome = await send(line, firstDelivery(event, route, seq));
+    const { result, response } = outcome;
+    if (result.kind === "answered" && !isTooLarge(outcome)) {
+      return {
+        status: result.status,
+        contentType: outcome.responseType ?? null,
+        contentEncoding: outcome.responseEncoding ?? null,
+        body: response ?? Buffer.alloc(0),
+      };
+    }
+    if (result.kind === "answered") throw new RelayError("downstream_failed", "the destination's answer is larger than 1 MiB");
+    if (result.error === "timeout") throw new RelayError("downstream_timeout", "the destination did not answer in time");
+    throw new RelayError("downstream_failed", `the destination gave no answer (${result.error})`);
+  }
+
   return {
     async exchange(event) {
-      const line = lines.get(event.source);
-      if (line === undefined) throw new RelayError("not_found", "no such source");
-      const route = proxyRoute(event.source);
-      const seq = await parts.accept(event, route);
-      const outcome = await send(line, firstDelivery(event, route, seq));
-      const { result, response } = outcome;
-      if (result.kind === "answered" && !isTooLarge(outcome)) {
-        return {
-          status: result.status,
-          contentType: outcome.responseType ?? null,
-          contentEncoding: outcome.responseEncoding ?? null,
-          body: response ?? Buffer.alloc(0),
-        };
+      const key = `${event.account}\0${event.envelope.id}`;
+      const known = answers.get(key);
+      if (known !== undefined) {
+        // Counted where it is stored, and not waited for: the step's time runs.
+        parts.accept(event, proxyRoute(event.source)).catch(() => {});
+        return known;
       }
-      if (result.kind === "answered") throw new RelayError("downstream_failed", "the destination's answer is larger than 1 MiB");
-      if (result.error === "timeout") throw new RelayError("downstream_timeout", "the destination did not answer in time");
-      throw new RelayError("downstream_failed", `the destination gave no answer (${result.error})`);
+      const answer = exchangeOnce(event);
+      if (lines.get(event.source)?.dedupes === true) answers.begin(key, answer);
+      return answer;
     },
     reload(next) {
       const old = lines;
@@ -138,6 +163,43 @@ export function createProxying(sources: Readonly<Record<string, SourceSettings>>
       closed = true;
       abort.abort();
       await Promise.all([...lines.values()].map(({ destination }) => destination.close()));
+    },
+  };
+}
+
+/** Answers in flight, and those given, by event. One that ended without a call to the destination is not kept. */
+function createAnswers() {
+  const kept = new Map<string, { readonly answer: Promise<ProxiedAnswer>; bytes: number }>();
+  let bytes = 0;
+
+  function drop(key: string): void {
+    bytes -= kept.get(key)?.bytes ?? 0;
+    kept.delete(key);
+  }
+
+  function settled(key: string, size: number): void {
+    const entry = kept.get(key);
+    if (entry === undefined) return;
+    entry.bytes = size;
+    bytes += size;
+    for (const oldest of kept.keys()) {
+      if (bytes <= keptAnswers.bytes && kept.size <= keptAnswers.count) break;
+      drop(oldest);
+    }
+  }
+
+  return {
+    get: (key: string): Promise<ProxiedAnswer> | undefined => kept.get(key)?.answer,
+    begin(key: string, answer: Promise<ProxiedAnswer>): void {
+      kept.set(key, { answer, bytes: 0 });
+      answer.then(
+        ({ body }) => settled(key, body.length),
+        (error: unknown) => {
+          const wasSent = error instanceof RelayError && (error.code === "downstream_failed" || error.code === "downstream_timeout");
+          if (wasSent) settled(key, 0);
+          else drop(key);
+        },
+      );
     },
   };
 }

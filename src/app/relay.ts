@@ -131,11 +131,20 @@ export async function createRelay({
     }
   }
 
+  /** The same signed bytes are one event for a while, whichever process gets them. */
+  async function named(event: ReceivedEvent): Promise<ReceivedEvent> {
+    const source = settings.sources[event.source];
+    const { request, envelope } = event;
+    if (request === undefined || source?.kind !== "automation-request" || source.dedupe === 0) return event;
+    const id = await store.nameRequest(request, envelope.id, event.receivedAt, source.dedupe);
+    return id === envelope.id ? event : { ...event, envelope: { ...envelope, id } };
+  }
+
   const proxying = createProxying(settings.sources, {
     connect: (to, keep) => createUrlDestination(to, clock.now, { allowPrivate: to.allowPrivate }, keep),
     clock,
     redact: (outcome, outgoing) => redactAnswer(outcome, outgoing, redactor),
-    accept: async (event, route) => (await accept(event, route)).seq,
+    accept,
     settle: store.settleExchange,
     attempted: attemptHooks.attempted,
     storeFailed: attemptHooks.storeFailed,
@@ -144,12 +153,12 @@ export async function createRelay({
   const receiver = createReceiver({
     sources: inboundSources(settings),
     accepting: {
-      event: accept,
+      event: (event) => (event.request === undefined ? accept(event) : named(event).then((one) => accept(one))),
       async quarantine(body) {
         await store.quarantine(body);
         metrics.dispositions.count(body.source, "quarantined");
       },
-      proxy: proxying.exchange,
+      proxy: async (event) => proxying.exchange(await named(event)),
     },
     now: clock.now,
     address: clientAddress(settings.server.trustProxy),

@@ -76,6 +76,8 @@ const automationSourceSchema = z.strictObject({
   kind: z.literal("automation-request"),
   /** `ack`: stored, 200 at once, forwarded later; `proxy`: forwarded now, downstream's answer passed back. */
   mode: z.enum(["ack", "proxy"]).default("ack"),
+  /** How long the same signed bytes are the same event; 0s: they never are. */
+  dedupe: durationSchema.refine((ms) => ms <= 86_400_000, "must be at most 1d").prefault("5m"),
   signature: sourceSignatureSchema,
   /** With `mode: proxy`, where the request goes. Its timeout must leave room within the service's 10 s. */
   to: urlDestinationSchema

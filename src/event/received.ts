@@ -26,6 +26,8 @@ interface Received {
 export interface ReceivedEvent extends Received {
   readonly envelope: Envelope;
   readonly subject: Subject;
+  /** Of an automation's request: how the same signed bytes are known again. */
+  readonly request?: string;
   /** Seq of the quarantined body that it was read from; not given: it came as an event. */
   readonly releaseOf?: number;
 }

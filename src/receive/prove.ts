@@ -1,4 +1,5 @@
 import { isUtf8 } from "node:buffer";
+import { createHash } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
 import { parseEnvelope } from "../event/envelope.ts";
 import { type EventId, uuidv7 } from "../event/ids.ts";
@@ -66,7 +67,13 @@ export function createProver(source: InboundSource, makeId: (now: number) => str
       const bodyHeaders = { "content-type": contentType, ...(encoding ? { "content-encoding": encoding } : {}) };
       return {
         kind: "event",
-        event: { ...received, headers: { ...verified.headers, ...bodyHeaders }, envelope, subject: { type: "none" } },
+        event: {
+          ...received,
+          headers: { ...verified.headers, ...bodyHeaders },
+          envelope,
+          subject: { type: "none" },
+          request: requestName(source.name, verified.digest),
+        },
       };
     }
     const parsed = parseEnvelope(body);
@@ -74,6 +81,10 @@ export function createProver(source: InboundSource, makeId: (now: number) => str
     const { envelope } = parsed;
     return { kind: "event", event: { ...received, envelope, subject: subjectOf(envelope, source.fields, body) } };
   };
+}
+
+function requestName(source: string, digest: Buffer): string {
+  return createHash("sha256").update(`${source}\0`).update(digest).digest("base64url");
 }
 
 /** The parsed body; undefined when it is not JSON, as the request of an automation need not be. */

@@ -12,6 +12,8 @@ export type Verified =
       readonly secret: string;
       /** The headers the signature rests on, to keep with the event; names in lower case. */
       readonly headers: Record<string, string>;
+      /** Of what was signed: whoever sends the same again cannot change it. */
+      readonly digest: Buffer;
     }
   | { readonly ok: false; readonly reason: SignatureRefusal };
 
@@ -60,7 +62,7 @@ export function createVerifier(settings: SignatureSettings & { secrets: readonly
       if (!isAmong(header.signatures, expected)) continue;
       // Asked last, so that "stale" always means: signed by the right secret.
       if (isStale(scheme, signed.timestamp, request.nowMs)) return refused("stale-timestamp");
-      return { ok: true, secret: fingerprint, headers: headersToKeep(scheme, value, signed) };
+      return { ok: true, secret: fingerprint, headers: headersToKeep(scheme, value, signed), digest: expected };
     }
     return refused("no-match");
   };

@@ -1,3 +1,4 @@
+import type { EventId } from "../event/ids.ts";
 import type { QuarantinedBody, ReceivedEvent } from "../event/received.ts";
 import type { SendKey } from "../event/send-key.ts";
 import type { Soon } from "../event/soon.ts";
@@ -81,6 +82,11 @@ interface Accepting {
    * exchange that a `mode: proxy` source makes at once, recorded as a delivery that no dispatcher picks up.
    */
   accept(event: ReceivedEvent, proxyRoute?: string | null): Promise<AcceptOutcome>;
+  /**
+   * The id of the event that a signed request is: `id`, or that which it was given within `forMs` before. Nothing else rests
+   * on it than the id, so a process that ends before it stores the event leaves it to the next one that has the request.
+   */
+  nameRequest(request: string, id: EventId, now: number, forMs: number): Promise<EventId>;
   /** Gives its seq. */
   quarantine(body: QuarantinedBody): Promise<number>;
   /** What came of an exchange that this process made itself. */

@@ -95,6 +95,18 @@ export function acceptingContract(open: OpenSubject): void {
       expect(await ignoring.store.event(seq)).toMatchObject({ disposition: "ignored" });
     });
 
+    test("a request is named once for a while, by many at once and after a restart too", async () => {
+      const subject = await openWith(open, twoRoutes);
+      const now = Date.now();
+      const named = await Promise.all(
+        Array.from({ length: 20 }, (_, n) => subject.store.nameRequest("digest", `id ${n}` as EventId, now, 600_000)),
+      );
+      expect(new Set(named).size).toBe(1);
+      const store = await subject.reopen();
+      expect(await store.nameRequest("digest", "another" as EventId, now + 1, 600_000)).toBe(named[0]);
+      expect(await store.nameRequest("other digest", "another" as EventId, now + 1, 600_000)).toBe("another");
+    });
+
     test("quarantined bytes are kept as they came, each time they come", async () => {
       const subject = await openWith(open, twoRoutes);
       const { envelope: _, subject: __, ...received } = anEvent();

@@ -41,6 +41,7 @@ function contractOf(store: SqliteStore, path: string): ContractStore {
   return {
     accept: store.accept,
     quarantine: store.quarantine,
+    nameRequest: store.nameRequest,
     findQuarantined: store.findQuarantined,
     quarantined: store.quarantined,
     release: store.release,

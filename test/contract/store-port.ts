@@ -1,5 +1,6 @@
 import type { AuditFilter, AuditReport } from "../../src/event/audit-report.ts";
 import type { DeliveryState } from "../../src/event/delivery.ts";
+import type { EventId } from "../../src/event/ids.ts";
 import type { Disposition } from "../../src/event/plan.ts";
 import type { QuarantinedBody, ReceivedEvent } from "../../src/event/received.ts";
 import type { SendKey } from "../../src/event/send-key.ts";
@@ -17,6 +18,7 @@ type Soon<T> = T | Promise<T>;
 export interface ContractStore extends Omit<HydrationStore, "settleTarget" | "settleCovered">, Quarantine {
   accept(event: ReceivedEvent): Promise<AcceptOutcome>;
   quarantine(body: QuarantinedBody): Promise<number>;
+  nameRequest(request: string, id: EventId, now: number, forMs: number): Promise<EventId>;
   /** Rejects, with nothing written, when one of them contradicts what is stored. */
   register(
     registrations: readonly {

@@ -10,6 +10,7 @@
  * | `id:<account>:<event id>` | number | seq of the event with this id: the dedupe that everything rests on |
  * | `live:<seq / 65536>` | bitmap | which of these events are stored |
  * | `unplanned` | list | seqs of events that are accepted, and to be planned in this order (planning.ts) |
+ * | `req:<digest>` | string that expires | id of the event that a signed automation request is |
  * | `dups`, `conflicts` | hash by seq | duplicates that came, and those of them with other bytes |
  * | `m:<account>:<wamid>`, `r:<account>:<run id>` | row | the message or run: the subject. Its version guards all that hangs on it |
  * | `es:<subject>` | zset by seq | seqs of the events about it |

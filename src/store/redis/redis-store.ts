@@ -1,3 +1,4 @@
+import type { EventId } from "../../event/ids.ts";
 import type { QuarantinedBody, ReceivedEvent } from "../../event/received.ts";
 import type { MessageState } from "../../event/tracking.ts";
 import type { AcceptOutcome } from "../planned.ts";
@@ -108,6 +109,11 @@ export function createRedisStore(link: RedisLink, prefix: string, rules: Rules, 
     accept: (event: ReceivedEvent, proxyRoute: string | null = null): Promise<AcceptOutcome> => accept(event, proxyRoute),
     planning,
     quarantine: (body: QuarantinedBody): Promise<number> => quarantine(body),
+    async nameRequest(request: string, id: EventId, _now: number, forMs: number): Promise<EventId> {
+      // Redis counts the time, so that clocks need not agree.
+      const same = await link.run((redis) => redis.call("SET", keys.of(`req:${request}`), id, "NX", "GET", "PX", String(forMs)));
+      return typeof same === "string" ? (same as EventId) : id;
+    },
     ...createQuarantine({ keys, link, transact, events, accept }),
     ...deliveries,
     ...registering,

@@ -1,4 +1,5 @@
 import { hostname } from "node:os";
+import type { EventId } from "../../event/ids.ts";
 import type { QuarantinedBody, ReceivedEvent } from "../../event/received.ts";
 import type { SendKey } from "../../event/send-key.ts";
 import type { Settlement } from "../../event/stored-delivery.ts";
@@ -40,6 +41,7 @@ import { createRecentCalls } from "./recent-calls.ts";
 import { createRegister } from "./register.ts";
 import { createRegisterSent } from "./register-sent.ts";
 import { createReplay } from "./replay.ts";
+import { createRequests } from "./requests.ts";
 import { createRetention } from "./retention.ts";
 import { createRuns } from "./runs.ts";
 import { createSends } from "./sends.ts";
@@ -96,6 +98,7 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks) {
     track: createTrack(messages, runs, rules),
   });
 
+  const nameRequest = createRequests(db);
   const releasing = createQuarantine(db, names, accept);
 
   const dueListeners = new Set<DueListener>();
@@ -137,6 +140,8 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks) {
         if (outcome.result === "accepted") news.note();
         return outcome;
       }),
+    nameRequest: (request: string, id: EventId, now: number, forMs: number): Promise<EventId> =>
+      writes.run(() => nameRequest(request, id, now, forMs)),
     quarantine: (body: QuarantinedBody): Promise<number> => writes.run(() => quarantine(body)),
     findQuarantined: releasing.look,
     quarantined: releasing.one,

@@ -11,10 +11,10 @@ let relay: RelayProcess;
 
 const flows = { account: "main", kind: "automation-request", mode: "ack", signature: { service: "acme", secrets: [webhookSecret] } };
 
-async function open(routes: (url: string) => readonly unknown[]): Promise<Raw & { seen: SeenRequest[] }> {
+async function open(routes: (url: string) => readonly unknown[], more: object = {}): Promise<Raw & { seen: SeenRequest[] }> {
   const downstream = await startHttp((_request, response) => response.end("ok"));
   relay.writeSettings({
-    sources: { flows, main: { ...flows, kind: "events", mode: undefined } },
+    sources: { flows: { ...flows, ...more }, main: { ...flows, kind: "events", mode: undefined } },
     routes: routes(downstream.url.replace("/hook", "")),
   });
   const reloads = () => relay.log().filter(({ msg }) => msg === "settings reloaded").length;
@@ -94,8 +94,8 @@ test.each([
   expect(downstream.seen[0]?.body.equals(body)).toBe(true);
 });
 
-test("the same request twice is two events: it has no id by which one could tell", async () => {
-  const downstream = await open((url) => [routeTo(`${url}/requests`)]);
+test("with dedupe off the same request twice is two events", async () => {
+  const downstream = await open((url) => [routeTo(`${url}/requests`)], { dedupe: "0s" });
   for (const _ of [1, 2]) expect((await ask(relay.port, { target: "/webhooks/flows", body: "{}" })).json).toEqual({ status: "accepted" });
   await until("both are forwarded", () => downstream.seen.length === 2);
   expect(new Set(downstream.seen.map(({ headers }) => headers["webhook-id"])).size).toBe(2);

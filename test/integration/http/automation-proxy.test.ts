@@ -20,6 +20,8 @@ function settings(url: string, more: object = {}, routes: readonly unknown[] = [
         account: "main",
         kind: "automation-request",
         mode: "proxy",
+        // Most tests send one body again and again.
+        dedupe: "0s",
         signature: signatureOf,
         to: { url, allowPrivate: true, ...more },
       },

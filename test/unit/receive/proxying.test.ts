@@ -74,7 +74,7 @@ function open(parts: Partial<ProxyingParts> = {}) {
         },
       };
     },
-    accept: async () => 7,
+    accept: async () => ({ result: "accepted", seq: 7 }),
     settle: async (settlement) => void settlements.push(settlement),
     attempted: () => {},
     storeFailed: () => {
@@ -150,7 +150,7 @@ test("closing tells the steps that wait, those of an older configuration too", a
   const first = proxying.exchange(event);
   await settled();
   proxying.reload(sourcesWith("https://two.example/"));
-  const second = proxying.exchange(event);
+  const second = proxying.exchange({ ...event, envelope: { ...event.envelope, id: "e2" as EventId } });
   await settled();
   const told = Promise.allSettled([first, second]);
   await proxying.close();
@@ -164,4 +164,70 @@ test("a source that is gone", async () => {
   proxying.reload({});
   await expect(proxying.exchange(event)).rejects.toMatchObject({ code: "not_found" });
   expect([isProxyRoute(proxyRoute("flows")), isProxyRoute("flows")]).toEqual([true, false]);
+});
+
+test("copies get the answer of the first, in flight and after it; only one is sent", async () => {
+  const { proxying, waiting } = open();
+  const copies = [proxying.exchange(event), proxying.exchange(event)];
+  await settled();
+  expect(waiting.length).toBe(1);
+  waiting[0]?.(answered(201, Buffer.from("once")));
+  const answers = await Promise.all([...copies, proxying.exchange(event)]);
+  expect(answers.map(({ status, body }) => [status, body.toString()])).toEqual(Array.from({ length: 3 }, () => [201, "once"]));
+  expect(waiting.length).toBe(1);
+});
+
+test("a copy of a failed exchange gets the same failure", async () => {
+  const { proxying, waiting } = open();
+  const first = proxying.exchange(event);
+  await settled();
+  waiting[0]?.({ result: { kind: "failed", error: "connect" }, tookMs: 1, response: null });
+  await expect(first).rejects.toMatchObject({ code: "downstream_failed" });
+  await expect(proxying.exchange(event)).rejects.toMatchObject({ code: "downstream_failed" });
+  expect(waiting.length).toBe(1);
+});
+
+test("a copy whose first was answered elsewhere is refused, and nothing is sent", async () => {
+  const { proxying, waiting } = open({ accept: async () => ({ result: "duplicate", seq: 7 }) });
+  await expect(proxying.exchange(event)).rejects.toMatchObject({ code: "conflict" });
+  expect(waiting).toEqual([]);
+});
+
+test("after a request could not be stored, the next copy is tried", async () => {
+  let fails = true;
+  const { proxying, waiting } = open({
+    accept: async () => {
+      if (fails) throw new StoreUnavailable("full");
+      return { result: "accepted", seq: 7 };
+    },
+  });
+  await expect(proxying.exchange(event)).rejects.toThrow(StoreUnavailable);
+  fails = false;
+  const second = proxying.exchange(event);
+  await settled();
+  waiting[0]?.(answered(200));
+  expect((await second).status).toBe(200);
+});
+
+test("answers kept for copies are bounded: the oldest go first", async () => {
+  let sent = 0;
+  const body = Buffer.alloc(1024 * 1024);
+  const seen = new Set<string>();
+  const { proxying, waiting } = open({
+    accept: async ({ envelope }) => {
+      const result = seen.has(envelope.id) ? ("duplicate" as const) : ("accepted" as const);
+      seen.add(envelope.id);
+      return { result, seq: 7 };
+    },
+  });
+  const exchange = async (n: number) => {
+    const answer = proxying.exchange({ ...event, envelope: { ...event.envelope, id: `e${n}` as EventId } });
+    await settled();
+    waiting[sent++]?.(answered(200, body));
+    return answer;
+  };
+  for (let n = 0; n < 20; n += 1) await exchange(n);
+  const again = (n: number) => proxying.exchange({ ...event, envelope: { ...event.envelope, id: `e${n}` as EventId } });
+  expect((await again(19)).status).toBe(200);
+  await expect(again(0)).rejects.toMatchObject({ code: "conflict" });
 });

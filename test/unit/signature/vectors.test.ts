@@ -36,6 +36,7 @@ test.each(opensslVectors)("what openssl signs with %s in %s is proved, bare and 
       ok: true,
       secret: new Secret("vector-secret").fingerprint(),
       headers,
+      digest: Buffer.from(signature, encoding),
     });
     expect(verify(settings, "vector-secret2", { ...request, headers })).toEqual({ ok: false, reason: "no-match" });
   }
