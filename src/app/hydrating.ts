@@ -33,6 +33,8 @@ export interface HydratingParts {
 /** Where several processes share the store. */
 const lookEveryMs = 1_000;
 const dutyMs = 15_000;
+/** No message is to blame while all polls of an account are faulty: one call looks again after this. */
+const faultyMs = 5 * 60_000;
 
 export type Hydrating = ReturnType<typeof createHydrating>;
 
@@ -77,7 +79,7 @@ export function createHydrating(parts: HydratingParts) {
           case "missing":
             return { type: "missing", at, isCredible: answer.isCredible };
           case "faulty":
-            return { type: "later", until: null };
+            return { type: "later", until: clock.now() + faultyMs };
           case "error":
             return answerOf(answer.error);
           case "no-client":

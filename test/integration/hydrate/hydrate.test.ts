@@ -1,4 +1,5 @@
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { startSandbox } from "../../../src/sandbox/start-sandbox.ts";
 import type { MessageRecord } from "../../../src/sandbox/world/records.ts";
 import { routeTo } from "../../harness/relay-settings.ts";
 import { hour, minute, openRelay } from "./open-relay.ts";
@@ -208,4 +209,26 @@ describe("routes that hold", () => {
       relay: { truncated: true, hydration: { state: "given-up", candidates: { runs } } },
     });
   });
+});
+
+test("a service that answers 404 to every poll: the sweep waits, and reads all once base URL and key are right", async () => {
+  const relay = await openRelay({ sandbox: { plan: "enterprise" } });
+  const messages: MessageRecord[] = [];
+  for (let n = 0; n < 15; n += 1) messages.push(await relay.send());
+  const other = await startSandbox({ plan: "enterprise", seed: "other" });
+  onTestFinished(() => other.close());
+  relay.reload({ accounts: { main: { baseUrl: other.url, apiKey: other.key } } });
+  relay.truncate(1);
+  for (const message of messages) await relay.move(message, "delivered");
+  await relay.pass(10 * minute);
+  const waiting = await relay.truncated();
+  expect(waiting.some(({ hydration }) => hydration?.state === "waiting")).toBe(true);
+  expect(waiting.flatMap(({ hydration }) => hydration?.found ?? [])).toEqual([]);
+  expect(await relay.metrics()).toContain('relay_polls_faulty{account="main"} 1');
+
+  relay.reload({});
+  await relay.pass(30 * minute);
+  for (const { hydration } of await relay.truncated()) expect(hydration).toMatchObject({ state: "done", unknown: 0 });
+  for (const message of messages) expect(await relay.status(message)).toBe("delivered");
+  expect(await relay.metrics()).toContain('relay_polls_faulty{account="main"} 0');
 });

@@ -131,3 +131,23 @@ test("another process takes over with what was seen before; while the store is a
   expect(lines).toHaveLength(1);
   await Promise.all([receiver.close(), second.close()]);
 });
+
+test("faulty polls of one process are an alarm at the one that watches; another process that finds a message ends it", async () => {
+  const { clock, lines, process } = open("info");
+  const [watcher, poller, another] = [process("watcher"), process("poller"), process("another")];
+  for (const each of [watcher, poller, another]) each.start();
+  await clock.advance(30_000);
+  poller.polled("main", null);
+  await clock.advance(30_000);
+  poller.polled("main", { reason: "not-found", detail: "GET /messages/{id}: 404" });
+  poller.polled("main", { reason: "not-found", detail: "GET /messages/{id}: 404" });
+  await clock.advance(60_000);
+  expect(watcher.alarms()).toMatchObject([{ alarm: "polls", account: "main", text: expect.stringContaining("404 to every poll") }]);
+  expect(lines).toHaveLength(1);
+  await poller.close();
+  another.polled("main", null);
+  await clock.advance(60_000);
+  expect(watcher.alarms()).toEqual([]);
+  expect(lines).toHaveLength(2);
+  await Promise.all([watcher.close(), another.close()]);
+});
