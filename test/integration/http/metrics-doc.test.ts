@@ -78,7 +78,7 @@ test("the outcomes of calls to the service are those of the port, and what the l
     ["relay_service_stopped", stopReasons],
   ] as const) {
     const meaning = rows.find(({ name }) => name === metric)?.meaning ?? "";
-    expect([...meaning.matchAll(/`([a-z]+)`/g)].map((match) => match[1])).toEqual(words);
+    expect([...meaning.matchAll(/`([a-z-]+)`/g)].map((match) => match[1])).toEqual(words);
   }
 });
 
