@@ -8,6 +8,9 @@ import type { Abortable } from "./under-way.ts";
 type Controller = Dispatcher.DispatchController;
 type Headers = Parameters<NonNullable<Dispatcher.DispatchHandler["onResponseStart"]>>[2];
 
+/** A server that floods the relay with interim answers would keep it busy until the deadline. */
+const mostInterim = 32;
+
 /** What an exchange uses of its destination. */
 export interface ExchangePlace {
   readonly connections: Connections;
@@ -40,6 +43,8 @@ export class Exchange implements Dispatcher.DispatchHandler, Borrower, Abortable
   /** The socket had brought an answer before: it may have been closed at the other end just now. */
   #usedSocket = false;
   #renewed = false;
+  /** Answers 100 to 199 (early hints), which announce the answer and are none. */
+  #interim = 0;
   #status = 0;
   #retryAfterMs: number | null = null;
   #responseType: string | null = null;
@@ -93,8 +98,12 @@ export class Exchange implements Dispatcher.DispatchHandler, Borrower, Abortable
   }
 
   onResponseStart(_controller: Controller, status: number, headers: Headers): void {
-    // 100 to 199 (early hints) announce the answer and are none.
-    if (status < 200 || this.#step === "over") return;
+    if (this.#step === "over") return;
+    if (status < 200) {
+      this.#interim += 1;
+      if (this.#interim > mostInterim) this.#fail("protocol", `more than ${mostInterim} interim answers (1xx)`);
+      return;
+    }
     this.#step = "answering";
     this.#status = status;
     const { clock, maxRetryAfter } = this.#place;

@@ -55,6 +55,18 @@ describe("the deadline is over the whole exchange, and nothing stays behind", ()
     await allClosed(downstream);
   });
 
+  test("a chunk extension without end", async () => {
+    const downstream = await startRaw((socket) => {
+      socket.write("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1;");
+      drip(
+        (byte) => socket.write(byte),
+        (stop) => socket.on("close", stop),
+      );
+    });
+    expect(told(await attempt(destinationTo(downstream.url, { timeout: "200ms" })))).toMatch(/^failed timeout: /);
+    await allClosed(downstream);
+  });
+
   test("waiting for a free connection counts too, and the next in the queue gets the place", async () => {
     let hang = true;
     const downstream = await startHttp((_request, response) => {
@@ -117,6 +129,31 @@ describe("connections that break", () => {
     const downstream = await startRaw((socket) => socket.destroy());
     expect(told(await attempt(destinationTo(downstream.url)))).toMatch(/^failed reset: /);
   });
+});
+
+test("a flood of 1xx ends the attempt at once, not at the deadline", async () => {
+  const flood = Buffer.from("HTTP/1.1 102 Processing\r\nx: y\r\n\r\n".repeat(100));
+  const downstream = await startRaw((socket) => {
+    onRequest(socket, () => {
+      const pump = () => {
+        while (!socket.destroyed && socket.writable) if (!socket.write(flood)) return;
+      };
+      socket.on("drain", pump);
+      pump();
+    });
+  });
+  const outcome = await attempt(destinationTo(downstream.url, { timeout: "5m" }));
+  expect(told(outcome)).toBe("failed protocol: more than 32 interim answers (1xx)");
+  await allClosed(downstream);
+});
+
+test("an answer before the request is read ends the attempt, and the request is not sent on", async () => {
+  const downstream = await startRaw((socket) => {
+    socket.pause();
+    socket.write("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
+  });
+  const outcome = await attempt(destinationTo(downstream.url, { timeout: "5m" }), { body: Buffer.alloc(50 * 1024 ** 2) });
+  expect(told(outcome)).toBe("200");
 });
 
 describe("answers that are no HTTP", () => {
