@@ -27,6 +27,11 @@ const stoppedCalls: Readonly<Record<string, string>> = {
   "quota-reads": "reads nothing",
 };
 
+function quotaName(resource: string | null | undefined): string {
+  if (resource == null) return "a monthly quota";
+  return resource === "apiCalls" ? "the month's quota of calls" : `the monthly quota ${resource.slice(0, 40)}`;
+}
+
 /** What the relay itself does not call because a quota is used up, which a call of doctor's own does not show. */
 export function judgeStops(stops: readonly SeenStop[]): Finding[] {
   return stops.flatMap(({ account, reason, resource, until }) => {
@@ -94,7 +99,7 @@ export function judgeService(name: string, baseUrl: string, { failure, status }:
     case "quota":
       return warn(
         check,
-        `${name}: the key works, but the month's quota of calls is used up until ${new Date(failure.until).toISOString()}`,
+        `${name}: the key works, but ${quotaName(failure.cause?.resource)} is used up until ${new Date(failure.until).toISOString()}`,
         "wait, or change the plan at the service",
       );
     case "rate-limited":

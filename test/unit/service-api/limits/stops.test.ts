@@ -1,3 +1,4 @@
+import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { CallOutcome, CallRequest } from "../../../../src/service-api/admission.ts";
 import { quotaMonth } from "../../../../src/service-api/renewal.ts";
@@ -200,6 +201,55 @@ describe("a used-up quota", () => {
     permitOf(await settled(enter(run), clock)).settle(usedUp(clock.now(), "automationSteps"));
     expect(limiter.state().stops).toEqual({ ...free, "quota-runs": clock.now() + hour });
   });
+});
+
+test("whenever quotas are renewed, each kind of call goes again within an hour, and refused calls go once an hour", async () => {
+  const stepMs = 5 * minute;
+  const contacts: CallRequest = { ...ask, operation: "contacts" };
+  const kinds = [send, run, contacts, poll];
+  const quota = fc.record({
+    /** Calls that the service refuses by it. */
+    refuses: fc.subarray(kinds, { minLength: 1 }),
+    resource: fc.constantFrom("apiCalls", "automationSteps", "somethingNew", null),
+    fromStep: fc.nat(40),
+    steps: fc.nat(60),
+  });
+  await fc.assert(
+    fc.asyncProperty(fc.array(quota, { minLength: 1, maxLength: 3 }), fc.infiniteStream(fc.nat(9)), async (quotas, lots) => {
+      const { clock, limiter, enter } = await setUp();
+      const refusedAt = new Map<string, number[]>();
+      const answeredAt = new Map<string, number>();
+      const last = Math.max(...quotas.map(({ fromStep, steps }) => fromStep + steps));
+      for (let step = 0; step <= last + 13; step += 1) {
+        for (const call of kinds) {
+          const note = await settled(enter(call), clock);
+          if (note.got === null || "error" in note.got) continue;
+          const used = quotas.find(({ refuses, fromStep, steps }) => refuses.includes(call) && step >= fromStep && step < fromStep + steps);
+          // Now and then a probe's answer does not come.
+          const isLost = step < last && (lots.next().value ?? 0) === 0;
+          if (isLost) note.got.permit.settle({ type: "unknown" });
+          else if (used === undefined) {
+            answeredAt.set(call.operation, step);
+            note.got.permit.settle(answered);
+          } else {
+            const key = `${call.operation} ${used.resource}`;
+            refusedAt.set(key, [...(refusedAt.get(key) ?? []), step]);
+            note.got.permit.settle(usedUp(null, used.resource));
+          }
+        }
+        await clock.advance(stepMs);
+      }
+      for (const { operation } of kinds) expect(answeredAt.get(operation)).toBe(last + 13);
+      expect(limiter.state().stops).toEqual(free);
+      // A kind that its own resource stops is refused once an hour, unless something else ended the stop.
+      if (quotas.length === 1 && quotas[0]?.resource === null) {
+        for (const steps of refusedAt.values()) {
+          for (const [n, step] of steps.slice(1).entries()) expect(step - (steps[n] ?? 0)).toBeGreaterThanOrEqual(12);
+        }
+      }
+    }),
+    { numRuns: 60 },
+  );
 });
 
 describe("a key that is refused", () => {
