@@ -46,10 +46,10 @@ export function learnCaps(
 /** What the service grants at `now` (steady ms): as planned, or fewer when one of its answers said so. */
 export function grantedCaps({ plan, granted }: AccountState, planned: Caps, own: Identity, now: number): Caps {
   if (plan !== own.plan) return planned;
-  return {
-    requests: grantedCap(granted.requests, planned.requests, now),
-    messages: grantedCap(granted.messages, planned.messages, now),
-  };
+  const requests = grantedCap(granted.requests, planned.requests, now);
+  const messages = grantedCap(granted.messages, planned.messages, now);
+  // Reads and polls get only what sends cannot need, so messages leave them half of a smaller cap of requests.
+  return { requests, messages: requests < planned.requests ? Math.min(messages, Math.max(1, Math.floor(requests / 2))) : messages };
 }
 
 function grantedCap(learned: LearnedCap | null, planned: number, now: number): number {

@@ -386,6 +386,17 @@ describe("a 429 of a cap", () => {
     );
   });
 
+  test("a tiny limit of requests leaves room for sends, reads and polls", async () => {
+    const { clock, limiter, enterAnswered, settleOne } = await setUp();
+    await settleOne(poll, rateLimited({ cap: "requests", limit: 2 }));
+    expect(limiter.state().caps).toMatchObject({ requests: { limit: 30 }, messages: { limit: 15 } });
+    await clock.advance(60_000);
+    const [sends, asks, polls] = [enterAnswered(100, send), enterAnswered(10, ask), enterAnswered(100, poll)];
+    await clock.advance(59_999);
+    expect([sends.length, asks.length]).toEqual([15, 10]);
+    expect(polls.length).toBeGreaterThan(0);
+  });
+
   test("a greater limit than the last raises it only where the answer names its cap", async () => {
     const { limiter, clock, settleOne } = await setUp();
     await settleOne(send, rateLimited({ limit: 10 }));
