@@ -38,12 +38,18 @@ export function openStoreFile(): StoreFile {
     "relay.yaml",
     {},
   );
-  const store = openSqliteStore(file, createRules(settings), {
-    committed: () => {},
-    failed(error) {
+  const store = openSqliteStore(
+    file,
+    createRules(settings, (error) => {
       throw error;
+    }),
+    {
+      committed: () => {},
+      failed(error) {
+        throw error;
+      },
     },
-  });
+  );
   return {
     store,
     prove: createProver(inboundSources(settings)[0] as InboundSource),

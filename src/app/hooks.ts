@@ -1,4 +1,5 @@
-import type { LaneHooks } from "../deliver/lane.ts";
+import type { FailedStage, LaneHooks } from "../deliver/lane.ts";
+import { maskText } from "../event/mask.ts";
 import type { Health } from "../observe/health.ts";
 import type { Logger, Privacy } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
@@ -57,6 +58,20 @@ export function storeHooks({ log, privacy, health, metrics, arriving }: StoreWat
     },
   };
 }
+
+/** What is logged of an exception about one event: its text may quote the event, its stack begins with it. */
+export function faultOf(error: unknown): { fault: string; stack: readonly string[] } {
+  if (!(error instanceof Error)) return { fault: "something that is no Error was thrown", stack: [] };
+  const stack = (error.stack ?? "").split("\n").filter((line) => line.startsWith("    at "));
+  return { fault: maskText(error.message).slice(0, 300), stack: stack.slice(0, 5).map((line) => line.trim()) };
+}
+
+const failedTexts = {
+  compose: "a delivery cannot be composed and is a dead letter; retry it once the cause is gone",
+  send: "sending a delivery failed inside the relay",
+  report: "an attempt cannot be reported",
+  settle: "what came of an attempt cannot be stored; the delivery is set aside as a dead letter",
+} as const satisfies Record<FailedStage, string>;
 
 /** How long the same fault of the store under the same route stays unsaid, in milliseconds. */
 const quietMs = 60_000;
@@ -123,6 +138,10 @@ export function laneHooks({ log, privacy, now, metrics }: Watchers & { readonly 
         { route, until: new Date(until).toISOString() },
         `destination paused: it answered 429 with Retry-After. Start it earlier with: wamid-relay resume ${route}`,
       ),
+    failed({ route, eventId }, stage, error) {
+      metrics().setAside.inc({ stage });
+      log.error({ route, event: privacy.id("event", eventId), stage, ...faultOf(error) }, failedTexts[stage]);
+    },
     storeFailed(route, error) {
       if (isNews(route, error)) log.error({ err: error, route }, "the store failed under a delivery; it will be tried again");
     },

@@ -44,7 +44,8 @@ export function startPlanning({ planning, announce, metrics, clock, log, privacy
       for (const { seq, source, disposition, fault, due } of planned) {
         announce(due);
         metrics.dispositions.count(source, disposition);
-        if (fault !== null) log.error({ seq, source, fault: privacy.text(fault) }, "an event could not be judged and goes to no route");
+        if (fault !== null)
+          log.error({ seq, source, fault: privacy.text(fault) }, "an event could not be planned; replay it once the cause is gone");
       }
       for (const seq of lost) log.error({ seq }, "an accepted event is not there any more, or cannot be read: it is never planned");
       if (isEnded || (left !== "some" && !isMore)) return;

@@ -27,7 +27,7 @@ import { clientAddress } from "./client-address.ts";
 import { createControlPort } from "./control-port.ts";
 import { createExplaining } from "./explaining.ts";
 import { createGaugeReader } from "./gauges.ts";
-import { laneHooks, receiverHooks, storeHooks } from "./hooks.ts";
+import { faultOf, laneHooks, receiverHooks, storeHooks } from "./hooks.ts";
 import { createListening } from "./listening.ts";
 import { openStore, storeName } from "./open-store.ts";
 import { startPlanning } from "./planning.ts";
@@ -86,8 +86,14 @@ export async function createRelay({
   const log = createLogger(settings.log, stream, redactor);
   const privacy = createPrivacy(settings.log.pii, redactor);
   const health = createHealth();
-  const rules = createRules(settings);
   const arrivals = createArrivals();
+  const rules = createRules(settings, (error, { event: kind, account, source }) => {
+    metrics.setAside.inc({ stage: "plan" });
+    log.error(
+      { kind: privacy.id("kind", kind), account, source, stage: "plan", ...faultOf(error) },
+      "planning an event failed; it is set aside and goes to no route",
+    );
+  });
 
   // First, because everything else reports to them; what they read is made by then.
   const metrics = createMetrics(() => readGauges());

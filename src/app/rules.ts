@@ -13,7 +13,7 @@ export interface ReloadableRules extends Rules {
 const unrouted = { ordered: true, firstWait: 0 };
 
 /** The pure rules that the store runs inside its transaction, from the settings in force. */
-export function createRules(settings: Settings): ReloadableRules {
+export function createRules(settings: Settings, failed: NonNullable<Rules["failed"]>): ReloadableRules {
   let planner: Planner;
   let timings: Map<string, { ordered: boolean; firstWait: number }>;
   let parkFor: number;
@@ -35,6 +35,7 @@ export function createRules(settings: Settings): ReloadableRules {
     stepMessage,
     stepRun,
     plan: (event, tracking) => planner(event, tracking),
+    failed,
     timing: (route) => timings.get(route) ?? unrouted,
     hydration: ({ event, account, hasSubject }) => startOf({ event, hasSubject, hasKey: asked.has(account) }),
     get parkFor() {

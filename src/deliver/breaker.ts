@@ -127,7 +127,7 @@ export function createBreaker(settings: LineSettings["breaker"], clock: () => nu
  * ("neutral"). A 4xx other than 408 and 429 is about the one delivery: somebody is at home.
  */
 export function breakerVerdict(result: AttemptResult): boolean | "neutral" {
-  if (result.kind === "failed") return result.error === "aborted" ? "neutral" : false;
+  if (result.kind === "failed") return result.error === "aborted" || result.error === "internal" ? "neutral" : false;
   if (result.kind === "taken") return true;
   const { status } = result;
   if (status >= 200 && status < 300) return true;

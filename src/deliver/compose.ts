@@ -5,6 +5,12 @@ import type { Payload } from "./settings.ts";
 
 /** What leaves the relay for a stored delivery. */
 export function compose(delivery: StoredDelivery, payload: Payload, passSignature: boolean): OutgoingDelivery {
+  const outgoing = composeOriginal(delivery, passSignature);
+  return payload === "enriched" ? { ...outgoing, body: enrich(delivery.body, relayPart(delivery, outgoing.id)) } : outgoing;
+}
+
+/** The same with the bytes received. */
+export function composeOriginal(delivery: StoredDelivery, passSignature: boolean): OutgoingDelivery {
   const id = deliveryId(delivery.account, delivery.eventId, delivery.route);
   const { "content-type": contentType = "application/json", "content-encoding": contentEncoding = null, ...signature } = delivery.headers;
   return {
@@ -13,7 +19,7 @@ export function compose(delivery: StoredDelivery, payload: Payload, passSignatur
     eventId: delivery.eventId,
     attempt: delivery.attempts + 1,
     replays: delivery.replays,
-    body: payload === "enriched" ? enrich(delivery.body, relayPart(delivery, id)) : delivery.body,
+    body: delivery.body,
     contentType,
     contentEncoding,
     passHeaders: passSignature ? signature : noHeaders,

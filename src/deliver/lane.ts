@@ -1,7 +1,8 @@
 import type { Clock } from "../event/clock.ts";
+import { maskText } from "../event/mask.ts";
 import type { StoredDelivery } from "../event/stored-delivery.ts";
 import { type BreakerState, breakerVerdict } from "./breaker.ts";
-import { compose } from "./compose.ts";
+import { compose, composeOriginal } from "./compose.ts";
 import { type Decision, decide, settledBy } from "./decide.ts";
 import type { QueueOf } from "./delivery-queue.ts";
 import { breakerName } from "./describe-lane.ts";
@@ -30,7 +31,12 @@ export interface LaneHooks {
   /** The destination began to pause: it asked not to be called before `until`, unix ms. */
   paused(route: string, until: number): void;
   storeFailed(route: string, error: unknown): void;
+  /** The relay itself failed on this delivery, which is set aside: others go on. */
+  failed(delivery: StoredDelivery, stage: FailedStage, error: unknown): void;
 }
+
+/** Where the relay failed on a delivery. */
+export type FailedStage = "compose" | "send" | "report" | "settle";
 
 export interface LaneParts extends LineParts {
   readonly queueOf: QueueOf;
@@ -67,6 +73,9 @@ export interface Lane {
 /** How long after a failed read or write of the store it is tried again. */
 const storeRetryMs = 500;
 
+/** A settlement that fails this often, while the store is well, is the fault of this one delivery. */
+const settleTries = 3;
+
 /** Timers know nothing of a clock that is set, or of a machine that slept: the next due time is looked at anew so often. */
 const longestWaitMs = 60_000;
 
@@ -84,6 +93,7 @@ export function createLane(initial: LaneSettings, parts: LaneParts): Lane {
   const { clock, random, hooks } = parts;
   const route = initial.name;
   const abort = new AbortController();
+  const closing = new AbortController();
   let line = openLine(initial, parts, lineChanged);
   let settling = 0;
   let underWay = 0;
@@ -183,14 +193,20 @@ export function createLane(initial: LaneSettings, parts: LaneParts): Lane {
   async function attempt(on: Line, delivery: StoredDelivery): Promise<void> {
     on.entered();
     underWay += 1;
-    const outgoing = compose(delivery, on.settings.payload, on.settings.to.passSignature);
     const startedAt = clock.now();
-    const outcome = await on.destination.send(outgoing, abort.signal);
+    const { outgoing, outcome, unsendable } = await send(on, delivery);
     underWay -= 1;
     const now = clock.now();
-    const decision = decide(outcome.result, delivery.spent + 1, on.settings.to.retry, now, random);
+    const decision: Decision =
+      unsendable === null
+        ? decide(outcome.result, delivery.spent + 1, on.settings.to.retry, now, random)
+        : { kind: "dead", reason: unsendable };
     recordHealth(on, decision, outcome);
-    hooks.attempted({ delivery, outgoing, outcome, decision });
+    try {
+      hooks.attempted({ delivery, outgoing, outcome, decision });
+    } catch (error) {
+      hooks.failed(delivery, "report", error);
+    }
     settling += 1;
     schedule();
     if (decision.kind !== "again") await settle(on, delivery, outgoing, outcome, decision, startedAt, now);
@@ -199,6 +215,25 @@ export function createLane(initial: LaneSettings, parts: LaneParts): Lane {
     on.left();
     if (underWay + settling === 0) onIdle?.();
     schedule();
+  }
+
+  /** `unsendable`: why it was not sent and never will be, until somebody retries it; null: it was. */
+  async function send(on: Line, delivery: StoredDelivery) {
+    const { payload, to } = on.settings;
+    let outgoing: OutgoingDelivery;
+    try {
+      outgoing = compose(delivery, payload, to.passSignature);
+    } catch (error) {
+      hooks.failed(delivery, "compose", error);
+      const unsendable = `could not be composed: ${faultText(error)}`;
+      return { outgoing: composeOriginal(delivery, to.passSignature), outcome: failedOutcome(error), unsendable };
+    }
+    try {
+      return { outgoing, outcome: await on.destination.send(outgoing, abort.signal), unsendable: null };
+    } catch (error) {
+      hooks.failed(delivery, "send", error);
+      return { outgoing, outcome: failedOutcome(error), unsendable: null };
+    }
   }
 
   function recordHealth(on: Line, decision: Decision, outcome: AttemptOutcome): void {
@@ -222,7 +257,11 @@ export function createLane(initial: LaneSettings, parts: LaneParts): Lane {
     if (state !== "half-open" && of === line) hooks.breakerMoved(route, state);
   }
 
-  /** Writes down what came of an attempt; while the store cannot take it, keeps it and tries again. */
+  /**
+   * Writes down what came of an attempt; while the store cannot take it, keeps it and tries again. One that the store
+   * cannot take although it is well becomes a dead letter; when not even that can be written, it stays in memory, from
+   * where it is not sent again, and holds up no other.
+   */
   async function settle(
     on: Line,
     delivery: StoredDelivery,
@@ -238,16 +277,50 @@ export function createLane(initial: LaneSettings, parts: LaneParts): Lane {
     const stop = decision.kind === "stop" ? { stop: decision.reason } : {};
     const until = pauseOf(decision);
     const pause = until === null ? {} : { pause: { breaker: breakerName(on.settings), until } };
-    for (;;) {
+    let isCounted = true;
+    try {
+      for (let tries = 1; ; tries++) {
+        try {
+          return await queue.settle({ route, event, eventId, attempt, settled, at: now, ...stop, ...pause });
+        } catch (error) {
+          if (isUnavailable(error)) tries = 0;
+          if (tries < settleTries) hooks.storeFailed(route, error);
+          else if (await bury(error)) return;
+          // At shutdown it stays waiting in the store and is sent again: at least once.
+          if (closed) return;
+          if (tries >= settleTries && isCounted) {
+            isCounted = false;
+            settling -= 1;
+            schedule();
+          }
+          await (isCounted ? new Promise<void>((resolve) => clock.after(storeRetryMs, resolve)) : longWait());
+        }
+      }
+    } finally {
+      if (!isCounted) settling += 1;
+    }
+
+    async function bury(fault: unknown): Promise<boolean> {
+      hooks.failed(delivery, "settle", fault);
+      const reason = `${settled.to === "delivered" ? "delivered, which" : "what came of its attempt"} could not be stored: ${faultText(fault)}`;
       try {
-        return await queue.settle({ route, event, eventId, attempt, settled, at: now, ...stop, ...pause });
-      } catch (error) {
-        hooks.storeFailed(route, error);
-        // At shutdown it stays waiting in the store and is sent again: at least once.
-        if (closed) return;
-        await new Promise<void>((resolve) => clock.after(storeRetryMs, resolve));
+        await queue.settle({ route, event, eventId, attempt: { ...attempt, response: null }, settled: { to: "dead", reason }, at: now });
+        return true;
+      } catch {
+        return false;
       }
     }
+  }
+
+  /** For a settlement that is given up on, and that nobody waits for. */
+  function longWait(): Promise<void> {
+    return new Promise((resolve) => {
+      const cancel = clock.after(longestWaitMs, resolve);
+      closing.signal.addEventListener("abort", () => {
+        cancel();
+        resolve();
+      });
+    });
   }
 
   schedule();
@@ -288,6 +361,7 @@ export function createLane(initial: LaneSettings, parts: LaneParts): Lane {
     },
     async close(ms) {
       closed = true;
+      closing.abort();
       cancelTimer?.();
       queue.rest();
       if (underWay + settling > 0) {
@@ -306,4 +380,18 @@ export function createLane(initial: LaneSettings, parts: LaneParts): Lane {
 
 function pauseOf(decision: Decision): number | null {
   return "pauseUntil" in decision ? (decision.pauseUntil ?? null) : null;
+}
+
+/** That nothing can be stored now, for whatever delivery. */
+function isUnavailable(error: unknown): boolean {
+  return error instanceof Error && error.name === "StoreUnavailable";
+}
+
+/** An error's text may quote what it failed on. */
+function faultText(error: unknown): string {
+  return maskText(error instanceof Error ? error.message : String(error)).slice(0, 300);
+}
+
+function failedOutcome(error: unknown): AttemptOutcome {
+  return { result: { kind: "failed", error: "internal" }, tookMs: 0, response: Buffer.from(faultText(error)) };
 }

@@ -23,8 +23,11 @@ export type AttemptResult =
 /** What can come of one to a URL. */
 export type UrlResult = Exclude<AttemptResult, { kind: "taken" }>;
 
-/** Why a URL gave no answer. `blocked` is the guard against private addresses, before a byte was sent. */
-const urlErrors = ["timeout", "connect", "dns", "reset", "tls", "blocked", "protocol", "aborted"] as const;
+/**
+ * Why a URL gave no answer. `blocked` is the guard against private addresses, before a byte was sent; `internal` is a fault
+ * of the relay, of any destination.
+ */
+const urlErrors = ["timeout", "connect", "dns", "reset", "tls", "blocked", "protocol", "aborted", "internal"] as const;
 
 /**
  * Why an attempt failed without a status. Of a queue or a stream: what is wrong with its Redis, or `refused`, when

@@ -22,4 +22,6 @@ export interface DeliveryPlan {
   readonly disposition: Disposition;
   /** One per route, in the order of the settings. */
   readonly verdicts: readonly RouteVerdict[];
+  /** Why the event could not be tracked or planned: it is set aside, goes to no route, and can be replayed. */
+  readonly fault?: string;
 }

@@ -83,6 +83,12 @@ export function createMetrics(read: () => Soon<Gauges>) {
     registers,
   });
   const storeFailures = new Counter({ name: "relay_store_failures_total", help: "Transactions that failed", registers });
+  const setAside = new Counter({
+    name: "relay_set_aside_total",
+    help: "Events and deliveries that the relay failed on and set aside, by stage",
+    labelNames: ["stage"],
+    registers,
+  });
   const proofs = createTally(registry, "relay_secret_proofs_total", "Events proved, by the secret's fingerprint", ["source", "secret"]);
   const sends = new Counter({
     name: "relay_sends_total",
@@ -145,6 +151,7 @@ export function createMetrics(read: () => Soon<Gauges>) {
     commitSeconds,
     commitWrites,
     storeFailures,
+    setAside,
     proofs,
     sends,
     swept,

@@ -1,8 +1,11 @@
 import { isTruncated, parseEnvelope } from "../event/envelope.ts";
-import type { RouteVerdict } from "../event/plan.ts";
+import { maskText } from "../event/mask.ts";
+import type { DeliveryPlan, RouteVerdict } from "../event/plan.ts";
 import type { ReceivedEvent } from "../event/received.ts";
+import type { RoutedEvent } from "../event/routed-event.ts";
 import type { MessageState, RunState, Tracking } from "../event/tracking.ts";
 import type { Rules } from "./rules.ts";
+import { planningFailed } from "./verdicts.ts";
 
 /** The part of tracking that registration told. */
 export type Facts = Pick<Tracking, "subject" | "tracked" | "id" | "reference" | "metadata">;
@@ -46,6 +49,26 @@ export function routedWords({ subject }: ReceivedEvent): { readonly status: stri
   return { status: null, errorCode: null };
 }
 
+/** Plans an event. One that it fails on goes to no route and says why: it must harm no other. */
+export function planEvent(rules: Pick<Rules, "plan" | "failed">, event: RoutedEvent, tracking: Tracking): DeliveryPlan {
+  try {
+    return rules.plan(event, tracking);
+  } catch (error) {
+    return setAside(rules, event, error);
+  }
+}
+
+/** The plan of an event that could not be tracked or planned. */
+export function setAside(rules: Pick<Rules, "failed">, event: Parameters<NonNullable<Rules["failed"]>>[1], error: unknown): DeliveryPlan {
+  rules.failed?.(error, event);
+  return { disposition: "filtered", verdicts: planningFailed, fault: planningFault(error) };
+}
+
+/** An error's text may quote what it failed on. */
+export function planningFault(error: unknown): string {
+  return `could not be planned: ${maskText(error instanceof Error ? error.message : String(error)).slice(0, 300)}`;
+}
+
 /** A stored event, as far as routes judge it again. */
 export interface JudgedEvent {
   readonly account: string;
@@ -59,12 +82,13 @@ export interface JudgedEvent {
 }
 
 /** What the routes of today make of a stored event, with what is known today; null: its body is no envelope. */
-export function judgeAgain(rules: Pick<Rules, "plan">, event: JudgedEvent, facts: Facts): readonly RouteVerdict[] | null {
+export function judgeAgain(rules: Pick<Rules, "plan" | "failed">, event: JudgedEvent, facts: Facts): readonly RouteVerdict[] | null {
   const parsed = parseEnvelope(event.body);
   if (!parsed.ok) return null;
   const { envelope } = parsed;
   const { account, source, status, errorCode, previousStatus, moved } = event;
-  return rules.plan(
+  return planEvent(
+    rules,
     { event: envelope.event, account, source, status, errorCode, data: envelope.data, truncated: isTruncated(envelope) },
     { ...facts, previousStatus, status, errorCode, transition: moved && status !== null ? { from: previousStatus, to: status } : null },
   ).verdicts;
@@ -75,11 +99,11 @@ export function judgeAgain(rules: Pick<Rules, "plan">, event: JudgedEvent, facts
  * whose body is no envelope goes to every route that held it back.
  */
 export function judgeTruncated(
-  rules: Pick<Rules, "plan">,
+  rules: Pick<Rules, "plan" | "failed">,
   { account, source, body }: Pick<JudgedEvent, "account" | "source" | "body">,
 ): readonly RouteVerdict[] | null {
   const parsed = parseEnvelope(body);
   if (!parsed.ok) return null;
   const { event, data } = parsed.envelope;
-  return rules.plan({ event, account, source, status: null, errorCode: null, data, truncated: true }, nothingTracked).verdicts;
+  return planEvent(rules, { event, account, source, status: null, errorCode: null, data, truncated: true }, nothingTracked).verdicts;
 }

@@ -13,6 +13,8 @@ export interface Rules {
   stepMessage(state: MessageState, seen: { status: string | null; errorCode: string | null; at: number }): Step<MessageState>;
   stepRun(state: RunState, seen: { status: RunStatus | null; error: string | null; at: number }): Step<RunState>;
   plan(event: RoutedEvent, tracking: Tracking): DeliveryPlan;
+  /** Told of an event that `plan`, or one of the steps, failed on: it is set aside. */
+  failed?(error: unknown, event: Pick<RoutedEvent, "event" | "account" | "source">): void;
   /** How the hydration of a truncated event begins; null: it needs none. */
   hydration(event: { readonly event: string; readonly account: string; readonly hasSubject: boolean }): HydrationStart | null;
   /** Whether the route's deliveries of one message go out one after the other, and the wait before a first attempt in ms. */

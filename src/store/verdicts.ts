@@ -27,10 +27,14 @@ export function concludeVerdicts(
   return { verdicts, released, isDelivered: verdicts.some(({ verdict }) => verdict === "deliver") };
 }
 
+/** Stands for the verdicts on an event that could not be planned. */
+export const planningFailed: readonly RouteVerdict[] = Object.freeze([]);
+
 /** What a fresh judgement says of a route that a kept plan parked; a route that is no more gets nothing. */
 export function againBy(fresh: readonly RouteVerdict[]): (route: string) => RouteVerdict {
   const byRoute = new Map(fresh.map((verdict) => [verdict.route, verdict]));
-  return (route) => byRoute.get(route) ?? { route, verdict: "skip", reason: "route removed" };
+  const reason = fresh === planningFailed ? "planning failed" : "route removed";
+  return (route) => byRoute.get(route) ?? { route, verdict: "skip", reason };
 }
 
 /**
@@ -53,5 +57,5 @@ export function addVerdicts(
 /** A plan with the exchange that a `mode: proxy` source makes at once: a delivery that no dispatcher picks up. */
 export function withProxy(plan: DeliveryPlan, route: string | null): DeliveryPlan {
   if (route === null) return plan;
-  return { disposition: "forwarded", verdicts: [{ route, verdict: "deliver" }, ...plan.verdicts] };
+  return { ...plan, disposition: "forwarded", verdicts: [{ route, verdict: "deliver" }, ...plan.verdicts] };
 }

@@ -84,6 +84,19 @@ function contractOf(store: RedisStore, redis: Redis, prefix: string): ContractSt
       }
       return all;
     },
+    async replayFiltered(at) {
+      const filter = { disposition: "filtered" } as const;
+      const all = { replayed: 0, due: [] as DueDelivery[] };
+      let cursor: ReplayCursor | null = { since: at, event: 0, route: 0 };
+      while (cursor !== null) {
+        const step: ReplayFound = await store.findUnplanned(filter, cursor, 3);
+        const done = await store.planAgain([...new Set(step.found.map(({ event }) => event))], filter, at);
+        all.replayed += done.replayed;
+        all.due.push(...done.due);
+        cursor = step.cursor;
+      }
+      return all;
+    },
     audit: (now, filter = {}) => store.inspecting.audit({ now, isRunning: false, mostOffenders: 100, ...filter }, () => {}),
     proofs: store.read.proofs,
     seqsOf: store.read.events.seqsOf,

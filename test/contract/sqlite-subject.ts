@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { DueDelivery } from "../../src/store/planned.ts";
+import type { ReplayCursor, ReplayFound } from "../../src/store/replay-filters.ts";
 import type { Rules } from "../../src/store/rules.ts";
 import { openSqliteStore, type SqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { auditFile } from "../harness/audit-file.ts";
@@ -59,6 +60,19 @@ function contractOf(store: SqliteStore, path: string): ContractStore {
       while (cursor !== null) {
         const step: ReturnType<typeof store.findReplay> = store.findReplay(filter, cursor, at, 3);
         const done = await store.replay(step.found, filter.states, at);
+        all.replayed += done.replayed;
+        all.due.push(...done.due);
+        cursor = step.cursor;
+      }
+      return all;
+    },
+    async replayFiltered(at) {
+      const filter = { disposition: "filtered" } as const;
+      const all = { replayed: 0, due: [] as DueDelivery[] };
+      let cursor: ReplayCursor | null = { since: at, event: 0, route: 0 };
+      while (cursor !== null) {
+        const step: ReplayFound = await store.findUnplanned(filter, cursor, 3);
+        const done = await store.planAgain([...new Set(step.found.map(({ event }) => event))], filter, at);
         all.replayed += done.replayed;
         all.due.push(...done.due);
         cursor = step.cursor;

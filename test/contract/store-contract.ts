@@ -12,6 +12,7 @@ import { quarantineContract } from "./quarantine-contract.ts";
 import { queueModelContract } from "./queue-model-contract.ts";
 import { retentionContract } from "./retention-contract.ts";
 import { sendContract } from "./send-contract.ts";
+import { setAsideContract } from "./set-aside-contract.ts";
 import { settlingContract } from "./settling-contract.ts";
 import type { OpenSubject } from "./store-port.ts";
 import { trackingContract } from "./tracking-contract.ts";
@@ -25,6 +26,7 @@ export function storeContract(engine: string, open: OpenSubject): void {
     trackingContract(open);
     orderContract(open);
     settlingContract(open);
+    setAsideContract(open);
     parkingContract(open);
     parkingModelContract(open);
     proofsContract(open);

@@ -20,7 +20,7 @@ export function concludeEvent(tx: Transaction, keys: Keys, seq: number, row: Eve
   const { base } = keys;
   const plan = planOf(verdicts);
   tx.call("HSETNX", `${base}plans`, plan.digest, plan.verdicts);
-  tx.rewrite(keys.event(seq), writeEventRow({ ...row, disposition, plan: plan.digest, parkedUntil: null }));
+  tx.rewrite(keys.event(seq), writeEventRow({ ...row, disposition, plan: plan.digest, parkedUntil: null, fault: null }));
   if (row.parkedUntil !== null) {
     tx.call("ZREM", `${base}parked`, padSeq(seq));
     if (row.subject !== null) tx.call("ZREM", `${base}pk:${row.subject}`, String(seq));

@@ -1,16 +1,17 @@
 import { createdAtOf, isTruncated } from "../../event/envelope.ts";
 import type { DeliveryPlan } from "../../event/plan.ts";
 import type { ReceivedEvent } from "../../event/received.ts";
-import { nothingTracked } from "../facts.ts";
+import { nothingTracked, planEvent, setAside } from "../facts.ts";
 import type { DueDelivery } from "../planned.ts";
 import type { Rules } from "../rules.ts";
+import { withProxy } from "../verdicts.ts";
 import { type Argument, type Operation, pushOperations } from "./commit.ts";
 import { dispositionCode, type EventRow } from "./event-row.ts";
 import type { SubjectName } from "./keys.ts";
 import { orderKey } from "./order-key.ts";
 import { type PlanText, planText } from "./plan-texts.ts";
 import { indexSubject } from "./subject-index.ts";
-import { readSubjectRow, writeSubjectRow } from "./subject-row.ts";
+import { readSubjectRow, unseenSubject, writeSubjectRow } from "./subject-row.ts";
 import { subjectNameOf, trackEvent } from "./track.ts";
 import { rowJson, rowVersion } from "./transact.ts";
 
@@ -62,8 +63,8 @@ export function createJudge(base: string, rules: Rules, version: () => string) {
   return function judge(event: EventToJudge, arrived: EventRow, stored: string, beside: Beside): JudgedEvent {
     const { envelope, subject } = event;
     const { account, source, origin, receivedAt, subject: name } = arrived;
-    const storedSubject = stored === "" ? null : readSubjectRow(rowJson(stored));
-    const tracked = trackEvent(rules, { subject, receivedAt }, storedSubject, arrived.createdAt ?? receivedAt);
+    const applied = apply(event, arrived, stored);
+    const { storedSubject, tracked } = applied;
     const tracking = tracked?.tracking ?? nothingTracked;
     const routed = {
       event: envelope.event,
@@ -74,7 +75,12 @@ export function createJudge(base: string, rules: Rules, version: () => string) {
       data: envelope.data,
       truncated: isTruncated(envelope),
     };
-    const plan = withProxy(rules.plan({ ...routed, hydrating: beside.isHydrating }, tracking), beside.proxyRoute);
+    const plan = withProxy(
+      "error" in applied
+        ? setAside(rules, routed, applied.error)
+        : planEvent(rules, { ...routed, hydrating: beside.isHydrating }, tracking),
+      beside.proxyRoute,
+    );
     const isParked = plan.verdicts.some(({ verdict }) => verdict === "park") && !beside.isHydrating;
     const parkedUntil = isParked ? Math.max(receivedAt + rules.parkFor, beside.at) : null;
     const text = planText(plan);
@@ -111,6 +117,7 @@ export function createJudge(base: string, rules: Rules, version: () => string) {
         disposition: plan.disposition,
         plan: text.digest,
         parkedUntil,
+        fault: plan.fault ?? null,
       },
       nextRow,
       plan: text,
@@ -126,6 +133,17 @@ export function createJudge(base: string, rules: Rules, version: () => string) {
       },
     };
   };
+
+  /** Tracks an event. One that this fails on leaves its subject as it was; one that was never seen is seen now. */
+  function apply({ subject }: EventToJudge, { receivedAt, createdAt, subject: name }: EventRow, stored: string) {
+    try {
+      const storedSubject = stored === "" ? null : readSubjectRow(rowJson(stored));
+      return { storedSubject, tracked: trackEvent(rules, { subject, receivedAt }, storedSubject, createdAt ?? receivedAt) };
+    } catch (error) {
+      const next = stored === "" && name !== null ? { ...unseenSubject, updatedAt: receivedAt } : null;
+      return { storedSubject: null, tracked: { tracking: nothingTracked, next }, error };
+    }
+  }
 
   function plannedDeliveries(plan: DeliveryPlan, subject: SubjectName | null, now: number, proxyRoute: string | null): PlannedDelivery[] {
     const planned: PlannedDelivery[] = [];
@@ -181,9 +199,4 @@ export const proofName = ({ source, secret }: Pick<ReceivedEvent, "source" | "se
 export function someHeaders(headers: Readonly<Record<string, string>>): Readonly<Record<string, string>> | null {
   for (const _ in headers) return headers;
   return null;
-}
-
-function withProxy(plan: DeliveryPlan, route: string | null): DeliveryPlan {
-  if (route === null) return plan;
-  return { disposition: "forwarded", verdicts: [{ route, verdict: "deliver" }, ...plan.verdicts] };
 }

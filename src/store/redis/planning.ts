@@ -1,5 +1,6 @@
 import { parseEnvelopeText } from "../../event/envelope.ts";
 import type { Wamid } from "../../event/ids.ts";
+import { planningFault } from "../facts.ts";
 import type { Planned, PlannedSome } from "../planned.ts";
 import type { Rules } from "../rules.ts";
 import { type Commit, type StepResult, seqIn } from "./commit.ts";
@@ -98,6 +99,8 @@ export function createPlanning({ keys, link, commit, rules, cache, version }: Pl
       judged = judge(eventIn(event), event.row, stored, { ...untouched, at });
     } catch (error) {
       // It must not hold up all that comes after it: it goes nowhere, says why, and can be planned again (replay).
+      const { kind, account, source } = event.row;
+      rules.failed?.(error, { event: kind ?? "", account, source });
       judged = unjudged(event.row, stored, version, error);
       isWhole = false;
     }
@@ -210,7 +213,7 @@ function unjudged(row: EventRow, stored: string, version: () => string, error: u
   const nextRow = stored === "" ? version() + writeSubjectRow({ ...unseenSubject, updatedAt: row.receivedAt }) : "";
   return {
     subject: row.subject,
-    row: { ...row, disposition: "filtered", plan: plan.digest, fault: `could not be planned: ${messageOf(error)}` },
+    row: { ...row, disposition: "filtered", plan: plan.digest, fault: planningFault(error) },
     nextRow,
     plan,
     list: [row.subject ?? "", rowVersion(stored), nextRow],
@@ -220,5 +223,3 @@ function unjudged(row: EventRow, stored: string, version: () => string, error: u
     due: () => [],
   };
 }
-
-const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));

@@ -1,3 +1,4 @@
+import { shownMetadata } from "../../event/metadata.ts";
 import type { MessageReading } from "../reading.ts";
 import type { MessageFilter, MessageView } from "../tracked-views.ts";
 import { messageName } from "./keys.ts";
@@ -43,7 +44,7 @@ function viewOf({ account, key, row }: NumberedSubject): MessageView {
     id: row.serviceId,
     conversationId: row.conversationId,
     reference: row.reference,
-    metadata: row.metadata === null ? null : (JSON.parse(row.metadata) as Record<string, unknown>),
+    metadata: shownMetadata(row.metadata),
     status: row.status,
     errorCode: row.error,
     times: row.times,

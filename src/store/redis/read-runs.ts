@@ -1,3 +1,4 @@
+import { shownMetadata } from "../../event/metadata.ts";
 import type { RunReading } from "../reading.ts";
 import type { RunFilter, RunView } from "../tracked-views.ts";
 import { runName } from "./keys.ts";
@@ -32,7 +33,7 @@ function viewOf({ seq, account, key, row }: NumberedSubject): RunView & { readon
     account,
     runId: key,
     reference: row.reference,
-    metadata: row.metadata === null ? null : (JSON.parse(row.metadata) as Record<string, unknown>),
+    metadata: shownMetadata(row.metadata),
     status: row.status,
     error: row.error,
     times: row.times,

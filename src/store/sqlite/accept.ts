@@ -1,6 +1,6 @@
 import { createdAtOf, isTruncated } from "../../event/envelope.ts";
 import type { QuarantinedBody, ReceivedEvent } from "../../event/received.ts";
-import { routedWords } from "../facts.ts";
+import { planEvent, routedWords, setAside } from "../facts.ts";
 import type { AcceptOutcome } from "../planned.ts";
 import type { Rules } from "../rules.ts";
 import { withProxy } from "../verdicts.ts";
@@ -36,8 +36,8 @@ export function createAccept(db: Db, { names, plans, rules, track, planDeliverie
   );
   const insert = db.prepare(`
     INSERT INTO events (account, id, kind, source, origin, received_at, created_at, secret, subject, status, previous_status,
-      moved, error_code, disposition, plan, parked_until, headers, body, release)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`);
+      moved, error_code, disposition, plan, parked_until, fault, headers, body, release)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`);
   const insertQuarantined = db.prepare(`
     INSERT INTO events (account, source, origin, received_at, secret, moved, disposition, fault, headers, body)
     VALUES (?, ?, ?, ?, ?, 0, ${dispositionCode.quarantined}, ?, ?, ?)`);
@@ -60,27 +60,26 @@ export function createAccept(db: Db, { names, plans, rules, track, planDeliverie
       return { result: "duplicate", seq: same.seq, conflict };
     }
     const at = createdAtOf(event.envelope, event.receivedAt);
-    const { subject, tracking } = track(account, event, at);
+    const tracked = track(account, event, at);
+    const { subject, tracking } = tracked;
     const { status, errorCode } = routedWords(event);
     const truncated = isTruncated(event.envelope);
     const hydration = truncated
       ? rules.hydration({ event: event.envelope.event, account: event.account, hasSubject: subject !== null })
       : null;
     const hydrating = hydration?.state === "waiting";
+    const routed = {
+      event: event.envelope.event,
+      account: event.account,
+      source: event.source,
+      status,
+      errorCode,
+      data: event.envelope.data,
+      truncated,
+      hydrating,
+    };
     const plan = withProxy(
-      rules.plan(
-        {
-          event: event.envelope.event,
-          account: event.account,
-          source: event.source,
-          status,
-          errorCode,
-          data: event.envelope.data,
-          truncated,
-          hydrating,
-        },
-        tracking,
-      ),
+      tracked.error !== undefined ? setAside(rules, routed, tracked.error) : planEvent(rules, routed, tracking),
       proxyRoute,
     );
     const parked = plan.verdicts.some((verdict) => verdict.verdict === "park");
@@ -103,6 +102,7 @@ export function createAccept(db: Db, { names, plans, rules, track, planDeliverie
         plans.idOf(plan),
         // What waits for its hydration is released by that, and by no time of its own.
         parked && !hydrating ? event.receivedAt + rules.parkFor : null,
+        plan.fault ?? null,
         headersText(event.headers),
         event.body,
         event.releaseOf ?? null,

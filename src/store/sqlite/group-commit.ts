@@ -152,6 +152,12 @@ const storageFaults = [
   "SQLITE_NOMEM",
 ];
 
+/** True for whatever SQLite itself refuses. */
+export function isSqliteFault(error: unknown): boolean {
+  const code = (error as { code?: unknown } | null)?.code;
+  return typeof code === "string" && code.startsWith("SQLITE_");
+}
+
 /** True for faults of the disk or file, which hit every write alike; false for faults of one write. */
 export function isStorageFault(error: unknown): boolean {
   const code = (error as { code?: unknown }).code;

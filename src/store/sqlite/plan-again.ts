@@ -37,7 +37,9 @@ export function createPlanAgain(db: Db, { names, plans, rules, messages, runs, p
   const one = db.prepare<[number], Row>(
     "SELECT seq, account, source, body, subject, status, previous_status, moved, error_code, plan, disposition FROM events WHERE seq = ?",
   );
-  const conclude = db.prepare<[number, number]>(`UPDATE events SET disposition = ${dispositionCode.forwarded}, plan = ? WHERE seq = ?`);
+  const conclude = db.prepare<[number, number]>(
+    `UPDATE events SET disposition = ${dispositionCode.forwarded}, plan = ?, fault = NULL WHERE seq = ?`,
+  );
   const mark = db.prepare<[number, number]>("UPDATE deliveries SET replays = 1 WHERE event = ? AND route = ?");
 
   function factsOf(subject: number | null) {

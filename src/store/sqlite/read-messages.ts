@@ -1,3 +1,4 @@
+import { shownMetadata } from "../../event/metadata.ts";
 import type { SeqBounds } from "../event-views.ts";
 import type { MessageFilter, MessageView } from "../tracked-views.ts";
 import { type MessageRow, stateOf } from "./messages.ts";
@@ -23,7 +24,7 @@ export function createReadMessages(db: Db, names: Names) {
       id: row.service_id,
       conversationId: row.conversation_id,
       reference: row.reference,
-      metadata: row.metadata === null ? null : (JSON.parse(row.metadata) as Record<string, unknown>),
+      metadata: shownMetadata(row.metadata),
       status: row.status,
       errorCode: row.error_code,
       times: stateOf(row).times as Record<string, number>,

@@ -1,3 +1,4 @@
+import { shownMetadata } from "../../event/metadata.ts";
 import type { SeqBounds } from "../event-views.ts";
 import type { RunFilter, RunView } from "../tracked-views.ts";
 import type { Names } from "./names.ts";
@@ -15,7 +16,7 @@ export function createReadRuns(db: Db, names: Names) {
       account: names.nameOf(row.account),
       runId: row.run_id,
       reference: row.reference,
-      metadata: row.metadata === null ? null : (JSON.parse(row.metadata) as Record<string, unknown>),
+      metadata: shownMetadata(row.metadata),
       status: row.status,
       error: row.error,
       times: runStateOf(row).times as Record<string, number>,

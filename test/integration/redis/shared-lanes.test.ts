@@ -49,7 +49,7 @@ function setUp(count: number, to: Record<string, unknown>, answer: () => Attempt
         },
         async close() {},
       }),
-      hooks: { attempted() {}, breakerMoved() {}, stopped() {}, paused() {}, storeFailed() {} },
+      hooks: { attempted() {}, breakerMoved() {}, stopped() {}, paused() {}, storeFailed() {}, failed() {} },
     });
   });
   return { ...world, claims, sent, lanes };

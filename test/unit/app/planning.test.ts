@@ -240,7 +240,9 @@ test("an event that could not be judged is counted and logged with its reason; t
   await settled();
   expect(announced.map(({ event }) => event)).toEqual([1, 3]);
   expect(counted).toEqual(["forwarded", "filtered", "forwarded"]);
-  expect(logged).toEqual([[{ seq: 2, source: "main", fault: "no rule for it" }, "an event could not be judged and goes to no route"]]);
+  expect(logged).toEqual([
+    [{ seq: 2, source: "main", fault: "no rule for it" }, "an event could not be planned; replay it once the cause is gone"],
+  ]);
 });
 
 test("what was lost is logged", async () => {

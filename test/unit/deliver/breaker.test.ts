@@ -163,5 +163,6 @@ test("what counts: 5xx, 3xx, 408, 429 and no answer against; 2xx for; other 4xx 
   expect([200, 204, 299].map(verdict)).toEqual([true, true, true]);
   expect([301, 408, 429, 500, 503, 599].map(verdict)).toEqual([false, false, false, false, false, false]);
   expect([400, 401, 404, 410, 422].map(verdict)).toEqual(["neutral", "neutral", "neutral", "neutral", "neutral"]);
-  for (const error of attemptErrors) expect(breakerVerdict({ kind: "failed", error })).toBe(error === "aborted" ? "neutral" : false);
+  for (const error of attemptErrors)
+    expect(breakerVerdict({ kind: "failed", error })).toBe(error === "aborted" || error === "internal" ? "neutral" : false);
 });

@@ -75,7 +75,7 @@ function createWorker(name: string, world: World) {
     clock,
     random: () => 0.5,
     connect: () => destination,
-    hooks: { attempted() {}, breakerMoved() {}, stopped() {}, paused() {}, storeFailed() {} },
+    hooks: { attempted() {}, breakerMoved() {}, stopped() {}, paused() {}, storeFailed() {}, failed() {} },
   });
   return {
     lane,

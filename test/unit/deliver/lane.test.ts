@@ -5,7 +5,8 @@ import { createLane, type LaneHooks, type LaneSettings } from "../../../src/deli
 import { createReadyQueue } from "../../../src/deliver/ready-queue.ts";
 import { urlDestinationSchema } from "../../../src/deliver/settings.ts";
 import type { EventId } from "../../../src/event/ids.ts";
-import type { Settlement, StoredDelivery } from "../../../src/event/stored-delivery.ts";
+import type { DeliverySubject, Settlement, StoredDelivery } from "../../../src/event/stored-delivery.ts";
+import { StoreUnavailable } from "../../../src/store/store-error.ts";
 import { createManualClock, settled } from "../../harness/manual-clock.ts";
 
 const ok: AttemptOutcome = { result: { kind: "answered", status: 200, retryAfterMs: null }, tookMs: 1, response: null };
@@ -26,7 +27,10 @@ function memoryStore(count: number, at: number) {
   for (let event = 1; event <= count; event++) waiting.set(event, { nextAt: at, attempts: 0 });
   const settlements: Settlement[] = [];
   const held = new Map<number, number>();
+  const subjects = new Map<number, DeliverySubject>();
   let failing = false;
+  /** Events whose settlements fail although the store is well: all of them, or all but dead letters. */
+  const refusing = new Map<number, "all" | "living">();
   let stop: string | null = null;
   let largestLimit = 0;
   const store: DeliveryStore = {
@@ -42,10 +46,12 @@ function memoryStore(count: number, at: number) {
     },
     load(route, event) {
       const entry = waiting.get(event);
-      return entry === undefined ? null : stored(route, event, entry.attempts);
+      return entry === undefined ? null : { ...stored(route, event, entry.attempts), subject: subjects.get(event) ?? null };
     },
     async settle(settlement) {
-      if (failing) throw new Error("disk full");
+      if (failing) throw new StoreUnavailable("disk full");
+      if (refusing.has(settlement.event) && (settlement.settled.to !== "dead" || refusing.get(settlement.event) === "all"))
+        throw new RangeError("cannot be written");
       settlements.push(settlement);
       const entry = waiting.get(settlement.event);
       if (entry === undefined) throw new Error("settled twice");
@@ -66,6 +72,8 @@ function memoryStore(count: number, at: number) {
     waiting,
     settlements,
     held,
+    refusing,
+    subjects,
     fail: (value: boolean) => {
       failing = value;
     },
@@ -125,21 +133,24 @@ function handDestination(rule: ((delivery: OutgoingDelivery) => AttemptOutcome) 
   return { destination, open, sent, most: () => most, closed: () => closed };
 }
 
-function quietHooks(): LaneHooks & { moves: string[]; stops: string[]; pauses: number[]; faults: unknown[] } {
+function quietHooks(): LaneHooks & { moves: string[]; stops: string[]; pauses: number[]; faults: unknown[]; failures: string[] } {
   const moves: string[] = [];
   const stops: string[] = [];
   const pauses: number[] = [];
   const faults: unknown[] = [];
+  const failures: string[] = [];
   return {
     moves,
     stops,
     pauses,
     faults,
+    failures,
     attempted: () => {},
     breakerMoved: (_route, state) => void moves.push(state),
     stopped: (_route, reason) => void stops.push(reason),
     paused: (_route, until) => void pauses.push(until),
     storeFailed: (_route, error) => void faults.push(error),
+    failed: ({ event }, stage, error) => void failures.push(`${event} ${stage}: ${(error as Error).message}`),
   };
 }
 
@@ -312,6 +323,81 @@ test("a result that cannot be stored is kept and stored later; nothing is sent t
   await clock.advance(1_000);
   expect(memory.waiting.size).toBe(0);
   expect(hand.sent).toEqual(["e1"]);
+});
+
+/** Metadata that no stack is deep enough to write. */
+const endless = (): DeliverySubject => ({
+  type: "message",
+  key: "w",
+  tracked: true,
+  id: null,
+  reference: null,
+  metadata: JSON.parse(`${'{"a":'.repeat(100_000)}1${"}".repeat(100_000)}`),
+  previousStatus: null,
+  status: "sent",
+  moved: true,
+});
+
+test("a delivery that cannot be composed is a dead letter at once, with the reason, and the others go out", async () => {
+  const { memory, hand, hooks, lane, clock } = setUp(3, { concurrency: 1 }, () => ok);
+  lane.reconfigure({ ...settings({ concurrency: 1 }), payload: "enriched" });
+  memory.subjects.set(2, endless());
+  memory.held.set(2, 9);
+  await clock.advance(1_000);
+  expect(hand.sent.length + memory.settlements.length).toBeGreaterThan(0);
+  expect(memory.waiting.size).toBe(0);
+  const buried = memory.settlements.find(({ event }) => event === 2);
+  expect(buried?.settled).toEqual({ to: "dead", reason: "could not be composed: Maximum call stack size exceeded" });
+  expect(buried?.attempt).toMatchObject({ number: 1, result: { kind: "failed", error: "internal" } });
+  expect(memory.settlements.filter(({ settled: { to } }) => to === "delivered").map(({ event }) => event)).toEqual([1, 3, 9]);
+  expect(hooks.failures).toEqual(["2 compose: Maximum call stack size exceeded"]);
+  expect(lane.state()).toMatchObject({ inFlight: 0, breaker: "closed" });
+});
+
+test("a destination that throws, and hooks that do, cost one attempt and no more", async () => {
+  const { memory, hand, hooks, clock } = setUp(3, { retry: { jitter: 0 } }, ({ eventId, attempt }) => {
+    if (eventId === "e2" && attempt === 1) throw new TypeError("thrown");
+    return ok;
+  });
+  hooks.attempted = ({ delivery }) => {
+    if (delivery.event === 3) throw new TypeError("not logged");
+  };
+  await clock.advance(10_000);
+  expect(hand.sent).toEqual(["e1", "e2", "e3", "e2"]);
+  expect(memory.waiting.size).toBe(0);
+  expect(hooks.failures).toEqual(["2 send: thrown", "3 report: not logged"]);
+  expect(memory.settlements.find(({ event }) => event === 2)).toMatchObject({
+    attempt: { result: { error: "internal" } },
+    settled: { to: "waiting" },
+  });
+});
+
+test("a result that the store cannot take although it is well becomes a dead letter, and nothing is sent twice", async () => {
+  const { memory, hand, hooks, clock } = setUp(20, { concurrency: 1 }, () => ok);
+  for (const event of [1, 2, 3, 4, 5, 6]) memory.refusing.set(event, "living");
+  await clock.advance(20_000);
+  expect(hand.sent).toHaveLength(20);
+  expect(memory.waiting.size).toBe(0);
+  expect(memory.settlements.find(({ event }) => event === 1)).toMatchObject({
+    settled: { to: "dead", reason: "delivered, which could not be stored: cannot be written" },
+    attempt: { response: null },
+  });
+  expect(hooks.failures).toHaveLength(6);
+});
+
+test("one of which nothing at all can be stored holds up no other, is not sent again, and does not keep the lane from closing", async () => {
+  const { memory, hand, hooks, lane, clock } = setUp(20, { concurrency: 1 }, () => ok);
+  for (const event of [1, 2, 3, 4, 5, 6]) memory.refusing.set(event, "all");
+  await clock.advance(200_000);
+  expect([...memory.waiting.keys()]).toEqual([1, 2, 3, 4, 5, 6]);
+  expect(hand.sent).toHaveLength(20);
+  expect(hooks.failures[0]).toBe("1 settle: cannot be written");
+  // Tried again once a minute: the cause may be gone.
+  memory.refusing.delete(6);
+  await clock.advance(61_000);
+  expect([...memory.waiting.keys()]).toEqual([1, 2, 3, 4, 5]);
+  await lane.close(1_000);
+  expect(hand.sent).toHaveLength(20);
 });
 
 test("closing lets attempts finish in time, and hands the rest back without spending an attempt", async () => {
