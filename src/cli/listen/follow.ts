@@ -9,6 +9,9 @@ export const silenceMs = 45_000;
 /** A connection that lasted so long, or brought something, was good: the next failure is the first one again. */
 const goodAfterMs = 10_000;
 
+/** Longest `Retry-After` that is honored. A proxy in front of the relay may send any. */
+const longestRetryAfterMs = 300_000;
+
 export type StreamState =
   | { readonly is: "connecting" }
   | { readonly is: "live" }
@@ -120,7 +123,7 @@ export function follow(parts: FollowParts, signal: AbortSignal): Following {
       if (anew.signal.aborted) continue;
       if (ended.lasting === true && !wasLive) throw new CommandFailed(ended.why);
       failures = ended.good ? 0 : failures + 1;
-      const ms = Math.max(ended.retryAfterMs ?? 0, backoffMs(Math.max(0, failures - 1), random));
+      const ms = Math.max(Math.min(ended.retryAfterMs ?? 0, longestRetryAfterMs), backoffMs(Math.max(0, failures - 1), random));
       parts.onState({ is: "waiting", why: ended.why, ms });
       await waitFor(clock, ms, stop);
     }

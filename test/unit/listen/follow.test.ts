@@ -63,6 +63,13 @@ function start(connections: readonly (readonly string[] | Opened)[], take = asyn
   return { clock, opened, taken, states, gaps, quit, following };
 }
 
+test("waits at most five minutes, whatever Retry-After asks for", async () => {
+  const no: Opened = { ok: false, why: "busy", retryAfterMs: null, lasting: false };
+  const { clock, states } = start([{ ...no, retryAfterMs: 99_999_999_000 }, { ...no, retryAfterMs: -99_999_999_000 }, [hello(0)]]);
+  await clock.advance(310_000);
+  expect(states.flatMap((state) => (state.is === "waiting" ? [state.ms] : []))).toEqual([300_000, expect.any(Number)]);
+});
+
 test("goes on after the last event that was taken; one that comes again is not taken again; a gap is told once", async () => {
   const { clock, opened, taken, gaps } = start([
     [hello(4), event(5), gap(6, 7), event(8)],
