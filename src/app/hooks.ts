@@ -1,8 +1,11 @@
+import type { IncomingMessage } from "node:http";
+import type { BadTokenHook } from "../control/auth.ts";
 import type { FailedStage, LaneHooks } from "../deliver/lane.ts";
 import { maskText } from "../event/mask.ts";
 import type { Health } from "../observe/health.ts";
 import type { Logger, Privacy } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
+import { createFailureLimit } from "../receive/failure-limit.ts";
 import type { ReceiverHooks } from "../receive/receiver.ts";
 import type { CallOutcome, CallPriority } from "../service-api/admission.ts";
 import type { LimiterHooks } from "../service-api/limits/limiter.ts";
@@ -26,10 +29,28 @@ export function receiverHooks({
     received: (source, outcome) => metrics().requests.count(source, outcome),
     refused(source, reason, address) {
       refused(source);
-      log.warn({ source, reason, address }, "bad signature");
+      if (address !== null) log.warn({ source, reason, address }, "bad signature");
     },
     quarantined: ({ source, error, body }) => log.warn({ source, error: privacy.text(error), size: body.length }, "quarantined"),
     failed: (source, error) => log.error({ err: error, source }, "a webhook request failed"),
+  };
+}
+
+export interface TokenWatchers extends Omit<Watchers, "privacy"> {
+  readonly now: () => number;
+  readonly address: (request: IncomingMessage) => string;
+  readonly limit: () => number;
+}
+
+/** Counts bad tokens as bad signatures are counted. */
+export function badTokenHook({ log, metrics, now, address, limit }: TokenWatchers): BadTokenHook {
+  const failures = createFailureLimit(limit);
+  return (reason, request) => {
+    const from = address(request);
+    const { waitSeconds, isLogged } = failures.count(from, now());
+    metrics().badTokens.inc({ reason });
+    if (isLogged) log.warn({ reason, address: from }, "bad token");
+    return waitSeconds === null ? null : waitSeconds * 1000;
   };
 }
 

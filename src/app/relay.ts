@@ -27,7 +27,7 @@ import { clientAddress } from "./client-address.ts";
 import { createControlPort } from "./control-port.ts";
 import { createExplaining } from "./explaining.ts";
 import { createGaugeReader } from "./gauges.ts";
-import { faultOf, laneHooks, receiverHooks, storeHooks } from "./hooks.ts";
+import { badTokenHook, faultOf, laneHooks, receiverHooks, storeHooks } from "./hooks.ts";
 import { createListening } from "./listening.ts";
 import { openStore, storeName } from "./open-store.ts";
 import { startPlanning } from "./planning.ts";
@@ -156,6 +156,7 @@ export async function createRelay({
     storeFailed: attemptHooks.storeFailed,
   });
 
+  const address = clientAddress(settings.server.trustProxy);
   const receiver = createReceiver({
     sources: inboundSources(settings),
     accepting: {
@@ -167,7 +168,7 @@ export async function createRelay({
       proxy: async (event) => proxying.exchange(await named(event)),
     },
     now: clock.now,
-    address: clientAddress(settings.server.trustProxy),
+    address,
     limits: settings.server,
     hooks: receiverHooks({ ...watchers, refused: (source) => service.refused(source) }),
   });
@@ -215,6 +216,7 @@ export async function createRelay({
   if (receives) {
     addControlRoutes(http, {
       authorize: () => authorize,
+      badToken: badTokenHook({ ...watchers, now: clock.now, address, limit: () => settings.control.badTokenLimit }),
       sending: service.sending,
       reconcile: service.reconcile,
       explain: createExplaining({ read: store.read, now: clock.now, breakers }),

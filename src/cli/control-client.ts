@@ -96,7 +96,7 @@ export async function openStore(settings: Settings, scope: Scope): Promise<Contr
   const token = randomBytes(24).toString("hex");
   const relay = await opened(() =>
     createRelay({
-      settings: { ...settings, control: { tokens: [{ name: "cli", token: new Secret(token), scopes: [scope] }] } },
+      settings: { ...settings, control: { ...settings.control, tokens: [{ name: "cli", token: new Secret(token), scopes: [scope] }] } },
       log: { write: () => {}, end: async () => {} },
       dispatch: false,
       calls: scope === "send" || scope === "replay",

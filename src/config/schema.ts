@@ -48,7 +48,11 @@ export type Scope = (typeof scopes)[number];
 
 export const tokenSchema = z.strictObject({ name, token: secretSchema, scopes: z.array(z.enum(scopes)).min(1) });
 
-const controlSchema = z.strictObject({ tokens: z.array(tokenSchema).default([]) });
+const controlSchema = z.strictObject({
+  tokens: z.array(tokenSchema).default([]),
+  /** Bad or missing tokens a minute from one address before it gets 429. */
+  badTokenLimit: z.number().int().min(1).max(1_000_000).default(20),
+});
 
 const accountSchema = z.strictObject({
   baseUrl: baseUrlSchema.optional(),

@@ -1,4 +1,5 @@
 import { createHash, timingSafeEqual } from "node:crypto";
+import type { IncomingMessage } from "node:http";
 import { RelayError } from "../event/errors.ts";
 import type { Secret } from "../event/secret.ts";
 
@@ -8,7 +9,22 @@ export interface Token {
   readonly scopes: readonly string[];
 }
 
-/** Gives the name of the token in an `Authorization` header; throws `unauthorized` or `forbidden`. */
+/** `missing`: the header holds no bearer token. */
+export type BadTokenReason = "missing" | "unknown";
+
+export class BadToken extends RelayError {
+  readonly reason: BadTokenReason;
+
+  constructor(reason: BadTokenReason, message: string) {
+    super("unauthorized", message);
+    this.reason = reason;
+  }
+}
+
+/** Counts a request with a bad token. Returns how long its address should wait, in ms, when it sends too many; else null. */
+export type BadTokenHook = (reason: BadTokenReason, request: IncomingMessage) => number | null;
+
+/** Gives the name of the token in an `Authorization` header; throws a {@link BadToken}, or `forbidden`. */
 export type Authorize = (header: string | undefined, scope: string) => string;
 
 export function createAuthorize(tokens: readonly Token[]): Authorize {
@@ -16,11 +32,11 @@ export function createAuthorize(tokens: readonly Token[]): Authorize {
   const known = tokens.map(({ name, token, scopes }) => ({ name, scopes, digest: digest(token.reveal()) }));
   return (header, scope) => {
     const given = /^Bearer ([\x21-\x7e]+)$/i.exec(header ?? "")?.[1];
-    if (given === undefined) throw new RelayError("unauthorized", "send a token: Authorization: Bearer …");
+    if (given === undefined) throw new BadToken("missing", "send a token: Authorization: Bearer …");
     const sum = digest(given);
     let found: (typeof known)[number] | null = null;
     for (const candidate of known) if (timingSafeEqual(candidate.digest, sum)) found = candidate;
-    if (found === null) throw new RelayError("unauthorized", "unknown token");
+    if (found === null) throw new BadToken("unknown", "unknown token");
     if (!found.scopes.includes(scope)) throw new RelayError("forbidden", `the token "${found.name}" lacks the scope ${scope}`);
     return found.name;
   };

@@ -86,6 +86,7 @@ export function createHttp(
     if (error instanceof RelayError) {
       const retryAfterMs = error.retryAfterMs ?? (error.status === 503 ? 5_000 : null);
       if (retryAfterMs !== null) reply.header("retry-after", Math.ceil(retryAfterMs / 1000));
+      if (error.code === "too_many_bad_tokens") reply.header("connection", "close");
       void reply.code(error.status).send(error.toBody());
       return;
     }

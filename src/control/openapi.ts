@@ -10,6 +10,7 @@ const always: readonly ErrorCode[] = [
   "bad_request",
   "unauthorized",
   "forbidden",
+  "too_many_bad_tokens",
   "request_timeout",
   "headers_too_large",
   "internal",

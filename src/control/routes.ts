@@ -1,7 +1,8 @@
 import type { FastifyInstance } from "fastify";
+import { RelayError } from "../event/errors.ts";
 import type { AuditPort } from "./audit-port.ts";
 import { addAuditRoute } from "./audit-route.ts";
-import type { Authorize } from "./auth.ts";
+import { type Authorize, BadToken, type BadTokenHook } from "./auth.ts";
 import type { Allow } from "./endpoint.ts";
 import type { ExplainPort } from "./explain-port.ts";
 import { addExplainRoute } from "./explain-route.ts";
@@ -25,15 +26,22 @@ export interface ControlParts {
   readonly listening: ListenPort;
   readonly secretUses: () => Promise<readonly SecretUse[]>;
   readonly authorize: () => Authorize;
+  readonly badToken: BadTokenHook;
 }
 
 /** The control API under `/v1`. */
 export function addControlRoutes(
   app: FastifyInstance,
-  { control, sending, reconcile, audit, explain, listening, secretUses, authorize }: ControlParts,
+  { control, sending, reconcile, audit, explain, listening, secretUses, authorize, badToken }: ControlParts,
 ): void {
   const allow: Allow = (scope) => async (request) => {
-    authorize()(request.headers.authorization, scope);
+    try {
+      authorize()(request.headers.authorization, scope);
+    } catch (error) {
+      const retryAfterMs = error instanceof BadToken ? badToken(error.reason, request.raw) : null;
+      if (retryAfterMs === null) throw error;
+      throw new RelayError("too_many_bad_tokens", "too many bad tokens from this address", undefined, { retryAfterMs });
+    }
   };
   // First, to see the others come.
   addOpenApiRoute(app, listening.version, allow);

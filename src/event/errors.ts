@@ -33,6 +33,10 @@ export const errorCodes = {
     status: 429,
     meaning: "This address keeps sending bad signatures; events that prove themselves are still taken.",
   },
+  too_many_bad_tokens: {
+    status: 429,
+    meaning: "This address keeps sending bad tokens, or none; requests with a good token still work.",
+  },
   service_rate_limited: {
     status: 429,
     meaning: "The account's per-minute caps leave no room in time. Nothing was sent; send again after `Retry-After`.",

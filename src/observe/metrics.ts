@@ -89,6 +89,12 @@ export function createMetrics(read: () => Soon<Gauges>) {
     labelNames: ["stage"],
     registers,
   });
+  const badTokens = new Counter({
+    name: "relay_bad_tokens_total",
+    help: "Requests to the control API without a known token",
+    labelNames: ["reason"],
+    registers,
+  });
   const proofs = createTally(registry, "relay_secret_proofs_total", "Events proved, by the secret's fingerprint", ["source", "secret"]);
   const sends = new Counter({
     name: "relay_sends_total",
@@ -152,6 +158,7 @@ export function createMetrics(read: () => Soon<Gauges>) {
     commitWrites,
     storeFailures,
     setAside,
+    badTokens,
     proofs,
     sends,
     swept,

@@ -3,7 +3,7 @@ import { RelayError } from "../event/errors.ts";
 import type { QuarantinedBody, ReceivedEvent } from "../event/received.ts";
 import type { Accepting, ProxiedAnswer } from "./accepting.ts";
 import { type Answer, errorAnswer, jsonAnswer, send, sendEarly } from "./answer.ts";
-import { createBadSignatures } from "./bad-signatures.ts";
+import { createFailureLimit } from "./failure-limit.ts";
 import { createProver, type InboundSource, type Proved, type RawRequest } from "./prove.ts";
 import { createBodyReader } from "./read-body.ts";
 import type { SignatureRefusal } from "./verify-signature.ts";
@@ -48,7 +48,8 @@ export interface ReceiverLimits {
 
 export interface ReceiverHooks {
   received(source: string, outcome: ReceiveOutcome): void;
-  refused(source: string, reason: SignatureRefusal, address: string): void;
+  /** Without an address it is not to be logged: there are too many. */
+  refused(source: string, reason: SignatureRefusal, address: string | null): void;
   quarantined(body: QuarantinedBody): void;
   /** A fault nobody foresaw; answered 500. */
   failed(source: string, error: unknown): void;
@@ -91,7 +92,7 @@ interface Endpoint {
  */
 export function createReceiver(parts: ReceiverParts): Receiver {
   const { accepting, now, limits, hooks } = parts;
-  const badSignatures = createBadSignatures(limits.badSignatureLimit);
+  const badSignatures = createFailureLimit(() => limits.badSignatureLimit);
   const readBody = createBodyReader({ bodyLimit: limits.bodyLimit, mostHeld: Math.max(roomForBodies, 4 * limits.bodyLimit) });
   let endpoints = byName(parts.sources);
   let inFlight = 0;
@@ -167,15 +168,15 @@ export function createReceiver(parts: ReceiverParts): Receiver {
 
   function refuse(source: InboundSource, reason: SignatureRefusal, request: IncomingMessage, response: ServerResponse, at: number): void {
     const address = parts.address(request);
-    const wait = badSignatures.count(address, at);
+    const { waitSeconds, isLogged } = badSignatures.count(address, at);
     hooks.received(source.name, "refused");
-    if (wait === null) {
-      hooks.refused(source.name, reason, address);
+    if (waitSeconds === null) {
+      hooks.refused(source.name, reason, isLogged ? address : null);
       send(response, badSignature);
     } else {
       send(
         response,
-        errorAnswer("too_many_bad_signatures", "too many bad signatures from this address", ["retry-after", String(wait)]),
+        errorAnswer("too_many_bad_signatures", "too many bad signatures from this address", ["retry-after", String(waitSeconds)]),
         true,
       );
     }

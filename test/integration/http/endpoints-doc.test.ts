@@ -167,6 +167,7 @@ test("tokens: without one 401, with one that lacks the scope 403, for every endp
   const relay = await startRelayHere({
     settings: {
       control: {
+        badTokenLimit: 1_000,
         tokens: [
           { name: "reader", token: "token-that-may-read", scopes: ["read"] },
           { name: "other", token: "token-that-may-others", scopes: ["replay", "track", "send", "listen"] },

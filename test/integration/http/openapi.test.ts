@@ -130,7 +130,7 @@ test("of errors it has every code, each at its status, and in the operations tha
 
 test("each operation takes a token with the scope it names and no other, and answers as it says", async () => {
   const tokens = scopes.map((scope) => ({ name: scope, token: `token-that-may-${scope}`, scopes: [scope] }));
-  const relay = await startRelayHere({ settings: { control: { tokens } } });
+  const relay = await startRelayHere({ settings: { control: { tokens, badTokenLimit: 1_000 } } });
   const ask = async (endpoint: string, token: string | null) => {
     const [method = "", path = ""] = endpoint.split(" ");
     // A stream has no end to wait for.
