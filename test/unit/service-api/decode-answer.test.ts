@@ -1,0 +1,33 @@
+import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { decodeAnswer } from "../../../src/service-api/decode-answer.ts";
+
+const encoders = { gzip: gzipSync, deflate: deflateSync, br: brotliCompressSync, zstd: zstdCompressSync };
+const names = Object.keys(encoders) as (keyof typeof encoders)[];
+
+test("what was compressed once or twice comes out as it was, or as too long; never longer than allowed", () => {
+  const chain = fc.array(fc.constantFrom(...names), { maxLength: 2 });
+  fc.assert(
+    fc.property(fc.uint8Array({ minLength: 1, maxLength: 2_000 }), chain, fc.integer({ min: 1, max: 3_000 }), (bytes, encodings, most) => {
+      const sent = encodings.reduce<Uint8Array>((body, name) => encoders[name](body), bytes);
+      const { answer, problem } = decodeAnswer({ status: 200, headers: { "content-encoding": encodings.join(", ") }, bytes: sent }, most);
+      if (problem === null) expect(Buffer.from(answer.bytes)).toEqual(Buffer.from(bytes));
+      else expect(problem).toBe(`the decompressed body is longer than ${most} bytes`);
+      if (encodings.length === 0 || (bytes.length <= most && encodings.length === 1)) expect(problem).toBeNull();
+    }),
+  );
+});
+
+test("whatever the header and the bytes are, it is read or a problem that quotes neither", () => {
+  const header = fc.oneof(fc.string(), fc.constantFrom(...names), fc.array(fc.constantFrom(...names, "toString", "x"), { maxLength: 5 }));
+  fc.assert(
+    fc.property(header, fc.uint8Array({ maxLength: 200 }), (encoding, bytes) => {
+      const { answer, problem } = decodeAnswer({ status: 200, headers: { "content-encoding": encoding }, bytes }, 1_000);
+      expect(problem ?? "the").toMatch(
+        /^the( (decompressed )?body (is not valid [a-z-]+|has a content encoding .*|is longer than 1000 bytes))?$/,
+      );
+      if (problem !== null) expect(answer.bytes).toBe(bytes);
+    }),
+  );
+});
