@@ -9,23 +9,48 @@ export interface Names {
   /** The number of a word that is there; null otherwise. Writes nothing. */
   find(kind: NameKind, name: string): number | null;
   nameOf(id: number): string;
+  /**
+   * Removes event kinds that no event has any more, of the `limit` after `after` in the order of their numbers. The first
+   * numbers stay: so few cost nothing, and without them usual files need no index of kinds. Gives the last number looked
+   * at, null when there are no more. For inside a transaction.
+   */
+  purgeKinds(after: number, limit: number): { readonly last: number | null; readonly purged: number };
   /** Forgets what memory holds; after a rollback a number may not be in the file. */
   forget(): void;
 }
 
-/** Event kinds come from outside; beyond this many the memory copy starts again. */
+/** Event kinds come from outside; beyond this many, or so many characters of them, the memory copy starts again. */
 const maxCached = 10_000;
+const maxCachedLength = 1_000_000;
+
+/** As in the index `events_by_rare_kind`. */
+const keptNumbers = 1024;
 
 export function createNames(db: Db): Names {
   const select = db.prepare<[string, string], number>("SELECT id FROM names WHERE kind = ? AND name = ?").pluck();
   const selectName = db.prepare<[number], string>("SELECT name FROM names WHERE id = ?").pluck();
   const insert = db.readonly ? null : db.prepare<[string, string]>("INSERT INTO names (kind, name) VALUES (?, ?)");
+  // The greatest number stays, so that none is given twice: readers of other processes may remember it.
+  const kindsAfter = db.readonly
+    ? null
+    : db.prepare<[number, number], { id: number; used: 0 | 1 }>(
+        `SELECT id, id = (SELECT max(id) FROM names)
+           OR EXISTS (SELECT 1 FROM events INDEXED BY events_by_rare_kind WHERE kind = n.id AND kind > ${keptNumbers}) AS used
+         FROM names n WHERE id > ? AND kind = 'kind' ORDER BY id LIMIT ?`,
+      );
+  const remove = db.readonly ? null : db.prepare<[number]>("DELETE FROM names WHERE id = ?");
   let ids = new Map<string, number>();
   let names = new Map<number, string>();
+  let idsLength = 0;
+  let namesLength = 0;
 
   function remember(key: string, id: number): number {
-    if (ids.size >= maxCached) ids = new Map();
+    if (ids.size >= maxCached || idsLength > maxCachedLength) {
+      ids = new Map();
+      idsLength = 0;
+    }
     ids.set(key, id);
+    idsLength += key.length;
     return id;
   }
 
@@ -35,6 +60,13 @@ export function createNames(db: Db): Names {
     if (known !== undefined) return known;
     const id = select.get(kind, name);
     return id === undefined ? null : remember(key, id);
+  }
+
+  function forget(): void {
+    ids = new Map();
+    names = new Map();
+    idsLength = 0;
+    namesLength = 0;
   }
 
   return {
@@ -50,14 +82,27 @@ export function createNames(db: Db): Names {
       if (name === undefined) {
         name = selectName.get(id);
         if (name === undefined) throw new Error(`no name ${id}`);
-        if (names.size >= maxCached) names = new Map();
+        if (names.size >= maxCached || namesLength > maxCachedLength) {
+          names = new Map();
+          namesLength = 0;
+        }
         names.set(id, name);
+        namesLength += name.length;
       }
       return name;
     },
-    forget() {
-      ids = new Map();
-      names = new Map();
+    purgeKinds(after, limit) {
+      if (kindsAfter === null || remove === null) throw new Error("names cannot be removed through a reader");
+      const kinds = kindsAfter.all(Math.max(after, keptNumbers), limit);
+      let purged = 0;
+      for (const { id, used } of kinds) {
+        if (used === 1) continue;
+        remove.run(id);
+        purged += 1;
+      }
+      if (purged > 0) forget();
+      return { last: kinds.length < limit ? null : (kinds.at(-1)?.id ?? null), purged };
     },
+    forget,
   };
 }

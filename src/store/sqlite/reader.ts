@@ -2,7 +2,7 @@ import type { Inspecting } from "../inspecting.ts";
 import type { OpenPage, Wanted } from "../listen-page.ts";
 import type { StoreReading } from "../reading.ts";
 import { createInspecting } from "./inspecting.ts";
-import { createNames } from "./names.ts";
+import { createNames, type Names } from "./names.ts";
 import { type Db, openForReading } from "./open.ts";
 import { createPlans } from "./plans.ts";
 import { createReadDeliveries } from "./read-deliveries.ts";
@@ -18,8 +18,8 @@ type Reading<T extends StoreReading> = T;
 /** Everything that looks and does not write: the port of all engines, and what is about a file. */
 export type StoreReader = Reading<ReturnType<typeof createReader>>;
 
-export function createReader(db: Db) {
-  const names = createNames(db);
+/** `names`: of the process that writes the file, so that a name removed there is not remembered here. */
+export function createReader(db: Db, names: Names = createNames(db)) {
   const events = createReadEvents(db, names, createPlans(db));
   const file = createReadFile(db, names);
   const listen = createReadListen(db, names);

@@ -1,18 +1,19 @@
 import type { RetentionTimes, Swept } from "../keeping.ts";
 import { dispositionCode, stateCode } from "./codes.ts";
 import { createGiveBack } from "./give-back.ts";
+import type { Names } from "./names.ts";
 import { inOneTurn } from "./one-turn.ts";
 import type { Db } from "./open.ts";
 import { createSwept } from "./swept.ts";
 
-type Phase = "ignored" | "events" | "messages" | "runs" | "pages";
+type Phase = "ignored" | "events" | "messages" | "runs" | "kinds" | "pages";
 
 /**
  * Deletes what is past its time, a few rows per call, so that receiving is never held up for longer
  * than one small transaction. Open deliveries, and the events and messages they need, stay whatever
  * their age.
  */
-export function createRetention(db: Db) {
+export function createRetention(db: Db, names: Pick<Names, "purgeKinds">) {
   const greatest = db.prepare<[], number | null>("SELECT max(seq) FROM events").pluck();
   const ignored = db
     .prepare<[number, number, number], number>(
@@ -106,7 +107,7 @@ export function createRetention(db: Db) {
       (kind === "messages" ? deleteMessage : deleteRun).run(row.seq);
       messages += 1;
     }
-    if (rows.length < limit) next(kind === "messages" ? "runs" : "pages");
+    if (rows.length < limit) next(kind === "messages" ? "runs" : "kinds");
     return { events: 0, deliveries: 0, messages, done: false };
   }
 
@@ -123,6 +124,12 @@ export function createRetention(db: Db) {
       if (taken.events > 0) swept.note("events", now - keep.events);
       if (taken.deliveries > 0) swept.note("deliveries", now - keep.deliveries);
       return taken;
+    }
+    if (phase === "kinds") {
+      const { last } = names.purgeKinds(cursor, limit);
+      if (last === null) next("pages");
+      else cursor = last;
+      return { events: 0, deliveries: 0, messages: 0, done: false };
     }
     if (phase !== "pages") return sweepSubjects(phase, now, keep, limit);
     const done = !giveBack(limit);

@@ -82,7 +82,7 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks) {
   const deliveries = createDeliveries(db, names);
   const replay = createReplay(db, names);
   const planAgain = createPlanAgain(db, { names, plans, rules, messages, runs, planDeliveries });
-  const sweep = createRetention(db);
+  const sweep = createRetention(db, names);
   const cursors = createCursors(db);
   const register = createRegister(messages, names, parking);
   const sends = createSends(db, names, createRegisterSent({ messages, runs, names, rules, register, parking }));
@@ -130,7 +130,7 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks) {
   });
 
   return {
-    read: createReader(db),
+    read: createReader(db, names),
     inspecting,
     isShared: false,
     duty: () => true,
