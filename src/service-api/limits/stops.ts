@@ -98,8 +98,12 @@ export function createStops({ time, learned, identity }: StopsParts): Stops {
   };
 
   /** The stops that a call has to probe, or the one that refuses it. */
-  function verdict(state: AccountState, operation: CallOperation, now: number): StopReason | readonly StopReason[] {
-    const { plan, key: id } = identity();
+  function verdict(
+    state: AccountState,
+    operation: CallOperation,
+    now: number,
+    { plan, key: id }: Identity,
+  ): StopReason | readonly StopReason[] {
     const probes: StopReason[] = [];
     for (const reason of coveringReasons(operation)) {
       const stop = quotaIn(state, reason, plan);
@@ -117,7 +121,7 @@ export function createStops({ time, learned, identity }: StopsParts): Stops {
 
   return {
     admit(operation) {
-      const found = verdict(learned.view(), operation, time.now());
+      const found = verdict(learned.view(), operation, time.now(), identity());
       if (typeof found === "string") return found;
       return found.length === 0 ? "free" : "probe";
     },
@@ -127,12 +131,12 @@ export function createStops({ time, learned, identity }: StopsParts): Stops {
     },
     beginProbe(operation, got) {
       const now = time.now();
-      const id = identity().key;
+      const own = identity();
       learned.change((state) => {
-        const found = verdict(state, operation, now);
+        const found = verdict(state, operation, now, own);
         if (typeof found === "string") return found;
         for (const reason of found) {
-          if (reason === "unauthenticated") beginProbe(keyOf(state, id), now);
+          if (reason === "unauthenticated") beginProbe(keyOf(state, own.key), now);
           else if (reason !== "blocked") whenStopped(state, reason, (stop) => beginQuotaProbe(stop, now));
         }
         return found;
