@@ -1,3 +1,4 @@
+import { StoreUnavailable } from "../store-error.ts";
 import type { Argument } from "./commit.ts";
 
 export interface GroupCommit<Step, Result> {
@@ -58,7 +59,9 @@ export function createGroupCommit<Step, Result>({
       committed(performance.now() - startedAt, batch.length);
       for (let n = 0; n < batch.length; n++) batch[n]?.resolve(results[n] as Result);
     } catch (error) {
-      for (const { reject } of batch) reject(error);
+      if (batch.length === 1 || error instanceof StoreUnavailable) for (const { reject } of batch) reject(error);
+      // One bad step must not fail its neighbors. Each knows by itself if it was done before the bad one.
+      else for (const pending of batch) await flushOne([pending]);
     }
   }
 

@@ -117,3 +117,32 @@ describe.each(engines)("on %s", (engine) => {
     expect(await audit()).toMatchObject({ balanced: true });
   });
 });
+
+test("a result that the file refuses is a dead letter; the others are stored, also after a restart; a retry sends it again", async () => {
+  const downstream = await openDownstream();
+  const relay = await startRelayHere({ settings: { routes: [routeTo(downstream.url)] } });
+  await relay.stop();
+  const db = new Database(relay.storePath);
+  db.exec(
+    "CREATE TRIGGER refused BEFORE INSERT ON attempts WHEN NEW.event = 2 AND NEW.response IS NOT NULL BEGIN SELECT RAISE(ABORT, 'refused'); END",
+  );
+  await relay.start();
+  for (let n = 0; n < 3; n++) expect((await postEvent(relay.webhookUrl, messages.event())).word).toBe("accepted");
+  const states = async () =>
+    ((await relay.ask("/v1/deliveries")).body as { data: { id: string; event: number; state: string; reason: string | null }[] }).data;
+  await until("all are settled", async () => (await states()).every(({ state }) => state === "delivered" || state === "dead"));
+  expect(downstream.counts().taken).toBe(3);
+  const [dead, ...more] = (await states()).filter(({ state }) => state === "dead");
+  expect([dead, more]).toMatchObject([{ event: 2, reason: "delivered, which could not be stored: refused" }, []]);
+  expect(String((await relay.ask("/metrics")).body)).toContain('relay_set_aside_total{stage="settle"} 1');
+  expect((await relay.ask("/v1/audit")).body).toMatchObject({ balanced: true });
+
+  await relay.stop();
+  db.exec("DROP TRIGGER refused");
+  db.close();
+  await relay.start();
+  expect((await relay.ask(`/v1/deliveries/${dead?.id}/retry`, { method: "POST" })).status).toBe(200);
+  await until("it is delivered again", () => downstream.arrivals.length === 4);
+  await until("that is stored", async () => (await states()).every(({ state }) => state === "delivered"));
+  expect((await relay.ask("/v1/audit")).body).toMatchObject({ balanced: true });
+});

@@ -1,4 +1,7 @@
 import { expect, test } from "vitest";
+import { createClaimQueue } from "../../../src/deliver/claim-queue.ts";
+import type { ClaimStore } from "../../../src/deliver/claim-store.ts";
+import type { QueueOf } from "../../../src/deliver/delivery-queue.ts";
 import type { DeliveryStore } from "../../../src/deliver/delivery-store.ts";
 import type { AttemptOutcome, Destination, OutgoingDelivery } from "../../../src/deliver/destinations/destination.ts";
 import { createLane, type LaneHooks, type LaneSettings } from "../../../src/deliver/lane.ts";
@@ -8,6 +11,7 @@ import type { EventId } from "../../../src/event/ids.ts";
 import type { DeliverySubject, Settlement, StoredDelivery } from "../../../src/event/stored-delivery.ts";
 import { StoreUnavailable } from "../../../src/store/store-error.ts";
 import { createManualClock, settled } from "../../harness/manual-clock.ts";
+import { createClaimsInMemory } from "./claims-in-memory.ts";
 
 const ok: AttemptOutcome = { result: { kind: "answered", status: 200, retryAfterMs: null }, tookMs: 1, response: null };
 const answered = (status: number, retryAfterMs: number | null = null): AttemptOutcome => ({
@@ -398,6 +402,30 @@ test("one of which nothing at all can be stored holds up no other, is not sent a
   expect([...memory.waiting.keys()]).toEqual([1, 2, 3, 4, 5]);
   await lane.close(1_000);
   expect(hand.sent).toHaveLength(20);
+});
+
+test.each(["all", "living"] as const)("the same over a store that processes share, where %s of its settlements fail", async (refused) => {
+  const clock = createManualClock();
+  const claims = createClaimsInMemory(clock.now);
+  for (let event = 1; event <= 20; event++) claims.plan(event);
+  const store: ClaimStore = {
+    ...claims.store,
+    async settle(settlement, claim) {
+      if (settlement.event === 2 && (refused === "all" || settlement.settled.to !== "dead")) throw new RangeError("cannot be written");
+      return claims.store.settle(settlement, claim);
+    },
+  };
+  const hand = handDestination(() => ok);
+  const hooks = quietHooks();
+  const queueOf: QueueOf = (route, of) => createClaimQueue(route, of, { store, clock, holder: "h" });
+  const lane = createLane(settings({ concurrency: 1 }), { queueOf, clock, random: () => 0.5, connect: () => hand.destination, hooks });
+  await clock.advance(200_000);
+  expect(hand.sent).toHaveLength(20);
+  const others = [...claims.rows.values()].filter(({ event }) => event !== 2);
+  expect(others.every(({ state }) => state === "delivered")).toBe(true);
+  expect(claims.rows.get(2)?.state).toBe(refused === "all" ? "waiting" : "dead");
+  expect(hooks.failures[0]).toBe("2 settle: cannot be written");
+  await lane.close(1_000);
 });
 
 test("closing lets attempts finish in time, and hands the rest back without spending an attempt", async () => {

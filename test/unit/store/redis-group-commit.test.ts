@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { createGroupCommit } from "../../../src/store/redis/group-commit.ts";
+import { StoreUnavailable } from "../../../src/store/store-error.ts";
 
 const MiB = 1024 * 1024;
 
@@ -37,4 +38,34 @@ test("large steps go a few MiB at a time", async () => {
 test("a step that is much work goes with few others, so that Redis is not held up by one batch", async () => {
   const work = (step: number) => (step === 1 ? 1200 : 1);
   expect(await batchesOf([0, 1, 1, 0, 0], work)).toEqual([[0, 1], [1], [0, 0]]);
+});
+
+/** Each of these steps as it ended, where the batch with `bad` in it fails so. */
+async function endsOf(steps: readonly string[], fault: Error): Promise<{ ends: string[]; batches: string[][] }> {
+  const batches: string[][] = [];
+  const commit = createGroupCommit<string, string>({
+    write: () => [],
+    workOf: () => 1,
+    bytesOf: () => 1,
+    async send(_list, batch) {
+      batches.push([...batch]);
+      if (batch.includes("bad")) throw fault;
+      return batch.map((step) => `${step} done`);
+    },
+    committed: () => {},
+  });
+  const settled = await Promise.allSettled(steps.map((step) => commit.run(step)));
+  return { ends: settled.map((one) => (one.status === "fulfilled" ? one.value : String(one.reason))), batches };
+}
+
+test("a step that fails does not fail those beside it", async () => {
+  const { ends, batches } = await endsOf(["a", "bad", "c"], new Error("WRONGTYPE"));
+  expect(ends).toEqual(["a done", "Error: WRONGTYPE", "c done"]);
+  expect(batches).toEqual([["a", "bad", "c"], ["a"], ["bad"], ["c"]]);
+});
+
+test("while nothing can be stored, no step is tried on its own", async () => {
+  const { ends, batches } = await endsOf(["a", "bad", "c"], new StoreUnavailable("down"));
+  expect(ends).toEqual(Array.from({ length: 3 }, () => "StoreUnavailable: down"));
+  expect(batches).toHaveLength(1);
 });
