@@ -129,6 +129,8 @@ export function laneHooks({ log, privacy, now, metrics }: Watchers & { readonly 
           route,
           delivery: privacy.delivery(outgoing.id),
           event: privacy.id("event", delivery.eventId),
+          // Finds the event where its id is masked.
+          seq: delivery.event,
           kind: privacy.kind(kind),
           ...(subject === null
             ? {}

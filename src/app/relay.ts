@@ -133,7 +133,10 @@ export async function createRelay({
       if (outcome.disposition !== "accepted") metrics.dispositions.count(source, outcome.disposition);
       if (secret !== null) metrics.proofs.count(source, secret);
     } else if (outcome.conflict) {
-      log.warn({ event: privacy.id("event", envelope.id), source }, "a known event id came with other bytes; kept the first");
+      log.warn(
+        { event: privacy.id("event", envelope.id), seq: outcome.seq, source },
+        "a known event id came with other bytes; kept the first",
+      );
     }
   }
 
