@@ -21,9 +21,9 @@ export function parseWithin(
   text: string,
   { levels, values }: { readonly levels: number; readonly values: number },
 ): { readonly value: unknown } | { readonly fault: string } {
-  const shape = shapeOf(text);
-  if (shape.levels > levels) return { fault: `is nested more than ${levels} levels deep` };
-  if (shape.values > values) return { fault: `has more than ${values.toLocaleString("en")} values` };
+  const shape = shapeOf(text, levels, values);
+  if (shape === "deep") return { fault: `is nested more than ${levels} levels deep` };
+  if (shape === "many") return { fault: `has more than ${values.toLocaleString("en")} values` };
   try {
     return { value: JSON.parse(text) };
   } catch {
@@ -31,10 +31,9 @@ export function parseWithin(
   }
 }
 
-/** Depth, and how many values there are at most, of text that should be JSON: without parsing it, which is what costs memory. */
-function shapeOf(text: string): { readonly levels: number; readonly values: number } {
+/** What text that should be JSON has too much of, found without parsing it, which is what costs memory. */
+function shapeOf(text: string, mostLevels: number, mostValues: number): "deep" | "many" | null {
   let depth = 0;
-  let levels = 0;
   let values = 1;
   for (let at = 0; at < text.length; at++) {
     switch (text.charCodeAt(at)) {
@@ -44,8 +43,8 @@ function shapeOf(text: string): { readonly levels: number; readonly values: numb
       case 0x5b: // [
       case 0x7b: // {
         depth += 1;
+        if (depth > mostLevels) return "deep";
         values += 1;
-        if (depth > levels) levels = depth;
         break;
       case 0x5d: // ]
       case 0x7d: // }
@@ -56,8 +55,9 @@ function shapeOf(text: string): { readonly levels: number; readonly values: numb
         break;
       default:
     }
+    if (values > mostValues) return "many";
   }
-  return { levels, values };
+  return null;
 }
 
 /** The place of the quote that ends what the one at `from` begins. */
