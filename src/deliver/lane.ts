@@ -181,7 +181,7 @@ export function createLane(initial: LaneSettings, parts: LaneParts): Lane {
       if (!breaker.mayStart()) return;
       bucket?.take();
       queue.start();
-      void attempt(line, delivery);
+      attempt(line, delivery).catch((error: unknown) => hooks.failed(delivery, "report", error));
     }
   }
 

@@ -3,7 +3,8 @@ import { describe, expect, test } from "vitest";
 import { messageBody, runBody } from "../../../src/control/sending-body.ts";
 import { readRegistration, trackBody } from "../../../src/control/track-body.ts";
 import { bodyLimits, lineLimits, parseBody, parseWithin } from "../../../src/event/bounded-json.ts";
-import { metadataFault, metadataLimits } from "../../../src/event/metadata.ts";
+import { metadataFault, metadataLimits, shownMetadata } from "../../../src/event/metadata.ts";
+import { carriedMetadata } from "../../../src/store/migrate/carrier.ts";
 import { joinFacts } from "../../../src/store/registration.ts";
 
 const nested = (levels: number): Record<string, unknown> => JSON.parse(`${'{"a":'.repeat(levels - 1)}{}${"}".repeat(levels - 1)}`);
@@ -54,6 +55,19 @@ describe("metadata is bounded", () => {
       conflicts: { metadata: { stored: "1000 keys", given: "more: together it has more than 1,000 keys and list entries" } },
     });
     expect(joinFacts(stored, { ...given, metadata: { k0: 0 } })).toMatchObject({ isNew: false });
+  });
+
+  test("migrate refuses what no relay writes, and readers do not show it", () => {
+    for (const [, metadata, fault] of tooMuch.filter(([name]) => name !== "as deep as no recursion reaches")) {
+      const text = JSON.stringify(metadata);
+      expect(() => carriedMetadata(text, "message 7")).toThrow(`the metadata of message 7 ${fault}`);
+      expect(shownMetadata(text)).toEqual({ unreadable: fault });
+    }
+    const text = JSON.stringify(keys(3));
+    expect(carriedMetadata(text, "message 7")).toBe(text);
+    expect([carriedMetadata(null, "run 1"), shownMetadata(null)]).toEqual([null, null]);
+    expect(shownMetadata(text)).toEqual(keys(3));
+    expect(shownMetadata("{")).toEqual({ unreadable: "is not JSON" });
   });
 });
 
