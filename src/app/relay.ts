@@ -63,6 +63,8 @@ export interface Relay {
   reload(settings: Settings): readonly string[];
   /** Stops accepting, lets what is in flight finish within `server.shutdownTimeout`, closes the store. */
   close(): Promise<void>;
+  /** Logs an error that nothing caught; resolves when the line is out. The process cannot go on after it. */
+  crash(error: unknown): Promise<void>;
 }
 
 /**
@@ -342,6 +344,10 @@ export async function createRelay({
       await store.close();
       log.info("stopped");
       await stream.end();
+    },
+    crash(error) {
+      log.fatal({ err: error }, "a fault of the relay ends this process");
+      return stream.end();
     },
   };
 }

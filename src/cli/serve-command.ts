@@ -41,9 +41,13 @@ Examples:
         if (error instanceof StoreRefused) throw new CommandFailed(error.message);
         throw error;
       });
+      // Node would print the error with all that it carries, such as the arguments of a Redis command.
+      const crash = (error: unknown) => void relay.crash(error).finally(() => process.exit(1));
+      process.on("uncaughtException", crash);
       try {
         await relay.listen();
       } catch (error) {
+        process.off("uncaughtException", crash);
         await relay.close();
         throw new CommandFailed(listenFailure(error, settings.server));
       }
@@ -58,6 +62,7 @@ Examples:
       });
       await stopSignal();
       await relay.close();
+      process.off("uncaughtException", crash);
     });
 }
 

@@ -153,7 +153,7 @@ function redactStrings(value: unknown, redact: (text: string) => string): unknow
   );
 }
 
-const ownWords = new Set(["kind", "cap"]);
+const ownWords = new Set(["kind", "cap", "code"]);
 
 /** The refusal of an admission that knows, without asking, that calling would be useless or harmful. The client fills in the endpoint. */
 export function refusedUnasked(failure: Extract<ServiceFailure, { kind: "quota" | "unauthenticated" | "blocked" }>): ServiceError {

@@ -6,6 +6,7 @@ import { engines, storageOf } from "../../harness/engines.ts";
 import { hostileId, phone, traces } from "../../harness/personal.ts";
 import { postEvent } from "../../harness/post-event.ts";
 import { type RelayHere, startRelayHere } from "../../harness/relay-here.ts";
+import { startRelay } from "../../harness/relay-process.ts";
 import { relayToken, routeTo } from "../../harness/relay-settings.ts";
 import { runHere } from "../../harness/run-here.ts";
 import { until } from "../../harness/until.ts";
@@ -191,3 +192,13 @@ test.each(engines)(
     }
   },
 );
+
+test("a process that ends by a fault logs it without what the error carries", { timeout: 120_000 }, async () => {
+  const number = "+5491155551234";
+  const code = `process.on("SIGUSR2", () => Promise.reject(Object.assign(new Error("refused ${number}"), { command: { args: ["${number}"] } })))`;
+  const relay = await startRelay({ env: { NODE_OPTIONS: `--import "data:text/javascript,${encodeURIComponent(code)}"` } });
+  relay.signal("SIGUSR2");
+  expect(await relay.ended()).toEqual({ code: 1, signal: null });
+  expect(found(`${relay.stderr()}\n${JSON.stringify(relay.log())}`, traces(number))).toEqual([]);
+  expect(relay.log().at(-1)).toMatchObject({ level: "fatal", err: { message: "refused [phone]" } });
+});
