@@ -148,6 +148,9 @@ test.each(engines)(
       }
     }
     const env = { RELAY_TOKEN: relayToken };
+    await relay.ask("/v1/messages", { method: "POST", body: { to: "+123456", text: "hello" } });
+    // Of a long number the beginning shows whose it is; of a short one that would be nearly all of it.
+    expect(relay.log().flatMap(({ to }) => (to === undefined ? [] : [to]))).toEqual(expect.arrayContaining(["+54…34", "…56"]));
     const sent = await runHere(["send", "--config", relay.settingsPath, "--to", "+5491155551234", "--text", "hello"], env);
     expect(sent.code).toBe(1);
     expectNone(`${sent.out}\n${sent.err}`);
