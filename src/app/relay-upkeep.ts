@@ -21,6 +21,11 @@ export interface RelayUpkeepParts {
 export function startRelayUpkeep({ settings, store, clock, health, metrics, log }: RelayUpkeepParts): () => void {
   return startUpkeep({
     clock,
+    async releaseParked(limit) {
+      const { released, due } = await store.releaseParked(clock.now(), limit);
+      store.announce(due);
+      return released;
+    },
     expireParked: (limit) => store.expireParked(clock.now(), limit),
     async sweep(limit) {
       await store.forgetSends(clock.now() - settings().send.keepKeys, limit);

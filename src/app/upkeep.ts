@@ -4,6 +4,8 @@ import type { Swept } from "../store/keeping.ts";
 
 export interface UpkeepParts {
   readonly clock: Clock;
+  /** Goes on with what registrations left parked; gives how many events it released. */
+  readonly releaseParked: (limit: number) => Promise<number>;
   readonly expireParked: (limit: number) => Promise<number>;
   readonly sweep: (limit: number) => Promise<Swept>;
   /** The shortest of the times that rows are kept, in ms. */
@@ -26,6 +28,8 @@ const stepRows = 2_000;
 const fewRows = 50;
 /** Pause between steps, so that upkeep takes a small share of the writer under load. */
 const stepPauseMs = 20;
+/** The same while parked events are released: their deliveries are late already. */
+const releasePauseMs = 5;
 /** Pauses between two looks for what is old, and after a failure. */
 const passPauseMs = { least: 1_000, most: 60_000, failed: 10_000 };
 const expireEveryMs = 500;
@@ -35,7 +39,7 @@ const exchangesEveryMs = 10_000;
 const dutyMs = { holds: 15_000, askAgain: 5_000 };
 
 /**
- * The slow work beside receiving and delivering: parked events whose time is up, retention, and a look
+ * The slow work beside receiving and delivering: parked events that are released or whose time is up, retention, and a look
  * at the store's health. Each is a chain of small steps with pauses. Returns the end of it.
  */
 export function startUpkeep(parts: UpkeepParts): () => void {
@@ -67,7 +71,8 @@ export function startUpkeep(parts: UpkeepParts): () => void {
     return next;
   };
 
-  async function expire(): Promise<number> {
+  async function parking(): Promise<number> {
+    if ((await parts.releaseParked(stepRows)) > 0) return releasePauseMs;
     return (await parts.expireParked(stepRows)) < fewRows ? expireEveryMs : stepPauseMs;
   }
 
@@ -88,7 +93,7 @@ export function startUpkeep(parts: UpkeepParts): () => void {
     return exchangesEveryMs;
   }
 
-  later(expireEveryMs, alone("parking", expire), "parking");
+  later(expireEveryMs, alone("parking", parking), "parking");
   later(stepPauseMs, alone("retention", sweep), "retention");
   if (parts.endLeftExchanges !== null) later(exchangesEveryMs, alone("exchanges", endLeftExchanges), "ending exchanges");
   later(probeEveryMs, probe, "store probe");

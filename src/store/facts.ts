@@ -31,7 +31,7 @@ export function factsOf(
   subject: "message" | "run",
   registered: { readonly id: string | null; readonly reference: string | null; readonly metadata: string | null } | null,
 ): Facts {
-  if (registered === null) return { subject, tracked: false, id: null, reference: null, metadata: null };
+  if (registered === null) return untrackedFacts(subject);
   const { id, reference, metadata } = registered;
   return {
     subject,
@@ -40,6 +40,11 @@ export function factsOf(
     reference,
     metadata: metadata === null ? null : (JSON.parse(metadata) as Record<string, unknown>),
   };
+}
+
+/** The facts of something that was never registered. */
+export function untrackedFacts(subject: Facts["subject"]): Facts {
+  return { subject, tracked: false, id: null, reference: null, metadata: null };
 }
 
 /** Status and error code that routes match. */

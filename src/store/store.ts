@@ -174,6 +174,11 @@ interface Sightings {
 
 /** Each call is a small step; what is left is for the next one. */
 interface Housekeeping {
+  /**
+   * Goes on releasing what was parked for messages and runs that are registered, when that was too much for the step that
+   * registered them. Gives how many events it released, 0 when none are left, and what is due of them.
+   */
+  releaseParked(now: number, limit: number): Promise<{ readonly released: number; readonly due: readonly DueDelivery[] }>;
   /** Ends parked events whose time is up; gives how many, 0 when there are none. */
   expireParked(now: number, limit: number): Promise<number>;
   sweep(now: number, keep: RetentionTimes, limit: number): Promise<Swept>;

@@ -54,6 +54,19 @@ export function addVerdicts(
   return { verdicts: [...known.values()], added };
 }
 
+/**
+ * The plan of an event that comes while earlier ones of its message are being released: a route that held those back holds
+ * this one back too, or it would overtake them. `unregistered`: what the routes make of it when nobody has registered it.
+ */
+export function heldBehind(plan: DeliveryPlan, unregistered: DeliveryPlan): DeliveryPlan {
+  const verdicts = plan.verdicts.map((verdict, index) => {
+    const before = unregistered.verdicts[index];
+    return verdict.verdict === "deliver" && before?.verdict === "park" ? before : verdict;
+  });
+  const has = (word: RouteVerdict["verdict"]): boolean => verdicts.some(({ verdict }) => verdict === word);
+  return { ...plan, disposition: has("deliver") ? "forwarded" : has("park") ? "parked" : plan.disposition, verdicts };
+}
+
 /** A plan with the exchange that a `mode: proxy` source makes at once: a delivery that no dispatcher picks up. */
 export function withProxy(plan: DeliveryPlan, route: string | null): DeliveryPlan {
   if (route === null) return plan;

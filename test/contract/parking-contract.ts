@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { accept, delivered, openWith, settle, stateOf } from "./contract-tools.ts";
 import { anEvent, start } from "./store-events.ts";
-import type { OpenSubject } from "./store-port.ts";
+import type { ContractStore, OpenSubject } from "./store-port.ts";
 
 const tracked = { name: "ours", match: { tracked: true } };
 const routes = [tracked, { name: "all" }];
@@ -51,6 +51,104 @@ export function parkingContract(open: OpenSubject): void {
       expect(order).toEqual(seqs);
       expect(await store.event(stranger)).toMatchObject({ disposition: "parked" });
       expect(await stateOf(store, stranger, "ours")).toBeNull();
+    });
+
+    /** More than one step releases. */
+    const many = 130;
+
+    async function parkMany(store: ContractStore, wamid: string): Promise<number[]> {
+      const seqs = [];
+      for (let n = 0; n < many; n += 1) seqs.push(await accept(store, { wamid, status: n % 2 === 0 ? "sent" : "delivered" }));
+      return seqs;
+    }
+
+    /** Goes on until nothing is left, and gives the most events of a step. */
+    async function releaseAll(store: ContractStore, limit = 10): Promise<number> {
+      let most = 0;
+      for (;;) {
+        const { released } = await store.releaseParked(start, limit);
+        if (released === 0) return most;
+        most = Math.max(most, released);
+      }
+    }
+
+    async function parkedOf(store: ContractStore, seqs: readonly number[]): Promise<number> {
+      const found = await Promise.all(seqs.map((seq) => store.event(seq)));
+      return found.filter((event) => event?.disposition === "parked").length;
+    }
+
+    test("registration releases a bounded number of events at once, and the rest in steps, over a restart, in order", async () => {
+      const subject = await openWith(open, [tracked], { parkFor: 60_000 });
+      const seqs = await parkMany(subject.store, "w");
+      const { created, due } = await subject.store.register([registration], start);
+      expect([created, due]).toEqual([1, [{ route: "ours", event: seqs[0], at: start }]]);
+      const left = await parkedOf(subject.store, seqs);
+      expect(left).toBeGreaterThan(0);
+      const store = await subject.reopen();
+      expect((await store.releaseParked(start, 10)).released).toBeGreaterThan(0);
+      expect(await parkedOf(store, seqs)).toBeLessThan(left);
+      const again = await subject.reopen();
+      await releaseAll(again);
+      expect(await parkedOf(again, seqs)).toBe(0);
+      const order = [];
+      for (let next: number | null = seqs[0] as number; next !== null; next = await settle(again, "ours", next, delivered, { at: start }))
+        order.push(next);
+      expect(order).toEqual(seqs);
+      expect(await again.audit(start)).toMatchObject({ balanced: true, offenders: [] });
+    });
+
+    test("registrations of many messages release together no more than one does", async () => {
+      const { store } = await openWith(open, [tracked], { parkFor: 60_000 });
+      const seqs = [];
+      for (let n = 0; n < many; n += 1) seqs.push(await accept(store, { wamid: `w${n}` }));
+      const { created, due } = await store.register(
+        seqs.map((_, n) => ({ account: "main", wamid: `w${n}` })),
+        start,
+      );
+      expect(created).toBe(many);
+      expect(due.length).toBeLessThan(many);
+      expect(await parkedOf(store, seqs)).toBe(many - due.length);
+      const late = [...due];
+      for (let step = await store.releaseParked(start, 10); step.released > 0; step = await store.releaseParked(start, 10))
+        late.push(...step.due);
+      expect(late.map(({ event }) => event).toSorted((a, b) => a - b)).toEqual(seqs);
+    });
+
+    test("a status that comes while earlier ones wait for their release does not overtake them", async () => {
+      const { store } = await openWith(open, [{ name: "ours", match: { tracked: true, references: ["order *"] } }, { name: "all" }], {
+        parkFor: 60_000,
+      });
+      const seqs = await parkMany(store, "w");
+      await store.register([registration], start);
+      const late = await store.accept(anEvent({ wamid: "w", status: "read" }));
+      expect(await store.event(late.seq)).toMatchObject({
+        disposition: "forwarded",
+        verdicts: [
+          ["ours", "park"],
+          ["all", "deliver"],
+        ],
+      });
+      expect(await stateOf(store, late.seq, "ours")).toBeNull();
+      await releaseAll(store);
+      const order = [];
+      for (let next: number | null = seqs[0] as number; next !== null; next = await settle(store, "ours", next, delivered, { at: start }))
+        order.push(next);
+      expect(order).toEqual([...seqs, late.seq]);
+      // Nothing waits any more: what comes now is planned at once.
+      const after = await accept(store, { wamid: "w", status: "read" });
+      expect(await stateOf(store, after, "ours")).toBe("waiting");
+      expect(await store.audit(start)).toMatchObject({ balanced: true, offenders: [] });
+    });
+
+    test("events that wait for their release do not end when their time is up", async () => {
+      const { store } = await openWith(open, [tracked], { parkFor: 60_000 });
+      const seqs = await parkMany(store, "w");
+      const stranger = await accept(store, { wamid: "v" });
+      await store.register([registration], start);
+      while ((await store.expireParked(start + 60_000, 1_000)) > 0);
+      expect(await store.event(stranger)).toMatchObject({ disposition: "ignored" });
+      await releaseAll(store);
+      for (const seq of seqs) expect(await store.event(seq)).toMatchObject({ disposition: "forwarded" });
     });
 
     test("too late: ignored, and registration then counts for what comes from then on", async () => {

@@ -79,6 +79,7 @@ function contractOf(store: SqliteStore, path: string): ContractStore {
       }
       return all;
     },
+    releaseParked: store.releaseParked,
     expireParked: store.expireParked,
     sweep: store.sweep,
     audit: (now, filter = {}) => auditFile(path, { now, ...filter }),

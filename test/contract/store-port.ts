@@ -45,6 +45,8 @@ export interface ContractStore extends Omit<HydrationStore, "settleTarget" | "se
   ): Promise<{ replayed: number; due: readonly DueDelivery[] }>;
   /** Filtered events that routes take now get their deliveries, however many steps it takes. */
   replayFiltered(at: number): Promise<{ replayed: number; due: readonly DueDelivery[] }>;
+  /** Goes on releasing what registrations left, in a step of its own. */
+  releaseParked(now: number, limit: number): Promise<{ released: number; due: readonly DueDelivery[] }>;
   expireParked(now: number, limit: number): Promise<number>;
   /** One small step of retention, looking at `limit` rows at most. */
   sweep(now: number, keep: Keep, limit: number): Promise<{ events: number; deliveries: number; messages: number; done: boolean }>;

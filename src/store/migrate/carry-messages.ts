@@ -17,6 +17,7 @@ interface Row extends MessageRow {
   failures: number;
   misses: number;
   answered_at: number | null;
+  released_to: number | null;
 }
 
 /** Messages, with what is kept of those that the service is asked about. Their numbers stay. */
@@ -24,6 +25,7 @@ export function carryMessages({ source, version }: CarrierParts): Carrier {
   const { db, names } = source;
   const select = db.prepare<[number, number], Row>(
     `SELECT m.*, a.message IS NOT NULL AS is_asked, a.since, a.rank, a.next_at, a.asks, a.failures, a.misses, a.asked_at AS answered_at,
+       (SELECT after FROM releases WHERE subject = 2 * m.seq) AS released_to,
        m.registered_at IS NULL AND NOT EXISTS (SELECT 1 FROM events e WHERE e.subject = 2 * m.seq AND e.subject IS NOT NULL) AS is_bare
      FROM messages m LEFT JOIN asks a ON a.message = m.seq WHERE m.seq > ? ORDER BY m.seq LIMIT ?`,
   );
@@ -39,6 +41,7 @@ export function carryMessages({ source, version }: CarrierParts): Carrier {
     // Retention finds those that are only seen by what it takes of their events.
     if (row.is_bare === 1) batch.list("bare", 0, name);
     if (registeredAt === null) return;
+    if (row.released_to !== null) batch.list("releasing", registeredAt, name);
     batch.list(`${placeOfMessage(stored)}:${account}`, registeredAt, wamid);
     if (serviceId !== null) batch.list(`sid:${serviceId}`, seq, name);
     if (reference !== null) batch.list(`ref:m:${reference}`, seq, name);
@@ -75,5 +78,6 @@ function storedOf(row: Row): StoredSubject {
     registeredAt: row.registered_at,
     askedAt: row.asked_at,
     isMissing: row.missing !== null,
+    releasedTo: row.released_to,
   };
 }

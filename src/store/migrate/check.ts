@@ -43,6 +43,7 @@ export async function countBoth({ source, link, prefix, progress }: CheckParts):
   return [
     ...statsCounts(file, redis),
     { kind: "events parked until a time", file: count("events WHERE parked_until IS NOT NULL"), redis: await zcard(keys, link, "parked") },
+    { kind: "messages and runs to release events of", file: count("releases"), redis: await zcard(keys, link, "releasing") },
     {
       kind: "messages registered",
       file: count("messages WHERE registered_at IS NOT NULL"),

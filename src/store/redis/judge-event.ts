@@ -1,10 +1,10 @@
 import { createdAtOf, isTruncated } from "../../event/envelope.ts";
 import type { DeliveryPlan } from "../../event/plan.ts";
 import type { ReceivedEvent } from "../../event/received.ts";
-import { nothingTracked, planEvent, setAside } from "../facts.ts";
+import { nothingTracked, planEvent, setAside, untrackedFacts } from "../facts.ts";
 import type { DueDelivery } from "../planned.ts";
 import type { Rules } from "../rules.ts";
-import { withProxy } from "../verdicts.ts";
+import { heldBehind, withProxy } from "../verdicts.ts";
 import { type Argument, type Operation, pushOperations } from "./commit.ts";
 import { dispositionCode, type EventRow } from "./event-row.ts";
 import type { SubjectName } from "./keys.ts";
@@ -75,10 +75,13 @@ export function createJudge(base: string, rules: Rules, version: () => string) {
       data: envelope.data,
       truncated: isTruncated(envelope),
     };
-    const plan = withProxy(
+    const isBehind = storedSubject !== null && storedSubject.releasedTo !== null;
+    const planned =
       "error" in applied
         ? setAside(rules, routed, applied.error)
-        : planEvent(rules, { ...routed, hydrating: beside.isHydrating }, tracking),
+        : planEvent(rules, { ...routed, hydrating: beside.isHydrating }, tracking);
+    const plan = withProxy(
+      isBehind ? heldBehind(planned, planEvent(rules, routed, { ...tracking, ...untrackedFacts(tracking.subject) })) : planned,
       beside.proxyRoute,
     );
     const isParked = plan.verdicts.some(({ verdict }) => verdict === "park") && !beside.isHydrating;
@@ -87,7 +90,7 @@ export function createJudge(base: string, rules: Rules, version: () => string) {
     // Whoever releases what is parked for a subject must see that one more is.
     const next = tracked?.next ?? (isParked ? storedSubject : null);
     const nextRow = next === null ? "" : version() + writeSubjectRow(next);
-    const planned = plannedDeliveries(plan, name, receivedAt, beside.proxyRoute);
+    const deliveries = plannedDeliveries(plan, name, receivedAt, beside.proxyRoute);
     // A run that ends is no more one that a truncated result may be about. An event moves a message in such lists only when it was missing.
     const isMoved = subject.type === "run" || storedSubject?.isMissing === true;
     const indexed = isMoved && name !== null && next !== null ? indexSubject(base, name, storedSubject, next) : [];
@@ -97,7 +100,7 @@ export function createJudge(base: string, rules: Rules, version: () => string) {
     const list: Argument[] = [name ?? "", rowVersion(stored), nextRow];
     const looked = name === null ? [] : [name];
     const routes: string[] = [];
-    for (const { route, order, at } of planned) {
+    for (const { route, order, at } of deliveries) {
       routes.push(route);
       list.push(order, at);
       if (order !== "" && at !== "") looked.push(`o:${route}:${order}`);
@@ -127,7 +130,7 @@ export function createJudge(base: string, rules: Rules, version: () => string) {
       looked,
       due(seq, result) {
         const states = result.indexOf(" ") + 1;
-        return planned.flatMap(({ route, at }, n): DueDelivery[] =>
+        return deliveries.flatMap(({ route, at }, n): DueDelivery[] =>
           at === "" || (states > 0 && result[states + n] !== "0") ? [] : [{ route, event: seq, at: Number(at) }],
         );
       },

@@ -19,6 +19,7 @@
  * | `sid:<service's id>`, `ref:<m or r>:<reference>` | zset by number | registered subjects with it |
  * | `parked` | zset by unix ms | seqs of events parked until then |
  * | `pk:<subject>` | zset by seq | those of a subject |
+ * | `releasing` | zset by unix ms registered | subjects with parked events that are still to be released (parking.ts) |
  * | `ignored`, `quarantined` | zset by unix ms received | seqs |
  * | `learned:<account>` | zset by seq | events the relay made itself |
  * | `plans` | hash | verdicts of routes, by their digest |

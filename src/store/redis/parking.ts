@@ -1,15 +1,18 @@
 import type { RouteVerdict } from "../../event/plan.ts";
-import { type Facts, judgeAgain } from "../facts.ts";
+import { judgeAgain } from "../facts.ts";
 import type { DueDelivery } from "../planned.ts";
 import type { Rules } from "../rules.ts";
 import { againBy, concludeVerdicts, type KeptVerdict } from "../verdicts.ts";
 import { readBody } from "./bodies.ts";
 import { concludeEvent, deliverAll } from "./conclude-event.ts";
 import { type EventRow, readEventRow, writeEventRow } from "./event-row.ts";
-import type { Keys, SubjectName } from "./keys.ts";
+import { type Keys, readSubjectName, type SubjectName } from "./keys.ts";
 import type { RedisLink } from "./link.ts";
 import { type PlanText, planText } from "./plan-texts.ts";
+import type { Subjects, SubjectsOf } from "./put-subject.ts";
 import type { StoredEvents } from "./stored-events.ts";
+import type { StoredSubject } from "./subject-row.ts";
+import { factsOf } from "./track.ts";
 import { rowJson, rowVersion, type Transact, type Transaction } from "./transact.ts";
 
 interface Parts {
@@ -17,18 +20,30 @@ interface Parts {
   readonly link: RedisLink;
   readonly rules: Rules;
   readonly transact: Transact;
+  readonly subjectsOf: SubjectsOf;
   readonly version: () => string;
   readonly events: Pick<StoredEvents, "verdicts">;
 }
 
 /** Events ended in one step: Redis does nothing else for about a millisecond. */
 const mostAtOnce = 100;
+/** Events released in one step, by all registrations in it together: each is some five commands and a plan. What is left goes out in further steps. */
+const releasedAtOnce = 50;
+/** Subjects whose release one step goes on with. */
+const subjectsAtOnce = 20;
 
 /**
  * Parked events: released by registration, in order, or ended when their time is up. Both are held to the rows of the
  * events, so of two processes one does it; and one more event is parked only with a new version of its subject.
+ *
+ * A subject whose release is not finished has `releasedTo` in its row and stands in `releasing`. Until it is finished, new
+ * events of it are parked as well, so that none overtakes (judge-event.ts), and none of its parked events ends.
  */
-export function createParking({ keys, link, rules, transact, version, events }: Parts) {
+export function createParking({ keys, link, rules, transact, subjectsOf, version, events }: Parts) {
+  const releasing = `${keys.base}releasing`;
+  /** How many events a step may still release. One that is tried again begins anew. */
+  const budgets = new WeakMap<Transaction, number>();
+
   async function readEvent(tx: Transaction, seq: number): Promise<EventRow | null> {
     const json = await tx.read(keys.event(seq));
     return json === null ? null : readEventRow(json);
@@ -74,29 +89,80 @@ export function createParking({ keys, link, rules, transact, version, events }: 
     return sum;
   }
 
+  /**
+   * Writes a subject, and releases parked events of it that come after `after.releasedTo`, as far as the step's budget goes: the
+   * routes that held them back judge them anew. What is put into `due` is filled when the step is committed.
+   */
+  async function releaseFrom(tx: Transaction, subjects: Subjects, name: SubjectName, after: StoredSubject, at: number, due: DueDelivery[]) {
+    const budget = budgets.get(tx) ?? releasedAtOnce;
+    const from = `(${after.releasedTo ?? 0}`;
+    const all = (await link.run((redis) => redis.zrangebyscore(keys.of(`pk:${name}`), from, "+inf", "LIMIT", 0, budget + 1))).map(Number);
+    const seqs = all.slice(0, budget);
+    budgets.set(tx, budget - seqs.length);
+    const releasedTo = all.length > budget ? (seqs.at(-1) ?? after.releasedTo ?? 0) : null;
+    subjects.put(name, { ...after, releasedTo });
+    if (releasedTo === null) {
+      if (after.releasedTo !== null) tx.call("ZREM", releasing, name);
+    } else if (after.releasedTo === null) tx.call("ZADD", releasing, String(at), name);
+
+    const found = await Promise.all(
+      seqs.map(async (seq) => ({ seq, row: await readEvent(tx, seq), body: await readBody(link, keys, seq) })),
+    );
+    const bodies = new Map(found.map(({ seq, body }) => [seq, body]));
+    const rows = found.flatMap(({ seq, row }) => (row === null || row.parkedUntil === null ? [] : [{ seq, row }]));
+    const facts = factsOf(readSubjectName(name).type, after);
+    for (const { seq, row, kept } of await withVerdicts(rows)) {
+      const body = bodies.get(seq) ?? null;
+      const fresh = body === null ? null : judgeAgain(rules, { ...row, body }, facts);
+      if (fresh === null) continue;
+      const { verdicts, released } = concludeVerdicts(kept, againBy(fresh));
+      const isForwarded = row.disposition === "forwarded" || released.some(({ verdict }) => verdict === "deliver");
+      concludeEvent(tx, keys, seq, row, { disposition: isForwarded ? "forwarded" : "filtered", verdicts });
+      deliverAll(tx, rules, { seq, subject: name, verdicts: released, at }, due);
+    }
+    return seqs.length;
+  }
+
+  /** Goes on with some subjects, those that wait longest first; `found`: how many there were. */
+  async function releaseNext(at: number): Promise<{ found: number; released: number; due: DueDelivery[] }> {
+    const names = await link.run((redis) => redis.zrange(releasing, "0", String(subjectsAtOnce - 1)));
+    if (names.length === 0) return { found: 0, released: 0, due: [] };
+    return transact(async (tx) => {
+      const subjects = subjectsOf(tx);
+      const due: DueDelivery[] = [];
+      let released = 0;
+      const rows = await Promise.all(names.map((name) => subjects.find(name)));
+      for (const [index, name] of names.entries()) {
+        const row = rows[index] ?? null;
+        // Forgotten, or finished by another process.
+        if (row === null || row.releasedTo === null) tx.call("ZREM", releasing, name);
+        else if (released < releasedAtOnce) released += await releaseFrom(tx, subjects, name, row, at, due);
+      }
+      return { found: names.length, released, due };
+    });
+  }
+
   return {
     /**
-     * Registration came in time: the routes that held an event back judge it anew, now that it is tracked. `tx` has read
-     * the subject, and writes it. What is returned is filled when the step is committed.
+     * Registration came in time: writes `after`, and releases what was parked, or leaves it to `releaseSome` where that is
+     * much. `tx` has read the subject. What is returned is filled when the step is committed.
      */
-    async release(tx: Transaction, name: SubjectName, facts: Facts, at: number): Promise<DueDelivery[]> {
+    async release(tx: Transaction, subjects: Subjects, name: SubjectName, after: StoredSubject, at: number): Promise<DueDelivery[]> {
       const due: DueDelivery[] = [];
-      const seqs = (await link.run((redis) => redis.zrange(keys.of(`pk:${name}`), "0", "-1"))).map(Number);
-      const found = await Promise.all(
-        seqs.map(async (seq) => ({ seq, row: await readEvent(tx, seq), body: await readBody(link, keys, seq) })),
-      );
-      const bodies = new Map(found.map(({ seq, body }) => [seq, body]));
-      const rows = found.flatMap(({ seq, row }) => (row === null || row.parkedUntil === null ? [] : [{ seq, row }]));
-      for (const { seq, row, kept } of await withVerdicts(rows)) {
-        const body = bodies.get(seq) ?? null;
-        const fresh = body === null ? null : judgeAgain(rules, { ...row, body }, facts);
-        if (fresh === null) continue;
-        const { verdicts, released } = concludeVerdicts(kept, againBy(fresh));
-        const isForwarded = row.disposition === "forwarded" || released.some(({ verdict }) => verdict === "deliver");
-        concludeEvent(tx, keys, seq, row, { disposition: isForwarded ? "forwarded" : "filtered", verdicts });
-        deliverAll(tx, rules, { seq, subject: name, verdicts: released, at }, due);
-      }
+      await releaseFrom(tx, subjects, name, after, at, due);
       return due;
+    },
+    /** Goes on with what registrations left, about `limit` events; gives how many it released. */
+    async releaseSome(at: number, limit: number): Promise<{ released: number; due: readonly DueDelivery[] }> {
+      const all: DueDelivery[] = [];
+      let sum = 0;
+      while (sum < limit) {
+        const { found, released, due } = await releaseNext(at);
+        sum += released;
+        all.push(...due);
+        if (found === 0) break;
+      }
+      return { released: sum, due: all };
     },
     /** Ends events whose time is up, at most `limit`, those that wait longest first; gives how many it ended. */
     async expire(now: number, limit: number): Promise<number> {

@@ -86,7 +86,7 @@ export function createRedisStore(link: RedisLink, prefix: string, rules: Rules, 
   const { read, inspecting, changed, lastSeq } = createReader(keys, link, createReadHydrations(keys, link, events));
   const live = createLiveSeqs(keys, link);
   const subjectsOf = createSubjects(keys);
-  const parking = createParking({ keys, link, rules, transact, version, events });
+  const parking = createParking({ keys, link, rules, transact, subjectsOf, version, events });
   const register = createRegisterOne({ parking });
   const registering = createRegister({ transact, subjectsOf }, register);
   const sends = createSends({
@@ -122,6 +122,7 @@ export function createRedisStore(link: RedisLink, prefix: string, rules: Rules, 
       const row = await link.run((redis) => redis.get(keys.of(messageName(account, wamid))));
       return row === null ? null : messageStateOf(readSubjectRow(rowJson(row)));
     },
+    releaseParked: parking.releaseSome,
     expireParked: parking.expire,
     findSend: sends.find,
     beginSend: sends.begin,

@@ -6,7 +6,6 @@ import type { Parking } from "./parking.ts";
 import type { SubjectsOf } from "./put-subject.ts";
 import type { Register } from "./register.ts";
 import { messageStateOf, runStateOf, unseenSubject, withMessageState, withRunState } from "./subject-row.ts";
-import { factsOf } from "./track.ts";
 import type { Transaction } from "./transact.ts";
 
 /** What is returned is filled when the step is committed. For inside one. */
@@ -50,8 +49,7 @@ export function createRegisterSent({ rules, subjectsOf, register, parking }: Par
     }
     const told = metadata === undefined ? null : JSON.stringify(metadata);
     const after = { ...row, reference, metadata: told, registeredAt: at, updatedAt: at };
-    subjects.put(name, after);
-    return parking.release(tx, name, factsOf("run", after), at);
+    return parking.release(tx, subjects, name, after, at);
   }
 
   return (tx, account, sent, at) => (sent.type === "message" ? registerMessage(tx, account, sent, at) : registerRun(tx, account, sent, at));

@@ -12,7 +12,6 @@ import { messageName } from "./keys.ts";
 import type { Parking } from "./parking.ts";
 import type { Subjects, SubjectsOf } from "./put-subject.ts";
 import { type StoredSubject, unseenSubject } from "./subject-row.ts";
-import { factsOf } from "./track.ts";
 import type { Transact, Transaction } from "./transact.ts";
 
 /** `due` is filled when the step is committed. For inside one. */
@@ -48,9 +47,11 @@ export function createRegisterOne({ parking }: Pick<Parts, "parking">): Register
     if ("conflicts" in joined) return { result: "conflict", conflicts: joined.conflicts };
     if (row.registeredAt !== null && !joined.isNew && !row.isMissing) return { result: "known", due: [] };
     const after = withFacts({ ...row, isMissing: false, registeredAt: row.registeredAt ?? at, updatedAt: at }, joined.facts);
-    subjects.put(name, after);
-    if (row.registeredAt !== null) return { result: "known", due: [] };
-    return { result: "created", due: await parking.release(tx, name, factsOf("message", after), at) };
+    if (row.registeredAt !== null) {
+      subjects.put(name, after);
+      return { result: "known", due: [] };
+    }
+    return { result: "created", due: await parking.release(tx, subjects, name, after, at) };
   };
 }
 

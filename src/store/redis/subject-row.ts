@@ -26,6 +26,8 @@ interface SubjectRow extends SubjectFacts {
   readonly askedAt: number | null;
   /** The service does not know the message: it is polled no more. */
   readonly isMissing: boolean;
+  /** Seq of the last parked event that was released, 0 for none, while more wait for that; null: none waits (parking.ts). */
+  readonly releasedTo: number | null;
 }
 
 /** A message or run as it is stored. */
@@ -44,29 +46,21 @@ export const unseenSubject: StoredSubject = {
   updatedAt: 0,
   askedAt: null,
   isMissing: false,
+  releasedTo: null,
 };
 
 export function writeSubjectRow(row: StoredSubject): string {
-  const facts =
-    row.registeredAt === null
-      ? []
-      : [
-          row.registeredAt,
-          row.serviceId,
-          row.reference,
-          row.conversationId,
-          row.metadata,
-          row.sentAt,
-          row.askedAt,
-          ...(row.isMissing ? [1] : []),
-        ];
+  const { registeredAt, serviceId, reference, conversationId, metadata, sentAt, askedAt, isMissing, releasedTo } = row;
+  const facts = registeredAt === null ? [] : [registeredAt, serviceId, reference, conversationId, metadata, sentAt, askedAt];
+  if (isMissing || releasedTo !== null) facts.push(isMissing ? 1 : 0);
+  if (releasedTo !== null) facts.push(releasedTo);
   return JSON.stringify([row.status, row.error, row.updatedAt, row.times, ...facts]);
 }
 
 export function readSubjectRow(text: string): StoredSubject {
   const list = JSON.parse(text) as unknown[];
   const [status, error, updatedAt, times, registeredAt = null, serviceId = null, reference = null, ...rest] = list;
-  const [conversationId = null, metadata = null, sentAt = null, askedAt = null, isMissing] = rest;
+  const [conversationId = null, metadata = null, sentAt = null, askedAt = null, isMissing, releasedTo = null] = rest;
   return {
     status,
     error,
@@ -80,6 +74,7 @@ export function readSubjectRow(text: string): StoredSubject {
     sentAt,
     askedAt,
     isMissing: isMissing === 1,
+    releasedTo,
   } as StoredSubject;
 }
 

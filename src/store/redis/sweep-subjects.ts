@@ -52,9 +52,10 @@ export function createSweepSubjects({ keys, link, transact }: Parts) {
 
   function forgetOf({ name, version, row }: Found): Operation {
     const kind = readSubjectName(name).type === "message" ? "m" : "r";
+    const released = row.releasedTo === null ? [] : ["ZREM", `${base}releasing`, name];
     const lists = row.registeredAt === null ? [`${base}seen:${kind}`] : [`${base}registered:${kind}`, ...indexesOf(base, kind, row)];
     const places = indexSubject(base, name, row, null).flatMap(([, ...command]) => command);
-    return ["forget", name, version, ...lists.flatMap((list) => ["ZREM", list, name]), ...places];
+    return ["forget", name, version, ...lists.flatMap((list) => ["ZREM", list, name]), ...released, ...places];
   }
 
   async function forget(found: readonly Found[], beside?: (tx: Transaction) => void): Promise<number> {

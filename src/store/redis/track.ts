@@ -1,5 +1,6 @@
 import type { ReceivedEvent } from "../../event/received.ts";
 import type { Tracking } from "../../event/tracking.ts";
+import { type Facts, untrackedFacts } from "../facts.ts";
 import type { Rules } from "../rules.ts";
 import { messageName, runName, type SubjectName } from "./keys.ts";
 import { messageStateOf, runStateOf, type StoredSubject, unseenSubject, withMessageState, withRunState } from "./subject-row.ts";
@@ -10,11 +11,9 @@ export interface Tracked {
   readonly next: StoredSubject | null;
 }
 
-type Facts = Pick<Tracking, "subject" | "tracked" | "id" | "reference" | "metadata">;
-
 /** What registration told of a subject; nothing when it was never registered. */
 export function factsOf(type: "message" | "run", row: StoredSubject): Facts {
-  if (row.registeredAt === null) return { subject: type, tracked: false, id: null, reference: null, metadata: null };
+  if (row.registeredAt === null) return untrackedFacts(type);
   const { reference, metadata, serviceId } = row;
   return { subject: type, tracked: true, id: serviceId, reference, metadata: metadata === null ? null : JSON.parse(metadata) };
 }

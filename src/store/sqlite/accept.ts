@@ -1,13 +1,14 @@
 import { createdAtOf, isTruncated } from "../../event/envelope.ts";
 import type { QuarantinedBody, ReceivedEvent } from "../../event/received.ts";
-import { planEvent, routedWords, setAside } from "../facts.ts";
+import { planEvent, routedWords, setAside, untrackedFacts } from "../facts.ts";
 import type { AcceptOutcome } from "../planned.ts";
 import type { Rules } from "../rules.ts";
-import { withProxy } from "../verdicts.ts";
+import { heldBehind, withProxy } from "../verdicts.ts";
 import { dispositionCode, originCode, packEventId } from "./codes.ts";
 import type { createHydrations } from "./hydrations.ts";
 import type { Names } from "./names.ts";
 import type { Db } from "./open.ts";
+import type { Parking } from "./parking.ts";
 import type { PlanDeliveries } from "./plan-deliveries.ts";
 import type { Plans } from "./plans.ts";
 import type { Proofs } from "./proofs.ts";
@@ -20,6 +21,7 @@ interface Parts {
   track: ReturnType<typeof createTrack>;
   planDeliveries: PlanDeliveries;
   proofs: Proofs;
+  parking: Pick<Parking, "isReleasing">;
   hydrations: Pick<ReturnType<typeof createHydrations>, "begin">;
 }
 
@@ -27,7 +29,7 @@ interface Parts {
  * Accept + track + plan, as statements for inside one transaction. A known id changes nothing but its
  * count of duplicates, so that a redelivery can neither move a status nor be planned again.
  */
-export function createAccept(db: Db, { names, plans, rules, track, planDeliveries, proofs, hydrations }: Parts) {
+export function createAccept(db: Db, { names, plans, rules, track, planDeliveries, proofs, hydrations, parking }: Parts) {
   const known = db.prepare<[number, Buffer | string], { seq: number; body: Buffer }>(
     "SELECT seq, body FROM events WHERE account = ? AND id = ?",
   );
@@ -78,8 +80,10 @@ export function createAccept(db: Db, { names, plans, rules, track, planDeliverie
       truncated,
       hydrating,
     };
+    const planned = tracked.error !== undefined ? setAside(rules, routed, tracked.error) : planEvent(rules, routed, tracking);
+    const isBehind = subject !== null && tracking.tracked && parking.isReleasing(subject);
     const plan = withProxy(
-      tracked.error !== undefined ? setAside(rules, routed, tracked.error) : planEvent(rules, routed, tracking),
+      isBehind ? heldBehind(planned, planEvent(rules, routed, { ...tracking, ...untrackedFacts(tracking.subject) })) : planned,
       proxyRoute,
     );
     const parked = plan.verdicts.some((verdict) => verdict.verdict === "park");

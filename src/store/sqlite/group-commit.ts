@@ -17,6 +17,8 @@ export interface GroupCommitHooks {
   refusal(): StoreUnavailable | null;
   /** True while more writes can be expected within one turn of the event loop. */
   arriving(): boolean;
+  /** Before the writes of each transaction. */
+  beginning(): void;
   /** After the writes of each transaction, inside it: for sums over all of them. */
   closing(): void;
   /** After each transaction that changed a row: how long it took and how many writes it held. */
@@ -67,6 +69,7 @@ export function createGroupCommit(db: Db, hooks: GroupCommitHooks): GroupCommit 
     let changed = 0;
     const results: unknown[] = new Array(batch.length);
     try {
+      hooks.beginning();
       begin.run();
       changed = changes.get() ?? 0;
       for (let i = 0; i < batch.length; i++) {

@@ -2,14 +2,17 @@ import { type Facts, judgeAgain } from "../facts.ts";
 import type { DueDelivery } from "../planned.ts";
 import type { Rules } from "../rules.ts";
 import { againBy } from "../verdicts.ts";
-import { dispositionCode } from "./codes.ts";
+import { dispositionCode, type SubjectKey } from "./codes.ts";
 import { concludePlan } from "./conclude-plan.ts";
 import { type JudgedRow, judgedEvent } from "./judged-event.ts";
+import type { Messages } from "./messages.ts";
 import type { Names } from "./names.ts";
 import { inOneTurn } from "./one-turn.ts";
 import type { Db } from "./open.ts";
 import type { PlanDeliveries } from "./plan-deliveries.ts";
 import type { Plans } from "./plans.ts";
+import type { Runs } from "./runs.ts";
+import { messageFacts, runFacts } from "./track.ts";
 
 interface ParkedRow extends JudgedRow {
   seq: number;
@@ -22,33 +25,104 @@ interface Parts {
   names: Names;
   plans: Plans;
   rules: Rules;
+  messages: Messages;
+  runs: Runs;
   planDeliveries: PlanDeliveries;
 }
 
-/** Parked events: released by registration, in order, or ended when their time is up. For inside a transaction. */
-export function createParking(db: Db, { names, plans, rules, planDeliveries }: Parts) {
+/** Events that all registrations of one transaction release at once. What is left goes out in steps (`releaseSome`). */
+const releasedAtOnce = 50;
+/** Events between two looks at the clock while releasing: each is read, parsed and planned. */
+const releaseChunk = 10;
+
+export type Parking = ReturnType<typeof createParking>;
+
+/**
+ * Parked events: released by registration, in order, or ended when their time is up. For inside a transaction.
+ * A message whose release is not finished stands in `releases`. Until it is, new events of it are parked as well, so
+ * that none overtakes (accept.ts), and none of its parked events ends.
+ */
+export function createParking(db: Db, { names, plans, rules, messages, runs, planDeliveries }: Parts) {
   const columns = "seq, account, source, body, status, previous_status, moved, error_code, plan, received_at, disposition";
-  const ofSubject = db.prepare<[number], ParkedRow>(
-    `SELECT ${columns} FROM events WHERE subject = ? AND parked_until IS NOT NULL ORDER BY seq`,
+  const ofSubject = db.prepare<[number, number, number], ParkedRow>(
+    `SELECT ${columns} FROM events WHERE subject = ? AND seq > ? AND parked_until IS NOT NULL ORDER BY seq LIMIT ?`,
   );
+  const hasParked = db
+    .prepare<[number, number], number>("SELECT 1 FROM events WHERE subject = ? AND seq > ? AND parked_until IS NOT NULL LIMIT 1")
+    .pluck();
   const expired = db.prepare<[number, number], { seq: number; plan: number; disposition: number }>(
-    "SELECT seq, plan, disposition FROM events WHERE parked_until <= ? ORDER BY parked_until LIMIT ?",
+    `SELECT seq, plan, disposition FROM events WHERE parked_until <= ? AND (subject IS NULL OR subject NOT IN (SELECT subject FROM releases))
+     ORDER BY parked_until LIMIT ?`,
   );
   const end = db.prepare<[number, number, number]>("UPDATE events SET parked_until = NULL, disposition = ?, plan = ? WHERE seq = ?");
+  const unfinished = db.prepare<[], { subject: number; after: number }>("SELECT subject, after FROM releases ORDER BY subject LIMIT 1");
+  const isUnfinished = db.prepare<[number], number>("SELECT 1 FROM releases WHERE subject = ?").pluck();
+  const keep = db.prepare<[number, number]>(
+    "INSERT INTO releases (subject, after) VALUES (?, ?) ON CONFLICT (subject) DO UPDATE SET after = excluded.after",
+  );
+  const finish = db.prepare<[number]>("DELETE FROM releases WHERE subject = ?");
+
+  let budget = releasedAtOnce;
+
+  function factsOf(subject: SubjectKey): Facts {
+    const seq = Math.floor(subject / 2);
+    return subject % 2 === 0 ? messageFacts(messages.get(seq)) : runFacts(runs.get(seq));
+  }
+
+  /** The routes that held an event back judge it anew, now that it is tracked. */
+  function releaseOne(row: ParkedRow, subject: SubjectKey, facts: Facts, at: number, due: DueDelivery[]): void {
+    const fresh = judgeAgain(rules, judgedEvent(row, names), facts);
+    if (fresh === null) return;
+    const { plan, released } = concludePlan(plans, row.plan, againBy(fresh));
+    const forwarded = row.disposition === dispositionCode.forwarded || released.some((verdict) => verdict.verdict === "deliver");
+    end.run(forwarded ? dispositionCode.forwarded : dispositionCode.filtered, plan, row.seq);
+    due.push(...planDeliveries(row.seq, subject, { disposition: "forwarded", verdicts: released }, at, null));
+  }
+
+  /** Releases at most `most` events of a subject, and notes whether more are left. Gives how many it released. */
+  function releaseFrom(subject: SubjectKey, after: number, most: number, at: number, due: DueDelivery[]): number {
+    const rows = ofSubject.all(subject, after, most);
+    const facts = factsOf(subject);
+    // Forgotten since it was registered: what is parked for it ends when its time is up.
+    if (!facts.tracked) {
+      finish.run(subject);
+      return 0;
+    }
+    for (const row of rows) releaseOne(row, subject, facts, at, due);
+    const last = rows.at(-1)?.seq ?? after;
+    const isMore = rows.length === most && hasParked.get(subject, last) !== undefined;
+    if (isMore) keep.run(subject, last);
+    else finish.run(subject);
+    return rows.length;
+  }
 
   return {
-    /** Registration came in time: the routes that held an event back judge it anew, now that it is tracked. */
-    release(subject: number, facts: Facts, at: number): DueDelivery[] {
+    /** Another transaction begins. */
+    begin(): void {
+      budget = releasedAtOnce;
+    },
+    /** Registration came in time: releases what was parked, or leaves it to `releaseSome` where that is much. */
+    release(subject: SubjectKey, at: number): DueDelivery[] {
       const due: DueDelivery[] = [];
-      for (const row of ofSubject.all(subject)) {
-        const fresh = judgeAgain(rules, judgedEvent(row, names), facts);
-        if (fresh === null) continue;
-        const { plan, released } = concludePlan(plans, row.plan, againBy(fresh));
-        const forwarded = row.disposition === dispositionCode.forwarded || released.some((verdict) => verdict.verdict === "deliver");
-        end.run(forwarded ? dispositionCode.forwarded : dispositionCode.filtered, plan, row.seq);
-        due.push(...planDeliveries(row.seq, subject, { disposition: "forwarded", verdicts: released }, at, null));
-      }
+      budget -= releaseFrom(subject, 0, budget, at, due);
       return due;
+    },
+    isReleasing: (subject: SubjectKey): boolean => isUnfinished.get(subject) !== undefined,
+    /** Goes on with what registrations left, at most `limit` events and no more than go into a turn; gives how many it released. */
+    releaseSome(at: number, limit: number): { released: number; due: DueDelivery[] } {
+      const due: DueDelivery[] = [];
+      const released = inOneTurn(
+        limit,
+        (most) => {
+          let taken = 0;
+          for (let next = unfinished.get(); next !== undefined && taken < most; next = unfinished.get()) {
+            taken += releaseFrom(next.subject, next.after, most - taken, at, due);
+          }
+          return taken;
+        },
+        releaseChunk,
+      );
+      return { released, due };
     },
     /**
      * Ends events whose time is up, at most `limit` and no more than go into a turn; gives how many it ended, 0 when

@@ -5,10 +5,9 @@ import { type SentSubject, sentFacts } from "../sends.ts";
 import { runSubject } from "./codes.ts";
 import { type Messages, stateOf } from "./messages.ts";
 import type { Names } from "./names.ts";
-import type { createParking } from "./parking.ts";
+import type { Parking } from "./parking.ts";
 import type { createRegister } from "./register.ts";
 import { type Runs, runStateOf } from "./runs.ts";
-import { runFacts } from "./track.ts";
 
 export type RegisterSent = (account: string, sent: SentSubject, at: number) => readonly DueDelivery[];
 
@@ -18,7 +17,7 @@ interface Parts {
   names: Names;
   rules: Rules;
   register: ReturnType<typeof createRegister>;
-  parking: ReturnType<typeof createParking>;
+  parking: Parking;
 }
 
 /** Registers a message or run that the relay sent itself, with its first status, and releases what was parked for it. For inside a transaction. */
@@ -46,7 +45,7 @@ export function createRegisterSent({ messages, runs, names, rules, register, par
     if (known !== undefined && state !== before) runs.save(seq, state, at);
     if (known !== undefined && known.registered_at !== null) return [];
     runs.register(seq, { reference, metadata: metadata === undefined ? null : JSON.stringify(metadata), at });
-    return parking.release(runSubject(seq), runFacts(runs.get(seq)), at);
+    return parking.release(runSubject(seq), at);
   }
 
   return (account, sent, at) => (sent.type === "message" ? registerMessage(account, sent, at) : registerRun(account, sent, at));

@@ -3,15 +3,14 @@ import { factsTold, joinFacts, type MessageRegistration, type Registered } from 
 import { messageSubject } from "./codes.ts";
 import { knownFacts, type MessageRow, type Messages } from "./messages.ts";
 import type { Names } from "./names.ts";
-import type { createParking } from "./parking.ts";
-import { messageFacts } from "./track.ts";
+import type { Parking } from "./parking.ts";
 
 /**
  * Registers a message and releases what was parked for it. Idempotent: what is known already is written
  * nowhere; facts that contradict the stored ones are given back, and nothing of the registration is kept.
  * For inside a transaction.
  */
-export function createRegister(messages: Messages, names: Names, parking: ReturnType<typeof createParking>) {
+export function createRegister(messages: Messages, names: Names, parking: Parking) {
   function addFacts(row: MessageRow, registration: MessageRegistration, at: number): Registered {
     const joined = joinFacts(knownFacts(row), registration);
     if ("conflicts" in joined) return { result: "conflict", conflicts: joined.conflicts };
@@ -20,7 +19,7 @@ export function createRegister(messages: Messages, names: Names, parking: Return
     if (wasRegistered && !joined.isNew) return { result: "known", due: [] };
     messages.register(row.seq, { ...joined.facts, at });
     if (wasRegistered) return { result: "known", due: [] };
-    return { result: "created", due: parking.release(messageSubject(row.seq), messageFacts(messages.get(row.seq)), at) };
+    return { result: "created", due: parking.release(messageSubject(row.seq), at) };
   }
 
   return function register(registration: MessageRegistration, at: number): Registered {

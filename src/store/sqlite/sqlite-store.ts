@@ -78,7 +78,7 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks) {
   const recentCalls = createRecentCalls(db, names);
   const runs = createRuns(db);
   const planDeliveries = createPlanDeliveries(db, names, rules);
-  const parking = createParking(db, { names, plans, rules, planDeliveries });
+  const parking = createParking(db, { names, plans, rules, messages, runs, planDeliveries });
   const deliveries = createDeliveries(db, names);
   const replay = createReplay(db, names);
   const planAgain = createPlanAgain(db, { names, plans, rules, messages, runs, planDeliveries });
@@ -95,6 +95,7 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks) {
     planDeliveries,
     proofs,
     hydrations,
+    parking,
     track: createTrack(messages, runs, rules),
   });
 
@@ -115,6 +116,7 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks) {
   const writes = createGroupCommit(db, {
     refusal,
     arriving: hooks.arriving ?? (() => false),
+    beginning: parking.begin,
     closing: proofs.write,
     committed(tookMs, count) {
       hooks.committed(tookMs, count);
@@ -222,6 +224,7 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks) {
     settleCovered: (sweep: Covering, end: HydrationEnd, now: number, limit: number) =>
       writes.run(() => hydrations.settleCovered(sweep, end, now, limit)),
     endSweep: (sweep: Covering, now: number): Promise<void> => writes.run(() => sweeps.end(sweep, now)),
+    releaseParked: (now: number, limit: number) => writes.run(() => parking.releaseSome(now, limit)),
     expireParked: (now: number, limit: number): Promise<number> => writes.run(() => parking.expire(now, limit)),
     sweep: (now: number, keep: RetentionTimes, limit: number) => writes.run(() => sweep(now, keep, limit)),
     announce(due: readonly DueDelivery[]): void {

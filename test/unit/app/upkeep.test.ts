@@ -11,6 +11,7 @@ function open() {
     const does = (what: string) => async () => void done.push(`${name} ${what}`);
     return startUpkeep({
       clock,
+      releaseParked: async () => 0,
       expireParked: async () => {
         await does("parking")();
         return 0;

@@ -19,6 +19,7 @@ let refusal: StoreUnavailable | null;
 const hooks: GroupCommitHooks = {
   refusal: () => refusal,
   arriving: () => false,
+  beginning: () => {},
   closing: () => {},
   committed: (_tookMs, writes) => void committed.push(writes),
   rolledBack: (error) => void rolledBack.push(error),

@@ -47,14 +47,15 @@ function operations.index(a)
   return ''
 end
 
--- Ends parked events, each unless it was changed meanwhile: seq, version, next row, subject, received at, '1' when it is
+-- Ends parked events, each unless it was changed meanwhile or is being released: seq, version, next row, subject, received at, '1' when it is
 -- ignored from now on. Gives how many.
 function operations.expire(a)
   local gone, ignored = {}, {}
   for n = 1, #a, 6 do
     local seq, key = a[n], base .. 'e:' .. a[n]
     local row = get(key)
-    if row and string.sub(row, 1, 10) == a[n + 1] then
+    local released = a[n + 3] ~= '' and call('ZSCORE', base .. 'releasing', a[n + 3])
+    if row and not released and string.sub(row, 1, 10) == a[n + 1] then
       put(key, a[n + 2] .. body_part(row))
       gone[#gone + 1] = padded(seq)
       if a[n + 3] ~= '' then call('ZREM', base .. 'pk:' .. a[n + 3], seq) end
