@@ -1,6 +1,7 @@
 import { getDefaultResultOrder, type LookupAddress, promises, type RecordWithTtl } from "node:dns";
 import { readFileSync, statSync } from "node:fs";
 import { isIP, type LookupFunction } from "node:net";
+import { setTimeout as wait } from "node:timers/promises";
 
 /** Resolves a name to all its addresses, at least one. Rejects with an error that has a `code`. */
 export type LookupAll = (name: string) => Promise<LookupAddress[]>;
@@ -20,8 +21,11 @@ export interface NameLookupParts {
 /** A look-up that takes longer has failed. */
 const defaultWithinMs = 5_000;
 
-/** One lost packet costs a second. */
-const queryTimes = { timeout: 1_000, tries: 4, maxTimeout: 2_000 };
+/**
+ * When a look-up asks, in milliseconds from its start: each time another server first, if there are several. A packet may
+ * be lost, and c-ares, when it repeats a query by itself, drops a late answer to the first.
+ */
+const asksAfterMs = [0, 1_000, 2_500];
 
 /** How long an IPv6 answer may come after the IPv4 one: some name servers never answer AAAA. */
 const ipv6GraceMs = 250;
@@ -101,10 +105,28 @@ export function createNameLookup(parts: NameLookupParts = {}): LookupAll {
     return { addresses, ttlMs: systemTtlMs };
   }
 
-  async function askServers(name: string, signal: AbortSignal): Promise<Answer> {
-    // One for each look-up: it reads resolv.conf anew, and can be cancelled without others.
-    const resolver = new promises.Resolver(queryTimes);
-    if (servers !== undefined) resolver.setServers(servers);
+  /** Gives what the first of several attempts brings, whatever it is. */
+  async function askServers(name: string, given: AbortSignal): Promise<Answer> {
+    const over = new AbortController();
+    const signal = AbortSignal.any([given, over.signal]);
+    try {
+      return await Promise.race(
+        asksAfterMs.map(async (ms, index) => {
+          if (ms > 0) await wait(ms, null, { signal });
+          return askOnce(name, index, signal);
+        }),
+      );
+    } finally {
+      over.abort();
+    }
+  }
+
+  async function askOnce(name: string, first: number, signal: AbortSignal): Promise<Answer> {
+    // One for each attempt: it reads resolv.conf anew, and can be cancelled without others.
+    const resolver = new promises.Resolver({ timeout: withinMs, tries: 1 });
+    const all = servers ?? resolver.getServers();
+    const from = first % all.length;
+    if (servers !== undefined || from > 0) resolver.setServers([...all.slice(from), ...all.slice(0, from)]);
     const cancel = () => resolver.cancel();
     signal.addEventListener("abort", cancel);
     try {
@@ -174,7 +196,7 @@ async function askBoth(resolver: promises.Resolver, name: string): Promise<Answe
   const four = settled(resolver.resolve4(name, { ttl: true }), 4);
   const six = settled(resolver.resolve6(name, { ttl: true }), 6);
   const first = await four;
-  const second = first instanceof Error ? await six : await Promise.race([six, wait(ipv6GraceMs)]);
+  const second = first instanceof Error ? await six : await Promise.race([six, wait(ipv6GraceMs, null, { ref: false })]);
   const answers = [first, second].filter((answer): answer is Answer => answer !== null && !(answer instanceof Error));
   if (answers.length > 0) {
     return { addresses: answers.flatMap(({ addresses }) => addresses), ttlMs: Math.min(...answers.map(({ ttlMs }) => ttlMs)) };
@@ -191,10 +213,6 @@ async function settled(asked: Promise<RecordWithTtl[]>, family: 4 | 6): Promise<
   } catch (error) {
     return error as Error;
   }
-}
-
-function wait(ms: number): Promise<null> {
-  return new Promise((resolve) => void setTimeout(resolve, ms, null).unref());
 }
 
 /** IPv4 first, unless Node is told otherwise (`--dns-result-order`): not each host with an IPv6 address reaches others by it. */

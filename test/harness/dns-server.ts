@@ -12,6 +12,10 @@ export interface DnsName {
   readonly ttl?: number;
   /** Types that get no answer at all. */
   readonly silent?: readonly ("A" | "AAAA")[];
+  /** Milliseconds until it answers. */
+  readonly afterMs?: number;
+  /** Questions of each type that it does not answer before it answers one. */
+  readonly ignores?: number;
   /** An error in place of the addresses. */
   readonly code?: "SERVFAIL" | "REFUSED";
 }
@@ -29,17 +33,27 @@ const codes = { SERVFAIL: 2, NXDOMAIN: 3, REFUSED: 5 };
 /** A name server on loopback that ends with the test. Names that it does not know do not exist; `names` may change. */
 export async function startDnsServer(names: Readonly<Record<string, DnsName>>): Promise<DnsServer> {
   const questions: string[] = [];
+  const timers = new Set<NodeJS.Timeout>();
   const socket = createSocket("udp4");
   socket.on("message", (query, from) => {
     const { name, type, end } = readQuestion(query);
     questions.push(`${type} ${name}`);
     const known = names[name.toLowerCase()];
     if (known?.silent?.includes(type) === true) return;
-    socket.send(answer(query.subarray(0, end), known, type), from.port, from.address);
+    const earlier = questions.filter((question) => question === `${type} ${name}`).length - 1;
+    if (earlier < (known?.ignores ?? 0)) return;
+    const timer = setTimeout(() => {
+      timers.delete(timer);
+      socket.send(answer(query.subarray(0, end), known, type), from.port, from.address);
+    }, known?.afterMs ?? 0);
+    timers.add(timer);
   });
   socket.bind(0, "127.0.0.1");
   await once(socket, "listening");
-  onTestFinished(() => void socket.close());
+  onTestFinished(() => {
+    for (const timer of timers) clearTimeout(timer);
+    socket.close();
+  });
   return { address: `127.0.0.1:${(socket.address() as AddressInfo).port}`, questions };
 }
 

@@ -75,6 +75,24 @@ describe("a look-up", () => {
     expect(told(await attempt(destination))).toBe("failed dns: silent.example does not resolve (the name servers do not answer)");
   });
 
+  test("asks again after a lost packet, and takes a late answer to an earlier question", async () => {
+    const { lookUp, questions } = await lookupAt(
+      { "lost.example": { A: ["192.0.2.1"], ignores: 1 }, "slow.example": { A: ["192.0.2.2"], afterMs: 1_500 } },
+      { withinMs: 60_000 },
+    );
+    const [lost, slow] = await Promise.all([lookUp("lost.example"), lookUp("slow.example")]);
+    expect([lost, slow].map(([first]) => first?.address)).toEqual(["192.0.2.1", "192.0.2.2"]);
+    expect(questions.filter((question) => question === "A lost.example")).toHaveLength(2);
+  });
+
+  test("asks another server when the first is silent", async () => {
+    const mute = await startDnsServer({ "one.example": silent });
+    const good = await startDnsServer({ "one.example": { A: ["192.0.2.1"] } });
+    const lookUp = createNameLookup({ servers: [mute.address, good.address], system: noSystem, withinMs: 60_000 });
+    expect((await lookUp("one.example."))[0]?.address).toBe("192.0.2.1");
+    expect(mute.questions).not.toEqual([]);
+  });
+
   test("is shared by all who need the name at the same time", async () => {
     const { lookUp, questions } = await lookupAt({ "one.example": { A: ["192.0.2.1"] } });
     await Promise.all(Array.from({ length: 100 }, () => lookUp("one.example")));
