@@ -74,6 +74,11 @@ async function printReports(reports: readonly SecretReport[], request: RawReques
     const hints = reports.flatMap(({ name, hints }) => hints.map((hint) => (reports.length === 1 ? hint : `${name}: ${hint}`)));
     for (const hint of hints) io.err(`hint: ${hint}`);
   }
+  if (reports.some(({ isSupported }) => !isSupported)) {
+    throw new CommandFailed(
+      'this request is authenticated in a way that the relay does not support; see docs/signatures.md, "Not supported"',
+    );
+  }
   throw new CommandFailed("no combination of header, algorithm, encoding and content proves this request with this secret");
 }
 

@@ -11,6 +11,8 @@ export interface SecretReport {
   readonly variable: string;
   readonly matches: readonly SignatureSettings[];
   readonly hints: readonly string[];
+  /** False: the request is authenticated in a way that no settings describe. */
+  readonly isSupported: boolean;
 }
 
 /** The lines for a person: what matches, and the settings to paste. */
@@ -39,7 +41,7 @@ export function describeMatch(report: SecretReport, headers: Readonly<Record<str
 
 /** The same for scripts. */
 export function reportAsJson(reports: readonly SecretReport[], headers: Readonly<Record<string, string>>): string {
-  const secrets = reports.map(({ name, fingerprint, matches, hints, variable }) => ({
+  const secrets = reports.map(({ name, fingerprint, matches, hints, isSupported, variable }) => ({
     secret: name,
     fingerprint,
     matches: matches.map((settings) => ({
@@ -47,6 +49,7 @@ export function reportAsJson(reports: readonly SecretReport[], headers: Readonly
       signature: { ...writable(settings), secrets: [`\${${variable}}`] },
     })),
     hints,
+    supported: isSupported,
   }));
   return JSON.stringify({ ok: reports.some(({ matches }) => matches.length > 0), secrets }, null, 2);
 }

@@ -9,6 +9,8 @@ export interface SignatureGuess {
   readonly matches: readonly SignatureSettings[];
   /** One line each, for a person: why nothing matched, or what to know about the first match. Never the secret. */
   readonly hints: readonly string[];
+  /** False when nothing matched because the request is authenticated in a way that no settings describe. */
+  readonly isSupported: boolean;
 }
 
 /**
@@ -20,7 +22,7 @@ export interface SignatureGuess {
 export function guessSignature(request: CapturedRequest & { secret: string; nowMs?: number }): SignatureGuess {
   const matches = searchSignatures(request, request.secret);
   const [first] = matches;
-  if (first === undefined) return { matches, hints: findHints(request, request.secret) };
+  if (first === undefined) return { matches, ...findHints(request, request.secret) };
   const now =
     request.nowMs === undefined
       ? null
@@ -28,6 +30,7 @@ export function guessSignature(request: CapturedRequest & { secret: string; nowM
   const isStale = now !== null && !now.ok && now.reason === "stale-timestamp";
   return {
     matches,
+    isSupported: true,
     hints: isStale ? ["the signed timestamp is outside the tolerance now: right for a capture, refused when it is sent again"] : [],
   };
 }

@@ -44,11 +44,13 @@ function findInEntries(header: string, value: string, separator: string): Signat
   const entries = value.split(separator).map((entry) => entry.trim());
   // An entry that is neither a signature nor a word with a value says that this is not the separator.
   if (entries.length > 32 || !entries.every((entry) => wordBefore.test(entry) || readEntry(entry).length > 0)) return [];
-  const timestampFields = entries.flatMap((entry) => {
-    const match = fieldWithTime.exec(entry);
-    return match === null ? [] : [{ name: match[1] as string, value: match[2] as string }];
-  });
+  const timestampFields = entries.flatMap(readTimestamp);
   return entries.flatMap(readEntry).map((read) => ({ ...read, header, separator, timestampFields }));
+}
+
+function readTimestamp(entry: string): NamedValue[] {
+  const match = fieldWithTime.exec(entry);
+  return match === null ? [] : [{ name: match[1] as string, value: match[2] as string }];
 }
 
 function readEntry(entry: string): Pick<SignatureCandidate, "algorithm" | "encoding" | "prefix" | "bytes">[] {
@@ -62,6 +64,28 @@ function readEntry(entry: string): Pick<SignatureCandidate, "algorithm" | "encod
       return bytes === null || algorithm === undefined ? [] : [{ algorithm, encoding, prefix, bytes }];
     }),
   );
+}
+
+/** Bytes in a header that no supported digest has the length of, or that may be the beginning of a longer one. */
+export interface LooseBytes {
+  readonly encoding: SignatureEncoding;
+  readonly bytes: Buffer;
+  readonly timestampFields: readonly NamedValue[];
+}
+
+/** What a header may hold in any encoding, from 8 to 512 bytes: for what is no supported signature. */
+export function readLoosely({ value }: NamedValue): LooseBytes[] {
+  const entries = [...new Set([value, ...value.split(/[,; |]/).slice(0, 32)].map((entry) => entry.trim()))];
+  const timestampFields = entries.flatMap(readTimestamp);
+  return entries.flatMap((entry) => {
+    const bare = entry.slice(wordBefore.exec(entry)?.[0].length ?? 0);
+    return [...new Set([entry, bare])].flatMap((text) =>
+      signatureEncodings.flatMap((encoding) => {
+        const bytes = decodeStrictly(text, encoding);
+        return bytes === null || bytes.length < 8 || bytes.length > 512 ? [] : [{ encoding, bytes, timestampFields }];
+      }),
+    );
+  });
 }
 
 export function algorithmOfLength(bytes: number): SignatureAlgorithm | undefined {

@@ -69,7 +69,7 @@ function fill<T>(needed: boolean, values: readonly T[]): readonly (T | null)[] {
 }
 
 /** The origin that a sender may have put into `{url}`; null for the target alone. */
-function listPublicUrls({ url, headers }: CapturedRequest): (string | null)[] {
+export function listPublicUrls({ url, headers }: CapturedRequest): (string | null)[] {
   const origin = /^https?:\/\/[^/?#]+/i.exec(url)?.[0];
   if (origin !== undefined) return [null, origin];
   const hosts = [headers["x-forwarded-host"], headers.host].filter((host) => typeof host === "string" && /^[A-Za-z0-9.:[\]-]+$/.test(host));

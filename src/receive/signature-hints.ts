@@ -1,11 +1,21 @@
 import { decodeStrictly, type SignatureEncoding } from "../event/signature-bytes.ts";
 import { resolveScheme } from "../event/signature-scheme.ts";
 import type { SignatureSettings } from "../event/signature-settings.ts";
-import { algorithmOfLength, listHeaders, type NamedValue } from "./signature-candidates.ts";
+import { algorithmOfLength, findCandidates, listHeaders, type NamedValue } from "./signature-candidates.ts";
 import { type CapturedRequest, searchSignatures } from "./signature-search.ts";
+import { findUnsupported, looksSigned } from "./unsupported-signatures.ts";
 
-/** Why no combination proves the request, as far as can be told: one line each. Nothing of the secret is in them. */
-export function findHints(request: CapturedRequest, secret: string): string[] {
+/** Prefixes that services document for their secrets; they are no secret themselves. */
+const knownPrefixes = ["whsec_", "ats_"];
+
+export interface Hints {
+  /** Why no combination proves the request, as far as can be told: one line each. Nothing of the secret is in them. */
+  readonly hints: string[];
+  /** False when the request is authenticated in a way that no settings describe, so that the secret may be right. */
+  readonly isSupported: boolean;
+}
+
+export function findHints(request: CapturedRequest, secret: string): Hints {
   const hints: string[] = [];
   for (const [change, body] of changedBodies(request.body)) {
     const [settings] = searchSignatures({ ...request, body }, secret);
@@ -14,17 +24,25 @@ export function findHints(request: CapturedRequest, secret: string): string[] {
   }
   for (const [change, changed] of changedSecrets(secret)) {
     const [settings] = searchSignatures(request, changed);
-    if (settings !== undefined) hints.push(`it matches once the secret ${change} (${inWords(settings)})`);
+    if (settings !== undefined) hints.push(`it matches once the secret ${change} (${inWords(settings)}): change it in the settings too`);
   }
-  if (hints.length > 0) return hints;
+  if (hints.length > 0) return { hints, isSupported: true };
+  const unsupported = findUnsupported(request, secret);
+  if (unsupported.some(({ isCertain }) => isCertain)) {
+    return { hints: unsupported.filter(({ isCertain }) => isCertain).map(({ text }) => text), isSupported: false };
+  }
+  const others = listHeaders(request.headers).filter(({ name }) => !unsupported.some(({ header }) => header === name));
+  const isSigned = others.some((header) => looksSigned.test(header.name) && findCandidates(header).length > 0);
+  // Only named by their headers; a header that may be a supported signature counts for more.
+  if (unsupported.length > 0 && !isSigned) return { hints: unsupported.map(({ text }) => text), isSupported: false };
 
   if (request.body.length === 0) hints.push("the body is empty: was all of the request captured?");
   if (secret !== secret.trim()) hints.push("the secret begins or ends with white space");
-  if (secret.startsWith("whsec_")) hints.push("the secret begins with whsec_: it was tried as it is, and as base64 after whsec_");
-  const described = listHeaders(request.headers).flatMap(describeHeader);
-  return described.length > 0
-    ? [...hints, ...described]
-    : [...hints, "no header looks like a signature: was every header captured, and does the service sign requests to this URL?"];
+  if (secret.startsWith("whsec_"))
+    hints.push("the secret begins with whsec_: it was tried as it is, and as base64, hex and text after whsec_");
+  const described = [...others.flatMap(describeHeader), ...unsupported.map(({ text }) => text)];
+  const none = "no header looks like a signature: was every header captured, and does the service sign requests to this URL?";
+  return { hints: [...hints, ...(described.length > 0 ? described : [none])], isSupported: true };
 }
 
 function changedBodies(body: Buffer): [string, Buffer][] {
@@ -52,18 +70,29 @@ function changedSecrets(secret: string): [string, string][] {
   const changes: [string, string][] = [
     ["loses the white space around it", secret.trim()],
     ["ends with a line break", `${secret}\n`],
-    ["loses whsec_ and is taken as plain text", secret.replace(/^whsec_/, "")],
+    ...withoutPrefix(secret),
+    ...knownPrefixes
+      .filter((prefix) => !secret.startsWith(prefix))
+      .map((prefix): [string, string] => [`begins with ${prefix}`, prefix + secret]),
     ["loses the quotes around it", secret.replace(/^(["'])(.*)\1$/s, "$2")],
   ];
   return changes.filter(([, changed]) => changed !== secret && changed !== "");
 }
 
-function inWords(settings: SignatureSettings): string {
-  const { algorithm, encoding, header } = resolveScheme(settings);
-  return `${algorithm}, ${encoding}, header ${header}`;
+/** Some services put a mark such as `sk_live_` before the key. Only what is known is named: the rest may be a part of the secret. */
+function withoutPrefix(secret: string): [string, string][] {
+  const known = knownPrefixes.find((prefix) => secret.startsWith(prefix));
+  if (known !== undefined) return [[`loses ${known}`, secret.slice(known.length)]];
+  const ends = [...secret.slice(0, 32).matchAll(/[_.:-]/g)].slice(0, 3).map(({ index }) => index + 1);
+  return ends.map((end) => [`loses the ${end} characters before its ${ordinals[ends.indexOf(end)]} separator`, secret.slice(end)]);
 }
 
-const looksSigned = /sign|hmac|hash|digest|sha\d/;
+const ordinals = ["first", "second", "third"];
+
+function inWords(settings: SignatureSettings): string {
+  const { algorithm, encoding, header, secretEncoding } = resolveScheme(settings);
+  return `${algorithm}, ${encoding}, header ${header}${secretEncoding === "utf8" ? "" : `, secretEncoding ${secretEncoding}`}`;
+}
 
 function describeHeader({ name, value }: NamedValue): string[] {
   if (!looksSigned.test(name)) return [];
@@ -85,5 +114,5 @@ function describeLength(name: string, encoding: SignatureEncoding, bytes: number
   if (algorithm !== undefined) {
     return `${name} holds ${bytes} bytes in ${encoding}, as HMAC-${algorithm.toUpperCase()} gives: so the secret, the body or what else is signed (URL, timestamp) is not as sent`;
   }
-  return `${name} holds ${bytes} bytes in ${encoding}: ${bytes === 16 ? "MD5, which is not supported" : "no HMAC of SHA-1, SHA-256, SHA-384 or SHA-512 is that long"}`;
+  return `${name} holds ${bytes} bytes in ${encoding}: no HMAC of SHA-1, SHA-256, SHA-384 or SHA-512 is that long`;
 }

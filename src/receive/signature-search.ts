@@ -1,11 +1,18 @@
 import type { IncomingHttpHeaders } from "node:http";
-import { createHmacKey } from "../event/hmac.ts";
+import { createHmacKey, type HmacKey } from "../event/hmac.ts";
 import { Secret } from "../event/secret.ts";
 import { decodeKey, type SecretEncoding } from "../event/signature-bytes.ts";
 import { presetAxes } from "../event/signature-presets.ts";
 import { computeSignature, findSchemeFaults, resolveScheme } from "../event/signature-scheme.ts";
 import { type SignatureSettings, secretEncodings, signaturePresets } from "../event/signature-settings.ts";
-import { findCandidates, findIdHeaders, findTimestampHeaders, listHeaders, type SignatureCandidate } from "./signature-candidates.ts";
+import {
+  findCandidates,
+  findIdHeaders,
+  findTimestampHeaders,
+  listHeaders,
+  type NamedValue,
+  type SignatureCandidate,
+} from "./signature-candidates.ts";
 import { listContents, type SignedContent } from "./signature-contents.ts";
 import { createVerifier } from "./verify-signature.ts";
 
@@ -31,11 +38,7 @@ export function searchSignatures(request: CapturedRequest, secret: string): Sign
   const found: SignatureSettings[] = [];
   const digests = new Map<string, Buffer>();
   for (const candidate of candidates) {
-    const timestamps = [
-      ...candidate.timestampFields.map((field) => ({ ...field, in: "entry" as const })),
-      ...findTimestampHeaders(headers).map((header) => ({ ...header, in: "header" as const })),
-    ];
-    for (const content of listContents({ request, candidate, timestamps, ids: findIdHeaders(headers) })) {
+    for (const content of contentsFor(request, candidate, headers)) {
       for (const [secretEncoding, key] of keys) {
         const settings = describe(candidate, content, secretEncoding);
         const cacheKey = JSON.stringify([candidate.algorithm, secretEncoding, content]);
@@ -47,6 +50,33 @@ export function searchSignatures(request: CapturedRequest, secret: string): Sign
     }
   }
   return rank(found);
+}
+
+function contentsFor(request: CapturedRequest, candidate: SignatureCandidate, headers: readonly NamedValue[]): SignedContent[] {
+  const timestamps = [
+    ...candidate.timestampFields.map((field) => ({ ...field, in: "entry" as const })),
+    ...findTimestampHeaders(headers).map((header) => ({ ...header, in: "header" as const })),
+  ];
+  return listContents({ request, candidate, timestamps, ids: findIdHeaders(headers) });
+}
+
+/** The content over which `createKey` makes a digest that `matches`, as a template; null when there is none. */
+export function findSignedContent(
+  request: CapturedRequest,
+  secret: string,
+  {
+    candidate,
+    createKey,
+    matches,
+  }: { candidate: SignatureCandidate; createKey: (key: Buffer) => HmacKey; matches: (digest: Buffer) => boolean },
+): string | null {
+  for (const content of contentsFor(request, candidate, listHeaders(request.headers))) {
+    for (const [secretEncoding, key] of readKeys(secret)) {
+      const scheme = resolveScheme(describe(candidate, content, secretEncoding));
+      if (matches(computeSignature(scheme, createKey(key), signedParts(request, content)))) return content.template;
+    }
+  }
+  return null;
 }
 
 function readKeys(secret: string): [SecretEncoding, Buffer][] {

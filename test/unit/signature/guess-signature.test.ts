@@ -1,4 +1,4 @@
-import { createHmac } from "node:crypto";
+import { createHash, createHmac } from "node:crypto";
 import { expect, test } from "vitest";
 import {
   type SignatureSettings,
@@ -150,7 +150,7 @@ test("without any match, the header that looks like a signature is told by its l
   const sum = (algorithm: string) => createHmac(algorithm, "other").update(sent.body).digest();
   expect(guess({ "x-signature": sum("sha256").toString("hex") })).toMatch(/x-signature holds 32 bytes in hex, as HMAC-SHA256/);
   expect(guess({ "x-signature": `v1=${sum("sha512").toString("base64")}` })).toMatch(/64 bytes in base64, as HMAC-SHA512/);
-  expect(guess({ "x-signature": sum("md5").toString("hex") })).toMatch(/16 bytes in hex: MD5/);
+  expect(guess({ "x-signature": sum("md5").toString("hex") })).toMatch(/16 bytes in hex: MD5 or a truncated digest/);
   expect(guess({ "x-signature": "none" })).toMatch(/holds neither/);
   expect(guess({ host: "relay.example" })).toMatch(/no header looks like a signature/);
 });
@@ -160,4 +160,108 @@ test("another secret finds nothing, whatever the scheme", () => {
     const captured = receive(settings, secretOf(settings));
     expect(guessSignature({ ...captured, secret: "another secret" }).matches).toEqual([]);
   }
+});
+
+const guessOf = (headers: Record<string, string>, more: Partial<Parameters<typeof guessSignature>[0]> = {}) =>
+  guessSignature({ method: "POST", url: "/webhooks/main", body: sent.body, secret: "the-right-secret", headers, ...more });
+const hmac = (algorithm: string, content: string | Buffer = sent.body, secret = "the-right-secret") =>
+  createHmac(algorithm, secret).update(content).digest();
+const stamped = Buffer.concat([Buffer.from("1800000000."), sent.body]);
+const bytes = (length: number) => Buffer.from(Array.from({ length }, (_, n) => (n * 89 + 7) % 256));
+const der = Buffer.concat([Buffer.from([0x30, 69]), bytes(69)]);
+
+test.each<[name: string, headers: Record<string, string>, expected: RegExp]>([
+  ["GitLab's token", { "x-gitlab-token": "the-right-secret" }, /^x-gitlab-token holds the secret itself: a static token of GitLab/],
+  ["another GitLab token", { "x-gitlab-token": "another" }, /^x-gitlab-token is a static token of GitLab.*not this secret/],
+  ["Telegram's token", { "x-telegram-bot-api-secret-token": "the-right-secret" }, /a static token of Telegram/],
+  ["a token in any header", { "x-api-key": "the-right-secret" }, /^x-api-key holds the secret itself/],
+  ["a bearer token", { authorization: "Bearer the-right-secret" }, /^authorization holds the secret itself/],
+  ["basic credentials", { authorization: `Basic ${btoa("me:the-right-secret")}` }, /^authorization holds the secret itself/],
+  ["Discord", { "x-signature-ed25519": bytes(64).toString("hex"), "x-signature-timestamp": "1800000000" }, /Ed25519 signature/],
+  [
+    "v1a",
+    { "webhook-signature": `v1a,${bytes(64).toString("base64")}`, "webhook-id": "m", "webhook-timestamp": "1800000000" },
+    /Ed25519.*v1a/,
+  ],
+  ["RSA", { "x-acme-signature": bytes(256).toString("base64") }, /RSA/],
+  ["ECDSA", { "x-acme-signature": der.toString("base64") }, /ECDSA/],
+  ["a JSON Web Token", { authorization: "Bearer eyJhbGciOiJIUzI1NiJ9.e30.abc" }, /JSON Web Token/],
+  ["HMAC-MD5", { "x-acme-signature": hmac("md5").toString("hex") }, /holds HMAC-MD5 over "\{body\}", made with this secret/],
+  ["a truncated digest", { "x-acme-signature": hmac("sha256").subarray(0, 16).toString("hex") }, /the first 16 of 32 bytes of HMAC-SHA256/],
+  [
+    "SHA-512 cut to 32 bytes",
+    { "x-acme-signature": `v1=${hmac("sha512").subarray(0, 32).toString("base64")}` },
+    /the first 32 of 64 bytes of HMAC-SHA512/,
+  ],
+  [
+    "a truncated digest with a time",
+    { "x-acme-signature": `t=1800000000,v1=${hmac("sha256", stamped).subarray(0, 10).toString("hex")}` },
+    /the first 10 of 32 bytes of HMAC-SHA256 over "\{timestamp\}\.\{body\}"/,
+  ],
+  [
+    "a plain hash",
+    { "x-acme-signature": createHash("sha256").update("the-right-secret").update(sent.body).digest("hex") },
+    /SHA256 of the secret and the content, not an HMAC/,
+  ],
+])("names what the relay does not support, and does not blame the secret: %s", (_name, headers, expected) => {
+  const { matches, hints, isSupported } = guessOf({ host: "relay.example", "content-length": "1234", ...headers });
+  expect({ matches, isSupported }).toEqual({ matches: [], isSupported: false });
+  expect(hints).toEqual([expect.stringMatching(expected)]);
+  expect(hints[0]).not.toContain("the-right-secret");
+});
+
+test("names Twilio, and says whether the secret is right", () => {
+  const url = "https://relay.example/webhooks/main?a=1";
+  const form = Buffer.from("To=%2B1&From=%2B2&Body=hi");
+  const ofForm = { "x-twilio-signature": hmac("sha1", `${url}BodyhiFrom+2To+1`).toString("base64") };
+  expect(guessOf(ofForm, { url, body: form })).toMatchObject({
+    isSupported: false,
+    hints: [expect.stringMatching(/Twilio.*form parameters.*The secret is right/)],
+  });
+  // Only the target is captured, and the host.
+  const captured = guessOf({ ...ofForm, host: "relay.example" }, { url: "/webhooks/main?a=1", body: form });
+  expect(captured.hints[0]).toMatch(/The secret is right/);
+  const ofJson = `${url}&bodySHA256=${createHash("sha256").update(sent.body).digest("hex")}`;
+  expect(guessOf({ "x-twilio-signature": hmac("sha1", ofJson).toString("base64") }, { url: ofJson }).hints[0]).toMatch(
+    /bodySHA256.*The secret is right/,
+  );
+  const { hints, isSupported } = guessOf(ofForm, { url, body: form, secret: "another" });
+  expect(isSupported).toBe(false);
+  expect(hints[0]).toMatch(/Twilio.*can check the secret/);
+});
+
+test("a token of a proxy beside a signature does not hide that the secret is wrong", () => {
+  const headers = {
+    authorization: "Bearer eyJhbGciOiJIUzI1NiJ9.e30.abc",
+    "x-acme-signature": hmac("sha256", sent.body, "other").toString("hex"),
+  };
+  const { hints, isSupported } = guessOf(headers);
+  expect(isSupported).toBe(true);
+  expect(hints[0]).toMatch(/x-acme-signature holds 32 bytes in hex, as HMAC-SHA256/);
+  expect(hints[1]).toMatch(/JSON Web Token/);
+});
+
+test.each<[prefix: string, encoding: "hex" | "base64" | "base64url" | "utf8", label: RegExp]>([
+  ["ats_", "utf8", /once the secret loses ats_ \(/],
+  ["ats_", "hex", /once the secret loses ats_ .*secretEncoding hex/],
+  ["whsec_", "utf8", /once the secret loses whsec_ \(/],
+  ["whsec_", "hex", /once the secret loses whsec_ .*secretEncoding hex/],
+  ["whsec_", "base64url", /once the secret loses whsec_ .*secretEncoding base64/],
+  ["sk_live_", "utf8", /once the secret loses the 8 characters before its second separator/],
+  ["acme-", "base64", /once the secret loses the 5 characters before its first separator .*secretEncoding base64/],
+])("finds a secret without its prefix %s, taken as %s", (prefix, encoding, label) => {
+  const text = encoding === "utf8" ? "Zk9vQmFy" : Buffer.alloc(25, 0xfb).toString(encoding);
+  const key = encoding === "utf8" ? Buffer.from(text) : Buffer.from(text, encoding);
+  const signature = createHmac("sha256", key).update(sent.body).digest("hex");
+  const { matches, hints } = guessOf({ "x-acme-signature": signature }, { secret: prefix + text });
+  expect(matches).toEqual([]);
+  expect(hints).toContainEqual(expect.stringMatching(label));
+  expect(hints.join("\n")).not.toContain(text);
+});
+
+test("finds a secret whose prefix was left out", () => {
+  const signature = hmac("sha256", sent.body, "ats_abcdef").toString("hex");
+  expect(guessOf({ "x-acme-signature": signature }, { secret: "abcdef" }).hints).toContainEqual(
+    expect.stringMatching(/once the secret begins with ats_/),
+  );
 });

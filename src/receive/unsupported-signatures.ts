@@ -1,0 +1,182 @@
+import { createHash, createHmac } from "node:crypto";
+import { createHmacKey, type HmacKey } from "../event/hmac.ts";
+import { digestLengths } from "../event/signature-bytes.ts";
+import { signatureAlgorithms } from "../event/signature-settings.ts";
+import { findIdHeaders, findTimestampHeaders, type LooseBytes, listHeaders, type NamedValue, readLoosely } from "./signature-candidates.ts";
+import { listPublicUrls } from "./signature-contents.ts";
+import { type CapturedRequest, findSignedContent } from "./signature-search.ts";
+
+/** A way to authenticate a request that no settings describe. */
+export interface Unsupported {
+  readonly header: string;
+  /** One line for a person, without the secret and without what the header holds. */
+  readonly text: string;
+  /** The secret fits, so it is not to blame. */
+  readonly isCertain: boolean;
+}
+
+type Look = Omit<Unsupported, "header">;
+
+/** Each look at one header, the surest first. The first that recognizes it counts. */
+const looks: readonly ((header: NamedValue, request: CapturedRequest, secret: string) => Look | null)[] = [
+  staticToken,
+  twilio,
+  publicKey,
+  otherDigest,
+  unknownDigest,
+];
+
+/** The headers that authenticate the request in a way the relay does not support. */
+export function findUnsupported(request: CapturedRequest, secret: string): Unsupported[] {
+  return listHeaders(request.headers).flatMap((header) => {
+    for (const look of looks) {
+      const found = look(header, request, secret);
+      if (found !== null) return [{ header: header.name, text: `${header.name} ${found.text}`, isCertain: found.isCertain }];
+    }
+    return [];
+  });
+}
+
+const tokenHeaders: Readonly<Record<string, string>> = {
+  "x-gitlab-token": "GitLab",
+  "x-telegram-bot-api-secret-token": "Telegram",
+};
+
+function staticToken({ name, value }: NamedValue, _request: CapturedRequest, secret: string): Look | null {
+  const service = tokenHeaders[name];
+  const [, credentials = ""] = /^[A-Za-z]+ +(.+)$/.exec(value) ?? [];
+  const basic = Buffer.from(credentials, "base64").toString("utf8").split(":");
+  const holds = [value, credentials, ...basic].some((text) => text !== "" && text.trim() === secret.trim());
+  if (holds)
+    return {
+      text: `holds the secret itself: a static token${service === undefined ? "" : ` of ${service}`}, not a signature. It is not supported`,
+      isCertain: true,
+    };
+  if (service === undefined) return null;
+  return { text: `is a static token of ${service}, not a signature. It is not supported, and it is not this secret`, isCertain: false };
+}
+
+/** HMAC-SHA1 over the URL and the sorted form parameters. Of another body only a hash in the URL is signed. */
+function twilio({ name, value }: NamedValue, request: CapturedRequest, secret: string): Look | null {
+  if (name !== "x-twilio-signature") return null;
+  const way = request.url.includes("bodySHA256=") ? "the URL with bodySHA256" : "the URL and the sorted form parameters";
+  const form = way.includes("form") ? new URLSearchParams(request.body.toString("utf8")) : new URLSearchParams();
+  form.sort();
+  const fields = [...form].map(([key, text]) => key + text).join("");
+  const target = request.url.replace(/^https?:\/\/[^/?#]*/i, "");
+  const isRight = listPublicUrls(request).some(
+    (origin) =>
+      origin !== null &&
+      createHmac("sha1", secret)
+        .update(origin + target + fields)
+        .digest("base64") === value,
+  );
+  return {
+    text: `is Twilio's: it signs ${way}, which is not supported. ${isRight ? "The secret is right" : "With --url as Twilio has it, verify can check the secret"}`,
+    isCertain: isRight,
+  };
+}
+
+function publicKey(header: NamedValue): Look | null {
+  const { name, value } = header;
+  if (/ed25519/.test(name))
+    return { text: "is an Ed25519 signature, made with a key pair and not with a secret. It is not supported", isCertain: false };
+  if (/(?:^| )v1a,/.test(value) && !/(?:^| )v1,/.test(value)) {
+    return {
+      text: "holds an Ed25519 signature (v1a of Standard Webhooks), made with a key pair. It is not supported; ask the sender for v1, with a secret",
+      isCertain: false,
+    };
+  }
+  if (/^(?:[A-Za-z]+ )?eyJ[\w-]+\.[\w-]+\.[\w-]*$/.test(value))
+    return { text: "is a JSON Web Token. It is not supported", isCertain: false };
+  if (!looksSigned.test(name)) return null;
+  const found = readLoosely(header);
+  if (found.some(({ bytes }) => [256, 384, 512].includes(bytes.length))) {
+    return { text: "is as long as an RSA signature, made with a key pair and not with a secret. It is not supported", isCertain: false };
+  }
+  if (found.some(({ bytes }) => bytes.length >= 68 && bytes.length <= 72 && bytes[0] === 0x30 && bytes[1] === bytes.length - 2)) {
+    return { text: "is an ECDSA signature, made with a key pair and not with a secret. It is not supported", isCertain: false };
+  }
+  return null;
+}
+
+interface Maker {
+  readonly name: string;
+  readonly createKey: (key: Buffer) => HmacKey;
+}
+
+const isSupported = (name: string): boolean => name.startsWith("HMAC-SHA");
+const makers: readonly Maker[] = [
+  ...signatureAlgorithms.map((algorithm) => ({
+    name: `HMAC-${algorithm.toUpperCase()}`,
+    createKey: (key: Buffer) => createHmacKey(algorithm, key),
+  })),
+  { name: "HMAC-MD5", createKey: (key) => ({ digest: (parts) => createHmac("md5", key).update(joined(parts)).digest() }) },
+  ...["md5", ...signatureAlgorithms].flatMap((algorithm): Maker[] => {
+    const hash = (...parts: Buffer[]) => createHash(algorithm).update(Buffer.concat(parts)).digest();
+    const name = algorithm.toUpperCase();
+    return [
+      {
+        name: `${name} of the secret and the content, not an HMAC,`,
+        createKey: (key) => ({ digest: (parts) => hash(key, joined(parts)) }),
+      },
+      {
+        name: `${name} of the content and the secret, not an HMAC,`,
+        createKey: (key) => ({ digest: (parts) => hash(joined(parts), key) }),
+      },
+    ];
+  }),
+];
+
+/** Texts of a content have one character a byte. */
+const joined = (parts: readonly (Buffer | string)[]): Buffer =>
+  Buffer.concat(parts.map((part) => (typeof part === "string" ? Buffer.from(part, "latin1") : part)));
+
+/** A digest that this secret makes in a way the settings do not know, whole or truncated. */
+function otherDigest(header: NamedValue, request: CapturedRequest, secret: string): Look | null {
+  // Thousands of digests over the body: not for headers that hold something else.
+  if (!/^x-|auth/.test(header.name) && !looksSigned.test(header.name)) return null;
+  if (findIdHeaders([header]).length > 0 || findTimestampHeaders([header]).length > 0) return null;
+  for (const { bytes, encoding, timestampFields } of readLoosely(header).filter(isDigestLong)) {
+    const candidate = { header: header.name, algorithm: "sha256", encoding, prefix: "", separator: ",", bytes, timestampFields } as const;
+    for (const { name, createKey } of makers) {
+      let length = 0;
+      const content = findSignedContent(request, secret, {
+        candidate,
+        createKey,
+        matches(digest) {
+          length = digest.length;
+          // Whole, it is what the search has found already.
+          return (
+            bytes.length <= length && digest.subarray(0, bytes.length).equals(bytes) && !(isSupported(name) && bytes.length === length)
+          );
+        },
+      });
+      if (content === null) continue;
+      const part = bytes.length < length ? `the first ${bytes.length} of ${length} bytes of ` : "";
+      return {
+        text: `holds ${part}${name} over ${JSON.stringify(content)}, made with this secret. ${part === "" ? "It" : "A truncated digest"} is not supported`,
+        isCertain: true,
+      };
+    }
+  }
+  return null;
+}
+
+/** Of a header that looks signed and has a length that no supported digest has. */
+function unknownDigest(header: NamedValue): Look | null {
+  if (!looksSigned.test(header.name)) return null;
+  const lengths = readLoosely(header).filter(isDigestLong);
+  const [found] = lengths;
+  if (found === undefined || lengths.some(({ bytes }) => Object.values(digestLengths).includes(bytes.length))) return null;
+  const { bytes, encoding } = found;
+  const what =
+    bytes.length === 16
+      ? "MD5 or a truncated digest, neither of which is supported"
+      : "no HMAC of SHA-1, SHA-256, SHA-384 or SHA-512 is that long. Truncated digests are not supported";
+  return { text: `holds ${bytes.length} bytes in ${encoding}: ${what}`, isCertain: false };
+}
+
+const isDigestLong = ({ bytes }: LooseBytes): boolean => bytes.length <= 64;
+
+export const looksSigned = /sign|hmac|hash|digest|sha\d/;
