@@ -75,6 +75,18 @@ export function quarantineContract(open: OpenSubject): void {
       expect((await store.due("all", start + 20_000, 10)).length).toBe(1);
     });
 
+    test("a release that ended after its event was accepted is finished by the next one", async () => {
+      const { store } = await openWith(open, routes);
+      const { seq, event } = await quarantine(store, { wamid: "w" });
+      const first = await store.accept(event);
+      expect(await store.event(seq)).toMatchObject({ disposition: "quarantined" });
+      expect(await store.release(event)).toMatchObject({ result: "duplicate", seq: first.seq });
+      expect(await store.event(seq)).toMatchObject({ disposition: "released", releasedAs: first.seq });
+      expect(await store.event(first.seq)).toMatchObject({ releasedFrom: seq });
+      expect((await store.due("all", start + 20_000, 10)).length).toBe(1);
+      expect((await store.audit(start + 20_000)).balanced).toBe(true);
+    });
+
     test("released by many at once, it is one event", async () => {
       const { store } = await openWith(open, routes);
       const { seq, event } = await quarantine(store, { wamid: "w" });

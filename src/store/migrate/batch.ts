@@ -5,6 +5,8 @@ type Word = string | Buffer;
 /** What is written in one step of a migration, gathered by key: a call of Redis costs more than what it writes. Keys are without their base. */
 export interface Batch {
   set(key: string, value: Word): void;
+  /** Redis removes it at `until` (unix ms). */
+  expiring(key: string, value: string, until: number): void;
   hash(key: string, ...fields: readonly Word[]): void;
   /** Into a list by score. */
   list(key: string, score: number, member: string): void;
@@ -22,6 +24,7 @@ const mostWords = 4_000;
 
 export function createBatch(base: string): Batch {
   const strings: Word[] = [];
+  const passing: Word[][] = [];
   const hashes = new Map<string, Word[]>();
   const lists = new Map<string, Word[]>();
   const sets = new Map<string, Set<string>>();
@@ -37,6 +40,7 @@ export function createBatch(base: string): Batch {
 
   function* commands(): Generator<Word[]> {
     for (const some of parts(strings)) yield ["MSET", ...some];
+    yield* passing;
     for (const [key, words] of hashes) for (const some of parts(words)) yield ["HSET", base + key, ...some];
     for (const [key, words] of lists) for (const some of parts(words)) yield ["ZADD", base + key, ...some];
     for (const [key, members] of sets) for (const some of parts([...members])) yield ["SADD", base + key, ...some];
@@ -46,6 +50,10 @@ export function createBatch(base: string): Batch {
   return {
     set(key, value) {
       strings.push(base + key, value);
+      bytes += key.length + value.length;
+    },
+    expiring(key, value, until) {
+      passing.push(["SET", base + key, value, "PXAT", String(until)]);
       bytes += key.length + value.length;
     },
     hash: (key, ...fields) => gather(hashes, key, fields),

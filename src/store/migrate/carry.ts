@@ -8,6 +8,7 @@ import { type Batch, createBatch } from "./batch.ts";
 import { boundsOf, type Carrier } from "./carrier.ts";
 import { carryEvents } from "./carry-events.ts";
 import { carryMessages } from "./carry-messages.ts";
+import { carryRequests } from "./carry-requests.ts";
 import { carryRuns } from "./carry-runs.ts";
 import { carrySends } from "./carry-sends.ts";
 import { carrySweeps } from "./carry-sweeps.ts";
@@ -49,7 +50,7 @@ export async function carryOver({ source, link, prefix, now, prepare, progress }
   const { last: seq } = boundsOf(source, "events");
   const write = createWrite(keys, link, { version, seq, where });
   const parts = { source, version };
-  const carriers = [carryWords, carryMessages, carryRuns, carryEvents, carrySweeps, carrySends].map((carry) => carry(parts));
+  const carriers = [carryWords, carryMessages, carryRuns, carryEvents, carrySweeps, carrySends, carryRequests].map((carry) => carry(parts));
 
   const stored = await link.run((redis) => redis.get(keys.of(migrationRowName)));
   let row: MigrationRow;

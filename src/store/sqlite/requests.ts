@@ -11,7 +11,7 @@ export function createRequests(db: Db) {
     .pluck();
   const put = db.prepare<[string, string, number]>("INSERT OR REPLACE INTO requests (request, id, until) VALUES (?, ?, ?)");
   const purge = db.prepare<[number]>(
-    `DELETE FROM requests WHERE request IN (SELECT request FROM requests WHERE until <= ? ORDER BY until LIMIT ${purgedAtOnce})`,
+    `DELETE FROM requests WHERE seq IN (SELECT seq FROM requests WHERE until <= ? ORDER BY until LIMIT ${purgedAtOnce})`,
   );
 
   return function nameRequest(request: string, id: EventId, now: number, forMs: number): EventId {
