@@ -1,4 +1,4 @@
-import { closeSync, copyFileSync, openSync, renameSync, rmSync, statSync, writeSync } from "node:fs";
+import { closeSync, copyFileSync, openSync, renameSync, rmSync, statSync, truncateSync, writeFileSync, writeSync } from "node:fs";
 import { expect, test } from "vitest";
 import type { SandboxEvent } from "../../src/sandbox/events/event-maker.ts";
 import { openDownstream } from "../harness/downstream.ts";
@@ -21,7 +21,7 @@ async function fileWith(events: readonly SandboxEvent[]): Promise<string> {
 const nowhere = { routes: [routeTo("http://127.0.0.1:9/")] };
 const isReady = async (relay: RelayProcess) => (await relay.ask("/readyz")).status === 200;
 const storingErrors = (relay: RelayProcess) => relay.log().filter(({ msg }) => String(msg).startsWith("events cannot be stored"));
-const gone = /relay\.db or its -wal was deleted or replaced while in use; put it back, or restart the relay/;
+const gone = /relay\.db(-wal)? was deleted or replaced while in use; put it back, or restart the relay/;
 
 test.each(["", "-wal"])("relay.db%s moved away: 503 at once, and all is well once it is put back", async (suffix) => {
   const downstream = await openDownstream();
@@ -54,6 +54,31 @@ test.each(["", "-wal"])("relay.db%s moved away: 503 at once, and all is well onc
   await until("everything is delivered", () => downstream.counts().taken === 12);
   await until("and written down", () => rowsOf(relay.storePath, "SELECT 1 FROM deliveries WHERE state = 2").length === 12);
   expect(storingErrors(relay).length).toBe(1);
+});
+
+test("the file truncated while in use: 503, not ready, and a restart refuses what is left", async () => {
+  const messages = createMessages("truncated");
+  const relay = await startRelay({ settings: nowhere });
+  for (let n = 0; n < 20; n += 1) expect(await postEvent(relay.webhookUrl, messages.event())).toMatchObject({ word: "accepted" });
+  truncateSync(relay.storePath, 0);
+  expect(await postEvent(relay.webhookUrl, messages.event())).toMatchObject({ status: 503, word: "store_unavailable" });
+  const reason = expect.stringMatching(/relay\.db was truncated while in use.*Stop the relay, then restore .*relay\.db from a copy/);
+  expect(await relay.ask("/readyz")).toMatchObject({ status: 503, body: { reason } });
+  // It does not come back by itself, whatever is written into the file.
+  writeFileSync(relay.storePath, Buffer.alloc(1_000_000));
+  expect(await postEvent(relay.webhookUrl, messages.event())).toMatchObject({ status: 503 });
+  expect(storingErrors(relay).length).toBe(1);
+  truncateSync(relay.storePath, 0);
+  await relay.kill9();
+  expect(await relay.startRefused()).toEqual({ code: 1, signal: null });
+  expect(relay.stderr()).toMatch(/relay\.db is empty, and its -wal is not: it was truncated/);
+});
+
+test("the file truncated while nothing comes in: not ready within seconds", async () => {
+  const relay = await startRelay({ settings: nowhere });
+  await postEvent(relay.webhookUrl, createMessages("idle").event());
+  truncateSync(relay.storePath, 0);
+  await until("it is not ready", async () => !(await isReady(relay)));
 });
 
 test("the file replaced by a copy: 503 until a restart, which goes on with the copy", async () => {
@@ -96,7 +121,12 @@ test("the file destroyed under the running relay: answers stay 200 or 503, and i
   const words = new Set(answers.map(({ status, word }) => `${status} ${word}`));
   expect([...words].filter((word) => word !== "200 accepted" && word !== "503 store_unavailable")).toEqual([]);
   expect(words).toContain("503 store_unavailable");
-  expect(storingErrors(relay)[0]).toMatchObject({ err: { code: "SQLITE_CORRUPT" } });
+  expect(storingErrors(relay)[0]).toMatchObject({ err: { message: expect.stringMatching(/is damaged; stop the relay.*SQLITE_CORRUPT/) } });
+  for (const path of ["/v1/events?limit=1000", "/v1/deliveries?limit=1000", "/v1/messages?limit=1000"]) {
+    const { status, body } = await relay.ask(path);
+    if (status !== 200) expect([path, status, body]).toEqual([path, 503, expect.objectContaining({ code: "store_unavailable" })]);
+  }
+  expect(await relay.ask("/readyz")).toMatchObject({ status: 503, body: { reason: expect.stringMatching(/is damaged; stop the relay/) } });
   expect((await relay.ask("/healthz")).status).toBe(200);
   expect(relay.isRunning()).toBe(true);
 });

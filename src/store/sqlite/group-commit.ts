@@ -1,4 +1,5 @@
 import { StoreUnavailable } from "../store-error.ts";
+import { isStorageFault } from "./faults.ts";
 import type { Db } from "./open.ts";
 
 export interface GroupCommit {
@@ -45,7 +46,7 @@ const gatherMs = { least: 2, most: 20 };
  * Node accepts only one connection per turn. While each turn brings another one, the group stays open,
  * because senders without keep-alive would get an fsync each: a fifth of the events per second (bench/ingest).
  */
-export function createGroupCommit(db: Db, hooks: GroupCommitHooks): GroupCommit {
+export function createGroupCommit(db: Db, hooks: GroupCommitHooks, now: () => number = () => performance.now()): GroupCommit {
   const begin = db.prepare("BEGIN IMMEDIATE");
   const commit = db.prepare("COMMIT");
   const rollback = db.prepare("ROLLBACK");
@@ -65,7 +66,7 @@ export function createGroupCommit(db: Db, hooks: GroupCommitHooks): GroupCommit 
 
   /** One transaction; the results of its writes, or what made it fail as a whole. */
   function attempt(batch: readonly Pending[]): { ok: true; results: unknown[] } | { ok: false; error: unknown } {
-    const startedAt = performance.now();
+    const startedAt = now();
     let changed = 0;
     const results: unknown[] = new Array(batch.length);
     try {
@@ -82,7 +83,7 @@ export function createGroupCommit(db: Db, hooks: GroupCommitHooks): GroupCommit 
       undo(error);
       return { ok: false, error };
     }
-    lastTookMs = performance.now() - startedAt;
+    lastTookMs = now() - startedAt;
     // One that found nothing to change wrote nothing, and does not prove that storing works (disk full).
     if (changed > 0) hooks.committed(lastTookMs, batch.length);
     return { ok: true, results };
@@ -111,7 +112,7 @@ export function createGroupCommit(db: Db, hooks: GroupCommitHooks): GroupCommit 
   }
 
   function flush(): void {
-    if (hooks.arriving() && performance.now() < gatherUntil) {
+    if (hooks.arriving() && now() < gatherUntil) {
       setImmediate(flush);
       return;
     }
@@ -132,7 +133,7 @@ export function createGroupCommit(db: Db, hooks: GroupCommitHooks): GroupCommit 
         queue.push({ write, resolve: resolve as (value: unknown) => void, reject });
         if (!scheduled) {
           scheduled = true;
-          gatherUntil = performance.now() + Math.min(gatherMs.most, Math.max(gatherMs.least, 2 * lastTookMs));
+          gatherUntil = now() + Math.min(gatherMs.most, Math.max(gatherMs.least, 2 * lastTookMs));
           setImmediate(flush);
         }
       });
@@ -141,28 +142,4 @@ export function createGroupCommit(db: Db, hooks: GroupCommitHooks): GroupCommit 
       return queue.length === 0 ? Promise.resolve() : new Promise((resolve) => waiters.push(resolve));
     },
   };
-}
-
-const storageFaults = [
-  "SQLITE_FULL",
-  "SQLITE_IOERR",
-  "SQLITE_READONLY",
-  "SQLITE_BUSY",
-  "SQLITE_LOCKED",
-  "SQLITE_CORRUPT",
-  "SQLITE_NOTADB",
-  "SQLITE_CANTOPEN",
-  "SQLITE_NOMEM",
-];
-
-/** True for whatever SQLite itself refuses. */
-export function isSqliteFault(error: unknown): boolean {
-  const code = (error as { code?: unknown } | null)?.code;
-  return typeof code === "string" && code.startsWith("SQLITE_");
-}
-
-/** True for faults of the disk or file, which hit every write alike; false for faults of one write. */
-export function isStorageFault(error: unknown): boolean {
-  const code = (error as { code?: unknown }).code;
-  return typeof code === "string" && storageFaults.some((prefix) => code.startsWith(prefix));
 }

@@ -1,6 +1,7 @@
 import { chmodSync, existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import Database from "better-sqlite3";
 import { StoreRefused } from "../store-error.ts";
+import { logSizeLimit } from "./file-place.ts";
 
 export type Db = Database.Database;
 
@@ -29,6 +30,9 @@ function listMigrations(): Migration[] {
 export function openForWriting(path: string, holder: string): Db {
   const fresh = !existsSync(path);
   return guarded(path, () => {
+    // SQLite takes an empty file for a new one, and deletes the log beside it.
+    if (!fresh && sizeOf(path) === 0 && sizeOf(`${path}-wal`) > 0)
+      throw new StoreRefused(`${path} is empty, and its -wal is not: it was truncated. Restore it from a copy, or move both away`);
     const db = new Database(path);
     try {
       // Bodies hold people's phone numbers: nobody else on the machine needs to read them.
@@ -41,7 +45,7 @@ export function openForWriting(path: string, holder: string): Db {
       db.pragma("journal_mode = WAL");
       // An acknowledgement means durable; better-sqlite3's default in WAL is NORMAL, which is not (FACTS.md).
       db.pragma("synchronous = FULL");
-      db.pragma("journal_size_limit = 67108864");
+      db.pragma(`journal_size_limit = ${logSizeLimit}`);
       db.pragma("cache_size = -65536");
       db.pragma("temp_store = MEMORY");
       migrate(db, path);
@@ -133,9 +137,16 @@ function glance(db: Db, path: string): void {
   }
 }
 
+/** What is wrong with the file and what to do, for a code of SQLite; null where no more is known than its message. */
+export function reasonOf(error: unknown): string | null {
+  const code = (error as { code?: string }).code ?? "";
+  const known = Object.keys(reasons).find((prefix) => code.startsWith(prefix));
+  return known === undefined ? null : `${reasons[known]} (${code})`;
+}
+
 const reasons: Record<string, string> = {
   SQLITE_NOTADB: "is not a SQLite database; move it away or give storage.path another file",
-  SQLITE_CORRUPT: "is damaged; restore it from a copy, or recover it with sqlite3's .recover",
+  SQLITE_CORRUPT: "is damaged; stop the relay, and restore it from a copy, or recover it with sqlite3's .recover",
   SQLITE_CANTOPEN: "cannot be opened; check that its folder exists and that this user may write there",
   SQLITE_READONLY: "is read-only for this user, or its -wal or -shm beside it is; check their permissions and the file system",
   SQLITE_FULL: "cannot grow: the disk is full",
@@ -150,11 +161,12 @@ function guarded<T>(path: string, open: () => T): T {
     if (error instanceof StoreRefused) throw error;
     // To SQLite that is a fault of the disk, where it only reads.
     if (isFolder(path)) throw new StoreRefused(`${path} cannot be opened: it is a folder; name the file in it`, { cause: error });
-    const code = (error as { code?: string }).code ?? "";
-    const known = Object.keys(reasons).find((prefix) => code.startsWith(prefix));
-    const why = known !== undefined ? reasons[known] : `cannot be opened: ${(error as Error).message}`;
-    throw new StoreRefused(`${path} ${why}${known !== undefined ? ` (${code})` : ""}`, { cause: error });
+    throw new StoreRefused(`${path} ${reasonOf(error) ?? `cannot be opened: ${(error as Error).message}`}`, { cause: error });
   }
+}
+
+function sizeOf(path: string): number {
+  return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
 }
 
 function isFolder(path: string): boolean {

@@ -1,4 +1,5 @@
 import { hostname } from "node:os";
+import Database from "better-sqlite3";
 import type { EventId } from "../../event/ids.ts";
 import type { QuarantinedBody, ReceivedEvent } from "../../event/received.ts";
 import type { SendKey } from "../../event/send-key.ts";
@@ -21,15 +22,16 @@ import { createAccept } from "./accept.ts";
 import { createAsks } from "./asks.ts";
 import { createCursors } from "./cursors.ts";
 import { createDeliveries } from "./deliveries.ts";
+import { isDamage, isStorageFault, translateErrors } from "./faults.ts";
 import { lockFile } from "./file-lock.ts";
 import { watchPlace } from "./file-place.ts";
-import { createGroupCommit, isStorageFault } from "./group-commit.ts";
+import { createGroupCommit } from "./group-commit.ts";
 import { createHydrations } from "./hydrations.ts";
 import { createInspecting } from "./inspecting.ts";
 import { createMessages, stateOf } from "./messages.ts";
 import { createNames } from "./names.ts";
 import { createNews } from "./news.ts";
-import { openForReading, openForWriting } from "./open.ts";
+import { openForReading, openForWriting, reasonOf } from "./open.ts";
 import { createParking } from "./parking.ts";
 import { createPlanAgain } from "./plan-again.ts";
 import { createPlanDeliveries } from "./plan-deliveries.ts";
@@ -67,7 +69,7 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks) {
       throw error;
     }
   })();
-  const inPlace = watchPlace(path);
+  const checkPlace = watchPlace(path, db);
   const inspecting = createInspecting(path);
 
   const names = createNames(db);
@@ -105,12 +107,29 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks) {
   const dueListeners = new Set<DueListener>();
   const news = createNews();
 
-  /** Null while the file is in place. */
+  /** Set once SQLite has found damage: nothing is written any more, because it might not be found again. */
+  let damage: StoreUnavailable | null = null;
+
+  /** Null while the file is in place and whole. */
   function refusal(): StoreUnavailable | null {
-    if (inPlace()) return null;
-    const gone = new StoreUnavailable(`${path} or its -wal was deleted or replaced while in use; put it back, or restart the relay`);
-    hooks.failed(gone);
-    return gone;
+    const wrong = checkPlace();
+    if (wrong === null && damage === null) return null;
+    const refused = damage ?? new StoreUnavailable(wrong ?? "");
+    hooks.failed(refused);
+    return refused;
+  }
+
+  /** A fault of the disk or file, as clients and operators get it; any other error as it is. */
+  function unavailable(error: unknown): unknown {
+    if (!(error instanceof Database.SqliteError)) return error;
+    const wrong = checkPlace();
+    if (wrong === null && !isStorageFault(error)) return error;
+    const why = reasonOf(error);
+    const said = why === null ? `the store cannot be used now: ${error.message}` : `${path} ${why}: ${error.message}`;
+    const fault = new StoreUnavailable(wrong ?? said, { cause: error });
+    if (isDamage(error)) damage ??= fault;
+    hooks.failed(fault);
+    return fault;
   }
 
   const writes = createGroupCommit(db, {
@@ -127,11 +146,11 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks) {
       plans.forget();
       proofs.forget();
       // Any other fault is of one write (a conflict), which hears of it; storing works.
-      if (isStorageFault(error)) hooks.failed(error);
+      unavailable(error);
     },
   });
 
-  return {
+  const store = {
     read: createReader(db, names),
     inspecting,
     isShared: false,
@@ -257,6 +276,7 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks) {
       lock.release();
     },
   };
+  return translateErrors(store, unavailable);
 }
 
 /** Who wrote last into the file: for the message to a second process. */

@@ -3,7 +3,7 @@ import type { Tracking } from "../../event/tracking.ts";
 import { type Facts, factsOf, nothingTracked, unseenMessage, unseenRun } from "../facts.ts";
 import type { Rules } from "../rules.ts";
 import { messageSubject, runSubject, type SubjectKey } from "./codes.ts";
-import { isSqliteFault } from "./group-commit.ts";
+import { isSqliteFault } from "./faults.ts";
 import { type MessageRow, type Messages, stateOf } from "./messages.ts";
 import { type RunRow, type Runs, runStateOf } from "./runs.ts";
 

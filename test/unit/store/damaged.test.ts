@@ -1,7 +1,20 @@
-import { closeSync, copyFileSync, mkdtempSync, openSync, readFileSync, rmSync, writeSync } from "node:fs";
+import {
+  closeSync,
+  copyFileSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  truncateSync,
+  writeSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import Database from "better-sqlite3";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { isStorageFault } from "../../../src/store/sqlite/faults.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import { StoreRefused, StoreUnavailable } from "../../../src/store/store-error.ts";
 import { anEvent, rulesFor } from "../../contract/store-events.ts";
@@ -54,4 +67,127 @@ test("whichever page is destroyed: refused in one line at the start, or StoreUna
   }
   expect(seen.refused).toBeGreaterThan(5);
   expect(seen.unavailable).toBeGreaterThan(3);
+});
+
+test("whichever page is destroyed: a read that needs it says StoreUnavailable, and from then on nothing is stored", async () => {
+  const whole = join(folder, "whole.db");
+  const rules = rulesFor([{ name: "all" }]);
+  const store = openSqliteStore(whole, rules, quiet);
+  for (let n = 0; n < 200; n += 1) await store.accept(anEvent({ wamid: `wamid.${n % 20}`, id: `before-${n}` }));
+  await store.close();
+  const pages = readFileSync(whole).length / pageSize;
+
+  let damages = 0;
+  for (let page = 1; page < pages; page += 1) {
+    const path = join(folder, `page-${page}.db`);
+    copyFileSync(whole, path);
+    const file = openSync(path, "r+");
+    writeSync(file, Buffer.alloc(pageSize, 0xab), 0, pageSize, page * pageSize);
+    closeSync(file);
+    const failures: unknown[] = [];
+    let damaged: ReturnType<typeof openSqliteStore>;
+    try {
+      damaged = openSqliteStore(path, rules, { ...quiet, failed: (error) => void failures.push(error) });
+    } catch {
+      continue;
+    }
+    const reads = [
+      () => damaged.read.events.list({ limit: 1_000 }),
+      () => damaged.read.deliveries.list({ limit: 1_000 }),
+      () => damaged.read.messages.list({ after: 0, before: Number.MAX_SAFE_INTEGER, limit: 1_000 }),
+      () => damaged.due("all", Number.MAX_SAFE_INTEGER, 1_000),
+      () => damaged.load("all", 150),
+    ];
+    for (const read of reads) {
+      try {
+        read();
+      } catch (error) {
+        expect(error).toBeInstanceOf(StoreUnavailable);
+        expect((error as Error).message).toMatch(/page-\d+\.db is damaged; stop the relay, and restore it from a copy/);
+      }
+    }
+    if (failures.length > 0) {
+      damages += 1;
+      expect(failures[0]).toBeInstanceOf(StoreUnavailable);
+      expect(damaged.isInPlace()).toBe(false);
+      await expect(damaged.accept(anEvent({ wamid: "v", id: "after" }))).rejects.toMatchObject({
+        name: "StoreUnavailable",
+        message: expect.stringContaining("is damaged"),
+      });
+    }
+    await damaged.close();
+  }
+  expect(damages).toBeGreaterThan(5);
+});
+
+/** A store with some events in the file, and some in its log alone. */
+async function running(name: string) {
+  const path = join(folder, name, "relay.db");
+  mkdirSync(join(folder, name));
+  const failures: unknown[] = [];
+  const store = openSqliteStore(path, rulesFor([{ name: "all" }]), { ...quiet, failed: (error) => void failures.push(error) });
+  for (let n = 0; n < 300; n += 1) await store.accept(anEvent({ wamid: `wamid.${n}`, id: `before-${n}` }));
+  const checkpoint = (): void => {
+    const other = new Database(path);
+    other.pragma("wal_checkpoint(TRUNCATE)");
+    other.close();
+  };
+  checkpoint();
+  for (let n = 0; n < 50; n += 1) await store.accept(anEvent({ wamid: `wamid.${n}`, id: `in-log-${n}` }));
+  return { path, store, failures, checkpoint };
+}
+
+const harms: readonly (readonly [what: string, harm: (path: string) => void, said: RegExp])[] = [
+  ["is emptied", (path) => truncateSync(path, 0), /relay\.db was truncated while in use/],
+  ["loses its second half", (path) => truncateSync(path, 8 * pageSize), /relay\.db was truncated while in use/],
+  ["loses its log's contents", (path) => truncateSync(`${path}-wal`, 0), /relay\.db-wal was truncated while in use/],
+  ["loses half of its log", (path) => truncateSync(`${path}-wal`, 20_000), /relay\.db-wal was truncated while in use/],
+  ["is deleted", (path) => rmSync(path), /relay\.db was deleted or replaced while in use/],
+  ["loses its log", (path) => rmSync(`${path}-wal`), /relay\.db-wal was deleted or replaced/],
+  ["loses its index", (path) => rmSync(`${path}-shm`), /relay\.db-shm was deleted or replaced/],
+  ["loses its folder", (path) => renameSync(join(path, ".."), join(path, "../../away")), /relay\.db was deleted or replaced/],
+  [
+    "is replaced by a copy",
+    (path) => {
+      copyFileSync(path, `${path}.copy`);
+      renameSync(`${path}.copy`, path);
+    },
+    /relay\.db was deleted or replaced/,
+  ],
+];
+
+test.each(harms)("a file that %s while in use: nothing is acknowledged from then on", async (_what, harm, said) => {
+  const { path, store, failures } = await running("harmed");
+  expect(store.isInPlace()).toBe(true);
+  harm(path);
+  await expect(store.accept(anEvent({ wamid: "v", id: "after" }))).rejects.toMatchObject({
+    name: "StoreUnavailable",
+    message: expect.stringMatching(said),
+  });
+  expect(store.isInPlace()).toBe(false);
+  expect(failures.length).toBeGreaterThan(0);
+  await store.close();
+});
+
+test("a checkpoint of another program, which empties the log, is no fault", async () => {
+  const { store, failures, checkpoint } = await running("checkpoint");
+  checkpoint();
+  expect(store.isInPlace()).toBe(true);
+  await store.accept(anEvent({ wamid: "v", id: "after" }));
+  checkpoint();
+  await store.accept(anEvent({ wamid: "v", id: "later" }));
+  expect(failures).toEqual([]);
+  await store.close();
+});
+
+test("which codes of SQLite are faults of the disk or file", () => {
+  const codes = (list: string) => list.split(" ").map((word) => `SQLITE_${word}`);
+  const faults = codes(
+    "FULL IOERR IOERR_SHORT_READ IOERR_FSYNC READONLY READONLY_DBMOVED BUSY BUSY_SNAPSHOT LOCKED CORRUPT CORRUPT_INDEX NOTADB CANTOPEN NOMEM PERM AUTH PROTOCOL NOLFS INTERNAL INTERRUPT SCHEMA",
+  );
+  for (const code of faults) expect([code, isStorageFault({ code })]).toEqual([code, true]);
+  for (const code of codes("ERROR CONSTRAINT CONSTRAINT_UNIQUE TOOBIG MISMATCH MISUSE RANGE BUSYBODY")) {
+    expect([code, isStorageFault({ code })]).toEqual([code, false]);
+  }
+  for (const error of [null, undefined, "SQLITE_FULL", new Error("SQLITE_FULL"), { code: 10 }]) expect(isStorageFault(error)).toBe(false);
 });

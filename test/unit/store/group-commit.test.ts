@@ -53,7 +53,7 @@ test("the writes of one turn are one transaction, in the order they came; the ne
 
 test("a group stays open while more writes are expected, and is committed once none are", async () => {
   let isArriving = true;
-  const commits = createGroupCommit(db, { ...hooks, arriving: () => isArriving });
+  const commits = createGroupCommit(db, { ...hooks, arriving: () => isArriving }, () => 0);
   const first = commits.run(insert(1));
   await nextTurn();
   const second = commits.run(insert(2));
@@ -62,11 +62,37 @@ test("a group stays open while more writes are expected, and is committed once n
   expect(committed).toEqual([2]);
 });
 
-test("a group that more writes are always expected for is committed all the same", async () => {
-  const commits = createGroupCommit(db, { ...hooks, arriving: () => true });
-  await commits.run(insert(1));
-  await commits.run(insert(2));
-  expect(committed).toEqual([1, 1]);
+test("a group waits for others no longer than twice the last commit's time, within bounds", async () => {
+  let at = 0;
+  let tookMs = 0;
+  const commits = createGroupCommit(
+    db,
+    {
+      ...hooks,
+      arriving: () => true,
+      closing: () => {
+        at += tookMs;
+      },
+    },
+    () => at,
+  );
+  async function waited(): Promise<number> {
+    const from = at;
+    let isDone = false;
+    const done = commits.run(insert(1)).then(() => {
+      isDone = true;
+    });
+    for (; !isDone && at < from + 1_000; at += isDone ? 0 : 1) await nextTurn();
+    await done;
+    return at - from - tookMs;
+  }
+  expect(await waited()).toBe(2);
+  tookMs = 6;
+  expect(await waited()).toBe(2);
+  expect(await waited()).toBe(12);
+  tookMs = 500;
+  await waited();
+  expect(await waited()).toBe(20);
 });
 
 test("senders that open a connection per event share commits on a slow disk", async () => {
