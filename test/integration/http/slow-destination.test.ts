@@ -60,8 +60,12 @@ const events = 150;
 async function pour(connection: RawConnection, bodies: readonly string[], arrived: () => number): Promise<number> {
   const startedAt = performance.now();
   const before = arrived();
-  void connection.write(Buffer.concat(bodies.map((body) => requestBytes({ body }))));
-  for (const _ of bodies) expect((await connection.answer()).json).toEqual({ status: "accepted" });
+  // At most so many may be ahead of their answers.
+  for (let at = 0; at < bodies.length; at += 32) {
+    const some = bodies.slice(at, at + 32);
+    void connection.write(Buffer.concat(some.map((body) => requestBytes({ body }))));
+    for (const _ of some) expect((await connection.answer()).json).toEqual({ status: "accepted" });
+  }
   await until("all are delivered to the good destination", () => arrived() === before + bodies.length, 20_000);
   return (bodies.length * 1000) / (performance.now() - startedAt);
 }
