@@ -84,7 +84,7 @@ export async function openRedis(
     throw error;
   }
   const work = createWorkQueue({ settings: storage, client: connection.client, clock });
-  const tell = { committed: hooks.committed, waiting: work.waiting };
+  const tell = { committed: hooks.committed, arriving: hooks.arriving, waiting: work.waiting };
   const engine = createRedisStore(connection, storage.prefix, rules, tell, role === "receive");
   const claims = claimStore(engine, work, () => isDoubted);
 

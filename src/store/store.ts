@@ -33,7 +33,7 @@ export interface StoreHooks {
   /** Storing is not possible. May be told again and again. */
   failed(error: unknown): void;
   /** True while more events can be expected within one turn of the event loop. Not given: never. */
-  arriving?(): boolean;
+  readonly arriving?: (() => boolean) | undefined;
 }
 
 /** Who sends what is due, in this process. */

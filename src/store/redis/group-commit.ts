@@ -18,6 +18,8 @@ export interface GroupCommitHooks<Step, Result> {
   /** Runs the script over a batch; rejects with `StoreUnavailable` when that is not possible. Gives what came of each step. */
   send(list: Argument[], steps: readonly Step[]): Promise<readonly Result[]>;
   committed(tookMs: number, writes: number): void;
+  /** True while more steps can be expected within one turn of the event loop. Not given: never. */
+  readonly arriving?: (() => boolean) | undefined;
 }
 
 interface Pending<Step, Result> {
@@ -38,13 +40,17 @@ const mostBytes = 4 * 1024 * 1024;
 /** Batches under way: beyond that, load makes batches larger, and not the queue longer. */
 const mostUnderWay = 3;
 
-/** Gathers the steps of one turn of the event loop into one script, as the embedded engine gathers them into a transaction. */
+/**
+ * Gathers the steps of one turn of the event loop into one script, as the embedded engine gathers them into a transaction.
+ * While Redis is busy with a batch and each turn brings another connection, a small batch waits for more.
+ */
 export function createGroupCommit<Step, Result>({
   write,
   workOf,
   bytesOf,
   send,
   committed,
+  arriving = () => false,
 }: GroupCommitHooks<Step, Result>): GroupCommit<Step, Result> {
   let queue: Pending<Step, Result>[] = [];
   let underWay = 0;
@@ -79,6 +85,10 @@ export function createGroupCommit<Step, Result>({
 
   function flush(): void {
     scheduled = false;
+    if (underWay > 0 && queue.length < fewSteps && arriving()) {
+      schedule();
+      return;
+    }
     while (queue.length > 0 && underWay < mostUnderWay) {
       const size = sizeOfNext();
       const batch = queue.slice(0, size);

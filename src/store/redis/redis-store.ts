@@ -42,6 +42,8 @@ import { createVersions, rowJson } from "./transact.ts";
 
 export interface RedisStoreHooks {
   committed(tookMs: number, writes: number): void;
+  /** As `StoreHooks` has it. */
+  readonly arriving?: (() => boolean) | undefined;
   /** An event waits to be planned, and nothing did before it. */
   waiting?(): void;
 }
@@ -56,9 +58,9 @@ export type RedisStore = ReturnType<typeof createRedisStore>;
 export function createRedisStore(link: RedisLink, prefix: string, rules: Rules, hooks: RedisStoreHooks, plansLater = false) {
   const keys = keysOf(prefix);
   const version = createVersions();
-  const { committed } = hooks;
+  const { committed, arriving } = hooks;
   // What this process changes is read anew by those who listen here.
-  const steps = createSteps({ keys, link, version, committed, changed: () => changed() });
+  const steps = createSteps({ keys, link, version, committed, arriving, changed: () => changed() });
   const { commit, transact, transactClear } = steps;
   const cache = createSubjectCache(keys, link);
   const { takeDown, idle } = createTakeDown({
@@ -66,6 +68,7 @@ export function createRedisStore(link: RedisLink, prefix: string, rules: Rules, 
     link,
     version,
     committed,
+    arriving,
     waiting: () => hooks.waiting?.(),
     stored: (seq) => news.stored(seq),
   });

@@ -19,12 +19,13 @@ export interface StepsParts {
   readonly version: () => string;
   /** A batch was stored; not told of what was only taken away, which is no proof that storing works. */
   readonly committed: (tookMs: number, writes: number) => void;
+  readonly arriving?: (() => boolean) | undefined;
   /** A transaction of this process has changed something. */
   readonly changed: () => void;
 }
 
 /** The ways in which this process writes what belongs together. */
-export function createSteps({ keys, link, version, committed, changed }: StepsParts) {
+export function createSteps({ keys, link, version, committed, arriving, changed }: StepsParts) {
   const commitBy = (script: Script, committed: StepsParts["committed"]): Commit =>
     createGroupCommit<Step, StepResult>({
       write: (steps) => writeBatch(keys.base, steps),
@@ -32,6 +33,7 @@ export function createSteps({ keys, link, version, committed, changed }: StepsPa
       bytesOf: ({ bytes = 0 }) => bytes,
       send: (list) => link.run((redis) => script.run(redis, `${keys.base}seq`, list)) as Promise<readonly StepResult[]>,
       committed,
+      arriving,
     });
 
   function transactBy(by: Commit): Transact {

@@ -21,6 +21,7 @@ export interface TakeDownParts {
   readonly link: RedisLink;
   readonly version: () => string;
   readonly committed: (tookMs: number, writes: number) => void;
+  readonly arriving?: (() => boolean) | undefined;
   /** An event waits to be planned, and nothing did before it. */
   readonly waiting: () => void;
   /** Events were stored, the last of them under this seq. */
@@ -30,7 +31,7 @@ export interface TakeDownParts {
 const script = readScript("take-down", ["events"]);
 
 /** Accepts events and no more: deduped and stored, to be tracked and planned in their turn (planning.ts). */
-export function createTakeDown({ prefix, link, version, committed, waiting, stored }: TakeDownParts) {
+export function createTakeDown({ prefix, link, version, committed, arriving, waiting, stored }: TakeDownParts) {
   const { base } = keysOf(prefix);
   const commit = createGroupCommit<Step, AcceptOutcome>({
     write: (steps) => writeBatch(base, steps),
@@ -44,6 +45,7 @@ export function createTakeDown({ prefix, link, version, committed, waiting, stor
       return outcomesOf(answer, steps.length);
     },
     committed,
+    arriving,
   });
 
   return {

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { createGroupCommit } from "../../../src/store/redis/group-commit.ts";
 import { StoreUnavailable } from "../../../src/store/store-error.ts";
@@ -68,4 +69,47 @@ test("while nothing can be stored, no step is tried on its own", async () => {
   const { ends, batches } = await endsOf(["a", "bad", "c"], new StoreUnavailable("down"));
   expect(ends).toEqual(Array.from({ length: 3 }, () => "StoreUnavailable: down"));
   expect(batches).toHaveLength(1);
+});
+
+test("while Redis has a batch, steps that come one per turn go together, and none waits once no more are expected", async () => {
+  const sent: number[][] = [];
+  const answers: (() => void)[] = [];
+  let isArriving = true;
+  const commit = createGroupCommit<number, number>({
+    write: () => [],
+    workOf: () => 1,
+    bytesOf: () => 1,
+    async send(_list, steps) {
+      sent.push([...steps]);
+      await new Promise<void>((resolve) => answers.push(resolve));
+      return steps;
+    },
+    committed: () => {},
+    arriving: () => isArriving,
+  });
+  const done = [];
+  for (let step = 0; step < 6; step += 1) {
+    done.push(commit.run(step));
+    await nextTurn();
+  }
+  // Nothing was in flight before the first.
+  expect(sent).toEqual([[0]]);
+  isArriving = false;
+  await nextTurn();
+  await nextTurn();
+  expect(sent).toEqual([[0], [1, 2, 3, 4, 5]]);
+  for (const answer of answers) answer();
+  expect(await Promise.all(done)).toEqual([0, 1, 2, 3, 4, 5]);
+
+  isArriving = true;
+  const [first, second] = [commit.run(6), nextTurn().then(() => commit.run(7))];
+  await nextTurn();
+  await nextTurn();
+  // An answer sends what waits, whatever else is expected.
+  answers[2]?.();
+  await first;
+  while (sent.length < 4) await nextTurn();
+  answers[3]?.();
+  await second;
+  expect(sent.slice(2)).toEqual([[6], [7]]);
 });
