@@ -65,7 +65,8 @@ export const errorCodes = {
   },
   store_unavailable: {
     status: 503,
-    meaning: "It cannot be stored now (disk full, file locked …), and nothing was done; send again after `Retry-After`.",
+    meaning:
+      "It cannot be stored or read now (disk full, file locked, damaged, truncated or deleted …), and nothing was done; send again after `Retry-After`.",
   },
   shutting_down: { status: 503, meaning: "The relay is stopping; send again after `Retry-After`." },
   downstream_timeout: { status: 504, meaning: "In proxy mode: the destination did not answer in time." },
