@@ -109,6 +109,12 @@ export function laneHooks({ log, privacy, now, metrics }: Watchers & { readonly 
     const key = `${route} ${String(error)}`;
     const last = saidAt.get(key);
     if (last !== undefined && now() - last < quietMs) return false;
+    // The oldest stand first: the map holds one minute of texts.
+    for (const [text, at] of saidAt) {
+      if (now() - at < quietMs) break;
+      saidAt.delete(text);
+    }
+    saidAt.delete(key);
     saidAt.set(key, now());
     return true;
   }
