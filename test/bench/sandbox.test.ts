@@ -8,7 +8,7 @@ interface Figures {
 }
 
 // The bench itself fails when a send is not answered 201, or an event is not stored once.
-test("sandbox measures sends and events beside the relay, and what a message costs in memory", { timeout: 120_000 }, async () => {
+test("sandbox measures sends and events beside the relay, and what a message costs in memory", async () => {
   const { bench, machine, figures, ratios } = await runBench("sandbox.ts", ["--short"]);
   expect(bench).toBe("sandbox");
   expect(machine.cores).toBeGreaterThan(0);

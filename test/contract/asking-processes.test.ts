@@ -266,7 +266,7 @@ test("whatever processes do at once, each truncated event is settled once, and w
     }),
     { numRuns: 40 },
   );
-}, 30_000);
+});
 
 test("whatever processes claim at once, nobody asks about a message that another asks about", async () => {
   const action = fc.tuple(fc.constantFrom("claim", "claim", "settle", "wait"), fc.nat({ max: 2 }), fc.nat({ max: 40 }));
@@ -326,4 +326,4 @@ test("whatever processes claim at once, nobody asks about a message that another
     }),
     { numRuns: 40 },
   );
-}, 30_000);
+});

@@ -167,7 +167,7 @@ export function auditContract(open: OpenSubject): void {
         }),
         { numRuns: soakSize(15, 40) },
       );
-    }, 120_000);
+    });
 
     test("sums per day of acceptance and source; a filter leaves the rest out", async () => {
       const { store } = await openWith(open, routes, { unknown: "ignore" });

@@ -18,7 +18,9 @@ function distributed(rules: Rules, plansLater: boolean): OpenEngine {
 
 const ofSubjects = { messages: null, runs: null, run: null, seen: null, byService: null, stories: null };
 
-test("the same done to both engines is told the same by every reader, whether one process plans or accepts only", async () => {
+test("the same done to both engines is told the same by every reader, whether one process plans or accepts only", {
+  tags: ["slow"],
+}, async () => {
   await fc.assert(
     fc.asyncProperty(steps, questions, fc.boolean(), async (done, asked, plansLater) => {
       const rules = switchedRules();
@@ -50,4 +52,4 @@ test("the same done to both engines is told the same by every reader, whether on
     }),
     { numRuns: 16, interruptAfterTimeLimit: 45_000 },
   );
-}, 60_000);
+});

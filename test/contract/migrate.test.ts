@@ -102,4 +102,4 @@ test("whatever was done to a file is told the same from where it was carried, an
     }),
     { numRuns: 6, interruptAfterTimeLimit: 45_000 },
   );
-}, 60_000);
+});

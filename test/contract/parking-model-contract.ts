@@ -213,5 +213,5 @@ export function parkingModelContract(open: OpenSubject): void {
       }),
       { numRuns: soakSize(15, 40) },
     );
-  }, 60_000);
+  });
 }

@@ -197,5 +197,5 @@ export function queueModelContract(open: OpenSubject): void {
       }),
       { numRuns: soakSize(24, 60) },
     );
-  }, 60_000);
+  });
 }

@@ -91,7 +91,7 @@ describe("registration by several processes", () => {
       }),
       { numRuns: 40 },
     );
-  }, 60_000);
+  });
 
   test("of two that tell different facts at once one is refused, and its list leaves nothing", async () => {
     const { stores } = openProcesses(redis, rules);

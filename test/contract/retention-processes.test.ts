@@ -99,7 +99,7 @@ describe("retention of several processes", () => {
     const few = ["accounts", "hydrating", "numbers", "plans", "proofs", "retention", "routes", "seq"];
     const ofLast = [`e:${last.seq}`, "id:main:last", `live:${Math.floor(last.seq / 65_536)}`];
     expect(left.filter((name) => !few.includes(name))).toEqual(ofLast);
-  }, 30_000);
+  });
 
   test("whatever else happens to an event while it is swept, it is whole or gone", async () => {
     const course = fc.array(
@@ -172,7 +172,7 @@ describe("retention of several processes", () => {
       }),
       { numRuns: 30 },
     );
-  }, 60_000);
+  });
 
   test("the same found by two replays at once is sent once more, and so is what is planned again", async () => {
     const plain = rulesFor([{ name: "all" }, { name: "ours", match: { tracked: true } }], { unknown: "ignore" });

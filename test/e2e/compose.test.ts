@@ -120,7 +120,7 @@ test("what compose.yaml starts takes an event at either receiver, delivers it on
   const receivers = await start(receive, secrets, server.port);
   const workers = await start(work, secrets, server.port);
   const all = [...receivers, ...workers];
-  await until("all are ready", async () => (await Promise.all(all.map((one) => one.isReady()))).every(Boolean), 40_000);
+  await until("all are ready", async () => (await Promise.all(all.map((one) => one.isReady()))).every(Boolean));
 
   const [first, second] = receivers as [(typeof receivers)[0], (typeof receivers)[0]];
   const messages = createMessages("compose");

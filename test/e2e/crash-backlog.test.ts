@@ -50,7 +50,7 @@ test(`${backlog} deliveries wait for a dead destination: memory stays flat, a cr
   expect(Math.min(...fullStarts)).toBeLessThan(Math.max(2_000, 2 * Math.min(...emptyStarts)));
 
   const downstream = await openDownstream({ port, keepArrivals: false, keepBodies: false });
-  await until("everything is delivered", () => downstream.counts().taken === backlog, 60_000);
+  await until("everything is delivered", () => downstream.counts().taken === backlog);
   expect(residentMiB(relay)).toBeLessThan(300);
   await until(
     "and written down",
@@ -59,4 +59,4 @@ test(`${backlog} deliveries wait for a dead destination: memory stays flat, a cr
   console.log(
     `resident ${Math.round(quarterMiB)} MiB at a quarter, ${Math.round(wholeMiB)} MiB at ${backlog}, ${Math.round(residentMiB(relay))} MiB drained; ready after ${Math.round(Math.min(...emptyStarts))} ms empty, ${Math.round(Math.min(...fullStarts))} ms full`,
   );
-}, 120_000);
+});

@@ -70,7 +70,7 @@ test("the same over a restart in the middle, in order and by kill -9", async () 
   const events = Array.from({ length: 60 }, createMessages("duplicates over restarts").event);
   const sender = openSender(relay, { concurrency: connections, retry: untilItIsBack });
   let posted = 0;
-  const whenPosted = (count: number) => until(`${count} posts are answered`, () => posted >= count, 30_000);
+  const whenPosted = (count: number) => until(`${count} posts are answered`, () => posted >= count);
   const running = sender.run(copies(events), { onResult: () => (posted += 1) });
   await whenPosted(600);
   expect((await relay.stop()).code).toBe(0);

@@ -90,7 +90,7 @@ test.each(["sqlite", "redis"])(
     // An outage of many times the two attempts that a delivery may have.
     const failedAttempts = () =>
       relay.log().filter((line) => line["msg"] === "attempt" && line["outcome"] === "retry" && line["error"] === "unreachable");
-    await until("many probes failed", () => failedAttempts().length > 60, 20_000);
+    await until("many probes failed", () => failedAttempts().length > 60);
     for (const route of ["to-queue", "to-stream"]) expect(await deliveries(relay, route, "dead")).toEqual([]);
     expect(relay.log().some((line) => line["msg"] === "circuit breaker open")).toBe(true);
     const metrics = String((await relay.ask("/metrics")).body);
@@ -98,7 +98,7 @@ test.each(["sqlite", "redis"])(
 
     const again = await restartRedis(redis, { appendonly: "always" });
     for (const route of ["to-queue", "to-stream"]) {
-      await until(`${route} drained`, async () => (await deliveries(relay, route, "delivered")).length === 60, 20_000);
+      await until(`${route} drained`, async () => (await deliveries(relay, route, "delivered")).length === 60);
       for (const state of ["waiting", "held", "dead"]) expect(await deliveries(relay, route, state)).toEqual([]);
     }
 

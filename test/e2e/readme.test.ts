@@ -46,7 +46,7 @@ function bash(script: string): Promise<{ code: number | null; out: string }> {
 }
 
 /** The shell that npm starts hands no signal on: without `exec` in the script the relay would outlive npm, and keep its port. */
-test("who ends npm ends the relay that it started, in an orderly way", { timeout: 60_000 }, async () => {
+test("who ends npm ends the relay that it started, in an orderly way", async () => {
   const config = join(folder, "ended.yaml");
   writeFileSync(config, `server: { host: 127.0.0.1, port: ${await freePort()} }\nstorage: { path: ${join(folder, "ended.db")} }\n`);
   const args = ["run", "-s", "relay", "--", "serve", "--config", config];
@@ -56,13 +56,13 @@ test("who ends npm ends the relay that it started, in an orderly way", { timeout
   let log = "";
   npm.stdout.on("data", (chunk) => (log += chunk));
   const over = once(npm, "close");
-  await until("it listens", () => log.includes('"listening"'), 30_000);
+  await until("it listens", () => log.includes('"listening"'));
   npm.kill("SIGTERM");
   await until("it has stopped", () => log.includes('"stopped"'));
   await over;
 });
 
-test("the README's five minutes, as they stand there", { timeout: 120_000 }, async () => {
+test("the README's five minutes, as they stand there", async () => {
   for (const name of ["package.json", "src", "node_modules"]) symlinkSync(join(root, name), join(folder, name));
   const [relayPort, downstreamPort] = [await freePort(), await freePort()];
   const blocks = shellBlocks("## Five minutes to a relay of your own", "### Then deploy it");

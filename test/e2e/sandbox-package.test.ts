@@ -31,10 +31,10 @@ beforeAll(async () => {
   cpSync(join(root, "package.json"), join(installed, "package.json"));
   symlinkSync(join(root, "node_modules"), join(installed, "node_modules"));
   writeFileSync(join(folder, "package.json"), '{ "type": "module" }');
-}, 120_000);
+});
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-test("the example of docs/sandbox.md works in a project of its own", { timeout: 60_000 }, async () => {
+test("the example of docs/sandbox.md works in a project of its own", async () => {
   expect(example).toContain('from "wamid-relay/sandbox"');
   writeFileSync(join(folder, "sandbox.test.js"), example);
   const { stdout } = await run(process.execPath, ["--test", "--test-reporter=tap", "sandbox.test.js"], { cwd: folder }).catch(
@@ -44,7 +44,7 @@ test("the example of docs/sandbox.md works in a project of its own", { timeout: 
   expect(stdout).toMatch(/^# fail 0$/m);
 });
 
-test("its types are there for a TypeScript project", { timeout: 60_000 }, async () => {
+test("its types are there for a TypeScript project", async () => {
   writeFileSync(
     join(folder, "typed.ts"),
     `import { type Sandbox, startSandbox } from "wamid-relay/sandbox";
@@ -76,7 +76,7 @@ void startSandbox({ plan: "free" });
   expect(stdout).toBe("");
 });
 
-test("the five lines of docs/client.md work in a project of its own", { timeout: 60_000 }, async () => {
+test("the five lines of docs/client.md work in a project of its own", async () => {
   const relay = await startRelay();
   const messages = createMessages("five lines");
   const wamid = messages.wamid();
@@ -92,7 +92,7 @@ test("the five lines of docs/client.md work in a project of its own", { timeout:
   expect(rowsOf(relay.storePath, "SELECT reference FROM messages")).toEqual([{ reference: "order-1234" }]);
 });
 
-test("the client has its types, also without Node's, and loads nothing but itself", { timeout: 60_000 }, async () => {
+test("the client has its types, also without Node's, and loads nothing but itself", async () => {
   writeFileSync(
     join(folder, "typed-client.ts"),
     `import { RelayClient, RelayClientError, type TrackedLine } from "wamid-relay/client";

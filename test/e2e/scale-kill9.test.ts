@@ -153,7 +153,7 @@ test(
     for (let round = 0; round < rounds; round += 1) {
       // By posts as well as by time, so that there is load on a slow machine too.
       const moment = load.answered() + leastAnswers + moments.below(moreAnswers);
-      await until("the load is on", () => load.answered() >= moment, 30_000);
+      await until("the load is on", () => load.answered() >= moment);
       await wait(moments.below(100));
       const victims = new Set<Killable>();
       const most = moments.pick([1, 1, 1, 2, 2, 3]);
@@ -166,7 +166,7 @@ test(
         redis = await restartRedis(redis, { appendonly: "always" });
         const back = Date.now();
         killed.redis += 1;
-        await until("events are taken again", () => load.lastAnswerAt() > back, 30_000);
+        await until("events are taken again", () => load.lastAnswerAt() > back);
         healedMs.push(Date.now() - back);
       }
       await Promise.all(deaths);
@@ -175,11 +175,11 @@ test(
     }
     await Promise.all(processes.map((one) => one.ready()));
     const last = load.answered() + 100;
-    await until("the load is on again", () => load.answered() >= last, 30_000);
+    await until("the load is on again", () => load.answered() >= last);
     await load.stop();
 
     const calm = Date.now();
-    await until("every delivery is made", async () => (await openAt(receivers[0])) === 0, 45_000);
+    await until("every delivery is made", async () => (await openAt(receivers[0])) === 0);
     const settledMs = Date.now() - calm;
     const census = await takeCensus(redis.url);
     const seqOf = expectAccounted(census, downstream);

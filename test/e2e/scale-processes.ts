@@ -13,7 +13,7 @@ export interface Killable {
 }
 
 /** Many start at once, on a machine that is busy with others. */
-const readyWithinMs = 60_000;
+const readyWithinMs = 150_000;
 
 /** Started, and ready. All have the same settings and a port of their own. */
 export async function startProcesses(receivers: number, workers: number, settings: SettingsParts): Promise<Killable[]> {

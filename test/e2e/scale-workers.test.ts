@@ -61,7 +61,7 @@ test("an id posted to two receivers at the same instant is one event and one del
   const sums = await first.ask("/v1/stats");
   expect(sums.body).toMatchObject({ duplicates: 480, dispositions: { forwarded: 160 } });
   await balanced(second);
-}, 90_000);
+});
 
 test("a worker that stops hands over what it has claimed at once; one that is frozen repeats at most what it had under way", async () => {
   const answerMs = 150;
@@ -111,7 +111,7 @@ test("a worker that stops hands over what it has claimed at once; one that is fr
   const firsts = downstream.arrivals.filter(({ attempt }) => attempt === 1);
   expect(findSetbacks(firsts, "/all", seqOf)).toEqual([]);
   await balanced(receiver);
-}, 120_000);
+});
 
 /** Who has claimed something. */
 async function holdersOf(url: string): Promise<Set<string | null>> {

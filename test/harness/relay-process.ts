@@ -75,7 +75,7 @@ export interface RelayProcess {
   dispose(keep?: boolean): Promise<void>;
 }
 
-const usuallyReadyWithinMs = 15_000;
+const usuallyReadyWithinMs = 150_000;
 
 /** Makes folder and settings and starts the relay. */
 export async function startRelay(options: RelayOptions = {}): Promise<RelayProcess> {
@@ -189,7 +189,7 @@ export async function makeRelay(options: RelayOptions = {}): Promise<RelayProces
       child?.kill("SIGKILL");
       await gone;
     },
-    async stop(withinMs = 15_000) {
+    async stop(withinMs = 150_000) {
       child?.kill("SIGTERM");
       const ended = await Promise.race([gone, wait(withinMs, null)]);
       if (ended !== null) return ended;

@@ -10,11 +10,14 @@ const share = 0.1;
 /** A look that waited itself, for an answer that did not come, is no reason to wait as long again. */
 const longestAfterLookMs = 100;
 
+/** Deadline of a wait, in ms: generous, so that only a hang fails, also on a machine ten times slower. */
+export const longestWaitMs = 150_000;
+
 /** Waits until `condition` gives something other than false, null or undefined, and gives that. Rejects after `withinMs`, saying what was waited for. */
 export async function until<T>(
   what: string,
   condition: () => T | Promise<T>,
-  withinMs = 15_000,
+  withinMs = longestWaitMs,
 ): Promise<Exclude<Awaited<T>, false | null | undefined>> {
   const began = performance.now();
   const deadline = began + withinMs;

@@ -36,8 +36,8 @@ export interface Redis {
   goOn(): void;
 }
 
-const readyWithinMs = 20_000;
-const endsWithinMs = 10_000;
+const readyWithinMs = 150_000;
+const endsWithinMs = 100_000;
 
 /** A Redis of one's own on loopback: `noeviction`, nothing saved but what `appendonly` asks for. Resolves once PING is answered. */
 export async function startRedis(options: RedisOptions = {}): Promise<Redis> {

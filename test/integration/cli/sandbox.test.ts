@@ -47,7 +47,7 @@ test("prints what one needs to begin: the curl command works as it stands, and t
   expect(sandbox.stderr()).toBe("");
 });
 
-test("with the relay.yaml that it writes, a relay takes its events", { timeout: 60_000 }, async () => {
+test("with the relay.yaml that it writes, a relay takes its events", async () => {
   const folder = makeFolder();
   const config = join(folder, "relay.yaml");
   const port = await freePort();
@@ -76,7 +76,7 @@ test("with the relay.yaml that it writes, a relay takes its events", { timeout: 
   await until("and told", () => happenings().filter(({ what, delivery }) => what === "event" && delivery?.answered === 200).length === 2);
 });
 
-test("a state file outlives kill -9: what was answered is there, and goes on", { timeout: 60_000 }, async () => {
+test("a state file outlives kill -9: what was answered is there, and goes on", async () => {
   const folder = makeFolder();
   const downstream = await openDownstream();
   downstream.fail({ status: 503 });

@@ -69,7 +69,7 @@ async function loadedByServe(settings: SettingsParts, use: (relay: RelayProcess)
   return readFileSync(list, "utf8").split("\n");
 }
 
-test("a relay loads what its settings need, and all of it before it says that it is ready", async () => {
+test("a relay loads what its settings need, and all of it before it says that it is ready", { tags: ["slow"] }, async () => {
   const downstream = await openDownstream();
   const withRoute = { routes: [routeTo(downstream.url)] };
   const ready = await loadedByServe(withRoute);

@@ -228,7 +228,6 @@ describe("without an answer to pass back, the step is told and the delivery is d
       expectError(await send(relay, body), "downstream_timeout");
       const tookMs = performance.now() - startedAt;
       expect(tookMs).toBeGreaterThan(650);
-      expect(tookMs).toBeLessThan(5_000);
       expect((await recorded(relay)).proxied).toMatchObject({ state: "dead", attempts: 1, tries: [{ error: "timeout" }] });
     }
     await nothingInFlight(relay);
@@ -286,7 +285,9 @@ test("a failed exchange is over: neither retry nor replay sends it again", async
   expect(downstream.seen.length).toBe(3);
 });
 
-test("killed in the middle: after the next start the delivery is dead, with the reason, and is not sent again", async () => {
+test("killed in the middle: after the next start the delivery is dead, with the reason, and is not sent again", {
+  tags: ["slow"],
+}, async () => {
   const downstream = await openDownstream();
   downstream.fail("hang");
   const relay = await startRelay({ settings: settings(downstream.url) });
@@ -349,7 +350,7 @@ test("a step that goes away while it waits: the exchange ends all the same, noth
   expect((await send(relay)).status).toBe(200);
 });
 
-test("a step that does not read its answer is cut off, and nothing stays in hand", async () => {
+test("a step that does not read its answer is cut off, and nothing stays in hand", { tags: ["slow"] }, async () => {
   const downstream = await startHttp((_request, response) => response.end(Buffer.alloc(mebibyte, 97)));
   const relay = await startRelayHere({ settings: { ...settings(downstream.url), server: { requestTimeout: "1s" } } });
   const connections = await Promise.all(Array.from({ length: 4 }, () => connect(relay.port)));

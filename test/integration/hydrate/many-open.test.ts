@@ -2,7 +2,9 @@ import { expect, test } from "vitest";
 import type { MessageRecord } from "../../../src/sandbox/world/records.ts";
 import { minute, openRelay } from "./open-relay.ts";
 
-test("4,000 open messages: all are asked about, the latest first, within the share, and sends are not held up", async () => {
+test("4,000 open messages: all are asked about, the latest first, within the share, and sends are not held up", {
+  tags: ["slow"],
+}, async () => {
   const relay = await openRelay({ sandbox: { plan: "enterprise" }, account: { plan: "enterprise" } });
   // They stay pending for ever, so that what is learned is what is moved here.
   const phones = Array.from({ length: 4_000 }, (_, n) => `+54911${String(n).padStart(4, "0")}0002`);
@@ -45,4 +47,4 @@ test("4,000 open messages: all are asked about, the latest first, within the sha
   const place = new Map(messages.toReversed().map(({ id }, n) => [id, n]));
   for (const [n, id] of relay.asked.entries()) expect(Math.abs((place.get(id) as number) - n)).toBeLessThan(8);
   for (const { hydration } of await relay.truncated()) expect(hydration).toMatchObject({ state: "done", foundCount: 3, unknown: 0 });
-}, 180_000);
+});

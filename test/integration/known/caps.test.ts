@@ -53,6 +53,7 @@ test.each([
   ["enterprise", 0.25, { requests: 300, messages: 75 }],
 ] as const)(
   "%s, share %d: for five minutes sends, reconciliation and hydration compete within the caps, and sends go as if they were alone",
+  { tags: ["slow"] },
   async (plan, share, ours) => {
     const alone = await compete(plan, share, { reconcile: { schedule: "off" } });
     const undisturbed = await sendFor(alone, { minutes: 3, rushAt: 1, most: ours.messages });
@@ -81,5 +82,4 @@ test.each([
       expect(average(waits[of]), of).toBeLessThanOrEqual(1.25 * average(undisturbed[of]) + stepMs);
     }
   },
-  120_000,
 );

@@ -231,7 +231,7 @@ const lagsOf = async (relay: AnyRelay): Promise<number[]> =>
     Number(behind),
   );
 
-test("twenty who never read cost the relay no memory, and hold up no stop", async () => {
+test("twenty who never read cost the relay no memory, and hold up no stop", { tags: ["slow"] }, async () => {
   const relay = await startRelay({ settings: patient });
   for (let n = 0; n < 20; n++) await listenDeaf(relay);
   await until("they listen", async () => (await gauge(relay, "relay_listeners")) === 20);
@@ -247,7 +247,7 @@ test("twenty who never read cost the relay no memory, and hold up no stop", asyn
   expect(await relay.stop(20_000)).toEqual({ code: 0, signal: null });
 });
 
-test.each(engines)("twenty listen and one never reads, on %s: the others hear everything at once", async (engine) => {
+test.each(engines)("twenty listen and one never reads, on %s: the others hear everything at once", { tags: ["slow"] }, async (engine) => {
   const relay = await startRelayHere({ settings: await storageOf(engine) });
   await listenDeaf(relay);
   await until("it listens", async () => (await gauge(relay, "relay_listeners")) === 1);

@@ -114,7 +114,9 @@ test("a proxy that cuts, drips, and closes long connections: nothing is lost, do
   expect(proxy.connections()).toBeGreaterThanOrEqual(5);
 });
 
-test("a local server that is down is waited for; what it refuses is posted until it is taken; the others wait behind it", async () => {
+test("a local server that is down is waited for; what it refuses is posted until it is taken; the others wait behind it", {
+  tags: ["slow"],
+}, async () => {
   const relay = await startRelayHere();
   const local = await openLocalServer();
   const listener = startListenHere(relay.url, ["--forward-to", local.url]);

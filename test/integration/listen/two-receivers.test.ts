@@ -32,7 +32,9 @@ async function post(count: number, ...relays: readonly RelayProcess[]): Promise<
   return ids;
 }
 
-test("a receiver that is killed under a listener: it goes on at the other, after the last 2xx, each event once and in order", async () => {
+test("a receiver that is killed under a listener: it goes on at the other, after the last 2xx, each event once and in order", {
+  tags: ["slow"],
+}, async () => {
   const { redis, one, other } = await twoReceivers();
   const local = await openLocalServer();
   // What a balancer before them does.

@@ -80,7 +80,7 @@ test("a relay moves from its file to Redis: what waited goes out in order, what 
   expect(audit).toMatchObject({ code: 0, out: expect.stringContaining("the sums match") });
 });
 
-test("wrong sides are refused in one line, and nothing is written", { timeout: 60_000 }, async () => {
+test("wrong sides are refused in one line, and nothing is written", async () => {
   const redis = await redisForTest();
   const old = await startRelayHere();
   await postEvent(old.webhookUrl, createMessages("first").event());
@@ -111,7 +111,7 @@ test("wrong sides are refused in one line, and nothing is written", { timeout: 6
   expect((await runHere(["migrate", "--from", "redis", "--to", "redis", "--config", next.settingsPath])).code).toBe(2);
 });
 
-test("until its end no relay starts there, and no command looks", { timeout: 30_000 }, async () => {
+test("until its end no relay starts there, and no command looks", async () => {
   const redis = await redisForTest();
   const client = new Client(redis.url);
   onTestFinished(() => client.disconnect());

@@ -83,117 +83,109 @@ async function feed(relay: RelayHere, { number, id }: Case): Promise<void> {
 /** Three accepted events of a case, each on three routes. */
 const perCase = 3 * 3;
 
-test.each(engines)(
-  "logs and metrics show no phone number and no wamid, whatever the ids look like (%s)",
-  { timeout: 120_000 },
-  async (engine) => {
-    const service = await openEcho(409, (request) => JSON.stringify({ error: request, cause: null }));
-    const downstreams: Echo[] = [await openEcho(200, (text) => text), await openEcho(500, (text) => text), await openMirror()];
-    const relay = await startRelayHere({
-      settings: {
-        ...(await storageOf(engine)),
-        log: { level: "trace" },
-        accounts: { main: { baseUrl: service.url, apiKey: "sk_live_of-the-test", plan: "enterprise", share: 1 } },
-        tracking: { unknown: "forward" },
-        server: { badSignatureLimit: 1_000 },
-        routes: downstreams.map(({ url }, at) => routeTo(`${url}/in`, { name: `route-${"abc"[at]}`, to: once })),
-      },
-    });
-    const attempts = () => relay.log().filter(({ msg }) => msg === "attempt").length;
-    let cases = 0;
+test.each(engines)("logs and metrics show no phone number and no wamid, whatever the ids look like (%s)", async (engine) => {
+  const service = await openEcho(409, (request) => JSON.stringify({ error: request, cause: null }));
+  const downstreams: Echo[] = [await openEcho(200, (text) => text), await openEcho(500, (text) => text), await openMirror()];
+  const relay = await startRelayHere({
+    settings: {
+      ...(await storageOf(engine)),
+      log: { level: "trace" },
+      accounts: { main: { baseUrl: service.url, apiKey: "sk_live_of-the-test", plan: "enterprise", share: 1 } },
+      tracking: { unknown: "forward" },
+      server: { badSignatureLimit: 1_000 },
+      routes: downstreams.map(({ url }, at) => routeTo(`${url}/in`, { name: `route-${"abc"[at]}`, to: once })),
+    },
+  });
+  const attempts = () => relay.log().filter(({ msg }) => msg === "attempt").length;
+  let cases = 0;
 
-    await fc.assert(
-      fc.asyncProperty(someCase, async (each) => {
-        const linesBefore = relay.log().length;
-        const attemptsBefore = attempts();
-        const digits = each.number.replace(/\D/g, "");
-        const leaving = new AbortController();
-        const listening = await fetch(`${relay.url}/v1/listen?as=${digits}`, {
-          headers: { authorization: `Bearer ${relayToken}` },
-          signal: leaving.signal,
-        });
-        expect(listening.status).toBe(200);
-        await feed(relay, each);
-        cases += 1;
-        await until("all attempts are logged", () => attempts() >= attemptsBefore + perCase);
+  await fc.assert(
+    fc.asyncProperty(someCase, async (each) => {
+      const linesBefore = relay.log().length;
+      const attemptsBefore = attempts();
+      const digits = each.number.replace(/\D/g, "");
+      const leaving = new AbortController();
+      const listening = await fetch(`${relay.url}/v1/listen?as=${digits}`, {
+        headers: { authorization: `Bearer ${relayToken}` },
+        signal: leaving.signal,
+      });
+      expect(listening.status).toBe(200);
+      await feed(relay, each);
+      cases += 1;
+      await until("all attempts are logged", () => attempts() >= attemptsBefore + perCase);
 
-        const metrics = (await relay.ask("/metrics")).body as string;
-        const ready = JSON.stringify((await relay.ask("/readyz")).body);
-        leaving.abort();
-        const wanted = [...traces(each.number), ...traces(each.id)];
-        const lines = relay.log().slice(linesBefore);
-        expect(found(lines.map((line) => JSON.stringify(line)).join("\n"), wanted)).toEqual([]);
-        expect(found(`${metrics}\n${ready}`, wanted)).toEqual([]);
-        expect(metrics).toContain("relay_listener_events_behind{");
-      }),
-      { numRuns: 8 },
-    );
+      const metrics = (await relay.ask("/metrics")).body as string;
+      const ready = JSON.stringify((await relay.ask("/readyz")).body);
+      leaving.abort();
+      const wanted = [...traces(each.number), ...traces(each.id)];
+      const lines = relay.log().slice(linesBefore);
+      expect(found(lines.map((line) => JSON.stringify(line)).join("\n"), wanted)).toEqual([]);
+      expect(found(`${metrics}\n${ready}`, wanted)).toEqual([]);
+      expect(metrics).toContain("relay_listener_events_behind{");
+    }),
+    { numRuns: 8 },
+  );
 
-    const log = relay.log();
-    // Each way into the log was used, so that the search above searched something.
-    for (const msg of ["attempt", "quarantined", "bad signature", "a known event id came with other bytes; kept the first", "send"]) {
-      expect(log.some((line) => line["msg"] === msg)).toBe(true);
+  const log = relay.log();
+  // Each way into the log was used, so that the search above searched something.
+  for (const msg of ["attempt", "quarantined", "bad signature", "a known event id came with other bytes; kept the first", "send"]) {
+    expect(log.some((line) => line["msg"] === msg)).toBe(true);
+  }
+  expect(log.some(({ error, detail }) => error === "protocol" && detail !== "")).toBe(true);
+  expect(service.count()).toBeGreaterThan(0);
+  expect(cases).toBeGreaterThan(0);
+});
+
+test.each(engines)("commands show no phone number and no wamid until asked to, and find what a log line masks (%s)", async (engine) => {
+  const downstream = await openEcho(200, (text) => text);
+  const relay = await startRelayHere({
+    settings: {
+      ...(await storageOf(engine)),
+      tracking: { unknown: "forward" },
+      routes: [routeTo(downstream.url, { to: { order: "none" } })],
+    },
+  });
+  const number = "+5491155551234";
+  const wamid = `wamid.${Buffer.from(`\x1c\x18\x0d${number}\x15`).toString("base64")}`;
+  const wanted = [...traces(number), ...traces(wamid)];
+  const createdAt = new Date().toISOString();
+  const metadata = { phone: 5491155551234, nested: [{ wamid, number }] };
+  await relay.ask("/v1/messages/track", { method: "POST", body: { wamid, reference: number, metadata } });
+  const events = [
+    { id: wamid, event: "message.status", createdAt, data: { wamid, status: number, errorCode: number } },
+    { id: number, event: `x.${number}`, createdAt, data: { runId: Buffer.from(number).toString("base64url"), error: wamid } },
+  ];
+  for (const event of events) await postEvent(relay.webhookUrl, Buffer.from(JSON.stringify(event)));
+  const attempts = await until("both are delivered", () => {
+    const lines = relay.log().filter(({ msg }) => msg === "attempt");
+    return lines.length === events.length && lines;
+  });
+
+  const commands = [
+    ["events", "list"],
+    ["events", "show", wamid],
+    ["events", "show", number],
+    ["explain", wamid],
+    ["explain", number],
+    ["deliveries", "list"],
+    ["audit"],
+  ];
+  for (const command of commands) {
+    for (const more of [[], ["--json"]]) {
+      const { code, out, err } = await runHere([...command, "--config", relay.settingsPath, ...more]);
+      expect({ command, code, found: found(`${out}\n${err}`, wanted) }).toEqual({ command, code: 0, found: [] });
     }
-    expect(log.some(({ error, detail }) => error === "protocol" && detail !== "")).toBe(true);
-    expect(service.count()).toBeGreaterThan(0);
-    expect(cases).toBeGreaterThan(0);
-  },
-);
+  }
+  const clear = await runHere(["deliveries", "list", "--json", "--show-pii", "--config", relay.settingsPath]);
+  expect(JSON.parse(clear.out)).toMatchObject({ data: [{ eventId: number }, { eventId: wamid }] });
+  for (const { seq, event } of attempts) {
+    expect(event).toMatch(/^event:[0-9a-f]{12}$/);
+    const { out } = await runHere(["events", "show", String(seq), "--json", "--show-pii", "--config", relay.settingsPath]);
+    expect(events.map(({ id }) => id)).toContain((JSON.parse(out) as { id: string }).id);
+  }
+});
 
-test.each(engines)(
-  "commands show no phone number and no wamid until asked to, and find what a log line masks (%s)",
-  { timeout: 120_000 },
-  async (engine) => {
-    const downstream = await openEcho(200, (text) => text);
-    const relay = await startRelayHere({
-      settings: {
-        ...(await storageOf(engine)),
-        tracking: { unknown: "forward" },
-        routes: [routeTo(downstream.url, { to: { order: "none" } })],
-      },
-    });
-    const number = "+5491155551234";
-    const wamid = `wamid.${Buffer.from(`\x1c\x18\x0d${number}\x15`).toString("base64")}`;
-    const wanted = [...traces(number), ...traces(wamid)];
-    const createdAt = new Date().toISOString();
-    const metadata = { phone: 5491155551234, nested: [{ wamid, number }] };
-    await relay.ask("/v1/messages/track", { method: "POST", body: { wamid, reference: number, metadata } });
-    const events = [
-      { id: wamid, event: "message.status", createdAt, data: { wamid, status: number, errorCode: number } },
-      { id: number, event: `x.${number}`, createdAt, data: { runId: Buffer.from(number).toString("base64url"), error: wamid } },
-    ];
-    for (const event of events) await postEvent(relay.webhookUrl, Buffer.from(JSON.stringify(event)));
-    const attempts = await until("both are delivered", () => {
-      const lines = relay.log().filter(({ msg }) => msg === "attempt");
-      return lines.length === events.length && lines;
-    });
-
-    const commands = [
-      ["events", "list"],
-      ["events", "show", wamid],
-      ["events", "show", number],
-      ["explain", wamid],
-      ["explain", number],
-      ["deliveries", "list"],
-      ["audit"],
-    ];
-    for (const command of commands) {
-      for (const more of [[], ["--json"]]) {
-        const { code, out, err } = await runHere([...command, "--config", relay.settingsPath, ...more]);
-        expect({ command, code, found: found(`${out}\n${err}`, wanted) }).toEqual({ command, code: 0, found: [] });
-      }
-    }
-    const clear = await runHere(["deliveries", "list", "--json", "--show-pii", "--config", relay.settingsPath]);
-    expect(JSON.parse(clear.out)).toMatchObject({ data: [{ eventId: number }, { eventId: wamid }] });
-    for (const { seq, event } of attempts) {
-      expect(event).toMatch(/^event:[0-9a-f]{12}$/);
-      const { out } = await runHere(["events", "show", String(seq), "--json", "--show-pii", "--config", relay.settingsPath]);
-      expect(events.map(({ id }) => id)).toContain((JSON.parse(out) as { id: string }).id);
-    }
-  },
-);
-
-test("a process that ends by a fault logs it without what the error carries", { timeout: 120_000 }, async () => {
+test("a process that ends by a fault logs it without what the error carries", async () => {
   const number = "+5491155551234";
   const code = `process.on("SIGUSR2", () => Promise.reject(Object.assign(new Error("refused ${number}"), { command: { args: ["${number}"] } })))`;
   const relay = await startRelay({ env: { NODE_OPTIONS: `--import "data:text/javascript,${encodeURIComponent(code)}"` } });

@@ -55,7 +55,7 @@ const shows: Readonly<Record<string, (request: string) => string>> = {
   base64: (request) => Buffer.from(`.${request}`).toString("base64"),
 };
 
-test.each(engines)("an echoing destination brings no secret into attempts, views and logs (%s)", { timeout: 120_000 }, async (engine) => {
+test.each(engines)("an echoing destination brings no secret into attempts, views and logs (%s)", async (engine) => {
   const echoes = await Promise.all(Object.values(shows).flatMap((show) => [openEcho(200, show), openEcho(500, show)]));
   const mirror = await openMirror();
   const once = { order: "none", retry: { schedule: ["0s", "10h"], jitter: 0 }, breaker: { failures: 1_000_000 } };
@@ -121,43 +121,39 @@ test.each(engines)("an echoing destination brings no secret into attempts, views
   for (const text of texts) expectNone(text);
 });
 
-test.each(engines)(
-  "a service that echoes the API key brings it to no caller, log or stored send (%s)",
-  { timeout: 120_000 },
-  async (engine) => {
-    let show: keyof typeof shows = "plain";
-    const body = (request: string) => JSON.stringify({ error: shows[show]?.(request), cause: null });
-    const service = await openEcho(409, body);
-    const relay = await startRelayHere({
-      settings: {
-        ...(await storageOf(engine)),
-        accounts: { main: { baseUrl: service.url, apiKey, plan: "enterprise", share: 1 } },
-      },
-    });
-    for (show of Object.keys(shows)) {
-      for (let time = 0; time < 2; time += 1) {
-        const answer = await fetch(`${relay.url}/v1/messages`, {
-          method: "POST",
-          headers: { authorization: `Bearer ${relayToken}`, "content-type": "application/json", "idempotency-key": `key-${show}` },
-          body: JSON.stringify({ to: "+5491155551234", text: "hello" }),
-        });
-        const text = await answer.text();
-        expect(answer.status).toBeGreaterThanOrEqual(400);
-        expect(text).toContain("[secret]");
-        expectNone(text);
-      }
+test.each(engines)("a service that echoes the API key brings it to no caller, log or stored send (%s)", async (engine) => {
+  let show: keyof typeof shows = "plain";
+  const body = (request: string) => JSON.stringify({ error: shows[show]?.(request), cause: null });
+  const service = await openEcho(409, body);
+  const relay = await startRelayHere({
+    settings: {
+      ...(await storageOf(engine)),
+      accounts: { main: { baseUrl: service.url, apiKey, plan: "enterprise", share: 1 } },
+    },
+  });
+  for (show of Object.keys(shows)) {
+    for (let time = 0; time < 2; time += 1) {
+      const answer = await fetch(`${relay.url}/v1/messages`, {
+        method: "POST",
+        headers: { authorization: `Bearer ${relayToken}`, "content-type": "application/json", "idempotency-key": `key-${show}` },
+        body: JSON.stringify({ to: "+5491155551234", text: "hello" }),
+      });
+      const text = await answer.text();
+      expect(answer.status).toBeGreaterThanOrEqual(400);
+      expect(text).toContain("[secret]");
+      expectNone(text);
     }
-    const env = { RELAY_TOKEN: relayToken };
-    await relay.ask("/v1/messages", { method: "POST", body: { to: "+123456", text: "hello" } });
-    // Of a long number the beginning shows whose it is; of a short one that would be nearly all of it.
-    expect(relay.log().flatMap(({ to }) => (to === undefined ? [] : [to]))).toEqual(expect.arrayContaining(["+54…34", "…56"]));
-    const sent = await runHere(["send", "--config", relay.settingsPath, "--to", "+5491155551234", "--text", "hello"], env);
-    expect(sent.code).toBe(1);
-    expectNone(`${sent.out}\n${sent.err}`);
-    const doctor = await runHere(["doctor", "--config", relay.settingsPath], env);
-    expectNone(`${doctor.out}\n${doctor.err}`);
-    const reconciled = await relay.ask("/v1/reconcile", { method: "POST", body: {} });
-    expectNone(JSON.stringify(reconciled.body));
-    for (const line of relay.log()) expectNone(JSON.stringify(line));
-  },
-);
+  }
+  const env = { RELAY_TOKEN: relayToken };
+  await relay.ask("/v1/messages", { method: "POST", body: { to: "+123456", text: "hello" } });
+  // Of a long number the beginning shows whose it is; of a short one that would be nearly all of it.
+  expect(relay.log().flatMap(({ to }) => (to === undefined ? [] : [to]))).toEqual(expect.arrayContaining(["+54…34", "…56"]));
+  const sent = await runHere(["send", "--config", relay.settingsPath, "--to", "+5491155551234", "--text", "hello"], env);
+  expect(sent.code).toBe(1);
+  expectNone(`${sent.out}\n${sent.err}`);
+  const doctor = await runHere(["doctor", "--config", relay.settingsPath], env);
+  expectNone(`${doctor.out}\n${doctor.err}`);
+  const reconciled = await relay.ask("/v1/reconcile", { method: "POST", body: {} });
+  expectNone(JSON.stringify(reconciled.body));
+  for (const line of relay.log()) expectNone(JSON.stringify(line));
+});

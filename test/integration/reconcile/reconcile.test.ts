@@ -168,9 +168,9 @@ test("the cap of a minute holds, measured at the service: what is due goes out o
   expect(perMinute.refused).toBe(0);
   expect(perMinute.requests.peak).toBeGreaterThan(60);
   expect(perMinute.requests.peak).toBeLessThanOrEqual(216);
-}, 40_000);
+});
 
-test("a small quota is spread over the month: what is left waits, and that is said", async () => {
+test("a small quota is spread over the month: what is left waits, and that is said", { tags: ["slow"] }, async () => {
   // 2026-12-01, three hours into the month: 3,000 calls are ours, 300 are kept for sends, a day's part is 87.
   const stage = await openStage({ plan: "escala", account: { share: 0.01 }, start: Date.UTC(2026, 11, 1, 6) });
   await stage.send(60, "0002");
@@ -198,7 +198,7 @@ test("a small quota is spread over the month: what is left waits, and that is sa
   stage.clock.jump(24 * hour);
   const next = await stage.ask("POST", "/v1/reconcile", { dryRun: true });
   expect((next.body as { accounts: { wouldAsk: number }[] }).accounts[0]?.wouldAsk).toBeGreaterThan(25);
-}, 40_000);
+});
 
 test("asked by its own schedule, and over a restart in the midst", async () => {
   const stage = await openStage({ settings: { reconcile: { schedule: "* * * * *" } } });

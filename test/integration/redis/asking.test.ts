@@ -96,7 +96,9 @@ async function hydrations(receiver: Process): Promise<SeenHydration[]> {
   });
 }
 
-test("what a receiver took truncated is read for once, by one worker; of one that is stopped another goes on", async () => {
+test("what a receiver took truncated is read for once, by one worker; of one that is stopped another goes on", {
+  tags: ["slow"],
+}, async () => {
   const { sandbox, start, calls, sendAndTrack, move } = await setUp("hydrating");
   const [receiver, first, second] = await Promise.all([start("receive"), start("work"), start("work")]);
   const ids = await sendAndTrack(receiver, 6);
@@ -122,9 +124,9 @@ test("what a receiver took truncated is read for once, by one worker; of one tha
   await until("it is tried", async () => (await calls()) > before + 6);
   await busy.close();
   sandbox.setFaults();
-  await until("another has gone on", async () => (await hydrations(receiver)).every(({ state }) => state === "done"), 40_000);
+  await until("another has gone on", async () => (await hydrations(receiver)).every(({ state }) => state === "done"));
   await until("it is said", () => sweepsOf(idle) === 1);
-}, 60_000);
+});
 
 test("told to reconcile at two processes at once, each message is asked about once", async () => {
   const { start, calls, sendAndTrack } = await setUp("reconciling");
@@ -140,4 +142,4 @@ test("told to reconcile at two processes at once, each message is asked about on
   );
   expect(asked.reduce((sum, count) => sum + count, 0)).toBe(12);
   expect(await calls()).toBe(before + 12);
-}, 60_000);
+});

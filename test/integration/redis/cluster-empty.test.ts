@@ -6,7 +6,9 @@ import { clusterForTest } from "../../harness/redis-cluster.ts";
 import { until } from "../../harness/until.ts";
 import { redisSettings, watch } from "./connection-tools.ts";
 
-test("a node of a Cluster that comes back empty is noticed, though the client's own connection never ended", async () => {
+test("a node of a Cluster that comes back empty is noticed, though the client's own connection never ended", {
+  tags: ["slow"],
+}, async () => {
   const cluster = await clusterForTest();
   const found: string[] = [];
   const { redis } = watch(redisSettings(cluster.url, { cluster: true }), {

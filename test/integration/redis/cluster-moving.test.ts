@@ -6,7 +6,9 @@ import { tellRedis } from "../../harness/redis-states.ts";
 import { until } from "../../harness/until.ts";
 import { redisSettings, watch } from "./connection-tools.ts";
 
-test("while a Cluster moves the slot of a prefix nothing is taken, and nothing written twice; then all goes on", async () => {
+test("while a Cluster moves the slot of a prefix nothing is taken, and nothing written twice; then all goes on", {
+  tags: ["slow"],
+}, async () => {
   const cluster = await clusterForTest();
   const { redis } = watch(redisSettings(cluster.url, { cluster: true }));
   await redis.opened();

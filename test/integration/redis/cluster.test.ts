@@ -5,9 +5,9 @@ import type { DueDelivery } from "../../../src/store/planned.ts";
 import { createWorkQueue } from "../../../src/store/redis/work-queue.ts";
 import { clusterForTest } from "../../harness/redis-cluster.ts";
 import { until } from "../../harness/until.ts";
-import { commandTimeout, failing, redisSettings, watch } from "./connection-tools.ts";
+import { failing, redisSettings, watch } from "./connection-tools.ts";
 
-test("a Cluster: all keys on one node; that node killed, hung and back", async () => {
+test("a Cluster: all keys on one node; that node killed, hung and back", { tags: ["slow"] }, async () => {
   const cluster = await clusterForTest();
   const settings = redisSettings(cluster.url, { cluster: true });
   const { redis, moves, stands } = watch(settings);
@@ -25,9 +25,8 @@ test("a Cluster: all keys on one node; that node killed, hung and back", async (
   await owner.kill();
   await failing(redis);
   expect(redis.state().kind).toBe("down");
-  const { error, tookMs } = await failing(redis);
+  const { error } = await failing(redis);
   expect(error).toMatchObject({ name: "StoreUnavailable", mayBeDone: false });
-  expect(tookMs).toBeLessThan(commandTimeout / 4);
   const again = await cluster.restart(owner);
   await stands("up");
   expect(await redis.run((client) => client.mget("{relay}:a", "{relay}:b"))).toEqual(["1", "2"]);

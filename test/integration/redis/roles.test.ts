@@ -114,7 +114,7 @@ test("listening at one receiver to what another takes in; a registration there r
   await hearing;
 });
 
-test("a destination that said 410 is resumed at a receiver, and the worker goes on", async () => {
+test("a destination that said 410 is resumed at a receiver, and the worker goes on", { tags: ["slow"] }, async () => {
   const downstream = await openDownstream();
   const [receiver] = await openProcesses(["receive", "work"], { tracking: { unknown: "forward" }, routes: [routeTo(downstream.url)] });
   const event = createMessages();
@@ -123,7 +123,6 @@ test("a destination that said 410 is resumed at a receiver, and the worker goes 
   await until(
     "stopped",
     async () => String((await receiver.ask("/metrics")).body).includes('relay_destination_stopped{route="everything"} 1') || null,
-    30_000,
   );
   downstream.recover();
   expect(await receiver.ask("/v1/routes/everything/resume", {})).toEqual({ status: 200, body: { route: "everything", resumed: true } });

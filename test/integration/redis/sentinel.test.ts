@@ -5,7 +5,7 @@ import { tellRedis } from "../../harness/redis-states.ts";
 import { freePort } from "../../setup/free-port.ts";
 import { commandTimeout, failing, redisSettings, watch } from "./connection-tools.ts";
 
-test("behind a Sentinel: the primary is found, and after its death the next one", async () => {
+test("behind a Sentinel: the primary is found, and after its death the next one", { tags: ["slow"] }, async () => {
   const { url, primary, replica } = await sentinelForTest();
   const settings = redisSettings(url, { sentinel: "main" });
   const { redis, stands } = watch(settings);

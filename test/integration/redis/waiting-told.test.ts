@@ -24,7 +24,9 @@ interface Told {
 
 const messages = createMessages("told while it waits");
 
-test("with all workers down a receiver tells a message's newest events: by the API, by a command that asks it, and by one that reads Redis", async () => {
+test("with all workers down a receiver tells a message's newest events: by the API, by a command that asks it, and by one that reads Redis", {
+  tags: ["slow"],
+}, async () => {
   const redis = await redisForTest();
   const downstream = await openDownstream();
   const settings = {

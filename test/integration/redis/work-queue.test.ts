@@ -19,7 +19,7 @@ function process(settings: RedisSettings, clock: Clock = systemClock): Watched &
   return { ...watched, work };
 }
 
-test("jobs go on after Redis was not there at boot, was killed, and hung; announcing never fails", async () => {
+test("jobs go on after Redis was not there at boot, was killed, and hung; announcing never fails", { tags: ["slow"] }, async () => {
   const settings = redisSettings(`redis://127.0.0.1:${await freePort()}`);
   const port = Number(new URL(settings.url.reveal()).port);
   const [receiver, worker] = [process(settings), process(settings)];

@@ -88,7 +88,7 @@ test(`${count} lines: in little memory, and receiving goes on meanwhile`, async 
   expect(most - before).toBeLessThan(80);
   // The time of this process too, which reads the report meanwhile.
   expect(slow).toBeLessThan(1_000);
-}, 120_000);
+});
 
 test("kill -9 in the middle, then once more from the start: the same as without", async () => {
   const total = 10_000;
@@ -111,9 +111,9 @@ test("kill -9 in the middle, then once more from the start: the same as without"
   expect(last).toMatchObject({ lines: total, conflict: 0, invalid: 0 });
   expect(Number(last?.["known"])).toBeGreaterThan(0);
   expect(endState(relay)).toEqual(endState(undisturbed));
-}, 120_000);
+});
 
-test("two thousand parked messages registered at once go out, and nothing received meanwhile waits long", async () => {
+test("two thousand parked messages registered at once go out, and nothing received meanwhile waits long", { tags: ["slow"] }, async () => {
   const downstream = await openDownstream({ keepBodies: false });
   const relay = await startRelay({
     settings: { tracking: { unknown: "park", parkFor: "1h" }, routes: [routeTo(downstream.url, { match: { tracked: true } })] },
@@ -140,5 +140,5 @@ test("two thousand parked messages registered at once go out, and nothing receiv
   expect(lines.at(-1)).toMatchObject({ created: 2_000 });
   console.log(`slowest of ${took.length} events received meanwhile: ${Math.max(...took).toFixed(1)} ms`);
   expect(Math.max(...took)).toBeLessThan(1_000);
-  await until("all go out", () => downstream.counts().taken === 2_000, 30_000);
-}, 120_000);
+  await until("all go out", () => downstream.counts().taken === 2_000);
+});

@@ -72,7 +72,7 @@ test("each line is answered in order, and one that is refused leaves the others 
   ]);
 });
 
-test("a slow sender has each line answered as it comes, for longer than server.requestTimeout", async () => {
+test("a slow sender has each line answered as it comes, for longer than server.requestTimeout", { tags: ["slow"] }, async () => {
   const relay = await startRelayHere({ settings: { server: { requestTimeout: "1s" } } });
   const stream = await openStream(relay);
   for (let n = 1; n <= 9; n += 1) {
@@ -87,7 +87,7 @@ test("a slow sender has each line answered as it comes, for longer than server.r
   expect(await stream.next()).toBeNull();
 });
 
-test("a sender that falls silent is told where it stopped, and let go", async () => {
+test("a sender that falls silent is told where it stopped, and let go", { tags: ["slow"] }, async () => {
   const relay = await startRelayHere({ settings: { server: { requestTimeout: "1s" } } });
   const stream = await openStream(relay);
   stream.write(`${line("w1")}${line("w2")}${line("w3").slice(0, 10)}`);
@@ -110,7 +110,7 @@ test("a sender that falls silent is told where it stopped, and let go", async ()
   await relay.stop();
 });
 
-test("who sends and never reads the answer is let go, and costs no memory", async () => {
+test("who sends and never reads the answer is let go, and costs no memory", { tags: ["slow"] }, async () => {
   const relay = await startRelay({ settings: { server: { requestTimeout: "1s" } } });
   const stream = await openStream(relay, { read: false });
   let n = 0;
@@ -131,7 +131,7 @@ test("who sends and never reads the answer is let go, and costs no memory", asyn
   expect(most).toBeLessThan(250);
   const stats = await relay.ask("/v1/stats");
   expect(stats.status).toBe(200);
-}, 60_000);
+});
 
 test("who goes away in the middle leaves what was answered, and the relay well", async () => {
   const relay = await startRelayHere();

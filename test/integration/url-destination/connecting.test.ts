@@ -1,6 +1,7 @@
 import { createServer as createTlsServer } from "node:https";
 import tls from "node:tls";
 import { expect, test, vi } from "vitest";
+import { longestWaitMs } from "../../harness/until.ts";
 import { freePort } from "../../setup/free-port.ts";
 import { attempt, destinationTo, told } from "./attempt.ts";
 import { allClosed, listen, startHttp, startRaw } from "./downstream.ts";
@@ -98,5 +99,5 @@ test("a self-signed certificate is refused, and taken once it is trusted", async
   }
   expect(requests).toBe(4);
   // The second connection of a destination resumes the session of the first.
-  await vi.waitFor(() => expect(resumed).toEqual([false, true, false, true]));
+  await vi.waitFor(() => expect(resumed).toEqual([false, true, false, true]), longestWaitMs);
 });

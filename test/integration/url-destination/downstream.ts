@@ -1,6 +1,7 @@
 import { createServer, type IncomingHttpHeaders, type RequestListener } from "node:http";
 import net from "node:net";
 import { onTestFinished, vi } from "vitest";
+import { longestWaitMs } from "../../harness/until.ts";
 
 /** A server on a free loopback port that ends with the test. */
 export interface Downstream {
@@ -90,5 +91,5 @@ export function onRequest(socket: net.Socket, callback: (text: string) => void):
 export async function allClosed(downstream: Downstream): Promise<void> {
   await vi.waitFor(() => {
     if (downstream.open.size > 0) throw new Error(`${downstream.open.size} connections still open`);
-  });
+  }, longestWaitMs);
 }

@@ -1,5 +1,6 @@
 import type net from "node:net";
 import { expect, test, vi } from "vitest";
+import { longestWaitMs } from "../../harness/until.ts";
 import { attempt, destinationTo, told } from "./attempt.ts";
 import { onRequest, startHttp, startRaw } from "./downstream.ts";
 
@@ -26,7 +27,7 @@ test("a connection closed while idle is opened anew, and the delivery sent once"
   const destination = destinationTo(downstream.url);
   expect(told(await attempt(destination))).toBe("200");
   for (const socket of downstream.open) socket.end();
-  await vi.waitFor(() => expect(downstream.open.size).toBe(0));
+  await vi.waitFor(() => expect(downstream.open.size).toBe(0), longestWaitMs);
   expect(told(await attempt(destination))).toBe("200");
   expect(requests).toHaveLength(2);
   expect(downstream.accepted).toBe(2);

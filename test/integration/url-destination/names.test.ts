@@ -115,7 +115,7 @@ describe("a look-up", () => {
     expect(questions).toHaveLength(4);
   });
 
-  test("keeps at most a thousand names", async () => {
+  test("keeps at most a thousand names", { tags: ["slow"] }, async () => {
     const names = Array.from({ length: 1001 }, (_, index) => `n${index}.example`);
     const { lookUp, questions } = await lookupAt(Object.fromEntries(names.map((name) => [name, { A: ["192.0.2.1"] }])));
     for (const name of names) await lookUp(name);

@@ -1,5 +1,6 @@
 import { getEventListeners } from "node:events";
 import { expect, test, vi } from "vitest";
+import { longestWaitMs } from "../../harness/until.ts";
 import { attempt, destinationTo, told } from "./attempt.ts";
 import { allClosed, startHttp } from "./downstream.ts";
 
@@ -7,7 +8,7 @@ test("the signal ends an attempt under way as aborted, at once, and closes its c
   const downstream = await startHttp(() => {});
   const shutdown = new AbortController();
   const sending = attempt(destinationTo(downstream.url), {}, shutdown.signal);
-  await vi.waitFor(() => expect(downstream.seen).toHaveLength(1));
+  await vi.waitFor(() => expect(downstream.seen).toHaveLength(1), longestWaitMs);
   shutdown.abort();
   expect(told(await sending)).toMatch(/^failed aborted: /);
   await allClosed(downstream);
@@ -28,7 +29,7 @@ test("close ends attempts under way, in the queue and idle connections; after it
   const destination = destinationTo(downstream.url, { concurrency: 2 });
   await Promise.all([attempt(destination, { event: "quick" }), attempt(destination, { event: "quick" })]);
   const sending = [1, 2, 3, 4].map(() => attempt(destination));
-  await vi.waitFor(() => expect(downstream.seen).toHaveLength(4));
+  await vi.waitFor(() => expect(downstream.seen).toHaveLength(4), longestWaitMs);
   await destination.close();
   for (const outcome of await Promise.all(sending)) expect(told(outcome)).toMatch(/^failed aborted: /);
   await allClosed(downstream);

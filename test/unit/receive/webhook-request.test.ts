@@ -3,6 +3,7 @@ import { createServer, type ServerResponse } from "node:http";
 import { type AddressInfo, connect, type Socket } from "node:net";
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import { WebhookRequest } from "../../../src/receive/webhook-request.ts";
+import { longestWaitMs } from "../../harness/until.ts";
 
 interface Taken {
   readonly request: WebhookRequest;
@@ -59,7 +60,7 @@ async function open(): Promise<{ socket: Socket; answers: () => string[]; wait: 
   });
   await once(socket, "connect");
   const answers = () => [...text.matchAll(/HTTP\/1\.1 200 OK\r\n(?:.+\r\n)*\r\n(.*?)(?=HTTP\/1\.1|$)/g)].map(([, body]) => body as string);
-  return { socket, answers, wait: (count) => vi.waitFor(() => expect(answers()).toHaveLength(count)) };
+  return { socket, answers, wait: (count) => vi.waitFor(() => expect(answers()).toHaveLength(count), longestWaitMs) };
 }
 
 const post = (path: string, body: string): string => `POST ${path} HTTP/1.1\r\nhost: x\r\ncontent-length: ${body.length}\r\n\r\n${body}`;
@@ -76,7 +77,7 @@ test("requests in one write on one connection: each gets its own body and its an
 test("a body in chunks comes piece by piece", async () => {
   const { socket, answers, wait } = await open();
   socket.write("POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n");
-  await vi.waitFor(() => expect(taken[0]?.pieces).toEqual(["abc"]));
+  await vi.waitFor(() => expect(taken[0]?.pieces).toEqual(["abc"]), longestWaitMs);
   expect(taken[0]?.ends).toEqual([]);
   socket.write("2\r\nde\r\n0\r\n\r\n");
   await wait(1);
@@ -88,7 +89,7 @@ test("what is given back is read to its end by the stream, and the connection go
   const { socket, answers, wait } = await open();
   const large = post("/limited", "x".repeat(30_000));
   socket.write(large.slice(0, 9_000));
-  await vi.waitFor(() => expect(taken).toHaveLength(1));
+  await vi.waitFor(() => expect(taken).toHaveLength(1), longestWaitMs);
   socket.write(large.slice(9_000));
   await wait(1);
   socket.write(post("/", "next"));
@@ -101,21 +102,21 @@ test("what is given back is read to its end by the stream, and the connection go
 test("a sender that goes away within a body is gone, once", async () => {
   const { socket } = await open();
   socket.write(post("/", "0123456789").slice(0, -4));
-  await vi.waitFor(() => expect(taken[0]?.pieces).toEqual(["012345"]));
+  await vi.waitFor(() => expect(taken[0]?.pieces).toEqual(["012345"]), longestWaitMs);
   socket.destroy();
-  await vi.waitFor(() => expect(taken[0]?.request.destroyed).toBe(true));
-  await vi.waitFor(() => expect(taken[0]?.response.destroyed).toBe(true));
+  await vi.waitFor(() => expect(taken[0]?.request.destroyed).toBe(true), longestWaitMs);
+  await vi.waitFor(() => expect(taken[0]?.response.destroyed).toBe(true), longestWaitMs);
   expect(taken[0]?.ends).toEqual(["gone"]);
 });
 
 test("one that goes away after it was heard out is no broken request", async () => {
   const { socket } = await open();
   socket.write(post("/waits", "whole"));
-  await vi.waitFor(() => expect(taken[0]?.ends).toEqual(["end"]));
+  await vi.waitFor(() => expect(taken[0]?.ends).toEqual(["end"]), longestWaitMs);
   const aborted = vi.fn();
   taken[0]?.request.on("aborted", aborted);
   socket.destroy();
-  await vi.waitFor(() => expect(taken[0]?.response.destroyed).toBe(true));
+  await vi.waitFor(() => expect(taken[0]?.response.destroyed).toBe(true), longestWaitMs);
   expect(taken[0]?.ends).toEqual(["end"]);
   expect(taken[0]?.request.readableEnded).toBe(true);
   expect(aborted).not.toHaveBeenCalled();

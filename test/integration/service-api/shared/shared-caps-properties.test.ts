@@ -107,4 +107,4 @@ test("processes that call, die, lose their way to Redis and its answers: no wind
     }),
     { numRuns: Number(process.env["RUNS"] ?? 12) },
   );
-}, 120_000);
+});

@@ -39,7 +39,7 @@ describe("the caps", () => {
       expect(shares.reduce((sum, count) => sum + count)).toBeGreaterThanOrEqual(0.9 * times.length);
       for (const share of shares) expect(share).toBeGreaterThanOrEqual(times.length / 6);
     }
-  }, 60_000);
+  });
 
   test("a sender waits for no poller of another process, though they take all that is theirs", async () => {
     const { clock, join } = parties.newAccount();

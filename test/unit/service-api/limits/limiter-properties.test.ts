@@ -91,4 +91,4 @@ test("whatever comes and however long it takes: no window of a minute at the ser
     }),
     { numRuns: 100 },
   );
-}, 60_000);
+});
