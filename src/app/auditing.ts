@@ -1,4 +1,4 @@
-import type { AuditPort, AuditUnderWay } from "../control/audit-port.ts";
+import type { AuditPort, AuditUnderWay } from "../control/audit.ts";
 import type { AuditReport } from "../event/audit-report.ts";
 import type { Inspecting } from "../store/inspecting.ts";
 

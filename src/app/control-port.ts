@@ -1,4 +1,6 @@
-import type { Control, Registration, RegistrationOutcome, ReplayQuery } from "../control/port.ts";
+import type { ReplayQuery } from "../control/replay.ts";
+import type { Control } from "../control/routes.ts";
+import type { Registration, RegistrationOutcome } from "../control/track.ts";
 import type { BreakerView } from "../deliver/breaker.ts";
 import { RelayError } from "../event/errors.ts";
 import type { Soon } from "../event/soon.ts";

@@ -1,4 +1,4 @@
-import type { DeliveryStory, EventStory, Explained, ExplainPort, ExplainQuery, NextStep, Story } from "../control/explain-port.ts";
+import type { DeliveryStory, EventStory, Explained, ExplainPort, ExplainQuery, NextStep, Story } from "../control/explain.ts";
 import type { BreakerView } from "../deliver/breaker.ts";
 import { isProxyRoute } from "../event/proxy-route.ts";
 import type { Soon } from "../event/soon.ts";

@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import type { Listener, ListenFilter, ListenPort } from "../control/listen-port.ts";
+import type { Listener, ListenFilter, ListenPort } from "../control/listen-stream.ts";
 import type { Clock } from "../event/clock.ts";
 import { parseEnvelope } from "../event/envelope.ts";
 import { RelayError } from "../event/errors.ts";

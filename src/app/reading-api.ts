@@ -1,9 +1,9 @@
 import type { FastifyInstance } from "fastify";
 import type { Settings } from "../config/schema.ts";
-import { addAuditRoute } from "../control/audit-route.ts";
-import { addExplainRoute } from "../control/explain-route.ts";
+import { addAuditRoute } from "../control/audit.ts";
+import { addExplainRoute } from "../control/explain.ts";
 import { createHttp } from "../control/http.ts";
-import { addReadingRoutes } from "../control/reading-routes.ts";
+import { addReadingRoutes } from "../control/reading.ts";
 import { createAuditing } from "./auditing.ts";
 import { createExplaining } from "./explaining.ts";
 import { openStoreForReading } from "./open-store.ts";

@@ -1,4 +1,4 @@
-import type { Reading } from "../control/port.ts";
+import type { Reading } from "../control/reading.ts";
 import type { Inspecting } from "../store/inspecting.ts";
 import type { StoreReading } from "../store/reading.ts";
 import { createTrackedPort } from "./tracked-port.ts";

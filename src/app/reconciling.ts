@@ -1,5 +1,5 @@
 import type { Settings } from "../config/schema.ts";
-import type { ReconcilePort } from "../control/reconcile-routes.ts";
+import type { ReconcilePort } from "../control/reconcile.ts";
 import type { Clock } from "../event/clock.ts";
 import { RelayError } from "../event/errors.ts";
 import type { Logger } from "../observe/logger.ts";

@@ -1,4 +1,4 @@
-import type { ReplayCount, ReplayDone, ReplayQuery } from "../control/port.ts";
+import type { ReplayCount, ReplayDone, ReplayQuery } from "../control/replay.ts";
 import { type Envelope, parseEnvelope } from "../event/envelope.ts";
 import { RelayError } from "../event/errors.ts";
 import { type FieldPaths, subjectOf } from "../event/subject.ts";

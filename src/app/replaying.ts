@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import type { ReplayCount, ReplayQuery } from "../control/port.ts";
+import type { ReplayCount, ReplayQuery } from "../control/replay.ts";
 import type { Soon } from "../event/soon.ts";
 import type { DueDelivery } from "../store/planned.ts";
 import type { ReplayCursor, Replayed, ReplayFound } from "../store/replay-filters.ts";

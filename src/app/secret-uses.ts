@@ -1,5 +1,5 @@
 import type { Settings } from "../config/schema.ts";
-import type { SecretUse } from "../control/secrets-route.ts";
+import type { SecretUse } from "../control/operate.ts";
 import type { Proof } from "../store/tracked-views.ts";
 
 /**

@@ -1,4 +1,4 @@
-import type { SendingPort } from "../control/sending-port.ts";
+import type { SendingPort } from "../control/sending.ts";
 import { RelayError } from "../event/errors.ts";
 import { uuidv7 } from "../event/ids.ts";
 import type { Caller } from "../send/once.ts";

@@ -1,4 +1,4 @@
-import type { SendingPort } from "../control/sending-port.ts";
+import type { SendingPort } from "../control/sending.ts";
 import type { Clock } from "../event/clock.ts";
 import type { Logger, Privacy } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";

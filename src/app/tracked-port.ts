@@ -1,4 +1,4 @@
-import type { TrackedReading } from "../control/tracked-port.ts";
+import type { TrackedReading } from "../control/messages.ts";
 import type { Soon } from "../event/soon.ts";
 import type { SeqBounds } from "../store/event-views.ts";
 import type { StoreReading } from "../store/reading.ts";

@@ -2,8 +2,7 @@ import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import type { FastifyInstance } from "fastify";
 import type { Settings } from "../config/schema.ts";
-import { answerMalformed } from "../control/client-error.ts";
-import { createHttp } from "../control/http.ts";
+import { answerMalformed, createHttp } from "../control/http.ts";
 import { mayLast } from "../control/long-request.ts";
 import { dropBody, errorAnswer, isTooMuchToDrop, send, sendEarly } from "../receive/answer.ts";
 import { WebhookRequest } from "../receive/webhook-request.ts";
@@ -153,7 +152,7 @@ function createPipelineLimit(closeWithin: number): (request: IncomingMessage, re
       return true;
     }
     // Node's own name for what it does with a request. Any other number than its own ends the read here with an error
-    // (client-error.ts); nothing public does, and what is left of 50 such reads takes a second.
+    // (control/http.ts); nothing public does, and what is left of 50 such reads takes a second.
     if (socket.parser) socket.parser.onIncoming = () => stopParsing;
     socket.pause();
     // Node resumes the socket with the next answer. Nothing more of this one is read.

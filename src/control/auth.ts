@@ -2,17 +2,18 @@ import { createHash, timingSafeEqual } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import { RelayError } from "../event/errors.ts";
 import type { Secret } from "../event/secret.ts";
+import type { Allow } from "./endpoint.ts";
 
-export interface Token {
+interface Token {
   readonly name: string;
   readonly token: Secret;
   readonly scopes: readonly string[];
 }
 
 /** `missing`: the header holds no bearer token. */
-export type BadTokenReason = "missing" | "unknown";
+type BadTokenReason = "missing" | "unknown";
 
-export class BadToken extends RelayError {
+class BadToken extends RelayError {
   readonly reason: BadTokenReason;
 
   constructor(reason: BadTokenReason, message: string) {
@@ -21,14 +22,14 @@ export class BadToken extends RelayError {
   }
 }
 
-/** Counts a request with a bad token. Returns how long its address should wait, in ms, when it sends too many; else null. */
+/** Counts a request with a bad token. Returns how long its address must wait, in ms, after too many; else null. */
 export type BadTokenHook = (reason: BadTokenReason, request: IncomingMessage) => number | null;
 
-/** Gives the name of the token in an `Authorization` header; throws a {@link BadToken}, or `forbidden`. */
+/** Returns the name of the token in an `Authorization` header; throws a {@link BadToken}, or `forbidden`. */
 export type Authorize = (header: string | undefined, scope: string) => string;
 
 export function createAuthorize(tokens: readonly Token[]): Authorize {
-  // Digests of equal length, so that the comparison tells nothing about a token's length either.
+  // Digests have equal lengths, so the comparison does not leak a token's length.
   const known = tokens.map(({ name, token, scopes }) => ({ name, scopes, digest: digest(token.reveal()) }));
   return (header, scope) => {
     const given = /^Bearer ([\x21-\x7e]+)$/i.exec(header ?? "")?.[1];
@@ -44,4 +45,17 @@ export function createAuthorize(tokens: readonly Token[]): Authorize {
 
 function digest(text: string): Buffer {
   return createHash("sha256").update(text).digest();
+}
+
+/** The check of a request's token for a scope. `authorize` is called per request, because the settings may change. */
+export function createAllow(authorize: () => Authorize, badToken: BadTokenHook): Allow {
+  return (scope) => async (request) => {
+    try {
+      authorize()(request.headers.authorization, scope);
+    } catch (error) {
+      const retryAfterMs = error instanceof BadToken ? badToken(error.reason, request.raw) : null;
+      if (retryAfterMs === null) throw error;
+      throw new RelayError("too_many_bad_tokens", "too many bad tokens from this address", undefined, { retryAfterMs });
+    }
+  };
 }

@@ -1,8 +1,7 @@
 import { Readable } from "node:stream";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { z } from "zod";
-import type { ErrorCode } from "../event/errors.ts";
-import { parse } from "./queries.ts";
+import { type ErrorCode, RelayError } from "../event/errors.ts";
 
 declare module "fastify" {
   interface FastifyContextConfig {
@@ -10,51 +9,48 @@ declare module "fastify" {
   }
 }
 
-/** Checks who asks, before the body is read: throws `unauthorized` or `forbidden`. */
+/** Checks the caller before the body is read: throws `unauthorized` or `forbidden`. */
 export type OnRequest = (request: FastifyRequest) => Promise<void>;
 /** The check for a scope. */
 export type Allow = (scope: string) => OnRequest;
 
-/**
- * One endpoint of the control API. What comes in is parsed with these schemas, and `/v1/openapi.json` is made of them, so
- * that the two are one.
- */
+/** One endpoint of the control API. Its schemas parse each request and describe it in `/v1/openapi.json`. */
 export interface Endpoint {
   readonly method: "GET" | "POST";
-  /** As Fastify has it: `/v1/events/:id`. */
+  /** As Fastify writes it: `/v1/events/:id`. */
   readonly path: string;
-  /** The operation's, for programs that are made from the description. */
+  /** The OpenAPI operation id, for generated clients. */
   readonly name: string;
   readonly scope: string;
   /** A few words. */
   readonly summary: string;
-  /** In Markdown: what is to be known beyond the schemas. */
+  /** Markdown, for what the schemas do not say. */
   readonly description?: string;
-  /** Needed, with all of the path's names, when it has some. */
+  /** Required when the path has parameters; names all of them. */
   readonly params?: z.ZodObject;
-  /** A strict one. Not given: it has none, and whatever is asked with is refused. */
+  /** A strict object. Without one, every query parameter is refused. */
   readonly query?: z.ZodObject;
-  /** Names in lower case, as Node has them. */
+  /** Names in lower case, as in Node. */
   readonly headers?: z.ZodObject;
-  /** Of JSON. One that takes `undefined` need not be sent. */
+  /** JSON. Optional if the schema takes `undefined`. */
   readonly body?: z.ZodType;
-  /** What the lines are of a body of NDJSON, where one is taken too; the handler gets it as a stream. */
+  /** Describes the lines where the endpoint also takes an NDJSON body; the handler gets that one as a stream. */
   readonly lines?: string;
   /** By status. */
   readonly answers: Readonly<Record<number, Answer>>;
-  /** Beside those that any endpoint may answer with. */
+  /** In addition to those of every endpoint. */
   readonly errors?: readonly ErrorCode[];
-  /** False where HEAD would have no end. */
+  /** False where HEAD would never end. */
   readonly head?: false;
 }
 
-/** Text says what it tells. `list`: `{data: […]}`, with `next` where the query has `before`. */
+/** A description. `list`: `{data: […]}`, with `next` where the query has `before`. */
 export type Answer = string | { readonly text: string; readonly list: true } | { readonly text: string; readonly types: readonly string[] };
 
 type Parsed<E, Part extends string> = E extends Readonly<Record<Part, infer S extends z.ZodType>> ? z.infer<S> : undefined;
 
-/** A request as parsed; what the endpoint does not have is undefined. */
-export interface Asked<E extends Endpoint> {
+/** Parts that the endpoint does not declare are undefined. */
+interface ParsedRequest<E extends Endpoint> {
   readonly params: Parsed<E, "params">;
   readonly query: Parsed<E, "query">;
   readonly headers: Parsed<E, "headers">;
@@ -63,15 +59,15 @@ export interface Asked<E extends Endpoint> {
   readonly reply: FastifyReply;
 }
 
-/** A parameter at the wrong endpoint is told of too: `limit=5` at `/v1/replay`, whose body has it, would let everything go. */
+/** Refuses a parameter at the wrong endpoint: `limit=5` ignored at `/v1/replay`, whose body has it, would replay everything. */
 const noQuery = z.strictObject({}).transform(() => undefined);
 
-/** Adds the route of `endpoint`, for those whom `allow` lets. Requests that do not fit its schemas are answered `bad_request`. */
+/** Adds the route of `endpoint` for callers that `allow` admits. A request that does not fit its schemas is answered `bad_request`. */
 export function addEndpoint<const E extends Endpoint>(
   app: FastifyInstance,
   allow: Allow,
   endpoint: E,
-  answer: (asked: Asked<E>) => unknown,
+  answer: (request: ParsedRequest<E>) => unknown,
 ): void {
   const { method, path, scope, params, query, headers, body, head }: Endpoint = endpoint;
   app.route({
@@ -81,7 +77,7 @@ export function addEndpoint<const E extends Endpoint>(
     ...(head === undefined ? {} : { exposeHeadRoute: head }),
     config: { endpoint },
     handler: async (request, reply) => {
-      const asked = {
+      const parsed = {
         params: params && parse(params, request.params),
         query: parse(query ?? noQuery, request.query),
         body: request.body instanceof Readable ? request.body : body && parse(body, request.body ?? undefined),
@@ -89,7 +85,50 @@ export function addEndpoint<const E extends Endpoint>(
         request,
         reply,
       };
-      return answer(asked as unknown as Asked<E>);
+      return answer(parsed as unknown as ParsedRequest<E>);
     },
   });
+}
+
+export const time = z.iso.datetime({ offset: true }).transform((text) => Date.parse(text));
+export const listLimit = z.coerce.number().int().min(1).max(1000).default(50);
+export const nextOfBefore = "`next` of the page before.";
+export const listBefore = z.coerce.number().int().min(1).optional().describe(nextOfBefore);
+export const accountQuery = z.strictObject({ account: z.string().optional().describe("Where several accounts have it.") });
+
+/** One page of a list; `next` requests the one after it, null at the end. A page may be short and still have a next one. */
+export interface Page<T, Next> {
+  readonly data: readonly T[];
+  readonly next: Next | null;
+}
+
+/** Unix ms as ISO 8601. Ports pass times as unix ms; the API shows them as ISO 8601. */
+export function iso(ms: number | null): string | null {
+  return ms === null ? null : new Date(ms).toISOString();
+}
+
+/** Parses, or throws `bad_request` whose details list each fault as `{path, message}`. */
+export function parse<T extends z.ZodType>(schema: T, value: unknown): z.infer<T> {
+  const parsed = schema.safeParse(value);
+  if (parsed.success) return parsed.data;
+  throw badRequest(parsed.error);
+}
+
+export function badRequest({ issues }: z.ZodError): RelayError {
+  const details = issues.flatMap(faultsIn).map(({ path, message }) => ({ path: path.map(String).join("."), message }));
+  return new RelayError(
+    "bad_request",
+    details.map(({ path, message }) => (path === "" ? message : `${path}: ${message}`)).join("; "),
+    details,
+  );
+}
+
+type Issue = z.core.$ZodIssue;
+
+/** For a union, the faults of the shape that the value has: that no shape fits would not help. */
+function faultsIn(issue: Issue): Pick<Issue, "path" | "message">[] {
+  if (issue.code !== "invalid_union") return [issue];
+  const branch = issue.errors.find((faults) => !faults.some(({ code, path }) => code === "invalid_type" && path.length === 0));
+  if (branch === undefined) return [issue];
+  return branch.flatMap(faultsIn).map(({ path, message }) => ({ path: [...issue.path, ...path], message }));
 }

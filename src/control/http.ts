@@ -1,24 +1,25 @@
-import type { Server } from "node:http";
+import type { Server, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
 import Fastify, { type FastifyInstance, type FastifyServerFactory } from "fastify";
 import { parseBody } from "../event/bounded-json.ts";
-import { errorCodes, RelayError } from "../event/errors.ts";
+import { type ErrorCode, errorCodes, RelayError } from "../event/errors.ts";
 import { maxIdLength } from "../event/ids.ts";
-import { answerClientError } from "./client-error.ts";
+import { mayLast } from "./long-request.ts";
 
 declare module "fastify" {
   interface FastifyInstance {
-    /** For faults nobody foresaw, found when the answer is under way and its status cannot tell them any more. */
+    /** For unexpected faults found after the status was sent. */
     reportFault(error: unknown, requestId: string): void;
   }
 }
 
 function noSchemas(): never {
-  throw new Error("a route has a schema of Fastify's; zod checks what comes in (queries.ts)");
+  throw new Error("a route has a schema of Fastify's; zod checks what comes in (endpoint.ts)");
 }
 
 /**
- * Fastify as all pages but the webhooks use it: every error leaves as `{error, code, details?}`.
- * `serverFactory` is null where nothing will listen; `missing` is what a page that is not there is answered.
+ * Fastify for every page but the webhooks: every error is answered as `{error, code, details?}`.
+ * `serverFactory` is null where nothing listens; `missing` is the error text for an unknown page.
  */
 export function createHttp(
   serverFactory: FastifyServerFactory<Server> | null,
@@ -29,21 +30,21 @@ export function createHttp(
     ...(serverFactory === null ? {} : { serverFactory }),
     bodyLimit: 8 * 1024 * 1024,
     clientErrorHandler: answerClientError,
-    // No route here has a schema of Fastify's: what would compile them is not loaded (60 ms of each start).
+    // No route here has a schema of Fastify's, so the schema compilers are not loaded (60 ms of each start).
     schemaController: { compilersFactory: { buildValidator: noSchemas, buildSerializer: noSchemas } },
-    // Faults found before there is a route, such as %zz in a path, do not reach the error handler.
+    // Faults found before routing, such as %zz in a path, do not reach the error handler.
     frameworkErrors: (_error, _request, reply) => {
       const fault = new RelayError("bad_request", "the path is no valid text in percent-encoding, or is too long");
       const body = JSON.stringify(fault.toBody());
       reply.raw.writeHead(fault.status, { "content-type": "application/json", "content-length": body.length }).end(body);
     },
-    // While stopping, /readyz says so itself; Fastify's own 503 has another shape than our errors.
+    // While stopping, /readyz reports it; Fastify's own 503 does not have the shape of our errors.
     return503OnClosing: false,
     // Any id must fit into a path: four bytes for each code point, each byte written as %XX.
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 12 * maxIdLength },
   });
 
-  // A POST without a body is fine where nothing is needed of it, whatever its content type says.
+  // A POST may have an empty body where the endpoint needs none, whatever its content type.
   app.removeContentTypeParser("application/json");
   app.addContentTypeParser("application/json", { parseAs: "string" }, (_request, body, done) => {
     if (body === "") {
@@ -66,7 +67,7 @@ export function createHttp(
     paths.set(url, known);
     known.methods.push(...[method].flat());
   });
-  // Before the body is read: a missing page does not depend on it.
+  // Before the body is read: whether a page exists does not depend on it.
   app.addHook("onRequest", (request, reply, done) => {
     if (!request.is404) {
       done();
@@ -104,4 +105,44 @@ export function createHttp(
     }
   });
   return app;
+}
+
+const parserErrors: Readonly<Record<string, readonly [code: ErrorCode, error: string]>> = {
+  ERR_HTTP_REQUEST_TIMEOUT: ["request_timeout", "the request did not arrive whole in time"],
+  HPE_HEADER_OVERFLOW: ["headers_too_large", "request line and headers are too large"],
+};
+const malformed = ["bad_request", "this is no valid HTTP request"] as const;
+const reasons: Readonly<Record<number, string>> = { 400: "Bad Request", 408: "Request Timeout", 431: "Request Header Fields Too Large" };
+
+/**
+ * A request that Node's parser refuses never reaches Fastify. It is answered on the socket, in the shape of all errors,
+ * and the connection is closed.
+ */
+function answerClientError(error: NodeJS.ErrnoException, socket: Socket): void {
+  // From a connection that web-server.ts stopped reading: it ends with its last answer.
+  if (error.code === "HPE_CB_HEADERS_COMPLETE") return;
+  if (error.code === "ECONNRESET" || socket.destroyed) return;
+  if (error.code === "ERR_HTTP_REQUEST_TIMEOUT" && mayLast(socket)) return;
+  if (socket.writable && currentAnswer(socket)?.headersSent !== true) writeError(socket, parserErrors[error.code ?? ""] ?? malformed);
+  socket.destroy(error);
+}
+
+/** For CONNECT, which Node takes out of the parser without an answer. */
+export function answerMalformed(socket: Socket): void {
+  // Written during an earlier answer, it would corrupt that one.
+  if (socket.writable && currentAnswer(socket) === null) writeError(socket, malformed);
+  socket.destroySoon();
+}
+
+/** A private property of Node's; its default handler checks the same (_http_server.js, socketOnError). */
+function currentAnswer(socket: Socket): ServerResponse | null {
+  return (socket as Socket & { _httpMessage?: ServerResponse | null })._httpMessage ?? null;
+}
+
+function writeError(socket: Socket, [code, text]: readonly [code: ErrorCode, error: string]): void {
+  const { status } = errorCodes[code];
+  const body = JSON.stringify({ error: text, code });
+  socket.write(
+    `HTTP/1.1 ${status} ${reasons[status]}\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
+  );
 }

@@ -1,31 +1,107 @@
-import type { ListenPage, ListenPort, ReadPage } from "./listen-port.ts";
-import type { Start } from "./listen-query.ts";
-import { type EventTexts, message } from "./listen-text.ts";
-import { iso } from "./present.ts";
+import type { Soon } from "../event/soon.ts";
+import { iso } from "./endpoint.ts";
 
-/** Something is sent at least this often: whoever hears nothing for three of them knows that the connection is dead. */
-export const heartbeatMs = 15_000;
-/** Whoever wants few of the events is told at most so often how far has been looked, so that a new start need not look again. */
-const placeEveryMs = 1_000;
+/** An event as sent to listeners. */
+interface ListenEvent {
+  readonly seq: number;
+  readonly id: string;
+  readonly event: string;
+  readonly source: string;
+  readonly account: string;
+  readonly origin: string;
+  /** Unix ms. */
+  readonly receivedAt: number;
+  readonly disposition: string;
+  readonly status: string | null;
+  readonly subject: { readonly type: string; readonly key: string } | null;
+  readonly tracked: boolean;
+  /** Headers and bytes. Valid only while the page is in use. */
+  content(): { readonly headers: Readonly<Record<string, string>>; readonly body: Buffer };
+}
 
-export interface ListenStreamParts {
+/** Fields that are not set match every event. */
+export interface ListenFilter {
+  readonly sources?: readonly string[] | undefined;
+  /** Kinds, with `*` as in routes. */
+  readonly events?: readonly string[] | undefined;
+  readonly statuses?: readonly string[] | undefined;
+  readonly tracked?: boolean | undefined;
+  /** A condition on `data`, as in routes. */
+  readonly where?: unknown;
+}
+
+export interface ListenPage {
+  readonly events: readonly ListenEvent[];
+  /** The last seq that was searched. */
+  readonly through: number;
+  /** How many events retention deleted in between, and between which seqs. */
+  readonly missing: { readonly from: number; readonly to: number; readonly count: number } | null;
+  readonly atEnd: boolean;
+}
+
+/** Reads the next events after a seq. `use` runs at once, so that its time counts toward the share of time for listeners. */
+type ReadPage = <T>(after: number, use: (page: ListenPage) => T) => Promise<T>;
+
+/** A connected listener, for the metrics. */
+export interface Listener {
+  /** `as=` of the request, or null. */
+  readonly name: string | null;
+  /** Everything up to this seq was written to the connection. */
+  readonly position: () => number;
+}
+
+/** Times are unix ms. */
+export interface ListenPort {
+  /** For the events that match. Throws `bad_request` for an invalid filter. */
+  open(filter: ListenFilter): ReadPage;
+  /** Seqs of the oldest and newest stored event, 0 when there is none, and when the oldest was received. */
+  ends(): Soon<{ readonly oldest: number; readonly newest: number; readonly oldestAt: number | null }>;
+  /** The seq after which all events of this time and later are. */
+  seqBefore(time: number): Soon<number>;
+  /** Calls `wake` for each event stored from now on, until the returned function is called. */
+  onStored(wake: () => void): () => void;
+  /** Null when no listener has used this name. */
+  cursor(name: string): Soon<number | null>;
+  /** A cursor never moves back; returns its current position. */
+  moveCursor(name: string, seq: number): Promise<number>;
+  /** Reserves a slot for one more listener; null when there is none. The returned function releases it. */
+  enter(listener: Listener): (() => void) | null;
+  now(): number;
+  after(ms: number, run: () => void): () => void;
+  /** How long events are kept, in ms. */
+  retention(): number;
+  readonly version: string;
+}
+
+export interface Start {
+  readonly after: number;
+  /** True when the listener has seen events that this store does not have: it is another store, or an older copy. */
+  readonly reset: boolean;
+}
+
+/** A listener that receives nothing for three heartbeats can treat the connection as dead. */
+const heartbeatMs = 15_000;
+/** A listener with few matches gets its position this often at most, so that a reconnect need not search again. */
+const positionEveryMs = 1_000;
+
+interface ListenStreamParts {
   readonly port: ListenPort;
   readonly read: ReadPage;
   readonly start: Start;
   readonly texts: EventTexts;
-  /** Told as the position moves. */
+  /** Called as the position moves. */
   readonly moved: (seq: number) => void;
-  /** Whether whoever asked still may: tokens change while somebody listens. */
+  /** Whether the token is still valid: tokens can change while a listener is connected. */
   readonly allowed: () => Promise<boolean>;
-  /** The relay stops: a last word is said. */
+  /** The relay is stopping: a `bye` is sent. */
   readonly stopping: AbortSignal;
-  /** Nobody listens any more. */
+  /** The listener disconnected. */
   readonly gone: AbortSignal;
 }
 
 /**
- * Server-sent events, a page at a time (docs/listen.md says what they are). The next page is read when the one before
- * has been taken, so a slow reader costs one page of memory and nothing else. Ends when `gone` or `stopping` is.
+ * Server-sent events, a page at a time (docs/listen.md). The next page is read once the previous one was taken, so a slow
+ * reader costs one page of memory. Ends when `gone` or `stopping` is aborted.
  */
 export async function* listenStream({
   port,
@@ -38,10 +114,10 @@ export async function* listenStream({
   gone,
 }: ListenStreamParts): AsyncGenerator<string, void> {
   let position = start.after;
-  let told = position;
+  let reported = position;
   let sentAt = port.now();
   const sent = (text: string): string => {
-    told = position;
+    reported = position;
     sentAt = port.now();
     moved(position);
     return text;
@@ -57,7 +133,7 @@ export async function* listenStream({
     keptFrom: iso(oldestAt),
     retentionMs: port.retention(),
   };
-  // Where to resume goes along with the first word: whoever is cut off before the first event misses none.
+  // The first message has the position, so that a listener cut off before the first event misses none.
   yield sent(`retry: 2000\n${message("hello", hello, position)}`);
 
   let missing: ListenPage["missing"] = null;
@@ -76,22 +152,22 @@ export async function* listenStream({
       const { text, atEnd } = await read(position, (page) => {
         missing = joined(missing, page.missing);
         position = page.through;
-        const told = missing !== null && (page.events.length > 0 || page.atEnd) ? message("gap", missing, null) : "";
-        if (told !== "") missing = null;
-        return { atEnd: page.atEnd, text: told + page.events.map(texts.of).join("") };
+        const gap = missing !== null && (page.events.length > 0 || page.atEnd) ? message("gap", missing, null) : "";
+        if (gap !== "") missing = null;
+        return { atEnd: page.atEnd, text: gap + page.events.map(texts.of).join("") };
       });
-      // A store that lost what it had gives its seqs anew, and nothing here would come before they are past this place.
+      // A store that lost its data starts its seqs again, and would send nothing here until they pass this position.
       if (position === before && text === "" && (await newest()) < position) {
         yield message("bye", { reason: "the store has lost events that were heard here" }, null);
         return;
       }
       if (text !== "") yield sent(text);
-      else if (position > told && port.now() - sentAt >= placeEveryMs)
+      else if (position > reported && port.now() - sentAt >= positionEveryMs)
         yield sent(message("at", { seq: position, newest: await newest() }, position));
       if (!atEnd) continue;
       while (!woken.isDone()) {
-        const isBehind = position > told;
-        const rest = (isBehind ? placeEveryMs : heartbeatMs) - (port.now() - sentAt);
+        const isBehind = position > reported;
+        const rest = (isBehind ? positionEveryMs : heartbeatMs) - (port.now() - sentAt);
         await woken.within(Math.max(0, rest));
         if (woken.isDone() || !(await allowed())) break;
         yield sent(isBehind ? message("at", { seq: position, newest: await newest() }, position) : ": still here\n\n");
@@ -107,13 +183,13 @@ function joined(before: ListenPage["missing"], next: ListenPage["missing"]): Lis
   return { from: before.from, to: next.to, count: before.count + next.count };
 }
 
-/** Done at the first event stored after its making, or when a signal is aborted; made before reading, so that none slips between. */
+/** Done at the first event stored after its creation, or when a signal is aborted. Create it before reading, to miss none. */
 function wakeUp(port: ListenPort, signals: readonly AbortSignal[]) {
   let done = signals.some((signal) => signal.aborted);
-  let tell = (): void => {};
+  let notify = (): void => {};
   const wake = (): void => {
     done = true;
-    tell();
+    notify();
   };
   const leave = port.onStored(wake);
   for (const signal of signals) signal.addEventListener("abort", wake);
@@ -127,7 +203,7 @@ function wakeUp(port: ListenPort, signals: readonly AbortSignal[]) {
           return;
         }
         const cancel = port.after(ms, resolve);
-        tell = () => {
+        notify = () => {
           cancel();
           resolve();
         };
@@ -137,4 +213,52 @@ function wakeUp(port: ListenPort, signals: readonly AbortSignal[]) {
       for (const signal of signals) signal.removeEventListener("abort", wake);
     },
   };
+}
+
+/** A server-sent event; `id` null: without one. */
+function message(event: string, data: unknown, id: number | null): string {
+  return `${id === null ? "" : `id: ${id}\n`}event: ${event}\ndata: ${JSON.stringify(data)}\n\n`;
+}
+
+interface EventTexts {
+  of(event: ListenEvent): string;
+  clear(): void;
+}
+
+/** Characters cached, a byte each: the events of the last seconds, shared by all listeners. */
+const mostCached = 8 * 1024 * 1024;
+
+/** Caches the text of each event, because listeners receive the same ones at about the same time. */
+export function createEventTexts(most = mostCached): EventTexts {
+  const kept = new Map<string, string>();
+  let length = 0;
+
+  return {
+    of(event) {
+      // The fields that may change after the event was stored.
+      const key = `${event.seq} ${event.disposition} ${event.tracked}`;
+      let text = kept.get(key);
+      if (text !== undefined) return text;
+      text = message("event", present(event), event.seq);
+      if (text.length > most / 4) return text;
+      kept.set(key, text);
+      length += text.length;
+      for (const [old, { length: freed }] of kept) {
+        if (length <= most) break;
+        kept.delete(old);
+        length -= freed;
+      }
+      return text;
+    },
+    clear() {
+      kept.clear();
+      length = 0;
+    },
+  };
+}
+
+/** Bytes as base64: text in JSON would lose what is not UTF-8. */
+function present({ content, receivedAt, ...rest }: ListenEvent) {
+  const { headers, body } = content();
+  return { ...rest, receivedAt: iso(receivedAt), headers, body: body.toString("base64") };
 }

@@ -1,12 +1,15 @@
 import type { FastifyInstance } from "fastify";
+import { z } from "zod";
+import { RelayError } from "../event/errors.ts";
+import { type Allow, addEndpoint, iso } from "./endpoint.ts";
 
-export interface OperateParts {
-  /** Neither `alarms` nor `stops` make it less ready. */
+interface OperateParts {
+  /** `alarms` and `stops` do not affect readiness. */
   readonly health: () => { readonly ready: boolean; readonly alarms: readonly unknown[]; readonly stops: readonly unknown[] };
   readonly metrics: { readonly contentType: string; text(): Promise<string> };
 }
 
-/** The pages for operators and orchestrators: no token, and nothing private in them. */
+/** `/healthz`, `/readyz` and `/metrics`: they need no token and hold nothing private. */
 export function addOperateRoutes(app: FastifyInstance, { health, metrics }: OperateParts): void {
   app.get("/healthz", async () => ({ status: "ok" }));
 
@@ -16,4 +19,87 @@ export function addOperateRoutes(app: FastifyInstance, { health, metrics }: Oper
   });
 
   app.get("/metrics", async (_request, reply) => reply.header("content-type", metrics.contentType).send(await metrics.text()));
+}
+
+export interface ResumePort {
+  /** Null when the route is not in the settings; else whether its destination was stopped or paused. */
+  resume(route: string): Promise<boolean | null>;
+  /** Null when the account is not in the settings; else the quota stops that it ended. */
+  resumeAccount(account: string): Promise<readonly string[] | null>;
+}
+
+const resume = {
+  method: "POST",
+  path: "/v1/routes/:route/resume",
+  name: "resumeRoute",
+  scope: "replay",
+  summary: "Starts a destination again that stopped (410) or paused (429 with Retry-After)",
+  params: z.strictObject({ route: z.string() }),
+  answers: { 200: "`resumed` is false when it was neither stopped nor paused." },
+  errors: ["not_found"],
+} as const;
+
+const resumeAccount = {
+  method: "POST",
+  path: "/v1/accounts/:account/resume",
+  name: "resumeAccount",
+  scope: "replay",
+  summary: "Ends the stops of an account's used-up quotas",
+  description: "Forgets smaller per-minute caps that the service reported, too. The next refused call stops the account again.",
+  params: z.strictObject({ account: z.string() }),
+  answers: { 200: "`ended` names the stops; `resumed` is false when there were none." },
+  errors: ["not_found"],
+} as const;
+
+/** Resumes destinations and accounts: `POST /v1/routes/{route}/resume` and `POST /v1/accounts/{account}/resume`. */
+export function addResumeRoutes(app: FastifyInstance, port: ResumePort, allow: Allow): void {
+  addEndpoint(app, allow, resume, async ({ params: { route } }) => {
+    const resumed = await port.resume(route);
+    if (resumed === null) throw new RelayError("not_found", "no such route in the settings");
+    return { route, resumed };
+  });
+
+  addEndpoint(app, allow, resumeAccount, async ({ params: { account } }) => {
+    const ended = await port.resumeAccount(account);
+    if (ended === null) throw new RelayError("not_found", "no such account in the settings");
+    return { account, resumed: ended.length > 0, ended };
+  });
+}
+
+/** How often one secret verified webhooks of one source. Times are unix ms; null before its first use. */
+export interface SecretUse {
+  readonly source: string;
+  /** The fingerprint. */
+  readonly secret: string;
+  /** Its place in the current settings, such as `sources.main.signature.secrets[0]`; null when it was removed. */
+  readonly place: string | null;
+  /** Stored events, including quarantined ones, excluding duplicates. */
+  readonly events: number;
+  readonly duplicates: number;
+  readonly firstAt: number | null;
+  readonly lastAt: number | null;
+}
+
+const secrets = {
+  method: "GET",
+  path: "/v1/secrets",
+  name: "listSecrets",
+  scope: "read",
+  summary: "Which secret proved how much, and when last, by fingerprints",
+  answers: { 200: { text: "Those of the settings first, in their order there; then those that are gone from them.", list: true } },
+} as const;
+
+/** `GET /v1/secrets`. */
+export function addSecretsRoute(app: FastifyInstance, secretUses: () => Promise<readonly SecretUse[]>, allow: Allow): void {
+  addEndpoint(app, allow, secrets, async () => ({
+    data: (await secretUses()).map(({ source, secret, place, events, duplicates, firstAt, lastAt }) => ({
+      source,
+      secret,
+      place,
+      events,
+      duplicates,
+      firstAt: iso(firstAt),
+      lastAt: iso(lastAt),
+    })),
+  }));
 }

@@ -1,23 +1,22 @@
 import type { FastifyInstance } from "fastify";
-import { RelayError } from "../event/errors.ts";
-import type { AuditPort } from "./audit-port.ts";
-import { addAuditRoute } from "./audit-route.ts";
-import { type Authorize, BadToken, type BadTokenHook } from "./auth.ts";
-import type { Allow } from "./endpoint.ts";
-import type { ExplainPort } from "./explain-port.ts";
-import { addExplainRoute } from "./explain-route.ts";
-import type { ListenPort } from "./listen-port.ts";
-import { addListenRoutes } from "./listen-routes.ts";
-import { addOpenApiRoute } from "./openapi-route.ts";
-import type { Control } from "./port.ts";
-import { addReadingRoutes } from "./reading-routes.ts";
-import { addReconcileRoute, type ReconcilePort } from "./reconcile-routes.ts";
-import { addSecretsRoute, type SecretUse } from "./secrets-route.ts";
-import type { SendingPort } from "./sending-port.ts";
-import { addSendingRoutes } from "./sending-routes.ts";
-import { addWritingRoutes } from "./writing-routes.ts";
+import { type AuditPort, addAuditRoute } from "./audit.ts";
+import { type Authorize, type BadTokenHook, createAllow } from "./auth.ts";
+import { addRetryRoute, type RetryPort } from "./deliveries.ts";
+import { type Allow, addEndpoint, type Endpoint } from "./endpoint.ts";
+import { addExplainRoute, type ExplainPort } from "./explain.ts";
+import { addListenRoutes } from "./listen.ts";
+import type { ListenPort } from "./listen-stream.ts";
+import { addResumeRoutes, addSecretsRoute, type ResumePort, type SecretUse } from "./operate.ts";
+import { addReadingRoutes, type Reading } from "./reading.ts";
+import { addReconcileRoute, type ReconcilePort } from "./reconcile.ts";
+import { addReplayRoute, type ReplayPort } from "./replay.ts";
+import { addSendingRoutes, type SendingPort } from "./sending.ts";
+import { addTrackRoute, type TrackPort } from "./track.ts";
 
-export interface ControlParts {
+/** The port for everything that reads or writes the store. Views are plain data; times in them are unix ms. */
+export interface Control extends Reading, RetryPort, ReplayPort, ResumePort, TrackPort {}
+
+interface ControlParts {
   readonly control: Control;
   readonly sending: SendingPort;
   readonly reconcile: ReconcilePort;
@@ -34,23 +33,43 @@ export function addControlRoutes(
   app: FastifyInstance,
   { control, sending, reconcile, audit, explain, listening, secretUses, authorize, badToken }: ControlParts,
 ): void {
-  const allow: Allow = (scope) => async (request) => {
-    try {
-      authorize()(request.headers.authorization, scope);
-    } catch (error) {
-      const retryAfterMs = error instanceof BadToken ? badToken(error.reason, request.raw) : null;
-      if (retryAfterMs === null) throw error;
-      throw new RelayError("too_many_bad_tokens", "too many bad tokens from this address", undefined, { retryAfterMs });
-    }
-  };
-  // First, to see the others come.
+  const allow = createAllow(authorize, badToken);
+  // First, so that its hook sees every other route.
   addOpenApiRoute(app, listening.version, allow);
   addReadingRoutes(app, control, allow);
   addSecretsRoute(app, secretUses, allow);
-  addWritingRoutes(app, control, allow);
+  addRetryRoute(app, control, allow);
+  addReplayRoute(app, control, allow);
+  addResumeRoutes(app, control, allow);
+  addTrackRoute(app, control, allow);
   addSendingRoutes(app, sending, allow);
   addAuditRoute(app, audit, allow);
   addExplainRoute(app, explain, allow);
   addReconcileRoute(app, reconcile, allow);
   addListenRoutes(app, listening, allow);
+}
+
+/** `GET /v1/openapi.json`: describes itself and the endpoints added to `app` after it. Like all of `/v1` it needs a token. */
+function addOpenApiRoute(app: FastifyInstance, version: string, allow: Allow): void {
+  // A HEAD route that Fastify adds for a GET has the same endpoint.
+  const endpoints = new Set<Endpoint>();
+  app.addHook("onRoute", ({ config }) => {
+    if (config?.endpoint !== undefined) endpoints.add(config.endpoint);
+  });
+  let text: string | undefined;
+
+  const endpoint = {
+    method: "GET",
+    path: "/v1/openapi.json",
+    name: "describe",
+    scope: "read",
+    summary: "This description",
+    answers: { 200: "OpenAPI 3.1." },
+  } as const;
+  addEndpoint(app, allow, endpoint, async ({ reply }) => {
+    // Loaded on demand: few relays ever get this request.
+    const { describe } = await import("./openapi.ts");
+    text ??= JSON.stringify(describe(endpoints, version));
+    return reply.type("application/json").send(text);
+  });
 }

@@ -1,6 +1,6 @@
 import { secretUses } from "../../app/secret-uses.ts";
 import type { Settings } from "../../config/schema.ts";
-import type { SecretUse } from "../../control/secrets-route.ts";
+import type { SecretUse } from "../../control/operate.ts";
 import type { Proof } from "../../store/tracked-views.ts";
 import { type Finding, ok, spanText, warn } from "./finding.ts";
 

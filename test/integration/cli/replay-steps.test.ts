@@ -4,7 +4,7 @@ import { join } from "node:path";
 import Database from "better-sqlite3";
 import { expect, onTestFinished, test } from "vitest";
 import { createReplaying } from "../../../src/app/replaying.ts";
-import type { ReplayQuery } from "../../../src/control/port.ts";
+import type { ReplayQuery } from "../../../src/control/replay.ts";
 import { openSqliteStore, type SqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import { rowsOf } from "../../harness/store-rows.ts";
 

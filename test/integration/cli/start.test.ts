@@ -85,7 +85,7 @@ test("a relay loads what its settings need, and all of it before it says that it
   expect(packages.filter((name) => /^(bullmq|ioredis|ajv)$/.test(name))).toEqual([]);
   expect(own.filter((url) => /\/src\/(store\/redis|sandbox)\//.test(url))).toEqual([]);
   // What describes the API is made for who asks.
-  expect(own.filter((url) => url.includes("/src/control/openapi"))).toEqual([expect.stringContaining("/openapi-route.ts")]);
+  expect(own.filter((url) => /\/src\/control\/(openapi|routes)/.test(url))).toEqual([expect.stringContaining("/routes.ts")]);
 
   const bare = sorted(await loadedByServe({ routes: [] }));
   expect(bare.packages).not.toContain("undici");

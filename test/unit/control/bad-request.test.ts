@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { parse } from "../../../src/control/queries.ts";
-import { trackBody } from "../../../src/control/track-body.ts";
+import { parse } from "../../../src/control/endpoint.ts";
+import { trackBody } from "../../../src/control/track.ts";
 
 const message = { account: "main", wamid: "w1" };
 

@@ -1,7 +1,6 @@
 import { expect, test } from "vitest";
-import type { ListenPage, ListenPort } from "../../../src/control/listen-port.ts";
-import { startOf } from "../../../src/control/listen-query.ts";
-import { listenStream } from "../../../src/control/listen-stream.ts";
+import { startOf } from "../../../src/control/listen.ts";
+import { type ListenPage, type ListenPort, listenStream } from "../../../src/control/listen-stream.ts";
 
 /** A store of which only the newest seq is known; nobody wants its events. */
 function storeAt(seq: number) {

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { messageBody, runBody } from "../../../src/control/sending-body.ts";
-import { readRegistration, trackBody } from "../../../src/control/track-body.ts";
+import { messageBody, runBody } from "../../../src/control/sending.ts";
+import { readRegistration, trackBody } from "../../../src/control/track.ts";
 import { bodyLimits, lineLimits, parseBody, parseWithin } from "../../../src/event/bounded-json.ts";
 import { metadataFault, metadataLimits, shownMetadata } from "../../../src/event/metadata.ts";
 import { carriedMetadata } from "../../../src/store/migrate/carrier.ts";

@@ -1,7 +1,6 @@
 import { expect, test } from "vitest";
-import type { Chunk } from "../../../src/control/next-chunk.ts";
-import type { Registration, RegistrationOutcome } from "../../../src/control/port.ts";
-import { registerStream } from "../../../src/control/track-stream.ts";
+import type { Chunk } from "../../../src/control/long-request.ts";
+import { type Registration, type RegistrationOutcome, registerStream } from "../../../src/control/track.ts";
 import { StoreUnavailable } from "../../../src/store/store-error.ts";
 
 const lines = (from: number, count: number) =>

@@ -1,9 +1,7 @@
 import type { FastifyInstance } from "fastify";
 import { z } from "zod";
-import { type Allow, addEndpoint } from "./endpoint.ts";
-import { goneSignal } from "./gone-signal.ts";
-import { iso } from "./present.ts";
-import { time } from "./queries.ts";
+import { type Allow, addEndpoint, iso, time } from "./endpoint.ts";
+import { goneSignal } from "./long-request.ts";
 
 /** Times are unix ms. */
 interface Stopped {
@@ -11,21 +9,20 @@ interface Stopped {
   readonly until: number | null;
 }
 
-export interface AccountReconciled {
+interface AccountReconciled {
   readonly account: string;
   readonly stopped: Stopped | null;
   readonly lastsUntil: number | null;
 }
 
-/** What the control API asks of reconciliation. */
 export interface ReconcilePort {
-  /** Asks about what was due by `dueBy` (null: now) for some seconds. Throws `bad_request` for an account that cannot be asked. */
+  /** Polls messages due by `dueBy` (null: now) for some seconds. Throws `bad_request` for an account that cannot be polled. */
   reconcile(
     account: string | undefined,
     dueBy: number | null,
     gone: AbortSignal,
   ): Promise<{ readonly dueBy: number; readonly more: boolean; readonly accounts: readonly AccountReconciled[] }>;
-  /** What `reconcile` would do: asks nothing. */
+  /** What `reconcile` would do; polls nothing. */
   planReconcile(account: string | undefined): Promise<{ readonly dueBy: number; readonly accounts: readonly AccountReconciled[] }>;
 }
 

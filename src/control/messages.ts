@@ -1,10 +1,34 @@
 import type { FastifyInstance } from "fastify";
 import { z } from "zod";
 import { RelayError } from "../event/errors.ts";
-import { type Allow, addEndpoint } from "./endpoint.ts";
-import { iso } from "./present.ts";
-import { accountQuery, listBefore, listLimit } from "./queries.ts";
-import type { MessageView, RunView, TrackedReading } from "./tracked-port.ts";
+import type { Soon } from "../event/soon.ts";
+import { type Allow, accountQuery, addEndpoint, iso, listBefore, listLimit, type Page } from "./endpoint.ts";
+
+/** Reads tracked messages and runs. Times in views are unix ms. */
+export interface TrackedReading {
+  /** Registered ones, newest first. */
+  listMessages(filter: z.infer<typeof messageQuery>): Promise<Page<MessageView, number>>;
+  /** By wamid, else by the service's message id, else by reference. */
+  findMessages(name: string): Soon<readonly MessageView[]>;
+  /** Newest first. */
+  listRuns(filter: z.infer<typeof runQuery>): Promise<Page<RunView, number>>;
+}
+
+interface TrackedView {
+  readonly account: string;
+  readonly times: Readonly<Record<string, number>>;
+  readonly registeredAt: number | null;
+  readonly updatedAt: number;
+}
+
+export interface MessageView extends TrackedView {
+  readonly wamid: string;
+  readonly sentAt: number | null;
+}
+
+export interface RunView extends TrackedView {
+  readonly runId: string;
+}
 
 const messageQuery = z.strictObject({
   account: z.string().optional(),
@@ -13,6 +37,7 @@ const messageQuery = z.strictObject({
   before: listBefore,
   limit: listLimit,
 });
+const runQuery = messageQuery.extend({ runId: z.string().optional() });
 
 const messages = {
   method: "GET",
@@ -43,19 +68,19 @@ const runs = {
   name: "listRuns",
   scope: "read",
   summary: "Automation runs with their status",
-  query: messageQuery.extend({ runId: z.string().optional() }),
+  query: runQuery,
   answers: { 200: { text: "Those for which all that is given holds.", list: true } },
 } as const;
 
-/** Messages and runs as they are tracked. */
-export function addTrackedRoutes(app: FastifyInstance, reading: TrackedReading, allow: Allow): void {
+/** `GET /v1/messages`, `GET /v1/messages/{wamid}` and `GET /v1/runs`. */
+export function addTrackedRoutes(app: FastifyInstance, port: TrackedReading, allow: Allow): void {
   addEndpoint(app, allow, messages, async ({ query }) => {
-    const { data, next } = await reading.listMessages(query);
+    const { data, next } = await port.listMessages(query);
     return { data: data.map(presentMessage), next };
   });
 
   addEndpoint(app, allow, message, async ({ params: { wamid }, query: { account } }) => {
-    const found = await reading.findMessages(wamid);
+    const found = await port.findMessages(wamid);
     const [message, ...others] = found.filter((each) => account === undefined || each.account === account);
     if (message === undefined) throw new RelayError("not_found", "no such message");
     if (others.length === 0) return presentMessage(message);
@@ -67,7 +92,7 @@ export function addTrackedRoutes(app: FastifyInstance, reading: TrackedReading, 
   });
 
   addEndpoint(app, allow, runs, async ({ query }) => {
-    const { data, next } = await reading.listRuns(query);
+    const { data, next } = await port.listRuns(query);
     return { data: data.map(presentRun), next };
   });
 }

@@ -1,10 +1,21 @@
 import type { FastifyInstance } from "fastify";
 import { z } from "zod";
-import type { AuditReport } from "../event/audit-report.ts";
-import type { AuditPort, AuditUnderWay } from "./audit-port.ts";
-import { type Allow, addEndpoint } from "./endpoint.ts";
-import { iso } from "./present.ts";
-import { time } from "./queries.ts";
+import type { AuditFilter, AuditReport } from "../event/audit-report.ts";
+import { type Allow, addEndpoint, iso, time } from "./endpoint.ts";
+
+export interface AuditUnderWay {
+  /** Events checked, out of `of`. */
+  readonly checked: number;
+  readonly of: number;
+}
+
+export interface AuditPort {
+  /**
+   * Starts an audit, or joins one in flight with the same filter, and waits up to `waitMs` for its end. A report goes to
+   * the callers waiting for it; a later call starts another audit.
+   */
+  audit(filter: AuditFilter, waitMs: number): Promise<AuditReport | AuditUnderWay>;
+}
 
 const audit = {
   method: "GET",
@@ -21,7 +32,7 @@ const audit = {
   answers: { 200: "The report.", 202: "How far it is: asked again with the same query, the same audit goes on." },
 } as const;
 
-/** `GET /v1/audit`: 200 with the report, or 202 with how far it is; asked again, the same audit goes on. docs/audit.md. */
+/** `GET /v1/audit`: docs/audit.md. */
 export function addAuditRoute(app: FastifyInstance, port: AuditPort, allow: Allow): void {
   addEndpoint(app, allow, audit, async ({ query: { wait, ...filter }, reply }) => {
     const answer = await port.audit(filter, wait * 1000);

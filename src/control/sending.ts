@@ -1,0 +1,151 @@
+import type { FastifyInstance } from "fastify";
+import { z } from "zod";
+import { RelayError } from "../event/errors.ts";
+import { maxIdLength } from "../event/ids.ts";
+import { metadataSchema } from "../event/metadata.ts";
+import { durationSchema } from "../event/units.ts";
+import { type Allow, addEndpoint } from "./endpoint.ts";
+import { goneSignal } from "./long-request.ts";
+
+/** Methods throw the `RelayError`s of docs/sending.md. */
+export interface SendingPort {
+  sendMessage(order: MessageRequest, caller: SendCaller): Promise<SendResult>;
+  startRun(order: RunRequest, caller: SendCaller): Promise<SendResult>;
+}
+
+interface SendRequest {
+  /** Number of attempts with unknown outcome despite which it is sent again; 0: none. */
+  readonly resend: number;
+}
+
+/** `key` null: the relay makes one. */
+type MessageRequest = z.infer<typeof messageBody> & SendRequest & { readonly key: string | null };
+type RunRequest = z.infer<typeof runBody> & SendRequest & { readonly automation: string };
+
+interface SendCaller {
+  /** Aborted when the client disconnects. */
+  readonly gone: AbortSignal;
+  /** In ms. Default: the setting. */
+  readonly maxWait?: number | undefined;
+}
+
+interface SendResult {
+  readonly answer: Readonly<Record<string, unknown>>;
+  readonly replayed: boolean;
+  /** False: it was sent, but the store is unavailable. */
+  readonly stored: boolean;
+}
+
+/** A reference chosen by the user; compared exactly. */
+const ownName = z
+  .string()
+  .min(1)
+  .max(maxIdLength)
+  .refine((text) => text.isWellFormed(), "is not well-formed text");
+
+/** The service's rules (messaging-service-api.md, "POST /messages"), so that a request it would refuse costs no call. */
+const phone = z.string().min(6).max(32).startsWith("+", "is not in international format (+ first)");
+const texts = z.record(z.string(), z.string());
+
+export const messageBody = z
+  .strictObject({
+    account: z.string().min(1).optional(),
+    to: phone,
+    text: z.string().min(1).max(4096).optional(),
+    template: z.strictObject({ id: z.string().min(1), variables: texts.optional() }).optional(),
+    phoneNumberId: z.string().min(1).optional(),
+    reference: ownName.optional(),
+    metadata: metadataSchema.optional(),
+  })
+  .refine(({ text, template }) => (text === undefined) !== (template === undefined), "needs exactly one of text and template")
+  .meta({ oneOf: [{ required: ["text"] }, { required: ["template"] }] });
+
+export const runBody = z.strictObject({
+  account: z.string().min(1).optional(),
+  reference: ownName.describe("The business record: one run for each, for ever."),
+  // The service documents no format.
+  phone: z.string().min(1).max(maxIdLength),
+  name: z.string().min(1).optional(),
+  data: texts.optional(),
+  metadata: metadataSchema.optional(),
+});
+
+const sendQuery = z.strictObject({
+  resend: z.coerce.number().int().min(1).optional().describe("The number that `outcome_unknown` told: sends in spite of it."),
+  maxWait: durationSchema
+    .refine((ms) => ms <= 5 * 60_000, "must be at most 5m")
+    .optional()
+    .describe("Longest wait for room under the account's caps, at most `5m`."),
+});
+
+const sendHeaders = z.object({
+  "idempotency-key": z
+    .string()
+    .min(1)
+    .max(256)
+    .regex(/^[\x20-\x7e]+$/, "is not plain ASCII text")
+    .optional()
+    .describe("Under one key, one message is sent."),
+});
+
+const errors = [
+  "conflict",
+  "idempotency_conflict",
+  "outcome_unknown",
+  "service_refused",
+  "service_rate_limited",
+  "service_quota_used_up",
+  "service_unreachable",
+  "service_key_refused",
+  "shutting_down",
+] as const;
+
+const message = {
+  method: "POST",
+  path: "/v1/messages",
+  name: "sendMessage",
+  scope: "send",
+  summary: "Sends a message, once per Idempotency-Key",
+  query: sendQuery,
+  headers: sendHeaders,
+  body: messageBody,
+  answers: {
+    201: "Sent and registered; or the first answer again, with the header `idempotent-replayed: true`.",
+    202: "Sent, but not stored: `stored` is false.",
+  },
+  errors,
+} as const;
+
+const run = {
+  method: "POST",
+  path: "/v1/automations/:id/runs",
+  name: "startRun",
+  scope: "send",
+  summary: "Starts a run of an automation, once per reference",
+  params: z.strictObject({ id: z.string().describe("The automation's.") }),
+  query: sendQuery,
+  body: runBody,
+  answers: {
+    200: "It had been started before: `created` is false.",
+    201: "Started now.",
+    202: "Started, but not stored: `stored` is false.",
+  },
+  errors,
+} as const;
+
+/** `POST /v1/messages` and `POST /v1/automations/{id}/runs`: docs/sending.md. */
+export function addSendingRoutes(app: FastifyInstance, sending: SendingPort, allow: Allow): void {
+  addEndpoint(app, allow, message, async ({ query: { resend = 0, maxWait }, headers, body, reply }) => {
+    const key = headers["idempotency-key"] ?? null;
+    if (key === null && resend > 0) throw new RelayError("bad_request", "resend needs the Idempotency-Key that it is about");
+    const { answer, replayed, stored } = await sending.sendMessage({ ...body, key, resend }, { gone: goneSignal(reply), maxWait });
+    if (replayed) reply.header("idempotent-replayed", "true");
+    return reply.code(stored ? 201 : 202).send({ ...answer, stored });
+  });
+
+  addEndpoint(app, allow, run, async ({ params, query: { resend = 0, maxWait }, body, reply }) => {
+    const order = { ...body, automation: params.id, resend };
+    const { answer, replayed, stored } = await sending.startRun(order, { gone: goneSignal(reply), maxWait });
+    return reply.code(!stored ? 202 : replayed ? 200 : 201).send({ ...answer, created: !replayed, stored });
+  });
+}
