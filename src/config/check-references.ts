@@ -1,18 +1,58 @@
 import type { UrlDestinationSettings } from "../deliver/settings.ts";
 import { decodeKey } from "../event/signature-bytes.ts";
 import { resolveScheme } from "../event/signature-scheme.ts";
-import type { SettingsPath } from "./fault.ts";
-import type { Parts } from "./parts.ts";
+import { nearest, type SettingsPath } from "./fault.ts";
 import { isPrivateHost } from "./private-address.ts";
-import type { SourceSettings, TokenSettings } from "./schema.ts";
-import { nearest } from "./suggest.ts";
+import { type RouteSettings, readOnce, routeSchema, type SourceSettings, sourceSchema, type TokenSettings, tokenSchema } from "./schema.ts";
 import type { Finding } from "./tree.ts";
 
-/** Shortest control token: what stands between the internet and people's messages. 16 characters of hex are 64 bits. */
+/** The valid parts of a settings file, with the names that others refer to. */
+interface Parts {
+  readonly accounts: readonly string[];
+  /** Names of all sources, including invalid ones. */
+  readonly sourceNames: readonly string[];
+  readonly sources: readonly (readonly [string, SourceSettings])[];
+  readonly routes: readonly (readonly [number, RouteSettings])[];
+  readonly tokens: readonly (readonly [number, TokenSettings])[];
+}
+
+/** A fault in one part must not hide the faults between the others, so each part is parsed separately. */
+function validParts(value: unknown): Parts {
+  const top = entries(value);
+  const accounts = entries(top["accounts"]);
+  const sources = entries(top["sources"]);
+  return {
+    accounts: Object.keys(accounts),
+    sourceNames: Object.keys(sources),
+    sources: Object.entries(sources).flatMap(([name, raw]) => {
+      const parsed = sourceSchema.safeParse(raw, readOnce);
+      return parsed.success ? [[name, parsed.data] as const] : [];
+    }),
+    routes: list(top["routes"]).flatMap((raw, index) => {
+      const parsed = routeSchema.safeParse(raw, readOnce);
+      return parsed.success ? [[index, parsed.data] as const] : [];
+    }),
+    tokens: list(entries(top["control"])["tokens"]).flatMap((raw, index) => {
+      const parsed = tokenSchema.safeParse(raw, readOnce);
+      return parsed.success ? [[index, parsed.data] as const] : [];
+    }),
+  };
+}
+
+function entries(value: unknown): Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : {};
+}
+
+function list(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : [];
+}
+
+/** Shortest control token, which guards people's messages. 16 characters of hex are 64 bits. */
 const shortestToken = 16;
 
-/** What is wrong between the parts, each valid by itself. Never quotes a value: it may come from the environment. */
-export function checkReferences(parts: Parts): Finding[] {
+/** Faults between parts that are valid on their own. Never quotes a value: it may come from the environment. */
+export function checkReferences(settings: unknown): Finding[] {
+  const parts = validParts(settings);
   return [
     ...parts.sources.flatMap(([name, source]) => checkSource(name, source, parts)),
     ...parts.routes.flatMap(([index, route]) => {
@@ -84,7 +124,7 @@ function checkTokens(tokens: Parts["tokens"]): Finding[] {
   ];
 }
 
-/** `key` is given when the name stands alone under it, and not in a list. */
+/** `key` is set when the name stands alone under it, not in a list. */
 function checkNames(
   names: readonly string[] | undefined,
   known: readonly string[],
@@ -94,8 +134,9 @@ function checkNames(
 ): Finding[] {
   return (names ?? []).flatMap((name, index) => {
     if (known.includes(name)) return [];
-    const meant = nearest(name, known);
-    const hint = meant !== undefined ? `did you mean ${meant}?` : known.length > 0 ? `there are: ${known.join(", ")}` : `${what}s is empty`;
+    const candidate = nearest(name, known);
+    const hint =
+      candidate !== undefined ? `did you mean ${candidate}?` : known.length > 0 ? `there are: ${known.join(", ")}` : `${what}s is empty`;
     return [{ path: [...path, key ?? index], message: `names no ${what} of this file (${hint})` }];
   });
 }
@@ -105,7 +146,7 @@ function checkAddress(to: UrlDestinationSettings, path: SettingsPath): Finding[]
   return [{ path, message: "is a loopback, private or otherwise not public address; if it is meant, set allowPrivate: true beside it" }];
 }
 
-/** Those that repeat the text of an earlier one, each with the first that has it. */
+/** Indices of items that repeat an earlier text, each with the index of its first occurrence. */
 function repeated(items: readonly (readonly [number, string])[]): [number, number][] {
   const seen = new Map<string, number>();
   return items.flatMap(([index, text]): [number, number][] => {

@@ -1,7 +1,7 @@
 import proxyAddr from "@fastify/proxy-addr";
 import { z } from "zod";
 import { destinationSchema, payloadSchema, urlDestinationSchema } from "../deliver/settings.ts";
-import { secretSchema } from "../event/secret.ts";
+import { Secret, secretSchema } from "../event/secret.ts";
 import { signatureSettingsSchema } from "../event/signature-settings.ts";
 import { fieldsSchema } from "../event/subject.ts";
 import { durationSchema, sizeSchema } from "../event/units.ts";
@@ -14,7 +14,7 @@ import { storageSchema } from "../store/settings.ts";
 
 const name = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, "is not a name (letters, digits, . _ -, at most 64)");
 
-/** Asked of the library that will read it, so that what is valid here works there. */
+/** Checked by the library that uses the value, so that a valid one works there. */
 function isProxyRange(text: string): boolean {
   try {
     proxyAddr.compile([text]);
@@ -26,16 +26,16 @@ function isProxyRange(text: string): boolean {
 
 const serverSchema = z.strictObject({
   host: z.string().min(1).default("0.0.0.0"),
-  /** 0: any free port. A port from `${PORT}` becomes a number while loading (see `coerce.ts`). */
+  /** 0: any free port. A port from `${PORT}` becomes a number while loading (`coerceVariables` in load.ts). */
   port: z.number().int().min(0).max(65535).default(8080),
-  /** Proxies whose X-Forwarded-For is believed: addresses, CIDR ranges, or `loopback`, `linklocal`, `uniquelocal`. */
+  /** Proxies whose X-Forwarded-For is trusted: addresses, CIDR ranges, or `loopback`, `linklocal`, `uniquelocal`. */
   trustProxy: z
     .array(z.string().refine(isProxyRange, "is not an address, a range such as 10.0.0.0/8, loopback, linklocal or uniquelocal"))
     .default([]),
   bodyLimit: sizeSchema.refine((bytes) => bytes >= 1024 && bytes <= 64 * 1024 ** 2, "must be from 1KiB to 64MiB").prefault("1MiB"),
-  /** A request must have arrived whole within this time. */
+  /** A request must arrive completely within this time. */
   requestTimeout: durationSchema.refine((ms) => ms >= 1000, "must be at least 1s").prefault("10s"),
-  /** Requests in hand at once; more are answered 503. */
+  /** Requests in flight at once; more are answered 503. */
   maxInFlight: z.number().int().min(1).default(4096),
   /** Bad signatures a minute from one address before it gets 429. */
   badSignatureLimit: z.number().int().min(1).default(20),
@@ -63,7 +63,7 @@ const accountSchema = z.strictObject({
 });
 
 const sourceSignatureSchema = signatureSettingsSchema.safeExtend({
-  /** Any of these may prove an event; several at once for rotation, the new one first. */
+  /** Any of these may verify an event; several at once for rotation, the new one first. */
   secrets: z.array(secretSchema).min(1),
 });
 
@@ -78,9 +78,9 @@ const eventsSourceSchema = z.strictObject({
 const automationSourceSchema = z.strictObject({
   account: name,
   kind: z.literal("automation-request"),
-  /** `ack`: stored, 200 at once, forwarded later; `proxy`: forwarded now, downstream's answer passed back. */
+  /** `ack`: stored, answered 200 at once, delivered later; `proxy`: forwarded now, and the destination's answer passed back. */
   mode: z.enum(["ack", "proxy"]).default("ack"),
-  /** How long the same signed bytes are the same event; 0s: they never are. */
+  /** How long identical signed bytes count as the same event; 0s: never. */
   dedupe: durationSchema.refine((ms) => ms <= 86_400_000, "must be at most 1d").prefault("5m"),
   signature: sourceSignatureSchema,
   /** With `mode: proxy`, where the request goes. Its timeout must leave room within the service's 10 s. */
@@ -107,7 +107,7 @@ const retentionSchema = z.strictObject({
   messages: durationSchema.prefault("180d"),
 });
 
-/** The settings file, before references between its parts are checked (see `check-references.ts`). */
+/** The settings file, before references between its parts are checked (`check-references.ts`). */
 export const settingsSchema = z.strictObject({
   server: serverSchema.prefault({}),
   storage: storageSchema.prefault({}),
@@ -134,3 +134,19 @@ export type SourceSettings = Settings["sources"][string];
 export type RouteSettings = Settings["routes"][number];
 export type AccountSettings = Settings["accounts"][string];
 export type TokenSettings = Settings["control"]["tokens"][number];
+
+/** For zod. Settings are read once or twice in a process: compiling code for that takes longer than it saves. */
+export const readOnce = { jitless: true } as const;
+
+/** Those of `parts` in which two settings differ, including their secrets. */
+export function changedParts<P extends keyof Settings>(before: Settings, after: Settings, parts: readonly P[]): P[] {
+  return parts.filter((part) => textOf(before[part]) !== textOf(after[part]));
+}
+
+/** Uses the fingerprints of secrets, which all print alike. */
+function textOf(value: unknown): string {
+  return JSON.stringify(value, function (this: Record<string, unknown>, key, printed) {
+    const held = this[key];
+    return held instanceof Secret ? held.fingerprint() : printed;
+  });
+}

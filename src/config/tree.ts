@@ -1,28 +1,38 @@
-import { type Alias, type Document, isAlias, isMap, isScalar, isSeq, LineCounter, type Node, type Pair, parseDocument } from "yaml";
+import {
+  type Alias,
+  type Document,
+  isAlias,
+  isMap,
+  isScalar,
+  isSeq,
+  LineCounter,
+  type Node,
+  type Pair,
+  parseDocument,
+  type YAMLError,
+} from "yaml";
 import type { SettingsPath } from "./fault.ts";
-import { type Environment, substitute } from "./substitute.ts";
-import { yamlErrorText } from "./yaml-errors.ts";
 
-/** Where a value of the settings is, and where it came from. */
+/** Where a value of the settings stands, and where it came from. */
 export interface Place {
   /** Offset into the file: of the value when it is a scalar, else of its key. */
   readonly offset: number;
   readonly keyOffset: number;
-  /** Parts filled in from the environment; empty for a value that is all in the file. */
+  /** Parts filled in from the environment; empty for a value that is entirely in the file. */
   readonly origins: readonly string[];
   readonly hidden: readonly string[];
-  /** What a value that was one variable and nothing else may become: see `coerce.ts`. */
+  /** Whether the value is exactly one variable, and quoted; decides the type it may become (`coerceVariables` in load.ts). */
   readonly variable: "none" | "plain" | "quoted";
 }
 
-/** Something wrong at a path. `offset` is given where the place of the path would be the wrong one. */
+/** A fault at a path. `offset` is set where the path's own place would be wrong. */
 export interface Finding {
   readonly path: SettingsPath;
   readonly message: string;
   readonly offset?: number;
-  /** True when it is the key that is wrong, and not what stands under it. */
+  /** True when the key is wrong, not its value. */
   readonly isAboutKey?: boolean;
-  /** True when the message comes from a schema, which may have quoted the value in it. */
+  /** True when the message comes from a schema and may quote the value. */
   readonly mayQuote?: boolean;
 }
 
@@ -33,7 +43,7 @@ export interface Tree {
   readonly places: ReadonlyMap<string, Place>;
   readonly findings: readonly Finding[];
   readonly lines: LineCounter;
-  /** False when the YAML itself is broken, or refused: the value is then of no use. */
+  /** False when the YAML is invalid or refused; `value` is then unusable. */
   readonly readable: boolean;
 }
 
@@ -42,9 +52,9 @@ export function placeKey(path: SettingsPath): string {
   return JSON.stringify(path);
 }
 
-/** Deepest nesting taken; the settings need some ten, and `where` conditions a few more. */
+/** Deepest nesting; the settings need about ten levels, and `where` conditions a few more. */
 const deepest = 64;
-/** Most values that aliases may stand for: few lines of aliases of aliases could stand for billions. */
+/** Most values that aliases may expand to: a few lines of nested aliases could expand to billions. */
 const mostAliased = 10_000;
 
 /** Reads YAML and fills in `${…}` inside values (never in keys, nor comments). Never throws. */
@@ -54,13 +64,13 @@ export function readTree(text: string, env: Environment): Tree {
   const broken = (message: string): Tree => ({ value: null, places: new Map(), findings: [{ path: [], message }], lines, readable: false });
   let document: Document.Parsed;
   try {
-    // Pretty errors would quote lines of the file, and so could quote a secret.
+    // Pretty errors quote lines of the file, which may hold a secret.
     const options = { lineCounter: lines, prettyErrors: false, stringKeys: true, uniqueKeys: false, resolveKnownTags: false } as const;
     document = parseDocument(text, options);
   } catch (error) {
     return broken(error instanceof RangeError ? "is nested too deep" : "is not valid YAML");
   }
-  // One slip makes the parser complain many times; what follows the first only confuses.
+  // One mistake makes the parser report many errors; those after the first only confuse.
   const [error] = [...document.errors, ...document.warnings];
   if (error !== undefined) {
     const [offset] = error.pos;
@@ -77,9 +87,9 @@ export function readTree(text: string, env: Environment): Tree {
 function createReader(env: Environment, findings: Finding[], lines: LineCounter) {
   const places = new Map<string, Place>();
   const anchors = new Map<string, Node>();
-  // An alias means the anchor that stood before it, whatever its name means later on.
+  // An alias refers to the anchor before it, even if a later anchor reuses the name.
   const targets = new Map<Alias, Node | undefined>();
-  // Nodes with an anchor that are being read: an alias of one of them would never end.
+  // Anchored nodes being read: an alias to one of them would never end.
   const open: unknown[] = [];
   let expanding = 0;
   let aliased = 0;
@@ -151,4 +161,90 @@ function createReader(env: Environment, findings: Finding[], lines: LineCounter)
   }
 
   return { read, places, refused: () => refused };
+}
+
+/** Replaces the parser's messages, which quote the file and so may quote a secret. */
+const yamlErrorTexts: Partial<Record<YAMLError["code"], string>> = {
+  BAD_DQ_ESCAPE: "has a \\ escape that YAML does not know (inside \"…\"; use '…' for plain text)",
+  BAD_INDENT: "is not indented like the lines it belongs to",
+  BAD_SCALAR_START: "begins with a character that is special in YAML: put the value in quotes",
+  BLOCK_AS_IMPLICIT_KEY: "has a second ': ' on the line: put the value in quotes",
+  DUPLICATE_KEY: "is given twice",
+  KEY_OVER_1024_CHARS: "has a key that is too long",
+  MULTILINE_IMPLICIT_KEY: "is a line without ':' (or one that is not indented enough)",
+  MULTIPLE_DOCS: "begins a second document (---); the settings are one",
+  NON_STRING_KEY: "has a key that is not plain text",
+  RESOURCE_EXHAUSTION: "is nested too deep",
+  TAB_AS_INDENT: "is indented with a tab; YAML takes spaces only",
+  TAG_RESOLVE_FAILED: "has a tag (!…) that means nothing here",
+  BAD_ALIAS: "has an alias or anchor without a name",
+};
+
+/** `line` is the line of the file with the error; it is read for a hint and never quoted. */
+function yamlErrorText(error: YAMLError, line: string): string {
+  const text =
+    error.code === "MISSING_CHAR" && /closing/.test(error.message) ? "has a quote that is not closed" : yamlErrorTexts[error.code];
+  // `{ port: ${PORT} }`: the variable's brace ends the YAML value. The line is cut because the pattern is quadratic in its
+  // length.
+  if (/[[{]/.test(line) && /(?:: |[[,{] *)[^"',[\]{}]*\$\{/.test(line.slice(0, 500))) {
+    return `is not valid YAML; inside { } and [ ] a variable must be in quotes: "\${NAME}"`;
+  }
+  return text ?? "is not valid YAML (a missing quote, comma, bracket or ': '?)";
+}
+
+/** The environment, as in `process.env`. */
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+/** A text with its `${…}` filled in. */
+interface Substituted {
+  readonly text: string;
+  /** Where the parts came from, such as `${CRM_URL}` or `the default of ${PORT}`; empty when nothing was filled in. */
+  readonly origins: readonly string[];
+  /** The parts that were filled in. Never show them. */
+  readonly hidden: readonly string[];
+  /** The text was exactly one variable. */
+  readonly whole: boolean;
+  /** Faults of the variables, quoting names only. */
+  readonly problems: readonly string[];
+}
+
+const variable = /\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-((?:[^}$]|\$(?!\{))*))?\}|\$\{/g;
+
+/**
+ * Fills in `${NAME}` and `${NAME:-default}`; the default applies to an unset or empty variable, as in a shell. `$${` gives
+ * `${`. Filled-in text is not substituted again. Never throws.
+ */
+export function substitute(text: string, env: Environment): Substituted {
+  if (!text.includes("${")) return { text, origins: [], hidden: [], whole: false, problems: [] };
+  const origins: string[] = [];
+  const hidden: string[] = [];
+  const problems: string[] = [];
+  let whole = false;
+  const filled = text.replace(variable, (found, name: string | undefined, fallback: string | undefined) => {
+    if (found === "$${") return "${";
+    if (name === undefined) {
+      problems.push(`has \${ that begins no variable: write \${NAME} or \${NAME:-default}, and $\${ for \${ itself`);
+      return found;
+    }
+    whole = found === text;
+    const given = Object.hasOwn(env, name) ? env[name] : undefined;
+    if (given === undefined && fallback === undefined) {
+      problems.push(`needs the environment variable ${name}, which is not set`);
+      return found;
+    }
+    const useDefault = fallback !== undefined && (given === undefined || given === "");
+    const value = useDefault ? fallback : (given ?? "");
+    origins.push(useDefault ? `the default of \${${name}}` : `\${${name}}`);
+    hidden.push(value);
+    return value;
+  });
+  return { text: filled, origins, hidden, whole, problems };
+}
+
+/** A variable's text as YAML reads it (core schema): a decimal number, true/false, or else the text itself. */
+export function scalarOf(text: string): string | number | boolean {
+  if (/^(?:true|True|TRUE)$/.test(text)) return true;
+  if (/^(?:false|False|FALSE)$/.test(text)) return false;
+  const number = /^[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?$/.test(text) ? Number(text) : Number.NaN;
+  return Number.isFinite(number) ? number : text;
 }

@@ -1,8 +1,7 @@
 import type { z } from "zod";
 import { destinationKeys } from "../deliver/settings.ts";
-import type { SettingsPath } from "./fault.ts";
+import { nearest, type SettingsPath } from "./fault.ts";
 import { knownKeys } from "./json-schema.ts";
-import { nearest } from "./suggest.ts";
 import type { Finding } from "./tree.ts";
 
 const kinds: Readonly<Record<string, string>> = {
@@ -16,7 +15,7 @@ const kinds: Readonly<Record<string, string>> = {
   null: "null",
 };
 
-/** zod's messages in our words. Never quotes the value: it may be a secret. Schemas' own messages go before these. */
+/** Replaces zod's messages. Never quotes the value, which may be a secret. Messages of the schemas take precedence. */
 export function issueText(issue: z.core.$ZodRawIssue): string {
   if (issue.input === undefined && issue.code === "invalid_type") return "is missing";
   if (issue.input === null) return "is empty";
@@ -28,9 +27,9 @@ export function issueText(issue: z.core.$ZodRawIssue): string {
     case "too_big":
       return boundText(issue.origin, "at most", issue.maximum, issue.inclusive === false);
     case "invalid_value": {
-      const meant = typeof issue.input === "string" ? nearest(issue.input, issue.values.map(String)) : undefined;
+      const candidate = typeof issue.input === "string" ? nearest(issue.input, issue.values.map(String)) : undefined;
       const choice = `must be ${issue.values.length > 1 ? "one of " : ""}${issue.values.map(String).join(", ")}`;
-      return meant === undefined ? choice : `${choice} (did you mean ${meant}?)`;
+      return candidate === undefined ? choice : `${choice} (did you mean ${candidate}?)`;
     }
     case "invalid_format":
       return issue.format === "url" ? "is not a URL" : "does not have the right form";
@@ -52,7 +51,7 @@ function kindOf(value: unknown): string {
   return kinds[typeof value] ?? "this";
 }
 
-/** The findings that zod's issues stand for: one for each unknown key, and of a union the shape that was meant. */
+/** The findings for zod's issues: one for each unknown key, and for a union those of the shape that was intended. */
 export function findingsOf(issues: readonly z.core.$ZodIssue[], base: SettingsPath = []): Finding[] {
   return issues.flatMap((issue) => {
     const path = [...base, ...issue.path];
@@ -73,8 +72,8 @@ function unknownKeyText(path: SettingsPath, key: string): string {
   const known = knownKeys(path);
   // A key of another shape, such as `mode` on a source of kind events.
   if (known.has(key)) return `is no setting here (it belongs to another ${shapeName(path)})`;
-  const meant = nearest(key, known);
-  if (meant !== undefined) return `is no setting (did you mean ${meant}?)`;
+  const candidate = nearest(key, known);
+  if (candidate !== undefined) return `is no setting (did you mean ${candidate}?)`;
   return `is no setting${known.size > 0 ? ` (there are: ${[...known].join(", ")})` : ""}`;
 }
 
@@ -89,22 +88,22 @@ function unionFindings(issue: z.core.$ZodIssueInvalidUnion, path: SettingsPath):
     return [{ path, message: `must be ${discriminator.options.filter((option) => typeof option === "string").join(" or ")}` }];
   }
   if (isDestination(path)) return destinationFindings(issue, path);
-  const meant = issue.errors.filter((branch) => !branch.some((inner) => inner.path.length === 0 && isAboutKind(inner)));
-  if (meant.length === 1) return findingsOf(meant[0] as z.core.$ZodIssue[], path);
+  const candidates = issue.errors.filter((branch) => !branch.some((inner) => inner.path.length === 0 && isAboutKind(inner)));
+  if (candidates.length === 1) return findingsOf(candidates[0] as z.core.$ZodIssue[], path);
   return [{ path, message: `must be ${[...expectedKinds(issue)].join(" or ")}` }];
 }
 
-/** Of a source (`mode: proxy`) it is a URL and no union. */
+/** A source's `to` (`mode: proxy`) is not a union: it takes a URL only. */
 function isDestination(path: SettingsPath): boolean {
   return path.length === 3 && path[0] === "routes" && path[2] === "to";
 }
 
-/** The kinds of destination are told apart by a key that only one of them has, and each needs its own. */
+/** Each kind of destination requires a key that no other kind has. */
 function destinationFindings(issue: z.core.$ZodIssueInvalidUnion, path: SettingsPath): Finding[] {
   const unknown = issue.errors.map((branch) => new Set(branch.flatMap((each) => (each.code === "unrecognized_keys" ? each.keys : []))));
-  // No mapping at all: every kind says the same.
+  // Not a mapping: every kind reports the same fault.
   if (issue.errors[0]?.some((each) => each.path.length === 0 && each.code === "invalid_type")) return findingsOf(issue.errors[0], path);
-  // A key that is there is one that the other kinds do not know.
+  // A given key is one that the other kinds report as unknown.
   const [kind, ...others] = destinationKeys.filter((key) => unknown.some((keys) => keys.has(key)));
   const choice = destinationKeys.join(", ");
   if (others.length > 0) {

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { changedParts } from "../../../src/config/changed.ts";
 import { parseSettings } from "../../../src/config/load.ts";
+import { changedParts } from "../../../src/config/schema.ts";
 
 const settings = (text: string) => parseSettings(text, "relay.yaml", {});
 const redis = (url: string) => settings(`storage: { driver: redis, url: "${url}" }`);

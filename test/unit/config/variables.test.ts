@@ -1,7 +1,7 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: variables of settings look like those of templates
 import { describe, expect, test } from "vitest";
 import { parseSettings } from "../../../src/config/load.ts";
-import { scalarOf, substitute } from "../../../src/config/substitute.ts";
+import { scalarOf, substitute } from "../../../src/config/tree.ts";
 import { faultsOf } from "./faults-of.ts";
 
 const load = (text: string, env: Record<string, string> = {}) => parseSettings(text, "relay.yaml", env);
