@@ -1,8 +1,8 @@
 import type { BreakerView } from "../deliver/breaker.ts";
 import type { LaneState } from "../deliver/lane.ts";
 import type { Soon } from "../event/soon.ts";
+import type { ServiceGauges } from "../observe/account-metrics.ts";
 import type { Gauges } from "../observe/metrics.ts";
-import type { ServiceGauges } from "../observe/service-metrics.ts";
 import { type CallCap, callPriorities } from "../service-api/admission.ts";
 import type { LimiterState } from "../service-api/limits/limiter-state.ts";
 import { stopReasons } from "../service-api/limits/stops.ts";

@@ -1,7 +1,6 @@
 import type { Settings } from "../config/schema.ts";
-import { type AlarmChange, alertBody } from "../observe/alarms.ts";
+import { type AlarmChange, alertBody, postAlert } from "../observe/health.ts";
 import type { Logger } from "../observe/logger.ts";
-import { postAlert } from "../observe/post-alert.ts";
 import type { Store } from "../store/store.ts";
 
 export interface TellingParts {

@@ -2,7 +2,7 @@ import type { Settings } from "../config/schema.ts";
 import type { Clock } from "../event/clock.ts";
 import { isTruncated } from "../event/envelope.ts";
 import type { ReceivedEvent } from "../event/received.ts";
-import { type AlarmChange, createAlarms } from "../observe/alarms.ts";
+import { type AlarmChange, createAlarms } from "../observe/health.ts";
 import type { Logger } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import type { PollFault } from "../reconcile/port.ts";

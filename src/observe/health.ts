@@ -1,4 +1,7 @@
-/** Whether the relay can do its job now, and if not, why. */
+import { createRequire } from "node:module";
+import { lookupFunction } from "../event/name-lookup.ts";
+
+/** Whether the relay is ready, and if not, why. */
 export interface Health {
   /** A write was stored. */
   stored(): void;
@@ -26,4 +29,98 @@ export function createHealth(): Health {
     storing: () => failure === null,
     report: () => ({ ready: failure === null && !draining, store: failure === null ? "ok" : "failing", reason: failure, draining }),
   };
+}
+
+/** A condition that needs an operator, although the relay keeps working. */
+export interface Alarm {
+  /** `silence`: webhooks are missing; `key`: the service refuses the API key; `polls`: its answers to polls are unusable. */
+  readonly alarm: "silence" | "key" | "polls";
+  readonly account: string;
+  /** Unix ms. */
+  readonly since: number;
+  readonly text: string;
+  /** Possible causes, the most likely first. */
+  readonly causes: readonly string[];
+}
+
+/** With times as ISO 8601. */
+type AlarmView = Omit<Alarm, "since"> & { readonly since: string };
+
+export interface AlarmChange {
+  readonly state: "began" | "ended";
+  readonly alarm: Alarm;
+}
+
+interface Alarms {
+  /** Has no effect while the alarm is in force. */
+  began(alarm: Alarm): void;
+  ended(alarm: Alarm["alarm"], account: string): void;
+  /** Replaces the alarms in force with those of another process, without reporting changes. */
+  adopt(alarms: readonly Alarm[]): void;
+  list(): readonly AlarmView[];
+}
+
+/** The alarms in force; each change is reported once. */
+export function createAlarms(changed: (change: AlarmChange) => void): Alarms {
+  const inForce = new Map<string, Alarm>();
+  return {
+    began(alarm) {
+      const key = `${alarm.alarm} ${alarm.account}`;
+      if (inForce.has(key)) return;
+      inForce.set(key, alarm);
+      changed({ state: "began", alarm });
+    },
+    ended(name, account) {
+      const key = `${name} ${account}`;
+      const alarm = inForce.get(key);
+      if (alarm === undefined) return;
+      inForce.delete(key);
+      changed({ state: "ended", alarm });
+    },
+    adopt(alarms) {
+      inForce.clear();
+      for (const alarm of alarms) inForce.set(`${alarm.alarm} ${alarm.account}`, alarm);
+    },
+    list: () => [...inForce.values()].map(viewOf),
+  };
+}
+
+/** The body posted to the alert URL. */
+export function alertBody({ state, alarm }: AlarmChange, now: number): string {
+  return JSON.stringify({ ...viewOf(alarm), state, at: new Date(now).toISOString() });
+}
+
+function viewOf({ since, ...rest }: Alarm): AlarmView {
+  return { ...rest, since: new Date(since).toISOString() };
+}
+
+/** For the whole exchange. */
+const alertTimeoutMs = 10_000;
+
+/** Posts JSON once. Rejects, with nothing of the URL in the message, unless a 2xx comes back in time. */
+export async function postAlert(url: string, body: string): Promise<void> {
+  // Loaded with the first alert: it takes a tenth of a relay's start time.
+  const { Agent, request } = createRequire(import.meta.url)("undici") as typeof import("undici");
+  const dispatcher = new Agent({ allowH2: false, connect: { lookup: lookupFunction() } });
+  let status: number;
+  try {
+    const answer = await request(url, {
+      dispatcher,
+      method: "POST",
+      headers: { "content-type": "application/json", "user-agent": "wamid-relay" },
+      body,
+      signal: AbortSignal.timeout(alertTimeoutMs),
+    });
+    status = answer.statusCode;
+    // Closed, not read: it may be endless.
+    answer.body.on("error", () => {}).destroy();
+  } catch (error) {
+    const { name, code } = error as { name?: string; code?: unknown };
+    throw new Error(
+      `no answer (${name === "TimeoutError" ? `none within ${alertTimeoutMs / 1000} s` : typeof code === "string" ? code : name})`,
+    );
+  } finally {
+    await dispatcher.destroy();
+  }
+  if (status < 200 || status > 299) throw new Error(`answered ${status}`);
 }

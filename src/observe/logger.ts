@@ -1,33 +1,33 @@
+import { write } from "node:fs";
 import { type DestinationStream, type Logger, pino } from "pino";
 import { type IdSort, maskText, maskWamid, shownDeliveryId, shownId, shownKind } from "../event/mask.ts";
 import { createRedactor, type Redactor } from "../event/redact.ts";
 
 export type { Logger } from "pino";
-export { type LogStream, stdoutStream } from "./log-stream.ts";
 
-export interface LogSettings {
+interface LogSettings {
   readonly level: string;
   readonly pii: "masked" | "clear";
 }
 
-/** What a log line says about people, made safe by the setting `log.pii`. Secrets are taken out whatever that says. */
+/** Masks personal data in log lines according to the setting `log.pii`. Secrets are always removed. */
 export interface Privacy {
-  /** A wamid: its short stand-in, or itself. */
+  /** A wamid or its mask. */
   wamid(text: string): string;
-  /** Any other id that comes from outside. */
+  /** Any other foreign id. */
   id(sort: IdSort, text: string): string;
-  /** A delivery's id, which has the event's id in it. */
+  /** A delivery's id, which contains the event's id. */
   delivery(id: string): string;
   /** An event's kind. */
   kind(text: string): string;
-  /** Free text that may hold wamids, phones or secrets, such as an error. */
+  /** Free text that may contain wamids, phone numbers or secrets, such as an error. */
   text(text: string): string;
 }
 
 export function createPrivacy(pii: LogSettings["pii"], redactor: Pick<Redactor, "text">): Privacy {
-  const asItIs = (text: string) => text;
+  const unchanged = (text: string) => text;
   return pii === "clear"
-    ? { wamid: asItIs, id: (_sort, text) => text, delivery: asItIs, kind: asItIs, text: redactor.text }
+    ? { wamid: unchanged, id: (_sort, text) => text, delivery: unchanged, kind: unchanged, text: redactor.text }
     : {
         wamid: maskWamid,
         id: shownId,
@@ -37,7 +37,7 @@ export function createPrivacy(pii: LogSettings["pii"], redactor: Pick<Redactor, 
       };
 }
 
-/** JSON lines to `stream`, without the secrets that `redactor` knows. Errors are logged by message and stack, their text made safe. */
+/** Writes JSON lines to `stream`, without the secrets that `redactor` knows. Errors are logged with masked message and stack. */
 export function createLogger(settings: LogSettings, stream: DestinationStream, redactor: Redactor = createRedactor({})): Logger {
   const privacy = createPrivacy(settings.pii, redactor);
   return pino(
@@ -48,12 +48,12 @@ export function createLogger(settings: LogSettings, stream: DestinationStream, r
       formatters: { level: (label) => ({ level: label }) },
       serializers: { err: (error: unknown) => errorLine(error, privacy) },
     },
-    // Whole lines, so that no field needs to be remembered, nor one that a later line adds.
+    // Redacts whole lines, so that a new field cannot be forgotten.
     { write: (line) => stream.write(redactor.line(line)) },
   );
 }
 
-/** An error with its causes; what else it carries (arguments of a command, a request) is left out. */
+/** An error with its causes. Other fields (arguments of a command, a request) are dropped. */
 function errorLine(error: unknown, privacy: Pick<Privacy, "text">, depth = 0): unknown {
   if (!(error instanceof Error)) return privacy.text(String(error));
   const { code, cause } = error as { code?: unknown; cause?: unknown };
@@ -67,3 +67,72 @@ function errorLine(error: unknown, privacy: Pick<Privacy, "text">, depth = 0): u
 }
 
 const deepestCause = 3;
+
+export interface LogStream extends DestinationStream {
+  /** Resolves when everything is written, or after a second. */
+  end(): Promise<void>;
+}
+
+/** Most characters buffered while the reader takes none; further lines are dropped. */
+const mostBuffered = 4 * 1024 * 1024;
+const retryMs = 20;
+const endWithinMs = 1_000;
+const nothing = Buffer.alloc(0);
+
+/**
+ * Writes log lines to a file descriptor without blocking: a slow terminal must not slow down receiving. Lines that cannot
+ * be written (disk full, closed pipe) are dropped. Pino's own stream throws there and then hangs in its last flush.
+ */
+export function logStream(fd: number): LogStream {
+  let buffered: string[] = [];
+  let size = 0;
+  let inFlight: Buffer = nothing;
+  let isWriting = false;
+  /** The last line was written in part, so the next one starts with a newline. */
+  let isCut = false;
+  let onIdle: (() => void) | null = null;
+
+  function next(): void {
+    if (inFlight.length === 0) {
+      inFlight = Buffer.from((isCut && size > 0 ? "\n" : "") + buffered.join(""));
+      buffered = [];
+      size = 0;
+    }
+    isWriting = inFlight.length > 0;
+    if (isWriting) write(fd, inFlight, written);
+    else onIdle?.();
+  }
+
+  function written(error: NodeJS.ErrnoException | null, bytes: number): void {
+    if (error?.code === "EAGAIN") {
+      setTimeout(next, retryMs);
+      return;
+    }
+    if (bytes > 0) isCut = inFlight[bytes - 1] !== 0x0a;
+    inFlight = error === null ? inFlight.subarray(bytes) : nothing;
+    next();
+  }
+
+  return {
+    write(line) {
+      if (size + line.length > mostBuffered) return;
+      buffered.push(line);
+      size += line.length;
+      if (!isWriting) next();
+    },
+    end() {
+      if (!isWriting) return Promise.resolve();
+      return new Promise((resolve) => {
+        const late = setTimeout(resolve, endWithinMs);
+        onIdle = () => {
+          clearTimeout(late);
+          resolve();
+        };
+      });
+    },
+  };
+}
+
+export function stdoutStream(): LogStream {
+  return logStream(1);
+}

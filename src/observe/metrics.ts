@@ -1,12 +1,8 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "@prometheus-io/client";
 import type { Soon } from "../event/soon.ts";
-import { createHydrationMetrics } from "./hydration-metrics.ts";
-import { createListenMetrics } from "./listen-metrics.ts";
-import { createReconcileMetrics } from "./reconcile-metrics.ts";
-import { createServiceMetrics, type ServiceGauges } from "./service-metrics.ts";
-import { createTally } from "./tally.ts";
+import { createHydrationMetrics, createReconcileMetrics, createServiceMetrics, type ServiceGauges } from "./account-metrics.ts";
 
-export interface RouteGauges {
+interface RouteGauges {
   readonly route: string;
   readonly waiting: number;
   readonly held: number;
@@ -20,16 +16,16 @@ export interface RouteGauges {
   readonly inFlight: number;
 }
 
-/** What is read at each scrape. */
+/** Read at each scrape. */
 export interface Gauges {
   readonly routes: readonly RouteGauges[];
   readonly services: readonly ServiceGauges[];
-  /** How many events behind each of those who listen is. */
+  /** How many events each listener is behind. */
   readonly listeners: readonly { readonly listener: string; readonly behind: number }[];
   /** Events that no worker has planned yet. */
   readonly unplanned: {
     readonly events: number;
-    /** Unix ms at which the first of them was received; null: none waits. */
+    /** Unix ms at which the first of them was received; null: there are none. */
     readonly oldestAt: number | null;
   };
   readonly requestsInFlight: number;
@@ -44,7 +40,7 @@ const breakerNumber = { closed: 0, "half-open": 1, open: 2 };
 
 const secondsSince = (at: number | null, now: number): number => (at === null ? 0 : Math.max(0, (now - at) / 1000));
 
-/** The relay's metrics, in a registry of their own. Labels are few, and never hold a wamid or a phone. */
+/** The relay's metrics, in their own registry. Labels are few, and never hold a wamid or a phone number. */
 export function createMetrics(read: () => Soon<Gauges>) {
   const registry = new Registry();
   const registers = [registry];
@@ -95,7 +91,10 @@ export function createMetrics(read: () => Soon<Gauges>) {
     labelNames: ["reason"],
     registers,
   });
-  const proofs = createTally(registry, "relay_secret_proofs_total", "Events proved, by the secret's fingerprint", ["source", "secret"]);
+  const verifications = createTally(registry, "relay_secret_proofs_total", "Events proved, by the secret's fingerprint", [
+    "source",
+    "secret",
+  ]);
   const sends = new Counter({
     name: "relay_sends_total",
     help: "Messages and runs that were to be sent, by what became of the call",
@@ -106,7 +105,7 @@ export function createMetrics(read: () => Soon<Gauges>) {
   const reconcile = createReconcileMetrics(registry);
   const hydration = createHydrationMetrics(registry);
   const listen = createListenMetrics(registry);
-  const swept = new Counter({ name: "relay_retention_deleted_total", help: "Rows deleted by retention", labelNames: ["what"], registers });
+  const purged = new Counter({ name: "relay_retention_deleted_total", help: "Rows deleted by retention", labelNames: ["what"], registers });
 
   const gauge = (name: string, help: string) => new Gauge({ name, help, labelNames: ["route"], registers });
   const waiting = gauge("relay_deliveries_waiting", "Deliveries waiting, due or not");
@@ -159,9 +158,9 @@ export function createMetrics(read: () => Soon<Gauges>) {
     storeFailures,
     setAside,
     badTokens,
-    proofs,
+    proofs: verifications,
     sends,
-    swept,
+    swept: purged,
     serviceCalls: service.calls,
     reconcile,
     hydration,
@@ -170,6 +169,62 @@ export function createMetrics(read: () => Soon<Gauges>) {
     async text(): Promise<string> {
       await observeGauges();
       return registry.metrics();
+    },
+  };
+}
+
+/** Metrics of listeners, by name or address. */
+function createListenMetrics(registry: Registry) {
+  const registers = [registry];
+  const listeners = new Gauge({ name: "relay_listeners", help: "Connections that listen to events", registers });
+  const behind = new Gauge({
+    name: "relay_listener_events_behind",
+    help: "Events stored that a listener has not been handed",
+    labelNames: ["listener"],
+    registers,
+  });
+  return {
+    observe(lags: readonly { readonly listener: string; readonly behind: number }[]): void {
+      listeners.set(lags.length);
+      behind.reset();
+      // Two listeners may share a name: the metric shows the one further behind.
+      const most = new Map<string, number>();
+      for (const lag of lags) most.set(lag.listener, Math.max(most.get(lag.listener) ?? 0, lag.behind));
+      for (const [listener, events] of most) behind.set({ listener }, events);
+    },
+  };
+}
+
+/** A counter with two labels, such as `relay_events_total` by source and disposition. */
+interface Tally {
+  count(first: string, second: string): void;
+}
+
+/** Counts what happens with every event, and updates the registry at each scrape. The registry's labeled counters cost five times as much. */
+function createTally(registry: Registry, name: string, help: string, labelNames: readonly [string, string]): Tally {
+  const counts = new Map<string, Map<string, number>>();
+  const [firstLabel, secondLabel] = labelNames;
+  new Counter({
+    name,
+    help,
+    labelNames,
+    registers: [registry],
+    collect() {
+      for (const [first, bySecond] of counts) {
+        for (const [second, count] of bySecond) this.inc({ [firstLabel]: first, [secondLabel]: second }, count);
+      }
+      counts.clear();
+    },
+  });
+
+  return {
+    count(first, second) {
+      let bySecond = counts.get(first);
+      if (bySecond === undefined) {
+        bySecond = new Map();
+        counts.set(first, bySecond);
+      }
+      bySecond.set(second, (bySecond.get(second) ?? 0) + 1);
     },
   };
 }

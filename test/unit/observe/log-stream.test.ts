@@ -2,7 +2,7 @@ import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { logStream } from "../../../src/observe/log-stream.ts";
+import { logStream } from "../../../src/observe/logger.ts";
 
 let folder: string;
 beforeEach(() => {
