@@ -1,24 +1,23 @@
-/** What goes to the control API and comes from it, as in docs/endpoints.md. Times that come are ISO 8601, UTC. */
+/** Requests and answers of the control API, as in docs/endpoints.md. Times in answers are ISO 8601, UTC. */
 
 export type Time = Date | string;
 
 export interface MessageRegistration {
   account: string;
   wamid: string;
-  /** The service's id of the message. */
+  /** The service's message id. */
   id?: string | undefined;
-  /** Your own name for it, such as an order number. */
+  /** Your own reference, such as an order number. */
   reference?: string | undefined;
-  /** The service's. */
   conversationId?: string | undefined;
-  /** For routes, and handed on with `payload: enriched`. */
+  /** For routes, and passed on with `payload: enriched`. */
   metadata?: Readonly<Record<string, unknown>> | undefined;
-  /** When it was sent; text needs a zone. Default: when it is registered. */
+  /** When it was sent; text needs a time zone. Default: the time of registration. */
   sentAt?: Time | undefined;
 }
 
 export interface TrackedLine {
-  /** Number of the message among those given, from 1. */
+  /** The message's number in the input, from 1. */
   line: number;
   wamid: string | null;
   result: "created" | "known" | "conflict" | "invalid";
@@ -41,13 +40,13 @@ export interface EventFilter {
   account?: string | undefined;
   status?: string | undefined;
   disposition?: "forwarded" | "filtered" | "ignored" | "quarantined" | "released" | "parked" | "accepted" | undefined;
-  /** Over Redis, of more than 50,000 events that wait to be planned the newest are looked through for it. */
+  /** With Redis, if more than 50,000 events are unplanned, only the newest of those are searched. */
   wamid?: string | undefined;
   /** Received from this time on. */
   from?: Time | undefined;
   /** Received before this time. */
   to?: Time | undefined;
-  /** Most events in all; not given: every one that matches. */
+  /** Most events in total. Default: all that match. */
   limit?: number | undefined;
 }
 
@@ -60,7 +59,7 @@ export interface RelayEvent {
   origin: string;
   receivedAt: string;
   createdAt: string | null;
-  /** Fingerprint of the secret that proved it. */
+  /** Fingerprint of the secret that verified it. */
   secret: string | null;
   subject: { type: string; key: string } | null;
   status: string | null;
@@ -72,33 +71,33 @@ export interface RelayEvent {
   duplicates: number;
   conflicts: number;
   fault: string | null;
-  /** Of a released body: seq of the event that it became. */
+  /** For a released body: the seq of the event that it became. */
   releasedAs: number | null;
-  /** Of an event that was released from quarantine: seq of the body it was read from. */
+  /** For an event released from quarantine: the seq of its body. */
   releasedFrom: number | null;
   size: number;
 }
 
 export interface RelayEventDetail extends RelayEvent {
   headers: Record<string, string>;
-  /** The bytes received, in base64. */
+  /** The received bytes, in base64. */
   body: string;
   /** The same as text; null when they are not UTF-8. */
   text: string | null;
-  /** What became of an event that came without its data; null for all others. */
+  /** Hydration of a truncated event; null for all others. */
   hydration: {
     /** `waiting`, `done` or `given-up`. */
     state: string;
-    /** Why it was given up. */
+    /** Why the relay gave up. */
     reason: string | null;
-    /** Messages that the service was asked about. */
+    /** Number of messages polled. */
     asked: number;
-    /** The news found, as the events that they went in as; the first hundred. */
+    /** The changes found, as the events that they became; the first hundred. */
     found: { id: string; seq: number; wamid: string | null; status: string | null }[];
     foundCount: number;
-    /** Tracked messages or runs that could be meant and were not read; null: not counted. */
+    /** Tracked messages or runs that are candidates and were not polled; null: not counted. */
     unknown: number | null;
-    /** For results of automations: the open runs that could be meant. */
+    /** For results of automations: the open runs that are candidates. */
     candidates: { runId: string; reference: string | null }[] | null;
     settledAt: string | null;
   } | null;
@@ -109,7 +108,7 @@ export interface RelayEventDetail extends RelayEvent {
 export interface DeliveryFilter {
   route?: string | undefined;
   state?: "waiting" | "held" | "delivered" | "dead" | undefined;
-  /** Most deliveries in all; not given: every one that matches. */
+  /** Most deliveries in total. Default: all that match. */
   limit?: number | undefined;
 }
 
@@ -141,15 +140,15 @@ export interface Retried {
   route: string;
   state: string;
   previousState: string;
-  /** Why the destination takes nothing at the moment; null when it does. */
+  /** Why the destination is stopped; null when it is not. */
   stopped: string | null;
-  /** Until when the destination asked not to be called (429 with Retry-After); null when it did not. ISO 8601. */
+  /** Until when the destination is paused (429 with Retry-After); null when it is not. */
   pausedUntil: string | null;
 }
 
 export interface ReplayFilter {
   route?: string | undefined;
-  /** `["dead"]` when not given. */
+  /** Default: `["dead"]`. */
   states?: readonly ("dead" | "delivered")[] | undefined;
   errorCode?: string | undefined;
   from?: Time | undefined;
@@ -167,4 +166,57 @@ export interface RelayStats {
   duplicates: number;
   deliveries: Record<string, number>;
   attempts: { made: number; failed: number };
+}
+
+interface Tracked {
+  account: string;
+  reference: string | null;
+  metadata: Readonly<Record<string, unknown>> | null;
+  status: string | null;
+  /** When each status was first seen. */
+  times: Readonly<Record<string, string>>;
+  /** Null: seen, but not registered. */
+  registeredAt: string | null;
+  updatedAt: string;
+}
+
+export interface RelayMessage extends Tracked {
+  wamid: string;
+  /** The service's message id. */
+  id: string | null;
+  conversationId: string | null;
+  errorCode: string | null;
+  /** When it was sent, according to its registration. */
+  sentAt: string | null;
+}
+
+export interface RelayRun extends Tracked {
+  runId: string;
+  /** Why it failed. */
+  error: string | null;
+}
+
+export interface MessageFilter {
+  account?: string | undefined;
+  status?: string | undefined;
+  reference?: string | undefined;
+  /** Most items in total. Default: all that match. */
+  limit?: number | undefined;
+}
+
+export interface RunFilter extends MessageFilter {
+  runId?: string | undefined;
+}
+
+/** How often one secret of a source verified webhooks. */
+export interface SecretUse {
+  source: string;
+  /** The fingerprint. */
+  secret: string;
+  /** Its place in the current settings; null when it was removed. */
+  place: string | null;
+  events: number;
+  duplicates: number;
+  firstAt: string | null;
+  lastAt: string | null;
 }

@@ -1,21 +1,23 @@
 import type {
   DeliveryFilter,
   EventFilter,
+  MessageFilter,
   MessageRegistration,
   RelayDelivery,
   RelayEvent,
   RelayEventDetail,
+  RelayMessage,
+  RelayRun,
   RelayStats,
   ReplayCount,
   ReplayFilter,
   Retried,
+  RunFilter,
+  SecretUse,
   TrackedLine,
   TrackSums,
 } from "./answers.ts";
-import { type Connection, connect, type RelayClientOptions } from "./connection.ts";
-import { readPages } from "./pages.ts";
-import { type AccountPlan, type AccountReconciled, planReconcile, type ReconcileFilter, reconcile } from "./reconcile.ts";
-import { RelayClientError } from "./relay-client-error.ts";
+import { type Connection, connect, RelayClientError, type RelayClientOptions, readPages } from "./connection.ts";
 import {
   type MessageOptions,
   type MessageOrder,
@@ -25,25 +27,61 @@ import {
   type StartedRun,
   sendMessage,
   startRun,
-} from "./send.ts";
-import { trackAll } from "./track-all.ts";
-import type { MessageFilter, RelayMessage, RelayRun, RunFilter, SecretUse } from "./tracked-answers.ts";
+  trackAll,
+} from "./messages.ts";
 
 export type * from "./answers.ts";
-export type { RelayClientOptions } from "./connection.ts";
-export type { AccountPlan, AccountReconciled, ReconcileFilter, ReconcileStop } from "./reconcile.ts";
-export { RelayClientError, type RelayClientErrorCode } from "./relay-client-error.ts";
-export type { MessageOptions, MessageOrder, RunOrder, SendOptions, SentMessage, StartedRun } from "./send.ts";
-export type * from "./tracked-answers.ts";
+export { RelayClientError, type RelayClientErrorCode, type RelayClientOptions } from "./connection.ts";
+export type { MessageOptions, MessageOrder, RunOrder, SendOptions, SentMessage, StartedRun } from "./messages.ts";
+
+/** Why not every due message was polled. */
+export interface ReconcileStop {
+  /** `unauthenticated`, `quota`, `blocked`, `unreachable`, `refused`, `unreadable` or `not-found`. */
+  reason: string;
+  until: string | null;
+  /** The last answer, where the reason is one of the last three. */
+  detail?: string;
+}
+
+interface AccountStanding {
+  account: string;
+  /** Due, but postponed to save the month's quota. */
+  leftForBudget: number;
+  /** Known by wamid only: they cannot be polled. */
+  unaskable: number;
+  /** Messages that the service does not know. */
+  missing: number;
+  stopped: ReconcileStop | null;
+  /** When the month's quota would be used up if every due message were polled; null: it lasts. */
+  lastsUntil: string | null;
+}
+
+export interface AccountReconciled extends AccountStanding {
+  asked: number;
+  changed: number;
+  unchanged: number;
+  failed: number;
+}
+
+export interface AccountPlan extends AccountStanding {
+  due: number;
+  /** Most calls that a pass would make. */
+  wouldAsk: number;
+}
+
+export interface ReconcileFilter {
+  /** This account only. Default: every account that can be polled. */
+  account?: string | undefined;
+}
 
 /**
- * A relay's control API (docs/endpoints.md), over the global `fetch`: Node from 20 on, and browsers. Every method throws
- * {@link RelayClientError} when the relay refuses or cannot be asked. Nothing is tried again by itself.
+ * A relay's control API (docs/endpoints.md), over the global `fetch`: Node 20 or later, and browsers. Every method throws
+ * {@link RelayClientError} when the relay refuses or cannot be reached. The client never retries.
  */
 export class RelayClient {
   readonly #connection: Connection;
 
-  /** Throws TypeError when URL or token are none. */
+  /** Throws TypeError for an invalid URL or token. */
   constructor(options: RelayClientOptions) {
     this.#connection = connect(options);
   }
@@ -55,8 +93,8 @@ export class RelayClient {
   }
 
   /**
-   * Registers any number of messages: what became of each, in order, and the sums as the generator's return value. A message
-   * that is refused does not hold up the others. Nothing is registered unless the report is read. Scope `track`.
+   * Registers any number of messages: yields the result of each, in order, and returns the sums. A refused message does not
+   * stop the others. Nothing is registered unless the report is read. Scope `track`.
    */
   trackAll(messages: Iterable<MessageRegistration> | AsyncIterable<MessageRegistration>): AsyncGenerator<TrackedLine, TrackSums> {
     return trackAll(this.#connection, messages);
@@ -64,7 +102,7 @@ export class RelayClient {
 
   /**
    * Sends one message through the service, once per `idempotencyKey`, and registers it. May take as long as the relay's
-   * `send.maxWait` and one call of the service. `outcome_unknown` when nobody knows whether it was sent. Scope `send`.
+   * `send.maxWait` and one call of the service. `outcome_unknown` when it may or may not have been sent. Scope `send`.
    */
   send(message: MessageOrder, options: MessageOptions = {}): Promise<SentMessage> {
     return sendMessage(this.#connection, message, options);
@@ -75,37 +113,37 @@ export class RelayClient {
     return startRun(this.#connection, automation, run, options);
   }
 
-  /** By wamid, the service's id or reference; `account` tells apart those of several accounts. Scope `read`, as all that follows up to `stats`. */
+  /** By wamid, the service's id or reference; `account` selects among several accounts. Scope `read`, like all methods up to `stats`. */
   message(name: string, { account }: { account?: string | undefined } = {}): Promise<RelayMessage> {
     return this.#connection.json("GET", `/v1/messages/${encodeURIComponent(name)}${accountQuery(account)}`);
   }
 
-  /** Registered ones, newest first, asked for page by page. */
+  /** Registered messages, newest first, read page by page. */
   messages({ limit, ...filter }: MessageFilter = {}): AsyncGenerator<RelayMessage, void> {
     return readPages(this.#connection, "/v1/messages", { ...filter }, limit);
   }
 
-  /** Newest first, asked for page by page. */
+  /** Newest first, read page by page. */
   runs({ limit, ...filter }: RunFilter = {}): AsyncGenerator<RelayRun, void> {
     return readPages(this.#connection, "/v1/runs", { ...filter }, limit);
   }
 
-  /** Newest first, asked for page by page. */
+  /** Newest first, read page by page. */
   events({ limit, ...filter }: EventFilter = {}): AsyncGenerator<RelayEvent, void> {
     return readPages(this.#connection, "/v1/events", { ...filter }, limit);
   }
 
-  /** By event id or seq. `account` tells apart events of several accounts with the same id. */
+  /** By event id or seq. `account` selects among events of several accounts with the same id. */
   event(id: string | number, { account }: { account?: string | undefined } = {}): Promise<RelayEventDetail> {
     return this.#connection.json("GET", `/v1/events/${encodeURIComponent(id)}${accountQuery(account)}`);
   }
 
-  /** Those of the newest events first, asked for page by page. */
+  /** Newest events first, read page by page. */
   deliveries({ limit, ...filter }: DeliveryFilter = {}): AsyncGenerator<RelayDelivery, void> {
     return readPages(this.#connection, "/v1/deliveries", { ...filter }, limit);
   }
 
-  /** Which secret proved how much, and when last. */
+  /** How often each secret verified webhooks, and when last. */
   async secrets(): Promise<SecretUse[]> {
     const { data } = await this.#connection.json<{ data: SecretUse[] }>("GET", "/v1/secrets");
     return data;
@@ -115,7 +153,7 @@ export class RelayClient {
     return this.#connection.json("GET", "/v1/stats");
   }
 
-  /** Sends one delivery again. Scope `replay`, as all that follows. */
+  /** Sends one delivery again. Scope `replay`, like all methods below. */
   retry(deliveryId: string): Promise<Retried> {
     return this.#connection.json("POST", `/v1/deliveries/${encodeURIComponent(deliveryId)}/retry`);
   }
@@ -125,7 +163,7 @@ export class RelayClient {
     return this.#connection.json("POST", "/v1/replay", { ...filter, dryRun: true });
   }
 
-  /** Sends again everything that matches, dead letters when nothing else is said, however many calls that takes. */
+  /** Sends everything again that matches, by default dead letters, in as many calls as it takes. */
   async replay(filter: ReplayFilter = {}): Promise<{ replayed: number }> {
     let replayed = 0;
     let cursor: string | null = null;
@@ -133,36 +171,54 @@ export class RelayClient {
       const step: { replayed: number; next: string | null } = await this.#connection.json("POST", "/v1/replay", { ...filter, cursor });
       replayed += step.replayed;
       if (step.next === null) return { replayed };
-      // A relay that is stopping answers at once and does nothing.
+      // A stopping relay answers at once and does nothing.
       if (step.next === cursor)
         throw new RelayClientError("the relay is stopping", { status: 200, code: "shutting_down", details: { replayed } });
       cursor = step.next;
     }
   }
 
-  /** Starts a destination again that had stopped with 410; false when it was not stopped. */
+  /** Resumes a destination that was stopped or paused; false when it was neither. */
   async resume(route: string): Promise<boolean> {
     const { resumed } = await this.#connection.json<{ resumed: boolean }>("POST", `/v1/routes/${encodeURIComponent(route)}/resume`);
     return resumed;
   }
 
-  /** Ends the stops of an account's used-up quotas; the names of those that there were. */
+  /** Ends the stops of an account's used-up quotas; returns their names. */
   async resumeAccount(account: string): Promise<string[]> {
     const { ended } = await this.#connection.json<{ ended: string[] }>("POST", `/v1/accounts/${encodeURIComponent(account)}/resume`);
     return ended;
   }
 
-  /** What `reconcile` would ask; asks nothing. */
-  planReconcile(filter: ReconcileFilter = {}): Promise<AccountPlan[]> {
-    return planReconcile(this.#connection, filter);
+  /** What `reconcile` would poll; polls nothing. */
+  async planReconcile(filter: ReconcileFilter = {}): Promise<AccountPlan[]> {
+    const { accounts } = await this.#connection.json<{ accounts: AccountPlan[] }>("POST", "/v1/reconcile", { ...filter, dryRun: true });
+    return accounts;
   }
 
-  /** Has the service asked about every message that is due now, however many calls that takes; what became of it, by account. */
-  reconcile(filter: ReconcileFilter = {}): Promise<AccountReconciled[]> {
-    return reconcile(this.#connection, filter);
+  /** Polls every message that is due now, in as many calls as it takes; returns the results by account. */
+  async reconcile(filter: ReconcileFilter = {}): Promise<AccountReconciled[]> {
+    const sums = new Map<string, AccountReconciled>();
+    let dueBy: string | null = null;
+    for (;;) {
+      const step: { dueBy: string; more: boolean; accounts: AccountReconciled[] } = await this.#connection.json("POST", "/v1/reconcile", {
+        ...filter,
+        dueBy,
+      });
+      for (const each of step.accounts) sums.set(each.account, addUp(sums.get(each.account), each));
+      if (!step.more) return [...sums.values()];
+      dueBy = step.dueBy;
+    }
   }
 }
 
 function accountQuery(account: string | undefined): string {
   return account === undefined ? "" : `?account=${encodeURIComponent(account)}`;
+}
+
+/** Adds up the counts; the other fields are those of the later step. */
+function addUp(before: AccountReconciled | undefined, step: AccountReconciled): AccountReconciled {
+  if (before === undefined) return step;
+  const counts = ["asked", "changed", "unchanged", "missing", "failed"] as const;
+  return { ...step, ...Object.fromEntries(counts.map((name) => [name, before[name] + step[name]])) };
 }

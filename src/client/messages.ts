@@ -1,0 +1,185 @@
+import type { MessageRegistration, TrackedLine, TrackSums } from "./answers.ts";
+import { type Connection, RelayClientError, type RelayClientErrorCode } from "./connection.ts";
+
+/** The body of `POST /v1/messages`, with exactly one of `text` and `template`. */
+export interface MessageOrder {
+  /** Phone number with country code, starting with `+`. */
+  to: string;
+  /** Only within 24 hours of the customer's last message. */
+  text?: string | undefined;
+  template?: { id: string; variables?: Readonly<Record<string, string>> | undefined } | undefined;
+  /** Required when the relay's settings have several. */
+  account?: string | undefined;
+  /** The sending number, if several are connected. */
+  phoneNumberId?: string | undefined;
+  /** Your own reference, such as an order number. */
+  reference?: string | undefined;
+  metadata?: Readonly<Record<string, unknown>> | undefined;
+}
+
+export interface RunOrder {
+  /** The business record: one run for each, for ever. */
+  reference: string;
+  phone: string;
+  name?: string | undefined;
+  data?: Readonly<Record<string, string>> | undefined;
+  account?: string | undefined;
+  metadata?: Readonly<Record<string, unknown>> | undefined;
+}
+
+export interface SendOptions {
+  /** `details.resend` of the error `outcome_unknown`: sends again although the first attempt may have succeeded. */
+  resend?: number | undefined;
+  /** Longest wait for a slot under the caps, in milliseconds. Default: the relay's setting. */
+  maxWaitMs?: number | undefined;
+}
+
+export interface MessageOptions extends SendOptions {
+  /** The same key sends once. Default: a new key, returned in the answer, or in `details` of the error. */
+  idempotencyKey?: string | undefined;
+}
+
+export interface SentMessage {
+  account: string;
+  idempotencyKey: string;
+  /** The service's message id; null when its answer had none. */
+  id: string | null;
+  wamid: string;
+  status: string;
+  conversationId: string | null;
+  reference: string | null;
+  /** False: it was sent, but the relay's store is unavailable. Keep `id` and `wamid`, and do not send it again. */
+  stored: boolean;
+  /** True: it was sent before under the same key, and this is the first answer. */
+  replayed: boolean;
+}
+
+export interface StartedRun {
+  account: string;
+  reference: string;
+  runId: string;
+  automation: string;
+  /** False: the run of this reference was started before. */
+  created: boolean;
+  stored: boolean;
+}
+
+export async function sendMessage(connection: Connection, order: MessageOrder, options: MessageOptions): Promise<SentMessage> {
+  const { idempotencyKey = globalThis.crypto.randomUUID(), ...rest } = options;
+  if (!/^[\x20-\x7e]{1,256}$/.test(idempotencyKey)) throw new TypeError("idempotencyKey must be 1 to 256 characters of plain ASCII");
+  try {
+    const { body, headers } = await connection.post<Omit<SentMessage, "replayed">>(`/v1/messages${queryOf(rest)}`, order, {
+      "idempotency-key": idempotencyKey,
+    });
+    return { ...body, replayed: headers.get("idempotent-replayed") === "true" };
+  } catch (error) {
+    // A caller that lost the answer must be able to repeat the request without sending twice.
+    if (!(error instanceof RelayClientError) || error.details !== undefined) throw error;
+    const { message, status, code, cause } = error;
+    throw new RelayClientError(message, { status, code, cause, details: { idempotencyKey } });
+  }
+}
+
+export function startRun(connection: Connection, automation: string, order: RunOrder, options: SendOptions): Promise<StartedRun> {
+  return connection.json("POST", `/v1/automations/${encodeURIComponent(automation)}/runs${queryOf(options)}`, order);
+}
+
+function queryOf({ resend, maxWaitMs }: SendOptions): string {
+  const query = new URLSearchParams();
+  if (resend !== undefined) query.set("resend", String(resend));
+  if (maxWaitMs !== undefined) query.set("maxWait", `${Math.round(maxWaitMs)}ms`);
+  return query.size === 0 ? "" : `?${query}`;
+}
+
+/** Limits of one request, so that its answer can be read whole: not every fetch can send while it reads. */
+const requestLimits = { items: 1_000, length: 1024 * 1024 };
+
+type LastLine = TrackSums & { error?: string; code?: RelayClientErrorCode; stoppedAt?: number };
+
+/**
+ * Registers any number of messages and yields the result of each, in order; returns the sums. Takes more messages only as
+ * the report is consumed. Throws {@link RelayClientError} with `line` when it cannot continue.
+ */
+export async function* trackAll(
+  connection: Connection,
+  messages: Iterable<MessageRegistration> | AsyncIterable<MessageRegistration>,
+): AsyncGenerator<TrackedLine, TrackSums> {
+  const sums: TrackSums = { lines: 0, created: 0, known: 0, conflict: 0, invalid: 0 };
+  for await (const group of gather(asLines(messages), requestLimits)) {
+    const before = sums.lines;
+    const report = await connection.lines<TrackedLine | LastLine>("/v1/messages/track", group.join("")).catch((error) => {
+      throw atLine(error, before + 1);
+    });
+    const last = report.pop();
+    for (const line of report as TrackedLine[]) {
+      sums.lines += 1;
+      sums[line.result] += 1;
+      yield { ...line, line: before + line.line };
+    }
+    if (last === undefined || !("lines" in last)) {
+      throw new RelayClientError("the relay's report was cut off", { status: 200, code: "no_answer", line: before + 1 });
+    }
+    if (last.error !== undefined) {
+      const { error, code = "bad_answer", stoppedAt = 1 } = last;
+      throw new RelayClientError(error, { status: 200, code, line: before + stoppedAt });
+    }
+  }
+  return sums;
+}
+
+async function* asLines(messages: Iterable<MessageRegistration> | AsyncIterable<MessageRegistration>): AsyncGenerator<string, void> {
+  for await (const message of messages) yield `${JSON.stringify(message)}\n`;
+}
+
+function atLine(error: unknown, line: number): unknown {
+  if (!(error instanceof RelayClientError)) return error;
+  const { message, status, code, details, cause } = error;
+  return new RelayClientError(message, { status, code, details, cause, line });
+}
+
+/** How long an item waits for others to join its group, in milliseconds, when the source is slow. */
+const lingerMs = 20;
+
+interface GatherLimits {
+  readonly items: number;
+  readonly length: number;
+}
+
+/**
+ * Groups the items of a source, up to the limits or to those available by now. Takes nothing from the source while a group
+ * is being processed. Closes the source when it is left early.
+ */
+async function* gather(source: Iterable<string> | AsyncIterable<string>, { items, length }: GatherLimits): AsyncGenerator<string[], void> {
+  const iterator = Symbol.asyncIterator in source ? source[Symbol.asyncIterator]() : source[Symbol.iterator]();
+  let pending: Promise<IteratorResult<string>> | null = null;
+  let isOver = false;
+  try {
+    while (!isOver) {
+      const group: string[] = [];
+      let size = 0;
+      let late: Promise<"late"> | null = null;
+      let timer: ReturnType<typeof setTimeout> | undefined;
+      while (group.length < items && size < length) {
+        pending ??= Promise.resolve(iterator.next());
+        const got: IteratorResult<string> | "late" = late === null ? await pending : await Promise.race([pending, late]);
+        if (got === "late") break;
+        pending = null;
+        if (got.done === true) {
+          isOver = true;
+          break;
+        }
+        group.push(got.value);
+        size += got.value.length;
+        late ??= new Promise((resolve) => {
+          timer = setTimeout(resolve, lingerMs, "late");
+        });
+      }
+      clearTimeout(timer);
+      if (group.length > 0) yield group;
+    }
+  } finally {
+    // Not awaited: a source that is waiting for something else would block the caller.
+    pending?.catch(() => {});
+    if (!isOver) Promise.resolve(iterator.return?.()).catch(() => {});
+  }
+}
