@@ -37,7 +37,7 @@ export function rateText(perSecond: number): string {
   return perSecond >= 1 ? `${plainNumber(perSecond)}/s` : `${plainNumber(perSecond * 3600)}/h`;
 }
 
-/** Without an exponent, which the settings do not take. */
+/** Without an exponent, which settings do not accept. */
 function plainNumber(value: number): string {
   const text = String(value);
   return text.includes("e") ? value.toFixed(20) : text;

@@ -21,22 +21,22 @@ export interface JsonSchema {
   readonly oneOf?: readonly JsonSchema[];
 }
 
-let made: JsonSchema | undefined;
+let cached: JsonSchema | undefined;
 
-/** What a settings file may hold, before `${…}` is filled in; made once, when first asked for. */
+/** The schema of a settings file, before `${…}` is filled in; made on first use. */
 export function inputSchema(): JsonSchema {
-  made ??= z.toJSONSchema(settingsSchema, { io: "input" }) as JsonSchema;
-  return made;
+  cached ??= z.toJSONSchema(settingsSchema, { io: "input" }) as JsonSchema;
+  return cached;
 }
 
 const variablePattern = "\\$\\{[A-Za-z_][A-Za-z0-9_]*(:-[^}]*)?\\}";
 
-/** The schema for editors: as {@link inputSchema}, and every text, number and true/false may hold a `${…}`. */
+/** The schema for editors: {@link inputSchema}, where every scalar may also contain `${…}`. */
 export function editorSchema(): JsonSchema {
   return { title: "wamid-relay settings", ...withVariables(inputSchema()) };
 }
 
-/** `kind` stays a word: it chooses the shape of a source, and a variable would fit every shape at once. */
+/** `kind` takes no variable: it selects the shape of a source, and a variable would match every shape. */
 function withVariables(schema: JsonSchema): JsonSchema {
   const { $defs, properties, additionalProperties, items, anyOf, oneOf, ...rest } = schema;
   if (properties === undefined && items === undefined && anyOf === undefined && oneOf === undefined && isConstrainedScalar(schema)) {
@@ -71,7 +71,7 @@ function mapValues<A, B>(object: Readonly<Record<string, A>>, change: (value: A,
   return Object.fromEntries(Object.entries(object).map(([key, value]) => [key, change(value, key)]));
 }
 
-/** The shapes a schema stands for: references followed, alternatives side by side. */
+/** The alternatives of a schema, with references resolved. */
 export function shapesOf(schema: JsonSchema): JsonSchema[] {
   if (schema.$ref !== undefined) {
     const target = inputSchema().$defs?.[schema.$ref.slice("#/$defs/".length)];
@@ -81,7 +81,7 @@ export function shapesOf(schema: JsonSchema): JsonSchema[] {
   return alternatives === undefined ? [schema] : alternatives.flatMap(shapesOf);
 }
 
-/** The shapes of what stands under `key` in any of `shapes`. */
+/** The shapes of the value under `key` in any of `shapes`. */
 export function shapesUnder(shapes: readonly JsonSchema[], key: PropertyKey): JsonSchema[] {
   return shapes.flatMap((shape) => {
     if (typeof key === "number") return shape.items === undefined ? [] : shapesOf(shape.items);
@@ -91,7 +91,7 @@ export function shapesUnder(shapes: readonly JsonSchema[], key: PropertyKey): Js
   });
 }
 
-/** The keys that the settings know at a path, of all shapes together. */
+/** The keys of all shapes at a path. */
 export function knownKeys(path: SettingsPath): Set<string> {
   let shapes = shapesOf(inputSchema());
   for (const key of path) shapes = shapesUnder(shapes, key);

@@ -10,7 +10,7 @@ export function printSettings(settings: Settings): string {
   return stringify(printableSettings(settings), { lineWidth: 0, aliasDuplicateObjects: false });
 }
 
-/** The same as plain values, for JSON. */
+/** Like {@link printSettings}, as plain values for JSON. */
 export function printableSettings(settings: Settings): Record<string, unknown> {
   return printable(settings, shapesOf(inputSchema())) as Record<string, unknown>;
 }
@@ -26,14 +26,14 @@ function printable(value: unknown, shapes: readonly JsonSchema[], key?: string):
   return Object.fromEntries(given.map(([name, item]) => [name, printable(item, shapesUnder(chosen, name), name)]));
 }
 
-/** Of the shapes that a `kind` or a `driver` chooses among, the one chosen. */
+/** The shapes that match the value's `kind` and `driver`. */
 function fitting(shapes: readonly JsonSchema[], value: object): readonly JsonSchema[] {
   const { kind, driver } = value as { kind?: unknown; driver?: unknown };
   const fits = (chooser: JsonSchema | undefined, chosen: unknown): boolean => chooser?.const === undefined || chooser.const === chosen;
   return shapes.filter(({ properties }) => fits(properties?.["kind"], kind) && fits(properties?.["driver"], driver));
 }
 
-/** A setting that is text in the file and a number after parsing is one with a unit; its title says which. */
+/** A setting that is text in the file and a number after parsing has a unit, named by the schema's title. */
 function numberText(value: number, shapes: readonly JsonSchema[]): number | string {
   switch (shapes.find((shape) => shape.type === "string")?.title) {
     case "duration":
@@ -49,7 +49,7 @@ function numberText(value: number, shapes: readonly JsonSchema[]): number | stri
 
 const urlKeys = new Set(["url", "baseUrl", "publicUrl"]);
 
-/** URLs are no secrets by type, but people put some there: `user:password@`, and what a query says after `token=` or the like. */
+/** URLs may contain secrets: `user:password@`, or query parameters such as `token=`. */
 function withoutCredentials(text: string, key: string | undefined): string {
   const url = key !== undefined && urlKeys.has(key) ? URL.parse(text) : null;
   if (url === null) return text;
@@ -61,7 +61,7 @@ function withoutCredentials(text: string, key: string | undefined): string {
   return url.href;
 }
 
-/** So that what is printed loads again as the same text. */
+/** Printed text must load as the same text. */
 function escapeVariables(text: string): string {
   return text.replaceAll("${", () => "$${");
 }

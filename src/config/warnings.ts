@@ -4,13 +4,13 @@ import { pathText } from "./fault.ts";
 import { isLoopbackHost, isPrivateHost } from "./private-address.ts";
 import type { AccountSettings, Settings } from "./schema.ts";
 
-/** Something allowed that is probably not meant. */
+/** A valid setting that is probably a mistake. */
 export interface Warning {
   readonly path: string;
   readonly message: string;
 }
 
-/** What a person should look at, in settings that are valid. Quotes no values. */
+/** Probable mistakes in valid settings. Quotes no values. */
 export function warnings(settings: Settings): Warning[] {
   const found: Warning[] = [];
   const warn: Warn = (path, message) => void found.push({ path: pathText(path), message });
@@ -28,8 +28,8 @@ export function warnings(settings: Settings): Warning[] {
       warn(["tracking", "parkFor"], `is longer than retention.${kept}: what is parked may be deleted before its time is up`);
     }
   }
-  const isAsked = Object.values(settings.accounts).some(({ baseUrl, apiKey }) => baseUrl !== undefined && apiKey !== undefined);
-  if (isAsked && settings.hydrate.giveUpAfter > settings.retention.events) {
+  const isCallable = Object.values(settings.accounts).some(({ baseUrl, apiKey }) => baseUrl !== undefined && apiKey !== undefined);
+  if (isCallable && settings.hydrate.giveUpAfter > settings.retention.events) {
     warn(
       ["hydrate", "giveUpAfter"],
       "is longer than retention.events: a truncated event may be deleted before it is known what it was about",
@@ -58,7 +58,7 @@ function warnAboutRedis(to: Exclude<DestinationSettings, UrlDestinationSettings>
   }
   const place = readRedisUrl(to.redis.reveal());
   const host = place?.hosts[0]?.host ?? "";
-  // A name of one part, such as that of a container, is one of the own network.
+  // A name of one part, such as a container's, is in the local network.
   const isFar = host.includes(".") || host.includes(":");
   if (place?.tls === false && isFar && !isPrivateHost(`http://${host.includes(":") ? `[${host}]` : host}/`)) {
     warn([...path, "redis"], "is redis: people's data goes over the network unencrypted (rediss: is with TLS)");
@@ -67,7 +67,7 @@ function warnAboutRedis(to: Exclude<DestinationSettings, UrlDestinationSettings>
 
 type Warn = (path: readonly (string | number)[], message: string) => void;
 
-/** What keeps the service from being asked, or the key from staying secret. */
+/** Settings that prevent calls to the service or expose the key. */
 function warnAboutService({ baseUrl, apiKey }: AccountSettings, path: readonly string[], warn: Warn): void {
   if (baseUrl === undefined) {
     if (apiKey !== undefined) warn([...path, "apiKey"], "is of no use without baseUrl beside it: the service is never asked");

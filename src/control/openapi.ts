@@ -60,7 +60,7 @@ const errorSchema = {
   },
 };
 
-/** Error answers go into `responses`, once each. */
+/** Adds each distinct error answer to `responses` once. */
 function operation(endpoint: Endpoint, responses: Record<string, object>): object {
   const { name, path, scope, summary, description, params, query, headers, body, lines } = endpoint;
   const parameters = [...parametersOf("path", params), ...parametersOf("query", query), ...parametersOf("header", headers)];
@@ -120,10 +120,10 @@ function contentOf(answer: Exclude<Answer, string>, query: z.ZodObject | undefin
   return { [json]: { schema: { type: "object", required: Object.keys(properties), properties } } };
 }
 
-/** By status: each names the codes that an answer of this endpoint may have. */
+/** References by status; each error answer names the codes that this endpoint may answer with. */
 function errorsOf({ method, errors = [] }: Endpoint, responses: Record<string, object>): Record<string, object> {
   const possible = new Set<ErrorCode>([...always, ...(method === "POST" ? (["too_large"] as const) : []), ...errors]);
-  // In the order of the registry, so that the same codes make the same answer.
+  // In the registry's order, so that the same codes share one answer.
   const codes = (Object.keys(errorCodes) as ErrorCode[]).filter((code) => possible.has(code));
   const byStatus = Map.groupBy(codes, (code) => errorCodes[code].status);
   return Object.fromEntries(
@@ -148,7 +148,7 @@ function schemaOf(schema: z.ZodType): JsonSchema {
   const { $schema: _, ...rest } = z.toJSONSchema(schema, {
     io: "input",
     override: ({ jsonSchema }) => {
-      // Zod's own word, which no registry of formats has; the pattern beside it says the same.
+      // Zod's own format, in no registry; the pattern beside it is equivalent.
       if (jsonSchema.format === "starts_with") delete jsonSchema.format;
     },
   });
