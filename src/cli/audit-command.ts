@@ -1,7 +1,6 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
 import type { Io } from "./io.ts";
-import { type RelayOptions, withRelayOptions } from "./relay-options.ts";
-import { type TimeOptions, timeOptions } from "./time-options.ts";
+import { type RelayOptions, type TimeOptions, timeOptions, withRelayOptions } from "./options.ts";
 
 export interface AuditOptions extends RelayOptions, TimeOptions {
   readonly day?: string;

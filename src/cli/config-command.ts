@@ -4,7 +4,7 @@ import { type Fault, SettingsError } from "../config/fault.ts";
 import type { Settings } from "../config/schema.ts";
 import type { Warning } from "../config/warnings.ts";
 import { CommandFailed, type Io } from "./io.ts";
-import { withConfigOption } from "./settings-flag.ts";
+import { withConfigOption } from "./options.ts";
 
 interface FileOptions {
   readonly config: string;

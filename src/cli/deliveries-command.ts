@@ -1,8 +1,7 @@
 import { type Command, Option } from "commander";
 import { deliveryStates } from "../event/delivery.ts";
 import type { Io } from "./io.ts";
-import { type RelayOptions, withRelayOptions } from "./relay-options.ts";
-import { count } from "./time-options.ts";
+import { count, type RelayOptions, withRelayOptions } from "./options.ts";
 
 export interface DeliveriesListOptions extends RelayOptions {
   readonly route?: string;

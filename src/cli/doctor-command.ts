@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import { CommandFailed, type Io } from "./io.ts";
-import { printable, printableJson } from "./printable.ts";
-import { withConfigOption } from "./settings-flag.ts";
+import { withConfigOption } from "./options.ts";
+import { printable, printableJson } from "./output.ts";
 
 interface Options {
   readonly config: string;

@@ -1,9 +1,6 @@
-import { attemptText, responseText } from "./attempt-text.ts";
-import type { ShownDelivery, ShownEventDetail } from "./control-views.ts";
-import { hydrationLines } from "./hydration-report.ts";
-import { printable, printableLines } from "./printable.ts";
-import type { PrivateView } from "./private-view.ts";
-import { timeText } from "./time-options.ts";
+import { type AttemptError, isOutage } from "../event/delivery.ts";
+import type { ShownDelivery, ShownEventDetail, ShownHydration } from "./control-views.ts";
+import { type PrivateView, printable, printableLines, timeText } from "./output.ts";
 
 /** Most lines of a downstream's answer that are shown. */
 const responseLines = 5;
@@ -125,4 +122,78 @@ function field(name: string, value: string): string {
 
 function utc(iso: string): string {
   return `${timeText(iso)} UTC`;
+}
+
+/** Most news or runs that are listed. */
+const mostListed = 10;
+
+const reasons: Record<string, string> = {
+  "not-readable": "the service's API has no way to read what it was about",
+  "no-key": "the account has no baseUrl and apiKey in the settings",
+  "too-long": "hydrate.giveUpAfter was over; the rest is left to reconciliation",
+};
+
+/** What became of an event that came without its data, for a person. */
+export function hydrationLines(hydration: ShownHydration, view: PrivateView): string[] {
+  const { state, reason, asked, found, foundCount, unknown, candidates, settledAt } = hydration;
+  const ended = settledAt === null ? "" : ` ${timeText(settledAt)} UTC`;
+  return [
+    "hydration (it came without its data)",
+    field("state", `${state}${ended}${reason === null ? "" : `: ${reasons[reason] ?? reason}`}`),
+    field("asked", `${asked} messages`),
+    field("found", foundCount === 0 ? "no news" : `${foundCount} news, as events of their own`),
+    ...listed(
+      found.map(
+        ({ seq, wamid, status }) =>
+          `${seq}: ${wamid === null ? "a message" : view.subject({ type: "message", key: wamid })} ${status === null ? "" : view.text(status)}`,
+      ),
+      foundCount,
+    ),
+    field("unknown", unknown === null ? "not counted" : unknown === 0 ? "nothing" : `${unknown} that could be meant were not read`),
+    ...(candidates === null ? [] : candidateLines(candidates, view)),
+    "",
+  ];
+}
+
+function candidateLines(candidates: NonNullable<ShownHydration["candidates"]>, view: PrivateView): string[] {
+  if (candidates.length === 0) return [field("could be", "no run that is open")];
+  return [
+    field("could be", "one of these open runs"),
+    ...listed(
+      candidates.map(({ runId, reference }) => `${view.id("run", runId)}${reference === null ? "" : ` (${view.text(reference)})`}`),
+      candidates.length,
+    ),
+  ];
+}
+
+function listed(lines: readonly string[], count: number): string[] {
+  const shown = lines.slice(0, mostListed).map((line) => `    ${printable(line)}`);
+  return count > shown.length ? [...shown, `    … ${count - shown.length} more`] : shown;
+}
+
+/** What came of an attempt, in a few words: `answered 503`, `taken`, `no answer: timeout`, `not taken: full`. */
+export function attemptText(status: number | null, error: string | null): string {
+  if (status !== null) return `answered ${status}`;
+  if (error === null) return "taken";
+  return error === "refused" || isOutage(error as AttemptError) ? `not taken: ${error}` : `no answer: ${error}`;
+}
+
+interface Answered {
+  readonly status: number | null;
+  readonly error: string | null;
+  readonly response: string | null;
+}
+
+/**
+ * What was said to an attempt; empty when nothing was. What took it and is no server is a stream: its answer is the id it gave the
+ * entry (a time in digits and a number), which masking would take for somebody's phone.
+ */
+export function responseText({ status, error, response }: Answered, view: PrivateView): string {
+  if (response === null) return "";
+  return status === null && error === null ? response : view.text(response);
+}
+
+/** Said where more events wait to be planned than are looked through for those of a message. */
+export function unseenLine(count: number): string {
+  return `not looked at: the oldest ${count} of the events that wait to be planned; there may be more of the message`;
 }

@@ -1,10 +1,8 @@
 import { type Command, Option } from "commander";
 import { dispositions } from "../event/plan.ts";
 import { addEventsSaveCommand } from "./events-save.ts";
-import { givenArgument } from "./given-argument.ts";
 import type { Io } from "./io.ts";
-import { type RelayOptions, withRelayOptions } from "./relay-options.ts";
-import { count, type TimeOptions, timeOptions } from "./time-options.ts";
+import { count, givenArgument, type RelayOptions, type TimeOptions, timeOptions, withRelayOptions } from "./options.ts";
 
 export interface EventsListOptions extends RelayOptions, TimeOptions {
   readonly event?: string;

@@ -1,7 +1,6 @@
 import type { Command } from "commander";
-import { givenArgument } from "./given-argument.ts";
 import type { Io } from "./io.ts";
-import { type RelayOptions, withRelayOptions } from "./relay-options.ts";
+import { givenArgument, type RelayOptions, withRelayOptions } from "./options.ts";
 
 export interface EventsSaveOptions extends RelayOptions {
   readonly account?: string;

@@ -1,8 +1,6 @@
 import { type Command, Option } from "commander";
-import { givenArgument } from "./given-argument.ts";
 import type { Io } from "./io.ts";
-import { type RelayOptions, withRelayOptions } from "./relay-options.ts";
-import { count } from "./time-options.ts";
+import { count, givenArgument, type RelayOptions, withRelayOptions } from "./options.ts";
 
 export interface ExplainOptions extends RelayOptions {
   readonly as?: string;

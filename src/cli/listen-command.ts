@@ -1,11 +1,9 @@
 import { randomBytes } from "node:crypto";
 import { type Command, InvalidArgumentError, Option } from "commander";
-import type { Io } from "./io.ts";
+import { type Io, stopSignal } from "./io.ts";
 import type { AddressOptions } from "./listen/relay-address.ts";
-import { privateView } from "./private-view.ts";
-import { withRelayOptions } from "./relay-options.ts";
-import { stopSignal } from "./stop-signal.ts";
-import { count } from "./time-options.ts";
+import { count, withRelayOptions } from "./options.ts";
+import { privateView } from "./output.ts";
 
 interface Options extends AddressOptions {
   readonly forwardTo: readonly string[];

@@ -1,6 +1,6 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
 import type { Io } from "./io.ts";
-import { withConfigOption } from "./settings-flag.ts";
+import { withConfigOption } from "./options.ts";
 
 export interface MigrateOptions {
   readonly config: string;

@@ -1,5 +1,7 @@
-import type { Command } from "commander";
+import { type Command, InvalidArgumentError } from "commander";
+import type { z } from "zod";
 import type { Scope, Settings } from "../config/schema.ts";
+import { durationSchema } from "../event/units.ts";
 import {
   type ControlAnswer,
   type ControlClient,
@@ -9,8 +11,9 @@ import {
   ownAddress,
   whoListens,
 } from "./control-client.ts";
+import { pageOf, readAnswer } from "./control-views.ts";
 import { CommandFailed, type Io } from "./io.ts";
-import type { RelayOptions } from "./relay-options.ts";
+import { checkedOption, type RelayOptions, type TimeOptions } from "./options.ts";
 
 /** Runs `use` on the store of the settings, beside relays that may run, or on the relay at `--relay`. */
 export async function withReading<T>(
@@ -98,4 +101,55 @@ async function ownRelay(config: string, settings: Settings, scope: Scope): Promi
     throw new CommandFailed(`no token in ${config} has the scope ${scope} (control.tokens); add one, or use --relay with --token-env`);
   }
   return connectRelay(url, token.token.reveal());
+}
+
+/** Most rows of one page of the API. */
+const largestPage = 1000;
+
+interface Listing<T, N> {
+  readonly data: readonly T[];
+  /** For `--before`; null when nothing is left. */
+  readonly next: N | null;
+  /** Of events by wamid: so many of those that wait to be planned were not looked at. */
+  readonly unseen: number;
+}
+
+/** Asks for page after page until there are `limit` rows, or no more. */
+export async function readPages<T extends z.ZodType, N extends z.ZodType>(
+  client: ControlClient,
+  path: string,
+  query: Readonly<Record<string, string | undefined>>,
+  limit: number,
+  schemas: { readonly item: T; readonly next: N },
+): Promise<Listing<z.infer<T>, z.infer<N>>> {
+  const page = pageOf(schemas.item, schemas.next);
+  const data: z.infer<T>[] = [];
+  let before = query["before"];
+  let unseen = 0;
+  for (;;) {
+    const asked = { ...query, before, limit: String(Math.min(largestPage, limit - data.length)) };
+    const given = Object.entries(asked).filter((entry): entry is [string, string] => entry[1] !== undefined);
+    const answer = readAnswer(page, expectDone(await client.request("GET", `${path}?${new URLSearchParams(given)}`))) as {
+      data: z.infer<T>[];
+      next: z.infer<N> | null;
+      unseen: number;
+    };
+    // Those of a page before, too: it went on to what is older than they are.
+    unseen = Math.max(unseen, answer.unseen);
+    data.push(...answer.data);
+    if (answer.next === null || data.length >= limit) return { data, next: answer.next, unseen };
+    before = String(answer.next);
+  }
+}
+
+/** The options as the API takes them, in ISO 8601. */
+export function timeFilter(command: Command, { from, to, since }: TimeOptions, now: number): { from?: string; to?: string } {
+  const start = since === undefined ? from : new Date(now - checkedOption(command, "since", since, duration)).toISOString();
+  return { ...(start === undefined ? {} : { from: start }), ...(to === undefined ? {} : { to }) };
+}
+
+function duration(text: string): number {
+  const parsed = durationSchema.safeParse(text);
+  if (!parsed.success) throw new InvalidArgumentError("It must be a duration, such as 30m, 2h or 7d.");
+  return parsed.data;
 }

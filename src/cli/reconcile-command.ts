@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import type { Io } from "./io.ts";
-import { type RelayOptions, withRelayOptions } from "./relay-options.ts";
+import { type RelayOptions, withRelayOptions } from "./options.ts";
 
 export interface ReconcileOptions extends RelayOptions {
   readonly account?: string;

@@ -1,7 +1,6 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
 import type { Io } from "./io.ts";
-import { type RelayOptions, withRelayOptions } from "./relay-options.ts";
-import { count, type TimeOptions, timeOptions } from "./time-options.ts";
+import { count, type RelayOptions, type TimeOptions, timeOptions, withRelayOptions } from "./options.ts";
 
 export interface ReplayOptions extends RelayOptions, TimeOptions {
   readonly route?: string;

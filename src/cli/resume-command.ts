@@ -1,8 +1,7 @@
 import type { Command } from "commander";
-import { givenArgument } from "./given-argument.ts";
 import type { Io } from "./io.ts";
-import { printable, printableJson } from "./printable.ts";
-import { type RelayOptions, withRelayOptions } from "./relay-options.ts";
+import { givenArgument, type RelayOptions, withRelayOptions } from "./options.ts";
+import { printable, printableJson } from "./output.ts";
 
 type Options = RelayOptions & { readonly account?: string; readonly json?: boolean };
 

@@ -1,10 +1,9 @@
 import type { Command } from "commander";
 import type { z } from "zod";
 import type { retriedSchema } from "./control-views.ts";
-import { givenArgument } from "./given-argument.ts";
 import { CommandFailed, type Io } from "./io.ts";
-import { printable, printableJson } from "./printable.ts";
-import { type RelayOptions, withRelayOptions } from "./relay-options.ts";
+import { givenArgument, type RelayOptions, withRelayOptions } from "./options.ts";
+import { printable, printableJson } from "./output.ts";
 
 type Retried = z.infer<typeof retriedSchema>;
 type Outcome = { readonly id: string; readonly done: Retried } | { readonly id: string; readonly error: string };

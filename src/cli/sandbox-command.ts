@@ -1,9 +1,8 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import type { Command } from "commander";
 import type { Happening } from "../sandbox/start-sandbox.ts";
-import { CommandFailed, type Io } from "./io.ts";
+import { CommandFailed, type Io, stopSignal } from "./io.ts";
 import { type FailOption, fail, port, share, speed, usualWebhook, webhook } from "./sandbox/option-values.ts";
-import { stopSignal } from "./stop-signal.ts";
 
 interface Options {
   readonly port: number;

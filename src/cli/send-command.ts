@@ -1,6 +1,6 @@
 import { type Command, InvalidArgumentError } from "commander";
 import type { Io } from "./io.ts";
-import { type RelayOptions, withRelayOptions } from "./relay-options.ts";
+import { type RelayOptions, withRelayOptions } from "./options.ts";
 
 export interface SendOptions extends RelayOptions {
   readonly account?: string;

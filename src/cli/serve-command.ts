@@ -1,9 +1,8 @@
 import { type Command, Option } from "commander";
 import { type Role, roles } from "../app/role.ts";
 import { SettingsError } from "../config/fault.ts";
-import { CommandFailed, type Io } from "./io.ts";
-import { withConfigOption } from "./settings-flag.ts";
-import { stopSignal } from "./stop-signal.ts";
+import { CommandFailed, type Io, stopSignal } from "./io.ts";
+import { withConfigOption } from "./options.ts";
 
 export function addServeCommand(program: Command, io: Io): void {
   withConfigOption(program.command("serve"))

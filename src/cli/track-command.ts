@@ -1,9 +1,7 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { CommandFailed, type Io } from "./io.ts";
-import { printable, printableJson } from "./printable.ts";
-import { privateView } from "./private-view.ts";
-import { type RelayOptions, withRelayOptions } from "./relay-options.ts";
-import { time } from "./time-options.ts";
+import { type RelayOptions, time, withRelayOptions } from "./options.ts";
+import { printable, printableJson, privateView } from "./output.ts";
 
 interface Options extends RelayOptions {
   readonly file?: string;

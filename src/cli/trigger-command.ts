@@ -1,8 +1,6 @@
 import type { Command } from "commander";
-import { checkedOption } from "./checked-option.ts";
 import { CommandFailed, type Io } from "./io.ts";
-import { withConfigOption } from "./settings-flag.ts";
-import { count } from "./time-options.ts";
+import { checkedOption, count, withConfigOption } from "./options.ts";
 import { duplicate, type SetOption, set, several } from "./trigger/option-values.ts";
 import type { Outcome } from "./trigger/outcome.ts";
 import type { TargetOptions } from "./trigger/target.ts";

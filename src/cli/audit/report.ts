@@ -1,6 +1,5 @@
 import { screenId } from "../../event/mask.ts";
-import { printable } from "../printable.ts";
-import { tableLines } from "../table.ts";
+import { printable, tableLines } from "../output.ts";
 import type { AuditView } from "./views.ts";
 
 const eventWords = [

@@ -3,10 +3,9 @@ import type { AuditOptions } from "../audit-command.ts";
 import type { ControlClient } from "../control-client.ts";
 import { readAnswer } from "../control-views.ts";
 import type { Io } from "../io.ts";
-import { printableJson } from "../printable.ts";
-import { createProgressBar } from "../progress-bar.ts";
-import { expectDone, withReading } from "../reach-relay.ts";
-import { timeFilter } from "../time-filter.ts";
+import { printableJson } from "../output.ts";
+import { createProgressBar } from "../progress.ts";
+import { expectDone, timeFilter, withReading } from "../reach-relay.ts";
 import { auditLines, offenderLines, verdictLine } from "./report.ts";
 import { type AuditView, auditSchema, underWaySchema } from "./views.ts";
 

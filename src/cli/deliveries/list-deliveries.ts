@@ -1,15 +1,10 @@
 import type { Command } from "commander";
 import { z } from "zod";
-import { deliverySchema } from "../control-views.ts";
+import { deliverySchema, maskedDelivery } from "../control-views.ts";
 import type { DeliveriesListOptions } from "../deliveries-command.ts";
-import { maskedDelivery } from "../events/masked.ts";
 import type { Io } from "../io.ts";
-import { printableJson } from "../printable.ts";
-import { privateView } from "../private-view.ts";
-import { withReading } from "../reach-relay.ts";
-import { readPages } from "../read-pages.ts";
-import { tableLines } from "../table.ts";
-import { timeText } from "../time-options.ts";
+import { printableJson, privateView, tableLines, timeText } from "../output.ts";
+import { readPages, withReading } from "../reach-relay.ts";
 
 /** Prints the deliveries that match, those of the newest events first. */
 export async function listDeliveries(command: Command, options: DeliveriesListOptions, io: Io): Promise<void> {

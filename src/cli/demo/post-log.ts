@@ -22,7 +22,7 @@ export interface PostLog {
   readonly counts: Readonly<PostCounts>;
 }
 
-export interface PostCounts {
+interface PostCounts {
   posts: number;
   /** Posts answered 200, of whichever event. */
   taken: number;

@@ -3,7 +3,7 @@ import type { TrackedMessage } from "./relay-api.ts";
 /** One in so many is registered only after its first status was posted: what routes want tracked is parked until then. */
 const lateEvery = 8;
 
-export interface Registration {
+interface Registration {
   /** The service accepted a message. */
   accepted(wamid: string): void;
   /** A status of a message was posted to the relay. */

@@ -6,7 +6,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { CommandFailed } from "../io.ts";
 
-export interface RelayProcess {
+interface RelayProcess {
   /** Aborts when the process ends by itself; the reason is a {@link CommandFailed} that shows its last words. */
   readonly ended: AbortSignal;
   /** Asks it to drain and end; kills it when it does not. Safe to call twice. */

@@ -1,5 +1,5 @@
 /** What the demo's relay is told; the secrets come through its environment, as they would on a server. */
-export interface DemoPlaces {
+interface DemoPlaces {
   readonly port: number;
   readonly databasePath: string;
   /** The downstream's URL without a path. */

@@ -20,7 +20,7 @@ import { isOver, setScene, startCampaign, startService } from "./service.ts";
 import { scheduleTroubles } from "./troubles.ts";
 import { startWatch } from "./watch.ts";
 
-export interface DemoOptions {
+interface DemoOptions {
   readonly seed: string;
   /** Messages sent through the client; a campaign and automation runs come on top. */
   readonly messages: number;

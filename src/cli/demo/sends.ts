@@ -11,7 +11,7 @@ import type { People, Recipient } from "./people.ts";
 /** Name of the automation whose runs all fail. */
 export const automationFails = "Aviso de pedido";
 
-export interface Sent {
+interface Sent {
   /** In the order in which they were accepted. */
   readonly receipts: readonly Receipt[];
   readonly runIds: readonly string[];

@@ -2,7 +2,7 @@ import type { Arrival } from "../../sandbox/downstream/arrivals.ts";
 import { everythingPath, statusesPath } from "./relay-settings.ts";
 
 /** The first arrival of each delivery that the downstream took, on one path, in the order of taking. */
-export function takenOn(path: string, arrivals: readonly Arrival[]): Arrival[] {
+function takenOn(path: string, arrivals: readonly Arrival[]): Arrival[] {
   const known = new Set<string>();
   return arrivals.filter(({ path: at, deliveryId, answered }) => {
     if (at !== path || answered !== 200 || known.has(deliveryId)) return false;

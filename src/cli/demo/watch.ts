@@ -6,7 +6,7 @@ import { acceptedBy, type RelayApi, type RelayStats } from "./relay-api.ts";
 
 const everyMs = 200;
 
-export interface Watch {
+interface Watch {
   setDownstream(state: string): void;
   /** The relay's stats once nothing waits or is parked; after `withinMs`, as they then are. */
   settled(withinMs: number): Promise<RelayStats>;

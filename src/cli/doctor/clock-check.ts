@@ -5,7 +5,7 @@ import { type Finding, ok, spanText, warn } from "./finding.ts";
 /** Signatures with a timestamp are refused from a few minutes on; this is early enough to see it come. */
 const tolerated = 30_000;
 
-export interface ClockSigns {
+interface ClockSigns {
   readonly now: number;
   /** How much further the wall clock went than the monotonic one while doctor ran, in ms. */
   readonly jumpedMs: number;

@@ -16,7 +16,7 @@ import { checkSettings } from "./settings-checks.ts";
 import { checkSpace } from "./space-check.ts";
 import { checkHolder, checkIntegrity, checkQuarantine, judgeBacklog, openStoreToCheck } from "./store-checks.ts";
 
-export interface DoctorOptions {
+interface DoctorOptions {
   readonly config: string;
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Read the whole file for damage. */

@@ -73,7 +73,7 @@ async function checkService(name: string, account: AccountSettings): Promise<Fin
 }
 
 /** What an error of `GET /me` says about the settings of an account. */
-export function judgeService(name: string, baseUrl: string, { failure, status }: ServiceError): Finding {
+function judgeService(name: string, baseUrl: string, { failure, status }: ServiceError): Finding {
   const check = "service";
   const key = `accounts.${name}.apiKey`;
   const url = `accounts.${name}.baseUrl`;

@@ -7,7 +7,7 @@ const dayMs = 86_400_000;
 /** A rate seen over less than this says nothing about a day. */
 const shortestSpanMs = 3_600_000;
 
-export interface Space {
+interface Space {
   readonly freeBytes: number;
   /** Of the store, without pages free for use again. */
   readonly usedBytes: number;

@@ -1,17 +1,11 @@
 import type { Command } from "commander";
 import { z } from "zod";
-import { eventSchema } from "../control-views.ts";
+import { eventSchema, maskedEvent } from "../control-views.ts";
+import { unseenLine } from "../event-report.ts";
 import type { EventsListOptions } from "../events-command.ts";
 import type { Io } from "../io.ts";
-import { printableJson } from "../printable.ts";
-import { privateView } from "../private-view.ts";
-import { withReading } from "../reach-relay.ts";
-import { readPages } from "../read-pages.ts";
-import { tableLines } from "../table.ts";
-import { timeFilter } from "../time-filter.ts";
-import { timeText } from "../time-options.ts";
-import { unseenLine } from "../unseen-line.ts";
-import { maskedEvent } from "./masked.ts";
+import { printableJson, privateView, tableLines, timeText } from "../output.ts";
+import { readPages, timeFilter, withReading } from "../reach-relay.ts";
 
 /** Prints the events that match, newest first. */
 export async function listEvents(command: Command, options: EventsListOptions, io: Io): Promise<void> {

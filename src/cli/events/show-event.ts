@@ -1,11 +1,9 @@
 import type { Command } from "commander";
-import { eventDetailSchema, readAnswer } from "../control-views.ts";
+import { eventDetailSchema, maskedDetail, readAnswer } from "../control-views.ts";
 import type { EventsShowOptions } from "../events-command.ts";
 import type { Io } from "../io.ts";
-import { printableJson } from "../printable.ts";
-import { privateView } from "../private-view.ts";
+import { printableJson, privateView } from "../output.ts";
 import { expectDone, withReading } from "../reach-relay.ts";
-import { maskedDetail } from "./masked.ts";
 
 /** Prints all about one event, or its body as it was received. */
 export async function showEvent(command: Command, id: string, options: EventsShowOptions, io: Io): Promise<void> {

@@ -1,11 +1,10 @@
 import type { Command } from "commander";
 import { readAnswer } from "../control-views.ts";
+import { unseenLine } from "../event-report.ts";
 import type { ExplainOptions } from "../explain-command.ts";
 import type { Io } from "../io.ts";
-import { printableJson } from "../printable.ts";
-import { privateView } from "../private-view.ts";
+import { printableJson, privateView } from "../output.ts";
 import { expectDone, withReading } from "../reach-relay.ts";
-import { unseenLine } from "../unseen-line.ts";
 import { explainedSchema } from "./views.ts";
 
 /** Prints the whole story of each message, run or event of this name. */

@@ -1,5 +1,5 @@
-import { maskedDelivery, maskedEvent, maskedHydration } from "../events/masked.ts";
-import type { PrivateView } from "../private-view.ts";
+import { maskedDelivery, maskedEvent, maskedHydration } from "../control-views.ts";
+import type { PrivateView } from "../output.ts";
 import type { StoryView } from "./views.ts";
 
 /** A story as `--json` prints it: people's data masked unless asked for. */

@@ -1,4 +1,4 @@
-import { timeText } from "../time-options.ts";
+import { timeText } from "../output.ts";
 import type { NextView } from "./views.ts";
 
 /** What comes next of a delivery, in words. */

@@ -1,8 +1,5 @@
-import { attemptText, responseText } from "../attempt-text.ts";
-import { movement, planner, verdictLine } from "../event-report.ts";
-import { printable } from "../printable.ts";
-import type { PrivateView } from "../private-view.ts";
-import { timeText } from "../time-options.ts";
+import { attemptText, movement, planner, responseText, verdictLine } from "../event-report.ts";
+import { type PrivateView, printable, timeText } from "../output.ts";
 import { nextText } from "./next-text.ts";
 import type { DeliveryStoryView, EventStoryView, HydrationView, StoryView, WaitsView } from "./views.ts";
 

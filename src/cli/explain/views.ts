@@ -51,7 +51,7 @@ const eventStorySchema = eventSchema.extend({
 export type EventStoryView = z.infer<typeof eventStorySchema>;
 export type DeliveryStoryView = EventStoryView["deliveries"][number];
 
-export const storySchema = z.looseObject({
+const storySchema = z.looseObject({
   message: messageSchema.nullable(),
   run: runSchema.nullable(),
   events: z.array(eventStorySchema),

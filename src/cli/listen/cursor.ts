@@ -1,4 +1,4 @@
-export interface CursorParts {
+interface CursorParts {
   /** Tells the relay; rejects when it could not be told. */
   readonly tell: (seq: number) => Promise<void>;
   readonly wait: (ms: number) => Promise<void>;
@@ -6,7 +6,7 @@ export interface CursorParts {
   readonly over: AbortSignal;
 }
 
-export interface Cursor {
+interface Cursor {
   /** Everything up to this event is done with. */
   moved(seq: number): void;
   /** Resolves when the relay knows it, or could not be told once. */

@@ -5,7 +5,7 @@ import { backoffMs, startWatchdog, waitFor } from "./waiting.ts";
 import { type Gap, type Hello, type ListenedEvent, type Place, readSaid } from "./wire.ts";
 
 /** A relay says something every 15 s; three times that in silence, and the connection is dead whatever TCP says. */
-export const silenceMs = 45_000;
+const silenceMs = 45_000;
 /** A connection that lasted so long, or brought something, was good: the next failure is the first one again. */
 const goodAfterMs = 10_000;
 
@@ -43,7 +43,7 @@ interface Ended {
   readonly lasting?: boolean;
 }
 
-export interface Following {
+interface Following {
   /** Ends when its signal is aborted; rejects with {@link CommandFailed} when the first connection is refused for good. */
   readonly done: Promise<void>;
   /** Opens the stream anew, from where it is: for another filter, or because somebody does not want to wait. */

@@ -3,7 +3,7 @@ import type { PostOutcome, Targets } from "./targets.ts";
 import { backoffMs, waitFor } from "./waiting.ts";
 import type { ListenedEvent } from "./wire.ts";
 
-export interface ForwarderParts {
+interface ForwarderParts {
   /** Null: events are only shown. */
   readonly targets: Targets | null;
   /** After so many answers that are no 2xx an event is passed over; null: never. A server that is down is waited for. */
@@ -17,7 +17,7 @@ export interface ForwarderParts {
   readonly quit: AbortSignal;
 }
 
-export interface Forwarder {
+interface Forwarder {
   /** Resolves once somebody on this machine has taken it, or it was passed over; rejects when the command ends before. */
   take(event: ListenedEvent): Promise<void>;
   /** The last event once more, or at once the one that is waited with. */

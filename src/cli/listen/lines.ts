@@ -1,5 +1,4 @@
-import { printable } from "../printable.ts";
-import type { PrivateView } from "../private-view.ts";
+import { type PrivateView, printable } from "../output.ts";
 import type { StreamState } from "./follow.ts";
 import type { PostOutcome } from "./targets.ts";
 import type { Gap, Hello, ListenedEvent } from "./wire.ts";

@@ -1,6 +1,6 @@
 import type { Clock } from "../../event/clock.ts";
 import { CommandFailed, type Io } from "../io.ts";
-import type { PrivateView } from "../private-view.ts";
+import type { PrivateView } from "../output.ts";
 import { createCursor } from "./cursor.ts";
 import { type FollowParts, follow, type StreamState } from "./follow.ts";
 import { createForwarder } from "./forwarder.ts";
@@ -13,7 +13,7 @@ import type { Targets } from "./targets.ts";
 import { waitFor } from "./waiting.ts";
 import type { ListenedEvent } from "./wire.ts";
 
-export interface ListenRun {
+interface ListenRun {
   readonly relay: RelayAddress;
   /** Null: events are only shown. */
   readonly targets: Targets | null;

@@ -1,7 +1,7 @@
 import type { Io } from "../io.ts";
-import { asLine } from "../printable.ts";
+import { asLine } from "../output.ts";
 
-export interface Screen {
+interface Screen {
   /** What the command is for: an event, an answer. */
   line(text: string): void;
   /** How things stand: beside the lines on a terminal, on standard error in a pipe. */

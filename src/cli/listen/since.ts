@@ -1,7 +1,6 @@
 import type { Command } from "commander";
 import { durationSchema } from "../../event/units.ts";
-import { checkedOption } from "../checked-option.ts";
-import { time } from "../time-options.ts";
+import { checkedOption, time } from "../options.ts";
 
 /** What `--since` says: a duration in ms, or a time in ISO 8601. */
 export function checkedSince(command: Command, text: string): number | string {

@@ -6,7 +6,7 @@ export interface SseMessage {
   readonly id: string | null;
 }
 
-export interface SseParser {
+interface SseParser {
   /** The messages that are complete with this chunk, wherever the stream was cut. Throws when one is too long to be ours. */
   push(chunk: Uint8Array): SseMessage[];
 }

@@ -4,7 +4,7 @@ import { urlDestinationSchema } from "../../deliver/settings.ts";
 import type { DeliveryId } from "../../event/ids.ts";
 import type { ListenedEvent } from "./wire.ts";
 
-export interface TargetOptions {
+interface TargetOptions {
   /** `URL`, or `source=URL`; the first that fits a source counts. */
   readonly forwardTo: readonly string[];
   readonly allowRemote: boolean;

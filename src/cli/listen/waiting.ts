@@ -34,7 +34,7 @@ export function waitFor(clock: Clock, ms: number, signal: AbortSignal): Promise<
   });
 }
 
-export interface Watchdog {
+interface Watchdog {
   /** Something was heard: it counts from 0. */
   heard(): void;
   /** Nobody listens for a while, so silence means nothing. */

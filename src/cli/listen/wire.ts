@@ -33,7 +33,7 @@ export type ListenedEvent = z.infer<typeof eventSchema>;
 export type Gap = z.infer<typeof gapSchema>;
 export type Place = z.infer<typeof placeSchema>;
 
-export type Said =
+type Said =
   | ({ readonly kind: "hello" } & Hello)
   | { readonly kind: "event"; readonly event: ListenedEvent }
   | ({ readonly kind: "gap" } & Gap)

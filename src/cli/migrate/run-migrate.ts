@@ -3,10 +3,9 @@ import { offenderLines, verdictLine } from "../audit/report.ts";
 import { auditSchema } from "../audit/views.ts";
 import { CommandFailed, type Io } from "../io.ts";
 import type { MigrateOptions } from "../migrate-command.ts";
-import { printable, printableJson } from "../printable.ts";
-import { createProgressBar } from "../progress-bar.ts";
+import { printable, printableJson, tableLines } from "../output.ts";
+import { createProgressBar } from "../progress.ts";
 import { readSettings } from "../settings-option.ts";
-import { tableLines } from "../table.ts";
 
 /** Carries everything over, and prints the counts of both sides. */
 export async function runMigrate({ config, from: path, json = false }: MigrateOptions, io: Io): Promise<void> {

@@ -1,6 +1,6 @@
 import type { Io } from "../io.ts";
 
-export interface ReconcileProgress {
+interface ReconcileProgress {
   /** After each step of some seconds. */
   show(asked: number, isLast: boolean): void;
 }

@@ -1,5 +1,4 @@
-import { printable } from "../printable.ts";
-import { tableLines } from "../table.ts";
+import { printable, tableLines } from "../output.ts";
 import type { AccountPlanView, AccountView } from "./views.ts";
 
 export function summaryLines(accounts: readonly AccountView[]): string[] {

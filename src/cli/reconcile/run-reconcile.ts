@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import type { ControlClient } from "../control-client.ts";
 import { readAnswer } from "../control-views.ts";
 import { CommandFailed, type Io } from "../io.ts";
-import { printableJson } from "../printable.ts";
+import { printableJson } from "../output.ts";
 import { expectDone, withWriting } from "../reach-relay.ts";
 import type { ReconcileOptions } from "../reconcile-command.ts";
 import { createReconcileProgress } from "./progress.ts";

@@ -10,10 +10,10 @@ const checkpointSchema = z.object({
   replayed: z.number(),
   cursor: z.string().nullable(),
 });
-export type CheckpointState = z.infer<typeof checkpointSchema>;
+type CheckpointState = z.infer<typeof checkpointSchema>;
 
 /** How far a replay has come, in a file that outlives the command. */
-export interface Checkpoint {
+interface Checkpoint {
   /** Null when there is none. Throws {@link CommandFailed} for one of another replay. */
   read(asked: string): CheckpointState | null;
   write(state: CheckpointState): void;

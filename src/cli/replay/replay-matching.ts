@@ -1,14 +1,12 @@
 import { type Command, InvalidArgumentError } from "commander";
 import { rateSchema } from "../../event/units.ts";
-import { checkedOption } from "../checked-option.ts";
 import { type ReplayCount, readAnswer, replayCountSchema } from "../control-views.ts";
-import { CommandFailed, type Io } from "../io.ts";
-import { printable, printableJson } from "../printable.ts";
-import { createProgressBar } from "../progress-bar.ts";
-import { expectDone, withWriting } from "../reach-relay.ts";
+import { CommandFailed, type Io, stopSignal } from "../io.ts";
+import { checkedOption } from "../options.ts";
+import { printable, printableJson } from "../output.ts";
+import { createProgressBar } from "../progress.ts";
+import { expectDone, timeFilter, withWriting } from "../reach-relay.ts";
 import { askFrom, type ReplayOptions } from "../replay-command.ts";
-import { stopSignal } from "../stop-signal.ts";
-import { timeFilter } from "../time-filter.ts";
 import { openCheckpoint } from "./checkpoint.ts";
 import { type Filter, runReplay } from "./run-replay.ts";
 

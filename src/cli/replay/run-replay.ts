@@ -6,7 +6,7 @@ import { expectDone } from "../reach-relay.ts";
 
 export type Filter = Readonly<Record<string, unknown>>;
 
-export interface ReplayRun {
+interface ReplayRun {
   readonly client: ControlClient;
   readonly filter: Filter;
   /** Where it goes on; null: from the beginning. */

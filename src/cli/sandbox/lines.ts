@@ -1,8 +1,8 @@
 import type { Happening, Sandbox } from "../../sandbox/start-sandbox.ts";
-import { printable } from "../printable.ts";
+import { printable } from "../output.ts";
 import { relayYaml } from "./relay-yaml.ts";
 
-export interface Ready {
+interface Ready {
   readonly url: string;
   readonly apiUrl: string;
   readonly key: string;

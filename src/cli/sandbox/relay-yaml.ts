@@ -2,7 +2,7 @@ import { stringify } from "yaml";
 import { usualWebhook } from "./option-values.ts";
 
 /** What a relay's settings need to know of a sandbox. */
-export interface ForRelay {
+interface ForRelay {
   readonly url: string;
   readonly key: string;
   readonly secret: string;

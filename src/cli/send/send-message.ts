@@ -4,8 +4,7 @@ import { z } from "zod";
 import type { ControlAnswer, ControlClient } from "../control-client.ts";
 import { readAnswer } from "../control-views.ts";
 import { CommandFailed, type Io } from "../io.ts";
-import { printable, printableJson } from "../printable.ts";
-import { privateView } from "../private-view.ts";
+import { printable, printableJson, privateView } from "../output.ts";
 import { expectDone, withWriting } from "../reach-relay.ts";
 import type { SendOptions } from "../send-command.ts";
 

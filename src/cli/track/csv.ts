@@ -1,7 +1,7 @@
 /** `line`: where the record begins, from 1. A record in quotes can go over several lines. */
 export type CsvRecord = { readonly line: number; readonly fields: readonly string[] } | { readonly line: number; readonly fault: string };
 
-export interface CsvReader {
+interface CsvReader {
   /** The records that end in this piece of text, empty lines left out. To be read to the end before the next push. */
   push(text: string): Iterable<CsvRecord>;
   end(): Iterable<CsvRecord>;

@@ -1,7 +1,7 @@
 import type { Io } from "../io.ts";
 import type { TrackSums } from "./track-file.ts";
 
-export interface TrackProgress {
+interface TrackProgress {
   /** `part`: how much of the file has been read, from 0 to 1; null when that is not known. */
   show(sums: TrackSums, part: number | null): void;
   /** What is on the terminal stays, and is not drawn over: something else is going to be printed. */

@@ -4,7 +4,7 @@ import { CommandFailed } from "../io.ts";
 import { createCsvRegistrations } from "./csv-registrations.ts";
 import type { FileLine } from "./file-line.ts";
 
-export interface RegistrationFile {
+interface RegistrationFile {
   /** Bytes; null when that is not known. */
   readonly size: number | null;
   /** Bytes read so far. */

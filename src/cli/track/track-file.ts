@@ -13,7 +13,7 @@ export interface TrackSums {
   readonly invalid: number;
 }
 
-export interface RefusedLine {
+interface RefusedLine {
   readonly line: number;
   readonly wamid: string | null;
   readonly error: string;

@@ -2,13 +2,12 @@ import { existsSync } from "node:fs";
 import { builtInFixtures, findFixture, fixtureNames } from "../../sandbox/fixtures/fixture-files.ts";
 import { triggerScenarios } from "../../sandbox/fixtures/trigger-scenarios.ts";
 import { CommandFailed } from "../io.ts";
-import { printable } from "../printable.ts";
-import { tableLines } from "../table.ts";
+import { printable, tableLines } from "../output.ts";
 
 /** Where a user's own fixtures are, when nobody says otherwise. */
 export const ownFixtures = "fixtures";
 
-export interface Listed {
+interface Listed {
   readonly fixtures: readonly {
     readonly name: string;
     /** Event kind; null for what is no envelope. */

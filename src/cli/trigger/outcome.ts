@@ -3,7 +3,7 @@ import type { Post } from "../../sandbox/traffic/post.ts";
 import type { PostResult } from "../../sandbox/traffic/post-result.ts";
 
 /** One post and its answer, as `--json` has it. */
-export interface TriggeredEvent {
+interface TriggeredEvent {
   /** Null for a body that has none. */
   readonly id: string | null;
   readonly event: string;

@@ -6,7 +6,7 @@ import type { Io } from "../io.ts";
 import { expectDone, withWriting } from "../reach-relay.ts";
 import { type Posting, runPosts } from "./run-posts.ts";
 
-export interface ScenarioRun {
+interface ScenarioRun {
   readonly command: Command;
   readonly io: Io;
   readonly config: string;

@@ -16,7 +16,7 @@ import { runScenario } from "./run-scenario.ts";
 import { createTriggerShow } from "./show.ts";
 import { findTarget, type Target } from "./target.ts";
 
-export interface Triggered extends Outcome {
+interface Triggered extends Outcome {
   readonly url: string;
   readonly seed: string;
   readonly tookMs: number;

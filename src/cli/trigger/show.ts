@@ -2,7 +2,7 @@ import { maskWamid } from "../../event/mask.ts";
 import type { Post } from "../../sandbox/traffic/post.ts";
 import type { PostResult } from "../../sandbox/traffic/post-result.ts";
 import type { Io } from "../io.ts";
-import { printable } from "../printable.ts";
+import { printable } from "../output.ts";
 import { answerWord, sentId } from "./outcome.ts";
 
 export interface TriggerShow {
@@ -11,7 +11,7 @@ export interface TriggerShow {
   leave(): void;
 }
 
-export interface ShowSettings {
+interface ShowSettings {
   readonly io: Io;
   readonly isJson: boolean;
   readonly now: () => number;

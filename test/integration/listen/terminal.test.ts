@@ -4,7 +4,7 @@ import { systemClock } from "../../../src/app/system-clock.ts";
 import type { Io } from "../../../src/cli/io.ts";
 import { runListen } from "../../../src/cli/listen/run-listen.ts";
 import { createTargets } from "../../../src/cli/listen/targets.ts";
-import { privateView } from "../../../src/cli/private-view.ts";
+import { privateView } from "../../../src/cli/output.ts";
 import { postEvent } from "../../harness/post-event.ts";
 import { createMessages } from "../../harness/posts.ts";
 import { startRelayHere } from "../../harness/relay-here.ts";

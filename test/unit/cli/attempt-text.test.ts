@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { responseText } from "../../../src/cli/attempt-text.ts";
-import { privateView } from "../../../src/cli/private-view.ts";
+import { responseText } from "../../../src/cli/event-report.ts";
+import { privateView } from "../../../src/cli/output.ts";
 
 test.each([
   ["the id that a stream gave the entry", { status: null, error: null, response: "1795350737879-0" }, "1795350737879-0"],

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { hydrationLines } from "../../../src/cli/hydration-report.ts";
-import { privateView } from "../../../src/cli/private-view.ts";
+import { hydrationLines } from "../../../src/cli/event-report.ts";
+import { privateView } from "../../../src/cli/output.ts";
 
 const wamid = "wamid.HBgNNTQ5MTE1NTU1MDAwMRUCABEYEkQ0";
 const none = { found: [], foundCount: 0, candidates: null, reason: null, unknown: null, settledAt: null, asked: 0, state: "waiting" };

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Io } from "../../../src/cli/io.ts";
-import { createProgressBar } from "../../../src/cli/progress-bar.ts";
+import { createProgressBar } from "../../../src/cli/progress.ts";
 
 function recorder(isTerminal: boolean): Io & { readonly out: (line: string) => void; readonly lines: string[] } {
   const lines: string[] = [];

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { z } from "zod";
-import { readPages } from "../../../src/cli/read-pages.ts";
+import { readPages } from "../../../src/cli/reach-relay.ts";
 
 const client = (pages: readonly object[]) => {
   const asked: string[] = [];

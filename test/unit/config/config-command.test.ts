@@ -6,7 +6,7 @@ import { Command } from "commander";
 import { afterAll, expect, test } from "vitest";
 import type { Io } from "../../../src/cli/io.ts";
 import { main } from "../../../src/cli/main.ts";
-import { defaultSettingsPath, withConfigOption } from "../../../src/cli/settings-flag.ts";
+import { defaultSettingsPath, withConfigOption } from "../../../src/cli/options.ts";
 import { readSettings } from "../../../src/cli/settings-option.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "wamid-relay-cli-"));

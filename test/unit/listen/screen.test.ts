@@ -13,7 +13,7 @@ import {
 } from "../../../src/cli/listen/lines.ts";
 import { createScreen } from "../../../src/cli/listen/screen.ts";
 import type { ListenedEvent } from "../../../src/cli/listen/wire.ts";
-import { privateView } from "../../../src/cli/private-view.ts";
+import { privateView } from "../../../src/cli/output.ts";
 
 const event: ListenedEvent = {
   seq: 7,

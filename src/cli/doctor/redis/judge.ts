@@ -1,6 +1,6 @@
 import type { Unplanned } from "../../../store/event-views.ts";
 import { isOldVersion, leastVersion } from "../../../store/redis/server-version.ts";
-import { timeText } from "../../time-options.ts";
+import { timeText } from "../../output.ts";
 import { bytesText, type Finding, fail, ok, spanText, warn } from "../finding.ts";
 import type { Latency, RedisFacts } from "./facts.ts";
 

@@ -1,6 +1,6 @@
 import type { Io } from "./io.ts";
 
-export interface ProgressBar {
+interface ProgressBar {
   /** `part` from 0 to 1. */
   show(part: number, text: string): void;
   /** Takes it off the screen, so that what is printed next stands alone. */

@@ -1,6 +1,63 @@
 import { isCanonicalUuid } from "../event/ids.ts";
 import { type IdSort, maskText, maskWamid, screenDeliveryId, screenId } from "../event/mask.ts";
 
+/**
+ * Characters that a terminal acts upon instead of showing: controls, and those that turn the direction of
+ * text around. What is stored comes from outside, and could otherwise rewrite the screen.
+ */
+const acting = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
+
+const short: Readonly<Record<string, string>> = { "\n": "\\n", "\r": "\\r", "\t": "\\t" };
+
+/** One line of text, with what a terminal would act upon written as `\n` or `\u001b`. */
+export function printable(text: string): string {
+  return text.replace(acting, (character) => short[character] ?? asEscape(character));
+}
+
+/** The same for text of several lines: line breaks stay. */
+export function printableLines(text: string): string[] {
+  return text.split(/\r?\n/).map(printable);
+}
+
+/** JSON that is as safe on a terminal; it parses to the same value. */
+export function printableJson(value: unknown): string {
+  // JSON.stringify writes no control character but its own line breaks, which stay.
+  return JSON.stringify(value, null, 2)
+    .split("\n")
+    .map((line) => line.replace(acting, asEscape))
+    .join("\n");
+}
+
+/** The same for JSON that stands in one line. */
+export function asLine(json: string): string {
+  return json.replace(acting, asEscape);
+}
+
+function asEscape(character: string): string {
+  return Array.from({ length: character.length }, (_, at) => `\\u${character.charCodeAt(at).toString(16).padStart(4, "0")}`).join("");
+}
+
+/** A table as lines: columns aligned, two spaces between, the last one as long as it is. Cells are made safe to print. */
+export function tableLines(head: readonly string[], rows: readonly (readonly string[])[]): string[] {
+  const safe = [head, ...rows].map((row) => row.map(printable));
+  const widths = head.map((_, column) => Math.max(...safe.map((row) => length(row[column] ?? ""))));
+  return safe.map((row) =>
+    row
+      .map((cell, column) => (column === row.length - 1 ? cell : cell + " ".repeat((widths[column] ?? 0) - length(cell))))
+      .join("  ")
+      .trimEnd(),
+  );
+}
+
+function length(text: string): number {
+  return [...text].length;
+}
+
+/** `2026-11-20 08:00:00.123`, in UTC, as tables show times; empty for null. */
+export function timeText(iso: string | null): string {
+  return iso === null ? "" : iso.replace("T", " ").replace("Z", "");
+}
+
 /** How people's data is shown: as it is, or masked. */
 export interface PrivateView {
   readonly isMasked: boolean;

@@ -1,0 +1,73 @@
+import { type Command, InvalidArgumentError, Option } from "commander";
+
+/** An argument that is something: an empty one is a variable of a script that was not set, and would be no end of a path. */
+export function givenArgument(text: string): string {
+  if (text === "") throw new InvalidArgumentError("It is empty; is a variable not set?");
+  return text;
+}
+
+/** Where the settings are when `--config` does not say, from the working directory. */
+export const defaultSettingsPath = "config/relay.yaml";
+
+/** Adds `--config <path>`; its value is `options.config`. Returns the command. */
+export function withConfigOption(command: Command): Command {
+  return command.option("-c, --config <path>", "settings file", defaultSettingsPath);
+}
+
+export interface RelayOptions {
+  readonly config: string;
+  readonly relay?: string;
+  readonly tokenEnv: string;
+}
+
+/** Adds `--config`, `--relay` and `--token-env`. Returns the command. */
+export function withRelayOptions(command: Command): Command {
+  return withConfigOption(command)
+    .option("--relay <url>", "ask the relay at this URL instead of the one of the settings file")
+    .option("--token-env <name>", "with --relay: the environment variable that holds the token", "RELAY_TOKEN");
+}
+
+export interface TimeOptions {
+  readonly from?: string;
+  readonly to?: string;
+  /** Checked by `timeFilter`. */
+  readonly since?: string;
+}
+
+/** `--from`, `--to` and `--since`: when events were received. */
+export function timeOptions(): Option[] {
+  return [
+    new Option("--from <time>", "received from this time on, such as 2026-11-20T08:00:00Z or 2026-11-20 (UTC)").argParser(time),
+    new Option("--to <time>", "received before this time").argParser(time),
+    new Option("--since <duration>", "received within this time until now, such as 30m, 2h, 7d").conflicts("from"),
+  ];
+}
+
+/** A whole number from 1, for options. */
+export function count(text: string): number {
+  if (!/^[1-9]\d{0,9}$/.test(text)) throw new InvalidArgumentError("It must be a whole number from 1.");
+  return Number(text);
+}
+
+/** For options: a date, or a time with its zone; gives ISO 8601, UTC. */
+export function time(text: string): string {
+  const withZone = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2}))?$/;
+  const at = withZone.test(text) ? Date.parse(text) : Number.NaN;
+  if (Number.isNaN(at)) throw new InvalidArgumentError("It must be a date (2026-11-20) or a time with its zone (2026-11-20T08:00:00Z).");
+  return new Date(at).toISOString();
+}
+
+/**
+ * What `check` makes of an option's text: for values that the settings' schemas check. As a parser of commander's it would
+ * have to be loaded, and zod with it, to print help. Where `check` throws InvalidArgumentError it is wrong usage, told as
+ * commander tells it.
+ */
+export function checkedOption<T>(command: Command, name: string, text: string, check: (text: string) => T): T {
+  try {
+    return check(text);
+  } catch (error) {
+    if (!(error instanceof InvalidArgumentError)) throw error;
+    const flags = command.options.find((option) => option.attributeName() === name)?.flags ?? `--${name}`;
+    return command.error(`error: option '${flags}' argument '${text}' is invalid. ${error.message}`);
+  }
+}
