@@ -52,17 +52,18 @@ export const attemptSchema = z.looseObject({
   response: z.string().nullable(),
 });
 
-const hydrationSchema = z.looseObject({
+export const hydrationSchema = z.looseObject({
   state: z.string(),
   reason: z.string().nullable(),
   asked: z.number(),
-  found: z.array(z.looseObject({ id: z.string(), seq: z.number(), wamid: z.string().nullable(), status: z.string().nullable() })),
+  found: z.array(z.looseObject({ seq: z.number(), wamid: z.string().nullable(), status: z.string().nullable() })),
   foundCount: z.number(),
   unknown: z.number().nullable(),
   candidates: z.array(z.looseObject({ runId: z.string(), reference: z.string().nullable() })).nullable(),
-  settledAt: z.string().nullable(),
 });
-export type ShownHydration = z.infer<typeof hydrationSchema>;
+
+const settledHydrationSchema = hydrationSchema.extend({ settledAt: z.string().nullable() });
+export type ShownHydration = z.infer<typeof settledHydrationSchema>;
 
 export const eventDetailSchema = eventSchema.extend({
   headers: z.record(z.string(), z.string()),
@@ -70,7 +71,7 @@ export const eventDetailSchema = eventSchema.extend({
   body: z.string(),
   /** Null when the body is no UTF-8. */
   text: z.string().nullable(),
-  hydration: hydrationSchema.nullable(),
+  hydration: settledHydrationSchema.nullable(),
   routes: z.array(z.looseObject({ route: z.string(), verdict: z.string(), reason: z.string().optional() })),
   deliveries: z.array(deliverySchema.extend({ tries: z.array(attemptSchema) })),
 });
@@ -97,6 +98,12 @@ export const retriedSchema = z.looseObject({
 });
 
 export const createdSchema = z.looseObject({ created: z.number(), known: z.number() });
+export const sentSchema = z.looseObject({ id: z.string().nullable(), wamid: z.string(), idempotencyKey: z.string(), stored: z.boolean() });
+/** Nobody knows whether an earlier call under this key sent the message. */
+export const unknownOutcomeSchema = z.object({
+  code: z.literal("outcome_unknown"),
+  details: z.object({ resend: z.number(), justNow: z.boolean() }),
+});
 export const resumedSchema = z.looseObject({ resumed: z.boolean() });
 export const accountResumedSchema = z.looseObject({ resumed: z.boolean(), ended: z.array(z.string()) });
 
@@ -104,6 +111,10 @@ export function pageOf<T extends z.ZodType, N extends z.ZodType>(item: T, next: 
   // Only of events it is told, and not by a relay of an older version.
   return z.looseObject({ data: z.array(item), next: next.nullable(), unseen: z.number().default(0) });
 }
+
+/** What pages of the two lists hold, for `readPages`. */
+export const eventPage = { item: eventSchema, next: z.number() };
+export const deliveryPage = { item: deliverySchema, next: z.string() };
 
 /** An answer as one of these. Throws {@link CommandFailed} when it is none: a relay of another version, or no relay. */
 export function readAnswer<T extends z.ZodType>(schema: T, json: unknown): z.infer<T> {

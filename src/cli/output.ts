@@ -53,6 +53,11 @@ function length(text: string): number {
   return [...text].length;
 }
 
+/** `12,345`, as people read counts. */
+export function withCommas(value: number): string {
+  return value.toLocaleString("en-US");
+}
+
 /** `2026-11-20 08:00:00.123`, in UTC, as tables show times; empty for null. */
 export function timeText(iso: string | null): string {
   return iso === null ? "" : iso.replace("T", " ").replace("Z", "");

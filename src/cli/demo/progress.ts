@@ -1,4 +1,5 @@
 import type { Io } from "../io.ts";
+import { withCommas } from "../output.ts";
 
 /** The numbers on show. */
 export interface DemoCounts {
@@ -19,8 +20,6 @@ export interface Progress {
   /** A line that stays, above what is shown. */
   say(line: string): void;
 }
-
-export const withCommas = (value: number) => value.toLocaleString("en-US");
 
 /** A table that is drawn over itself on a terminal; one plain line a second in a pipe. */
 export function createProgress(io: Io): Progress {

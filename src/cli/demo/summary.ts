@@ -1,5 +1,5 @@
+import { withCommas } from "../output.ts";
 import type { Check } from "./checks.ts";
-import { withCommas } from "./progress.ts";
 import type { DemoResult } from "./run-demo.ts";
 
 /** The demo's last word, for people. */

@@ -3,9 +3,7 @@ import { builtInFixtures, findFixture, fixtureNames } from "../../sandbox/fixtur
 import { triggerScenarios } from "../../sandbox/fixtures/trigger-scenarios.ts";
 import { CommandFailed } from "../io.ts";
 import { printable, tableLines } from "../output.ts";
-
-/** Where a user's own fixtures are, when nobody says otherwise. */
-export const ownFixtures = "fixtures";
+import { ownFixtures } from "../trigger.ts";
 
 interface Listed {
   readonly fixtures: readonly {

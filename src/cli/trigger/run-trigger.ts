@@ -8,7 +8,7 @@ import { PathRefused, setPath, valueText } from "../../sandbox/fixtures/set-path
 import { triggerScenarios } from "../../sandbox/fixtures/trigger-scenarios.ts";
 import { createRandom } from "../../sandbox/random.ts";
 import { CommandFailed, type Io } from "../io.ts";
-import type { TriggerOptions } from "../trigger-command.ts";
+import type { TriggerOptions } from "../trigger.ts";
 import { fixtureFolders } from "./list.ts";
 import { createOutcomeNotes, type Outcome } from "./outcome.ts";
 import { type Posting, runPosts } from "./run-posts.ts";

@@ -2,7 +2,8 @@ import { maskWamid } from "../../event/mask.ts";
 import type { Post } from "../../sandbox/traffic/post.ts";
 import type { PostResult } from "../../sandbox/traffic/post-result.ts";
 import type { Io } from "../io.ts";
-import { printable } from "../output.ts";
+import { printable, withCommas } from "../output.ts";
+import { createDrawnLine, isDue, partText } from "../progress.ts";
 import { answerWord, sentId } from "./outcome.ts";
 
 export interface TriggerShow {
@@ -23,11 +24,6 @@ interface ShowSettings {
 
 /** On a terminal so many lines are printed before a bar takes their place. */
 const linesOnTerminal = 50;
-const drawEveryMs = 100;
-const lineEveryMs = 2_000;
-const width = 30;
-
-const withCommas = (value: number) => value.toLocaleString("en-US");
 
 /** A line for each post; on a terminal a bar after the first ones, and with `--json` only how far it is, on standard error. */
 export function createTriggerShow({ io, isJson, now, total, showsWamids }: ShowSettings): TriggerShow {
@@ -35,19 +31,12 @@ export function createTriggerShow({ io, isJson, now, total, showsWamids }: ShowS
   let shownAt = startedAt;
   let posts = 0;
   let unexpected = 0;
-  let isDrawn = false;
+  const line = createDrawnLine(io);
   const isMany = total !== null && total > linesOnTerminal;
   const progress = (): string => {
     const seconds = (now() - startedAt) / 1000;
     const speed = seconds < 0.2 ? "" : `  ${withCommas(Math.round(posts / seconds))}/s`;
     return `${withCommas(posts)} posts${speed}${unexpected === 0 ? "" : `  ${withCommas(unexpected)} unexpected`}`;
-  };
-  const draw = (): void => {
-    const part = total === null ? null : Math.min(1, posts / total);
-    const full = Math.round((part ?? 0) * width);
-    const bar = part === null ? "" : `[${"#".repeat(full)}${".".repeat(width - full)}] ${String(Math.floor(part * 100)).padStart(3)}%  `;
-    io.out(`${isDrawn ? "\x1b[1A\x1b[0J" : ""}${bar}${progress()}`);
-    isDrawn = true;
   };
   return {
     post(post, result, fault) {
@@ -58,15 +47,12 @@ export function createTriggerShow({ io, isJson, now, total, showsWamids }: ShowS
         io.out(postLine(post, result, fault, showsWamids));
         return;
       }
-      if (now() - shownAt < (isBar ? drawEveryMs : lineEveryMs) && posts !== total) return;
-      if (isJson && now() - shownAt < lineEveryMs) return;
+      if (!isDue(isBar, shownAt, now()) && (isJson || posts !== total)) return;
       shownAt = now();
-      if (isBar) draw();
+      if (isBar) line.draw(partText(total === null ? null : Math.min(1, posts / total), progress()));
       else io.err(progress());
     },
-    leave() {
-      isDrawn = false;
-    },
+    leave: line.leave,
   };
 }
 

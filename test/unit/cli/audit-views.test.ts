@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
-import { auditLines } from "../../../src/cli/audit/report.ts";
-import { auditSchema } from "../../../src/cli/audit/views.ts";
+import { auditLines, auditSchema } from "../../../src/cli/audit-run.ts";
 
 test("what an older relay proves is read too: it knows of no events that wait to be planned", () => {
   const events = {

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { type CsvRecord, createCsvReader } from "../../../src/cli/track/csv.ts";
+import { type CsvRecord, createCsvReader } from "../../../src/cli/track-file.ts";
 
 function read(text: string, cuts: readonly number[] = []): CsvRecord[] {
   const reader = createCsvReader();

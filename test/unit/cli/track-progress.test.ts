@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createTrackProgress } from "../../../src/cli/track/progress.ts";
+import { createTrackProgress } from "../../../src/cli/track-run.ts";
 
 const sums = (lines: number, conflict = 0) => ({ lines, created: lines - conflict, known: 0, conflict, invalid: 0 });
 

@@ -1,0 +1,65 @@
+import { type Command, Option } from "commander";
+import { deliveryStates } from "../event/delivery.ts";
+import type { Io } from "./io.ts";
+import { count, type RelayOptions, withRelayOptions } from "./options.ts";
+import { printableJson, privateView, tableLines, timeText } from "./output.ts";
+
+interface Options extends RelayOptions {
+  readonly route?: string;
+  readonly state?: string;
+  readonly limit: number;
+  readonly before?: string;
+  readonly showPii?: boolean;
+  readonly json?: boolean;
+}
+
+/** Adds `deliveries list`. */
+export function addDeliveriesCommand(program: Command, io: Io): void {
+  const deliveries = program.command("deliveries").description("look at what is owed to the routes and what became of it");
+  const list = withRelayOptions(deliveries.command("list")).description("list deliveries, those of the newest events first");
+  list
+    .option("--route <name>", "of this route")
+    .addOption(new Option("--state <word>", "in this state; dead ones are the dead letters").choices(deliveryStates))
+    .option("--limit <count>", "at most so many", count, 50)
+    .option("--before <place>", "go on after a page: the next that it gave")
+    .option("--show-pii", "show ids in clear that hold a wamid or a phone number")
+    .option("--json", "print {data, next} as JSON; next is for --before, null at the end")
+    .addHelpText(
+      "after",
+      `
+Examples:
+  wamid-relay deliveries list --state dead
+  wamid-relay deliveries list --route failures-to-crm --state waiting --limit 200
+  wamid-relay deliveries list --state dead --json | jq -r '.data[].id' | xargs wamid-relay retry`,
+    )
+    .action((options: Options) => listDeliveries(list, options, io));
+}
+
+/** Prints the deliveries that match, those of the newest events first. */
+async function listDeliveries(command: Command, options: Options, io: Io): Promise<void> {
+  const [{ deliveryPage, maskedDelivery }, { readPages, withReading }] = await Promise.all([
+    import("./control-views.ts"),
+    import("./reach-relay.ts"),
+  ]);
+  const { route, state, before, limit } = options;
+  const found = await withReading(command, options, io, (client) =>
+    readPages(client, "/v1/deliveries", { route, state, before }, limit, deliveryPage),
+  );
+  const view = privateView(options.showPii);
+  const shown = found.data.map((each) => maskedDelivery(each, view));
+  if (options.json === true) {
+    io.out(printableJson({ ...found, data: shown }));
+    return;
+  }
+  const rows = shown.map((each) => [
+    String(each.event),
+    each.route,
+    each.state,
+    String(each.attempts),
+    timeText(each.nextAt ?? each.settledAt),
+    each.id,
+    each.reason ?? "",
+  ]);
+  for (const line of tableLines(["EVENT", "ROUTE", "STATE", "ATTEMPTS", "NEXT OR SETTLED (UTC)", "ID", "REASON"], rows)) io.out(line);
+  if (found.next !== null) io.err(`there are more: --before ${found.next}, or a greater --limit`);
+}

@@ -1,0 +1,307 @@
+import type { Command } from "commander";
+import { z } from "zod";
+import {
+  attemptSchema,
+  deliverySchema,
+  eventSchema,
+  hydrationSchema,
+  maskedDelivery,
+  maskedEvent,
+  maskedHydration,
+  readAnswer,
+} from "./control-views.ts";
+import { attemptText, movement, planner, responseText, unseenLine, verdictLine } from "./event-report.ts";
+import type { ExplainOptions } from "./explain.ts";
+import type { Io } from "./io.ts";
+import { type PrivateView, printable, printableJson, privateView, timeText } from "./output.ts";
+import { expectDone, withReading } from "./reach-relay.ts";
+
+/** Prints the whole story of each message, run or event of this name. */
+export async function explainName(command: Command, name: string, options: ExplainOptions, io: Io): Promise<void> {
+  const { as, account, after, limit } = options;
+  const query = new URLSearchParams({
+    limit: String(limit),
+    ...(as === undefined ? {} : { as }),
+    ...(account === undefined ? {} : { account }),
+    ...(after === undefined ? {} : { after: String(after) }),
+  });
+  const { data, unseen } = await withReading(command, options, io, async (client) =>
+    readAnswer(explainedSchema, expectDone(await client.request("GET", `/v1/explain/${encodeURIComponent(name)}?${query}`))),
+  );
+  const view = privateView(options.showPii);
+  if (options.json === true) {
+    io.out(printableJson({ data: data.map((story) => maskedStory(story, view)), unseen }));
+    return;
+  }
+  for (const [index, story] of data.entries()) {
+    if (index > 0) io.out("");
+    for (const line of storyLines(story, view)) io.out(line);
+    if (story.next !== null) io.err(`there are later events: --after ${story.next}, or a greater --limit`);
+  }
+  if (unseen > 0) io.err(unseenLine(unseen));
+}
+
+/** A story for a person, in the order in which it happened. Times are UTC. */
+function storyLines(story: StoryView, view: PrivateView): string[] {
+  const registered = (story.message ?? story.run)?.registeredAt ?? null;
+  const parts = [
+    ...(registered === null ? [] : [{ at: registered, lines: registrationLines(story, view) }]),
+    ...story.events.map((event) => ({ at: event.receivedAt, lines: eventLines(event, view) })),
+  ];
+  // What came in one millisecond stays as it stands: a stable sort.
+  parts.sort((a, b) => Date.parse(a.at) - Date.parse(b.at));
+  return [...headLines(story, view), ...parts.flatMap(({ lines }) => ["", ...lines])];
+}
+
+function headLines({ message, run, events }: StoryView, view: PrivateView): string[] {
+  const tracked = message ?? run;
+  if (tracked === null) {
+    const [event] = events;
+    // Its message is known once it is planned.
+    const subject = event?.disposition === "accepted" ? event.subject : null;
+    if (event !== undefined && subject !== null && events.length > 1) {
+      return [printable(`${subject.type} ${view.subject(subject)} of account ${event.account}, of which nothing is known yet`)];
+    }
+    const about = subject === null ? "no message or run" : `${subject.type} ${view.subject(subject)}, of which nothing is known yet`;
+    const id = event?.id == null ? "(quarantined: no id)" : view.id("event", event.id);
+    return [printable(`event ${id}, about ${about}`)];
+  }
+  const key =
+    message !== null ? view.subject({ type: "message", key: message.wamid }) : view.subject({ type: "run", key: run?.runId ?? "" });
+  const times = Object.entries(tracked.times)
+    .toSorted(([, a], [, b]) => Date.parse(a) - Date.parse(b))
+    .map(([status, at]) => `${view.text(status)} ${timeText(at)}`);
+  const error = message?.errorCode ?? run?.error ?? null;
+  return [
+    printable(`${message !== null ? "message" : "run"} ${key} of account ${tracked.account}`),
+    field(
+      "status",
+      `${tracked.status === null ? "none yet" : view.text(tracked.status)}${error === null ? "" : `, error ${view.text(error)}`}`,
+    ),
+    ...(times.length === 0 ? [] : [field("first seen", times.join(", "))]),
+    ...(tracked.registeredAt === null ? [field("registered", "never: nobody said that it is theirs")] : []),
+    ...(events.length === 0 ? [field("events", "none has come")] : []),
+  ];
+}
+
+function registrationLines({ message, run }: StoryView, view: PrivateView): string[] {
+  const tracked = message ?? run;
+  if (tracked === null) return [];
+  const facts: [string, string | null][] = [
+    ["reference", tracked.reference === null ? null : view.text(tracked.reference)],
+    ["id", message?.id == null ? null : view.text(message.id)],
+    ["sent at", message?.sentAt ?? null],
+    ["metadata", tracked.metadata === null ? null : view.text(JSON.stringify(tracked.metadata))],
+  ];
+  const told = facts.filter(([, value]) => value !== null).map(([name, value]) => `${name} ${value}`);
+  return [moment(tracked.registeredAt, "registered"), ...(told.length === 0 ? [] : [field("told", told.join(", "))])];
+}
+
+function eventLines(event: EventStoryView, view: PrivateView): string[] {
+  const { duplicates, conflicts } = event;
+  const proof =
+    event.releasedFrom !== null
+      ? `released from quarantine (event ${event.releasedFrom})`
+      : event.secret === null
+        ? "made by the relay"
+        : `proved by secret ${event.secret}`;
+  return [
+    moment(
+      event.receivedAt,
+      `event ${event.seq}: ${event.event === null ? "no valid envelope" : view.text(event.event)}${event.id === null ? "" : `, ${view.id("event", event.id)}`}`,
+    ),
+    field("received", `${event.origin} of source ${event.source}, ${proof}`),
+    ...(duplicates === 0
+      ? []
+      : [field("again", `${duplicates} times${conflicts === 0 ? "" : `, ${conflicts} of them with other bytes; the first were kept`}`)]),
+    ...(event.status === null ? [] : [field("status", movement(event, view))]),
+    ...(event.errorCode === null ? [] : [field("error code", view.text(event.errorCode))]),
+    ...(event.hydration === null ? [] : hydrationLines(event.hydration, view)),
+    field("came to", fate(event, view)),
+    ...event.routes.map((route) => `  ${verdictLine(route)}`),
+    ...event.deliveries.flatMap((delivery) => deliveryLines(delivery, view)),
+  ];
+}
+
+function fate({ disposition, fault, parkedUntil, waits, routes, releasedAs }: EventStoryView, view: PrivateView): string {
+  if (releasedAs !== null) return `released as event ${releasedAs}; it was quarantined: ${view.text(fault ?? "")}`;
+  if (fault !== null) return `${disposition}: ${view.text(fault)}`;
+  if (parkedUntil !== null) return `${disposition}, parked until ${timeText(parkedUntil)}: released when it is registered by then`;
+  if (disposition === "accepted") return `accepted; waits for ${planner} to plan it${waits === null ? "" : turnText(waits)}`;
+  if (disposition === "ignored") return "ignored: nobody registered its message";
+  if (routes.length === 0) return `${disposition}: there were no routes`;
+  return disposition;
+}
+
+function turnText({ since, ahead }: WaitsView): string {
+  return `, since ${timeText(since)}, ${ahead === 0 ? "and is next" : `${ahead} before it`}`;
+}
+
+function hydrationLines({ state, reason, asked, found, foundCount, unknown, candidates }: HydrationView, view: PrivateView): string[] {
+  const why = reason === null ? "" : ` (${reason})`;
+  const left = unknown === null || unknown === 0 ? "" : `, ${unknown} that could be meant not read`;
+  return [
+    field("truncated", `hydration ${state}${why}: ${asked} asked about, ${foundCount} news${left}`),
+    ...found.slice(0, 10).map(({ seq, wamid, status }) => {
+      const about = wamid === null ? "" : ` of ${view.subject({ type: "message", key: wamid })}`;
+      return printable(`      event ${seq}: ${status === null ? "news" : view.text(status)}${about}`);
+    }),
+    ...(candidates ?? []).slice(0, 10).map(({ runId, reference }) => {
+      return printable(`      could be run ${view.id("run", runId)}${reference === null ? "" : `, reference ${view.text(reference)}`}`);
+    }),
+  ];
+}
+
+function deliveryLines(delivery: DeliveryStoryView, view: PrivateView): string[] {
+  const id = view.delivery(delivery.id);
+  const { route, state, replays, earlierTries, tries, next, settledAt, reason } = delivery;
+  const settled = settledAt === null ? "" : ` ${timeText(settledAt)}`;
+  const why = reason === null ? "" : `: ${reason}`;
+  const replayed = replays === 0 ? "" : `, sent again ${replays} times`;
+  return [
+    printable(`    delivery to ${route}: ${state}${settled}${why}${replayed}  ${id}`),
+    ...(earlierTries === 0 ? [] : [`      … ${earlierTries} attempts before these`]),
+    ...tries.map((each) => {
+      const { number, at, status, error, tookMs } = each;
+      const answer = attemptText(status, error);
+      const response = responseText(each, view);
+      const said = response === "" || (status !== null && status < 300) ? "" : ` | ${response.slice(0, 120)}`;
+      return printable(`      ${number}. ${timeText(at)} ${answer} in ${tookMs} ms${said}`);
+    }),
+    ...(next.kind === "done" ? [] : [printable(`      next: ${nextText(next, { route, id })}`)]),
+  ];
+}
+
+function moment(at: string | null, what: string): string {
+  return printable(`${timeText(at)}  ${what}`);
+}
+
+function field(name: string, value: string): string {
+  return `    ${name.padEnd(11)} ${printable(value)}`;
+}
+
+/** What comes next of a delivery, in words. */
+function nextText({ kind, at, behind, ahead, reason }: NextView, { route, id }: { readonly route: string; readonly id: string }): string {
+  switch (kind) {
+    case "attempt":
+      return `attempt ${timeText(at)}`;
+    case "due":
+      return `due since ${timeText(at)}; it goes out when its turn has come`;
+    case "exchange":
+      return "the exchange is under way";
+    case "held": {
+      if (behind === null) return "held behind an earlier one of its message";
+      return `held until that of event ${behind} is settled${ahead === 0 ? "" : `, and ${ahead} more after it`}`;
+    }
+    case "breaker":
+      return `its destination fails, and attempts pause; this one is due ${timeText(at)}`;
+    case "paused":
+      return `its destination asked to wait (429) until ${timeText(at)}; start it earlier with: wamid-relay resume ${route}`;
+    case "stopped":
+      return `nothing: the destination is stopped (${reason ?? "?"}); start it with: wamid-relay resume ${route}`;
+    case "no route":
+      return "nothing: its route is not in the settings";
+    case "dead":
+      return `nothing; send it again with: wamid-relay retry ${id}`;
+    default:
+      return kind;
+  }
+}
+
+/** A story as `--json` prints it: people's data masked unless asked for. */
+function maskedStory(story: StoryView, view: PrivateView): unknown {
+  if (!view.isMasked) return story;
+  const text = (value: string | null) => (value === null ? null : view.text(value));
+  const wamid = (value: string) => view.subject({ type: "message", key: value });
+  const metadata = (value: unknown) => (value === null ? null : JSON.parse(view.body(JSON.stringify(value), null)));
+  const times = (of: Readonly<Record<string, string>>) =>
+    Object.fromEntries(Object.entries(of).map(([status, at]) => [view.text(status), at]));
+  const { message, run, events, next } = story;
+  return {
+    message:
+      message === null
+        ? null
+        : {
+            ...message,
+            wamid: wamid(message.wamid),
+            id: message.id === null ? null : view.id("message", message.id),
+            status: text(message.status),
+            errorCode: text(message.errorCode),
+            times: times(message.times),
+            reference: text(message.reference),
+            metadata: metadata(message.metadata),
+          },
+    run:
+      run === null
+        ? null
+        : {
+            ...run,
+            runId: view.subject({ type: "run", key: run.runId }),
+            status: text(run.status),
+            times: times(run.times),
+            reference: text(run.reference),
+            metadata: metadata(run.metadata),
+            error: text(run.error),
+          },
+    events: events.map((event) => ({
+      ...maskedEvent(event, view),
+      hydration: event.hydration === null ? null : maskedHydration(event.hydration, view),
+      deliveries: event.deliveries.map((delivery) => ({
+        ...maskedDelivery(delivery, view),
+        tries: delivery.tries.map((each) => ({ ...each, response: text(each.response) })),
+      })),
+    })),
+    next,
+  };
+}
+
+const tracked = {
+  account: z.string(),
+  reference: z.string().nullable(),
+  metadata: z.record(z.string(), z.unknown()).nullable(),
+  status: z.string().nullable(),
+  times: z.record(z.string(), z.string()),
+  registeredAt: z.string().nullable(),
+};
+const messageSchema = z.looseObject({
+  ...tracked,
+  wamid: z.string(),
+  id: z.string().nullable(),
+  errorCode: z.string().nullable(),
+  sentAt: z.string().nullable(),
+});
+const runSchema = z.looseObject({ ...tracked, runId: z.string(), error: z.string().nullable() });
+
+const nextSchema = z.looseObject({
+  kind: z.string(),
+  at: z.string().nullable(),
+  behind: z.number().nullable(),
+  ahead: z.number(),
+  reason: z.string().nullable(),
+});
+type NextView = z.infer<typeof nextSchema>;
+
+type HydrationView = z.infer<typeof hydrationSchema>;
+
+const waitsSchema = z.looseObject({ since: z.string(), ahead: z.number() });
+type WaitsView = z.infer<typeof waitsSchema>;
+
+const eventStorySchema = eventSchema.extend({
+  hydration: hydrationSchema.nullable(),
+  // A relay of an older version tells of neither this nor what was not looked at.
+  waits: waitsSchema.nullable().default(null),
+  routes: z.array(z.looseObject({ route: z.string(), verdict: z.string(), reason: z.string().optional() })),
+  deliveries: z.array(deliverySchema.extend({ tries: z.array(attemptSchema), earlierTries: z.number(), next: nextSchema })),
+});
+type EventStoryView = z.infer<typeof eventStorySchema>;
+type DeliveryStoryView = EventStoryView["deliveries"][number];
+
+const storySchema = z.looseObject({
+  message: messageSchema.nullable(),
+  run: runSchema.nullable(),
+  events: z.array(eventStorySchema),
+  next: z.number().nullable(),
+});
+type StoryView = z.infer<typeof storySchema>;
+
+export const explainedSchema = z.looseObject({ data: z.array(storySchema), unseen: z.number().default(0) });

@@ -1,0 +1,110 @@
+import { randomUUID } from "node:crypto";
+import { type Command, InvalidArgumentError } from "commander";
+import type { ControlAnswer, ControlClient } from "./control-client.ts";
+import { CommandFailed, type Io } from "./io.ts";
+import { type RelayOptions, withRelayOptions } from "./options.ts";
+import { printable, printableJson, privateView } from "./output.ts";
+
+interface Options extends RelayOptions {
+  readonly account?: string;
+  readonly to: string;
+  readonly text?: string;
+  readonly template?: string;
+  readonly var: Readonly<Record<string, string>>;
+  readonly from?: string;
+  readonly key?: string;
+  readonly reference?: string;
+  readonly metadata: Readonly<Record<string, string>>;
+  readonly resendUnknown?: boolean;
+  readonly showPii?: boolean;
+  readonly json?: boolean;
+}
+
+/** Adds `send`: one message, once per key. */
+export function addSendCommand(program: Command, io: Io): void {
+  const send = withRelayOptions(program.command("send"));
+  send
+    .description("send one message through the messaging service and register it; the same key never sends twice by itself")
+    .requiredOption("--to <phone>", "phone with country code, such as +5491155550100")
+    .option("--text <text>", "free text; only within 24 hours of the customer's last message")
+    .option("--template <id>", "an approved template instead of text")
+    .option("--var <name=value>", "a variable of the template; may be repeated", pair, {})
+    .option("--account <name>", "the account that sends; needed when there are several")
+    .option("--from <id>", "network id of the sending number, when several are connected")
+    .option("--key <text>", "idempotency key; without it one is made and shown")
+    .option("--reference <text>", "your own name for the message, such as an order number")
+    .option("--metadata <key=value>", "handed on with payload: enriched, matched by routes; may be repeated", pair, {})
+    .option("--resend-unknown", "send again although nobody knows whether an earlier call under this key sent it")
+    .option("--show-pii", "show the wamid, which contains the phone")
+    .option("--json", "print the relay's answer as JSON, the wamid in clear")
+    .addHelpText(
+      "after",
+      `
+Goes through the relay of the settings when it runs, so that the caps are kept together; else this command
+calls the service itself, and the message's events wait for the relay's next start.
+
+Examples:
+  wamid-relay send --to +5491155550100 --text "Tu pedido salió." --key order-1234-left --reference order-1234
+  wamid-relay send --to +5491155550100 --template 0199… --var nombre=Ana --var fecha=lunes`,
+    )
+    .action((options: Options) => sendMessage(send, options, io));
+}
+
+/** Sends one message and prints what came of it. */
+async function sendMessage(command: Command, options: Options, io: Io): Promise<void> {
+  const { account, to, text, template, var: variables, from, reference, metadata } = options;
+  if ((text === undefined) === (template === undefined)) command.error("error: give exactly one of --text and --template");
+  if (template === undefined && Object.keys(variables).length > 0) command.error("error: --var is for a --template");
+  if (options.resendUnknown === true && options.key === undefined)
+    command.error("error: --resend-unknown needs the --key that it is about");
+  const key = options.key ?? randomUUID();
+  const body = {
+    account,
+    to,
+    text,
+    ...(template === undefined ? {} : { template: { id: template, variables } }),
+    phoneNumberId: from,
+    reference,
+    ...(Object.keys(metadata).length === 0 ? {} : { metadata }),
+  };
+
+  const [{ readAnswer, sentSchema, unknownOutcomeSchema }, { expectDone, withWriting }] = await Promise.all([
+    import("./control-views.ts"),
+    import("./reach-relay.ts"),
+  ]);
+  /** `--resend-unknown` is about a call before this command: an outcome that this very call leaves unknown is not sent again. */
+  async function send(client: ControlClient): Promise<ControlAnswer> {
+    const headers = { "idempotency-key": key };
+    const answer = await client.request("POST", "/v1/messages", body, headers);
+    const unknown = unknownOutcomeSchema.safeParse(answer.json);
+    if (options.resendUnknown !== true || !unknown.success || unknown.data.details.justNow) return answer;
+    return client.request("POST", `/v1/messages?resend=${unknown.data.details.resend}`, body, headers);
+  }
+  const answer = await withWriting(command, options, io, "send", send).catch((error: unknown) => {
+    // The key lets you ask again without sending again.
+    if (error instanceof CommandFailed && options.key === undefined) throw new CommandFailed(`${error.message} (the key was ${key})`);
+    throw error;
+  });
+  const view = privateView(options.showPii);
+  if (unknownOutcomeSchema.safeParse(answer.json).success) {
+    const { error } = answer.json as { error?: unknown };
+    throw new CommandFailed(
+      `${printable(view.text(String(error)))}; to send it again: the same command with --key ${printable(key)} --resend-unknown`,
+    );
+  }
+  const sent = readAnswer(sentSchema, expectDone(answer));
+  if (options.json === true) io.out(printableJson(answer.json));
+  else
+    io.out(
+      printable(
+        `${answer.isReplayed ? "sent before" : "sent"}  ${view.subject({ type: "message", key: sent.wamid })}  id ${sent.id ?? "unknown"}  key ${sent.idempotencyKey}`,
+      ),
+    );
+  if (!sent.stored) io.err("wamid-relay: it was sent, but the relay cannot store it now; keep its id, and do not send it again");
+}
+
+function pair(text: string, earlier: Readonly<Record<string, string>>): Record<string, string> {
+  const at = text.indexOf("=");
+  if (at < 1) throw new InvalidArgumentError("It must be name=value.");
+  return { ...earlier, [text.slice(0, at)]: text.slice(at + 1) };
+}

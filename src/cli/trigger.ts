@@ -1,0 +1,131 @@
+import type { Command } from "commander";
+import { CommandFailed, type Io } from "./io.ts";
+import { checkedOption, count, withConfigOption } from "./options.ts";
+import { duplicate, type SetOption, set, several } from "./trigger/option-values.ts";
+import type { Outcome } from "./trigger/outcome.ts";
+import type { TargetOptions } from "./trigger/target.ts";
+
+export interface TriggerOptions extends TargetOptions {
+  readonly fixtures?: string;
+  readonly set?: readonly SetOption[];
+  readonly wamid?: string;
+  readonly keepIds?: boolean;
+  readonly truncated?: boolean;
+  readonly count?: number;
+  readonly rate?: number;
+  readonly concurrency?: number;
+  readonly duplicate?: number;
+  readonly shuffle?: boolean;
+  readonly seed?: string;
+  readonly list?: boolean;
+  readonly json?: boolean;
+}
+
+/** As they are given; what the settings' schemas check is checked when the command runs. */
+type GivenOptions = Omit<TriggerOptions, "rate" | "signature"> & { readonly rate?: string; readonly signature?: readonly string[] };
+
+/** Default folder of your own fixtures. */
+export const ownFixtures = "fixtures";
+
+/** What a scenario decides by itself. */
+const ofFixturesOnly = ["set", "wamid", "keepIds", "truncated", "duplicate", "shuffle"] as const;
+
+/** Adds `trigger`: signed sample events from fixtures, and whole scenarios. Exit code 1 when an answer is not the expected. */
+export function addTriggerCommand(program: Command, io: Io): void {
+  const command = withConfigOption(program.command("trigger"));
+  command
+    .description("post signed sample events to the relay of the settings, or to a URL, and check the answers")
+    .argument("[event]", "a fixture's name, such as message.status, or scenario")
+    .argument("[name]", "the scenario's name")
+    .option("--source <name>", "the source of the settings: its path, secret and signature (default: the only one of the event's kind)")
+    .option("--url <url>", "post to this URL instead of to the relay of the settings")
+    .option("--secret-env <name>", "with --url: the secret is in this environment variable, no settings are read; may be repeated", several)
+    .option("--service <name>", "with --secret-env: the signature is in x-<name>-signature (default: acme)")
+    .option("--signature <key=value>", "with --secret-env: how it is signed, in the words of the settings; may be repeated", several)
+    .option("--allow-remote", "post to another machine than this one")
+    .option("--fixtures <dir>", "look for fixtures here before those that come along (default: fixtures, if it is there)")
+    .option("--set <path=value>", "put this value at this path of the body, as JSON if it is JSON, else as text; may be repeated", set)
+    .option("--wamid <wamid>", "all events are about this message (default: each about one of its own)")
+    .option("--keep-ids", "send the fixture as it is: id, time, wamid and run id are not made anew")
+    .option("--truncated", "send it as it arrives when its data is over 256 KB")
+    .option("--count <number>", "so many events; of a scenario, so many messages (default: 1, or the scenario's)", count)
+    .option("--rate <posts>", "posts per second, such as 50/s")
+    .option("--concurrency <number>", "posts under way at once (default: 16, or the scenario's; 1 where the order matters)", count)
+    .option("--duplicate <share>", "post this share of events twice, such as 0.1; or each so many times more, such as 3", duplicate)
+    .option("--shuffle", "post them in another order")
+    .option("--seed <text>", "the same seed makes the same wamids, order and faults (default: others each time)")
+    .option("--list", "list the fixtures and scenarios")
+    .option("--json", "print what was posted and answered as JSON")
+    .addHelpText(
+      "after",
+      `
+Prints a line for each post with its answer. Exit code 1 when one is not what it should be (docs/trigger.md).
+
+Examples:
+  wamid-relay trigger --list
+  wamid-relay trigger message.status --set data.status=failed --set data.errorCode=131047
+  wamid-relay trigger message.status --count 1000 --rate 200/s --duplicate 0.1 --shuffle
+  wamid-relay trigger scenario campaign-burst
+  WEBHOOK_SECRET=… wamid-relay trigger message.received --url http://localhost:3000/hook --secret-env WEBHOOK_SECRET`,
+    )
+    .action((event: string | undefined, name: string | undefined, options: GivenOptions) => trigger(command, event, name, options, io));
+}
+
+async function trigger(command: Command, event: string | undefined, name: string | undefined, given: GivenOptions, io: Io): Promise<void> {
+  const options = await checkedOptions(command, given);
+  if (options.list === true) {
+    const { listLines, listed } = await import("./trigger/list.ts");
+    const all = listed(options.fixtures);
+    if (options.json === true) io.out(JSON.stringify(all, null, 2));
+    else for (const line of listLines(all)) io.out(line);
+    return;
+  }
+  if (event === undefined) return command.error("error: say which event, such as message.status; --list shows all");
+  const isScenario = event === "scenario";
+  if (isScenario && name === undefined) command.error("error: say which scenario, such as campaign-burst; --list shows all");
+  if (!isScenario && name !== undefined) command.error(`error: too many arguments; one event at a time, or: scenario ${name}`);
+  if (options.url !== undefined && !/^https?:$/.test(URL.parse(options.url)?.protocol ?? "")) {
+    command.error("error: --url takes an http or https URL, such as http://localhost:3000/hook");
+  }
+  if (isScenario) {
+    const given = ofFixturesOnly.find((option) => options[option] !== undefined);
+    const flag = given?.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+    if (flag !== undefined) command.error(`error: --${flag} is for events; a scenario has its own`);
+  }
+  const { triggerEvents, triggerScenario } = await import("./trigger/run-trigger.ts");
+  const outcome = isScenario
+    ? await triggerScenario(command, name as string, options, io)
+    : await triggerEvents(command, event, options, io);
+  conclude(outcome, options, io);
+}
+
+async function checkedOptions(command: Command, { rate, signature, ...others }: GivenOptions): Promise<TriggerOptions> {
+  if (rate === undefined && signature === undefined) return others;
+  const values = await import("./trigger/checked-values.ts");
+  const pairs = signature?.map((text) => checkedOption(command, "signature", text, values.signature));
+  return {
+    ...others,
+    ...(rate === undefined ? {} : { rate: checkedOption(command, "rate", rate, values.rate) }),
+    ...(pairs === undefined ? {} : { signature: Object.fromEntries(pairs) }),
+  };
+}
+
+function conclude(
+  outcome: Outcome & { readonly tookMs: number; readonly stopped: boolean },
+  { json = false }: TriggerOptions,
+  io: Io,
+): void {
+  const { posts, answers, unexpected, faults, tookMs, stopped } = outcome;
+  if (json) io.out(JSON.stringify(outcome, null, 2));
+  else {
+    const told = Object.entries(answers).map(([answer, times]) => `${times} ${answer}`);
+    io.out(
+      `${posts} ${posts === 1 ? "post" : "posts"} in ${(tookMs / 1000).toFixed(1)} s${told.length === 0 ? "" : `: ${told.join(", ")}`}`,
+    );
+  }
+  if (unexpected > 0) {
+    for (const fault of faults.slice(0, 20)) io.err(`not as expected: ${fault}`);
+    throw new CommandFailed(unexpected === 1 ? "one answer is not the expected" : `${unexpected} answers are not the expected`);
+  }
+  if (stopped) throw new CommandFailed("stopped before the end");
+}
