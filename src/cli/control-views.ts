@@ -3,7 +3,7 @@ import { CommandFailed } from "./io.ts";
 import type { PrivateView } from "./output.ts";
 
 /** What the commands read of the control API's answers. Fields they do not know are kept for `--json`. */
-export const eventSchema = z.looseObject({
+const eventSchema = z.looseObject({
   seq: z.number(),
   id: z.string().nullable(),
   event: z.string().nullable(),
@@ -29,7 +29,7 @@ export const eventSchema = z.looseObject({
 });
 export type ShownEvent = z.infer<typeof eventSchema>;
 
-export const deliverySchema = z.looseObject({
+const deliverySchema = z.looseObject({
   id: z.string(),
   event: z.number(),
   eventId: z.string(),
@@ -43,7 +43,7 @@ export const deliverySchema = z.looseObject({
 });
 export type ShownDelivery = z.infer<typeof deliverySchema>;
 
-export const attemptSchema = z.looseObject({
+const attemptSchema = z.looseObject({
   number: z.number(),
   at: z.string(),
   tookMs: z.number(),
@@ -52,7 +52,7 @@ export const attemptSchema = z.looseObject({
   response: z.string().nullable(),
 });
 
-export const hydrationSchema = z.looseObject({
+const hydrationSchema = z.looseObject({
   state: z.string(),
   reason: z.string().nullable(),
   asked: z.number(),
@@ -65,6 +65,8 @@ export const hydrationSchema = z.looseObject({
 const settledHydrationSchema = hydrationSchema.extend({ settledAt: z.string().nullable() });
 export type ShownHydration = z.infer<typeof settledHydrationSchema>;
 
+const verdictsSchema = z.array(z.looseObject({ route: z.string(), verdict: z.string(), reason: z.string().optional() }));
+
 export const eventDetailSchema = eventSchema.extend({
   headers: z.record(z.string(), z.string()),
   /** Base64. */
@@ -72,10 +74,62 @@ export const eventDetailSchema = eventSchema.extend({
   /** Null when the body is no UTF-8. */
   text: z.string().nullable(),
   hydration: settledHydrationSchema.nullable(),
-  routes: z.array(z.looseObject({ route: z.string(), verdict: z.string(), reason: z.string().optional() })),
+  routes: verdictsSchema,
   deliveries: z.array(deliverySchema.extend({ tries: z.array(attemptSchema) })),
 });
 export type ShownEventDetail = z.infer<typeof eventDetailSchema>;
+
+/** The stories that `explain` shows. */
+const tracked = {
+  account: z.string(),
+  reference: z.string().nullable(),
+  metadata: z.record(z.string(), z.unknown()).nullable(),
+  status: z.string().nullable(),
+  times: z.record(z.string(), z.string()),
+  registeredAt: z.string().nullable(),
+};
+const messageSchema = z.looseObject({
+  ...tracked,
+  wamid: z.string(),
+  id: z.string().nullable(),
+  errorCode: z.string().nullable(),
+  sentAt: z.string().nullable(),
+});
+const runSchema = z.looseObject({ ...tracked, runId: z.string(), error: z.string().nullable() });
+
+const nextSchema = z.looseObject({
+  kind: z.string(),
+  at: z.string().nullable(),
+  behind: z.number().nullable(),
+  ahead: z.number(),
+  reason: z.string().nullable(),
+});
+export type NextView = z.infer<typeof nextSchema>;
+
+export type HydrationView = z.infer<typeof hydrationSchema>;
+
+const waitsSchema = z.looseObject({ since: z.string(), ahead: z.number() });
+export type WaitsView = z.infer<typeof waitsSchema>;
+
+const eventStorySchema = eventSchema.extend({
+  hydration: hydrationSchema.nullable(),
+  // A relay of an older version tells of neither this nor what was not looked at.
+  waits: waitsSchema.nullable().default(null),
+  routes: verdictsSchema,
+  deliveries: z.array(deliverySchema.extend({ tries: z.array(attemptSchema), earlierTries: z.number(), next: nextSchema })),
+});
+export type EventStoryView = z.infer<typeof eventStorySchema>;
+export type DeliveryStoryView = EventStoryView["deliveries"][number];
+
+const storySchema = z.looseObject({
+  message: messageSchema.nullable(),
+  run: runSchema.nullable(),
+  events: z.array(eventStorySchema),
+  next: z.number().nullable(),
+});
+export type StoryView = z.infer<typeof storySchema>;
+
+export const explainedSchema = z.looseObject({ data: z.array(storySchema), unseen: z.number().default(0) });
 
 export const replayCountSchema = z.looseObject({
   matching: z.number(),

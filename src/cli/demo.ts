@@ -38,9 +38,10 @@ function count(text: string): number {
 }
 
 async function demo({ seed, messages, rate, keep = false, json = false }: Options, io: Io): Promise<void> {
-  const { runDemo } = await import("./demo/run-demo.ts");
-  const { createProgress } = await import("./demo/progress.ts");
-  const { summaryLines, whatNext } = await import("./demo/summary.ts");
+  const [{ runDemo, summaryLines, whatNext }, { createProgress }] = await Promise.all([
+    import("./demo/run.ts"),
+    import("./demo/progress.ts"),
+  ]);
   const folder = mkdtempSync(join(tmpdir(), "wamid-relay-demo-"));
   const interrupted = new AbortController();
   const interrupt = (name: NodeJS.Signals) => interrupted.abort(new Interrupted(name));

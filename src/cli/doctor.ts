@@ -32,7 +32,7 @@ Examples:
 }
 
 async function doctor({ config, deep = false, offline = false, json = false }: Options, io: Io): Promise<void> {
-  const { runChecks } = await import("./doctor/run-checks.ts");
+  const { runChecks } = await import("./doctor/run.ts");
   const checks = await runChecks({ config, env: io.env, deep, offline });
   const failed = checks.filter(({ level }) => level === "fail").length;
   if (json) io.out(printableJson({ ok: failed === 0, checks }));

@@ -1,14 +1,16 @@
 import type { Command } from "commander";
-import { z } from "zod";
 import {
-  attemptSchema,
-  deliverySchema,
-  eventSchema,
-  hydrationSchema,
+  type DeliveryStoryView,
+  type EventStoryView,
+  explainedSchema,
+  type HydrationView,
   maskedDelivery,
   maskedEvent,
   maskedHydration,
+  type NextView,
   readAnswer,
+  type StoryView,
+  type WaitsView,
 } from "./control-views.ts";
 import { attemptText, movement, planner, responseText, unseenLine, verdictLine } from "./event-report.ts";
 import type { ExplainOptions } from "./explain.ts";
@@ -254,54 +256,3 @@ function maskedStory(story: StoryView, view: PrivateView): unknown {
     next,
   };
 }
-
-const tracked = {
-  account: z.string(),
-  reference: z.string().nullable(),
-  metadata: z.record(z.string(), z.unknown()).nullable(),
-  status: z.string().nullable(),
-  times: z.record(z.string(), z.string()),
-  registeredAt: z.string().nullable(),
-};
-const messageSchema = z.looseObject({
-  ...tracked,
-  wamid: z.string(),
-  id: z.string().nullable(),
-  errorCode: z.string().nullable(),
-  sentAt: z.string().nullable(),
-});
-const runSchema = z.looseObject({ ...tracked, runId: z.string(), error: z.string().nullable() });
-
-const nextSchema = z.looseObject({
-  kind: z.string(),
-  at: z.string().nullable(),
-  behind: z.number().nullable(),
-  ahead: z.number(),
-  reason: z.string().nullable(),
-});
-type NextView = z.infer<typeof nextSchema>;
-
-type HydrationView = z.infer<typeof hydrationSchema>;
-
-const waitsSchema = z.looseObject({ since: z.string(), ahead: z.number() });
-type WaitsView = z.infer<typeof waitsSchema>;
-
-const eventStorySchema = eventSchema.extend({
-  hydration: hydrationSchema.nullable(),
-  // A relay of an older version tells of neither this nor what was not looked at.
-  waits: waitsSchema.nullable().default(null),
-  routes: z.array(z.looseObject({ route: z.string(), verdict: z.string(), reason: z.string().optional() })),
-  deliveries: z.array(deliverySchema.extend({ tries: z.array(attemptSchema), earlierTries: z.number(), next: nextSchema })),
-});
-type EventStoryView = z.infer<typeof eventStorySchema>;
-type DeliveryStoryView = EventStoryView["deliveries"][number];
-
-const storySchema = z.looseObject({
-  message: messageSchema.nullable(),
-  run: runSchema.nullable(),
-  events: z.array(eventStorySchema),
-  next: z.number().nullable(),
-});
-type StoryView = z.infer<typeof storySchema>;
-
-export const explainedSchema = z.looseObject({ data: z.array(storySchema), unseen: z.number().default(0) });

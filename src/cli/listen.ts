@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { type Io, stopSignal } from "./io.ts";
-import type { AddressOptions } from "./listen/relay-address.ts";
+import type { AddressOptions } from "./listen/relay.ts";
 import { count, withRelayOptions } from "./options.ts";
 import { privateView } from "./output.ts";
 
@@ -71,7 +71,8 @@ Examples:
 async function listenTo(command: Command, options: Options, io: Io): Promise<void> {
   const { forwardTo, forward, headers } = options;
   const wrong = (message: string): never => command.error(`error: ${message}`);
-  const since = options.since === undefined ? null : (await import("./listen/since.ts")).checkedSince(command, options.since);
+  const { checkedSince, relayAddress } = await import("./listen/relay.ts");
+  const since = options.since === undefined ? null : checkedSince(command, options.since);
   if (!forward && forwardTo.length > 0) wrong("--no-forward and --forward-to exclude each other");
   if (options.printSecret === true && options.secret !== undefined) wrong("--print-secret makes a secret, --secret gives one");
   if (forwardTo.length === 0) {
@@ -84,12 +85,11 @@ async function listenTo(command: Command, options: Options, io: Io): Promise<voi
       if (given) wrong(`${flag} is for --forward-to`);
   }
   const secret = options.printSecret === true ? `whsec_${randomBytes(24).toString("base64")}` : (options.secret ?? null);
-  const { relayAddress } = await import("./listen/relay-address.ts");
   const relay = await relayAddress(command, options, io);
 
   const [{ createTargets }, { runListen }, { systemClock }] = await Promise.all([
-    import("./listen/targets.ts"),
-    import("./listen/run-listen.ts"),
+    import("./listen/forward.ts"),
+    import("./listen/run.ts"),
     import("../app/system-clock.ts"),
   ]);
   const targets = (() => {

@@ -5,7 +5,7 @@ const lineEveryMs = 2_000;
 const width = 30;
 
 /** One line of a terminal that is drawn over itself. */
-export interface DrawnLine {
+interface DrawnLine {
   draw(text: string): void;
   /** What is drawn stays: something else is printed next. */
   leave(): void;
@@ -53,7 +53,7 @@ export function isDue(isDrawn: boolean, shownAt: number, now: number): boolean {
   return now - shownAt >= (isDrawn ? drawEveryMs : lineEveryMs);
 }
 
-export interface ProgressBar {
+interface ProgressBar {
   /** `part` from 0 to 1; null: unknown. */
   show(part: number | null, text: string): void;
   /** Takes it off the screen, so that what is printed next stands alone. */

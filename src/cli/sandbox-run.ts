@@ -110,7 +110,7 @@ interface Ready {
   readonly templateId: string | null;
 }
 
-export function readyOf(sandbox: Sandbox, service: string): Ready {
+function readyOf(sandbox: Sandbox, service: string): Ready {
   const { url, apiUrl, key, secret, phoneNumberId } = sandbox;
   const template = sandbox.templates().find(({ variables, status }) => variables.length === 0 && status === "approved");
   return {
@@ -127,7 +127,7 @@ export function readyOf(sandbox: Sandbox, service: string): Ready {
 }
 
 /** What a person needs to know to begin. */
-export function readyLines(ready: Ready): string[] {
+function readyLines(ready: Ready): string[] {
   const { url, apiUrl, key, secret, service, plan, webhooks, templateId } = ready;
   const body = templateId === null ? { text: "Hola" } : { template: { id: templateId } };
   return [
@@ -153,7 +153,7 @@ export function readyLines(ready: Ready): string[] {
 }
 
 /** One line for something that happened. Phones are in clear: the people are made up. */
-export function happeningLine(happening: Happening, now: Date): string {
+function happeningLine(happening: Happening, now: Date): string {
   return printable(`${now.toISOString().slice(11, 19)} ${textOf(happening)}`);
 }
 
@@ -196,10 +196,10 @@ interface ForRelay {
   readonly webhooks: readonly string[];
 }
 
-export const firstLine = "# Settings of a relay for the sandbox, made by wamid-relay sandbox.";
+const firstLine = "# Settings of a relay for the sandbox, made by wamid-relay sandbox.";
 
 /** The settings file of a relay that has the sandbox as its messaging service, and listens where the sandbox posts. */
-export function relayYaml({ url, key, secret, service, plan, webhooks }: ForRelay): string {
+function relayYaml({ url, key, secret, service, plan, webhooks }: ForRelay): string {
   const { port, source } = placeOf(webhooks);
   const settings = {
     server: { host: "127.0.0.1", port },

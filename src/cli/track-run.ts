@@ -82,7 +82,7 @@ const lastLine = z.looseObject({ lines: z.number(), stoppedAt: z.number().option
  * Registers what the lines say, some at a time, and tells of each step: the sums so far and the lines refused in it, in order.
  * Throws {@link CommandFailed} with the number of the line when it cannot go on.
  */
-export async function trackLines(
+async function trackLines(
   client: ControlClient,
   lines: AsyncIterable<FileLine>,
   step: (sums: TrackSums, refused: readonly RefusedLine[]) => void,

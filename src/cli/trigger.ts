@@ -1,8 +1,7 @@
-import type { Command } from "commander";
+import { type Command, InvalidArgumentError } from "commander";
 import { CommandFailed, type Io } from "./io.ts";
 import { checkedOption, count, withConfigOption } from "./options.ts";
-import { duplicate, type SetOption, set, several } from "./trigger/option-values.ts";
-import type { Outcome } from "./trigger/outcome.ts";
+import type { Outcome } from "./trigger/output.ts";
 import type { TargetOptions } from "./trigger/target.ts";
 
 export interface TriggerOptions extends TargetOptions {
@@ -74,7 +73,7 @@ Examples:
 async function trigger(command: Command, event: string | undefined, name: string | undefined, given: GivenOptions, io: Io): Promise<void> {
   const options = await checkedOptions(command, given);
   if (options.list === true) {
-    const { listLines, listed } = await import("./trigger/list.ts");
+    const { listLines, listed } = await import("./trigger/run.ts");
     const all = listed(options.fixtures);
     if (options.json === true) io.out(JSON.stringify(all, null, 2));
     else for (const line of listLines(all)) io.out(line);
@@ -92,7 +91,7 @@ async function trigger(command: Command, event: string | undefined, name: string
     const flag = given?.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
     if (flag !== undefined) command.error(`error: --${flag} is for events; a scenario has its own`);
   }
-  const { triggerEvents, triggerScenario } = await import("./trigger/run-trigger.ts");
+  const { triggerEvents, triggerScenario } = await import("./trigger/run.ts");
   const outcome = isScenario
     ? await triggerScenario(command, name as string, options, io)
     : await triggerEvents(command, event, options, io);
@@ -101,7 +100,7 @@ async function trigger(command: Command, event: string | undefined, name: string
 
 async function checkedOptions(command: Command, { rate, signature, ...others }: GivenOptions): Promise<TriggerOptions> {
   if (rate === undefined && signature === undefined) return others;
-  const values = await import("./trigger/checked-values.ts");
+  const values = await import("./trigger/target.ts");
   const pairs = signature?.map((text) => checkedOption(command, "signature", text, values.signature));
   return {
     ...others,
@@ -128,4 +127,31 @@ function conclude(
     throw new CommandFailed(unexpected === 1 ? "one answer is not the expected" : `${unexpected} answers are not the expected`);
   }
   if (stopped) throw new CommandFailed("stopped before the end");
+}
+
+/** One `--set`: where, and the JSON text that is put there. */
+interface SetOption {
+  readonly path: string;
+  readonly given: string;
+}
+
+/** `data.status=failed`; may be repeated. */
+function set(text: string, before: readonly SetOption[] = []): SetOption[] {
+  const at = text.indexOf("=");
+  const path = text.slice(0, at);
+  if (at < 1 || path.split(".").includes("")) throw new InvalidArgumentError("It must be path=value, such as data.status=failed.");
+  return [...before, { path, given: text.slice(at + 1) }];
+}
+
+/** A share of events below 1, or from 1 on how many times more each of them. */
+function duplicate(text: string): number {
+  const number = Number(text);
+  if (!/^\d+(\.\d+)?$/.test(text) || number <= 0 || (number > 1 && !Number.isInteger(number)) || number > 1000) {
+    throw new InvalidArgumentError("It must be a share below 1, such as 0.1, or a whole number of copies of each, such as 2.");
+  }
+  return number;
+}
+
+function several(text: string, before: readonly string[] = []): string[] {
+  return [...before, text];
 }

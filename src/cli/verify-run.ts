@@ -102,7 +102,7 @@ function readBytes(file: string): Buffer {
 }
 
 /** What was found out with one secret. */
-export interface SecretReport {
+interface SecretReport {
   /** Where the secret came from, such as `WEBHOOK_SECRET`; never the secret. */
   readonly name: string;
   readonly fingerprint: string;
@@ -115,7 +115,7 @@ export interface SecretReport {
 }
 
 /** The lines for a person: what matches, and the settings to paste. */
-export function describeMatch(report: SecretReport, headers: Readonly<Record<string, string>>): string[] {
+function describeMatch(report: SecretReport, headers: Readonly<Record<string, string>>): string[] {
   const [first, ...others] = report.matches;
   if (first === undefined) return [];
   const also =
@@ -139,7 +139,7 @@ export function describeMatch(report: SecretReport, headers: Readonly<Record<str
 }
 
 /** The same for scripts. */
-export function reportAsJson(reports: readonly SecretReport[], headers: Readonly<Record<string, string>>): string {
+function reportAsJson(reports: readonly SecretReport[], headers: Readonly<Record<string, string>>): string {
   const secrets = reports.map(({ name, fingerprint, matches, hints, isSupported, variable }) => ({
     secret: name,
     fingerprint,
@@ -192,7 +192,7 @@ function yamlText(text: string): string {
 }
 
 /** An HTTP/1 request as it was captured from the wire or a proxy's log. */
-export interface RawRequest {
+interface RawRequest {
   readonly method: string;
   /** The request target, or the whole URL where the request line holds one. */
   readonly url: string;
@@ -225,13 +225,13 @@ export function parseRawRequest(bytes: Buffer): RawRequest {
 }
 
 /** A `name: value` line. Throws {@link NotARequest}. */
-export function parseHeader(line: string): [string, string] {
+function parseHeader(line: string): [string, string] {
   const match = /^([A-Za-z0-9!#$%&'*+.^_`|~-]+):[ \t]*(.*?)[ \t]*$/s.exec(line);
   if (match === null) throw new NotARequest(`not a header (like "name: value"): ${line.slice(0, 24)}${line.length > 24 ? "…" : ""}`);
   return [(match[1] as string).toLowerCase(), match[2] as string];
 }
 
-export function joinHeaders(pairs: readonly (readonly [string, string])[]): Record<string, string> {
+function joinHeaders(pairs: readonly (readonly [string, string])[]): Record<string, string> {
   const headers = new Map<string, string>();
   for (const [name, value] of pairs) {
     const earlier = headers.get(name);

@@ -1,10 +1,8 @@
+import type { Arrival } from "../../sandbox/downstream/arrivals.ts";
 import type { Downstream } from "../../sandbox/downstream/downstream.ts";
-import { findOrderViolations } from "../../sandbox/downstream/order.ts";
-import { type Expected, expectedOf, type ServiceRecords } from "./expected.ts";
-import type { PostLog } from "./post-log.ts";
-import { acceptedBy, type RelayStats } from "./relay-api.ts";
-import { answeredPath, everythingPath, failuresPath, statusesPath } from "./relay-settings.ts";
-import { runsTold, type StatusesTold, statusesTold } from "./told.ts";
+import { type AcceptedAt, findOrderViolations } from "../../sandbox/downstream/order.ts";
+import type { ObservedPost, Sandbox } from "../../sandbox/start-sandbox.ts";
+import { acceptedBy, answeredPath, answeredStatuses, everythingPath, failuresPath, type RelayStats, statusesPath } from "./relay.ts";
 
 /** One sum, as each party sees it. */
 export interface Check {
@@ -105,4 +103,187 @@ function countChanged({ log, downstream }: Pick<DemoOutcome, "log" | "downstream
     const posted = log.events.get(eventId ?? "")?.body;
     return body === null || posted?.equals(body) !== true;
   }).length;
+}
+
+type RecordOf<Name extends "messages" | "runs" | "events"> = ReturnType<Sandbox[Name]>[number];
+
+/** What the service remembers at the end. */
+export interface ServiceRecords {
+  readonly messages: readonly Pick<RecordOf<"messages">, "wamid" | "origin" | "status">[];
+  readonly runs: readonly Pick<RecordOf<"runs">, "status">[];
+  readonly events: readonly (Pick<RecordOf<"events">, "id" | "wamid"> & {
+    readonly deliveries: readonly Pick<RecordOf<"events">["deliveries"][number], "status">[];
+  })[];
+}
+
+/** What a run must come to, by the service's records and its posts. */
+interface Expected {
+  /** Events emitted for the relay, but for those that a fault or the quota dropped. */
+  readonly events: number;
+  /** Events on the route of delivered and read messages. */
+  readonly answered: number;
+  /** Failures told once per tracked message, as a range: how copies under way together overtook one another is not known. */
+  readonly failures: { readonly least: number; readonly most: number };
+  /** The true status of each tracked message. */
+  readonly statuses: ReadonlyMap<string, string>;
+  /** Tracked messages of which an event came truncated or was dropped: what events tell of them is not all. */
+  readonly untold: ReadonlySet<string>;
+}
+
+/** `isTracked`: whether the relay was told of the message. */
+export function expectedOf(service: ServiceRecords, log: Pick<PostLog, "events">, isTracked: (wamid: string) => boolean): Expected {
+  const untold = new Set<string>();
+  let events = 0;
+  for (const { id, wamid, deliveries } of service.events) {
+    const posted = deliveries.filter(({ status }) => status !== "dropped").length;
+    events += posted;
+    const isWhole = posted === deliveries.length && log.events.get(id)?.isTruncated !== true;
+    if (!isWhole && wamid !== null && isTracked(wamid)) untold.add(wamid);
+  }
+  return {
+    events,
+    answered: [...log.events.values()].filter(({ status }) => isAnswered(status)).length,
+    failures: failuresOf([...log.events.values()].filter(({ wamid }) => wamid !== null && isTracked(wamid))),
+    statuses: new Map(service.messages.filter(({ wamid }) => isTracked(wamid)).map(({ wamid, status }) => [wamid, status])),
+    untold,
+  };
+}
+
+const isAnswered = (status: string | null) => (answeredStatuses as readonly (string | null)[]).includes(status);
+
+/** A failure that arrives after its message was delivered or read moves nothing and is not told. */
+function failuresOf(events: readonly PostedEvent[]): Expected["failures"] {
+  let least = 0;
+  let most = 0;
+  for (const ofMessage of Map.groupBy(events, ({ wamid }) => wamid).values()) {
+    const failed = ofMessage.filter(({ status }) => status === "failed");
+    const answered = ofMessage.filter(({ status }) => isAnswered(status));
+    if (failed.some((failure) => answered.every((other) => failure.before < other.after))) least += 1;
+    if (failed.some((failure) => !answered.some((other) => other.before < failure.after))) most += 1;
+  }
+  return { least, most };
+}
+
+/** What was posted of one event, rightly signed. */
+interface PostedEvent extends AcceptedAt {
+  readonly id: string;
+  /** Null in truncated events and in those about no message. */
+  readonly wamid: string | null;
+  readonly status: string | null;
+  readonly isTruncated: boolean;
+  readonly body: Buffer;
+  /** Posts answered 200. */
+  readonly taken: number;
+}
+
+/** What the service saw of its posts, before the relay is asked. */
+export interface PostLog {
+  /** Gives the message that the post told of, when the relay took it. */
+  note(post: ObservedPost): string | null;
+  /** By event id. */
+  readonly events: ReadonlyMap<string, PostedEvent>;
+  readonly counts: Readonly<PostCounts>;
+}
+
+interface PostCounts {
+  posts: number;
+  /** Posts answered 200, of whichever event. */
+  taken: number;
+  malformed: number;
+  /** Malformed ones answered 202. */
+  quarantined: number;
+  wronglySigned: number;
+  /** Wrongly signed ones answered 401, or 429 to an address with too many of them. */
+  refused: number;
+  /** Answers that are none of these. */
+  unexpected: number;
+}
+
+export function createPostLog(): PostLog {
+  const events = new Map<string, { -readonly [K in keyof PostedEvent]: PostedEvent[K] }>();
+  const counts: PostCounts = { posts: 0, taken: 0, malformed: 0, quarantined: 0, wronglySigned: 0, refused: 0, unexpected: 0 };
+  const noteEvent = ({ eventId, body, answered, began, ended }: ObservedPost): string | null => {
+    const isTaken = answered === 200;
+    let event = events.get(eventId);
+    if (event === undefined) {
+      event = { ...readEvent(body), id: eventId, body, taken: 0, after: began, before: Number.POSITIVE_INFINITY };
+      events.set(eventId, event);
+    }
+    // Which of two copies under way together was stored, the answers do not tell: the earlier begin and the earlier end hold both.
+    event.after = Math.min(event.after, began);
+    if (!isTaken) {
+      counts.unexpected += 1;
+      return null;
+    }
+    event.before = Math.min(event.before, ended);
+    event.taken += 1;
+    counts.taken += 1;
+    return event.wamid;
+  };
+  return {
+    events,
+    counts,
+    note(post) {
+      counts.posts += 1;
+      if (post.sort === "event") return noteEvent(post);
+      const { answered } = post;
+      if (post.sort === "malformed") {
+        counts.malformed += 1;
+        if (answered === 202) counts.quarantined += 1;
+      } else {
+        counts.wronglySigned += 1;
+        if (answered === 401 || answered === 429) counts.refused += 1;
+      }
+      return null;
+    },
+  };
+}
+
+function readEvent(body: Buffer): Pick<PostedEvent, "wamid" | "status" | "isTruncated"> {
+  const { data } = JSON.parse(body.toString("utf8")) as { data: Record<string, unknown> };
+  const textOf = (value: unknown) => (typeof value === "string" ? value : null);
+  return { wamid: textOf(data["wamid"]), status: textOf(data["status"]), isTruncated: data["truncated"] === true };
+}
+
+/** The first arrival of each delivery that the downstream took, on one path, in the order of taking. */
+function takenOn(path: string, arrivals: readonly Arrival[]): Arrival[] {
+  const known = new Set<string>();
+  return arrivals.filter(({ path: at, deliveryId, answered }) => {
+    if (at !== path || answered !== 200 || known.has(deliveryId)) return false;
+    known.add(deliveryId);
+    return true;
+  });
+}
+
+/** From below (docs/states.md); `failed` is not the end. */
+const climb = ["pending", "sent", "failed", "delivered", "read"];
+
+/** What the downstream was told of tracked messages, transition by transition. */
+interface StatusesTold {
+  /** No word of a message is `pending`, which its sender knows from the answer. */
+  last(wamid: string): string;
+  /** Transitions that were none: to a status no higher than the one told before. */
+  readonly backwards: number;
+}
+
+function statusesTold(arrivals: readonly Arrival[]): StatusesTold {
+  const last = new Map<string, string>();
+  const lastOf = (wamid: string) => last.get(wamid) ?? "pending";
+  let backwards = 0;
+  for (const { wamid, body } of takenOn(statusesPath, arrivals)) {
+    const status = (JSON.parse(body?.toString("utf8") ?? "{}") as { data?: { status?: string } }).data?.status ?? "";
+    if (wamid === null) continue;
+    if (climb.indexOf(status) <= climb.indexOf(lastOf(wamid))) backwards += 1;
+    last.set(wamid, status);
+  }
+  return { last: lastOf, backwards };
+}
+
+/** Ends of automation runs that the downstream was told. */
+function runsTold(arrivals: readonly Arrival[]): { readonly completed: number; readonly failed: number } {
+  const kinds = takenOn(everythingPath, arrivals).map(
+    ({ body }) => (JSON.parse(body?.toString("utf8") ?? "{}") as { event?: string }).event,
+  );
+  const of = (kind: string) => kinds.filter((one) => one === kind).length;
+  return { completed: of("automation.completed"), failed: of("automation.failed") };
 }

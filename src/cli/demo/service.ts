@@ -1,6 +1,13 @@
+import { systemClock } from "../../app/system-clock.ts";
+import { Secret } from "../../event/secret.ts";
+import { createRandom, type Random } from "../../sandbox/random.ts";
 import { type ObservedPost, type Sandbox, startSandbox } from "../../sandbox/start-sandbox.ts";
-import type { People } from "./people.ts";
-import { automationFails } from "./sends.ts";
+import { createPace } from "../../sandbox/traffic/pace.ts";
+import { createPhones } from "../../sandbox/wamids.ts";
+import { createServiceClient, type ServiceClient } from "../../service-api/client.ts";
+import { createLimiter } from "../../service-api/limits/limiter.ts";
+import type { Receipt, SendBody, Template } from "../../service-api/schemas.ts";
+import { ServiceError } from "../../service-api/service-error.ts";
 
 /** Lives that take a minute take three seconds. */
 const speed = 20;
@@ -44,5 +51,193 @@ export function isOver(sandbox: Sandbox, people: People): boolean {
     messages.filter(({ origin }) => origin === "campaign").length === people.strangers.length &&
     messages.every(({ future }) => future.length === 0) &&
     sandbox.runs().every(({ status }) => status !== "running")
+  );
+}
+
+/** Somebody we write to. */
+interface Recipient {
+  /** With its plus. */
+  readonly phone: string;
+  /** The 24-hour window is open: free text may be sent. */
+  readonly wroteBefore: boolean;
+}
+
+/** Everybody of a run; no phone comes twice. */
+export interface People {
+  readonly recipients: readonly Recipient[];
+  /** A campaign writes to them, of which the relay is told nothing. */
+  readonly strangers: readonly string[];
+  /** Those for whom an automation is started. Every fourth has no account on the network. */
+  readonly guests: readonly string[];
+}
+
+/**
+ * Numbers that mean something (docs/sandbox.md) and their shares of all recipients. 0009 is missing: ten times
+ * as slow would be longer than the demo.
+ */
+const meaningful: readonly (readonly [lastDigits: string, share: number])[] = [
+  ["0000", 0.05],
+  ["0001", 0.05],
+  ["0002", 0.02],
+  ["0003", 0.03],
+  ["0004", 0.05],
+  ["0005", 0.01],
+  ["0006", 0.02],
+  ["0007", 0.05],
+  ["0008", 0.02],
+  ["0010", 0.03],
+];
+
+/** Whether the provider rejects messages to this phone for good. */
+export function isRejected(phone: string): boolean {
+  return phone.endsWith("0005");
+}
+
+/** The same seed makes the same people. */
+export function peopleOf(seed: string, counts: Readonly<Record<keyof People, number>>): People {
+  const random = createRandom(`${seed}/people`);
+  const newPhone = phones(random.fork("phones"));
+  return {
+    recipients: times(counts.recipients, () => ({ phone: newPhone(drawDigits(random)), wroteBefore: random.chance(0.5) })),
+    strangers: times(counts.strangers, () => newPhone(null)),
+    guests: times(counts.guests, (index) => newPhone(index % 4 === 3 ? "0000" : null)),
+  };
+}
+
+function drawDigits(random: Random): string | null {
+  let drawn = random.next();
+  for (const [digits, share] of meaningful) {
+    if (drawn < share) return digits;
+    drawn -= share;
+  }
+  return null;
+}
+
+/** Phones that end as told; null: in digits without a meaning. */
+function phones(random: Random): (digits: string | null) => string {
+  const draw = createPhones(random);
+  const known = new Set<string>();
+  return (digits) => {
+    for (;;) {
+      const drawn = draw();
+      const phone = `+${digits === null ? drawn : drawn.slice(0, -4) + digits}`;
+      // All that mean something begin so.
+      if ((digits === null && phone.slice(-4, -2) === "00") || known.has(phone)) continue;
+      known.add(phone);
+      return phone;
+    }
+  };
+}
+
+function times<T>(count: number, make: (index: number) => T): T[] {
+  return Array.from({ length: count }, (_, index) => make(index));
+}
+
+/** Name of the automation whose runs all fail. */
+const automationFails = "Aviso de pedido";
+
+interface Sent {
+  /** In the order in which they were accepted. */
+  readonly receipts: readonly Receipt[];
+  readonly runIds: readonly string[];
+}
+
+const atOnce = 8;
+
+/**
+ * The relay's own client of the service, with its limiter. The sandbox has its caps lifted; these are far enough above
+ * `rate` (messages per second) that nothing waits for them.
+ */
+export function createClient({ url, key }: Pick<Sandbox, "url" | "key">, rate: number): ServiceClient {
+  const messages = rate * 120;
+  return createServiceClient({
+    baseUrl: url,
+    apiKey: new Secret(key),
+    clock: systemClock,
+    admission: createLimiter({ clock: systemClock, caps: { requests: messages + 60_000, messages }, share: 1 }),
+    connections: atOnce,
+    // The document tells temporary reasons of the provider from others by text alone.
+    retry: { attempts: 3, firstMs: 100, isTemporary: (text) => !text.includes("método de pago") },
+  });
+}
+
+/** Sends to every recipient at `rate` per second, text where the window is open, and starts a run for every guest. */
+export async function sendAll(options: {
+  readonly client: ServiceClient;
+  readonly sandbox: Pick<Sandbox, "automations">;
+  readonly people: People;
+  readonly rate: number;
+  readonly signal: AbortSignal;
+  /** Told of each message that the service accepted. */
+  readonly onReceipt: (receipt: Receipt) => void;
+}): Promise<Sent> {
+  const { client, sandbox, people, rate, signal, onReceipt } = options;
+  const templates = await client.listTemplates({ signal });
+  const receipts: Receipt[] = [];
+  const send = async (recipient: Recipient, index: number): Promise<void> => {
+    try {
+      const receipt = await client.sendMessage(bodyFor(recipient, index, templates), { signal });
+      receipts.push(receipt);
+      onReceipt(receipt);
+    } catch (error) {
+      // Some are rejected for good; how many, the sums tell.
+      if (!(error instanceof ServiceError) || error.kind !== "rejected") throw error;
+    }
+  };
+  const [runIds] = await Promise.all([startRuns({ client, sandbox, people, signal }), paced(people.recipients, rate, send, signal)]);
+  return { receipts, runIds };
+}
+
+function bodyFor({ phone, wroteBefore }: Recipient, index: number, templates: readonly Template[]): SendBody {
+  if (wroteBefore) return { to: phone, text: `Tu pedido ${index + 1} está listo.` };
+  const template = templates[index % templates.length];
+  if (template === undefined) throw new Error("the service lists no template");
+  // What is not given is filled from the contact, or is the fallback or example.
+  const variables = template.variables.some(({ name }) => name === "fecha") ? { fecha: "lunes a las 10" } : {};
+  return { to: phone, template: { id: template.id, variables } };
+}
+
+async function startRuns({
+  client,
+  sandbox,
+  people,
+  signal,
+}: Pick<Parameters<typeof sendAll>[0], "client" | "sandbox" | "people" | "signal">) {
+  const automations = sandbox.automations().filter(({ trigger }) => trigger === "manual");
+  const runIds: string[] = [];
+  for (const [index, phone] of people.guests.entries()) {
+    // One in three fails whoever it is for.
+    const automation = automations.find(({ name }) => (name === automationFails) === (index % 3 === 0));
+    if (automation === undefined) throw new Error("the sandbox has no such automation");
+    runIds.push((await client.startRun(automation.id, { phone, data: { pedido: `order-${index + 1}` } }, { signal })).runId);
+  }
+  return runIds;
+}
+
+/** Works through `all` in order, `rate` begun per second and `atOnce` at once; ends with the first failure. */
+async function paced<T>(
+  all: readonly T[],
+  rate: number,
+  work: (one: T, index: number) => Promise<void>,
+  signal: AbortSignal,
+): Promise<void> {
+  const pace = createPace(rate, systemClock);
+  const entries = all.entries();
+  const failed = new AbortController();
+  const ended = AbortSignal.any([signal, failed.signal]);
+  const worker = async (): Promise<void> => {
+    for (const [index, one] of entries) {
+      await pace();
+      ended.throwIfAborted();
+      await work(one, index);
+    }
+  };
+  await Promise.all(
+    Array.from({ length: atOnce }, () =>
+      worker().catch((error: unknown) => {
+        failed.abort(error);
+        throw error;
+      }),
+    ),
   );
 }

@@ -3,15 +3,8 @@ import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import type { ShownDelivery, ShownEvent, ShownEventDetail } from "../../../src/cli/control-views.ts";
-import {
-  type MessageRegistration,
-  RelayClient,
-  RelayClientError,
-  type RelayDelivery,
-  type RelayEvent,
-  type RelayEventDetail,
-  type TrackedLine,
-} from "../../../src/client/relay-client.ts";
+import type { MessageRegistration, RelayDelivery, RelayEvent, RelayEventDetail, TrackedLine } from "../../../src/client/answers.ts";
+import { RelayClient, RelayClientError } from "../../../src/client/relay-client.ts";
 import { openDownstream } from "../../harness/downstream.ts";
 import { postEvent } from "../../harness/post-event.ts";
 import { createMessages } from "../../harness/posts.ts";

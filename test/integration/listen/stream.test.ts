@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { connect } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { createSseParser, type SseMessage } from "../../../src/cli/listen/sse-parser.ts";
+import { createSseParser, type SseMessage } from "../../../src/cli/listen/wire.ts";
 import { engines, storageOf } from "../../harness/engines.ts";
 import { postEvent } from "../../harness/post-event.ts";
 import { createMessages } from "../../harness/posts.ts";

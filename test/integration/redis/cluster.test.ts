@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test } from "vitest";
 import { systemClock } from "../../../src/app/system-clock.ts";
-import { checkRedis } from "../../../src/cli/doctor/redis/check.ts";
+import { checkRedis } from "../../../src/cli/doctor/redis.ts";
 import type { DueDelivery } from "../../../src/store/planned.ts";
 import { createWorkQueue } from "../../../src/store/redis/work-queue.ts";
 import { clusterForTest } from "../../harness/redis-cluster.ts";

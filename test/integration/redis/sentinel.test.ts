@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { checkRedis } from "../../../src/cli/doctor/redis/check.ts";
+import { checkRedis } from "../../../src/cli/doctor/redis.ts";
 import { sentinelForTest } from "../../harness/redis-sentinel.ts";
 import { tellRedis } from "../../harness/redis-states.ts";
 import { freePort } from "../../setup/free-port.ts";

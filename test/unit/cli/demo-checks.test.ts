@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { checkSums, type DemoOutcome } from "../../../src/cli/demo/checks.ts";
 import type { DemoCounts } from "../../../src/cli/demo/progress.ts";
-import { answeredPath, everythingPath, failuresPath, statusesPath } from "../../../src/cli/demo/relay-settings.ts";
-import { summaryLines } from "../../../src/cli/demo/summary.ts";
+import { answeredPath, everythingPath, failuresPath, statusesPath } from "../../../src/cli/demo/relay.ts";
+import { summaryLines } from "../../../src/cli/demo/run.ts";
 import type { Arrival } from "../../../src/sandbox/downstream/arrivals.ts";
 import { bodyOf, outcomeOf, type Plant } from "./demo-outcome.ts";
 

@@ -1,12 +1,10 @@
 import { expect, test } from "vitest";
 import { parse } from "yaml";
-import { isRejected, peopleOf } from "../../../src/cli/demo/people.ts";
-import { createPostLog } from "../../../src/cli/demo/post-log.ts";
+import { createPostLog } from "../../../src/cli/demo/checks.ts";
 import { createProgress, type DemoCounts } from "../../../src/cli/demo/progress.ts";
-import { createRegistration } from "../../../src/cli/demo/registration.ts";
-import type { TrackedMessage } from "../../../src/cli/demo/relay-api.ts";
-import { demoSettings, secretNames } from "../../../src/cli/demo/relay-settings.ts";
-import { troubles } from "../../../src/cli/demo/troubles.ts";
+import { createRegistration, demoSettings, secretNames, type TrackedMessage } from "../../../src/cli/demo/relay.ts";
+import { troubles } from "../../../src/cli/demo/run.ts";
+import { isRejected, peopleOf } from "../../../src/cli/demo/service.ts";
 import type { Io } from "../../../src/cli/io.ts";
 import { settingsSchema } from "../../../src/config/schema.ts";
 import type { ObservedPost } from "../../../src/sandbox/start-sandbox.ts";

@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
-import type { RedisFacts } from "../../../src/cli/doctor/redis/facts.ts";
-import { judgeDestination, judgeRedis } from "../../../src/cli/doctor/redis/judge.ts";
+import { judgeDestination, judgeRedis, type RedisFacts } from "../../../src/cli/doctor/redis-judge.ts";
 
 const MiB = 1024 ** 2;
 

@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
-import { createOutcomeNotes } from "../../../src/cli/trigger/outcome.ts";
-import { createTriggerShow, postLine } from "../../../src/cli/trigger/show.ts";
+import { createOutcomeNotes, createTriggerShow, postLine } from "../../../src/cli/trigger/output.ts";
 import type { Post } from "../../../src/sandbox/traffic/post.ts";
 import type { PostResult } from "../../../src/sandbox/traffic/post-result.ts";
 

@@ -1,7 +1,6 @@
 import { expect, test } from "vitest";
-import { createCursor } from "../../../src/cli/listen/cursor.ts";
-import { createForwarder } from "../../../src/cli/listen/forwarder.ts";
-import type { PostOutcome, Targets } from "../../../src/cli/listen/targets.ts";
+import { createForwarder, type PostOutcome, type Targets } from "../../../src/cli/listen/forward.ts";
+import { createCursor } from "../../../src/cli/listen/relay.ts";
 import type { ListenedEvent } from "../../../src/cli/listen/wire.ts";
 import { createManualClock, settled } from "../../harness/manual-clock.ts";
 

@@ -1,17 +1,18 @@
 import { expect, test } from "vitest";
 import type { Io } from "../../../src/cli/io.ts";
-import { createKeys, type KeyActions } from "../../../src/cli/listen/keys.ts";
 import {
   answerLine,
+  createKeys,
+  createScreen,
   eventJson,
   eventLine,
   gapLine,
   helloLines,
+  type KeyActions,
   type StatusView,
   stateText,
   statusLine,
-} from "../../../src/cli/listen/lines.ts";
-import { createScreen } from "../../../src/cli/listen/screen.ts";
+} from "../../../src/cli/listen/screen.ts";
 import type { ListenedEvent } from "../../../src/cli/listen/wire.ts";
 import { privateView } from "../../../src/cli/output.ts";
 

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { createSseParser, type SseMessage } from "../../../src/cli/listen/sse-parser.ts";
+import { createSseParser, type SseMessage } from "../../../src/cli/listen/wire.ts";
 
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
 const parse = (text: string): SseMessage[] => createSseParser().push(bytes(text));

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { backoffMs, startWatchdog, waitFor } from "../../../src/cli/listen/waiting.ts";
+import { backoffMs, startWatchdog, waitFor } from "../../../src/cli/listen/follow.ts";
 import { createManualClock } from "../../harness/manual-clock.ts";
 
 test("the watchdog speaks once, after as much silence as it was given, and not while nobody listens", async () => {

@@ -1,16 +1,21 @@
 import type { Clock } from "../../event/clock.ts";
-import { CommandFailed, type Io } from "../io.ts";
+import type { Io } from "../io.ts";
 import type { PrivateView } from "../output.ts";
-import { createCursor } from "./cursor.ts";
-import { type FollowParts, follow, type StreamState } from "./follow.ts";
-import { createForwarder } from "./forwarder.ts";
-import { createKeys, readKeys } from "./keys.ts";
-import { answerLine, eventJson, eventLine, gapLine, helloLines, stateText, statusLine } from "./lines.ts";
-import { openStream } from "./open-stream.ts";
-import type { RelayAddress } from "./relay-address.ts";
-import { createScreen } from "./screen.ts";
-import type { Targets } from "./targets.ts";
-import { waitFor } from "./waiting.ts";
+import { type FollowParts, follow, type StreamState, waitFor } from "./follow.ts";
+import { createForwarder, type Targets } from "./forward.ts";
+import { createCursor, openStream, type RelayAddress, tellCursor } from "./relay.ts";
+import {
+  answerLine,
+  createKeys,
+  createScreen,
+  eventJson,
+  eventLine,
+  gapLine,
+  helloLines,
+  readKeys,
+  stateText,
+  statusLine,
+} from "./screen.ts";
 import type { ListenedEvent } from "./wire.ts";
 
 interface ListenRun {
@@ -38,7 +43,7 @@ interface ListenRun {
 /** At the end: for a post under way, and for the relay to hear how far it came. */
 const lastWordsMs = 2_000;
 
-/** Listens until told to stop. Throws {@link CommandFailed} when the relay refuses for good at the first time. */
+/** Listens until told to stop. Throws CommandFailed when the relay refuses for good at the first time. */
 export async function runListen(io: Io, run: ListenRun): Promise<void> {
   const { relay, targets, query, as, isJson, view, clock, random } = run;
   const quitting = new AbortController();
@@ -186,18 +191,6 @@ export async function runListen(io: Io, run: ListenRun): Promise<void> {
     screen.end();
     await targets?.close();
   }
-}
-
-async function tellCursor(relay: RelayAddress, name: string, seq: number): Promise<void> {
-  const answer = await fetch(`${relay.url}/v1/listen/cursors/${name}`, {
-    method: "POST",
-    headers: { authorization: `Bearer ${relay.token()}`, "content-type": "application/json" },
-    body: JSON.stringify({ seq }),
-    redirect: "manual",
-    signal: AbortSignal.timeout(10_000),
-  });
-  await answer.arrayBuffer();
-  if (!answer.ok) throw new CommandFailed(`the relay does not keep the cursor (status ${answer.status})`);
 }
 
 function everySecond(clock: Clock, run: () => void): () => void {

@@ -2,23 +2,15 @@ import { randomBytes } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { startDownstream } from "../../sandbox/downstream/downstream.ts";
+import { type Downstream, type Failure, startDownstream } from "../../sandbox/downstream/downstream.ts";
 import type { Sandbox } from "../../sandbox/start-sandbox.ts";
 import type { ServiceClient } from "../../service-api/client.ts";
 import type { Receipt } from "../../service-api/schemas.ts";
-import { type Check, checkSums } from "./checks.ts";
-import { expectedOf, type ServiceRecords } from "./expected.ts";
-import { isRejected, type People, peopleOf } from "./people.ts";
-import { createPostLog } from "./post-log.ts";
-import type { DemoCounts, Progress } from "./progress.ts";
-import { createRegistration } from "./registration.ts";
-import { createRelayApi } from "./relay-api.ts";
-import { freePort, startRelay } from "./relay-process.ts";
-import { answeredPath, demoSettings, secretNames } from "./relay-settings.ts";
-import { createClient, sendAll } from "./sends.ts";
-import { isOver, setScene, startCampaign, startService } from "./service.ts";
-import { scheduleTroubles } from "./troubles.ts";
-import { startWatch } from "./watch.ts";
+import { withCommas } from "../output.ts";
+import { type Check, checkSums, createPostLog, expectedOf, type ServiceRecords } from "./checks.ts";
+import { type DemoCounts, type Progress, startWatch } from "./progress.ts";
+import { answeredPath, createRegistration, createRelayApi, demoSettings, freePort, secretNames, startRelay } from "./relay.ts";
+import { createClient, isOver, isRejected, type People, peopleOf, sendAll, setScene, startCampaign, startService } from "./service.ts";
 
 interface DemoOptions {
   readonly seed: string;
@@ -34,7 +26,7 @@ interface DemoOptions {
   readonly progress: Progress;
 }
 
-export interface DemoResult {
+interface DemoResult {
   readonly tookMs: number;
   readonly counts: DemoCounts;
   readonly checks: readonly Check[];
@@ -135,3 +127,61 @@ async function askAbout(receipts: readonly Receipt[], client: ServiceClient, sig
 }
 
 const randomText = () => randomBytes(24).toString("base64url");
+
+/** A change in how the downstream fares, `at` milliseconds after the first send; no `failure`: it recovers. */
+interface Trouble {
+  readonly at: number;
+  readonly name: string;
+  readonly failure: Failure | null;
+}
+
+export const troubles: readonly Trouble[] = [
+  { at: 1_500, name: "cuts connections", failure: "reset" },
+  { at: 2_000, name: "answers 503", failure: { status: 503 } },
+  { at: 4_000, name: "is well again", failure: null },
+];
+
+/** Lets the downstream fail and recover on time; `tell` gets a word on each change. The returned function calls it all off. */
+function scheduleTroubles(downstream: Downstream, tell: (name: string) => void): () => void {
+  const timers = troubles.map(({ at, name, failure }) =>
+    setTimeout(() => {
+      downstream.recover();
+      if (failure !== null) downstream.fail(failure);
+      tell(name);
+    }, at),
+  );
+  return () => {
+    for (const timer of timers) clearTimeout(timer);
+  };
+}
+
+/** The demo's last word, for people. */
+export function summaryLines({ tookMs, checks }: DemoResult): string[] {
+  const bad = checks.filter((check) => !check.ok).length;
+  const width = Math.max(...checks.map(({ what }) => what.length));
+  return [
+    "",
+    ...checks.map((check) => `  ${check.ok ? "ok      " : "MISMATCH"}  ${check.what.padEnd(width)}  ${seenText(check)}`),
+    "",
+    bad === 0
+      ? `Every sum matches: each event stored once, delivered, in order, byte for byte, each status true (${(tookMs / 1000).toFixed(1)} s).`
+      : `${bad} of ${checks.length} sums do not match.`,
+  ];
+}
+
+function seenText({ seen }: Check): string {
+  return Object.entries(seen)
+    .map(([by, count]) => `${by} ${withCommas(count)}`)
+    .join(" · ");
+}
+
+/** What somebody who saw the demo may want next. */
+export const whatNext: readonly string[] = [
+  "",
+  "What to try next:",
+  "  npm run -s relay -- demo --keep            keep the demo's settings, database and log for a look",
+  "  npm run -s relay -- demo --seed another    the same again with other people and other disorder",
+  "  npm run -s relay -- sandbox                the messaging service alone, to build your own sender against",
+  "  npm run -s relay -- --help                 all commands",
+  "  README.md                                  from here to a deployed endpoint",
+];

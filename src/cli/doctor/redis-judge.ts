@@ -1,8 +1,41 @@
-import type { Unplanned } from "../../../store/event-views.ts";
-import { isOldVersion, leastVersion } from "../../../store/redis/server-version.ts";
-import { timeText } from "../../output.ts";
-import { bytesText, type Finding, fail, ok, spanText, warn } from "../finding.ts";
-import type { Latency, RedisFacts } from "./facts.ts";
+import type { Unplanned } from "../../store/event-views.ts";
+import { isOldVersion, leastVersion } from "../../store/redis/server-version.ts";
+import { timeText } from "../output.ts";
+import { bytesText, type Finding, fail, ok, spanText, warn } from "./finding.ts";
+
+/** How fast a round trip is, in ms. */
+export interface Latency {
+  readonly p50: number;
+  readonly p99: number;
+}
+
+/** What one server says of itself. A null is something its user may not ask, or that this version does not tell. */
+export interface RedisFacts {
+  readonly version: string | null;
+  readonly role: string | null;
+  readonly replicas: number | null;
+  /** Replicas that must be heard of within `replicaLagSeconds`, or it takes no writes; 0: none has to be. */
+  readonly neededReplicas: number | null;
+  readonly replicaLagSeconds: number | null;
+  readonly usedBytes: number | null;
+  /** 0: no limit. */
+  readonly maxBytes: number | null;
+  readonly policy: string | null;
+  /** Keys thrown away for room since its start. */
+  readonly evicted: number | null;
+  readonly appendOnly: boolean | null;
+  /** `always`, `everysec` or `no`. */
+  readonly appendSync: string | null;
+  /** Snapshots are asked for. */
+  readonly snapshots: boolean | null;
+  /** Which of its files could not be written the last time. */
+  readonly failedWrites: readonly string[];
+  readonly ping: Latency;
+  /** Of a write that is on disk when it is answered, as far as Redis promises; null where nothing was written. */
+  readonly write: Latency | null;
+  /** How far its clock is ahead of ours, in ms. */
+  readonly skewMs: number | null;
+}
 
 /** The median within which a provider of webhooks wants its answer (FACTS.md, "The domain"): accepting takes two round trips of it. */
 const providerWaitsMs = 250;

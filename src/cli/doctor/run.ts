@@ -1,20 +1,15 @@
-import { existsSync } from "node:fs";
+import { existsSync, statSync } from "node:fs";
 import { breakersInFile, openStoreForReading, type StoreToRead } from "../../app/open-store.ts";
 import type { Settings } from "../../config/schema.ts";
 import type { RedisSettings } from "../../store/settings.ts";
 import { isLocked } from "../../store/sqlite/file-lock.ts";
 import { StoreRefused } from "../../store/store-error.ts";
 import { ownAddress } from "../control-client.ts";
-import { changedAt, judgeClock } from "./clock-check.ts";
-import { checkDestinations } from "./destination-checks.ts";
-import { checkStoreFiles } from "./file-checks.ts";
-import { type Finding, fail } from "./finding.ts";
-import { checkRelay, type SeenStop } from "./relay-check.ts";
-import { judgeSecrets } from "./secret-checks.ts";
-import { checkServices, judgeStops } from "./service-checks.ts";
-import { checkSettings } from "./settings-checks.ts";
-import { checkSpace } from "./space-check.ts";
-import { checkHolder, checkIntegrity, checkQuarantine, judgeBacklog, openStoreToCheck } from "./store-checks.ts";
+import { checkDestinations, type Skew } from "./destinations.ts";
+import { type Finding, fail, ok, spanText, warn } from "./finding.ts";
+import { checkRelay, checkServices, judgeStops, type SeenStop } from "./services.ts";
+import { checkSettings, judgeSecrets } from "./settings.ts";
+import { checkHolder, checkIntegrity, checkQuarantine, checkSpace, checkStoreFiles, judgeBacklog, openStoreToCheck } from "./store.ts";
 
 interface DoctorOptions {
   readonly config: string;
@@ -71,7 +66,7 @@ interface StoreFindings {
 
 /** A Redis is there for many relays: that one runs says nothing of the one of this machine. */
 async function checkShared(storage: RedisSettings, { routes, sources, accounts }: Settings): Promise<StoreFindings> {
-  const { checkRedis } = await import("./redis/check.ts");
+  const { checkRedis } = await import("./redis.ts");
   const files = await checkRedis(storage);
   const found = { files, rows: [], isHeld: false, newestEventAt: null };
   if (files.some(({ check, level }) => check === "redis" && level === "fail")) return found;
@@ -129,4 +124,45 @@ function checkStore({ retention, routes, sources }: Settings, path: string, deep
   } finally {
     reader.close();
   }
+}
+
+/** Signatures with a timestamp are refused from a few minutes on; this is early enough to see it come. */
+const tolerated = 30_000;
+
+interface ClockSigns {
+  readonly now: number;
+  /** How much further the wall clock went than the monotonic one while doctor ran, in ms. */
+  readonly jumpedMs: number;
+  /** When the newest event was received; null when there is none. */
+  readonly newestEventAt: number | null;
+  /** When the store's file was last changed; null when there is none. */
+  readonly fileChangedAt: number | null;
+  readonly skews: readonly Skew[];
+}
+
+export function judgeClock({ now, jumpedMs, newestEventAt, fileChangedAt, skews }: ClockSigns): Finding[] {
+  const todo = "set this machine's clock by NTP (timedatectl)";
+  const found: Finding[] = [];
+  if (Math.abs(jumpedMs) > 1_000) found.push(warn("clock", `it was set by ${spanText(jumpedMs)} while doctor ran`, todo));
+  const ahead = Math.max(newestEventAt ?? 0, fileChangedAt ?? 0) - now;
+  if (ahead > tolerated)
+    found.push(warn("clock", `what was stored last lies ${spanText(ahead)} in the future: the clock is behind, or was ahead`, todo));
+  for (const { name, skewMs } of skews.filter((skew) => Math.abs(skew.skewMs) > tolerated)) {
+    const way = skewMs > 0 ? "ahead of" : "behind";
+    found.push(
+      warn("clock", `the clock of ${name} is ${spanText(skewMs)} ${way} this machine's: signatures may be refused as stale`, todo),
+    );
+  }
+  if (found.length > 0) return found;
+  return [
+    ok(
+      "clock",
+      skews.length === 0 ? "steady; no destination told its time" : `steady, and agrees with ${skews.length} of the destinations`,
+    ),
+  ];
+}
+
+/** Unix ms of a file's last change; null when there is no such file. */
+function changedAt(path: string): number | null {
+  return statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? null;
 }

@@ -1,0 +1,267 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { closeSync, openSync, readFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { z } from "zod";
+import { CommandFailed } from "../io.ts";
+
+interface RelayProcess {
+  /** Aborts when the process ends by itself; the reason is a {@link CommandFailed} that shows its last words. */
+  readonly ended: AbortSignal;
+  /** Asks it to drain and end; kills it when it does not. Safe to call twice. */
+  stop(): Promise<void>;
+}
+
+/** How long a relay that was asked to end may take, in milliseconds; its own limit is 3 s. */
+const stopWithinMs = 6_000;
+const readyWithinMs = 10_000;
+
+/** Starts `wamid-relay serve` as a child and waits until it is ready. Its output goes to `logPath`. */
+export async function startRelay(options: {
+  readonly settingsPath: string;
+  readonly logPath: string;
+  readonly url: string;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly signal: AbortSignal;
+}): Promise<RelayProcess> {
+  const { settingsPath, logPath, url, env, signal } = options;
+  // The entry is beside this folder, in a checkout and in dist alike.
+  const entry = fileURLToPath(new URL("../wamid-relay.js", import.meta.url));
+  const log = openSync(logPath, "w");
+  const child = spawn(process.execPath, [entry, "serve", "--config", settingsPath], { stdio: ["ignore", log, log], env: { ...env } });
+  closeSync(log);
+  const ended = new AbortController();
+  let stopping = false;
+  const lastWords = (why: string) => new CommandFailed(`${why}; its last lines:\n${tail(logPath, 15)}`);
+  child.once("error", (error) => ended.abort(new CommandFailed(`the relay could not be started: ${error.message}`)));
+  child.once("exit", (code, by) => {
+    if (!stopping) ended.abort(lastWords(`the relay ended unexpectedly (${by ?? `exit code ${code}`})`));
+  });
+  const stop = async () => {
+    stopping = true;
+    await endChild(child);
+  };
+  try {
+    await waitReady(url, AbortSignal.any([signal, ended.signal]), () =>
+      lastWords(`the relay was not ready within ${readyWithinMs / 1000} s`),
+    );
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  return { ended: ended.signal, stop };
+}
+
+/** A port that is free now. Somebody else may take it before the relay does; then the relay says so and the demo ends. */
+export async function freePort(): Promise<number> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const address = server.address();
+  server.close();
+  await once(server, "close");
+  if (address === null || typeof address === "string") throw new Error("a TCP server without a port");
+  return address.port;
+}
+
+async function waitReady(url: string, signal: AbortSignal, late: () => Error): Promise<void> {
+  const deadline = Date.now() + readyWithinMs;
+  for (;;) {
+    signal.throwIfAborted();
+    const isReady = await fetch(`${url}/readyz`, { signal: AbortSignal.any([signal, AbortSignal.timeout(1_000)]) }).then(
+      (answer) => answer.ok,
+      () => false,
+    );
+    if (isReady) return;
+    if (Date.now() > deadline) throw late();
+    await sleep(50);
+  }
+}
+
+async function endChild(child: ChildProcess): Promise<void> {
+  const isOver = () => child.exitCode !== null || child.signalCode !== null || child.pid === undefined;
+  if (isOver()) return;
+  const over = once(child, "exit");
+  child.kill("SIGTERM");
+  const kill = setTimeout(() => child.kill("SIGKILL"), stopWithinMs);
+  await over;
+  clearTimeout(kill);
+}
+
+function tail(path: string, lines: number): string {
+  return readFileSync(path, "utf8").trimEnd().split("\n").slice(-lines).join("\n");
+}
+
+/** What the demo's relay is told; the secrets come through its environment, as they would on a server. */
+interface DemoPlaces {
+  readonly port: number;
+  readonly databasePath: string;
+  /** The downstream's URL without a path. */
+  readonly downstreamUrl: string;
+}
+
+/** Paths of the downstream, one per route. */
+export const everythingPath = "/everything";
+export const answeredPath = "/answered";
+export const failuresPath = "/failures";
+export const statusesPath = "/statuses";
+/** The statuses that the route to `answeredPath` takes. */
+export const answeredStatuses = ["delivered", "read"] as const;
+
+/** Names of the environment variables that hold the demo's secrets. */
+export const secretNames = { webhook: "DEMO_WEBHOOK_SECRET", token: "DEMO_RELAY_TOKEN", answered: "DEMO_ANSWERED_SECRET" } as const;
+
+/**
+ * The settings file of the demo. Retries and the breaker's pause are short, so that a failing
+ * downstream and its recovery fit into seconds; everything else is as it would be in earnest.
+ */
+export function demoSettings({ port, databasePath, downstreamUrl }: DemoPlaces): string {
+  const destination = (path: string, more = "") => `
+    to:
+      url: ${JSON.stringify(downstreamUrl + path)}
+      allowPrivate: true${more}
+      timeout: 2s
+      retry: { schedule: [0s, 300ms, 600ms, 1s, 1s, 1s, 1s, 1s, 1s, 1s, 1s, 1s] }
+      breaker: { failures: 5, pause: 500ms, longest: 1s }`;
+  return `server: { host: 127.0.0.1, port: ${port}, shutdownTimeout: 3s }
+storage: { path: ${JSON.stringify(databasePath)} }
+control: { tokens: [{ name: demo, token: "\${${secretNames.token}}", scopes: [read, track] }] }
+accounts: { main: {} }
+sources:
+  main: { account: main, kind: events, signature: { service: acme, secrets: ["\${${secretNames.webhook}}"] } }
+tracking: { unknown: park, parkFor: 4s }
+routes:
+  - name: everything
+    match: { events: ["*"] }${destination(everythingPath)}
+  - name: answered
+    match: { events: [message.status], statuses: [${answeredStatuses.join(", ")}] }${destination(answeredPath, `\n      secret: "\${${secretNames.answered}}"`)}
+  - name: failures
+    match: { events: [message.status], statuses: [failed], tracked: true }
+    emit: transitions
+    payload: enriched${destination(failuresPath)}
+  - name: statuses
+    match: { events: [message.status], tracked: true }
+    emit: transitions
+    payload: enriched${destination(statusesPath)}
+`;
+}
+
+/** What the demo reads of `GET /v1/stats`. */
+const statsSchema = z.looseObject({
+  dispositions: z.looseObject({
+    forwarded: z.number(),
+    filtered: z.number(),
+    ignored: z.number(),
+    quarantined: z.number(),
+    parked: z.number(),
+  }),
+  duplicates: z.number(),
+  deliveries: z.looseObject({ waiting: z.number(), held: z.number(), delivered: z.number(), dead: z.number() }),
+});
+export type RelayStats = z.infer<typeof statsSchema>;
+
+/** Events stored as such: all but what is quarantined. */
+export function acceptedBy({ forwarded, filtered, ignored, parked }: RelayStats["dispositions"]): number {
+  return forwarded + filtered + ignored + parked;
+}
+
+export interface TrackedMessage {
+  readonly account: string;
+  readonly wamid: string;
+  readonly reference: string;
+  readonly metadata: Readonly<Record<string, unknown>>;
+}
+
+export interface RelayApi {
+  /** Throws an Error that says what the relay answered. */
+  stats(signal: AbortSignal): Promise<RelayStats>;
+  /** Registers messages, in calls of at most 1,000. */
+  track(messages: readonly TrackedMessage[], signal: AbortSignal): Promise<void>;
+}
+
+const mostInOneCall = 1_000;
+
+/** The two calls of the relay's control API that the demo makes. */
+export function createRelayApi(url: string, token: string): RelayApi {
+  const call = async (path: string, init: RequestInit): Promise<unknown> => {
+    const answer = await fetch(url + path, { ...init, headers: { authorization: `Bearer ${token}`, "content-type": "application/json" } });
+    const text = await answer.text();
+    if (!answer.ok) throw new Error(`${init.method ?? "GET"} ${path} was answered ${answer.status}: ${text.slice(0, 300)}`);
+    return text === "" ? null : JSON.parse(text);
+  };
+  return {
+    stats: async (signal) => statsSchema.parse(await call("/v1/stats", { signal })),
+    async track(messages, signal) {
+      for (let from = 0; from < messages.length; from += mostInOneCall) {
+        const body = JSON.stringify(messages.slice(from, from + mostInOneCall));
+        await call("/v1/messages/track", { method: "POST", body, signal });
+      }
+    },
+  };
+}
+
+/** One in so many is registered only after its first status was posted: what routes want tracked is parked until then. */
+const lateEvery = 8;
+
+interface Registration {
+  /** The service accepted a message. */
+  accepted(wamid: string): void;
+  /** A status of a message was posted to the relay. */
+  posted(wamid: string): void;
+  /** Registers whatever is left. Throws what a registration threw. */
+  finish(): Promise<void>;
+  /** All that were accepted. */
+  readonly messages: ReadonlyMap<string, TrackedMessage>;
+}
+
+/** Tells the relay of each message, most at once and some late; while a call is under way the next ones gather for one call. */
+export function createRegistration(track: (messages: readonly TrackedMessage[]) => Promise<void>): Registration {
+  const messages = new Map<string, TrackedMessage>();
+  const late = new Map<string, TrackedMessage>();
+  const seen = new Set<string>();
+  let gathered: TrackedMessage[] = [];
+  let running: Promise<void> | null = null;
+  let failure: { readonly error: unknown } | null = null;
+  const flush = async (): Promise<void> => {
+    while (gathered.length > 0) {
+      const some = gathered;
+      gathered = [];
+      await track(some);
+    }
+  };
+  const register = (message: TrackedMessage): void => {
+    gathered.push(message);
+    running ??= flush()
+      .catch((error: unknown) => {
+        failure ??= { error };
+      })
+      .finally(() => {
+        running = null;
+      });
+  };
+  return {
+    messages,
+    accepted(wamid) {
+      const number = messages.size + 1;
+      const message = { account: "main", wamid, reference: `order-${number}`, metadata: { shop: number % 2 === 0 ? "north" : "south" } };
+      messages.set(wamid, message);
+      if (number % lateEvery === 0 && !seen.has(wamid)) late.set(wamid, message);
+      else register(message);
+    },
+    posted(wamid) {
+      // Whose message it is may be known only later: the answer to the send can come after the first status.
+      seen.add(wamid);
+      const message = late.get(wamid);
+      if (message === undefined) return;
+      late.delete(wamid);
+      register(message);
+    },
+    async finish() {
+      for (const message of late.values()) register(message);
+      late.clear();
+      await running;
+      if (failure !== null) throw failure.error;
+    },
+  };
+}

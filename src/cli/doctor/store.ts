@@ -1,0 +1,264 @@
+import { accessSync, constants, existsSync, type Stats, statfsSync, statSync } from "node:fs";
+import { dirname, resolve } from "node:path";
+import type { Settings } from "../../config/schema.ts";
+import type { BreakerView } from "../../deliver/breaker.ts";
+import type { RouteBacklog } from "../../store/delivery-views.ts";
+import { isLocked } from "../../store/sqlite/file-lock.ts";
+import { openReader, type StoreReader } from "../../store/sqlite/reader.ts";
+import { StoreRefused } from "../../store/store-error.ts";
+import { bytesText, type Finding, fail, ok, spanText, warn } from "./finding.ts";
+
+/** A delivery due for longer than this is not merely in a queue. */
+const overdueMs = 15 * 60_000;
+
+/** Opens the file for looking; a finding when that cannot be done. */
+export function openStoreToCheck(path: string): {
+  readonly reader: (StoreReader & { close(): void }) | null;
+  readonly findings: Finding[];
+} {
+  try {
+    const reader = openReader(path);
+    return { reader, findings: [ok("schema", `version ${reader.file.schemaVersion()}`)] };
+  } catch (error) {
+    if (!(error instanceof StoreRefused)) throw error;
+    return { reader: null, findings: [{ check: "store", level: "fail", message: error.message }] };
+  }
+}
+
+export function checkHolder(path: string, reader: StoreReader): { readonly isHeld: boolean; readonly finding: Finding } {
+  const held = isLocked(path);
+  if (held === null) {
+    return { isHeld: false, finding: warn("holder", `${path}.lock cannot be read`, "run doctor as the user of the relay") };
+  }
+  const last = reader.file.holder();
+  return {
+    isHeld: held,
+    finding: ok("holder", held ? `held by ${last ?? "a relay"}` : `held by nobody${last === null ? "" : `; last by ${last}`}`),
+  };
+}
+
+/** `deep`: has SQLite read the whole file. */
+export function checkIntegrity(reader: StoreReader, deep: boolean): Finding {
+  if (!deep) return ok("integrity", "not looked at; --deep reads the whole file");
+  const damage = reader.file.findDamage();
+  if (damage === null) return ok("integrity", "the whole file is in order");
+  return fail("integrity", `the file is damaged: ${damage}`, "stop the relay, and restore a copy or use sqlite3's .recover");
+}
+
+/** Dead letters, what is overdue, stopped and paused destinations, and routes that have gone from the settings. */
+export function judgeBacklog(
+  backlog: readonly RouteBacklog[],
+  routes: Settings["routes"],
+  breakers: ReadonlyMap<string, BreakerView>,
+  now: number,
+): Finding[] {
+  const names = new Set(routes.map(({ name }) => name));
+  const found: Finding[] = [];
+  let waiting = 0;
+  for (const { route, waiting: due, held, dead, oldestDueAt, stopped } of backlog) {
+    const open = due + held;
+    waiting += open;
+    if (!names.has(route)) {
+      if (open > 0 && !route.startsWith("proxy:")) {
+        found.push(
+          warn(
+            "backlog",
+            `${open} deliveries wait for the route ${route}, which is not in the settings`,
+            "put the route back, by its old name",
+          ),
+        );
+      }
+      continue;
+    }
+    if (dead > 0) {
+      const todo = `wamid-relay deliveries list --state dead --route ${route}; then: wamid-relay replay --route ${route}`;
+      found.push(warn("dead letters", `${dead} of ${route}`, todo));
+    }
+    if (stopped !== null) {
+      found.push(
+        fail("destination", `${route} is stopped (${stopped}); ${open} deliveries wait`, `wamid-relay resume ${route}, once it is back`),
+      );
+      continue;
+    }
+    const pausedUntil = breakers.get(route)?.pausedUntil ?? null;
+    if (pausedUntil !== null && pausedUntil > now) {
+      found.push(
+        warn(
+          "destination",
+          `${route} is paused for another ${spanText(pausedUntil - now)}: it answered 429 with Retry-After; ${open} deliveries wait`,
+          `wait, or start it now: wamid-relay resume ${route}`,
+        ),
+      );
+    } else if (oldestDueAt !== null && now - oldestDueAt > overdueMs) {
+      found.push(
+        warn(
+          "backlog",
+          `${open} deliveries of ${route} wait, one has been due for ${spanText(now - oldestDueAt)}`,
+          "does the relay run, and the destination answer in time?",
+        ),
+      );
+    }
+  }
+  return [ok("backlog", `${waiting} deliveries wait`), ...found];
+}
+
+export function checkQuarantine(reader: StoreReader): Finding {
+  const count = reader.file.quarantined();
+  if (count === 0) return ok("quarantine", "empty");
+  return warn(
+    "quarantine",
+    `${count} requests were signed rightly and are no valid events`,
+    "wamid-relay events list --disposition quarantined",
+  );
+}
+
+/** Larger than this, the log of changes is not being taken into the store. */
+const largeWalBytes = 256 * 1024 * 1024;
+
+/** Permissions and owners of the store's files, and whether its folder takes new ones. */
+export function checkStoreFiles(path: string, user: number | undefined): Finding[] {
+  const folder = dirname(resolve(path));
+  if (!existsSync(path)) {
+    const nearest = nearestFolder(folder);
+    return [
+      mayWrite(nearest)
+        ? ok("store", `there is none at ${path} yet; "wamid-relay serve" makes it`)
+        : fail("store", `${path} does not exist and cannot be made: ${nearest} is not writable`, "create the folder for the relay's user"),
+    ];
+  }
+  const files = [path, `${path}-wal`, `${path}-shm`, `${path}.lock`].flatMap((file) => {
+    const stats = statSync(file, { throwIfNoEntry: false });
+    return stats === undefined ? [] : [{ file, stats }];
+  });
+  return [...checkModes(files), ...checkOwners(files, user), ...checkFolder(folder), ...checkWal(path)];
+}
+
+interface FoundFile {
+  readonly file: string;
+  readonly stats: Stats;
+}
+
+function checkModes(files: readonly FoundFile[]): Finding[] {
+  // The lock file is empty: everything else holds people's data.
+  const open = files.filter(({ file, stats }) => (stats.mode & 0o077) !== 0 && !file.endsWith(".lock")).map(({ file }) => file);
+  if (open.length === 0) return [ok("store permissions", "only its user may read it")];
+  return [
+    warn(
+      "store permissions",
+      `others than its user may read ${open.join(", ")}: people's phone numbers are in it`,
+      `chmod 600 ${open.join(" ")}`,
+    ),
+  ];
+}
+
+function checkOwners(files: readonly FoundFile[], user: number | undefined): Finding[] {
+  const [store, ...others] = files;
+  if (store === undefined) return [];
+  const owner = store.stats.uid;
+  const strangers = others.filter(({ stats }) => stats.uid !== owner).map(({ file }) => file);
+  if (strangers.length > 0) {
+    return [
+      fail(
+        "store owner",
+        `${store.file} belongs to user ${owner}, but ${strangers.join(", ")} to another: the relay cannot use both`,
+        `chown ${owner} ${strangers.join(" ")}`,
+      ),
+    ];
+  }
+  if (user === undefined || user === 0 || user === owner) return [ok("store owner", `user ${owner}`)];
+  return [warn("store owner", `the store belongs to user ${owner}, and this is user ${user}`, "run doctor as the user of the relay")];
+}
+
+function checkFolder(folder: string): Finding[] {
+  if (mayWrite(folder)) return [];
+  return [fail("store folder", `${folder} is not writable: SQLite keeps files beside the store`, "make it writable for the relay's user")];
+}
+
+function checkWal(path: string): Finding[] {
+  const bytes = statSync(`${path}-wal`, { throwIfNoEntry: false })?.size ?? 0;
+  if (bytes < largeWalBytes) return [ok("write-ahead log", bytesText(bytes))];
+  return [
+    warn(
+      "write-ahead log",
+      `${path}-wal has grown to ${bytesText(bytes)}: something reads the store without end`,
+      "end long-running readers (backups, sqlite3 shells) of the file",
+    ),
+  ];
+}
+
+function nearestFolder(folder: string): string {
+  let nearest = folder;
+  while (!existsSync(nearest) && dirname(nearest) !== nearest) nearest = dirname(nearest);
+  return nearest;
+}
+
+function mayWrite(folder: string): boolean {
+  try {
+    accessSync(folder, constants.W_OK | constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+const dayMs = 86_400_000;
+/** A rate seen over less than this says nothing about a day. */
+const shortestSpanMs = 3_600_000;
+
+interface Space {
+  readonly freeBytes: number;
+  /** Of the store, without pages free for use again. */
+  readonly usedBytes: number;
+  /** What the last day added, at the size of an event so far; null when that cannot be told yet. */
+  readonly perDayBytes: number | null;
+  /** How long events are kept, in milliseconds. */
+  readonly keptMs: number;
+}
+
+/** Free disk space against what the store still has to grow until retention takes away as much as comes in. */
+export function judgeSpace({ freeBytes, usedBytes, perDayBytes, keptMs }: Space): Finding {
+  const check = "disk space";
+  const free = `${bytesText(freeBytes)} free, the store has ${bytesText(usedBytes)}`;
+  const todo = "make room, or keep events for less time (retention)";
+  if (freeBytes < 64 * 1024 ** 2) return fail(check, `${free}: events will soon be answered 503`, todo);
+  if (perDayBytes !== null) {
+    const toGrow = Math.max(0, perDayBytes * (keptMs / dayMs) - usedBytes);
+    const growth = `${free}; grows by ${bytesText(perDayBytes)} a day`;
+    const leftMs = perDayBytes === 0 ? Number.POSITIVE_INFINITY : (freeBytes / perDayBytes) * dayMs;
+    if (toGrow > freeBytes) {
+      const text = `${growth}: full in ${spanText(leftMs)}`;
+      return leftMs < 2 * dayMs ? fail(check, text, todo) : warn(check, text, todo);
+    }
+    if (freeBytes >= 512 * 1024 ** 2) return ok(check, growth);
+  }
+  return freeBytes < 512 * 1024 ** 2 ? warn(check, free, todo) : ok(check, free);
+}
+
+export function checkSpace(path: string, reader: StoreReader, now: number, keptMs: number): Finding {
+  const { bavail, bsize } = statfsSync(dirname(resolve(path)));
+  const usedBytes = reader.file.usedBytes();
+  return judgeSpace({ freeBytes: bavail * bsize, usedBytes, perDayBytes: growthPerDay(reader, usedBytes, now), keptMs });
+}
+
+function growthPerDay(reader: StoreReader, usedBytes: number, now: number): number | null {
+  const bounds = reader.events.bounds();
+  const first = bounds === null ? null : reader.file.receivedAt(bounds.oldest);
+  if (bounds === null || first === null) return null;
+  const from = Math.max(first, now - dayMs);
+  if (now - from < shortestSpanMs) return null;
+  const events = bounds.newest - lastBefore(reader, bounds, from);
+  const bytesEach = usedBytes / (bounds.newest - bounds.oldest + 1);
+  return (events * bytesEach * dayMs) / (now - from);
+}
+
+/** The greatest seq received before `at`, by halving: events are stored in the order received. */
+function lastBefore(reader: StoreReader, bounds: { oldest: number; newest: number }, at: number): number {
+  let low = bounds.oldest - 1;
+  let high = bounds.newest;
+  while (low < high) {
+    const middle = Math.ceil((low + high) / 2);
+    if ((reader.file.receivedAt(middle) ?? 0) < at) low = middle;
+    else high = middle - 1;
+  }
+  return low;
+}

@@ -1,0 +1,202 @@
+import { readFileSync } from "node:fs";
+import type { Command } from "commander";
+import { Agent } from "undici";
+import { durationSchema } from "../../event/units.ts";
+import { ownAddress } from "../control-client.ts";
+import { CommandFailed, type Io } from "../io.ts";
+import { checkedOption, time } from "../options.ts";
+import type { Opened } from "./follow.ts";
+
+export interface RelayAddress {
+  /** Without a slash at its end. */
+  readonly url: string;
+  /** Read again for each connection, so that a new token counts. Throws {@link CommandFailed} when there is none. */
+  token(): string;
+}
+
+export interface AddressOptions {
+  readonly config: string;
+  readonly relay?: string;
+  readonly tokenEnv: string;
+  readonly tokenFile?: string;
+  readonly token?: string;
+}
+
+/** The relay at `--relay`, with the token given, or the one of the settings, with its first token that may listen. */
+export async function relayAddress(command: Command, options: AddressOptions, io: Io): Promise<RelayAddress> {
+  const { relay, tokenEnv, tokenFile, token, config } = options;
+  if (relay === undefined) return ownRelay(config, io);
+  const url = URL.parse(relay);
+  if (url === null || !/^https?:$/.test(url.protocol) || url.username !== "" || url.password !== "") {
+    command.error("error: --relay takes an http or https URL without user and password, such as https://relay.example");
+  }
+  const read = (): string => {
+    if (token !== undefined) return token;
+    if (tokenFile !== undefined) return fileText(tokenFile);
+    return io.env[tokenEnv] ?? "";
+  };
+  if (token === undefined && tokenFile === undefined && read() === "")
+    command.error(`error: the environment variable ${tokenEnv} is not set (--token-env names another, --token-file a file)`);
+  const checked = (): string => {
+    const text = read();
+    if (!/^[\x21-\x7e]+$/.test(text))
+      throw new CommandFailed("what was given as the token is none: it is empty, or has characters that none has");
+    return text;
+  };
+  checked();
+  return { url: url.href.replace(/[?#].*$/, "").replace(/\/+$/, ""), token: checked };
+}
+
+/** With `--relay` no settings are read, nor what reads them loaded. */
+async function ownRelay(config: string, io: Io): Promise<RelayAddress> {
+  const { readSettings } = await import("../settings-option.ts");
+  const url = ownAddress(readSettings(config, io).server);
+  if (url === null) throw new CommandFailed("server.port is 0, so the relay's address is not known: give it with --relay");
+  const token = (): string => {
+    const found = readSettings(config, io).control.tokens.find(({ scopes }) => scopes.includes("listen"));
+    if (found === undefined)
+      throw new CommandFailed(`no token in ${config} has the scope listen (control.tokens); add one, or use --relay`);
+    return found.token.reveal();
+  };
+  token();
+  return { url, token };
+}
+
+function fileText(path: string): string {
+  try {
+    return readFileSync(path, "utf8").trim();
+  } catch (error) {
+    throw new CommandFailed(`the token's file cannot be read: ${(error as Error).message}`);
+  }
+}
+
+/** Longest wait for a connection, and for the first bytes of an answer. */
+const patienceMs = 20_000;
+
+/**
+ * Opens `GET /v1/listen`, on a connection of its own: one that was cut somewhere on the way is not used again. The body
+ * is read only as fast as it is taken. Rejects with the connection's error.
+ */
+export async function openStream(relay: RelayAddress, query: URLSearchParams, after: number | null, signal: AbortSignal): Promise<Opened> {
+  const agent = new Agent({
+    allowH2: false,
+    connect: { timeout: patienceMs },
+    headersTimeout: patienceMs,
+    // Silence is the watchdog's, which knows of sleep.
+    bodyTimeout: 0,
+  });
+  const close = (): void => void agent.destroy().catch(() => {});
+  try {
+    const { statusCode, headers, body } = await agent.request({
+      origin: relay.url,
+      path: `${new URL(relay.url).pathname.replace(/\/$/, "")}/v1/listen?${query}`,
+      method: "GET",
+      headers: {
+        accept: "text/event-stream",
+        authorization: `Bearer ${relay.token()}`,
+        ...(after === null ? {} : { "last-event-id": String(after) }),
+      },
+      signal,
+    });
+    if (statusCode === 200 && String(headers["content-type"]).startsWith("text/event-stream")) return { ok: true, body, close };
+    const text = await body.text().catch(() => "");
+    close();
+    return refused(relay.url, statusCode, text, Number(headers["retry-after"]));
+  } catch (error) {
+    close();
+    throw error;
+  }
+}
+
+function refused(url: string, status: number, text: string, retryAfter: number): Opened {
+  const told = errorOf(text);
+  const why =
+    told === null ? `what answers at ${url} is no wamid-relay that can be listened to (status ${status})` : `the relay says: ${told}`;
+  // A relay that starts, or a proxy before it, answers 5xx.
+  return { ok: false, why, retryAfterMs: Number.isFinite(retryAfter) ? retryAfter * 1000 : null, lasting: status < 500 && status !== 429 };
+}
+
+function errorOf(text: string): string | null {
+  try {
+    const { error } = JSON.parse(text) as { error?: unknown };
+    return typeof error === "string" ? error : null;
+  } catch {
+    return null;
+  }
+}
+
+interface CursorParts {
+  /** Tells the relay; rejects when it could not be told. */
+  readonly tell: (seq: number) => Promise<void>;
+  readonly wait: (ms: number) => Promise<void>;
+  /** Nothing more is told by itself. */
+  readonly over: AbortSignal;
+}
+
+interface Cursor {
+  /** Everything up to this event is done with. */
+  moved(seq: number): void;
+  /** Resolves when the relay knows it, or could not be told once. */
+  flush(): Promise<void>;
+}
+
+/** Pause between two words to the relay: each is a commit there. */
+const everyMs = 50;
+const afterFailureMs = 2_000;
+
+/** Tells the relay how far a name has come, the newest place only, one word at a time. */
+export function createCursor({ tell, wait, over }: CursorParts): Cursor {
+  let wanted = -1;
+  let known = -1;
+  let isTelling = false;
+
+  async function once(): Promise<boolean> {
+    const seq = wanted;
+    try {
+      await tell(seq);
+      known = Math.max(known, seq);
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  async function run(): Promise<void> {
+    isTelling = true;
+    while (known < wanted && !over.aborted) await wait((await once()) ? everyMs : afterFailureMs);
+    isTelling = false;
+  }
+
+  return {
+    moved(seq) {
+      if (seq <= wanted) return;
+      wanted = seq;
+      if (!isTelling) void run();
+    },
+    async flush() {
+      if (known < wanted) await once();
+    },
+  };
+}
+
+export async function tellCursor(relay: RelayAddress, name: string, seq: number): Promise<void> {
+  const answer = await fetch(`${relay.url}/v1/listen/cursors/${name}`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${relay.token()}`, "content-type": "application/json" },
+    body: JSON.stringify({ seq }),
+    redirect: "manual",
+    signal: AbortSignal.timeout(10_000),
+  });
+  await answer.arrayBuffer();
+  if (!answer.ok) throw new CommandFailed(`the relay does not keep the cursor (status ${answer.status})`);
+}
+
+/** What `--since` says: a duration in ms, or a time in ISO 8601. */
+export function checkedSince(command: Command, text: string): number | string {
+  return checkedOption(command, "since", text, since);
+}
+
+function since(text: string): number | string {
+  const duration = durationSchema.safeParse(text);
+  return duration.success ? duration.data : time(text);
+}

@@ -1,0 +1,283 @@
+import { randomBytes } from "node:crypto";
+import { existsSync } from "node:fs";
+import type { Command } from "commander";
+import { describeFixture, type Fixture, FixtureRefused, truncatedFixture } from "../../sandbox/fixtures/fixture.ts";
+import { builtInFixtures, findFixture, fixtureNames } from "../../sandbox/fixtures/fixture-files.ts";
+import { fixturePosts } from "../../sandbox/fixtures/fixture-posts.ts";
+import { createJudge, type Judge } from "../../sandbox/fixtures/judge-answers.ts";
+import { PathRefused, setPath, valueText } from "../../sandbox/fixtures/set-path.ts";
+import {
+  scenarioPosts,
+  splitAtRegistration,
+  splitForSecrets,
+  type TriggerScenario,
+  triggerScenarios,
+} from "../../sandbox/fixtures/trigger-scenarios.ts";
+import { machineClock } from "../../sandbox/machine-clock.ts";
+import { createRandom } from "../../sandbox/random.ts";
+import type { Post } from "../../sandbox/traffic/post.ts";
+import { createSender } from "../../sandbox/traffic/sender.ts";
+import { createdSchema, readAnswer } from "../control-views.ts";
+import { CommandFailed, type Io } from "../io.ts";
+import { printable, tableLines } from "../output.ts";
+import { expectDone, withWriting } from "../reach-relay.ts";
+import { ownFixtures, type TriggerOptions } from "../trigger.ts";
+import { createOutcomeNotes, createTriggerShow, type Outcome, type OutcomeNotes, type TriggerShow } from "./output.ts";
+import { findTarget, type Target } from "./target.ts";
+
+interface Triggered extends Outcome {
+  readonly url: string;
+  readonly seed: string;
+  readonly tookMs: number;
+  /** True when a signal ended it. */
+  readonly stopped: boolean;
+}
+
+const usualConcurrency = 16;
+
+/** Posts events made from one fixture. Throws {@link CommandFailed} when there is no such fixture or target. */
+export async function triggerEvents(command: Command, name: string, options: TriggerOptions, io: Io): Promise<Triggered> {
+  const fixture = preparedFixture(name, options);
+  // Before anything is known of the source: what is no envelope and not called malformed is the request of an automation.
+  const target = findTarget(command, options, fixture.event === null && isRequest(name) ? "automation-request" : "events", io);
+  const { count = 1, wamid, keepIds = false, shuffle = false, duplicate = 0 } = options;
+  const seed = options.seed ?? randomBytes(6).toString("hex");
+  const posts = fixturePosts({
+    fixture,
+    random: createRandom(seed),
+    now: Date.now,
+    count,
+    duplicate,
+    shuffle,
+    keepIds,
+    fixed: new Set((options.set ?? []).map(({ path }) => path)),
+    isRequest: target.source === null ? isRequest(name) : target.source.kind === "automation-request",
+    ...(wamid === undefined ? {} : { wamid }),
+  });
+  const isOrdered = wamid !== undefined || keepIds;
+  const more = {
+    concurrency: options.concurrency ?? (isOrdered && !shuffle ? 1 : usualConcurrency),
+    // An id that is not made anew may be in the store, and comes more than once when there are several events.
+    known: keepIds || (options.set ?? []).some(({ path }) => path === "id"),
+    total: duplicate > 0 && duplicate < 1 ? null : count * (1 + duplicate),
+    showsWamids: !keepIds,
+  };
+  return run(options, io, target, seed, more, (posting) => runPosts(posts, posting, target.secrets[0]));
+}
+
+/** Posts a whole scenario. */
+export async function triggerScenario(command: Command, name: string, options: TriggerOptions, io: Io): Promise<Triggered> {
+  const scenario = triggerScenarios.find((each) => each.name === name);
+  if (scenario === undefined) {
+    throw new CommandFailed(`there is no scenario "${name}"; there are ${triggerScenarios.map((each) => each.name).join(", ")}`);
+  }
+  if (scenario.registersLate === true && options.url !== undefined) {
+    command.error(`error: ${name} registers messages, so it needs the relay of the settings and not --url`);
+  }
+  const target = findTarget(command, options, "events", io);
+  const seed = options.seed ?? randomBytes(6).toString("hex");
+  const more = { concurrency: options.concurrency ?? scenario.concurrency, known: false, total: null, showsWamids: true };
+  if (scenario.rotatesSecrets === true && target.secrets.length === 1) {
+    io.err("note: there is one secret; with two, the old and the new one, both are shown to be taken");
+  }
+  const { config, count } = options;
+  const of = { command, io, config, scenario, seed, start: Date.now(), ...(count === undefined ? {} : { messages: count }) };
+  return run(options, io, target, seed, more, (posting) => runScenario(of, posting));
+}
+
+interface More {
+  readonly concurrency: number;
+  readonly known: boolean;
+  readonly total: number | null;
+  readonly showsWamids: boolean;
+}
+
+async function run(
+  { rate, json = false }: TriggerOptions,
+  io: Io,
+  target: Target,
+  seed: string,
+  { concurrency, known, total, showsWamids }: More,
+  post: (posting: Posting) => Promise<void>,
+): Promise<Triggered> {
+  const startedAt = performance.now();
+  const judge = createJudge(target.isRelay ? "relay" : "any", { known });
+  const notes = createOutcomeNotes();
+  const show = createTriggerShow({ io, isJson: json, now: () => performance.now(), total, showsWamids });
+  const stop = new AbortController();
+  const onSignal = (): void => stop.abort();
+  process.on("SIGINT", onSignal).on("SIGTERM", onSignal);
+  try {
+    await post({ target, concurrency, rate, judge, notes, show, signal: stop.signal });
+  } finally {
+    process.off("SIGINT", onSignal).off("SIGTERM", onSignal);
+  }
+  show.leave();
+  for (const fault of judge.ended()) notes.fault(fault);
+  return { url: target.url, seed, tookMs: Math.round(performance.now() - startedAt), stopped: stop.signal.aborted, ...notes.outcome() };
+}
+
+/** The fixture with what the options change in it. */
+function preparedFixture(name: string, { fixtures, truncated = false, set = [] }: TriggerOptions): Fixture {
+  const folders = fixtureFolders(fixtures);
+  try {
+    const found = findFixture(name, folders);
+    if (found === null) throw new CommandFailed(`there is no event "${name}"; there are ${[...fixtureNames(folders).keys()].join(", ")}`);
+    const base = truncated ? truncatedFixture(found) : found;
+    return describeFixture(
+      name,
+      set.reduce((text, { path, given }) => setPath(text, path, valueText(given)), base.text),
+    );
+  } catch (error) {
+    if (error instanceof PathRefused) throw new CommandFailed(`--set: ${error.message}`);
+    if (error instanceof FixtureRefused) throw new CommandFailed(error.message);
+    throw error;
+  }
+}
+
+const isRequest = (name: string): boolean => name.startsWith("automation-request");
+
+interface Posting {
+  readonly target: Target;
+  readonly concurrency: number;
+  readonly rate: number | undefined;
+  readonly judge: Judge;
+  readonly notes: OutcomeNotes;
+  readonly show: TriggerShow;
+  readonly signal: AbortSignal;
+}
+
+/** Each post goes out once: what this shows is the answer, and not what a retry makes of it. */
+const once = { tries: 1, firstMs: 0, longestMs: 0 };
+
+/** Posts them all, signed with `secret`. Ends early when nobody answers at all. */
+async function runPosts(
+  posts: Iterable<Post>,
+  { target, concurrency, rate, judge, notes, show, signal }: Posting,
+  secret: string,
+): Promise<void> {
+  const sender = createSender({
+    url: target.url,
+    signature: target.signature,
+    secret,
+    clock: machineClock,
+    concurrency,
+    retry: once,
+    keepAcknowledgements: false,
+    ...(rate === undefined ? {} : { rate }),
+  });
+  const nobody = new AbortController();
+  try {
+    await sender.run(posts, {
+      signal: AbortSignal.any([signal, nobody.signal]),
+      onResult(post, result) {
+        const fault = judge.note(post, result);
+        notes.note(post, result, fault);
+        show.post(post, result, fault);
+        if (result.kind === "unanswered" && result.error === "ECONNREFUSED") nobody.abort();
+      },
+    });
+  } finally {
+    await sender.close();
+  }
+}
+
+interface ScenarioRun {
+  readonly command: Command;
+  readonly io: Io;
+  readonly config: string;
+  readonly scenario: TriggerScenario;
+  readonly seed: string;
+  /** Unix milliseconds. */
+  readonly start: number;
+  /** Not given: as many as the scenario has. */
+  readonly messages?: number;
+}
+
+/** Posts a scenario. What is not as expected goes into the posting's notes. */
+async function runScenario(run: ScenarioRun, posting: Posting): Promise<void> {
+  const { scenario, seed, start, messages } = run;
+  const { secrets } = posting.target;
+  const posts = scenarioPosts(scenario, { seed, start, ...(messages === undefined ? {} : { messages }) });
+  if (scenario.rotatesSecrets === true) {
+    const parts = splitForSecrets(posts, secrets.length);
+    for (const [part, secret] of secrets.toReversed().entries()) await runPosts(parts[part] ?? [], posting, secret);
+    return;
+  }
+  if (scenario.registersLate !== true) return runPosts(posts, posting, secrets[0]);
+  const { first, rest } = splitAtRegistration(posts);
+  await runPosts(first, posting, secrets[0]);
+  if (posting.notes.outcome().unexpected > 0 || posting.signal.aborted) return;
+  await register(run, posting, first);
+  await runPosts(rest, posting, secrets[0]);
+}
+
+async function register({ command, io, config }: ScenarioRun, { target, notes }: Posting, posts: readonly Post[]): Promise<void> {
+  const account = target.source?.account;
+  let created = 0;
+  await withWriting(command, { config, tokenEnv: "RELAY_TOKEN" }, io, "track", async (client) => {
+    for (const [at, { subject }] of posts.entries()) {
+      const body = { account, wamid: subject.wamid, reference: `trigger-${at + 1}` };
+      created += readAnswer(createdSchema, expectDone(await client.request("POST", "/v1/messages/track", body))).created;
+    }
+  });
+  if (created !== posts.length) notes.fault(`registration: ${posts.length} new messages expected, ${created} were`);
+}
+
+interface Listed {
+  readonly fixtures: readonly {
+    readonly name: string;
+    /** Event kind; null for what is no envelope. */
+    readonly event: string | null;
+    readonly status: string | null;
+    /** Null for those that come along. */
+    readonly folder: string | null;
+    /** Why it cannot be used; null when it can. */
+    readonly fault: string | null;
+  }[];
+  readonly scenarios: readonly { readonly name: string; readonly description: string }[];
+}
+
+/** The folders to look through, the user's own first. Throws {@link CommandFailed} when the one named is not there. */
+function fixtureFolders(given: string | undefined): string[] {
+  if (given !== undefined && !existsSync(given)) throw new CommandFailed(`there is no folder ${given}`);
+  return [given ?? ownFixtures, builtInFixtures];
+}
+
+export function listed(given: string | undefined): Listed {
+  const folders = fixtureFolders(given);
+  return {
+    fixtures: [...fixtureNames(folders)].map(([name, folder]) => ({
+      name,
+      ...described(name, folders),
+      folder: folder === builtInFixtures ? null : folder,
+    })),
+    scenarios: triggerScenarios.map(({ name, description }) => ({ name, description })),
+  };
+}
+
+function described(name: string, folders: readonly string[]) {
+  try {
+    const fixture = findFixture(name, folders);
+    return { event: fixture?.event ?? null, status: fixture?.status ?? null, fault: null };
+  } catch (error) {
+    return { event: null, status: null, fault: (error as Error).message };
+  }
+}
+
+export function listLines({ fixtures, scenarios }: Listed): string[] {
+  const events = fixtures.map(({ name, event, status, folder, fault }) => [
+    printable(name),
+    printable(fault === null ? (event ?? "no envelope") : `cannot be used: ${fault}`),
+    printable(status ?? ""),
+    printable(folder ?? ""),
+  ]);
+  return [
+    ...tableLines(["EVENT", "KIND", "STATUS", "FROM"], events),
+    "",
+    ...tableLines(
+      ["SCENARIO", "WHAT HAPPENS"],
+      scenarios.map(({ name, description }) => [name, description]),
+    ),
+  ];
+}
