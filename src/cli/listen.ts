@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { type Io, stopSignal } from "./io.ts";
 import type { AddressOptions } from "./listen/relay.ts";
-import { count, withRelayOptions } from "./options.ts";
+import { count, several, withRelayOptions } from "./options.ts";
 import { privateView } from "./output.ts";
 
 interface Options extends AddressOptions {
@@ -33,7 +33,7 @@ export function addListenCommand(program: Command, io: Io): void {
     .description("bring the live events of a deployed relay to this machine, byte for byte, and catch up after sleep")
     .option("--token-file <file>", "with --relay: a file that holds the token; read again for each connection")
     .option("--token <text>", "with --relay: the token itself (others on this machine can see it in the list of processes)")
-    .option("--forward-to <url>", "post events to this URL, or to source=URL those of one source; may be repeated", collect, [])
+    .option("--forward-to <url>", "post events to this URL, or to source=URL those of one source; may be repeated", several, [])
     .option("--no-forward", "only show events")
     .option("--allow-remote", "let --forward-to name another machine")
     .option("--events <patterns>", 'only these kinds, such as message.status or "message.*,automation.*"')
@@ -158,8 +158,4 @@ function header(text: string, earlier: Readonly<Record<string, string>>): Record
   const colon = text.indexOf(":");
   if (colon < 1) throw new InvalidArgumentError('It must be "name: value".');
   return { ...earlier, [text.slice(0, colon).trim()]: text.slice(colon + 1).trim() };
-}
-
-function collect(text: string, earlier: readonly string[]): string[] {
-  return [...earlier, text];
 }

@@ -1,57 +1,46 @@
 import { readFileSync } from "node:fs";
 import { Command, CommanderError } from "commander";
-import { addAuditCommand } from "./audit.ts";
-import { addConfigCommand } from "./config.ts";
-import { addDeliveriesCommand } from "./deliveries.ts";
-import { addDemoCommand } from "./demo.ts";
-import { addDoctorCommand } from "./doctor.ts";
-import { addEventsCommand } from "./events.ts";
-import { addExplainCommand } from "./explain.ts";
 import { CommandFailed, type Io, processIo } from "./io.ts";
-import { addListenCommand } from "./listen.ts";
-import { addMigrateCommand } from "./migrate.ts";
-import { addReconcileCommand } from "./reconcile.ts";
-import { addReplayCommand } from "./replay.ts";
-import { addResumeCommand } from "./resume.ts";
-import { addRetryCommand } from "./retry.ts";
-import { addSandboxCommand } from "./sandbox.ts";
-import { addSendCommand } from "./send.ts";
-import { addServeCommand } from "./serve.ts";
-import { addTrackCommand } from "./track.ts";
-import { addTriggerCommand } from "./trigger.ts";
-import { addVerifyCommand } from "./verify.ts";
 
 const version = (JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as { version: string }).version;
 
-/** The command line, with all its commands. */
-export function createProgram(io: Io): Command {
+/**
+ * Each command is a file with its options and texts, which loads the rest when it runs: help and wrong usage load no package
+ * but commander (test/integration/cli/start.test.ts). In the order of `--help`.
+ */
+const commands: Readonly<Record<string, () => Promise<(program: Command, io: Io) => void>>> = {
+  serve: async () => (await import("./serve.ts")).addServeCommand,
+  config: async () => (await import("./config.ts")).addConfigCommand,
+  verify: async () => (await import("./verify.ts")).addVerifyCommand,
+  demo: async () => (await import("./demo.ts")).addDemoCommand,
+  sandbox: async () => (await import("./sandbox.ts")).addSandboxCommand,
+  trigger: async () => (await import("./trigger.ts")).addTriggerCommand,
+  listen: async () => (await import("./listen.ts")).addListenCommand,
+  events: async () => (await import("./events.ts")).addEventsCommand,
+  deliveries: async () => (await import("./deliveries.ts")).addDeliveriesCommand,
+  retry: async () => (await import("./retry.ts")).addRetryCommand,
+  replay: async () => (await import("./replay.ts")).addReplayCommand,
+  resume: async () => (await import("./resume.ts")).addResumeCommand,
+  explain: async () => (await import("./explain.ts")).addExplainCommand,
+  audit: async () => (await import("./audit.ts")).addAuditCommand,
+  reconcile: async () => (await import("./reconcile.ts")).addReconcileCommand,
+  track: async () => (await import("./track.ts")).addTrackCommand,
+  send: async () => (await import("./send.ts")).addSendCommand,
+  doctor: async () => (await import("./doctor.ts")).addDoctorCommand,
+  migrate: async () => (await import("./migrate.ts")).addMigrateCommand,
+};
+
+/** The command line: with the command of this name alone, or with all of them when there is none. */
+export async function createProgram(io: Io, name = ""): Promise<Command> {
   const program = new Command("wamid-relay")
     .description("Relay and event-processing worker for a WhatsApp-style messaging service")
     .version(version)
     .showHelpAfterError("(add --help for the whole story)")
     .exitOverride()
     .configureOutput({ writeOut: (text) => io.out(text.trimEnd()), writeErr: (text) => io.err(text.trimEnd()) });
-  // Each command is a file of its own with its options and texts; what it runs is loaded when it runs. --help and wrong usage
-  // load no more than commander (test/integration/cli/start.test.ts).
-  addServeCommand(program, io);
-  addConfigCommand(program, io);
-  addVerifyCommand(program, io);
-  addDemoCommand(program, io);
-  addSandboxCommand(program, io);
-  addTriggerCommand(program, io);
-  addListenCommand(program, io);
-  addEventsCommand(program, io);
-  addDeliveriesCommand(program, io);
-  addRetryCommand(program, io);
-  addReplayCommand(program, io);
-  addResumeCommand(program, io);
-  addExplainCommand(program, io);
-  addAuditCommand(program, io);
-  addReconcileCommand(program, io);
-  addTrackCommand(program, io);
-  addSendCommand(program, io);
-  addDoctorCommand(program, io);
-  addMigrateCommand(program, io);
+  const named = Object.hasOwn(commands, name) ? commands[name] : undefined;
+  const loaders = named === undefined ? Object.values(commands) : [named];
+  for (const add of await Promise.all(loaders.map((load) => load()))) add(program, io);
   return program;
 }
 
@@ -60,7 +49,7 @@ export function createProgram(io: Io): Command {
  * `argv` is without node and script.
  */
 export async function main(argv: readonly string[], io: Io = processIo()): Promise<number> {
-  const program = createProgram(io);
+  const program = await createProgram(io, argv[0]);
   try {
     await program.parseAsync(argv, { from: "user" });
     return Number(process.exitCode ?? 0);

@@ -49,6 +49,20 @@ export function count(text: string): number {
   return Number(text);
 }
 
+/** An option that may be repeated. */
+export function several(text: string, earlier: readonly string[] = []): string[] {
+  return [...earlier, text];
+}
+
+/** A repeatable option `name=value`; `form` is how the error message names it. */
+export function pairs(form: string) {
+  return (text: string, earlier: Readonly<Record<string, string>>): Record<string, string> => {
+    const at = text.indexOf("=");
+    if (at < 1) throw new InvalidArgumentError(`It must be ${form}.`);
+    return { ...earlier, [text.slice(0, at)]: text.slice(at + 1) };
+  };
+}
+
 /** For options: a date, or a time with its zone; gives ISO 8601, UTC. */
 export function time(text: string): string {
   const withZone = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2}))?$/;
@@ -70,4 +84,13 @@ export function checkedOption<T>(command: Command, name: string, text: string, c
     const flags = command.options.find((option) => option.attributeName() === name)?.flags ?? `--${name}`;
     return command.error(`error: option '${flags}' argument '${text}' is invalid. ${error.message}`);
   }
+}
+
+/** The URL of `--relay`. Ends in wrong usage when it is none. */
+export function relayUrl(command: Command, text: string): URL {
+  const url = URL.parse(text);
+  if (url === null || !/^https?:$/.test(url.protocol) || url.username !== "" || url.password !== "") {
+    return command.error("error: --relay takes an http or https URL without user and password, such as https://relay.example");
+  }
+  return url;
 }

@@ -13,7 +13,7 @@ import {
 } from "./control-client.ts";
 import { pageOf, readAnswer } from "./control-views.ts";
 import { CommandFailed, type Io } from "./io.ts";
-import { checkedOption, type RelayOptions, type TimeOptions } from "./options.ts";
+import { checkedOption, type RelayOptions, relayUrl, type TimeOptions } from "./options.ts";
 
 /** Runs `use` on the store of the settings, beside relays that may run, or on the relay at `--relay`. */
 export async function withReading<T>(
@@ -67,10 +67,7 @@ async function using<T>(client: ControlClient, use: (client: ControlClient) => P
 
 function remoteRelay(command: Command, { relay, tokenEnv }: RelayOptions, io: Io): ControlClient | null {
   if (relay === undefined) return null;
-  const url = URL.parse(relay);
-  if (url === null || !/^https?:$/.test(url.protocol) || url.username !== "" || url.password !== "") {
-    command.error("error: --relay takes an http or https URL without user and password, such as https://relay.example");
-  }
+  const url = relayUrl(command, relay);
   const token = io.env[tokenEnv];
   if (token === undefined || token === "")
     command.error(`error: the environment variable ${tokenEnv} is not set (--token-env names another)`);

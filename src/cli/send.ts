@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
-import { type Command, InvalidArgumentError } from "commander";
+import type { Command } from "commander";
 import type { ControlAnswer, ControlClient } from "./control-client.ts";
 import { CommandFailed, type Io } from "./io.ts";
-import { type RelayOptions, withRelayOptions } from "./options.ts";
+import { pairs, type RelayOptions, withRelayOptions } from "./options.ts";
 import { printable, printableJson, privateView } from "./output.ts";
 
 interface Options extends RelayOptions {
@@ -28,12 +28,12 @@ export function addSendCommand(program: Command, io: Io): void {
     .requiredOption("--to <phone>", "phone with country code, such as +5491155550100")
     .option("--text <text>", "free text; only within 24 hours of the customer's last message")
     .option("--template <id>", "an approved template instead of text")
-    .option("--var <name=value>", "a variable of the template; may be repeated", pair, {})
+    .option("--var <name=value>", "a variable of the template; may be repeated", pairs("name=value"), {})
     .option("--account <name>", "the account that sends; needed when there are several")
     .option("--from <id>", "network id of the sending number, when several are connected")
     .option("--key <text>", "idempotency key; without it one is made and shown")
     .option("--reference <text>", "your own name for the message, such as an order number")
-    .option("--metadata <key=value>", "handed on with payload: enriched, matched by routes; may be repeated", pair, {})
+    .option("--metadata <key=value>", "handed on with payload: enriched, matched by routes; may be repeated", pairs("name=value"), {})
     .option("--resend-unknown", "send again although nobody knows whether an earlier call under this key sent it")
     .option("--show-pii", "show the wamid, which contains the phone")
     .option("--json", "print the relay's answer as JSON, the wamid in clear")
@@ -101,10 +101,4 @@ async function sendMessage(command: Command, options: Options, io: Io): Promise<
       ),
     );
   if (!sent.stored) io.err("wamid-relay: it was sent, but the relay cannot store it now; keep its id, and do not send it again");
-}
-
-function pair(text: string, earlier: Readonly<Record<string, string>>): Record<string, string> {
-  const at = text.indexOf("=");
-  if (at < 1) throw new InvalidArgumentError("It must be name=value.");
-  return { ...earlier, [text.slice(0, at)]: text.slice(at + 1) };
 }

@@ -1,6 +1,6 @@
-import { type Command, InvalidArgumentError, Option } from "commander";
+import { type Command, Option } from "commander";
 import type { Io } from "./io.ts";
-import { type RelayOptions, time, withRelayOptions } from "./options.ts";
+import { pairs, type RelayOptions, time, withRelayOptions } from "./options.ts";
 
 export interface TrackOptions extends RelayOptions {
   readonly file?: string;
@@ -29,7 +29,7 @@ export function addTrackCommand(program: Command, io: Io): void {
     .option("--id <id>", "the service's id of the message")
     .option("--conversation-id <id>", "the service's id of the conversation")
     .addOption(new Option("--sent-at <time>", "when it was sent, such as 2026-11-20T08:00:00Z; now when not given").argParser(time))
-    .option("--metadata <key=value>", "handed on with payload: enriched, matched by routes; may be repeated", metadata, {})
+    .option("--metadata <key=value>", "handed on with payload: enriched, matched by routes; may be repeated", pairs("key=value"), {})
     .option("--show-pii", "show wamids and phone numbers in clear")
     .option("--json", "print {created, known} as JSON; of a file {lines, created, known, conflict, invalid}")
     .addHelpText(
@@ -46,10 +46,4 @@ Examples:
       const { trackFile, trackOne } = await import("./track-run.ts");
       await (options.file === undefined ? trackOne(track, options, io) : trackFile(track, options.file, options, io));
     });
-}
-
-function metadata(text: string, earlier: Readonly<Record<string, string>>): Record<string, string> {
-  const at = text.indexOf("=");
-  if (at < 1) throw new InvalidArgumentError("It must be key=value.");
-  return { ...earlier, [text.slice(0, at)]: text.slice(at + 1) };
 }

@@ -1,6 +1,6 @@
 import { type Command, InvalidArgumentError } from "commander";
 import { CommandFailed, type Io } from "./io.ts";
-import { checkedOption, count, withConfigOption } from "./options.ts";
+import { checkedOption, count, several, withConfigOption } from "./options.ts";
 import type { Outcome } from "./trigger/output.ts";
 import type { TargetOptions } from "./trigger/target.ts";
 
@@ -150,8 +150,4 @@ function duplicate(text: string): number {
     throw new InvalidArgumentError("It must be a share below 1, such as 0.1, or a whole number of copies of each, such as 2.");
   }
   return number;
-}
-
-function several(text: string, before: readonly string[] = []): string[] {
-  return [...before, text];
 }

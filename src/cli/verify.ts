@@ -1,5 +1,6 @@
 import type { Command } from "commander";
 import type { Io } from "./io.ts";
+import { several } from "./options.ts";
 
 export interface VerifyOptions {
   readonly secretEnv: readonly string[];
@@ -12,8 +13,6 @@ export interface VerifyOptions {
   readonly url?: string;
   readonly json?: boolean;
 }
-
-const several = (value: string, earlier: readonly string[]): string[] => [...earlier, value];
 
 /** Adds `verify`: says how a captured request was signed. Exit code 0 when a combination proves it, 1 when none does. */
 export function addVerifyCommand(program: Command, io: Io): void {

@@ -4,7 +4,7 @@ import { Agent } from "undici";
 import { durationSchema } from "../../event/units.ts";
 import { ownAddress } from "../control-client.ts";
 import { CommandFailed, type Io } from "../io.ts";
-import { checkedOption, time } from "../options.ts";
+import { checkedOption, relayUrl, time } from "../options.ts";
 import type { Opened } from "./follow.ts";
 
 export interface RelayAddress {
@@ -26,10 +26,7 @@ export interface AddressOptions {
 export async function relayAddress(command: Command, options: AddressOptions, io: Io): Promise<RelayAddress> {
   const { relay, tokenEnv, tokenFile, token, config } = options;
   if (relay === undefined) return ownRelay(config, io);
-  const url = URL.parse(relay);
-  if (url === null || !/^https?:$/.test(url.protocol) || url.username !== "" || url.password !== "") {
-    command.error("error: --relay takes an http or https URL without user and password, such as https://relay.example");
-  }
+  const url = relayUrl(command, relay);
   const read = (): string => {
     if (token !== undefined) return token;
     if (tokenFile !== undefined) return fileText(tokenFile);

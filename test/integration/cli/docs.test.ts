@@ -29,7 +29,7 @@ function leaves(command: Command, path: readonly string[] = []): Leaf[] {
   return command.commands.length === 0 ? [{ path, command }] : command.commands.flatMap((sub) => leaves(sub, [...path, sub.name()]));
 }
 
-const commands = leaves(createProgram(recorder()));
+const commands = leaves(await createProgram(recorder()));
 const docs = readFileSync(new URL("../../../docs/cli.md", import.meta.url), "utf8");
 /** Section text by command, such as `events list`; arguments in the heading left out. */
 const sections = new Map(
