@@ -10,10 +10,10 @@ import { createProgressBar } from "./progress.ts";
 import { expectDone, timeFilter, withReading } from "./reach-relay.ts";
 
 const dayMs = 86_400_000;
-/** Seconds that one question waits for the report: progress is shown after each. */
+/** Seconds that one poll waits for the report; progress is shown after each. */
 const waitSeconds = 0.5;
 
-/** Asks until the audit is done, and prints what it found. Exit code 1 when the sums do not match. */
+/** Polls until the audit is done and prints the report. Exit code 1 when the sums do not match. */
 export async function runAudit(command: Command, options: AuditOptions, io: Io): Promise<void> {
   const { day: from, source, json } = options;
   const times =
@@ -54,7 +54,7 @@ const eventWords = [
 ] as const;
 const deliveryWords = ["planned", "delivered", "dead", "waiting", "held", "swept", "unaccounted"] as const;
 
-/** Two sums, each line of which is to add up: what was received, and what was planned. */
+/** Two tables whose rows must add up: events received, and deliveries planned. */
 export function auditLines({ days, events, routes, deliveries, gone }: AuditView): string[] {
   const cells = (sums: Readonly<Record<(typeof eventWords)[number] | "duplicates", number>>) =>
     [...eventWords, "duplicates" as const].map((word) => withCommas(sums[word]));
@@ -78,7 +78,7 @@ export function auditLines({ days, events, routes, deliveries, gone }: AuditView
   ];
 }
 
-/** What is said last of all: whether the sums match, of how much, and how fast. */
+/** The last line: whether the sums match, of how many rows, and how fast. */
 export function verdictLine({ balanced, broken, rows, tookMs }: AuditView): string {
   const seconds = Math.max(tookMs, 1) / 1000;
   const looked = `${withCommas(rows.events)} events, ${withCommas(rows.deliveries)} deliveries and ${withCommas(rows.attempts)} attempts`;
@@ -87,7 +87,7 @@ export function verdictLine({ balanced, broken, rows, tookMs }: AuditView): stri
   return `the sums ${balanced ? "match" : `do not match: ${withCommas(offences)} offences`}; ${looked} ${speed}`;
 }
 
-/** Who breaks which rule, a line each, and how many more there are. */
+/** One line per offender, then the total per rule. */
 export function offenderLines({ broken, offenders }: AuditView): string[] {
   const named = new Map<string, number>();
   const lines = offenders.map(({ rule, event, eventId, route, what }) => {
@@ -109,7 +109,7 @@ const events = {
   ignored: z.number(),
   quarantined: z.number(),
   parked: z.number(),
-  // A relay of an older version knows of none.
+  // An older relay does not return these.
   released: z.number().default(0),
   accepted: z.number().default(0),
   unaccounted: z.number(),

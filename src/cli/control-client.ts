@@ -10,13 +10,13 @@ export interface ControlAnswer {
   readonly isReplayed: boolean;
 }
 
-/** A way to the control API, over a socket or straight into the store: the same paths and answers. */
+/** A client of the control API, over HTTP or directly on the store: same paths, same answers. */
 export interface ControlClient {
-  /** Throws {@link CommandFailed} when no answer of a relay can be had; what it answers is data, whatever its status. */
+  /** Throws {@link CommandFailed} when no relay answers. Any HTTP status of a relay is data. */
   request(method: "GET" | "POST", path: string, body?: unknown, headers?: Readonly<Record<string, string>>): Promise<ControlAnswer>;
   /** Posts NDJSON; a 2xx answer's lines come as an array of what they parse to. */
   postLines(path: string, lines: string): Promise<ControlAnswer>;
-  /** True when no relay runs, and the command has opened its store. */
+  /** True when the command opened the store itself, because no relay runs. */
   readonly isStore?: true;
   close(): Promise<void>;
 }
@@ -27,9 +27,9 @@ const replayedHeader = "idempotent-replayed";
 /** Longest wait for one answer. A replay answers after some seconds at most. */
 const answerWithinMs = 60_000;
 
-/** A relay at a URL, asked over HTTP. */
+/** Connects to a relay over HTTP. */
 export function connectRelay(url: string, token: string | null): ControlClient {
-  async function ask(
+  async function call(
     method: "GET" | "POST",
     path: string,
     type: string | null,
@@ -52,14 +52,14 @@ export function connectRelay(url: string, token: string | null): ControlClient {
   }
   return {
     request: (method, path, body, headers) =>
-      body === undefined ? ask(method, path, null, null, headers) : ask(method, path, "application/json", JSON.stringify(body), headers),
-    postLines: (path, lines) => ask("POST", path, ndjson, lines),
+      body === undefined ? call(method, path, null, null, headers) : call(method, path, "application/json", JSON.stringify(body), headers),
+    postLines: (path, lines) => call("POST", path, ndjson, lines),
     close: async () => {},
   };
 }
 
-/** Whether a relay listens at `url`: asked without a token, so that a stranger on its port is not told one. */
-export async function whoListens(url: string): Promise<"relay" | "nobody" | "stranger"> {
+/** Whether a relay listens at `url`. Sends no token: another server may listen on that port. */
+export async function probeListener(url: string): Promise<"relay" | "nobody" | "stranger"> {
   try {
     const { json } = await exchange(`${url}/readyz`, { method: "GET" });
     return typeof json === "object" && json !== null && "ready" in json && "draining" in json ? "relay" : "stranger";
@@ -84,7 +84,7 @@ export function ownAddress({ host, port }: Settings["server"]): string | null {
 export async function openStore(settings: Settings, scope: Scope): Promise<ControlClient> {
   const { existsSync } = await import("node:fs");
   const { storage } = settings;
-  // Made here, it would belong to whoever ran the command.
+  // Created here, the file would belong to the user of this command.
   if (storage.driver === "sqlite" && !existsSync(storage.path)) {
     throw new CommandFailed(`there is no store at ${storage.path} yet; "wamid-relay serve" makes it`);
   }
@@ -105,7 +105,7 @@ export async function openStore(settings: Settings, scope: Scope): Promise<Contr
   return { ...injector(relay.http, token), isStore: true, close: relay.close };
 }
 
-/** A store, looked into beside the relays that may work on it. */
+/** A read-only view of a store, beside relays that may use it. */
 export async function openForLooking(settings: Settings): Promise<ControlClient> {
   const [{ createReadingApi }, { storeName }] = await Promise.all([import("../app/reading-api.ts"), import("../app/open-store.ts")]);
   let fault: unknown = null;
@@ -143,7 +143,7 @@ function parsed({ statusCode, headers, body }: LightMyRequestResponse): ControlA
   return { status: statusCode, json: parsedBody(body, String(headers["content-type"])), isReplayed };
 }
 
-/** Throws SyntaxError when the body is neither JSON nor lines of it, as it says it is. */
+/** Throws SyntaxError when the body does not match its content type. */
 function parsedBody(text: string, type: string): unknown {
   if (!type.startsWith(ndjson)) return JSON.parse(text) as unknown;
   return text
@@ -172,7 +172,7 @@ class Unreachable extends CommandFailed {
   }
 }
 
-/** `json` is undefined when the answer is none. */
+/** `json` is undefined when the body cannot be parsed. */
 async function exchange(url: string, init: RequestInit): Promise<ControlAnswer> {
   let answer: Response;
   let text: string;

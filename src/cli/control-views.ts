@@ -113,7 +113,7 @@ export type WaitsView = z.infer<typeof waitsSchema>;
 
 const eventStorySchema = eventSchema.extend({
   hydration: hydrationSchema.nullable(),
-  // A relay of an older version tells of neither this nor what was not looked at.
+  // An older relay does not return this.
   waits: waitsSchema.nullable().default(null),
   routes: verdictsSchema,
   deliveries: z.array(deliverySchema.extend({ tries: z.array(attemptSchema), earlierTries: z.number(), next: nextSchema })),
@@ -162,7 +162,7 @@ export const resumedSchema = z.looseObject({ resumed: z.boolean() });
 export const accountResumedSchema = z.looseObject({ resumed: z.boolean(), ended: z.array(z.string()) });
 
 export function pageOf<T extends z.ZodType, N extends z.ZodType>(item: T, next: N) {
-  // Only of events it is told, and not by a relay of an older version.
+  // Only lists of events have it, and not those of an older relay.
   return z.looseObject({ data: z.array(item), next: next.nullable(), unseen: z.number().default(0) });
 }
 
@@ -222,7 +222,7 @@ function maskedCandidate<Run extends { runId: string; reference: string | null }
   return { ...run, runId: view.id("run", run.runId), reference: run.reference === null ? null : view.text(run.reference) };
 }
 
-/** Masked, the base64 of the body is left out: it would hold everything in clear. */
+/** The base64 body is left out when masked: it would show everything. */
 export function maskedDetail(event: ShownEventDetail, view: PrivateView): unknown {
   if (!view.isMasked) return event;
   const { body: _, ...rest } = event;

@@ -60,15 +60,15 @@ async function demo({ seed, messages, rate, keep = false, json = false }: Option
     process.exitCode = interrupted.signal.reason.exitCode;
   } finally {
     for (const name of ["SIGINT", "SIGTERM"] as const) process.off(name, interrupt);
-    // What went wrong is looked for in the folder: it stays when the sums do not match.
+    // The folder stays for debugging when the sums do not match.
     if (isGood && !keep) rmSync(folder, { recursive: true, force: true });
     else io.err(`kept: ${folder}`);
   }
 }
 
-/** Somebody pressed Ctrl-C or ended the demo. */
+/** A signal ended the demo. */
 class Interrupted extends CommandFailed {
-  /** 128 and the signal's number, as shells have it. */
+  /** 128 plus the signal's number, as in shells. */
   readonly exitCode: number;
 
   constructor(name: NodeJS.Signals) {

@@ -5,7 +5,7 @@ import { type PrivateView, printable, printableLines, timeText } from "./output.
 /** Most lines of a downstream's answer that are shown. */
 const responseLines = 5;
 
-/** Who makes something of an event that was only accepted. */
+/** The process that plans accepted events. */
 export const planner = "a process with role work (or both)";
 
 /** Everything about one event, for a person. */
@@ -171,7 +171,7 @@ function listed(lines: readonly string[], count: number): string[] {
   return count > shown.length ? [...shown, `    … ${count - shown.length} more`] : shown;
 }
 
-/** What came of an attempt, in a few words: `answered 503`, `taken`, `no answer: timeout`, `not taken: full`. */
+/** The outcome of an attempt in a few words: `answered 503`, `taken`, `no answer: timeout`, `not taken: full`. */
 export function attemptText(status: number | null, error: string | null): string {
   if (status !== null) return `answered ${status}`;
   if (error === null) return "taken";
@@ -185,15 +185,15 @@ interface Answered {
 }
 
 /**
- * What was said to an attempt; empty when nothing was. What took it and is no server is a stream: its answer is the id it gave the
- * entry (a time in digits and a number), which masking would take for somebody's phone.
+ * The response to an attempt; empty when there was none. A stream's response is the id of its entry (a time in digits and a
+ * number), which masking would take for a phone number.
  */
 export function responseText({ status, error, response }: Answered, view: PrivateView): string {
   if (response === null) return "";
   return status === null && error === null ? response : view.text(response);
 }
 
-/** Said where more events wait to be planned than are looked through for those of a message. */
+/** Printed when more events wait to be planned than a search by wamid covers. */
 export function unseenLine(count: number): string {
   return `not looked at: the oldest ${count} of the events that wait to be planned; there may be more of the message`;
 }

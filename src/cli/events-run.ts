@@ -67,7 +67,7 @@ function readEvent(command: Command, id: string, options: EventsShowOptions | Ev
   );
 }
 
-/** Writes a captured event as a fixture, nobody's data in it. */
+/** Writes a captured event as a fixture without personal data. */
 export async function saveEvent(command: Command, id: string, options: EventsSaveOptions, io: Io): Promise<void> {
   if (options.salt === "") command.error("error: --salt is empty");
   if (options.out === "-" && options.json === true) command.error("error: --out - and --json both want standard output");
@@ -90,8 +90,8 @@ export async function saveEvent(command: Command, id: string, options: EventsSav
   }
   if (options.json === true) io.out(JSON.stringify({ file, replaced }, null, 2));
   else {
-    const told = Object.entries(replaced).map(([sort, count]) => `${count} ${count === 1 ? sort.slice(0, -1) : sort}`);
-    io.out(`saved ${file}; replaced: ${told.join(", ")}`);
+    const counts = Object.entries(replaced).map(([sort, count]) => `${count} ${count === 1 ? sort.slice(0, -1) : sort}`);
+    io.out(`saved ${file}; replaced: ${counts.join(", ")}`);
     io.err("note: look it over before you share it; free text may hold what nothing tells of");
   }
 }

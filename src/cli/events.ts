@@ -88,7 +88,7 @@ export interface EventsSaveOptions extends RelayOptions {
   readonly json?: boolean;
 }
 
-/** Adds `events save`: a captured event as a fixture, nobody's data in it. */
+/** Adds `events save`: a captured event as a fixture without personal data. */
 function addEventsSaveCommand(events: Command, io: Io): void {
   const save = withRelayOptions(
     events.command("save").argument("<event>", "event id, or seq (the number that events list shows)", givenArgument),

@@ -95,8 +95,8 @@ function registrationLines({ message, run }: StoryView, view: PrivateView): stri
     ["sent at", message?.sentAt ?? null],
     ["metadata", tracked.metadata === null ? null : view.text(JSON.stringify(tracked.metadata))],
   ];
-  const told = facts.filter(([, value]) => value !== null).map(([name, value]) => `${name} ${value}`);
-  return [moment(tracked.registeredAt, "registered"), ...(told.length === 0 ? [] : [field("told", told.join(", "))])];
+  const given = facts.filter(([, value]) => value !== null).map(([name, value]) => `${name} ${value}`);
+  return [moment(tracked.registeredAt, "registered"), ...(given.length === 0 ? [] : [field("told", given.join(", "))])];
 }
 
 function eventLines(event: EventStoryView, view: PrivateView): string[] {
@@ -167,8 +167,8 @@ function deliveryLines(delivery: DeliveryStoryView, view: PrivateView): string[]
       const { number, at, status, error, tookMs } = each;
       const answer = attemptText(status, error);
       const response = responseText(each, view);
-      const said = response === "" || (status !== null && status < 300) ? "" : ` | ${response.slice(0, 120)}`;
-      return printable(`      ${number}. ${timeText(at)} ${answer} in ${tookMs} ms${said}`);
+      const shown = response === "" || (status !== null && status < 300) ? "" : ` | ${response.slice(0, 120)}`;
+      return printable(`      ${number}. ${timeText(at)} ${answer} in ${tookMs} ms${shown}`);
     }),
     ...(next.kind === "done" ? [] : [printable(`      next: ${nextText(next, { route, id })}`)]),
   ];
@@ -182,7 +182,7 @@ function field(name: string, value: string): string {
   return `    ${name.padEnd(11)} ${printable(value)}`;
 }
 
-/** What comes next of a delivery, in words. */
+/** The next step of a delivery, in words. */
 function nextText({ kind, at, behind, ahead, reason }: NextView, { route, id }: { readonly route: string; readonly id: string }): string {
   switch (kind) {
     case "attempt":
@@ -210,7 +210,7 @@ function nextText({ kind, at, behind, ahead, reason }: NextView, { route, id }: 
   }
 }
 
-/** A story as `--json` prints it: people's data masked unless asked for. */
+/** A story for `--json`: personal data is masked unless `--show-pii`. */
 function maskedStory(story: StoryView, view: PrivateView): unknown {
   if (!view.isMasked) return story;
   const text = (value: string | null) => (value === null ? null : view.text(value));

@@ -1,4 +1,4 @@
-/** What a command may use of the outside world; a test passes its own. */
+/** A command's access to the outside world; tests pass their own. */
 export interface Io {
   /** Writes one line to standard output. */
   out(line: string): void;
@@ -11,14 +11,14 @@ export interface Io {
   readStdin(): Promise<Buffer>;
 }
 
-/** A failure with a message for the person at the terminal; exit code 1, no stack. */
+/** A failure with a message for the user: exit code 1, no stack. */
 export class CommandFailed extends Error {
   override readonly name = "CommandFailed";
 }
 
 export function processIo(): Io {
   process.stdout.on("error", (error: NodeJS.ErrnoException) => {
-    // Whoever read it has seen enough, as in `events list | head`.
+    // The reader closed the pipe, as in `events list | head`.
     if (error.code === "EPIPE") return;
     process.exitCode = 1;
     process.stderr.write(`wamid-relay: cannot write to standard output: ${error.message}\n`);
@@ -37,16 +37,16 @@ export function processIo(): Io {
 }
 
 /**
- * A second signal means "now". One that comes this soon is the first again: Ctrl-C under `npm run` reaches the process
+ * A second signal means "now". One that comes this soon is a duplicate: Ctrl-C under `npm run` reaches the process
  * from the terminal and from npm.
  */
 const doubledSignalMs = 1_000;
-/** The process stays this long at least: in its very last moment Node listens no more, and the doubled signal would kill it. */
+/** Minimum lifetime after the first signal: in its last moments Node has no listeners, and a duplicate would kill it. */
 const heldMs = 100;
 
 /**
- * Resolves when somebody presses Ctrl-C or ends the process in an orderly way; from then on another signal ends the
- * process at once. There is no moment without a listener: the doubled signal may come within the same turn, and would
+ * Resolves on SIGINT (Ctrl-C) or SIGTERM; after that another signal ends the
+ * process at once. A listener always stays attached: a doubled signal may arrive in the same turn and would
  * kill the process.
  */
 export function stopSignal(): Promise<void> {

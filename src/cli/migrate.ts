@@ -13,7 +13,7 @@ interface Options {
   readonly json?: boolean;
 }
 
-/** Where the embedded engine's file is when nobody says. */
+/** Default path of the embedded engine's file. */
 const defaultPath = "data/relay.db";
 
 /** Adds `migrate`: everything in the embedded engine's file is carried over to Redis. */

@@ -1,12 +1,12 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
 
-/** An argument that is something: an empty one is a variable of a script that was not set, and would be no end of a path. */
+/** A non-empty argument: an empty one comes from an unset variable of a script, and would name no resource. */
 export function givenArgument(text: string): string {
   if (text === "") throw new InvalidArgumentError("It is empty; is a variable not set?");
   return text;
 }
 
-/** Where the settings are when `--config` does not say, from the working directory. */
+/** Default of `--config`, relative to the working directory. */
 export const defaultSettingsPath = "config/relay.yaml";
 
 /** Adds `--config <path>`; its value is `options.config`. Returns the command. */
@@ -72,9 +72,9 @@ export function time(text: string): string {
 }
 
 /**
- * What `check` makes of an option's text: for values that the settings' schemas check. As a parser of commander's it would
- * have to be loaded, and zod with it, to print help. Where `check` throws InvalidArgumentError it is wrong usage, told as
- * commander tells it.
+ * The value of an option that the settings' schemas check. As a commander parser it would have to be loaded, and zod with it,
+ * to print help. An InvalidArgumentError of `check` becomes wrong usage, worded as commander
+ * words it.
  */
 export function checkedOption<T>(command: Command, name: string, text: string, check: (text: string) => T): T {
   try {

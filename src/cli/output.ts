@@ -63,14 +63,14 @@ export function timeText(iso: string | null): string {
   return iso === null ? "" : iso.replace("T", " ").replace("Z", "");
 }
 
-/** How people's data is shown: as it is, or masked. */
+/** Shows personal data in clear, or masked. */
 export interface PrivateView {
   readonly isMasked: boolean;
   /** A wamid, or the id of a run. */
   subject(subject: { readonly type: string; readonly key: string }): string;
-  /** Another id: masked only where it holds a phone number or a wamid, because further commands take it. */
+  /** Another id. Masked only where it contains a phone number or a wamid: other commands take ids. */
   id(sort: IdSort, id: string): string;
-  /** A delivery's id, which has that of its event in it. */
+  /** A delivery's id, which contains the id of its event. */
   delivery(id: string): string;
   /** Free text, such as a downstream's answer. */
   text(text: string): string;

@@ -9,7 +9,7 @@ import {
   openForLooking,
   openStore,
   ownAddress,
-  whoListens,
+  probeListener,
 } from "./control-client.ts";
 import { pageOf, readAnswer } from "./control-views.ts";
 import { CommandFailed, type Io } from "./io.ts";
@@ -42,7 +42,7 @@ export async function withWriting<T>(
   return using(remote ?? (await ownRelay(options.config, await settingsOf(options, io), scope)), use);
 }
 
-/** The body of a 2xx answer. Throws {@link CommandFailed} with what the relay says is wrong. */
+/** The body of a 2xx answer. Throws {@link CommandFailed} with the relay's error message. */
 export function expectDone({ status, json }: ControlAnswer): unknown {
   if (status >= 200 && status < 300) return json;
   const { error, code } = json as { error?: unknown; code?: unknown };
@@ -80,7 +80,7 @@ async function ownRelay(config: string, settings: Settings, scope: Scope): Promi
   // A Redis is any process's to write into; what listens here may only work, and have no control API.
   if (settings.storage.driver === "redis") return openStore(settings, scope);
   const url = ownAddress(settings.server);
-  const found = url === null ? "nobody" : await whoListens(url);
+  const found = url === null ? "nobody" : await probeListener(url);
   if (url === null || found === "nobody") {
     try {
       return await openStore(settings, scope);
@@ -107,11 +107,11 @@ interface Listing<T, N> {
   readonly data: readonly T[];
   /** For `--before`; null when nothing is left. */
   readonly next: N | null;
-  /** Of events by wamid: so many of those that wait to be planned were not looked at. */
+  /** Number of oldest unplanned events that a search by wamid did not cover. */
   readonly unseen: number;
 }
 
-/** Asks for page after page until there are `limit` rows, or no more. */
+/** Reads pages until there are `limit` rows, or no more. */
 export async function readPages<T extends z.ZodType, N extends z.ZodType>(
   client: ControlClient,
   path: string,
@@ -124,14 +124,14 @@ export async function readPages<T extends z.ZodType, N extends z.ZodType>(
   let before = query["before"];
   let unseen = 0;
   for (;;) {
-    const asked = { ...query, before, limit: String(Math.min(largestPage, limit - data.length)) };
-    const given = Object.entries(asked).filter((entry): entry is [string, string] => entry[1] !== undefined);
+    const parameters = { ...query, before, limit: String(Math.min(largestPage, limit - data.length)) };
+    const given = Object.entries(parameters).filter((entry): entry is [string, string] => entry[1] !== undefined);
     const answer = readAnswer(page, expectDone(await client.request("GET", `${path}?${new URLSearchParams(given)}`))) as {
       data: z.infer<T>[];
       next: z.infer<N> | null;
       unseen: number;
     };
-    // Those of a page before, too: it went on to what is older than they are.
+    // Earlier pages count too: this page continued with older events.
     unseen = Math.max(unseen, answer.unseen);
     data.push(...answer.data);
     if (answer.next === null || data.length >= limit) return { data, next: answer.next, unseen };

@@ -8,7 +8,7 @@ import { barText, createDrawnLine } from "./progress.ts";
 import { expectDone, withWriting } from "./reach-relay.ts";
 import type { ReconcileOptions } from "./reconcile.ts";
 
-/** Not all that was due was asked, and nothing is wrong but the quota. */
+/** Exit code when only the quota kept some due messages from being polled. */
 const leftCode = 3;
 
 /** One pass, with its progress and what came of it. */
@@ -96,7 +96,7 @@ function atLeast(count: number): string {
   return count >= mostCounted ? `${mostCounted} or more` : String(count);
 }
 
-/** What a person should know besides, a line each. */
+/** Notes for the user, a line each. */
 function remarks(accounts: readonly (AccountView | AccountPlanView)[]): string[] {
   return accounts.flatMap(({ account: name, stopped, leftForBudget, lastsUntil, unaskable }) => {
     const account = printable(name);
@@ -151,7 +151,7 @@ type AccountPlanView = z.infer<typeof accountPlanSchema>;
 const reconciledSchema = z.looseObject({ dueBy: z.string(), more: z.boolean(), accounts: z.array(accountSchema) });
 const plannedSchema = z.looseObject({ dueBy: z.string(), accounts: z.array(accountPlanSchema) });
 
-/** Two steps of a pass over one account: what was done adds up, how things stand is as the later one says. */
+/** Merges two steps of a pass over one account: counts add up, the rest is as in the later step. */
 function addUp(before: AccountView | undefined, step: AccountView): AccountView {
   if (before === undefined) return step;
   const counts = ["asked", "changed", "unchanged", "missing", "failed"] as const;

@@ -32,7 +32,7 @@ export async function replayMatching(command: Command, options: ReplayOptions, i
     const isPlain = state === "dead" && options.disposition === undefined;
     if (options.yes !== true && cursor === null && (!isPlain || counted.matching > askFrom)) await confirm(counted, options);
     const done = before?.replayed ?? 0;
-    // While it runs less and less matches; what counted at the beginning is the whole.
+    // Replayed deliveries no longer match, so the first count is the total.
     const matching = before?.matching ?? counted.matching;
     const bar = createProgressBar(io, options.json === true);
     let place = cursor;
@@ -72,7 +72,7 @@ function filterOf(command: Command, options: ReplayOptions): Filter {
   };
 }
 
-/** The options that say what is meant, without the moment at which they were given. */
+/** The options that select deliveries, independent of the current time. */
 function askedOf({ route, state, disposition, errorCode, source, event, from, to, since }: ReplayOptions): unknown {
   return { route, state, disposition, errorCode, source, event, from, to, since };
 }
@@ -134,7 +134,7 @@ async function confirm({ matching }: ReplayCount, options: ReplayOptions): Promi
   if (!process.stdin.isTTY || !process.stderr.isTTY) throw new CommandFailed(`${what}; add --yes to do it`);
   const { createInterface } = await import("node:readline/promises");
   const terminal = createInterface({ input: process.stdin, output: process.stderr });
-  // Closed by Ctrl-D or Ctrl-C: nobody said yes.
+  // Ctrl-D and Ctrl-C close the prompt: that is a no.
   const closed = new Promise<string>((resolve) => terminal.once("close", () => resolve("")));
   const answer = await Promise.race([terminal.question(`${what}. Do it? [y/N] `), closed]);
   terminal.close();
@@ -152,13 +152,13 @@ type Filter = Readonly<Record<string, unknown>>;
 interface ReplayRun {
   readonly client: ControlClient;
   readonly filter: Filter;
-  /** Where it goes on; null: from the beginning. */
+  /** Start position; null: the beginning. */
   readonly cursor: string | null;
   /** Deliveries a second; null: as fast as it goes. */
   readonly rate: number | null;
   /** After each call: how many in this run, and where the next begins. */
   readonly moved: (replayed: number, cursor: string | null) => void;
-  /** Aborted: it ends after the call under way. */
+  /** Aborted: it ends after the call in flight. */
   readonly stop: AbortSignal;
 }
 
@@ -167,7 +167,7 @@ const callLimit = 5_000;
 /** With a rate, a call takes what is due in this time. */
 const paceMs = 500;
 
-/** Replays until all is done or it is stopped; gives how many went out again, and where to go on (null: nowhere). */
+/** Replays until all is done or `stop` aborts; returns the count, and the position to continue at (null: done). */
 async function runReplay(run: ReplayRun): Promise<{ readonly replayed: number; readonly cursor: string | null }> {
   const { client, filter, rate, moved, stop } = run;
   const limit = rate === null ? callLimit : Math.max(1, Math.min(callLimit, Math.round((rate * paceMs) / 1000)));
@@ -178,7 +178,7 @@ async function runReplay(run: ReplayRun): Promise<{ readonly replayed: number; r
     const body: Filter = { ...filter, cursor, limit };
     const step = readAnswer(replayedSchema, expectDone(await client.request("POST", "/v1/replay", body)));
     replayed += step.replayed;
-    // One that is stopping answers at once and does nothing.
+    // A relay that is stopping answers at once without progress.
     if (step.next !== null && step.next === cursor) throw new CommandFailed("the relay is stopping");
     cursor = step.next;
     moved(replayed, cursor);
@@ -190,7 +190,7 @@ async function runReplay(run: ReplayRun): Promise<{ readonly replayed: number; r
 }
 
 const checkpointSchema = z.object({
-  /** The options that say what is meant, as they were given. */
+  /** The options that select deliveries, as given. */
   asked: z.string(),
   filter: z.record(z.string(), z.unknown()),
   matching: z.number(),

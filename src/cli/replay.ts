@@ -21,7 +21,7 @@ export interface ReplayOptions extends RelayOptions, TimeOptions {
 /** More than this many are not sent again without `--yes`. */
 export const askFrom = 1_000;
 
-/** Adds `replay`: everything a filter means, once more. */
+/** Adds `replay`: sends everything that a filter matches again. */
 export function addReplayCommand(program: Command, io: Io): void {
   const replay = withRelayOptions(program.command("replay"));
   replay

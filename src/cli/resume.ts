@@ -5,7 +5,7 @@ import { printable, printableJson } from "./output.ts";
 
 type Options = RelayOptions & { readonly account?: string; readonly json?: boolean };
 
-/** Adds `resume`: a destination that stopped (410 Gone) or paused (429) is sent to again, or an account is called again. */
+/** Adds `resume`: restarts a destination that stopped (410 Gone) or paused (429), or the calls of an account. */
 export function addResumeCommand(program: Command, io: Io): void {
   const resume = withRelayOptions(program.command("resume").argument("[route]", "name of the route", givenArgument));
   resume

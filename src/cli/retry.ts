@@ -51,12 +51,12 @@ async function retryDeliveries(command: Command, ids: readonly string[], options
     return each;
   });
   if (options.json === true) io.out(printableJson({ data: outcomes.map((each) => ("done" in each ? each.done : each)) }));
-  else for (const each of outcomes) if ("done" in each) io.out(said(each.done));
+  else for (const each of outcomes) if ("done" in each) io.out(retriedLine(each.done));
   const failed = outcomes.flatMap((each) => ("error" in each ? [`${printable(each.id)}: ${printable(each.error)}`] : []));
   if (failed.length > 0) throw new CommandFailed(failed.join("\n"));
 }
 
-function said({ id, route, state, previousState, stopped, pausedUntil }: Retried): string {
+function retriedLine({ id, route, state, previousState, stopped, pausedUntil }: Retried): string {
   const what = previousState === state ? `${state}` : `${previousState} → ${state}`;
   const wait =
     stopped !== null

@@ -1,11 +1,9 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { stringify } from "yaml";
-import type { Happening, Sandbox } from "../sandbox/start-sandbox.ts";
-import { SandboxRefused, startSandbox } from "../sandbox/start-sandbox.ts";
+import { type Happening, type Sandbox, SandboxRefused, startSandbox } from "../sandbox/start-sandbox.ts";
 import { CommandFailed, type Io, stopSignal } from "./io.ts";
 import { printable } from "./output.ts";
-import type { SandboxOptions } from "./sandbox.ts";
-import { usualWebhook } from "./sandbox.ts";
+import { type SandboxOptions, usualWebhook } from "./sandbox.ts";
 
 /** Plays the messaging service until a signal ends it. */
 export async function runSandbox(options: SandboxOptions, io: Io): Promise<void> {
@@ -19,7 +17,7 @@ export async function runSandbox(options: SandboxOptions, io: Io): Promise<void>
     else if (happening.what === "failed") io.err(happeningLine(happening, new Date()));
     else if (!quiet) io.out(happeningLine(happening, new Date()));
   };
-  // What a state file has under way goes on at once; it is told after what is set up.
+  // Work restored from a state file continues at once; it is printed after the setup.
   let early: Happening[] | null = [];
   const running = await startSandbox({
     ...settingsOf(options, io),
@@ -38,7 +36,7 @@ export async function runSandbox(options: SandboxOptions, io: Io): Promise<void>
   await stopped;
 }
 
-/** Only whoever started it may read it: it has the key and the secret. */
+/** Mode 600: the file holds the key and the secret. */
 function writePrivately(path: string, text: string): void {
   try {
     writeFileSync(path, text, { mode: 0o600 });
@@ -83,7 +81,7 @@ function isLoopback(host: string): boolean {
   return host === "localhost" || host === "::1" || /^127(\.\d+){3}$/.test(host);
 }
 
-/** Somebody's own settings are not written over. */
+/** Refuses to overwrite a file that the sandbox did not write. */
 function mustBeOurs(path: string): void {
   if (existsSync(path) && !readFileSync(path, "utf8").startsWith(firstLine)) {
     throw new CommandFailed(`${path} is there already and was not made by the sandbox; give --relay-config another name`);
@@ -166,11 +164,11 @@ function textOf(happening: Happening): string {
       return `message  ${phone} ${origin}: ${status}${code}${words}`;
     }
     case "event": {
-      const { event, status: told, url, delivery } = happening;
+      const { event, status: word, url, delivery } = happening;
       const { status, answered, tries, reason } = delivery;
       const outcome = status === "dropped" ? "dropped" : (answered ?? "no answer");
       const again = status === "waiting" ? `, try ${tries}, again later` : status === "failed" ? ", given up" : "";
-      return `event    ${event}${told === null ? "" : ` ${told}`} → ${url} ${outcome}${again}${reason === null ? "" : ` (${reason})`}`;
+      return `event    ${event}${word === null ? "" : ` ${word}`} → ${url} ${outcome}${again}${reason === null ? "" : ` (${reason})`}`;
     }
     case "run":
       return `run      ${happening.run.id} ${happening.run.status}${happening.run.error === null ? "" : `: ${happening.run.error}`}`;
@@ -207,7 +205,7 @@ function relayYaml({ url, key, secret, service, plan, webhooks }: ForRelay): str
     control: {
       tokens: [{ name: "ops", token: "${RELAY_TOKEN:-sandbox-relay-token}", scopes: ["read", "track", "send", "replay", "listen"] }],
     },
-    // What the relay does not know is a plan without the API: nothing works there anyway.
+    // The relay knows only plans that include the API.
     accounts: { main: { baseUrl: url, apiKey: inYaml(key), plan: plan === "enterprise" ? plan : "escala" } },
     sources: { [source]: { account: "main", signature: { service, secrets: [inYaml(secret)] } } },
     routes: [{ name: "everything", match: { events: ["*"] }, to: { url: "${APP_URL:-http://127.0.0.1:3000/events}", allowPrivate: true } }],

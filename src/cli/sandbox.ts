@@ -26,7 +26,7 @@ export interface SandboxOptions {
   readonly json?: boolean;
 }
 
-/** Adds `sandbox`: the messaging service, played on this machine until told to stop. */
+/** Adds `sandbox`: simulates the messaging service on this machine until a signal stops it. */
 export function addSandboxCommand(program: Command, io: Io): void {
   program
     .command("sandbox")
@@ -71,10 +71,10 @@ Examples:
     });
 }
 
-/** Where a relay takes events that nothing else is said about. */
+/** Default webhook URL of a relay on this machine. */
 export const usualWebhook = "http://127.0.0.1:8080/webhooks/main";
 
-/** What a call to the API can meet instead of its answer. */
+/** Faults that replace the answer to an API call. */
 const answers = ["500", "502", "429", "hang", "reset", "malformed"] as const;
 
 interface FailOption {

@@ -13,7 +13,7 @@ export function readSettings(path: string, io: Io): Settings {
   }
 }
 
-/** What is said of settings that cannot be used: a heading, and one line a fault. */
+/** The message for invalid settings: a heading, then one line per fault. */
 export function settingsFailureText(path: string, error: SettingsError): string {
   const count = error.faults.length === 1 ? "a fault" : `${error.faults.length} faults`;
   return [`the settings in ${path} have ${count}:`, ...error.faults.map(faultLine)].join("\n");

@@ -7,7 +7,7 @@ interface RegistrationFile {
   readonly size: number | null;
   /** Bytes read so far. */
   read(): number;
-  /** Some lines at a time, read as they are asked for. Throws {@link CommandFailed} when the file cannot be read. */
+  /** Lines in the order of the file, read on demand. Throws {@link CommandFailed} when the file cannot be read. */
   readonly lines: AsyncIterable<FileLine>;
 }
 
@@ -27,7 +27,7 @@ export function openRegistrationFile(path: string): RegistrationFile {
 
   async function* lines(): AsyncGenerator<FileLine, void> {
     let reader: LineReader | null = readerByName(path);
-    // Opened when it is read: a stream that nobody reads yet would throw its error at everybody.
+    // Opened on first read: the error of a stream without a reader would crash the process.
     const source: AsyncIterable<Uint8Array> = path === "-" ? process.stdin : createReadStream(path);
     for await (const chunk of chunksOf(source, name)) {
       read += chunk.length;
@@ -98,7 +98,7 @@ function createCsvLines(): LineReader {
 const known = ["account", "wamid", "id", "reference", "conversationId", "sentAt"];
 const metadata = "metadata.";
 
-/** Registrations from CSV whose first record names the columns. An empty field is a fact that is not told. */
+/** Registrations from CSV whose first record names the columns. An empty field is left out. */
 function createCsvRegistrations() {
   const reader = createCsvReader();
   let columns: readonly string[] | null = null;
@@ -251,5 +251,5 @@ export function createCsvReader(): CsvReader {
   };
 }
 
-/** What a line of the file comes to: JSON without line breaks, for the relay to judge, or why it is none. */
+/** A line of the file as JSON without line breaks, or why it cannot be read. The relay validates the JSON. */
 export type FileLine = { readonly line: number; readonly json: string } | { readonly line: number; readonly fault: string };

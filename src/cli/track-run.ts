@@ -79,7 +79,7 @@ const reportLine = z.looseObject({
 const lastLine = z.looseObject({ lines: z.number(), stoppedAt: z.number().optional(), error: z.string().optional() });
 
 /**
- * Registers what the lines say, some at a time, and tells of each step: the sums so far and the lines refused in it, in order.
+ * Registers the lines in batches. After each, `step` receives the sums so far and the lines refused in it, in order.
  * Throws {@link CommandFailed} with the number of the line when it cannot go on.
  */
 async function trackLines(

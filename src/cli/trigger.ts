@@ -20,13 +20,13 @@ export interface TriggerOptions extends TargetOptions {
   readonly json?: boolean;
 }
 
-/** As they are given; what the settings' schemas check is checked when the command runs. */
+/** As given. Values that the settings' schemas check are checked when the command runs. */
 type GivenOptions = Omit<TriggerOptions, "rate" | "signature"> & { readonly rate?: string; readonly signature?: readonly string[] };
 
 /** Default folder of your own fixtures. */
 export const ownFixtures = "fixtures";
 
-/** What a scenario decides by itself. */
+/** Options that a scenario sets itself. */
 const ofFixturesOnly = ["set", "wamid", "keepIds", "truncated", "duplicate", "shuffle"] as const;
 
 /** Adds `trigger`: signed sample events from fixtures, and whole scenarios. Exit code 1 when an answer is not the expected. */
@@ -117,9 +117,9 @@ function conclude(
   const { posts, answers, unexpected, faults, tookMs, stopped } = outcome;
   if (json) io.out(JSON.stringify(outcome, null, 2));
   else {
-    const told = Object.entries(answers).map(([answer, times]) => `${times} ${answer}`);
+    const counts = Object.entries(answers).map(([answer, times]) => `${times} ${answer}`);
     io.out(
-      `${posts} ${posts === 1 ? "post" : "posts"} in ${(tookMs / 1000).toFixed(1)} s${told.length === 0 ? "" : `: ${told.join(", ")}`}`,
+      `${posts} ${posts === 1 ? "post" : "posts"} in ${(tookMs / 1000).toFixed(1)} s${counts.length === 0 ? "" : `: ${counts.join(", ")}`}`,
     );
   }
   if (unexpected > 0) {

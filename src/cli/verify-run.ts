@@ -185,7 +185,7 @@ function yamlLines(settings: SignatureSettings, variable: string): string[] {
   return ["  signature:", ...lines, `    secrets: ["\${${variable}}"]`];
 }
 
-/** A text that YAML reads back as the same text: a word or a duration, or else quoted, for which JSON's way is also YAML's. */
+/** The text as a YAML scalar: a plain word or duration, else quoted. JSON quoting is valid YAML. */
 function yamlText(text: string): string {
   const isWord = /^[a-z][a-z0-9-]*$/.test(text) && !/^(?:true|false|null|yes|no|on|off|y|n)$/.test(text);
   return isWord || /^[0-9]+(?:ms|[smhd])$/.test(text) ? text : JSON.stringify(text);
@@ -201,7 +201,7 @@ interface RawRequest {
   readonly body: Buffer;
 }
 
-/** The bytes are no HTTP/1 request; the message says what is wrong with them. */
+/** The bytes are not an HTTP/1 request. The message names the fault. */
 export class NotARequest extends Error {
   override readonly name = "NotARequest";
 }

@@ -14,7 +14,7 @@ export interface VerifyOptions {
   readonly json?: boolean;
 }
 
-/** Adds `verify`: says how a captured request was signed. Exit code 0 when a combination proves it, 1 when none does. */
+/** Adds `verify`: finds how a captured request was signed. Exit code 0 when a combination verifies it, else 1. */
 export function addVerifyCommand(program: Command, io: Io): void {
   const command = program.command("verify");
   command

@@ -11,7 +11,7 @@ export interface Check {
   readonly ok: boolean;
 }
 
-/** What each party saw. */
+/** The records of each party. */
 export interface DemoOutcome {
   /** The sender's side: messages and runs planned, and those that the service took. */
   readonly client: { readonly planned: number; readonly messages: number; readonly runs: number };
@@ -19,21 +19,21 @@ export interface DemoOutcome {
   readonly log: Pick<PostLog, "events" | "counts">;
   /** The wamids registered at the relay. */
   readonly tracked: ReadonlySet<string>;
-  /** The status of messages that events told too little of, by wamid, as the service answered when asked. */
+  /** Status by wamid, read from the service, of messages whose events were truncated or dropped. */
   readonly asked: ReadonlyMap<string, string>;
   readonly stats: RelayStats;
   readonly downstream: Pick<Downstream, "arrivals" | "counts">;
 }
 
-/** Compares what client, service, relay and downstream each saw. All are `ok` when nothing was lost, doubled, changed or told wrongly. */
+/** Compares the records of client, service, relay and downstream. All are `ok` when nothing was lost, duplicated or changed. */
 export function checkSums(outcome: DemoOutcome): Check[] {
   const { client, service, log, tracked, stats, downstream } = outcome;
   const expected = expectedOf(service, log, (wamid) => tracked.has(wamid));
   const { posts, taken, malformed, quarantined, wronglySigned, refused, unexpected } = log.counts;
   const { waiting, held, delivered, dead } = stats.deliveries;
   const ended = service.runs.filter(({ status }) => status !== "running");
-  const runs = runsTold(downstream.arrivals);
-  const told = statusesTold(downstream.arrivals);
+  const runs = runsReported(downstream.arrivals);
+  const reported = statusesReported(downstream.arrivals);
   return [
     same("messages sent, and registered at the relay", {
       planned: client.planned,
@@ -59,8 +59,8 @@ export function checkSums(outcome: DemoOutcome): Check[] {
       downstream: downstream.counts(answeredPath).taken,
     }),
     checkFailures(expected, downstream.counts(failuresPath).taken),
-    checkStatuses(expected, outcome.asked, told),
-    none("statuses that went backwards", { downstream: told.backwards }),
+    checkStatuses(expected, outcome.asked, reported),
+    none("statuses that went backwards", { downstream: reported.backwards }),
     none("still owed, or out of attempts", { waiting, held, dead }),
     none("answers that should have been others", { service: unexpected }),
     none("out of order within a message", {
@@ -84,13 +84,13 @@ function checkFailures({ failures }: Expected, downstream: number): Check {
   return { what: "failures of tracked messages, told once", seen, ok: failures.least <= downstream && downstream <= failures.most };
 }
 
-/** Every tracked message once: told by events, or, where one came truncated or was dropped, asked of the service. */
-function checkStatuses({ statuses, untold }: Expected, asked: DemoOutcome["asked"], told: StatusesTold): Check {
+/** Each tracked message once: its status from events, or from the service where an event was truncated or dropped. */
+function checkStatuses({ statuses, untold }: Expected, asked: DemoOutcome["asked"], reported: ReportedStatuses): Check {
   let right = 0;
   let rightWhenAsked = 0;
   for (const [wamid, status] of statuses) {
     if (untold.has(wamid)) rightWhenAsked += asked.get(wamid) === status ? 1 : 0;
-    else right += told.last(wamid) === status ? 1 : 0;
+    else right += reported.last(wamid) === status ? 1 : 0;
   }
   const seen = { service: statuses.size, "same downstream": right, "truncated, same when asked": rightWhenAsked };
   return { what: "last status of each tracked message", seen, ok: right + rightWhenAsked === statuses.size };
@@ -116,21 +116,21 @@ export interface ServiceRecords {
   })[];
 }
 
-/** What a run must come to, by the service's records and its posts. */
+/** The expected sums, from the service's records and its posts. */
 interface Expected {
-  /** Events emitted for the relay, but for those that a fault or the quota dropped. */
+  /** Events emitted for the relay, without those that a fault or the quota dropped. */
   readonly events: number;
   /** Events on the route of delivered and read messages. */
   readonly answered: number;
-  /** Failures told once per tracked message, as a range: how copies under way together overtook one another is not known. */
+  /** Failure transitions of tracked messages, as a range: the order of concurrent copies is unknown. */
   readonly failures: { readonly least: number; readonly most: number };
   /** The true status of each tracked message. */
   readonly statuses: ReadonlyMap<string, string>;
-  /** Tracked messages of which an event came truncated or was dropped: what events tell of them is not all. */
+  /** Tracked messages with a truncated or dropped event: their events are incomplete. */
   readonly untold: ReadonlySet<string>;
 }
 
-/** `isTracked`: whether the relay was told of the message. */
+/** `isTracked`: whether the message was registered at the relay. */
 export function expectedOf(service: ServiceRecords, log: Pick<PostLog, "events">, isTracked: (wamid: string) => boolean): Expected {
   const untold = new Set<string>();
   let events = 0;
@@ -151,7 +151,7 @@ export function expectedOf(service: ServiceRecords, log: Pick<PostLog, "events">
 
 const isAnswered = (status: string | null) => (answeredStatuses as readonly (string | null)[]).includes(status);
 
-/** A failure that arrives after its message was delivered or read moves nothing and is not told. */
+/** A failure that arrives after its message was delivered or read is no transition. */
 function failuresOf(events: readonly PostedEvent[]): Expected["failures"] {
   let least = 0;
   let most = 0;
@@ -164,7 +164,7 @@ function failuresOf(events: readonly PostedEvent[]): Expected["failures"] {
   return { least, most };
 }
 
-/** What was posted of one event, rightly signed. */
+/** The correctly signed posts of one event. */
 interface PostedEvent extends AcceptedAt {
   readonly id: string;
   /** Null in truncated events and in those about no message. */
@@ -176,9 +176,9 @@ interface PostedEvent extends AcceptedAt {
   readonly taken: number;
 }
 
-/** What the service saw of its posts, before the relay is asked. */
+/** The service's record of its posts. */
 export interface PostLog {
-  /** Gives the message that the post told of, when the relay took it. */
+  /** Returns the wamid of the post when the relay accepted it. */
   note(post: ObservedPost): string | null;
   /** By event id. */
   readonly events: ReadonlyMap<string, PostedEvent>;
@@ -187,15 +187,15 @@ export interface PostLog {
 
 interface PostCounts {
   posts: number;
-  /** Posts answered 200, of whichever event. */
+  /** Posts answered 200, of all events. */
   taken: number;
   malformed: number;
   /** Malformed ones answered 202. */
   quarantined: number;
   wronglySigned: number;
-  /** Wrongly signed ones answered 401, or 429 to an address with too many of them. */
+  /** Wrongly signed ones answered 401, or 429 above the limit per address. */
   refused: number;
-  /** Answers that are none of these. */
+  /** All other answers. */
   unexpected: number;
 }
 
@@ -209,7 +209,7 @@ export function createPostLog(): PostLog {
       event = { ...readEvent(body), id: eventId, body, taken: 0, after: began, before: Number.POSITIVE_INFINITY };
       events.set(eventId, event);
     }
-    // Which of two copies under way together was stored, the answers do not tell: the earlier begin and the earlier end hold both.
+    // Answers do not show which of two concurrent copies was stored: the earlier begin and the earlier end bound both.
     event.after = Math.min(event.after, began);
     if (!isTaken) {
       counts.unexpected += 1;
@@ -245,7 +245,7 @@ function readEvent(body: Buffer): Pick<PostedEvent, "wamid" | "status" | "isTrun
   return { wamid: textOf(data["wamid"]), status: textOf(data["status"]), isTruncated: data["truncated"] === true };
 }
 
-/** The first arrival of each delivery that the downstream took, on one path, in the order of taking. */
+/** The first accepted arrival of each delivery on one path, in order. */
 function takenOn(path: string, arrivals: readonly Arrival[]): Arrival[] {
   const known = new Set<string>();
   return arrivals.filter(({ path: at, deliveryId, answered }) => {
@@ -255,18 +255,18 @@ function takenOn(path: string, arrivals: readonly Arrival[]): Arrival[] {
   });
 }
 
-/** From below (docs/states.md); `failed` is not the end. */
+/** In ascending order (docs/states.md); `failed` is not final. */
 const climb = ["pending", "sent", "failed", "delivered", "read"];
 
-/** What the downstream was told of tracked messages, transition by transition. */
-interface StatusesTold {
-  /** No word of a message is `pending`, which its sender knows from the answer. */
+/** The transitions of tracked messages that the downstream received. */
+interface ReportedStatuses {
+  /** `pending` when no transition arrived. */
   last(wamid: string): string;
-  /** Transitions that were none: to a status no higher than the one told before. */
+  /** Invalid transitions: to a status no higher than the previous one. */
   readonly backwards: number;
 }
 
-function statusesTold(arrivals: readonly Arrival[]): StatusesTold {
+function statusesReported(arrivals: readonly Arrival[]): ReportedStatuses {
   const last = new Map<string, string>();
   const lastOf = (wamid: string) => last.get(wamid) ?? "pending";
   let backwards = 0;
@@ -279,8 +279,8 @@ function statusesTold(arrivals: readonly Arrival[]): StatusesTold {
   return { last: lastOf, backwards };
 }
 
-/** Ends of automation runs that the downstream was told. */
-function runsTold(arrivals: readonly Arrival[]): { readonly completed: number; readonly failed: number } {
+/** Ends of automation runs that the downstream received. */
+function runsReported(arrivals: readonly Arrival[]): { readonly completed: number; readonly failed: number } {
   const kinds = takenOn(everythingPath, arrivals).map(
     ({ body }) => (JSON.parse(body?.toString("utf8") ?? "{}") as { event?: string }).event,
   );

@@ -5,7 +5,7 @@ import { withCommas } from "../output.ts";
 import type { PostLog } from "./checks.ts";
 import { acceptedBy, type RelayApi, type RelayStats } from "./relay.ts";
 
-/** The numbers on show. */
+/** The numbers shown. */
 export interface DemoCounts {
   readonly sent: number;
   readonly posted: number;
@@ -78,20 +78,20 @@ const everyMs = 200;
 
 interface Watch {
   setDownstream(state: string): void;
-  /** The relay's stats once nothing waits or is parked; after `withinMs`, as they then are. */
+  /** The relay's stats once nothing waits or is parked, or after `withinMs`. */
   settled(withinMs: number): Promise<RelayStats>;
   counts(stats: RelayStats): DemoCounts;
   stop(): Promise<void>;
 }
 
-/** Asks the relay for its stats a few times a second and shows them beside what client and service counted. */
+/** Polls the relay's stats and shows them beside the counts of client and service. */
 export function startWatch(options: {
   readonly api: RelayApi;
   readonly downstream: Downstream;
   readonly progress: Progress;
   /** Unix milliseconds of the first send. */
   readonly began: number;
-  /** Messages that the service took so far. */
+  /** Messages that the service accepted so far. */
   readonly sent: () => number;
   readonly log: Pick<PostLog, "counts">;
   readonly signal: AbortSignal;
@@ -119,7 +119,7 @@ export function startWatch(options: {
       await sleep(everyMs, undefined, { signal });
     }
   };
-  // A relay that does not answer is noticed by `settled` or by the end of its process; a look missed is none of either.
+  // A failed poll is ignored: `settled`, or the end of the process, reports a dead relay.
   const looping = loop().catch(() => undefined);
   return {
     setDownstream(name) {

@@ -8,13 +8,13 @@ import { z } from "zod";
 import { CommandFailed } from "../io.ts";
 
 interface RelayProcess {
-  /** Aborts when the process ends by itself; the reason is a {@link CommandFailed} that shows its last words. */
+  /** Aborts when the process ends by itself; the reason is a {@link CommandFailed} with its last log lines. */
   readonly ended: AbortSignal;
-  /** Asks it to drain and end; kills it when it does not. Safe to call twice. */
+  /** Stops it gracefully, then kills it. Safe to call twice. */
   stop(): Promise<void>;
 }
 
-/** How long a relay that was asked to end may take, in milliseconds; its own limit is 3 s. */
+/** Longest graceful stop in milliseconds; the relay's own limit is 3 s. */
 const stopWithinMs = 6_000;
 const readyWithinMs = 10_000;
 
@@ -54,7 +54,7 @@ export async function startRelay(options: {
   return { ended: ended.signal, stop };
 }
 
-/** A port that is free now. Somebody else may take it before the relay does; then the relay says so and the demo ends. */
+/** A free port. If another process takes it first, the relay fails to start and the demo ends. */
 export async function freePort(): Promise<number> {
   const server = createServer().listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -93,7 +93,7 @@ function tail(path: string, lines: number): string {
   return readFileSync(path, "utf8").trimEnd().split("\n").slice(-lines).join("\n");
 }
 
-/** What the demo's relay is told; the secrets come through its environment, as they would on a server. */
+/** Values for the relay's settings; the secrets come through the environment, as on a server. */
 interface DemoPlaces {
   readonly port: number;
   readonly databasePath: string;
@@ -114,7 +114,7 @@ export const secretNames = { webhook: "DEMO_WEBHOOK_SECRET", token: "DEMO_RELAY_
 
 /**
  * The settings file of the demo. Retries and the breaker's pause are short, so that a failing
- * downstream and its recovery fit into seconds; everything else is as it would be in earnest.
+ * downstream and its recovery fit into seconds; everything else is as in production.
  */
 export function demoSettings({ port, databasePath, downstreamUrl }: DemoPlaces): string {
   const destination = (path: string, more = "") => `
@@ -161,7 +161,7 @@ const statsSchema = z.looseObject({
 });
 export type RelayStats = z.infer<typeof statsSchema>;
 
-/** Events stored as such: all but what is quarantined. */
+/** All stored events that are not quarantined. */
 export function acceptedBy({ forwarded, filtered, ignored, parked }: RelayStats["dispositions"]): number {
   return forwarded + filtered + ignored + parked;
 }
@@ -201,7 +201,7 @@ export function createRelayApi(url: string, token: string): RelayApi {
   };
 }
 
-/** One in so many is registered only after its first status was posted: what routes want tracked is parked until then. */
+/** One in this many is registered only after its first status was posted, so that events are parked until then. */
 const lateEvery = 8;
 
 interface Registration {
@@ -215,7 +215,7 @@ interface Registration {
   readonly messages: ReadonlyMap<string, TrackedMessage>;
 }
 
-/** Tells the relay of each message, most at once and some late; while a call is under way the next ones gather for one call. */
+/** Registers each message, most at once and some late. Messages that arrive during a call go into the next one. */
 export function createRegistration(track: (messages: readonly TrackedMessage[]) => Promise<void>): Registration {
   const messages = new Map<string, TrackedMessage>();
   const late = new Map<string, TrackedMessage>();
@@ -250,7 +250,7 @@ export function createRegistration(track: (messages: readonly TrackedMessage[]) 
       else register(message);
     },
     posted(wamid) {
-      // Whose message it is may be known only later: the answer to the send can come after the first status.
+      // The answer to the send can arrive after the first status.
       seen.add(wamid);
       const message = late.get(wamid);
       if (message === undefined) return;

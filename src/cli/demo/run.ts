@@ -41,7 +41,7 @@ const settleWithinMs = 15_000;
  * Everything it started has ended when it returns or throws. Throws CommandFailed when the relay does not start or ends
  * by itself.
  */
-export async function runDemo({ seed, messages, rate, folder, env, signal: told, progress }: DemoOptions): Promise<DemoResult> {
+export async function runDemo({ seed, messages, rate, folder, env, signal: stop, progress }: DemoOptions): Promise<DemoResult> {
   await using parts = new AsyncDisposableStack();
   const secrets = { webhook: randomText(), token: randomText(), answered: `whsec_${randomBytes(24).toString("base64")}` };
   const downstream = parts.adopt(await startDownstream({ secrets: { [answeredPath]: secrets.answered } }), (one) => one.close());
@@ -56,10 +56,10 @@ export async function runDemo({ seed, messages, rate, folder, env, signal: told,
     [secretNames.answered]: secrets.answered,
   };
   const relay = parts.adopt(
-    await startRelay({ settingsPath, logPath: join(folder, "relay.log"), url, env: { ...env, ...secretEnv }, signal: told }),
+    await startRelay({ settingsPath, logPath: join(folder, "relay.log"), url, env: { ...env, ...secretEnv }, signal: stop }),
     (one) => one.stop(),
   );
-  const signal = AbortSignal.any([told, relay.ended]);
+  const signal = AbortSignal.any([stop, relay.ended]);
   const api = createRelayApi(url, secrets.token);
 
   const people = peopleOf(seed, { recipients: messages, strangers: Math.ceil(messages / 2), guests: Math.ceil(messages / 20) });
@@ -89,7 +89,7 @@ export async function runDemo({ seed, messages, rate, folder, env, signal: told,
   const service: ServiceRecords = { messages: sandbox.messages(), runs: sandbox.runs(), events: sandbox.events() };
   const tracked = new Set(registration.messages.keys());
   const { untold } = expectedOf(service, log, (wamid) => tracked.has(wamid));
-  const asked = await askAbout(
+  const asked = await readStatuses(
     receipts.filter(({ wamid }) => untold.has(wamid)),
     client,
     signal,
@@ -108,7 +108,7 @@ export async function runDemo({ seed, messages, rate, folder, env, signal: told,
   return { tookMs: Date.now() - began, counts: watch.counts(stats), checks };
 }
 
-/** Waits until nothing more happens at the service; when it goes on for too long, the sums will tell. */
+/** Waits until the service is idle. After a timeout the sums show the difference. */
 async function lived(sandbox: Sandbox, people: People, signal: AbortSignal): Promise<void> {
   const isIdle = () =>
     sandbox.idle(200).then(
@@ -121,14 +121,14 @@ async function lived(sandbox: Sandbox, people: People, signal: AbortSignal): Pro
 }
 
 /** What a truncated event does not tell, "the receiver then reads … through the API" (messaging-service-api.md, "Events", 3). */
-async function askAbout(receipts: readonly Receipt[], client: ServiceClient, signal: AbortSignal): Promise<Map<string, string>> {
+async function readStatuses(receipts: readonly Receipt[], client: ServiceClient, signal: AbortSignal): Promise<Map<string, string>> {
   const answers = await Promise.all(receipts.map(({ id }) => client.getMessage(id ?? "", { signal })));
   return new Map(answers.map(({ wamid, status }) => [wamid, status]));
 }
 
 const randomText = () => randomBytes(24).toString("base64url");
 
-/** A change in how the downstream fares, `at` milliseconds after the first send; no `failure`: it recovers. */
+/** A change of the downstream's behavior, `at` milliseconds after the first send; `failure` null: it recovers. */
 interface Trouble {
   readonly at: number;
   readonly name: string;
@@ -141,13 +141,13 @@ export const troubles: readonly Trouble[] = [
   { at: 4_000, name: "is well again", failure: null },
 ];
 
-/** Lets the downstream fail and recover on time; `tell` gets a word on each change. The returned function calls it all off. */
-function scheduleTroubles(downstream: Downstream, tell: (name: string) => void): () => void {
+/** Makes the downstream fail and recover on schedule; `report` receives each change. The returned function cancels the rest. */
+function scheduleTroubles(downstream: Downstream, report: (name: string) => void): () => void {
   const timers = troubles.map(({ at, name, failure }) =>
     setTimeout(() => {
       downstream.recover();
       if (failure !== null) downstream.fail(failure);
-      tell(name);
+      report(name);
     }, at),
   );
   return () => {
@@ -155,7 +155,7 @@ function scheduleTroubles(downstream: Downstream, tell: (name: string) => void):
   };
 }
 
-/** The demo's last word, for people. */
+/** The summary for people. */
 export function summaryLines({ tookMs, checks }: DemoResult): string[] {
   const bad = checks.filter((check) => !check.ok).length;
   const width = Math.max(...checks.map(({ what }) => what.length));
@@ -175,7 +175,7 @@ function seenText({ seen }: Check): string {
     .join(" · ");
 }
 
-/** What somebody who saw the demo may want next. */
+/** Suggestions for after the demo. */
 export const whatNext: readonly string[] = [
   "",
   "What to try next:",

@@ -9,13 +9,13 @@ import { createLimiter } from "../../service-api/limits/limiter.ts";
 import type { Receipt, SendBody, Template } from "../../service-api/schemas.ts";
 import { ServiceError } from "../../service-api/service-error.ts";
 
-/** Lives that take a minute take three seconds. */
+/** Message lifecycles of a minute take three seconds. */
 const speed = 20;
 
-/** What goes wrong on the events' way to the relay, as shares of all posts. */
+/** Faults of event posts, as shares of all posts. */
 const faults = { duplicate: 0.12, reorder: 0.12, truncate: 0.01, wrongSignature: 0.01, malformed: 0.015 };
 
-/** The messaging service, played in this process: events go to the relay's source, and each post of one is told. */
+/** Simulates the messaging service in this process. Events go to the relay's source; `onPost` receives each post. */
 export function startService(options: {
   readonly seed: string;
   readonly webhookUrl: string;
@@ -26,7 +26,7 @@ export function startService(options: {
   return startSandbox({ seed, speed, isUnlimited: true, secret, faults: { events: faults }, webhooks: [{ url: webhookUrl }], onPost });
 }
 
-/** What is there before anything is sent: customers who wrote, and an automation that fails. */
+/** Prepares customers who wrote first, and an automation that fails. */
 export async function setScene(sandbox: Sandbox, { recipients }: People): Promise<void> {
   for (const { phone, wroteBefore } of recipients)
     if (wroteBefore) sandbox.customerWrites(phone, "Hola, ¿me avisan cuando esté mi pedido?");
@@ -37,14 +37,14 @@ export async function setScene(sandbox: Sandbox, { recipients }: People): Promis
   if (status !== 201) throw new Error(`the sandbox took no automation: ${status}`);
 }
 
-/** A campaign to people of whom the relay is told nothing. */
+/** A campaign whose messages are not registered at the relay. */
 export async function startCampaign(sandbox: Sandbox, strangers: readonly string[]): Promise<void> {
   if (strangers.length === 0) return;
   const { status } = await sandbox.control("POST", "/campaigns", { name: "Ofertas", phones: strangers, perSecond: 200 });
   if (status !== 201) throw new Error(`the sandbox started no campaign: ${status}`);
 }
 
-/** Whether nothing more will happen to any message or run by itself. */
+/** Whether every message and run is in its final state. */
 export function isOver(sandbox: Sandbox, people: People): boolean {
   const messages = sandbox.messages();
   return (
@@ -54,7 +54,7 @@ export function isOver(sandbox: Sandbox, people: People): boolean {
   );
 }
 
-/** Somebody we write to. */
+/** A recipient of a message. */
 interface Recipient {
   /** With its plus. */
   readonly phone: string;
@@ -62,12 +62,12 @@ interface Recipient {
   readonly wroteBefore: boolean;
 }
 
-/** Everybody of a run; no phone comes twice. */
+/** All phones of a demo; each is unique. */
 export interface People {
   readonly recipients: readonly Recipient[];
-  /** A campaign writes to them, of which the relay is told nothing. */
+  /** Recipients of a campaign that is not registered at the relay. */
   readonly strangers: readonly string[];
-  /** Those for whom an automation is started. Every fourth has no account on the network. */
+  /** Recipients of automation runs. Every fourth has no account on the network. */
   readonly guests: readonly string[];
 }
 
@@ -113,7 +113,7 @@ function drawDigits(random: Random): string | null {
   return null;
 }
 
-/** Phones that end as told; null: in digits without a meaning. */
+/** Generates unique phones with these last digits; null: digits without a meaning. */
 function phones(random: Random): (digits: string | null) => string {
   const draw = createPhones(random);
   const known = new Set<string>();
@@ -121,7 +121,7 @@ function phones(random: Random): (digits: string | null) => string {
     for (;;) {
       const drawn = draw();
       const phone = `+${digits === null ? drawn : drawn.slice(0, -4) + digits}`;
-      // All that mean something begin so.
+      // Meaningful last digits start with 00.
       if ((digits === null && phone.slice(-4, -2) === "00") || known.has(phone)) continue;
       known.add(phone);
       return phone;
@@ -168,7 +168,7 @@ export async function sendAll(options: {
   readonly people: People;
   readonly rate: number;
   readonly signal: AbortSignal;
-  /** Told of each message that the service accepted. */
+  /** Receives each message that the service accepted. */
   readonly onReceipt: (receipt: Receipt) => void;
 }): Promise<Sent> {
   const { client, sandbox, people, rate, signal, onReceipt } = options;
@@ -180,7 +180,7 @@ export async function sendAll(options: {
       receipts.push(receipt);
       onReceipt(receipt);
     } catch (error) {
-      // Some are rejected for good; how many, the sums tell.
+      // Permanent rejections are expected; the sums count them.
       if (!(error instanceof ServiceError) || error.kind !== "rejected") throw error;
     }
   };
@@ -192,7 +192,7 @@ function bodyFor({ phone, wroteBefore }: Recipient, index: number, templates: re
   if (wroteBefore) return { to: phone, text: `Tu pedido ${index + 1} está listo.` };
   const template = templates[index % templates.length];
   if (template === undefined) throw new Error("the service lists no template");
-  // What is not given is filled from the contact, or is the fallback or example.
+  // Other variables are filled from the contact, the fallback or the example.
   const variables = template.variables.some(({ name }) => name === "fecha") ? { fecha: "lunes a las 10" } : {};
   return { to: phone, template: { id: template.id, variables } };
 }
@@ -206,7 +206,7 @@ async function startRuns({
   const automations = sandbox.automations().filter(({ trigger }) => trigger === "manual");
   const runIds: string[] = [];
   for (const [index, phone] of people.guests.entries()) {
-    // One in three fails whoever it is for.
+    // Every third run fails.
     const automation = automations.find(({ name }) => (name === automationFails) === (index % 3 === 0));
     if (automation === undefined) throw new Error("the sandbox has no such automation");
     runIds.push((await client.startRun(automation.id, { phone, data: { pedido: `order-${index + 1}` } }, { signal })).runId);

@@ -4,7 +4,7 @@ import { createConnector } from "../../deliver/destinations/connector.ts";
 import type { RedisSettings } from "../../store/settings.ts";
 import { type Finding, fail, ok } from "./finding.ts";
 
-/** How long one destination may take. All are asked at once. */
+/** Timeout per destination. All are checked at once. */
 const withinMs = 3_000;
 
 export interface Skew {
@@ -12,7 +12,7 @@ export interface Skew {
   readonly skewMs: number;
 }
 
-/** Whether each destination can be connected to, and what its clock says. */
+/** Whether each destination accepts connections, and how far its clock differs. */
 export async function checkDestinations(settings: Settings): Promise<{ readonly findings: Finding[]; readonly skews: Skew[] }> {
   const destinations = [
     ...settings.routes.flatMap(({ name, to }) => ("url" in to ? [{ name, to }] : [])),
@@ -20,10 +20,10 @@ export async function checkDestinations(settings: Settings): Promise<{ readonly 
       source.kind === "automation-request" && source.to !== undefined ? [{ name: `proxy:${name}`, to: source.to }] : [],
     ),
   ];
-  // Many routes may go to one server, which needs asking once.
+  // Routes may share a server, which is checked once.
   const probes = new Map<string, Promise<Probe>>();
   const shared = Promise.all(settings.routes.flatMap(({ name, to }) => ("redis" in to ? [checkRedis(name, to.redis)] : [])));
-  const asked = await Promise.all(
+  const probed = await Promise.all(
     destinations.map(async ({ name, to }) => {
       const { origin } = new URL(to.url);
       const key = `${origin} ${to.allowPrivate}`;
@@ -33,8 +33,8 @@ export async function checkDestinations(settings: Settings): Promise<{ readonly 
     }),
   );
   return {
-    findings: [...asked.map(judgeProbe), ...(await shared).flat()],
-    skews: asked.flatMap(({ name, probe }) => (probe.reached && probe.skewMs !== null ? [{ name, skewMs: probe.skewMs }] : [])),
+    findings: [...probed.map(judgeProbe), ...(await shared).flat()],
+    skews: probed.flatMap(({ name, probe }) => (probe.reached && probe.skewMs !== null ? [{ name, skewMs: probe.skewMs }] : [])),
   };
 }
 
@@ -54,11 +54,11 @@ function judgeProbe({ name, origin, probe }: { readonly name: string; readonly o
 }
 
 type Probe =
-  /** `skewMs`: how far its clock is ahead of ours; null when it did not say. */
+  /** `skewMs`: how far its clock is ahead of ours; null: unknown. */
   { readonly reached: true; readonly tookMs: number; readonly skewMs: number | null } | { readonly reached: false; readonly error: string };
 
 /**
- * Connects as a delivery would (name, guard against private addresses, TCP, TLS) and asks for the headers
+ * Connects as a delivery would (name, guard against private addresses, TCP, TLS) and requests the headers
  * of `/`: no event is sent, and the path of the destination, which may be a secret, is not either.
  */
 export function probeDestination(url: string, allowPrivate: boolean, withinMs: number): Promise<Probe> {

@@ -1,10 +1,10 @@
 /** One line of `doctor`. */
 export interface Finding {
-  /** What was looked at, in a word or two. */
+  /** Name of the check. */
   readonly check: string;
   readonly level: "ok" | "warn" | "fail";
   readonly message: string;
-  /** What to do about it, where the message does not say. */
+  /** The remedy, where the message does not name it. */
   readonly todo?: string;
 }
 

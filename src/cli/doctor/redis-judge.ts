@@ -9,19 +9,19 @@ export interface Latency {
   readonly p99: number;
 }
 
-/** What one server says of itself. A null is something its user may not ask, or that this version does not tell. */
+/** Facts about one server. Null: the user may not read it, or this version does not report it. */
 export interface RedisFacts {
   readonly version: string | null;
   readonly role: string | null;
   readonly replicas: number | null;
-  /** Replicas that must be heard of within `replicaLagSeconds`, or it takes no writes; 0: none has to be. */
+  /** Replicas that must report within `replicaLagSeconds`, or it rejects writes; 0: none. */
   readonly neededReplicas: number | null;
   readonly replicaLagSeconds: number | null;
   readonly usedBytes: number | null;
   /** 0: no limit. */
   readonly maxBytes: number | null;
   readonly policy: string | null;
-  /** Keys thrown away for room since its start. */
+  /** Keys evicted since its start. */
   readonly evicted: number | null;
   readonly appendOnly: boolean | null;
   /** `always`, `everysec` or `no`. */
@@ -31,7 +31,7 @@ export interface RedisFacts {
   /** Which of its files could not be written the last time. */
   readonly failedWrites: readonly string[];
   readonly ping: Latency;
-  /** Of a write that is on disk when it is answered, as far as Redis promises; null where nothing was written. */
+  /** Of a write that Redis reports as durable; null: nothing was written. */
   readonly write: Latency | null;
   /** How far its clock is ahead of ours, in ms. */
   readonly skewMs: number | null;
@@ -40,12 +40,12 @@ export interface RedisFacts {
 /** The median within which a provider of webhooks wants its answer (FACTS.md, "The domain"): accepting takes two round trips of it. */
 const providerWaitsMs = 250;
 const roundTrips = 2;
-/** From here on a share of that wait is Redis' alone. */
+/** Above this, Redis alone takes a fifth of that time. */
 const slowMs = providerWaitsMs / 5;
-/** Nothing between processes rests on it: they go by the clock of Redis. */
+/** Processes use the clock of Redis, so the difference does not affect them. */
 const toleratedSkewMs = 1_000;
 
-/** What is at risk with the Redis that keeps the relay's events. */
+/** Risks of the Redis that stores the relay's events. */
 export function judgeRedis(address: string, facts: RedisFacts): Finding[] {
   return [
     judgeServer(address, facts),
@@ -61,7 +61,7 @@ export function judgeRedis(address: string, facts: RedisFacts): Finding[] {
 /** Workers plan within milliseconds. */
 const plannedWithinMs = 10_000;
 
-/** Events that were acknowledged and that nobody makes anything of. */
+/** Acknowledged events that no worker plans. */
 export function judgeUnplanned({ events, oldestAt }: Unplanned, now: number): Finding[] {
   if (oldestAt === null || now - oldestAt <= plannedWithinMs) return [];
   const since = `${timeText(new Date(oldestAt).toISOString())} UTC (${spanText(now - oldestAt)})`;
@@ -71,10 +71,10 @@ export function judgeUnplanned({ events, oldestAt }: Unplanned, now: number): Fi
   ];
 }
 
-/** From this share of `maxmemory` on, writes will be refused at any moment. */
+/** Above this share of `maxmemory`, writes may fail at any moment. */
 const nearlyFull = 0.95;
 
-/** What is at risk with a Redis that queues or streams are in: only what takes nothing, or loses what was handed over. `name`: of the route. */
+/** Risks of a Redis that holds queues or streams: rejected or lost deliveries. `name`: the route. */
 export function judgeDestination(name: string, address: string, facts: RedisFacts): Finding[] {
   const where = `${name}: ${address}`;
   const found: Finding[] = [];
@@ -156,7 +156,7 @@ function judgeMemory({ policy, usedBytes, maxBytes, evicted }: RedisFacts): Find
   return found;
 }
 
-/** What a power loss or a crash of Redis takes with it. */
+/** Data lost at a power loss or a crash of Redis. */
 function judgeDurability({ appendOnly, appendSync, snapshots }: RedisFacts): Finding {
   const check = "redis durability";
   if (appendOnly === null) {
@@ -205,14 +205,14 @@ function judgeFiles({ failedWrites }: RedisFacts): Finding[] {
   ];
 }
 
-/** What a failover takes with it. */
+/** Data lost at a failover. */
 function judgeReplicas({ role, replicas, neededReplicas: needed, replicaLagSeconds: lag }: RedisFacts): Finding | null {
   const check = "redis replicas";
   if (role !== "master" || replicas === null) return null;
   if (replicas === 0) return ok(check, "none: while this Redis is away, events are answered 503");
   const text = `${replicas}; a failover loses what was acknowledged and not yet copied`;
   if (needed === null || lag === null) return ok(check, text);
-  // Redis takes either of the two at 0 for "as ever".
+  // Redis disables the check when either of the two is 0.
   if (needed === 0 || lag === 0) {
     return warn(
       check,

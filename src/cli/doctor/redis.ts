@@ -16,7 +16,7 @@ import { type Finding, fail, ok, warn } from "./finding.ts";
 import { judgeDestination, judgeRedis, judgeUnplanned, type Latency, type RedisFacts } from "./redis-judge.ts";
 
 /** How long connecting, and then each command of a check, may take. */
-const patienceMs = 3_000;
+const timeoutMs = 3_000;
 
 const todos: Readonly<Record<RedisFaultKind, string>> = {
   unreachable: "does Redis run, and does the URL have the right host and port?",
@@ -33,7 +33,7 @@ const todos: Readonly<Record<RedisFaultKind, string>> = {
   replicas: "start the replicas that are missing (min-replicas-to-write)",
 };
 
-/** A server that hears TLS and has none, or the other way round, says nothing of it: it waits for more, or hangs up. */
+/** A TLS mismatch shows no error of its own: the server waits for more bytes, or closes the connection. */
 function schemeHint({ kind, message }: RedisFault, { url }: RedisSettings): string {
   const hasTls = readRedisUrl(url.reveal())?.tls === true;
   if (hasTls && (kind === "hung" || message.includes("no connection in time"))) return "; or has that port no TLS? Then redis://";
@@ -41,8 +41,8 @@ function schemeHint({ kind, message }: RedisFault, { url }: RedisSettings): stri
   return "";
 }
 
-/** The Redis of `storage`: reached, safe for what it keeps, and fast enough; and which processes of the relay use it. */
-export async function checkRedis(settings: RedisSettings, withinMs = patienceMs): Promise<Finding[]> {
+/** The Redis of `storage`: reachable, durable and fast enough; and which relay processes use it. */
+export async function checkRedis(settings: RedisSettings, withinMs = timeoutMs): Promise<Finding[]> {
   const address = redisAddress(settings);
   const key = `{${settings.prefix}}:doctor:${randomBytes(6).toString("hex")}`;
   return withClient({ ...settings, commandTimeout: withinMs }, "redis", address, async (client) => {
@@ -56,14 +56,14 @@ export async function checkRedis(settings: RedisSettings, withinMs = patienceMs)
 
 /** The Redis of a queue or a stream. Nothing is written. */
 export function checkRedisDestination(name: string, url: RedisSettings["url"]): Promise<Finding[]> {
-  const settings: RedisSettings = { driver: "redis", url, prefix: "relay", commandTimeout: patienceMs, cluster: false };
+  const settings: RedisSettings = { driver: "redis", url, prefix: "relay", commandTimeout: timeoutMs, cluster: false };
   const address = redisAddress(settings);
   return withClient(settings, "destination", `${name}: ${address}`, async (client) =>
     judgeDestination(name, address, await readFacts(client, null)),
   );
 }
 
-/** Without any that works, what is accepted waits. */
+/** Without a worker, accepted events wait. */
 function judgeProcesses(presences: readonly Presence[]): Finding {
   const check = "processes";
   const count = (role: Presence["role"]): number => presences.filter((presence) => presence.role === role).length;
@@ -83,13 +83,13 @@ async function withClient(
   use: (client: Redis) => Promise<Finding[]>,
 ): Promise<Finding[]> {
   const client = createRedisClient(settings, "wamid-relay-doctor", "fail-fast");
-  // The first says more than those of the connection's end.
+  // The first error says more than those of the disconnect.
   let first: unknown = null;
   client.on("error", (error) => {
     first ??= error;
   });
   try {
-    // Sentinels are asked for ever.
+    // ioredis retries sentinels forever.
     const late = wait(settings.commandTimeout, null, { ref: false }).then(() => {
       throw new Error("Command timed out");
     });
@@ -121,7 +121,7 @@ async function serverOf(client: Redis, key: string): Promise<Redis> {
   return client;
 }
 
-/** Asks a server about itself. `probeKey`: a key to write to for a second; null: nothing is written. */
+/** Reads a server's facts. `probeKey`: a key to write for a second; null: writes nothing. */
 async function readFacts(server: Redis, probeKey: string | null): Promise<RedisFacts> {
   const info = infoFields((await maybe(server.info())) ?? "");
   const number = (name: string): number | null => (info.has(name) ? Number(info.get(name)) : null);
@@ -153,7 +153,7 @@ async function readFacts(server: Redis, probeKey: string | null): Promise<RedisF
   };
 }
 
-/** Services that run Redis for others often forbid CONFIG. */
+/** Managed Redis services often forbid CONFIG. */
 async function setting(server: Redis, name: string): Promise<string | null> {
   const answer = await maybe(server.config("GET", name));
   return Array.isArray(answer) && typeof answer[1] === "string" ? answer[1] : null;
@@ -162,20 +162,20 @@ async function setting(server: Redis, name: string): Promise<string | null> {
 const numberOf = (text: string | null): number | null => (text === null ? null : Number(text));
 
 /** Null where the command is not allowed or not known. */
-async function maybe<T>(asked: Promise<T>): Promise<T | null> {
+async function maybe<T>(reply: Promise<T>): Promise<T | null> {
   try {
-    return await asked;
+    return await reply;
   } catch (error) {
     if (error instanceof Error && /^(NOPERM|ERR)/.test(error.message)) return null;
     throw error;
   }
 }
 
-async function latency(times: number, ask: (turn: number) => Promise<unknown>): Promise<Latency> {
+async function latency(times: number, run: (turn: number) => Promise<unknown>): Promise<Latency> {
   const took: number[] = [];
   for (let turn = 0; turn < times; turn++) {
     const startedAt = performance.now();
-    await ask(turn);
+    await run(turn);
     took.push(performance.now() - startedAt);
   }
   took.sort((a, b) => a - b);

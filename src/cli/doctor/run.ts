@@ -60,11 +60,11 @@ interface StoreFindings {
   readonly rows: readonly Finding[];
   readonly isHeld: boolean;
   readonly newestEventAt: number | null;
-  /** Of the accounts' calls, where processes share them; not given: the relay knows. */
+  /** Quota stops of accounts, where processes share them; absent: `/readyz` shows them. */
   readonly stops?: readonly SeenStop[];
 }
 
-/** A Redis is there for many relays: that one runs says nothing of the one of this machine. */
+/** Many relays share a Redis: one that runs may be on another machine. */
 async function checkShared(storage: RedisSettings, { routes, sources, accounts }: Settings): Promise<StoreFindings> {
   const { checkRedis } = await import("./redis.ts");
   const files = await checkRedis(storage);
@@ -87,7 +87,7 @@ async function checkShared(storage: RedisSettings, { routes, sources, accounts }
   }
 }
 
-/** A finding when what stands there is not to be read: of a newer version, or a migration that has not ended. */
+/** A finding when the store cannot be opened: a newer version, or an unfinished migration. */
 async function openShared(storage: RedisSettings): Promise<{ store: StoreToRead; refused: null } | { store: null; refused: Finding }> {
   try {
     return { store: await openStoreForReading(storage), refused: null };
@@ -126,7 +126,7 @@ function checkStore({ retention, routes, sources }: Settings, path: string, deep
   }
 }
 
-/** Signatures with a timestamp are refused from a few minutes on; this is early enough to see it come. */
+/** Signatures with a timestamp fail at a few minutes of skew; this warns earlier. */
 const tolerated = 30_000;
 
 interface ClockSigns {

@@ -5,7 +5,7 @@ import type { AccountSettings, Settings } from "../../config/schema.ts";
 import { createServiceClient } from "../../service-api/client.ts";
 import { createLimiter } from "../../service-api/limits/limiter.ts";
 import { ServiceError } from "../../service-api/service-error.ts";
-import { connectRelay, whoListens } from "../control-client.ts";
+import { connectRelay, probeListener } from "../control-client.ts";
 import { CommandFailed } from "../io.ts";
 import { type Finding, fail, ok, warn } from "./finding.ts";
 
@@ -20,7 +20,7 @@ export async function checkRelay(url: string | null, isHeld: boolean, stops: (se
     return isHeld ? ok(check, "runs; server.port is 0, so it was not asked") : warn(check, "does not run", "wamid-relay serve");
   }
   try {
-    const found = await whoListens(url);
+    const found = await probeListener(url);
     if (found === "stranger")
       return fail(check, `what listens at ${url} is no wamid-relay`, "give server.port another port, or stop the other one");
     if (found === "nobody") {
@@ -49,16 +49,16 @@ export async function checkRelay(url: string | null, isHeld: boolean, stops: (se
   }
 }
 
-/** How long the service may take. All accounts are asked at once. */
+/** Timeout of the service. All accounts are checked at once. */
 const withinMs = 5_000;
 
 /**
  * Whether the key of each account works: one `GET /me`, which changes nothing, and counts as one call against cap and
- * quota. Accounts without base URL or key are not asked (the settings' warnings tell of half a pair).
+ * quota. Accounts without base URL or key are skipped (the settings' warnings cover half a pair).
  */
 export async function checkServices(settings: Settings): Promise<Finding[]> {
-  const asked = Object.entries(settings.accounts).map(([name, account]) => checkService(name, account));
-  return (await Promise.all(asked)).flat();
+  const checks = Object.entries(settings.accounts).map(([name, account]) => checkService(name, account));
+  return (await Promise.all(checks)).flat();
 }
 
 const stoppedCalls: Readonly<Record<string, string>> = {
@@ -74,7 +74,7 @@ function quotaName(resource: string | null | undefined): string {
   return resource === "apiCalls" ? "the month's quota of calls" : `the monthly quota ${resource.slice(0, 40)}`;
 }
 
-/** What the relay itself does not call because a quota is used up, which a call of doctor's own does not show. */
+/** Calls that the relay has stopped because a quota is used up; doctor's own call does not show them. */
 export function judgeStops(stops: readonly SeenStop[]): Finding[] {
   return stops.flatMap(({ account, reason, resource, until }) => {
     const what = stoppedCalls[reason];

@@ -31,7 +31,7 @@ export function checkSettings(
 function checkReaders(path: string, settings: Settings): Finding[] {
   const { mode } = statSync(path);
   const text = readFileSync(path, "utf8");
-  const literal = [...secretsIn(settings)].filter((secret) => tells(secret) && text.includes(secret.reveal())).length;
+  const literal = [...secretsIn(settings)].filter((secret) => isTelling(secret) && text.includes(secret.reveal())).length;
   if (literal === 0) return [ok("settings file", "holds no secret itself")];
   if ((mode & 0o004) === 0) return [ok("settings file", `holds ${literal} secrets, and not everybody may read it`)];
   return [
@@ -44,11 +44,11 @@ function checkReaders(path: string, settings: Settings): Finding[] {
 }
 
 /** A Redis URL is kept as a secret for the password that may be in it. */
-function tells(secret: Secret): boolean {
+function isTelling(secret: Secret): boolean {
   return readRedisUrl(secret.reveal())?.password !== "";
 }
 
-/** All header values are kept as secrets, but most tell nothing: those count whose name says that they do. */
+/** All header values are stored as secrets; only those with a telling name count here. */
 const tellingHeader = /auth|cookie|key|token|secret|password|signature/i;
 
 function* secretsIn(value: unknown): Generator<Secret> {
@@ -61,12 +61,12 @@ function* secretsIn(value: unknown): Generator<Secret> {
 }
 
 /**
- * A secret that proved nothing for this long, while another one did, is not used any more. The service's document shows
- * no schedule of its retries; a day is longer than those of any service we know of go on without a break.
+ * A secret that verified nothing for this long, while another one did, is unused. The service's document shows
+ * no retry schedule; a day exceeds the longest retry gap of any service we know.
  */
 const quietMs = 24 * 3_600_000;
 
-/** Which secret of each source still proves events, and which is safe to drop. */
+/** Which secret of each source still verifies events, and which is safe to drop. */
 export function judgeSecrets(sources: Settings["sources"], proofs: readonly Proof[], now: number): Finding[] {
   const uses = secretUses(sources, proofs).filter(({ place }) => place !== null);
   return Object.keys(sources).flatMap((source) => {
@@ -78,7 +78,7 @@ export function judgeSecrets(sources: Settings["sources"], proofs: readonly Proo
   });
 }
 
-/** `othersAt`: when another secret of the source last proved something; 0 when none did, or there is no other. */
+/** `othersAt`: last use of another secret of the source; 0: never, or there is no other. */
 function judgeUse(use: SecretUse, isFirst: boolean, othersAt: number, now: number): Finding {
   const check = "secrets";
   const name = `${use.source}: ${use.place?.split(".").at(-1)} (${use.secret})`;

@@ -11,7 +11,7 @@ import { bytesText, type Finding, fail, ok, spanText, warn } from "./finding.ts"
 /** A delivery due for longer than this is not merely in a queue. */
 const overdueMs = 15 * 60_000;
 
-/** Opens the file for looking; a finding when that cannot be done. */
+/** Opens the file read-only; a finding when that fails. */
 export function openStoreToCheck(path: string): {
   readonly reader: (StoreReader & { close(): void }) | null;
   readonly findings: Finding[];
@@ -45,7 +45,7 @@ export function checkIntegrity(reader: StoreReader, deep: boolean): Finding {
   return fail("integrity", `the file is damaged: ${damage}`, "stop the relay, and restore a copy or use sqlite3's .recover");
 }
 
-/** Dead letters, what is overdue, stopped and paused destinations, and routes that have gone from the settings. */
+/** Dead letters, overdue deliveries, stopped and paused destinations, and routes missing from the settings. */
 export function judgeBacklog(
   backlog: readonly RouteBacklog[],
   routes: Settings["routes"],
@@ -112,7 +112,7 @@ export function checkQuarantine(reader: StoreReader): Finding {
   );
 }
 
-/** Larger than this, the log of changes is not being taken into the store. */
+/** Above this size, the WAL is not being checkpointed. */
 const largeWalBytes = 256 * 1024 * 1024;
 
 /** Permissions and owners of the store's files, and whether its folder takes new ones. */
@@ -139,7 +139,7 @@ interface FoundFile {
 }
 
 function checkModes(files: readonly FoundFile[]): Finding[] {
-  // The lock file is empty: everything else holds people's data.
+  // The lock file is empty; all others hold personal data.
   const open = files.filter(({ file, stats }) => (stats.mode & 0o077) !== 0 && !file.endsWith(".lock")).map(({ file }) => file);
   if (open.length === 0) return [ok("store permissions", "only its user may read it")];
   return [
@@ -207,15 +207,15 @@ const shortestSpanMs = 3_600_000;
 
 interface Space {
   readonly freeBytes: number;
-  /** Of the store, without pages free for use again. */
+  /** Size of the store without free pages. */
   readonly usedBytes: number;
-  /** What the last day added, at the size of an event so far; null when that cannot be told yet. */
+  /** Growth of the last day, at the average event size; null: unknown yet. */
   readonly perDayBytes: number | null;
   /** How long events are kept, in milliseconds. */
   readonly keptMs: number;
 }
 
-/** Free disk space against what the store still has to grow until retention takes away as much as comes in. */
+/** Compares free disk space with the store's growth until retention balances it. */
 export function judgeSpace({ freeBytes, usedBytes, perDayBytes, keptMs }: Space): Finding {
   const check = "disk space";
   const free = `${bytesText(freeBytes)} free, the store has ${bytesText(usedBytes)}`;

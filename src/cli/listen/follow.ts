@@ -1,10 +1,10 @@
 import type { Clock } from "../../event/clock.ts";
 import { CommandFailed } from "../io.ts";
-import { createSseParser, type Gap, type Hello, type ListenedEvent, type Place, readSaid } from "./wire.ts";
+import { createSseParser, type Gap, type Hello, type ListenedEvent, type Place, parseMessage } from "./wire.ts";
 
-/** A relay says something every 15 s; three times that in silence, and the connection is dead whatever TCP says. */
+/** A relay sends something every 15 s. After three times that without data the connection counts as dead. */
 const silenceMs = 45_000;
-/** A connection that lasted so long, or brought something, was good: the next failure is the first one again. */
+/** A connection that lasted this long, or delivered something, resets the backoff. */
 const goodAfterMs = 10_000;
 
 /** Longest `Retry-After` that is honored. A proxy in front of the relay may send any. */
@@ -21,7 +21,7 @@ export type Opened =
   | { readonly ok: false; readonly why: string; readonly retryAfterMs: number | null; readonly lasting: boolean };
 
 export interface FollowParts {
-  /** Opens the stream after this event, or where the relay says. Rejects when no answer comes. */
+  /** Opens the stream after this event; null: where the relay starts it. Rejects when no answer comes. */
   open(after: number | null, signal: AbortSignal): Promise<Opened>;
   /** Resolves once the event is done with; while it does not, nothing more is read. Rejects when it was given up. */
   take(event: ListenedEvent): Promise<void>;
@@ -44,7 +44,7 @@ interface Ended {
 interface Following {
   /** Ends when its signal is aborted; rejects with {@link CommandFailed} when the first connection is refused for good. */
   readonly done: Promise<void>;
-  /** Opens the stream anew, from where it is: for another filter, or because somebody does not want to wait. */
+  /** Reopens the stream at its position: for another filter, or to end a wait. */
   again(): void;
 }
 
@@ -75,28 +75,28 @@ export function follow(parts: FollowParts, signal: AbortSignal): Following {
       for await (const chunk of opened.body) {
         dog.rest();
         for (const message of parser.push(chunk)) {
-          // After a word to begin anew, what is still in hand of the old stream may not be wanted.
+          // After `again`, buffered messages of the old stream may not match the new filter.
           if (stop.aborted) return ended("");
-          const said = readSaid(message);
-          if (said.kind === "bye") return ended(said.reason);
-          if (said.kind === "hello") {
+          const parsed = parseMessage(message);
+          if (parsed.kind === "bye") return ended(parsed.reason);
+          if (parsed.kind === "hello") {
             greeted = true;
             wasLive = true;
-            if (position === null || said.reset) position = said.after;
-            parts.onHello(said);
+            if (position === null || parsed.reset) position = parsed.after;
+            parts.onHello(parsed);
             parts.onState({ is: "live" });
           } else if (!greeted) throw new Error("what came is nothing that a wamid-relay says");
-          else if (said.kind === "event" && said.event.seq > (position ?? 0)) {
-            await parts.take(said.event);
-            position = said.event.seq;
+          else if (parsed.kind === "event" && parsed.event.seq > (position ?? 0)) {
+            await parts.take(parsed.event);
+            position = parsed.event.seq;
             brought = true;
-          } else if (said.kind === "gap" && said.to > announced) {
-            announced = said.to;
-            parts.onGap(said);
-          } else if (said.kind === "at") {
-            position = Math.max(position ?? 0, said.seq);
+          } else if (parsed.kind === "gap" && parsed.to > announced) {
+            announced = parsed.to;
+            parts.onGap(parsed);
+          } else if (parsed.kind === "at") {
+            position = Math.max(position ?? 0, parsed.seq);
             brought = true;
-            parts.onPlace(said);
+            parts.onPlace(parsed);
           }
         }
         dog.heard();
@@ -144,12 +144,12 @@ function errorText(error: unknown): string {
   return (typeof code === "string" ? known[code] : undefined) ?? String(message ?? error);
 }
 
-/** Time is looked at this often, because timers stand still while a laptop sleeps, and the wall clock does not. */
+/** Clock check interval: timers stop while a laptop sleeps, the wall clock does not. */
 const tickMs = 1_000;
 
 /**
  * Time that has passed since `clock.now()` was `before`, when a timer of `least` ms has run out: more after sleep, and not
- * less when somebody set the clock back.
+ * less when the clock was set back.
  */
 function passed(clock: Clock, before: number, least: number): number {
   return Math.max(least, clock.now() - before);
@@ -179,14 +179,14 @@ export function waitFor(clock: Clock, ms: number, signal: AbortSignal): Promise<
 }
 
 interface Watchdog {
-  /** Something was heard: it counts from 0. */
+  /** Data arrived: the silence restarts at 0. */
   heard(): void;
-  /** Nobody listens for a while, so silence means nothing. */
+  /** Stops counting while the consumer is busy. */
   rest(): void;
   end(): void;
 }
 
-/** Calls `silent` once when nothing was heard for `limitMs`, asleep or awake. */
+/** Calls `silent` once after `limitMs` without data, asleep or awake. */
 export function startWatchdog(clock: Clock, limitMs: number, silent: () => void): Watchdog {
   let silence: number | null = 0;
   let cancel = (): void => {};

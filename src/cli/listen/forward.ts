@@ -14,14 +14,14 @@ interface ForwarderParts {
   readonly clock: Clock;
   readonly random: () => number;
   onEvent(event: ListenedEvent, url: string | null): void;
-  /** `again`: it will be posted again; not told of failures that are the same as the one before. */
+  /** `again`: it will be posted again. Not called for a failure equal to the previous one. */
   onAnswer(event: ListenedEvent, url: string, outcome: PostOutcome, more: { readonly again: boolean; readonly replay: boolean }): void;
   onSkipped(event: ListenedEvent): void;
   readonly quit: AbortSignal;
 }
 
 interface Forwarder {
-  /** Resolves once somebody on this machine has taken it, or it was passed over; rejects when the command ends before. */
+  /** Resolves once a target accepted the event or it was skipped; rejects when the command ends first. */
   take(event: ListenedEvent): Promise<void>;
   /** The last event once more, or at once the one that is waited with. */
   replay(): void;
@@ -47,7 +47,7 @@ export function createForwarder(parts: ForwarderParts): Forwarder {
   let isPosting = false;
   quit.addEventListener("abort", () => {
     paused?.resolve();
-    // What the local server is just taking may still be taken.
+    // A post in flight may still complete.
     if (!isPosting) waiting?.abort();
   });
 
@@ -133,7 +133,7 @@ interface TargetOptions {
   readonly forwardTo: readonly string[];
   readonly allowRemote: boolean;
   readonly headers: Readonly<Record<string, string>>;
-  /** Signs in the Standard Webhooks way, beside what is passed on; null: nothing is signed anew. */
+  /** Signs with Standard Webhooks, in addition to the original headers; null: adds no signature. */
   readonly secret: string | null;
 }
 
@@ -156,7 +156,7 @@ export interface Targets {
   close(): Promise<void>;
 }
 
-/** Longest wait for a local answer: somebody may be in a debugger. */
+/** Longest wait for a local answer: the developer may be in a debugger. */
 const timeout = "5m";
 
 /** Where events go on this machine. Throws an Error for the person at the terminal. */

@@ -68,7 +68,7 @@ function fileText(path: string): string {
 }
 
 /** Longest wait for a connection, and for the first bytes of an answer. */
-const patienceMs = 20_000;
+const timeoutMs = 20_000;
 
 /**
  * Opens `GET /v1/listen`, on a connection of its own: one that was cut somewhere on the way is not used again. The body
@@ -77,8 +77,8 @@ const patienceMs = 20_000;
 export async function openStream(relay: RelayAddress, query: URLSearchParams, after: number | null, signal: AbortSignal): Promise<Opened> {
   const agent = new Agent({
     allowH2: false,
-    connect: { timeout: patienceMs },
-    headersTimeout: patienceMs,
+    connect: { timeout: timeoutMs },
+    headersTimeout: timeoutMs,
     // Silence is the watchdog's, which knows of sleep.
     bodyTimeout: 0,
   });
@@ -106,9 +106,9 @@ export async function openStream(relay: RelayAddress, query: URLSearchParams, af
 }
 
 function refused(url: string, status: number, text: string, retryAfter: number): Opened {
-  const told = errorOf(text);
+  const message = errorOf(text);
   const why =
-    told === null ? `what answers at ${url} is no wamid-relay that can be listened to (status ${status})` : `the relay says: ${told}`;
+    message === null ? `what answers at ${url} is no wamid-relay that can be listened to (status ${status})` : `the relay says: ${message}`;
   // A relay that starts, or a proxy before it, answers 5xx.
   return { ok: false, why, retryAfterMs: Number.isFinite(retryAfter) ? retryAfter * 1000 : null, lasting: status < 500 && status !== 429 };
 }
@@ -123,29 +123,29 @@ function errorOf(text: string): string | null {
 }
 
 interface CursorParts {
-  /** Tells the relay; rejects when it could not be told. */
+  /** Stores the position at the relay; rejects when that failed. */
   readonly tell: (seq: number) => Promise<void>;
   readonly wait: (ms: number) => Promise<void>;
-  /** Nothing more is told by itself. */
+  /** Aborted: no more background updates. */
   readonly over: AbortSignal;
 }
 
 interface Cursor {
   /** Everything up to this event is done with. */
   moved(seq: number): void;
-  /** Resolves when the relay knows it, or could not be told once. */
+  /** Makes one last update; resolves whether or not it succeeds. */
   flush(): Promise<void>;
 }
 
-/** Pause between two words to the relay: each is a commit there. */
+/** Pause between two updates: each is a commit at the relay. */
 const everyMs = 50;
 const afterFailureMs = 2_000;
 
-/** Tells the relay how far a name has come, the newest place only, one word at a time. */
+/** Stores the newest position of a name at the relay, one update at a time. */
 export function createCursor({ tell, wait, over }: CursorParts): Cursor {
   let wanted = -1;
   let known = -1;
-  let isTelling = false;
+  let isStoring = false;
 
   async function once(): Promise<boolean> {
     const seq = wanted;
@@ -159,16 +159,16 @@ export function createCursor({ tell, wait, over }: CursorParts): Cursor {
   }
 
   async function run(): Promise<void> {
-    isTelling = true;
+    isStoring = true;
     while (known < wanted && !over.aborted) await wait((await once()) ? everyMs : afterFailureMs);
-    isTelling = false;
+    isStoring = false;
   }
 
   return {
     moved(seq) {
       if (seq <= wanted) return;
       wanted = seq;
-      if (!isTelling) void run();
+      if (!isStoring) void run();
     },
     async flush() {
       if (known < wanted) await once();
@@ -176,7 +176,7 @@ export function createCursor({ tell, wait, over }: CursorParts): Cursor {
   };
 }
 
-export async function tellCursor(relay: RelayAddress, name: string, seq: number): Promise<void> {
+export async function storeCursor(relay: RelayAddress, name: string, seq: number): Promise<void> {
   const answer = await fetch(`${relay.url}/v1/listen/cursors/${name}`, {
     method: "POST",
     headers: { authorization: `Bearer ${relay.token()}`, "content-type": "application/json" },
@@ -188,7 +188,7 @@ export async function tellCursor(relay: RelayAddress, name: string, seq: number)
   if (!answer.ok) throw new CommandFailed(`the relay does not keep the cursor (status ${answer.status})`);
 }
 
-/** What `--since` says: a duration in ms, or a time in ISO 8601. */
+/** `--since`: a duration in ms, or a time in ISO 8601. */
 export function checkedSince(command: Command, text: string): number | string {
   return checkedOption(command, "since", text, since);
 }

@@ -3,7 +3,7 @@ import type { Io } from "../io.ts";
 import type { PrivateView } from "../output.ts";
 import { type FollowParts, follow, type StreamState, waitFor } from "./follow.ts";
 import { createForwarder, type Targets } from "./forward.ts";
-import { createCursor, openStream, type RelayAddress, tellCursor } from "./relay.ts";
+import { createCursor, openStream, type RelayAddress, storeCursor } from "./relay.ts";
 import {
   answerLine,
   createKeys,
@@ -22,7 +22,7 @@ interface ListenRun {
   readonly relay: RelayAddress;
   /** Null: events are only shown. */
   readonly targets: Targets | null;
-  /** What is asked of the relay, but for the place. */
+  /** Query of `GET /v1/listen`, without the position. */
   readonly query: URLSearchParams;
   /** The name whose cursor the relay keeps; null: none. */
   readonly as: string | null;
@@ -36,14 +36,14 @@ interface ListenRun {
   readonly columns: () => number;
   readonly clock: Clock;
   readonly random: () => number;
-  /** Resolves when somebody ends the command. */
+  /** Resolves when the user ends the command. */
   readonly stop: Promise<void>;
 }
 
-/** At the end: for a post under way, and for the relay to hear how far it came. */
+/** Grace period at the end for a post in flight and for the last cursor update. */
 const lastWordsMs = 2_000;
 
-/** Listens until told to stop. Throws CommandFailed when the relay refuses for good at the first time. */
+/** Listens until `stop` resolves. Throws CommandFailed when the relay permanently refuses the first connection. */
 export async function runListen(io: Io, run: ListenRun): Promise<void> {
   const { relay, targets, query, as, isJson, view, clock, random } = run;
   const quitting = new AbortController();
@@ -57,8 +57,8 @@ export async function runListen(io: Io, run: ListenRun): Promise<void> {
   let newest = 0;
   let isFirst = true;
   let typing: string | null = null;
-  /** Why it is not connected, as said last: a relay that is away for a night says it once. */
-  let told = "";
+  /** The last disconnect reason printed: a long outage is reported once. */
+  let lastReason = "";
   const counts = { came: 0, taken: 0, skipped: 0 };
 
   const behind = () => Math.max(0, newest - place);
@@ -82,7 +82,7 @@ export async function runListen(io: Io, run: ListenRun): Promise<void> {
     as === null
       ? null
       : createCursor({
-          tell: (seq) => tellCursor(relay, as, seq),
+          tell: (seq) => storeCursor(relay, as, seq),
           wait: (ms) => waitFor(clock, ms, over.signal),
           over: quitting.signal,
         });
@@ -147,9 +147,9 @@ export async function runListen(io: Io, run: ListenRun): Promise<void> {
       state = next;
       stateAt = clock.now();
       if (isJson) screen.json({ type: "state", ...next, state: next.is });
-      else if (next.is === "waiting" && next.why !== told) screen.note(stateText(next, 0));
-      if (next.is === "waiting") told = next.why;
-      else if (next.is === "live") told = "";
+      else if (next.is === "waiting" && next.why !== lastReason) screen.note(stateText(next, 0));
+      if (next.is === "waiting") lastReason = next.why;
+      else if (next.is === "live") lastReason = "";
       screen.drawStatus();
     },
     clock,

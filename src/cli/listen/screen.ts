@@ -5,13 +5,13 @@ import type { PostOutcome } from "./forward.ts";
 import type { Gap, Hello, ListenedEvent } from "./wire.ts";
 
 interface Screen {
-  /** What the command is for: an event, an answer. */
+  /** Main output: an event, an answer. */
   line(text: string): void;
-  /** How things stand: beside the lines on a terminal, on standard error in a pipe. */
+  /** Status output: among the lines on a terminal, on standard error in a pipe. */
   note(text: string): void;
   /** One value of `--json`. */
   json(value: unknown): void;
-  /** Draws the last line of the terminal anew, where there is one. */
+  /** Redraws the status line on a terminal. */
   drawStatus(): void;
   /** Draws no more. */
   end(): void;

@@ -32,7 +32,7 @@ export type ListenedEvent = z.infer<typeof eventSchema>;
 export type Gap = z.infer<typeof gapSchema>;
 export type Place = z.infer<typeof placeSchema>;
 
-type Said =
+type StreamMessage =
   | ({ readonly kind: "hello" } & Hello)
   | { readonly kind: "event"; readonly event: ListenedEvent }
   | ({ readonly kind: "gap" } & Gap)
@@ -41,8 +41,8 @@ type Said =
   /** Of a later version, and nothing to this one. */
   | { readonly kind: "other" };
 
-/** Reads what a relay says (docs/listen.md). Throws when it is none of a relay's. */
-export function readSaid({ event, data }: SseMessage): Said {
+/** Parses a message of `GET /v1/listen` (docs/listen.md). Throws when it is not one. */
+export function parseMessage({ event, data }: SseMessage): StreamMessage {
   if (event === "hello") return { kind: "hello", ...read(helloSchema, data) };
   if (event === "event") return { kind: "event", event: read(eventSchema, data) };
   if (event === "gap") return { kind: "gap", ...read(gapSchema, data) };

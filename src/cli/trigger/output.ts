@@ -8,7 +8,7 @@ import { createDrawnLine, isDue, partText } from "../progress.ts";
 
 export interface TriggerShow {
   post(post: Post, result: PostResult, fault: string | null): void;
-  /** Nothing more is drawn over. */
+  /** What is drawn stays. */
   leave(): void;
 }
 
@@ -18,7 +18,7 @@ interface ShowSettings {
   readonly now: () => number;
   /** All posts there will be; null when that is not known. */
   readonly total: number | null;
-  /** True when the wamids were made up here, so that nobody's phone is in them. */
+  /** True when the wamids are generated and hold no real phone. */
   readonly showsWamids: boolean;
 }
 
@@ -94,17 +94,17 @@ interface TriggeredEvent {
   readonly sort: Post["sort"];
   /** HTTP status; null without an answer. */
   readonly status: number | null;
-  /** The relay's word; null for an answer that is none of a relay's. */
+  /** The relay's result word; null for an answer that is not a relay's. */
   readonly answer: string | null;
   readonly tookMs: number;
 }
 
 export interface Outcome {
   readonly posts: number;
-  /** By the relay's word, or by HTTP status, or `unanswered`. */
+  /** By the relay's result word, or by HTTP status, or `unanswered`. */
   readonly answers: Readonly<Record<string, number>>;
   readonly unexpected: number;
-  /** The first of them, in words. */
+  /** Descriptions of the first ones. */
   readonly faults: readonly string[];
   /** The first posts. */
   readonly events: readonly TriggeredEvent[];
@@ -113,7 +113,7 @@ export interface Outcome {
 
 export interface OutcomeNotes {
   note(post: Post, result: PostResult, fault: string | null): void;
-  /** Something else that is not as expected. */
+  /** Records another mismatch. */
   fault(text: string): void;
   outcome(): Outcome;
 }

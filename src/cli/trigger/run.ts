@@ -38,7 +38,7 @@ const usualConcurrency = 16;
 /** Posts events made from one fixture. Throws {@link CommandFailed} when there is no such fixture or target. */
 export async function triggerEvents(command: Command, name: string, options: TriggerOptions, io: Io): Promise<Triggered> {
   const fixture = preparedFixture(name, options);
-  // Before anything is known of the source: what is no envelope and not called malformed is the request of an automation.
+  // The source is not known yet: a fixture without an envelope that is named so is the request of an automation.
   const target = findTarget(command, options, fixture.event === null && isRequest(name) ? "automation-request" : "events", io);
   const { count = 1, wamid, keepIds = false, shuffle = false, duplicate = 0 } = options;
   const seed = options.seed ?? randomBytes(6).toString("hex");
@@ -57,7 +57,7 @@ export async function triggerEvents(command: Command, name: string, options: Tri
   const isOrdered = wamid !== undefined || keepIds;
   const more = {
     concurrency: options.concurrency ?? (isOrdered && !shuffle ? 1 : usualConcurrency),
-    // An id that is not made anew may be in the store, and comes more than once when there are several events.
+    // A kept id may be in the store already, and repeats when there are several events.
     known: keepIds || (options.set ?? []).some(({ path }) => path === "id"),
     total: duplicate > 0 && duplicate < 1 ? null : count * (1 + duplicate),
     showsWamids: !keepIds,
@@ -147,10 +147,10 @@ interface Posting {
   readonly signal: AbortSignal;
 }
 
-/** Each post goes out once: what this shows is the answer, and not what a retry makes of it. */
+/** No retries: the output shows each answer as it is. */
 const once = { tries: 1, firstMs: 0, longestMs: 0 };
 
-/** Posts them all, signed with `secret`. Ends early when nobody answers at all. */
+/** Posts them all, signed with `secret`. Ends early when the connection is refused. */
 async function runPosts(
   posts: Iterable<Post>,
   { target, concurrency, rate, judge, notes, show, signal }: Posting,

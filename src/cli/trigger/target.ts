@@ -61,7 +61,7 @@ function bareTarget(command: Command, options: TargetOptions, url: string, names
   return { url, signature: parsed.data, secrets, source: null, isRelay: false };
 }
 
-/** Without a word about the header it is `x-acme-signature`, as of the sandbox. */
+/** The default header is `x-acme-signature`, as in the sandbox. */
 function usualHeader({ service, signature }: TargetOptions): SignatureSettings {
   if (service !== undefined) return { service };
   const given = (signature ?? {}) as SignatureSettings;
