@@ -5,7 +5,7 @@ import Database from "better-sqlite3";
 import { createRules } from "../../src/app/rules.ts";
 import { inboundSources } from "../../src/app/sources.ts";
 import { parseSettings } from "../../src/config/load.ts";
-import { createProver, type InboundSource } from "../../src/receive/prove.ts";
+import { createProver, type InboundSource } from "../../src/receive/verify-request.ts";
 import { openSqliteStore, type SqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { account, secret, source } from "../events.ts";
 

@@ -5,7 +5,7 @@ import type { ReceivedEvent } from "../event/received.ts";
 import { fieldsSchema } from "../event/subject.ts";
 import type { MessageState } from "../event/tracking.ts";
 import type { AcceptOutcome } from "../store/planned.ts";
-import { stepMessage } from "../track/message-states.ts";
+import { stepMessage } from "../track/states.ts";
 
 export interface LearningParts {
   readonly settings: () => Settings;

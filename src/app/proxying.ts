@@ -9,7 +9,7 @@ import { RelayError } from "../event/errors.ts";
 import { proxyRoute } from "../event/proxy-route.ts";
 import type { ReceivedEvent } from "../event/received.ts";
 import type { Settlement, StoredDelivery } from "../event/stored-delivery.ts";
-import type { ProxiedAnswer } from "../receive/accepting.ts";
+import type { ProxiedAnswer } from "../receive/receiver.ts";
 
 export interface ProxyingParts {
   /** A destination that keeps answers up to `keep` bytes, and cuts longer ones off there. */

@@ -2,8 +2,7 @@ import type { Settings } from "../config/schema.ts";
 import { startOf } from "../hydrate/meant.ts";
 import { createPlanner, type Planner } from "../route/plan.ts";
 import type { Rules } from "../store/rules.ts";
-import { stepMessage } from "../track/message-states.ts";
-import { stepRun } from "../track/run-states.ts";
+import { stepMessage, stepRun } from "../track/states.ts";
 import { isAsked } from "./service-accounts.ts";
 
 export interface ReloadableRules extends Rules {

@@ -1,6 +1,6 @@
 import type { Settings } from "../config/schema.ts";
 import { fieldsSchema } from "../event/subject.ts";
-import type { InboundSource } from "../receive/prove.ts";
+import type { InboundSource } from "../receive/verify-request.ts";
 
 const noFields = fieldsSchema.parse({});
 

@@ -5,7 +5,7 @@ import type { Settings } from "../config/schema.ts";
 import { answerMalformed, createHttp } from "../control/http.ts";
 import { mayLast } from "../control/long-request.ts";
 import { dropBody, errorAnswer, isTooMuchToDrop, send, sendEarly } from "../receive/answer.ts";
-import { WebhookRequest } from "../receive/webhook-request.ts";
+import { WebhookRequest } from "../receive/read-body.ts";
 
 // An import makes Node read everything that node:http has to offer, WebSocket and with it a fetch of its own: 45 ms of each start.
 const { createServer } = process.getBuiltinModule("node:http");

@@ -4,7 +4,7 @@ import { durationText } from "../config/human-units.ts";
 import { Secret } from "../event/secret.ts";
 import { resolveScheme } from "../event/signature-scheme.ts";
 import type { SignatureSettings } from "../event/signature-settings.ts";
-import { guessSignature } from "../receive/guess-signature.ts";
+import { guessSignature } from "../receive/signature/guess.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import type { VerifyOptions } from "./verify.ts";
 

@@ -1,5 +1,5 @@
 /** Connections that were accepted just now, so that their requests have not been read yet. */
-export interface Arrivals {
+interface Arrivals {
   /** A connection was accepted. */
   opened(): void;
   /** True while a request can be expected within one turn of the event loop. */

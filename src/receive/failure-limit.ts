@@ -1,6 +1,6 @@
 import ipaddr from "ipaddr.js";
 
-export interface Failure {
+interface Failure {
   /** Seconds that are left of the window when the address is over the limit, else null. */
   readonly waitSeconds: number | null;
   /** False where a log line for each would be too many. */
@@ -8,7 +8,7 @@ export interface Failure {
 }
 
 /** Counts bad signatures, or bad tokens, by address over one-minute windows. */
-export interface FailureLimit {
+interface FailureLimit {
   count(address: string, now: number): Failure;
 }
 

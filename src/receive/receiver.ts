@@ -1,13 +1,31 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { RelayError } from "../event/errors.ts";
 import type { QuarantinedBody, ReceivedEvent } from "../event/received.ts";
-import type { Accepting, ProxiedAnswer } from "./accepting.ts";
 import { type Answer, errorAnswer, jsonAnswer, send, sendEarly } from "./answer.ts";
 import { createFailureLimit } from "./failure-limit.ts";
-import { createProver, type InboundSource, type Proved, type RawRequest } from "./prove.ts";
-import { createBodyReader } from "./read-body.ts";
-import type { SignatureRefusal } from "./verify-signature.ts";
-import type { WebhookRequest } from "./webhook-request.ts";
+import { createBodyReader, type WebhookRequest } from "./read-body.ts";
+import type { SignatureRefusal } from "./signature/verify.ts";
+import { createProver, type InboundSource, type Proved, type RawRequest } from "./verify-request.ts";
+
+/** What receiving needs of the rest: to make an event durable. Both reject when it cannot be stored now. */
+interface Accepting {
+  /** Resolves once the event is on the disk, with whether its id was new. */
+  event(event: ReceivedEvent): Promise<{ readonly result: "accepted" | "duplicate" }>;
+  quarantine(body: QuarantinedBody): Promise<void>;
+  /**
+   * The exchange of a `mode: proxy` source: stores the request, sends it to the source's destination
+   * and resolves with the answer to pass back. Rejects with a `RelayError` when there is none.
+   */
+  proxy(event: ReceivedEvent): Promise<ProxiedAnswer>;
+}
+
+/** What of a downstream's answer is passed back; its other headers are not. */
+export interface ProxiedAnswer {
+  readonly status: number;
+  readonly contentType: string | null;
+  readonly contentEncoding: string | null;
+  readonly body: Buffer;
+}
 
 /** What became of a webhook request; docs/metrics.md says when which. */
 export const receiveOutcomes = [
@@ -26,9 +44,9 @@ export const receiveOutcomes = [
   "gone",
   "failed",
 ] as const;
-export type ReceiveOutcome = (typeof receiveOutcomes)[number];
+type ReceiveOutcome = (typeof receiveOutcomes)[number];
 
-export interface ReceiverParts {
+interface ReceiverParts {
   readonly sources: readonly InboundSource[];
   readonly accepting: Accepting;
   readonly now: () => number;
@@ -38,7 +56,7 @@ export interface ReceiverParts {
   readonly hooks: ReceiverHooks;
 }
 
-export interface ReceiverLimits {
+interface ReceiverLimits {
   readonly bodyLimit: number;
   readonly maxInFlight: number;
   readonly badSignatureLimit: number;

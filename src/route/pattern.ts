@@ -17,7 +17,7 @@ export class PatternRefused extends Error {
   override readonly name = "PatternRefused";
 }
 
-export interface Pattern {
+interface Pattern {
   /** True when the text, or any of the texts of a list, has a match anywhere. */
   test(value: unknown): boolean;
   /** Instructions. */

@@ -1,5 +1,130 @@
 import { z } from "zod";
-import { whereSchema } from "./where-settings.ts";
+import { compilePattern, PatternRefused } from "./pattern.ts";
+
+/** Comparison operators of `where`, in the manner of MongoDB's query language. */
+export const whereOperators = ["$eq", "$ne", "$in", "$gt", "$gte", "$lt", "$lte", "$exists", "$startsWith", "$endsWith", "$regex"] as const;
+
+const scalar = z.union([z.string(), z.number(), z.boolean(), z.null()], { error: "must be text, a number, true, false or null" });
+const ordered = z.union([z.string(), z.number()], { error: "must be text or a number" });
+
+/** What one condition may have, whoever wrote it: its cost is paid for every event. */
+export const conditionLimits = { levels: 16, paths: 200, patterns: 10, instructions: 1000 } as const;
+
+const comparisonSchema = z.strictObject({
+  $eq: scalar.optional(),
+  $ne: scalar.optional(),
+  $in: z.array(scalar).min(1, "is empty, so that nothing could match").optional(),
+  $gt: ordered.optional(),
+  $gte: ordered.optional(),
+  $lt: ordered.optional(),
+  $lte: ordered.optional(),
+  $exists: z.boolean().optional(),
+  $startsWith: z.string().optional(),
+  $endsWith: z.string().optional(),
+  $regex: z.string().optional(),
+});
+export type Comparison = z.infer<typeof comparisonSchema>;
+
+/** A condition on `data`: dotted paths to a value or to operators, and `$or` `$and` `$not` around conditions. */
+export interface Where {
+  readonly $or?: readonly Where[] | undefined;
+  readonly $and?: readonly Where[] | undefined;
+  readonly $not?: Where | undefined;
+  readonly [path: string]: unknown;
+}
+
+/** The shape alone: what editors get as JSON Schema. */
+const conditionSchema: z.ZodType<Where> = z.lazy(() =>
+  z
+    .object({
+      $or: z.array(conditionSchema).min(1).optional(),
+      $and: z.array(conditionSchema).min(1).optional(),
+      $not: conditionSchema.optional(),
+    })
+    .catchall(z.union([scalar, comparisonSchema])),
+) as z.ZodType<Where>;
+
+type Context = z.core.$RefinementCtx;
+
+/**
+ * The faults are looked for first, one key at a time: the shape alone would call most of them "Invalid input" at
+ * the path above, since a value may be of either of two kinds, and would drop the path `__proto__` without a word.
+ */
+export const whereSchema = z.preprocess((value, context) => {
+  reportFaults(value, context);
+  return value;
+}, conditionSchema);
+
+function reportFaults(condition: unknown, context: Context): void {
+  const used = { paths: 0, patterns: 0, instructions: 0 };
+  const fault = (path: readonly PropertyKey[], message: string) => context.addIssue({ code: "custom", path: [...path], message });
+  /** Reports the first excess only. */
+  const use = (what: keyof typeof used, count: number, path: readonly PropertyKey[], message: string) => {
+    const isWithin = used[what] <= conditionLimits[what];
+    used[what] += count;
+    if (isWithin && used[what] > conditionLimits[what]) fault(path, message);
+  };
+  faultsOfCondition(condition, []);
+
+  function faultsOfCondition(value: unknown, at: readonly PropertyKey[]): void {
+    if (!isMapping(value)) {
+      fault(at, "is not a condition (paths with values or operators, $or, $and, $not)");
+      return;
+    }
+    // Keys and list places alternate: a condition inside $or is two steps further down.
+    if (at.filter((step) => typeof step === "string").length > conditionLimits.levels) {
+      fault(at, `is nested more than ${conditionLimits.levels} levels deep`);
+      return;
+    }
+    for (const [key, part] of Object.entries(value)) {
+      const path = [...at, key];
+      if (key === "$not") faultsOfCondition(part, path);
+      else if (key === "$or" || key === "$and") {
+        if (!Array.isArray(part)) fault(path, "must be a list of conditions");
+        else if (part.length === 0) fault(path, "is empty");
+        else for (const [index, each] of part.entries()) faultsOfCondition(each, [...path, index]);
+      } else if ((whereOperators as readonly string[]).includes(key)) fault(path, `stands under a path, as in { status: { ${key}: … } }`);
+      else if (key.startsWith("$")) fault(path, "is not known ($or, $and and $not stand here, other operators under a path)");
+      else if (key === "" || key === "__proto__") fault(path, "is not a path");
+      else {
+        use("paths", 1, path, `is one path too many: a condition has at most ${conditionLimits.paths}`);
+        faultsOfValue(part, path);
+      }
+    }
+  }
+
+  function faultsOfValue(value: unknown, at: readonly PropertyKey[]): void {
+    if (!isMapping(value)) {
+      if (Array.isArray(value)) fault(at, "is a list; for one of several values use $in");
+      else if (!scalar.safeParse(value).success) fault(at, "must be text, a number, true, false, null or operators");
+      return;
+    }
+    if (Object.keys(value).length === 0) fault(at, `has no operator (${whereOperators.join(" ")})`);
+    for (const issue of comparisonSchema.safeParse(value).error?.issues ?? []) {
+      if (issue.code !== "unrecognized_keys") fault([...at, ...issue.path], issue.message);
+      else
+        for (const key of issue.keys)
+          fault([...at, key], `is not an operator (${whereOperators.join(" ")}); inner fields are written with dots`);
+    }
+    if (typeof value["$regex"] === "string") faultsOfPattern(value["$regex"], [...at, "$regex"]);
+  }
+
+  function faultsOfPattern(text: string, at: readonly PropertyKey[]): void {
+    const { patterns, instructions } = conditionLimits;
+    use("patterns", 1, at, `is one pattern too many: a condition has at most ${patterns}`);
+    if (used.patterns > patterns) return;
+    try {
+      use("instructions", compilePattern(text).size, at, `makes the patterns too large together: at most ${instructions} instructions`);
+    } catch (error) {
+      if (!(error instanceof PatternRefused)) throw error;
+      fault(at, error.message);
+    }
+  }
+}
+
+function isMapping(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
 
 /** What a route takes. All that is given must hold. */
 export const matchSchema = z.strictObject({

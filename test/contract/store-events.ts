@@ -4,8 +4,7 @@ import { startOf } from "../../src/hydrate/meant.ts";
 import { createPlanner } from "../../src/route/plan.ts";
 import { routingSchema, type UnknownPolicy } from "../../src/route/settings.ts";
 import type { Rules } from "../../src/store/rules.ts";
-import { stepMessage } from "../../src/track/message-states.ts";
-import { stepRun } from "../../src/track/run-states.ts";
+import { stepMessage, stepRun } from "../../src/track/states.ts";
 
 /** A moment for tests: 2027-01-15. */
 export const start = 1_800_000_000_000;

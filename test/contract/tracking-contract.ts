@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { newMessage, stepMessage } from "../../src/track/message-states.ts";
+import { newMessage, stepMessage } from "../../src/track/states.ts";
 import { soakSize } from "../harness/soak.ts";
 import { accept, openWith } from "./contract-tools.ts";
 import { rulesFor, start } from "./store-events.ts";

@@ -2,8 +2,7 @@ import { expect } from "vitest";
 import type { RunStatus } from "../../src/event/statuses.ts";
 import type { MessageState, RunState } from "../../src/event/tracking.ts";
 import type { Arrival } from "../../src/sandbox/downstream/arrivals.ts";
-import { newMessage, stepMessage } from "../../src/track/message-states.ts";
-import { newRun, stepRun } from "../../src/track/run-states.ts";
+import { newMessage, newRun, stepMessage, stepRun } from "../../src/track/states.ts";
 import { rowsOf } from "../harness/store-rows.ts";
 
 export interface StoredEvent {

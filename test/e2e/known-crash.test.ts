@@ -2,7 +2,7 @@ import { setTimeout as wait } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { bodyOf, type SandboxEvent } from "../../src/sandbox/events/event-maker.ts";
 import { createRandom, type Random } from "../../src/sandbox/random.ts";
-import { newMessage, stepMessage } from "../../src/track/message-states.ts";
+import { newMessage, stepMessage } from "../../src/track/states.ts";
 import { openDownstream } from "../harness/downstream.ts";
 import { postEvent } from "../harness/post-event.ts";
 import { createMessages } from "../harness/posts.ts";

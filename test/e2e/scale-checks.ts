@@ -5,8 +5,7 @@ import { readAttempt } from "../../src/store/redis/attempt-row.ts";
 import { type EventRow, readEventRow } from "../../src/store/redis/event-row.ts";
 import { messageStateOf, readSubjectRow, runStateOf, type StoredSubject } from "../../src/store/redis/subject-row.ts";
 import { rowJson } from "../../src/store/redis/transact.ts";
-import { newMessage, stepMessage } from "../../src/track/message-states.ts";
-import { newRun, stepRun } from "../../src/track/run-states.ts";
+import { newMessage, newRun, stepMessage, stepRun } from "../../src/track/states.ts";
 
 export interface StoredDelivery {
   readonly seq: number;

@@ -7,9 +7,9 @@ import { errorCodes } from "../../../src/event/errors.ts";
 import type { QuarantinedBody, ReceivedEvent } from "../../../src/event/received.ts";
 import { Secret } from "../../../src/event/secret.ts";
 import { fieldsSchema } from "../../../src/event/subject.ts";
-import type { InboundSource } from "../../../src/receive/prove.ts";
+import { WebhookRequest } from "../../../src/receive/read-body.ts";
 import { createReceiver, type Receiver } from "../../../src/receive/receiver.ts";
-import { WebhookRequest } from "../../../src/receive/webhook-request.ts";
+import type { InboundSource } from "../../../src/receive/verify-request.ts";
 
 const secret = "property-secret";
 const source = (name: string, kind: InboundSource["kind"]): InboundSource => ({

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { compileGlobs } from "../../../src/route/glob.ts";
+import { compileGlobs } from "../../../src/route/match.ts";
 
 test.each([
   ["*", "", true],

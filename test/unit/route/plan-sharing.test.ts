@@ -1,8 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { DeliveryPlan, RouteVerdict } from "../../../src/event/plan.ts";
-import { createPlanner } from "../../../src/route/plan.ts";
-import { createPlanCache } from "../../../src/route/plan-cache.ts";
+import { createPlanCache, createPlanner } from "../../../src/route/plan.ts";
 import { anEvent, anUnknown, aRoute, aTracking, noSubject } from "./an-event.ts";
 
 const routes = [

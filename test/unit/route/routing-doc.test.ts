@@ -3,8 +3,7 @@ import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import { longestPattern, matchedLength, mostInstructions } from "../../../src/route/pattern.ts";
 import { createPlanner } from "../../../src/route/plan.ts";
-import { routingSchema } from "../../../src/route/settings.ts";
-import { conditionLimits, whereOperators } from "../../../src/route/where-settings.ts";
+import { conditionLimits, routingSchema, whereOperators } from "../../../src/route/settings.ts";
 import { anEvent, anUnknown, aTracking } from "./an-event.ts";
 
 const page = readFileSync(new URL("../../../docs/routing.md", import.meta.url), "utf8");

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
+import { type Where, whereSchema } from "../../../src/route/settings.ts";
 import { compileWhere } from "../../../src/route/where.ts";
-import { type Where, whereSchema } from "../../../src/route/where-settings.ts";
 
 const long = "x".repeat(4096);
 

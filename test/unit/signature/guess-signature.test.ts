@@ -8,7 +8,7 @@ import {
   signaturePresets,
   signatureSettingsSchema,
 } from "../../../src/event/signature-settings.ts";
-import { guessSignature } from "../../../src/receive/guess-signature.ts";
+import { guessSignature } from "../../../src/receive/signature/guess.ts";
 import { publicUrl, receive, type Sent, secretFor, secretOf, sent, signedAtMs, verify } from "./schemes.ts";
 
 const later: Sent = {

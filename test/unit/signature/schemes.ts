@@ -8,7 +8,7 @@ import {
   signatureEncodings,
   signaturePresets,
 } from "../../../src/event/signature-settings.ts";
-import { createVerifier, type VerifiableRequest, type Verified } from "../../../src/receive/verify-signature.ts";
+import { createVerifier, type VerifiableRequest, type Verified } from "../../../src/receive/signature/verify.ts";
 
 export const publicUrl = "https://relay.example";
 export const signedAtMs = 1_800_000_000_000;

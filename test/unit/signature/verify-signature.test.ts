@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { Secret } from "../../../src/event/secret.ts";
 import { signatureHeaders } from "../../../src/event/signature-scheme.ts";
 import type { SignatureSettings } from "../../../src/event/signature-settings.ts";
-import { createVerifier, type VerifiableRequest } from "../../../src/receive/verify-signature.ts";
+import { createVerifier, type VerifiableRequest } from "../../../src/receive/signature/verify.ts";
 import { publicUrl, receive, sent, signedAtMs, verify } from "./schemes.ts";
 
 const plain: SignatureSettings = { service: "acme" };

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { RunStatus } from "../../../src/event/statuses.ts";
 import type { RunState } from "../../../src/event/tracking.ts";
-import { newRun, stepRun } from "../../../src/track/run-states.ts";
+import { newRun, stepRun } from "../../../src/track/states.ts";
 
 interface Seen {
   readonly status: RunStatus | null;

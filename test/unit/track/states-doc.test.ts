@@ -2,8 +2,7 @@ import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { messageStatuses, runStatuses } from "../../../src/event/statuses.ts";
 import type { MessageState, RunState } from "../../../src/event/tracking.ts";
-import { newMessage, stepMessage } from "../../../src/track/message-states.ts";
-import { newRun, stepRun } from "../../../src/track/run-states.ts";
+import { newMessage, newRun, stepMessage, stepRun } from "../../../src/track/states.ts";
 
 interface Cell {
   readonly from: string | null;
@@ -37,7 +36,7 @@ const key = (cell: Cell) => `${cell.from}+${cell.incoming}`;
 
 describe.each([
   ["docs/states.md", /^\| message \|/],
-  ["src/track/message-states.ts", /^\| {2,}\| pending/],
+  ["src/track/states.ts", /^\| {2,}\| pending/],
 ])("the table of messages in %s", (file, head) => {
   const cells = cellsOf(file, head);
 
@@ -56,7 +55,7 @@ describe.each([
 
 describe.each([
   ["docs/states.md", /^\| run \|/],
-  ["src/track/run-states.ts", /^\| {2,}\| started/],
+  ["src/track/states.ts", /^\| {2,}\| started/],
 ])("the table of runs in %s", (file, head) => {
   const cells = cellsOf(file, head);
 

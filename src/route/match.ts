@@ -1,12 +1,11 @@
 import type { RouteVerdict } from "../event/plan.ts";
 import type { RoutedEvent } from "../event/routed-event.ts";
 import type { Tracking } from "../event/tracking.ts";
-import { compileGlobs } from "./glob.ts";
 import type { Match, RoutingSettings, UnknownPolicy } from "./settings.ts";
 import { compileWhere } from "./where.ts";
 
 /** A route made ready: what its settings allow is worked out once, not at each event. */
-export interface CompiledRoute {
+interface CompiledRoute {
   /** Gives one of a few objects, the same one each time for the same verdict and reason. */
   readonly judge: (event: RoutedEvent, tracking: Tracking) => RouteVerdict;
   /** The verdict that means: would have taken the event, had somebody registered its message. */
@@ -108,4 +107,35 @@ function restCriteria(settings: RoutingSettings): Criterion[] {
   }
   if (settings.emit === "transitions") criteria.push((_, tracking) => (tracking.transition === null ? "no transition" : null));
   return criteria;
+}
+
+/**
+ * A test for texts that match any of the patterns. `*` stands for any run of characters, none and dots included;
+ * every other character is itself, and case counts. Time is at most length of text times length of pattern.
+ */
+export function compileGlobs(patterns: readonly string[]): (text: string) => boolean {
+  if (patterns.includes("*")) return () => true;
+  const exact = new Set(patterns.filter((pattern) => !pattern.includes("*")));
+  const globs = patterns.filter((pattern) => pattern.includes("*")).map(compileGlob);
+  if (globs.length === 0) return (text) => exact.has(text);
+  return (text) => exact.has(text) || globs.some((glob) => glob(text));
+}
+
+function compileGlob(pattern: string): (text: string) => boolean {
+  const pieces = pattern.split("*");
+  const head = pieces[0] as string;
+  const tail = pieces.at(-1) as string;
+  const middle = pieces.slice(1, -1).filter((piece) => piece !== "");
+  return (text) => {
+    const end = text.length - tail.length;
+    if (end < head.length || !text.startsWith(head) || !text.endsWith(tail)) return false;
+    // The first place a piece fits leaves the most room for the rest, so nothing need be tried twice: no backtracking.
+    let from = head.length;
+    for (const piece of middle) {
+      const at = text.indexOf(piece, from);
+      if (at === -1 || at + piece.length > end) return false;
+      from = at + piece.length;
+    }
+    return true;
+  };
 }

@@ -1,28 +1,21 @@
-import type { IncomingHttpHeaders } from "node:http";
-import { createHmacKey, type HmacKey } from "../event/hmac.ts";
-import { Secret } from "../event/secret.ts";
-import { decodeKey, type SecretEncoding } from "../event/signature-bytes.ts";
-import { presetAxes } from "../event/signature-presets.ts";
-import { computeSignature, findSchemeFaults, resolveScheme } from "../event/signature-scheme.ts";
-import { type SignatureSettings, secretEncodings, signaturePresets } from "../event/signature-settings.ts";
+import { createHmacKey, type HmacKey } from "../../event/hmac.ts";
+import { Secret } from "../../event/secret.ts";
+import { decodeKey, type SecretEncoding } from "../../event/signature-bytes.ts";
+import { presetAxes } from "../../event/signature-presets.ts";
+import { computeSignature, findSchemeFaults, resolveScheme } from "../../event/signature-scheme.ts";
+import { type SignatureSettings, secretEncodings, signaturePresets } from "../../event/signature-settings.ts";
 import {
+  type CapturedRequest,
   findCandidates,
   findIdHeaders,
   findTimestampHeaders,
+  listContents,
   listHeaders,
   type NamedValue,
   type SignatureCandidate,
-} from "./signature-candidates.ts";
-import { listContents, type SignedContent } from "./signature-contents.ts";
-import { createVerifier } from "./verify-signature.ts";
-
-/** A request as it was captured; `url` is its target, or the whole URL it was sent to. */
-export interface CapturedRequest {
-  readonly method: string;
-  readonly url: string;
-  readonly headers: IncomingHttpHeaders;
-  readonly body: Buffer;
-}
+  type SignedContent,
+} from "./candidates.ts";
+import { createVerifier } from "./verify.ts";
 
 /** The tolerance proposed where a timestamp is signed: what the schemes that document one ask for. */
 const proposedToleranceMs = 5 * 60_000;

@@ -1,13 +1,21 @@
 import { createHash, createHmac } from "node:crypto";
-import { createHmacKey, type HmacKey } from "../event/hmac.ts";
-import { digestLengths } from "../event/signature-bytes.ts";
-import { signatureAlgorithms } from "../event/signature-settings.ts";
-import { findIdHeaders, findTimestampHeaders, type LooseBytes, listHeaders, type NamedValue, readLoosely } from "./signature-candidates.ts";
-import { listPublicUrls } from "./signature-contents.ts";
-import { type CapturedRequest, findSignedContent } from "./signature-search.ts";
+import { createHmacKey, type HmacKey } from "../../event/hmac.ts";
+import { digestLengths } from "../../event/signature-bytes.ts";
+import { signatureAlgorithms } from "../../event/signature-settings.ts";
+import {
+  type CapturedRequest,
+  findIdHeaders,
+  findTimestampHeaders,
+  type LooseBytes,
+  listHeaders,
+  listPublicUrls,
+  type NamedValue,
+  readLoosely,
+} from "./candidates.ts";
+import { findSignedContent } from "./search.ts";
 
 /** A way to authenticate a request that no settings describe. */
-export interface Unsupported {
+interface Unsupported {
   readonly header: string;
   /** One line for a person, without the secret and without what the header holds. */
   readonly text: string;

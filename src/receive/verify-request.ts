@@ -7,7 +7,7 @@ import type { QuarantinedBody, ReceivedEvent } from "../event/received.ts";
 import type { Secret } from "../event/secret.ts";
 import type { SignatureSettings } from "../event/signature-settings.ts";
 import { type FieldPaths, subjectOf } from "../event/subject.ts";
-import { createVerifier, type SignatureRefusal } from "./verify-signature.ts";
+import { createVerifier, type SignatureRefusal } from "./signature/verify.ts";
 
 /** One inbound endpoint, as the settings give it. */
 export interface InboundSource {
