@@ -1,9 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import { createClaimQueue } from "../deliver/claim-queue.ts";
-import type { ClaimStore } from "../deliver/claim-store.ts";
-import { breakerName } from "../deliver/describe-lane.ts";
-import { createSharedLine } from "../deliver/shared-line.ts";
+import type { ClaimStore } from "../deliver/claims.ts";
+import { createSharedLine } from "../deliver/session.ts";
+import { breakerName } from "../deliver/settings.ts";
 import { isProxyRoute } from "../event/proxy-route.ts";
 import { connectRedis } from "../store/redis/connection.ts";
 import { refuseUnfinished } from "../store/redis/migration-row.ts";

@@ -1,7 +1,7 @@
 import { type BreakerView, createBreaker } from "../deliver/breaker.ts";
-import { breakerName } from "../deliver/describe-lane.ts";
-import type { LaneParts, LaneSettings } from "../deliver/lane.ts";
+import type { LaneParts } from "../deliver/lane.ts";
 import { createReadyQueue } from "../deliver/ready-queue.ts";
+import { breakerName, type LaneSettings } from "../deliver/settings.ts";
 import type { Clock } from "../event/clock.ts";
 import type { Soon } from "../event/soon.ts";
 import type { Plan } from "../service-api/limits/caps.ts";

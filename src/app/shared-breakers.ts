@@ -1,5 +1,5 @@
 import type { BreakerView } from "../deliver/breaker.ts";
-import { breakerName } from "../deliver/describe-lane.ts";
+import { breakerName } from "../deliver/settings.ts";
 import type { RedisLink } from "../store/redis/link.ts";
 import { readRedisBreakers } from "../store/redis/shared-breaker.ts";
 import type { BreakersOf } from "./open-store.ts";

@@ -1,5 +1,5 @@
 import type { AttemptResult } from "../event/delivery.ts";
-import type { LineSettings } from "./line-settings.ts";
+import type { LineSettings } from "./settings.ts";
 
 /*
  * | state | what happens | becomes |

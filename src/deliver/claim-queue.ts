@@ -1,10 +1,9 @@
 import type { Clock } from "../event/clock.ts";
 import type { StoredDelivery } from "../event/stored-delivery.ts";
-import type { Claim, ClaimStore } from "./claim-store.ts";
+import { type Claim, type ClaimStore, createHeldClaims } from "./claims.ts";
 import type { DeliveryQueue, QueueLane } from "./delivery-queue.ts";
-import { createHeldClaims } from "./held-claims.ts";
 
-export interface ClaimQueueParts {
+interface ClaimQueueParts {
   readonly store: ClaimStore;
   readonly clock: Clock;
   /** Names this process, and no other that ever was. */

@@ -1,6 +1,6 @@
 import { type AttemptResult, isOutage, type UrlResult } from "../event/delivery.ts";
 import type { Settled } from "../event/stored-delivery.ts";
-import type { RetrySettings } from "./line-settings.ts";
+import type { RetrySettings } from "./settings.ts";
 
 /**
  * What follows from an attempt.
@@ -66,6 +66,11 @@ export function settledBy(decision: Exclude<Decision, { kind: "again" }>, now: n
   if (decision.kind === "dead") return { to: "dead", reason: decision.reason };
   if (decision.kind === "stop") return { to: "waiting", nextAt: now };
   return { to: "waiting", nextAt: decision.at, ...(decision.spares === true ? { spares: true } : {}) };
+}
+
+/** Until when the decision pauses the whole destination, unix milliseconds; null when it does not. */
+export function pauseOf(decision: Decision): number | null {
+  return "pauseUntil" in decision ? (decision.pauseUntil ?? null) : null;
 }
 
 function spread(wait: number, jitter: number, random: () => number): number {

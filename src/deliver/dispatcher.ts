@@ -1,7 +1,7 @@
-import { describeLane } from "./describe-lane.ts";
-import { createLane, type Lane, type LaneParts, type LaneSettings, type LaneState } from "./lane.ts";
+import { createLane, type Lane, type LaneParts, type LaneState } from "./lane.ts";
+import { describeLane, type LaneSettings } from "./settings.ts";
 
-export interface Dispatcher {
+interface Dispatcher {
   /** Deliveries that were planned or released; `at` is unix ms. */
   offer(due: readonly { readonly route: string; readonly event: number; readonly at: number }[]): void;
   /** Takes the routes of new settings: added ones start, removed ones finish what is under way and wait in the store. */

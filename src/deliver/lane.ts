@@ -1,23 +1,12 @@
-import type { Clock } from "../event/clock.ts";
-import { maskText } from "../event/mask.ts";
 import type { StoredDelivery } from "../event/stored-delivery.ts";
 import { type BreakerState, breakerVerdict } from "./breaker.ts";
-import { compose, composeOriginal } from "./compose.ts";
-import { type Decision, decide, settledBy } from "./decide.ts";
+import { type Decision, decide, pauseOf, settledBy } from "./decide.ts";
 import type { QueueOf } from "./delivery-queue.ts";
-import { breakerName } from "./describe-lane.ts";
 import type { AttemptOutcome, OutgoingDelivery } from "./destinations/destination.ts";
-import { type Line, type LineParts, openLine } from "./line.ts";
-import type { DestinationSettings, Payload } from "./settings.ts";
+import { type DestinationSession, faultText, openSession, type SessionParts, sendOver } from "./session.ts";
+import { breakerName, type LaneSettings } from "./settings.ts";
 
-/** A route as the dispatcher sees it. */
-export interface LaneSettings {
-  readonly name: string;
-  readonly payload: Payload;
-  readonly to: DestinationSettings;
-}
-
-export interface AttemptReport {
+interface AttemptReport {
   readonly delivery: StoredDelivery;
   readonly outgoing: OutgoingDelivery;
   readonly outcome: AttemptOutcome;
@@ -38,9 +27,8 @@ export interface LaneHooks {
 /** Where the relay failed on a delivery. */
 export type FailedStage = "compose" | "send" | "report" | "settle";
 
-export interface LaneParts extends LineParts {
+export interface LaneParts extends SessionParts {
   readonly queueOf: QueueOf;
-  readonly clock: Clock;
   readonly random: () => number;
   readonly hooks: LaneHooks;
 }
@@ -94,9 +82,9 @@ export function createLane(initial: LaneSettings, parts: LaneParts): Lane {
   const route = initial.name;
   const abort = new AbortController();
   const closing = new AbortController();
-  let line = openLine(initial, parts, lineChanged);
+  let session = openSession(initial, parts, sessionChanged);
   let settling = 0;
-  let underWay = 0;
+  let inFlight = 0;
   let suspended = false;
   let closed = false;
   let cancelTimer: (() => void) | null = null;
@@ -109,19 +97,19 @@ export function createLane(initial: LaneSettings, parts: LaneParts): Lane {
     room() {
       if (closed || suspended) return 0;
       // Half-open lets a probe through, and open nothing.
-      if (line.breaker.state() !== "closed") return 1;
-      return Math.min(Math.max(0, line.settings.to.concurrency - underWay), startsAllowed());
+      if (session.breaker.state() !== "closed") return 1;
+      return Math.min(Math.max(0, session.settings.to.concurrency - inFlight), startsAllowed());
     },
-    mostAhead: () => Math.min(2 * line.settings.to.concurrency, startsAllowed()),
+    mostAhead: () => Math.min(2 * session.settings.to.concurrency, startsAllowed()),
   });
 
   /** Starts that `rate` lets through within a tenth of a second. */
   function startsAllowed(): number {
-    const { rate } = line.settings.to;
+    const { rate } = session.settings.to;
     return rate === undefined ? Number.POSITIVE_INFINITY : Math.max(1, Math.ceil(rate / 10));
   }
 
-  function lineChanged(of: Line): void {
+  function sessionChanged(of: DestinationSession): void {
     noticeBreaker(of);
     schedule();
   }
@@ -157,7 +145,7 @@ export function createLane(initial: LaneSettings, parts: LaneParts): Lane {
   function pump(): void {
     while (!closed && !suspended && queue.stopReason() === null && hasRoom()) {
       const now = clock.now();
-      const { breaker, bucket } = line;
+      const { breaker, bucket } = session;
       const heldUntil = Math.max(breaker.pausedUntil(), breaker.openUntil() ?? 0);
       if (heldUntil > now) {
         hold(heldUntil, now);
@@ -181,21 +169,21 @@ export function createLane(initial: LaneSettings, parts: LaneParts): Lane {
       if (!breaker.mayStart()) return;
       bucket?.take();
       queue.start();
-      attempt(line, delivery).catch((error: unknown) => hooks.failed(delivery, "report", error));
+      attempt(session, delivery).catch((error: unknown) => hooks.failed(delivery, "report", error));
     }
   }
 
   function hasRoom(): boolean {
-    const { concurrency } = line.settings.to;
-    return underWay < concurrency && settling < 4 * concurrency;
+    const { concurrency } = session.settings.to;
+    return inFlight < concurrency && settling < 4 * concurrency;
   }
 
-  async function attempt(on: Line, delivery: StoredDelivery): Promise<void> {
+  async function attempt(on: DestinationSession, delivery: StoredDelivery): Promise<void> {
     on.entered();
-    underWay += 1;
+    inFlight += 1;
     const startedAt = clock.now();
-    const { outgoing, outcome, unsendable } = await send(on, delivery);
-    underWay -= 1;
+    const { outgoing, outcome, unsendable } = await sendOver(on, delivery, abort.signal, hooks);
+    inFlight -= 1;
     const now = clock.now();
     const decision: Decision =
       unsendable === null
@@ -213,30 +201,11 @@ export function createLane(initial: LaneSettings, parts: LaneParts): Lane {
     else queue.putBack(delivery.event);
     settling -= 1;
     on.left();
-    if (underWay + settling === 0) onIdle?.();
+    if (inFlight + settling === 0) onIdle?.();
     schedule();
   }
 
-  /** `unsendable`: why it was not sent and never will be, until somebody retries it; null: it was. */
-  async function send(on: Line, delivery: StoredDelivery) {
-    const { payload, to } = on.settings;
-    let outgoing: OutgoingDelivery;
-    try {
-      outgoing = compose(delivery, payload, to.passSignature);
-    } catch (error) {
-      hooks.failed(delivery, "compose", error);
-      const unsendable = `could not be composed: ${faultText(error)}`;
-      return { outgoing: composeOriginal(delivery, to.passSignature), outcome: failedOutcome(error), unsendable };
-    }
-    try {
-      return { outgoing, outcome: await on.destination.send(outgoing, abort.signal), unsendable: null };
-    } catch (error) {
-      hooks.failed(delivery, "send", error);
-      return { outgoing, outcome: failedOutcome(error), unsendable: null };
-    }
-  }
-
-  function recordHealth(on: Line, decision: Decision, outcome: AttemptOutcome): void {
+  function recordHealth(on: DestinationSession, decision: Decision, outcome: AttemptOutcome): void {
     noticeBreaker(on);
     on.breaker.record(decision.kind === "again" ? "neutral" : breakerVerdict(outcome.result));
     noticeBreaker(on);
@@ -244,17 +213,17 @@ export function createLane(initial: LaneSettings, parts: LaneParts): Lane {
     if (until !== null) {
       const wasPaused = on.breaker.pausedUntil() > clock.now();
       on.breaker.pause(until);
-      if (!wasPaused && on === line) hooks.paused(route, until);
+      if (!wasPaused && on === session) hooks.paused(route, until);
     }
     if (decision.kind === "stop") hooks.stopped(route, decision.reason);
   }
 
   /** Tells of a breaker that opened or closed; that time has made it half-open is no news. */
-  function noticeBreaker(of: Line): void {
+  function noticeBreaker(of: DestinationSession): void {
     const state = of.breaker.state();
     if (state === of.seen) return;
     of.seen = state;
-    if (state !== "half-open" && of === line) hooks.breakerMoved(route, state);
+    if (state !== "half-open" && of === session) hooks.breakerMoved(route, state);
   }
 
   /**
@@ -263,7 +232,7 @@ export function createLane(initial: LaneSettings, parts: LaneParts): Lane {
    * where it is not sent again, and holds up no other.
    */
   async function settle(
-    on: Line,
+    on: DestinationSession,
     delivery: StoredDelivery,
     outgoing: OutgoingDelivery,
     outcome: AttemptOutcome,
@@ -331,9 +300,9 @@ export function createLane(initial: LaneSettings, parts: LaneParts): Lane {
       schedule();
     },
     reconfigure(settings) {
-      const old = line;
+      const old = session;
       suspended = false;
-      line = openLine(settings, parts, lineChanged);
+      session = openSession(settings, parts, sessionChanged);
       old.retire();
       schedule();
     },
@@ -346,15 +315,15 @@ export function createLane(initial: LaneSettings, parts: LaneParts): Lane {
       schedule();
     },
     endPause() {
-      const wasPaused = line.breaker.endPause();
+      const wasPaused = session.breaker.endPause();
       schedule();
       return wasPaused;
     },
     state() {
-      const pausedUntil = line.breaker.pausedUntil();
+      const pausedUntil = session.breaker.pausedUntil();
       return {
-        inFlight: underWay,
-        breaker: line.breaker.state(),
+        inFlight,
+        breaker: session.breaker.state(),
         stopped: queue.stopReason(),
         pausedUntil: pausedUntil > clock.now() ? pausedUntil : null,
       };
@@ -364,7 +333,7 @@ export function createLane(initial: LaneSettings, parts: LaneParts): Lane {
       closing.abort();
       cancelTimer?.();
       queue.rest();
-      if (underWay + settling > 0) {
+      if (inFlight + settling > 0) {
         const idle = new Promise<void>((resolve) => {
           onIdle = resolve;
         });
@@ -373,25 +342,12 @@ export function createLane(initial: LaneSettings, parts: LaneParts): Lane {
         cancel();
       }
       await queue.close();
-      await line.end();
+      await session.end();
     },
   };
-}
-
-function pauseOf(decision: Decision): number | null {
-  return "pauseUntil" in decision ? (decision.pauseUntil ?? null) : null;
 }
 
 /** That nothing can be stored now, for whatever delivery. */
 function isUnavailable(error: unknown): boolean {
   return error instanceof Error && error.name === "StoreUnavailable";
-}
-
-/** An error's text may quote what it failed on. */
-function faultText(error: unknown): string {
-  return maskText(error instanceof Error ? error.message : String(error)).slice(0, 300);
-}
-
-function failedOutcome(error: unknown): AttemptOutcome {
-  return { result: { kind: "failed", error: "internal" }, tookMs: 0, response: Buffer.from(faultText(error)) };
 }

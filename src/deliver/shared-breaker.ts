@@ -1,6 +1,6 @@
 import type { Clock } from "../event/clock.ts";
 import { type Breaker, type BreakerState, createBreaker } from "./breaker.ts";
-import type { LineSettings } from "./line-settings.ts";
+import type { LineSettings } from "./settings.ts";
 
 /** The breaker of a destination as all processes have it; the table is that of `breaker.ts`. */
 export interface SharedBreaker {
@@ -8,7 +8,7 @@ export interface SharedBreaker {
   step(ask: SharedBreakerAsk): Promise<SharedBreakerNews>;
 }
 
-export interface SharedBreakerAsk {
+interface SharedBreakerAsk {
   /** Names this process. */
   readonly holder: string;
   /** What came of attempts, in their order: `s` success, `f` failure, `n` neither. */
@@ -21,7 +21,7 @@ export interface SharedBreakerAsk {
 }
 
 /** Times are milliseconds from now; 0 when there is none. */
-export interface SharedBreakerNews {
+interface SharedBreakerNews {
   readonly state: BreakerState;
   /** One after the other, while closed. */
   readonly failures: number;
@@ -32,7 +32,7 @@ export interface SharedBreakerNews {
   readonly pausedMs: number;
 }
 
-export interface SharedBreakerParts {
+interface SharedBreakerParts {
   readonly shared: SharedBreaker;
   readonly clock: Clock;
   readonly holder: string;

@@ -1,6 +1,6 @@
 import type { Socket } from "node:net";
 import type { Settings } from "../../config/schema.ts";
-import { createConnector } from "../../deliver/destinations/connector.ts";
+import { createConnector } from "../../deliver/destinations/connections.ts";
 import type { RedisSettings } from "../../store/settings.ts";
 import { type Finding, fail, ok } from "./finding.ts";
 

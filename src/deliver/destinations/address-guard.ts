@@ -1,7 +1,18 @@
 import type { LookupFunction } from "node:net";
 import ipaddr from "ipaddr.js";
+import type { AttemptError } from "../../event/delivery.ts";
 import { type LookupAll, lookUpName } from "../../event/name-lookup.ts";
-import { ConnectionFailed } from "./connection-failed.ts";
+
+/** No connection came about, so nothing was sent. `message` is for the operator. */
+export class ConnectionFailed extends Error {
+  override readonly name = "ConnectionFailed";
+  readonly error: AttemptError;
+
+  constructor(error: AttemptError, message: string) {
+    super(message);
+    this.error = error;
+  }
+}
 
 /** All of the global unicast space that is assigned (RFC 4291, IANA): the rest has special uses or none. */
 const globalUnicast = ipaddr.IPv6.parseCIDR("2000::/3");

@@ -1,5 +1,7 @@
+import { keptResponseBytes } from "../../event/delivery.ts";
+import type { Redactor } from "../../event/redact.ts";
 import type { DestinationSettings } from "../settings.ts";
-import type { Destination } from "./destination.ts";
+import type { AttemptOutcome, Destination, OutgoingDelivery } from "./destination.ts";
 import { createQueueDestination } from "./queue.ts";
 import { createRedisLinks } from "./redis-link.ts";
 import { createStreamDestination } from "./stream.ts";
@@ -13,4 +15,34 @@ export function createDestinations(clock: () => number): (to: DestinationSetting
     if ("queue" in to) return createQueueDestination(to, link(to.redis), clock);
     return createStreamDestination(to, link(to.redis), clock);
   };
+}
+
+/** A destination whose answers are without secrets: one that echoes its request would put them into the store and the log. */
+export function redactAnswers(destination: Destination, redactor: Pick<Redactor, "bytes">): Destination {
+  return {
+    send: (delivery, signal) => destination.send(delivery, signal).then((outcome) => redactAnswer(outcome, delivery, redactor)),
+    close: () => destination.close(),
+  };
+}
+
+/** The same of one answer to `delivery`. */
+export function redactAnswer<Outcome extends AttemptOutcome>(
+  outcome: Outcome,
+  { passHeaders }: Pick<OutgoingDelivery, "passHeaders">,
+  redactor: Pick<Redactor, "bytes">,
+): Outcome {
+  if (outcome.response === null) return outcome;
+  const response = redactor.bytes(outcome.response, signaturesIn(passHeaders));
+  // The mark may be longer than the secret.
+  return response === outcome.response ? outcome : { ...outcome, response: response.subarray(0, keptResponseBytes) };
+}
+
+/** What the original sender signed with; `webhook-id` and the time beside it say nothing by themselves. */
+function signaturesIn(headers: OutgoingDelivery["passHeaders"]): string[] {
+  const found: string[] = [];
+  for (const name in headers) {
+    const value = headers[name];
+    if (value !== undefined && name.includes("signature")) found.push(value);
+  }
+  return found;
 }

@@ -1,9 +1,11 @@
-import type { UrlDestinationSettings } from "../settings.ts";
+import { createHmacKey, type HmacKey } from "../../event/hmac.ts";
+import type { Secret } from "../../event/secret.ts";
+import { decodeKey } from "../../event/signature-bytes.ts";
+import type { LineSettings, UrlDestinationSettings } from "../settings.ts";
 import type { OutgoingDelivery } from "./destination.ts";
-import { signingKey, signWebhook } from "./webhook-signature.ts";
 
 /** The headers of one attempt at `now` (unix milliseconds), as undici takes them: name, value, name, value. */
-export type DeliveryHeaders = (delivery: OutgoingDelivery, now: number) => string[];
+type DeliveryHeaders = (delivery: OutgoingDelivery, now: number) => string[];
 
 /** Headers of the original request that are never passed on: they belong to that request or to its connection. */
 const notPassed =
@@ -45,4 +47,35 @@ const plain = /^[\x21-\x24\x26-\x7e]+$/;
 /** An event kind as a header value: itself when it is visible ASCII without `%`, else percent-encoded UTF-8. */
 export function eventHeader(event: string): string {
   return plain.test(event) ? event : encodeURIComponent(event.toWellFormed());
+}
+
+/** Headers to verify a signature with, as a destination that is a URL would have got them; `null`: there are none. */
+type SignatureHeaders = (delivery: OutgoingDelivery, now: number) => Readonly<Record<string, string>> | null;
+
+/** Our own signature when there is a `secret`; the original one with `passSignature`, whose names ours win over. */
+export function createSignatureHeaders(settings: Pick<LineSettings, "secret">): SignatureHeaders {
+  const key = settings.secret === undefined ? null : signingKey(settings.secret);
+  return ({ id, body, passHeaders }, now) => {
+    if (key === null) return Object.keys(passHeaders).length === 0 ? null : passHeaders;
+    const timestamp = String(Math.floor(now / 1000));
+    return {
+      ...passHeaders,
+      "webhook-id": id,
+      "webhook-timestamp": timestamp,
+      "webhook-signature": signWebhook(key, id, timestamp, body),
+    };
+  };
+}
+
+const prefix = "whsec_";
+
+/** The key of a Standard Webhooks secret: the base64 after `whsec_`, else the text's UTF-8 bytes. Throws a RangeError on bad base64: a slip must not sign with another key. */
+function signingKey(secret: Secret): HmacKey {
+  const text = secret.reveal();
+  return createHmacKey("sha256", decodeKey(text, text.startsWith(prefix) ? "whsec" : "utf8"));
+}
+
+/** The value of `webhook-signature` (Standard Webhooks 1.0): `v1,` and the base64 HMAC-SHA256 over `{id}.{timestamp}.{body}`. */
+function signWebhook(key: HmacKey, id: string, timestamp: string, body: Buffer): string {
+  return `v1,${key.digest([`${id}.${timestamp}.`, body]).toString("base64")}`;
 }

@@ -1,9 +1,8 @@
 import type { Dispatcher } from "undici";
-import { attemptFailure } from "./attempt-failure.ts";
+import type { AttemptError } from "../../event/delivery.ts";
+import { ConnectionFailed } from "./address-guard.ts";
 import type { Borrower, Connection, Connections } from "./connections.ts";
-import type { UrlOutcome } from "./destination.ts";
-import { parseRetryAfter } from "./retry-after.ts";
-import type { Abortable } from "./under-way.ts";
+import type { Abortable, UrlOutcome } from "./destination.ts";
 
 type Controller = Dispatcher.DispatchController;
 type Headers = Parameters<NonNullable<Dispatcher.DispatchHandler["onResponseStart"]>>[2];
@@ -12,7 +11,7 @@ type Headers = Parameters<NonNullable<Dispatcher.DispatchHandler["onResponseStar
 const mostInterim = 32;
 
 /** What an exchange uses of its destination. */
-export interface ExchangePlace {
+interface ExchangePlace {
   readonly connections: Connections;
   /** Milliseconds for the whole exchange. */
   readonly timeout: number;
@@ -189,4 +188,46 @@ function onDeadline(exchange: Exchange): void {
 
 function failed(error: ReturnType<typeof attemptFailure>["error"]): UrlOutcome["result"] {
   return { kind: "failed", error };
+}
+
+/** Why an attempt brought no answer, and the same for the operator's eyes. */
+interface AttemptFailure {
+  readonly error: AttemptError;
+  readonly text: string;
+}
+
+const protocolCodes = new Set(["UND_ERR_HEADERS_OVERFLOW", "UND_ERR_INVALID_ARG", "UND_ERR_NOT_SUPPORTED"]);
+/** What undici says of an answer that came unasked (100) or that leaves HTTP (101). */
+const protocolMessages = new Set(["bad response", "bad upgrade"]);
+
+/** Reads an error of undici or of the connector. */
+function attemptFailure(error: Error): AttemptFailure {
+  if (error instanceof ConnectionFailed) return { error: error.error, text: error.message };
+  const code = "code" in error && typeof error.code === "string" ? error.code : "";
+  if (error.name === "HTTPParserError" || protocolCodes.has(code) || protocolMessages.has(error.message)) {
+    return { error: "protocol", text: `the answer is not valid HTTP/1.1: ${error.message.slice(0, 300)}` };
+  }
+  // With TLS 1.3 a server refuses a missing client certificate only after the handshake.
+  if (/^ERR_(SSL|TLS)/.test(code)) return { error: "tls", text: `TLS failed (${code}): ${error.message.slice(0, 300)}` };
+  return { error: "reset", text: `the connection was closed before the answer was complete (${code === "" ? error.message : code})` };
+}
+
+const seconds = /^\d+$/;
+/** The three forms of RFC 9110, section 5.6.7; `Date.parse` alone would take much more. */
+const imfDate = /^(Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/;
+const rfc850Date = /^[A-Z][a-z]+day, \d{2}-[A-Z][a-z]{2}-\d{2} \d{2}:\d{2}:\d{2} GMT$/;
+const asctimeDate = /^[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d{2}:\d{2}:\d{2} \d{4}$/;
+
+/**
+ * How long a `Retry-After` header asks to wait from `now` (unix milliseconds), in milliseconds from 0
+ * to `longest`: a wrong year must not bury a delivery. Takes seconds or an HTTP date; null when absent or neither.
+ */
+export function parseRetryAfter(header: string | readonly string[] | undefined, now: number, longest: number): number | null {
+  const bounded = (ms: number): number => Math.min(Math.max(ms, 0), longest);
+  const text = (typeof header === "string" ? header : header?.[0])?.trim();
+  if (text === undefined) return null;
+  if (seconds.test(text)) return bounded(Number(text) * 1000);
+  const isDate = imfDate.test(text) || rfc850Date.test(text);
+  const at = isDate ? Date.parse(text) : asctimeDate.test(text) ? Date.parse(`${text} GMT`) : Number.NaN;
+  return Number.isNaN(at) ? null : bounded(at - now);
 }

@@ -1,12 +1,23 @@
+import { isUtf8 } from "node:buffer";
 import type { JobsOptions, Queue } from "bullmq";
-import type { JobOptions, QueueDestinationSettings } from "../redis-settings.ts";
-import { type BodyText, bodyText, createSignatureHeaders } from "./delivery-fields.ts";
+import type { JobOptions, QueueDestinationSettings } from "../settings.ts";
+import { createSignatureHeaders } from "./delivery-headers.ts";
 import type { Destination, OutgoingDelivery } from "./destination.ts";
-import { createRedisAttempts } from "./redis-attempts.ts";
-import type { RedisLink } from "./redis-link.ts";
+import { createRedisAttempts, type RedisLink } from "./redis-link.ts";
+
+/** A body as text that gives the same bytes again. */
+interface BodyText {
+  readonly body: string;
+  readonly encoding: "utf8" | "base64";
+}
+
+/** The bytes as they are, as text where they are UTF-8: never parsed, because writing JSON anew changes big numbers and escapes. */
+function bodyText(body: Buffer): BodyText {
+  return isUtf8(body) ? { body: body.toString("utf8"), encoding: "utf8" } : { body: body.toString("base64"), encoding: "base64" };
+}
 
 /** The `data` of a job (docs/queues.md). */
-export interface JobData extends BodyText {
+interface JobData extends BodyText {
   /** The same over all attempts and replays: workers dedupe by it. */
   readonly deliveryId: string;
   /** Event kind. */
@@ -52,11 +63,11 @@ export function createQueueDestination(settings: QueueDestinationSettings, link:
 }
 
 /** Legal for BullMQ: no integer and without a colon. A replay is another job: that of before may be there yet, done or failed. */
-export function jobId({ id, replays }: Pick<OutgoingDelivery, "id" | "replays">): string {
+function jobId({ id, replays }: Pick<OutgoingDelivery, "id" | "replays">): string {
   return replays === 0 ? id : `${id}_r${replays}`;
 }
 
-export function jobData(delivery: OutgoingDelivery, headers: Readonly<Record<string, string>> | null): JobData {
+function jobData(delivery: OutgoingDelivery, headers: Readonly<Record<string, string>> | null): JobData {
   return {
     deliveryId: delivery.id,
     event: delivery.event,

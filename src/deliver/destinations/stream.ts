@@ -1,8 +1,7 @@
-import type { StreamDestinationSettings } from "../redis-settings.ts";
-import { createSignatureHeaders } from "./delivery-fields.ts";
+import type { StreamDestinationSettings } from "../settings.ts";
+import { createSignatureHeaders } from "./delivery-headers.ts";
 import type { Destination, OutgoingDelivery } from "./destination.ts";
-import { createRedisAttempts } from "./redis-attempts.ts";
-import type { RedisLink } from "./redis-link.ts";
+import { createRedisAttempts, type RedisLink } from "./redis-link.ts";
 
 /** A destination that is a Redis stream: each delivery is one entry, or more when an answer got lost. */
 export function createStreamDestination(settings: StreamDestinationSettings, link: RedisLink, clock: () => number): Destination {
@@ -25,7 +24,7 @@ export function createStreamDestination(settings: StreamDestinationSettings, lin
 }
 
 /** Fields and values of an entry (docs/queues.md). The body is the very bytes. */
-export function entryFields(delivery: OutgoingDelivery, headers: Readonly<Record<string, string>> | null): (string | Buffer)[] {
+function entryFields(delivery: OutgoingDelivery, headers: Readonly<Record<string, string>> | null): (string | Buffer)[] {
   return [
     ...["deliveryId", delivery.id],
     ...["event", delivery.event],

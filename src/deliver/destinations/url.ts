@@ -1,12 +1,10 @@
 import { readFileSync } from "node:fs";
 import { keptResponseBytes } from "../../event/delivery.ts";
 import type { UrlDestinationSettings } from "../settings.ts";
-import { createConnections } from "./connections.ts";
-import { type ConnectorOptions, createConnector } from "./connector.ts";
+import { type ConnectorOptions, createConnections, createConnector } from "./connections.ts";
 import { createDeliveryHeaders } from "./delivery-headers.ts";
-import type { UrlDestination, UrlOutcome } from "./destination.ts";
+import { UnderWay, type UrlDestination, type UrlOutcome } from "./destination.ts";
 import { Exchange } from "./exchange.ts";
-import { UnderWay } from "./under-way.ts";
 
 /**
  * A destination that is a URL: each delivery is one POST (docs/delivery.md says what is sent and what

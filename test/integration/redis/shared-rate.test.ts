@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { createSharedRate } from "../../../src/deliver/shared-rate.ts";
+import { createSharedRate } from "../../../src/deliver/rate.ts";
 import { createRedisRate } from "../../../src/store/redis/shared-rate.ts";
 import { useGivenTime } from "./given-time.ts";
 

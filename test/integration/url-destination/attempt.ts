@@ -1,5 +1,5 @@
 import { onTestFinished } from "vitest";
-import type { ConnectorOptions } from "../../../src/deliver/destinations/connector.ts";
+import type { ConnectorOptions } from "../../../src/deliver/destinations/connections.ts";
 import type { OutgoingDelivery, UrlDestination, UrlOutcome } from "../../../src/deliver/destinations/destination.ts";
 import { createUrlDestination } from "../../../src/deliver/destinations/url.ts";
 import { urlDestinationSchema } from "../../../src/deliver/settings.ts";

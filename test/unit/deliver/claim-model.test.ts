@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { createClaimQueue } from "../../../src/deliver/claim-queue.ts";
-import type { ClaimStore } from "../../../src/deliver/claim-store.ts";
+import type { ClaimStore } from "../../../src/deliver/claims.ts";
 import type { AttemptOutcome, Destination } from "../../../src/deliver/destinations/destination.ts";
-import { createLane, type Lane, type LaneSettings } from "../../../src/deliver/lane.ts";
-import { urlDestinationSchema } from "../../../src/deliver/settings.ts";
+import { createLane, type Lane } from "../../../src/deliver/lane.ts";
+import { type LaneSettings, urlDestinationSchema } from "../../../src/deliver/settings.ts";
 import type { Clock } from "../../../src/event/clock.ts";
 import { createManualClock, settled } from "../../harness/manual-clock.ts";
 import { createClaimsInMemory } from "./claims-in-memory.ts";

@@ -1,4 +1,4 @@
-import type { Claim, ClaimStore } from "../../../src/deliver/claim-store.ts";
+import type { Claim, ClaimStore } from "../../../src/deliver/claims.ts";
 import type { EventId } from "../../../src/event/ids.ts";
 import type { Settlement, StoredDelivery } from "../../../src/event/stored-delivery.ts";
 

@@ -1,12 +1,11 @@
 import { expect, test } from "vitest";
 import { createClaimQueue } from "../../../src/deliver/claim-queue.ts";
-import type { ClaimStore } from "../../../src/deliver/claim-store.ts";
+import type { ClaimStore } from "../../../src/deliver/claims.ts";
 import type { QueueOf } from "../../../src/deliver/delivery-queue.ts";
-import type { DeliveryStore } from "../../../src/deliver/delivery-store.ts";
 import type { AttemptOutcome, Destination, OutgoingDelivery } from "../../../src/deliver/destinations/destination.ts";
-import { createLane, type LaneHooks, type LaneSettings } from "../../../src/deliver/lane.ts";
-import { createReadyQueue } from "../../../src/deliver/ready-queue.ts";
-import { urlDestinationSchema } from "../../../src/deliver/settings.ts";
+import { createLane, type LaneHooks } from "../../../src/deliver/lane.ts";
+import { createReadyQueue, type DeliveryStore } from "../../../src/deliver/ready-queue.ts";
+import { type LaneSettings, urlDestinationSchema } from "../../../src/deliver/settings.ts";
 import type { EventId } from "../../../src/event/ids.ts";
 import type { DeliverySubject, Settlement, StoredDelivery } from "../../../src/event/stored-delivery.ts";
 import { StoreUnavailable } from "../../../src/store/store-error.ts";

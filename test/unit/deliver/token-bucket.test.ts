@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { createTokenBucket } from "../../../src/deliver/token-bucket.ts";
+import { createTokenBucket } from "../../../src/deliver/rate.ts";
 
 test("5/s: one at once, then one each 200 ms", () => {
   let now = 1_000_000;

@@ -1,7 +1,7 @@
 import { getEventListeners } from "node:events";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { type Abortable, UnderWay } from "../../../src/deliver/destinations/under-way.ts";
+import { type Abortable, UnderWay } from "../../../src/deliver/destinations/destination.ts";
 
 test("as a Set of attempts, each aborted by its own signal or with all, whatever comes and goes", () => {
   const step = fc.oneof(

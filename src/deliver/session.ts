@@ -1,0 +1,140 @@
+import type { Clock } from "../event/clock.ts";
+import { maskText } from "../event/mask.ts";
+import type { StoredDelivery } from "../event/stored-delivery.ts";
+import { type Breaker, type BreakerState, createBreaker } from "./breaker.ts";
+import { compose, composeOriginal } from "./compose.ts";
+import type { AttemptOutcome, Destination, OutgoingDelivery } from "./destinations/destination.ts";
+import { createSharedRate, createTokenBucket, type SharedRate, type TokenBucket } from "./rate.ts";
+import { breakerName, type DestinationSettings, type LaneSettings } from "./settings.ts";
+import { createSharedBreaker, type SharedBreaker } from "./shared-breaker.ts";
+
+export interface SessionParts {
+  readonly clock: Clock;
+  readonly connect: (to: DestinationSettings) => Destination;
+  /** Default: a breaker of this process alone. `changed` is called when its state changes without a call from here. */
+  readonly breakerOf?: (settings: LaneSettings, changed: () => void) => Breaker;
+  /** Default: the rate of this process alone. `changed` is called when `nextAt` may have changed without a call from here. */
+  readonly bucketOf?: (route: string, perSecond: number, changed: () => void) => TokenBucket;
+}
+
+/** A destination with the settings it was made from. It closes when its last attempt is over. */
+export interface DestinationSession {
+  readonly settings: LaneSettings;
+  readonly destination: Destination;
+  readonly breaker: Breaker;
+  readonly bucket: TokenBucket | null;
+  /** The last breaker state that was reported. */
+  seen: BreakerState;
+  /** An attempt begins. */
+  entered(): void;
+  /** An attempt is over. */
+  left(): void;
+  /** Closes the session as soon as no attempt is in flight. */
+  retire(): void;
+  end(): Promise<void>;
+}
+
+export function openSession(
+  settings: LaneSettings,
+  parts: SessionParts,
+  changed: (session: DestinationSession) => void,
+): DestinationSession {
+  const { to } = settings;
+  const { clock, breakerOf, bucketOf } = parts;
+  const destination = parts.connect(to);
+  const breaker = breakerOf?.(settings, () => changed(session)) ?? createBreaker(to.breaker, clock.now);
+  const bucket =
+    to.rate === undefined ? null : (bucketOf?.(settings.name, to.rate, () => changed(session)) ?? createTokenBucket(to.rate, clock.now));
+  let inFlight = 0;
+  let retired = false;
+
+  async function end(): Promise<void> {
+    breaker.close();
+    bucket?.close();
+    await destination.close();
+  }
+
+  const session: DestinationSession = {
+    settings,
+    destination,
+    breaker,
+    bucket,
+    seen: "closed",
+    entered() {
+      inFlight += 1;
+    },
+    left() {
+      inFlight -= 1;
+      if (retired && inFlight === 0) void end();
+    },
+    retire() {
+      retired = true;
+      if (inFlight === 0) void end();
+    },
+    end,
+  };
+  return session;
+}
+
+interface SendHooks {
+  failed(delivery: StoredDelivery, stage: "compose" | "send", error: unknown): void;
+}
+
+/** One attempt; never rejects. `unsendable` is the reason why the delivery was not sent and is not retried, else null. */
+export async function sendOver(session: DestinationSession, delivery: StoredDelivery, signal: AbortSignal, hooks: SendHooks) {
+  const { payload, to } = session.settings;
+  let outgoing: OutgoingDelivery;
+  try {
+    outgoing = compose(delivery, payload, to.passSignature);
+  } catch (error) {
+    hooks.failed(delivery, "compose", error);
+    const unsendable = `could not be composed: ${faultText(error)}`;
+    return { outgoing: composeOriginal(delivery, to.passSignature), outcome: failedOutcome(error), unsendable };
+  }
+  try {
+    return { outgoing, outcome: await session.destination.send(outgoing, signal), unsendable: null };
+  } catch (error) {
+    hooks.failed(delivery, "send", error);
+    return { outgoing, outcome: failedOutcome(error), unsendable: null };
+  }
+}
+
+function failedOutcome(error: unknown): AttemptOutcome {
+  return { result: { kind: "failed", error: "internal" }, tookMs: 0, response: Buffer.from(faultText(error)) };
+}
+
+/** Masked, because an error's text may quote the data it failed on. */
+export function faultText(error: unknown): string {
+  return maskText(error instanceof Error ? error.message : String(error)).slice(0, 300);
+}
+
+interface SharedSessionParts {
+  readonly clock: Clock;
+  /** A name that no other process has. */
+  readonly holder: string;
+  readonly breakerNamed: (name: string) => SharedBreaker;
+  readonly rateNamed: (name: string) => SharedRate;
+}
+
+/** How long after the end of its attempt a probe counts as lost. */
+const probeGraceMs = 5000;
+
+/**
+ * The breaker and the rate that lanes of one route share with other processes. A breaker is named by the route's settings.
+ * A rate is named by the route alone, because old and new settings are in force side by side during a rolling restart.
+ */
+export function createSharedLine({
+  clock,
+  holder,
+  breakerNamed,
+  rateNamed,
+}: SharedSessionParts): Required<Pick<SessionParts, "breakerOf" | "bucketOf">> {
+  return {
+    breakerOf(settings, changed) {
+      const { to } = settings;
+      const shared = breakerNamed(breakerName(settings));
+      return createSharedBreaker(to.breaker, { shared, clock, holder, probeMs: to.timeout + probeGraceMs, changed });
+    },
+    bucketOf: (route, perSecond, changed) => createSharedRate(perSecond, rateNamed(route), clock, changed),
+  };
+}
