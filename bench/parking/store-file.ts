@@ -5,7 +5,7 @@ import Database from "better-sqlite3";
 import { createRules } from "../../src/app/rules.ts";
 import { inboundSources } from "../../src/app/sources.ts";
 import { parseSettings } from "../../src/config/load.ts";
-import { createProver, type InboundSource } from "../../src/receive/verify-request.ts";
+import { createRequestVerifier, type InboundSource } from "../../src/receive/verify-request.ts";
 import { openSqliteStore, type SqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { account, secret, source } from "../events.ts";
 
@@ -19,7 +19,7 @@ export interface FileBytes {
 /** The relay's own store with the relay's own rules, on a file of its own in this process. */
 export interface StoreFile extends AsyncDisposable {
   readonly store: SqliteStore;
-  readonly prove: ReturnType<typeof createProver>;
+  readonly prove: ReturnType<typeof createRequestVerifier>;
   bytes(): FileBytes;
 }
 
@@ -52,7 +52,7 @@ export function openStoreFile(): StoreFile {
   );
   return {
     store,
-    prove: createProver(inboundSources(settings)[0] as InboundSource),
+    prove: createRequestVerifier(inboundSources(settings)[0] as InboundSource),
     bytes() {
       const db = new Database(file);
       try {

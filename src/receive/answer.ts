@@ -1,13 +1,13 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { type ErrorCode, errorCodes } from "../event/errors.ts";
 
-/** A whole answer, made once and sent many times. */
+/** A complete answer, built once and sent many times. */
 export interface Answer {
   readonly status: number;
   readonly headers: readonly string[];
-  /** Text where it is text: Node writes it together with the headers, in one system call. */
+  /** Text if possible: Node writes text together with the headers, in one system call. */
   readonly body: string | Buffer;
-  /** Of a text. One whose characters are bytes is written as they stand, without being measured first. */
+  /** Of a text body. Node writes `latin1` without measuring it first. */
   readonly encoding?: "latin1" | "utf8";
 }
 
@@ -22,14 +22,14 @@ export function errorAnswer(code: ErrorCode, error: string, extra: readonly stri
   return jsonAnswer(errorCodes[code].status, { error, code }, extra);
 }
 
-/** To a request that has arrived whole. `end` closes the connection after it. */
+/** Answers a request that is complete. `end` closes the connection after it. */
 export function send(response: ServerResponse, answer: Answer, end = false): void {
   if (response.headersSent || response.destroyed) return;
   response.writeHead(answer.status, (end ? [...answer.headers, "connection", "close"] : answer.headers) as string[]);
   response.end(answer.body, answer.encoding ?? "utf8");
 }
 
-/** Most bytes of a refused body that are read and dropped, so that the sender can read the answer. */
+/** Bytes of a refused body that are read and dropped at most, so that the sender can read the answer. */
 const mostDropped = 64 * 1024 ** 2;
 
 /**
@@ -49,12 +49,12 @@ export function sendEarly(request: IncomingMessage, response: ServerResponse, an
   dropBody(request, () => response.end());
 }
 
-/** A sender that is told that the connection closes, as curl, sends no more of a long body. */
+/** Whether to close the connection instead of reading the rest. Clients such as curl then stop sending. */
 export function isTooMuchToDrop({ headers }: IncomingMessage): boolean {
   return Number(headers["content-length"] ?? 0) > mostDropped;
 }
 
-/** Reads what is left of the body and drops it, at most {@link mostDropped} bytes and until `server.requestTimeout`. */
+/** Reads and drops the rest of the body, at most {@link mostDropped} bytes and until `server.requestTimeout`. */
 export function dropBody(request: IncomingMessage, done: () => void): void {
   let left = mostDropped;
   request.on("data", (piece: Buffer) => {

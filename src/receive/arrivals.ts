@@ -1,4 +1,4 @@
-/** Connections that were accepted just now, so that their requests have not been read yet. */
+/** Connections that were accepted just now, whose requests have not been read yet. */
 interface Arrivals {
   /** A connection was accepted. */
   opened(): void;
@@ -15,7 +15,7 @@ export function createArrivals(): Arrivals {
   const end = (): void => {
     fresh -= 1;
   };
-  // The first runs before the loop polls again, the second right after.
+  // The first `setImmediate` runs before the loop polls again, the second right after.
   const wait = (): void => void setImmediate(end);
   return {
     opened() {

@@ -1,9 +1,9 @@
 import ipaddr from "ipaddr.js";
 
 interface Failure {
-  /** Seconds that are left of the window when the address is over the limit, else null. */
+  /** Seconds left of the window when the address is over the limit, else null. */
   readonly waitSeconds: number | null;
-  /** False where a log line for each would be too many. */
+  /** False when the window already has enough log lines. */
   readonly isLogged: boolean;
 }
 
@@ -13,14 +13,14 @@ interface FailureLimit {
 }
 
 const windowMs = 60_000;
-/** Addresses counted apart; all others share one count. */
+/** Addresses with a count of their own; all others share one. */
 const maxAddresses = 10_000;
-/** Log lines in a window, whatever the number of addresses. */
+/** Log lines per window, over all addresses. */
 const maxLogged = 600;
 
 /**
- * The limit only turns the answer to a failure into 429. A good signature or token is always taken, because behind a proxy
- * an attacker and a good sender can share one address.
+ * The limit only turns the answer to a failure into 429. A valid signature or token is always accepted, because an
+ * attacker and a valid sender can share one address behind a proxy.
  */
 export function createFailureLimit(limit: () => number): FailureLimit {
   let windowStart = 0;

@@ -3,26 +3,26 @@ import type { IncomingMessage as Message } from "node:http";
 // As in app/web-server.ts: an import would load more of node:http than a relay uses.
 const { IncomingMessage } = process.getBuiltinModule("node:http");
 
-/** Gets a request's body as Node's parser finds it. */
+/** Receives a request's body piece by piece from Node's parser. */
 export interface BodyTaker {
   piece(piece: Buffer): void;
   /** The body is complete. */
   end(): void;
-  /** The sender went away before it was. */
+  /** The sender closed the connection before the body was complete. */
   gone(): void;
 }
 
-/** A request as far as its body is concerned. */
+/** A request whose body can be taken. */
 export interface TakenRequest extends Pick<Message, "headers"> {
-  /** From now on the body is the taker's, until one of its two ends, or until it is given back. */
+  /** Sends the body to the taker until it ends, the sender disconnects or the body is given back. */
   takeBody(taker: BodyTaker): void;
-  /** What is still to come goes through the stream, as of any other request: for those who wait for its end. */
+  /** Sends the rest of the body through the stream again, as for any other request. */
   giveBodyBack(): void;
 }
 
 /**
- * A request whose body can be taken as the parser finds it. Through the stream each body makes four turns of Node's queue
- * of ticks, two of them for events that nobody hears: a fifth of what `node:http` costs for a small request (bench/ingest).
+ * A request whose body bypasses the stream. The stream costs four ticks per body, two of them for events without a
+ * listener: a fifth of the cost of `node:http` for a small request (bench/ingest).
  */
 export class WebhookRequest extends IncomingMessage implements TakenRequest {
   private taker: BodyTaker | null = null;
@@ -30,7 +30,7 @@ export class WebhookRequest extends IncomingMessage implements TakenRequest {
 
   takeBody(taker: BodyTaker): void {
     this.taker = taker;
-    // Tells the server that somebody reads; else it would read what is left itself, once the answer is out.
+    // Marks the stream as read. Otherwise the server would drain the rest itself after the answer.
     this.read(0);
   }
 
@@ -38,7 +38,7 @@ export class WebhookRequest extends IncomingMessage implements TakenRequest {
     this.taker = null;
   }
 
-  /** Node's parser calls it with each piece of the body, and with null at its end. */
+  /** Called by Node's parser with each piece of the body, and with null at its end. */
   override push(piece: Buffer | null): boolean {
     const { taker } = this;
     if (taker === null) return super.push(piece);
@@ -50,8 +50,8 @@ export class WebhookRequest extends IncomingMessage implements TakenRequest {
     return true;
   }
 
-  /** So that the server lets go of it after the answer, and takes it for no broken one when the connection ends. */
-  // @ts-expect-error A getter in Node; its types say property.
+  /** Lets the server release the request after the answer and not treat it as aborted when the connection ends. */
+  // @ts-expect-error A getter in Node; its types declare a property.
   override get readableEnded(): boolean {
     // @ts-expect-error The same.
     return this.isTaken || super.readableEnded;
@@ -68,29 +68,29 @@ export class WebhookRequest extends IncomingMessage implements TakenRequest {
 export type BodyResult =
   | { readonly kind: "body"; readonly body: Buffer }
   | { readonly kind: "too-large" }
-  /** Too much is held in memory for bodies that are not complete yet. */
+  /** Incomplete bodies take up too much memory. */
   | { readonly kind: "overloaded" }
-  /** The sender went away. */
+  /** The sender closed the connection. */
   | { readonly kind: "gone" };
 
 interface BodyLimits {
   /** Largest body, in bytes. */
   readonly bodyLimit: number;
-  /** Bytes held for all incomplete bodies together. */
+  /** Bytes buffered for all incomplete bodies together. */
   readonly mostHeld: number;
 }
 
-/** Reads a request's body as raw bytes. `done` is called once; a plain callback, because this is on the path of every request. */
+/** Reads a request's body as raw bytes and calls `done` once. A callback rather than a promise, because every request passes here. */
 type ReadBody = (request: TakenRequest, done: (result: BodyResult) => void) => void;
 
-/** What one piece of a body costs beside its bytes: without it, a megabyte sent in chunks of one byte would count as one megabyte. */
+/** Overhead per piece: without it, a megabyte sent in chunks of one byte would count as one megabyte. */
 const pieceBytes = 128;
-/** A body below this is read on however much others hold, so that a few who send large ones slowly cannot shut out events. */
+/** A smaller body is always read, so that a few senders of large, slow bodies cannot shut out events. */
 const alwaysHeld = 64 * 1024;
 
 /**
- * Nobody has proved anything while a body comes in, so what all of them hold together is bounded: thousands
- * of connections that each send a megabyte and stop would otherwise fill the memory.
+ * Bounds the memory of incomplete bodies, because senders are not verified yet: thousands of connections that each send
+ * a megabyte and then stop would otherwise exhaust it.
  */
 export function createBodyReader({ bodyLimit, mostHeld }: BodyLimits): ReadBody {
   let heldByAll = 0;
@@ -110,7 +110,7 @@ export function createBodyReader({ bodyLimit, mostHeld }: BodyLimits): ReadBody 
       done(result);
     };
     const refuse = (kind: "too-large" | "overloaded"): void => {
-      // What is still to come is read and dropped: see `sendEarly`.
+      // `sendEarly` reads and drops the rest.
       request.giveBodyBack();
       first = null;
       pieces = null;

@@ -5,11 +5,11 @@ import { type Answer, errorAnswer, jsonAnswer, send, sendEarly } from "./answer.
 import { createFailureLimit } from "./failure-limit.ts";
 import { createBodyReader, type WebhookRequest } from "./read-body.ts";
 import type { SignatureRefusal } from "./signature/verify.ts";
-import { createProver, type InboundSource, type Proved, type RawRequest } from "./verify-request.ts";
+import { createRequestVerifier, type InboundSource, type RawRequest, type VerifiedRequest } from "./verify-request.ts";
 
-/** What receiving needs of the rest: to make an event durable. Both reject when it cannot be stored now. */
+/** What the receiver needs of the store and of proxying. Every call rejects when nothing can be stored now. */
 interface Accepting {
-  /** Resolves once the event is on the disk, with whether its id was new. */
+  /** Resolves once the event is durable; `duplicate` when its id is stored already. */
   event(event: ReceivedEvent): Promise<{ readonly result: "accepted" | "duplicate" }>;
   quarantine(body: QuarantinedBody): Promise<void>;
   /**
@@ -19,7 +19,7 @@ interface Accepting {
   proxy(event: ReceivedEvent): Promise<ProxiedAnswer>;
 }
 
-/** What of a downstream's answer is passed back; its other headers are not. */
+/** The part of a downstream's answer that is passed back. Other headers are dropped. */
 export interface ProxiedAnswer {
   readonly status: number;
   readonly contentType: string | null;
@@ -27,7 +27,7 @@ export interface ProxiedAnswer {
   readonly body: Buffer;
 }
 
-/** What became of a webhook request; docs/metrics.md says when which. */
+/** The outcomes of a webhook request; docs/metrics.md lists when each applies. */
 export const receiveOutcomes = [
   "accepted",
   "duplicate",
@@ -50,7 +50,7 @@ interface ReceiverParts {
   readonly sources: readonly InboundSource[];
   readonly accepting: Accepting;
   readonly now: () => number;
-  /** The client's address, through proxies that are trusted. */
+  /** The client's address, as trusted proxies report it. */
   readonly address: (request: IncomingMessage) => string;
   readonly limits: ReceiverLimits;
   readonly hooks: ReceiverHooks;
@@ -60,25 +60,25 @@ interface ReceiverLimits {
   readonly bodyLimit: number;
   readonly maxInFlight: number;
   readonly badSignatureLimit: number;
-  /** Milliseconds. Here: how long a sender may take to read a proxied answer; Node's server holds requests to it. */
+  /** Milliseconds a sender may take to read a proxied answer. Node's server enforces it for requests. */
   readonly requestTimeout: number;
 }
 
 export interface ReceiverHooks {
   received(source: string, outcome: ReceiveOutcome): void;
-  /** Without an address it is not to be logged: there are too many. */
+  /** `address` is null when the refusal must not be logged, because there are too many. */
   refused(source: string, reason: SignatureRefusal, address: string | null): void;
   quarantined(body: QuarantinedBody): void;
-  /** A fault nobody foresaw; answered 500. */
+  /** An unexpected fault; answered 500. */
   failed(source: string, error: unknown): void;
 }
 
 export interface Receiver {
-  /** Takes the request when its path is under `/webhooks/`; false when it is somebody else's. */
+  /** Handles a request under `/webhooks/`; returns false for any other path. */
   handle(request: WebhookRequest, response: ServerResponse): boolean;
-  /** Other sources and secrets; requests under way finish under the old ones. */
+  /** Replaces sources and secrets. Requests in flight finish under the old ones. */
   reload(sources: readonly InboundSource[]): void;
-  /** From now on every new request is answered 503, and connections are closed with the answer. */
+  /** Answers every new request with 503 from now on and closes its connection. */
   drain(): void;
   inFlight(): number;
 }
@@ -96,17 +96,17 @@ const unavailable = errorAnswer("store_unavailable", "the event cannot be stored
 const draining = errorAnswer("shutting_down", "the relay is stopping", retrySoon);
 const internal = errorAnswer("internal", "a fault of the relay; its log says more");
 
-/** Bytes of bodies not yet complete that are held at once; 200,000 events of the usual size, or 64 of the largest by default. */
+/** Bytes buffered for incomplete bodies: 200,000 events of the usual size, or 64 of the largest by default. */
 const roomForBodies = 64 * 1024 ** 2;
 
 interface Endpoint {
   readonly source: InboundSource;
-  readonly prove: (request: RawRequest) => Proved;
+  readonly verify: (request: RawRequest) => VerifiedRequest;
 }
 
 /**
- * The HTTP edge of `POST /webhooks/{source}`, on bare `node:http`: this path carries all the traffic,
- * and Fastify in front of it costs a fifth of the requests per second (bench/ingest).
+ * The HTTP edge of `POST /webhooks/{source}`. It runs on bare `node:http`, because Fastify costs a fifth of the requests
+ * per second (bench/ingest).
  */
 export function createReceiver(parts: ReceiverParts): Receiver {
   const { accepting, now, limits, hooks } = parts;
@@ -120,7 +120,7 @@ export function createReceiver(parts: ReceiverParts): Receiver {
     const url = request.url ?? "";
     if (!url.startsWith(prefix)) return false;
     const query = url.indexOf("?");
-    // Compared as it stands: no decoding and no dot segments, so a path can mean one source only.
+    // Compared without decoding and without resolving dot segments, so a path can name one source only.
     const name = query === -1 ? url.slice(prefix.length) : url.slice(prefix.length, query);
     const endpoint = endpoints.get(name);
     if (isDraining) {
@@ -162,23 +162,23 @@ export function createReceiver(parts: ReceiverParts): Receiver {
     return true;
   }
 
-  function respond({ source, prove }: Endpoint, request: IncomingMessage, response: ServerResponse, body: Buffer): void {
+  function respond({ source, verify }: Endpoint, request: IncomingMessage, response: ServerResponse, body: Buffer): void {
     const at = now();
     const fail = (error: unknown): void => answerFailure(source.name, response, error);
-    let proved: Proved;
+    let verified: VerifiedRequest;
     try {
-      proved = prove({ method: "POST", url: request.url ?? "", headers: request.headers, body, now: at });
+      verified = verify({ method: "POST", url: request.url ?? "", headers: request.headers, body, now: at });
     } catch (error) {
       fail(error);
       return;
     }
-    if (proved.kind === "refused") refuse(source, proved.reason, request, response, at);
-    else if (proved.kind === "quarantined") quarantine(source, proved.body, response, fail);
-    else if (source.mode === "proxy") proxy(source, proved.event, response, fail);
+    if (verified.kind === "refused") refuse(source, verified.reason, request, response, at);
+    else if (verified.kind === "quarantined") quarantine(source, verified.body, response, fail);
+    else if (source.mode === "proxy") proxy(source, verified.event, response, fail);
     else {
-      accepting.event(proved.event).then(({ result }) => {
+      accepting.event(verified.event).then(({ result }) => {
         hooks.received(source.name, result);
-        // Draining, the connection goes with its last answer: one kept alive would hold up the end.
+        // While draining, each answer closes its connection: a kept-alive one would delay the shutdown.
         send(response, result === "accepted" ? accepted : duplicate, isDraining);
       }, fail);
     }
@@ -212,12 +212,12 @@ export function createReceiver(parts: ReceiverParts): Receiver {
     accepting
       .proxy(event)
       .then((answer) => {
-        // A sender that stops reading would hold its place in hand, and up to a megabyte, for ever.
+        // A sender that stops reading would otherwise occupy a slot and up to a megabyte forever.
         response.setTimeout(limits.requestTimeout);
         send(response, proxiedAnswer(answer));
         hooks.received(source.name, "proxied");
       })
-      // Also for an answer of the downstream that cannot be passed on as it is.
+      // Also catches a downstream answer that cannot be sent, such as an invalid header.
       .catch(fail);
   }
 
@@ -249,7 +249,7 @@ export function createReceiver(parts: ReceiverParts): Receiver {
   };
 }
 
-/** The downstream's answer as the sender gets it. 204 and 304 have no body, and so no length of one. */
+/** The downstream's answer for the sender. 204 and 304 have no body, so no `content-length`. */
 function proxiedAnswer({ status, contentType, contentEncoding, body }: ProxiedAnswer): Answer {
   const headers = status === 204 || status === 304 ? [] : ["content-length", String(body.length)];
   if (contentType !== null) headers.push("content-type", contentType);
@@ -258,5 +258,5 @@ function proxiedAnswer({ status, contentType, contentEncoding, body }: ProxiedAn
 }
 
 function byName(sources: readonly InboundSource[]): Map<string, Endpoint> {
-  return new Map(sources.map((source) => [source.name, { source, prove: createProver(source) }]));
+  return new Map(sources.map((source) => [source.name, { source, verify: createRequestVerifier(source) }]));
 }

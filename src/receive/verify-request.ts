@@ -9,12 +9,12 @@ import type { SignatureSettings } from "../event/signature-settings.ts";
 import { type FieldPaths, subjectOf } from "../event/subject.ts";
 import { createVerifier, type SignatureRefusal } from "./signature/verify.ts";
 
-/** One inbound endpoint, as the settings give it. */
+/** One inbound endpoint, as configured. */
 export interface InboundSource {
   readonly name: string;
   readonly account: string;
   readonly kind: "events" | "automation-request";
-  /** Only of `automation-request`. */
+  /** Applies to `automation-request` only. */
   readonly mode: "ack" | "proxy";
   readonly signature: SignatureSettings & { readonly secrets: readonly Secret[] };
   readonly fields: FieldPaths;
@@ -30,16 +30,19 @@ export interface RawRequest {
   readonly now: number;
 }
 
-export type Proved =
+export type VerifiedRequest =
   | { readonly kind: "event"; readonly event: ReceivedEvent }
   | { readonly kind: "quarantined"; readonly body: QuarantinedBody }
   | { readonly kind: "refused"; readonly reason: SignatureRefusal };
 
-/** Event kind of an automation's request: it has no envelope, so the relay makes one. */
+/** Event kind of an automation's request. It has no envelope, so the relay makes one. */
 export const automationRequest = "automation.request";
 
-/** Raw request → proved event, for one source. Pure but for `makeId`, which names requests that have no id. */
-export function createProver(source: InboundSource, makeId: (now: number) => string = uuidv7): (request: RawRequest) => Proved {
+/** Turns raw requests of one source into verified events. Pure except for `makeId`, which gives requests without an id one. */
+export function createRequestVerifier(
+  source: InboundSource,
+  makeId: (now: number) => string = uuidv7,
+): (request: RawRequest) => VerifiedRequest {
   const verify = createVerifier(source.signature);
   return ({ method, url, headers, body, now }) => {
     const verified = verify({ method, url, headers, body, nowMs: now });
@@ -50,7 +53,7 @@ export function createProver(source: InboundSource, makeId: (now: number) => str
       origin: "webhook",
       receivedAt: now,
       body,
-      // A valid envelope is JSON whatever its content type said.
+      // No content type: a valid envelope is JSON whatever its content type was.
       headers: verified.headers,
       secret: verified.secret,
     } as const;
@@ -87,7 +90,7 @@ function requestName(source: string, digest: Buffer): string {
   return createHash("sha256").update(`${source}\0`).update(digest).digest("base64url");
 }
 
-/** The parsed body; undefined when it is not JSON, as the request of an automation need not be. */
+/** The parsed body; undefined when it is not JSON. An automation may send any body. */
 function readJson(body: Buffer): unknown {
   if (!isUtf8(body)) return undefined;
   try {
@@ -97,7 +100,7 @@ function readJson(body: Buffer): unknown {
   }
 }
 
-/** A body that is an object is the `data` that routes look at. */
+/** Only an object becomes the `data` that routes match on. */
 function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }

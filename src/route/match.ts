@@ -4,11 +4,11 @@ import type { Tracking } from "../event/tracking.ts";
 import type { Match, RoutingSettings, UnknownPolicy } from "./settings.ts";
 import { compileWhere } from "./where.ts";
 
-/** A route made ready: what its settings allow is worked out once, not at each event. */
+/** A route whose settings are compiled once, not for each event. */
 interface CompiledRoute {
-  /** Gives one of a few objects, the same one each time for the same verdict and reason. */
+  /** Returns the same object for the same verdict and reason. */
   readonly judge: (event: RoutedEvent, tracking: Tracking) => RouteVerdict;
-  /** The verdict that means: would have taken the event, had somebody registered its message. */
+  /** The verdict of a route that skips the event only because its message is not registered. */
   readonly ignored: RouteVerdict;
 }
 
@@ -36,7 +36,7 @@ export function compileRoute(settings: RoutingSettings, unknown: UnknownPolicy):
   const registered = registrationCriteria(settings.match);
   const rest = restCriteria(settings);
   const every = [...ofEvent, ...tracked, ...codes, ...registered, ...rest];
-  // Reference and metadata come with the registration, so a message or run that waits for it cannot be judged by them yet.
+  // Reference and metadata come with the registration, so they cannot be checked before it.
   const beforeRegistration = [...ofEvent, ...codes, ...rest];
   const holds = settings.truncated === "hold";
   const waits = settings.match.tracked === true && unknown !== "forward";
@@ -110,8 +110,8 @@ function restCriteria(settings: RoutingSettings): Criterion[] {
 }
 
 /**
- * A test for texts that match any of the patterns. `*` stands for any run of characters, none and dots included;
- * every other character is itself, and case counts. Time is at most length of text times length of pattern.
+ * A test for texts that match any of the patterns. `*` matches any run of characters, including none and dots. Every
+ * other character matches itself, with case. Takes at most length of text times length of pattern.
  */
 export function compileGlobs(patterns: readonly string[]): (text: string) => boolean {
   if (patterns.includes("*")) return () => true;
@@ -129,7 +129,7 @@ function compileGlob(pattern: string): (text: string) => boolean {
   return (text) => {
     const end = text.length - tail.length;
     if (end < head.length || !text.startsWith(head) || !text.endsWith(tail)) return false;
-    // The first place a piece fits leaves the most room for the rest, so nothing need be tried twice: no backtracking.
+    // The first match of a piece leaves the most room for the rest, so no backtracking is needed.
     let from = head.length;
     for (const piece of middle) {
       const at = text.indexOf(piece, from);

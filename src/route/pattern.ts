@@ -7,27 +7,27 @@ export const longestPattern = 1000;
 export const mostInstructions = 500;
 
 /**
- * A pattern looks at this many UTF-16 units of a text and no more. Of a list it looks at texts until their lengths add up
- * to that. It bounds the time that one event can take.
+ * UTF-16 units of a text that a pattern is matched against. In a list, texts are matched until their lengths add up to
+ * this. Bounds the time that one event can take.
  */
 export const matchedLength = 4096;
 
-/** The pattern is no regular expression, or one that this engine does not run. The message says which. */
+/** The pattern is not a regular expression, or not one that this engine supports. The message says which. */
 export class PatternRefused extends Error {
   override readonly name = "PatternRefused";
 }
 
 interface Pattern {
-  /** True when the text, or any of the texts of a list, has a match anywhere. */
+  /** True when the text, or any text of a list, contains a match. */
   test(value: unknown): boolean;
   /** Instructions. */
   readonly size: number;
 }
 
 /**
- * Compiles a regular expression written as JavaScript's with the flag `u`. It runs on RE2's algorithms, in time linear in
- * the text: JavaScript's own engine backtracks, and a hostile text can stop the whole process. What matching caches takes
- * at most about 8 MiB. Throws `PatternRefused`.
+ * Compiles a regular expression in JavaScript's syntax with the flag `u`. It runs on RE2, in time linear in the text:
+ * JavaScript's own engine backtracks, and a hostile text can stop the whole process. The match cache takes about 8 MiB at
+ * most. Throws `PatternRefused`.
  */
 export function compilePattern(text: string): Pattern {
   if (text.length > longestPattern) throw new PatternRefused(`is longer than ${longestPattern} characters`);
@@ -39,7 +39,7 @@ export function compilePattern(text: string): Pattern {
   }
   const unsupported = whyUnsupported(text);
   if (unsupported !== null) throw new PatternRefused(`is not supported: ${unsupported}`);
-  // Before compiling, which takes time and memory in proportion.
+  // Checked before compiling, which takes time and memory in proportion.
   if (writtenOut(text) > 2 * mostInstructions) throw tooLarge();
   let compiled: RE2JS;
   try {
@@ -64,7 +64,7 @@ function testEach(compiled: RE2JS, values: readonly unknown[]): boolean {
     if (left <= 0) return false;
     if (typeof value !== "string") continue;
     if (compiled.test(value.slice(0, matchedLength))) return true;
-    // An empty text costs something too.
+    // An empty text has a cost too.
     left -= Math.max(1, value.length);
   }
   return false;
@@ -75,7 +75,7 @@ const tooLarge = (): PatternRefused =>
 
 const tokens = /\\[pP]\{[^}]*\}|\\u\{[^}]*\}|\\.|\[(?:\\.|[^\]\\])*\]|\{(\d+)(?:,(\d*))?\}|./gsu;
 
-/** About how many instructions a pattern has, an upper bound within a factor of two. It is one that JavaScript parses. */
+/** Estimates the instructions of a pattern that JavaScript parses: an upper bound within a factor of two. */
 function writtenOut(pattern: string): number {
   const outer: number[] = [];
   let sum = 0;
@@ -99,7 +99,7 @@ function writtenOut(pattern: string): number {
   return sum;
 }
 
-/** `translateRegExp` would take a back-reference for the letters it is written with. */
+/** `translateRegExp` would read a back-reference as literal characters. */
 function whyUnsupported(pattern: string): string | null {
   for (const { 0: token, index } of pattern.matchAll(tokens)) {
     if (/^\\[1-9k]/.test(token)) return "a back-reference, such as \\1, needs an engine that can stop the process";

@@ -5,9 +5,9 @@ import { compileRoute } from "./match.ts";
 import type { RoutingSettings, UnknownPolicy } from "./settings.ts";
 
 /**
- * Decides what each route does with an event, from the event and what tracking made of it, and nothing else.
- * Never throws for any data. The plan is frozen and shared: the same verdicts give the same object, as a rule
- * (a bounded cache forgets), so that a store can keep by identity what it knows of a plan.
+ * Decides what each route does with an event, from the event and its tracking state alone. Never throws for any data.
+ * Plans are frozen and shared: the same verdicts usually give the same object (the cache is bounded), so a store can cache
+ * by identity.
  */
 export type Planner = (event: RoutedEvent, tracking: Tracking) => DeliveryPlan;
 
@@ -18,7 +18,7 @@ export function createPlanner(routes: readonly RoutingSettings[], unknown: Unkno
   const planOf = createPlanCache((verdicts) =>
     Object.freeze({ disposition: dispositionOf(verdicts, ignored), verdicts: Object.freeze([...verdicts]) }),
   );
-  // One array for all events: a plan is copied from it only when it is new.
+  // One array for all events. Only a new plan copies it.
   const verdicts: RouteVerdict[] = compiled.map((route) => route.ignored);
   return (event, tracking) => {
     let index = 0;
@@ -34,8 +34,8 @@ function dispositionOf(verdicts: readonly RouteVerdict[], ignored: ReadonlySet<R
 }
 
 /**
- * Verdicts remembered at most, counted over all plans. Real settings make a few dozen plans; this bounds what
- * settings with many routes and reasons could make of hostile traffic, at about 2 MB.
+ * Verdicts in the cache, counted over all plans. Real settings make a few dozen plans. The limit bounds hostile traffic
+ * on settings with many routes and reasons, at about 2 MB.
  */
 const defaultLimit = 10_000;
 
@@ -45,9 +45,8 @@ interface Node {
 }
 
 /**
- * Gives the same plan object for the same verdicts, found without building a key: verdicts are objects of which
- * each route has a few, and a tree of maps leads over them to the plan. When full it starts anew, so that
- * one plan may have several objects in the life of a process.
+ * Returns the same plan object for the same verdicts, without building a key: each route has a few verdict objects, and a
+ * tree of maps leads from them to the plan. A full cache is emptied, so one plan may get several objects over time.
  */
 export function createPlanCache(make: (verdicts: readonly RouteVerdict[]) => DeliveryPlan, limit: number = defaultLimit) {
   let root: Node = { next: new Map(), plan: null };

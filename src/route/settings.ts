@@ -1,13 +1,13 @@
 import { z } from "zod";
 import { compilePattern, PatternRefused } from "./pattern.ts";
 
-/** Comparison operators of `where`, in the manner of MongoDB's query language. */
+/** Comparison operators of `where`, as in MongoDB's query language. */
 export const whereOperators = ["$eq", "$ne", "$in", "$gt", "$gte", "$lt", "$lte", "$exists", "$startsWith", "$endsWith", "$regex"] as const;
 
 const scalar = z.union([z.string(), z.number(), z.boolean(), z.null()], { error: "must be text, a number, true, false or null" });
 const ordered = z.union([z.string(), z.number()], { error: "must be text or a number" });
 
-/** What one condition may have, whoever wrote it: its cost is paid for every event. */
+/** Limits of one condition, because every event pays its cost. */
 export const conditionLimits = { levels: 16, paths: 200, patterns: 10, instructions: 1000 } as const;
 
 const comparisonSchema = z.strictObject({
@@ -33,7 +33,7 @@ export interface Where {
   readonly [path: string]: unknown;
 }
 
-/** The shape alone: what editors get as JSON Schema. */
+/** The shape alone, which editors get as JSON Schema. */
 const conditionSchema: z.ZodType<Where> = z.lazy(() =>
   z
     .object({
@@ -47,8 +47,8 @@ const conditionSchema: z.ZodType<Where> = z.lazy(() =>
 type Context = z.core.$RefinementCtx;
 
 /**
- * The faults are looked for first, one key at a time: the shape alone would call most of them "Invalid input" at
- * the path above, since a value may be of either of two kinds, and would drop the path `__proto__` without a word.
+ * Faults are reported key by key before the schema runs. The schema alone would report most of them as "Invalid input" at
+ * the parent path, because values are unions, and would silently drop the path `__proto__`.
  */
 export const whereSchema = z.preprocess((value, context) => {
   reportFaults(value, context);
@@ -71,7 +71,7 @@ function reportFaults(condition: unknown, context: Context): void {
       fault(at, "is not a condition (paths with values or operators, $or, $and, $not)");
       return;
     }
-    // Keys and list places alternate: a condition inside $or is two steps further down.
+    // Keys and list indexes alternate: a condition inside $or is two steps down.
     if (at.filter((step) => typeof step === "string").length > conditionLimits.levels) {
       fault(at, `is nested more than ${conditionLimits.levels} levels deep`);
       return;
@@ -126,14 +126,14 @@ function isMapping(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** What a route takes. All that is given must hold. */
+/** The events a route takes. All criteria given must hold. */
 export const matchSchema = z.strictObject({
   /** Event kinds, with `*` for any run of characters. */
   events: z.array(z.string().min(1)).min(1).default(["*"]),
   statuses: z.array(z.string().min(1)).min(1).optional(),
   sources: z.array(z.string()).min(1).optional(),
   accounts: z.array(z.string()).min(1).optional(),
-  /** true: only messages and runs that were registered; false: only others. */
+  /** true: only registered messages and runs; false: only others. */
   tracked: z.boolean().optional(),
   /** Error codes as text; numbers in the file are taken as their text. */
   errorCodes: z
@@ -149,20 +149,20 @@ export const matchSchema = z.strictObject({
 });
 export type Match = z.infer<typeof matchSchema>;
 
-/** The part of a route's settings that routing reads. */
+/** The routing part of a route's settings. */
 export const routingSchema = z.strictObject({
   name: z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, "is not a name (letters, digits, . _ -, at most 64)"),
   match: matchSchema.prefault({}),
   /** `events`: each event; `transitions`: only events that moved a status. */
   emit: z.enum(["events", "transitions"]).default("events"),
   /**
-   * Of an event that came without its data, while the service is asked what it was about: `forward` it at once, or
-   * `hold` it, and forward it only when the news found by asking may not be all.
+   * For a truncated event, while the relay hydrates it: `forward` it at once, or `hold` it and forward it only when
+   * hydration may have missed something.
    */
   truncated: z.enum(["forward", "hold"]).default("forward"),
 });
 export type RoutingSettings = z.infer<typeof routingSchema>;
 
-/** What becomes of an event on a route that wants tracked messages, while nobody has registered its wamid. */
+/** What a route for tracked messages does with an event whose wamid is not registered. */
 export const trackingSchema = z.enum(["park", "ignore", "forward"]);
 export type UnknownPolicy = z.infer<typeof trackingSchema>;

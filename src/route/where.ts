@@ -2,12 +2,12 @@ import { readPath } from "../event/read-path.ts";
 import { compilePattern } from "./pattern.ts";
 import { type Comparison, type Where, whereOperators } from "./settings.ts";
 
-/** Null when the condition holds for `root`, else the reason: what failed first. */
+/** Null when the condition holds for `root`, else the reason: the first part that failed. */
 export type Condition = (root: unknown) => string | null;
 
 /**
- * Compiles a condition of the settings. Its paths are judged in the order given, then `$or`, `$and` and `$not`.
- * The reason is `<label>: <path> <operator>`, `<label>: $or` or `<label>: $not`; a part of `$and` gives its own.
+ * Compiles a condition of the settings. Paths are checked in the order given, then `$or`, `$and` and `$not`. The reason is
+ * `<label>: <path> <operator>`, `<label>: $or` or `<label>: $not`. A part of `$and` returns its own reason.
  */
 export function compileWhere(where: Where, label: string): Condition {
   const conditions: Condition[] = [];
@@ -47,7 +47,7 @@ function compilePath(path: string, wanted: unknown, label: string): Condition {
     const test = compileComparison(operator, operand as Operands[O]);
     tests.push({ test, reason: `${label}: ${path} ${operator}` });
   };
-  // The schema lets nothing through but scalars and comparisons.
+  // The schema allows scalars and comparisons only.
   if (typeof wanted !== "object" || wanted === null) add("$eq", wanted as string | number | boolean | null);
   else for (const operator of whereOperators) add(operator, (wanted as Comparison)[operator]);
   return (root) => {
@@ -57,14 +57,14 @@ function compilePath(path: string, wanted: unknown, label: string): Condition {
   };
 }
 
-/** What each operator is given in the settings. */
+/** The operand of each operator. */
 type Operands = { readonly [O in keyof Comparison]-?: Exclude<Comparison[O], undefined> };
 type Operators = { readonly [O in keyof Operands]: (operand: Operands[O]) => ValueTest };
 type Operator = keyof Operands;
-/** Judges the value at a path; `undefined` means that nothing is there. */
+/** Tests the value at a path; `undefined` when the path is missing. */
 type ValueTest = (value: unknown) => boolean;
 
-/** Compiles one operator with its operand. How values, arrays and missing paths compare: docs/routing.md. */
+/** Compiles one operator. docs/routing.md says how values, arrays and missing paths compare. */
 function compileComparison<O extends Operator>(operator: O, operand: Operands[O]): ValueTest {
   return operators[operator](operand);
 }
@@ -98,7 +98,7 @@ function text(test: (value: string) => boolean): ValueTest {
   return some((value) => typeof value === "string" && test(value));
 }
 
-/** Numbers compare with numbers and texts with texts; "10" and 9 do not, since JavaScript's guess would surprise. */
+/** Compares numbers with numbers and texts with texts. Never converts: JavaScript would find "10" greater than 9. */
 function ordered(operand: string | number, holds: (value: string | number, bound: string | number) => boolean): ValueTest {
   return some((value) => typeof value === typeof operand && holds(value as string | number, operand));
 }

@@ -3,8 +3,8 @@ import type { MessageState, RunState, Step } from "../event/tracking.ts";
 
 /*
  * The status of a message (DESIGN.md, promise 4). Rows: the status it has; columns: the status that comes in;
- * a cell: the status after it, `=` where it stays. docs/states.md holds the same table and the reasons, and a
- * test holds that page to this function.
+ * a cell: the status after it, `=` where it stays. docs/states.md has the same table and the reasons. A test compares both
+ * with this function.
  *
  * |           | pending | sent | failed | delivered | read | received |
  * |-----------|---------|------|--------|-----------|------|----------|
@@ -16,23 +16,23 @@ import type { MessageState, RunState, Step } from "../event/tracking.ts";
  * | read      | =       | =    | =      | =         | =    | =        |
  * | received  | =       | =    | =      | =         | =    | =        |
  *
- * A word that is none of these moves nothing and leaves no trace here.
+ * Any other word changes nothing.
  */
 
 /**
- * The life of an outgoing message is a climb: a status moves it only when it stands higher. `failed` stands
- * between `sent` and `delivered` because a message can reach another of the recipient's devices after a failure.
+ * A status moves an outgoing message only when its rank is higher. `failed` ranks between `sent` and `delivered`, because a
+ * message can reach another of the recipient's devices after a failure.
  */
-const height: Readonly<Record<Exclude<MessageStatus, "received">, number>> = { pending: 1, sent: 2, failed: 3, delivered: 4, read: 5 };
+const rank: Readonly<Record<Exclude<MessageStatus, "received">, number>> = { pending: 1, sent: 2, failed: 3, delivered: 4, read: 5 };
 
-/** A message of which nothing was seen yet. */
+/** A message that was not observed yet. */
 export const newMessage: MessageState = Object.freeze({ status: null, errorCode: null, times: Object.freeze({}) });
 
 /**
- * Applies what one event says of a message.
+ * Applies one observation of a message.
  *
  * `seen.at` is the event's `createdAt` in unix milliseconds. `seen.status` may be any word; `seen.errorCode`
- * counts only with `failed`. `state` in the result is the very object given when nothing changed.
+ * counts only with `failed`. Returns the given `state` object when nothing changed.
  */
 export function stepMessage(
   state: MessageState,
@@ -57,15 +57,15 @@ export function stepMessage(
 
 function movesMessage(from: MessageStatus | null, to: MessageStatus): boolean {
   if (from === null) return true;
-  // An inbound message has no outgoing life, and an outgoing one never becomes inbound.
+  // Inbound and outgoing messages never turn into each other.
   if (from === "received" || to === "received") return false;
-  return height[to] > height[from];
+  return rank[to] > rank[from];
 }
 
 /*
- * The status of an automation run: these words are the relay's own, the service's document shows none.
+ * The status of an automation run. These statuses are the relay's own; the service documents none.
  * Rows: the status it has; columns: the status that comes in; a cell: the status after it, `=` where it stays.
- * docs/states.md holds the same table, and a test holds that page to this function.
+ * docs/states.md has the same table. A test compares both with this function.
  *
  * |           | started | completed | failed |
  * |-----------|---------|-----------|--------|
@@ -75,14 +75,14 @@ function movesMessage(from: MessageStatus | null, to: MessageStatus): boolean {
  * | failed    | =       | =         | =      |
  */
 
-/** A run of which nothing was seen yet. */
+/** A run that was not observed yet. */
 export const newRun: RunState = Object.freeze({ status: null, error: null, times: Object.freeze({}) });
 
 /**
- * Applies what was seen of a run: that it was started (a registration), or an event that ends it.
+ * Applies one observation of a run: its start (a registration), or an event that ends it.
  *
  * `seen.at` is in unix milliseconds (the event's `createdAt`, or when the run was started). `seen.error` counts
- * only with `failed`. `state` in the result is the very object given when nothing changed.
+ * only with `failed`. Returns the given `state` object when nothing changed.
  */
 export function stepRun(state: RunState, seen: { status: RunStatus | null; error: string | null; at: number }): Step<RunState> {
   const word = seen.status;

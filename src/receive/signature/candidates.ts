@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from "node:http";
 import { decodeStrictly, digestLengths, type SignatureAlgorithm, type SignatureEncoding } from "../../event/signature-bytes.ts";
 import { signatureAlgorithms, signatureEncodings } from "../../event/signature-settings.ts";
 
-/** A request as it was captured; `url` is its target, or the whole URL it was sent to. */
+/** A captured request; `url` is its target, or the whole URL it was sent to. */
 export interface CapturedRequest {
   readonly method: string;
   readonly url: string;
@@ -27,14 +27,14 @@ export interface NamedValue {
   readonly value: string;
 }
 
-/** More of a kind than any sender has; keeps the search short whatever was captured. */
+/** More headers of a kind than any sender uses. Bounds the search. */
 const mostOfAKind = 6;
 const separators = [",", " ", ";", "|"];
-/** Text before a signature: a word and what ends it, as in `sha256=`, `v1,` or `HMAC `. */
+/** Text before a signature: a word and its delimiter, as in `sha256=`, `v1,` or `HMAC `. */
 const wordBefore = /^[A-Za-z][A-Za-z0-9_.-]{0,30}(?:=|,|:| )/;
 const fieldWithTime = /^([A-Za-z][A-Za-z0-9_-]{0,31})=([0-9]{9,15})$/;
 
-/** The headers as pairs, names in lower case; a header given twice is joined in Node's way. */
+/** The headers as pairs, names in lower case. A header given twice is joined as Node does. */
 export function listHeaders(headers: IncomingHttpHeaders): NamedValue[] {
   return Object.entries(headers).flatMap(([name, value]) =>
     value === undefined ? [] : [{ name: name.toLowerCase(), value: typeof value === "string" ? value : value.join(", ") }],
@@ -50,7 +50,7 @@ export function findCandidates({ name, value }: NamedValue): SignatureCandidate[
 
 function findInEntries(header: string, value: string, separator: string): SignatureCandidate[] {
   const entries = value.split(separator).map((entry) => entry.trim());
-  // An entry that is neither a signature nor a word with a value says that this is not the separator.
+  // An entry that is neither a signature nor a word with a value rules this separator out.
   if (entries.length > 32 || !entries.every((entry) => wordBefore.test(entry) || readEntry(entry).length > 0)) return [];
   const timestampFields = entries.flatMap(readTimestamp);
   return entries.flatMap(readEntry).map((read) => ({ ...read, header, separator, timestampFields }));
@@ -63,7 +63,7 @@ function readTimestamp(entry: string): NamedValue[] {
 
 function readEntry(entry: string): Pick<SignatureCandidate, "algorithm" | "encoding" | "prefix" | "bytes">[] {
   const prefixes = ["", wordBefore.exec(entry)?.[0] ?? ""].filter((prefix, index, all) => all.indexOf(prefix) === index);
-  // base64 is mostly padded and base64url mostly not; where a text could be both, that says which to name first.
+  // base64 is mostly padded and base64url mostly not, which decides the order where a text could be both.
   const encodings: readonly SignatureEncoding[] = /=$/.test(entry) ? signatureEncodings : ["hex", "base64url", "base64"];
   return prefixes.flatMap((prefix) =>
     encodings.flatMap((encoding) => {
@@ -74,14 +74,14 @@ function readEntry(entry: string): Pick<SignatureCandidate, "algorithm" | "encod
   );
 }
 
-/** Bytes in a header that no supported digest has the length of, or that may be the beginning of a longer one. */
+/** Decoded bytes of a header, whose length need not be that of a supported digest. */
 export interface LooseBytes {
   readonly encoding: SignatureEncoding;
   readonly bytes: Buffer;
   readonly timestampFields: readonly NamedValue[];
 }
 
-/** What a header may hold in any encoding, from 8 to 512 bytes: for what is no supported signature. */
+/** Every way to decode a header, from 8 to 512 bytes. For signatures that are not supported. */
 export function readLoosely({ value }: NamedValue): LooseBytes[] {
   const entries = [...new Set([value, ...value.split(/[,; |]/).slice(0, 32)].map((entry) => entry.trim()))];
   const timestampFields = entries.flatMap(readTimestamp);
@@ -114,7 +114,7 @@ export function findIdHeaders(headers: readonly NamedValue[]): NamedValue[] {
     .slice(0, mostOfAKind);
 }
 
-/** One thing that may have been signed, with the values that fill its template. */
+/** A possible signed content: a template with the values that fill it. */
 export interface SignedContent {
   readonly template: string;
   readonly timestamp: TimestampValue | null;
@@ -158,7 +158,7 @@ const templates = [
   "{timestamp}\n{method}\n{url}\n{body}",
 ];
 
-/** What to try: each template with each value that could fill it. */
+/** The contents to try: each template with each value that could fill it. */
 export function listContents(from: {
   request: CapturedRequest;
   candidate: SignatureCandidate;
@@ -181,7 +181,7 @@ function fill<T>(needed: boolean, values: readonly T[]): readonly (T | null)[] {
   return needed ? values : [null];
 }
 
-/** The origin that a sender may have put into `{url}`; null for the target alone. */
+/** The origins that a sender may have used in `{url}`; null for the target alone. */
 export function listPublicUrls({ url, headers }: CapturedRequest): (string | null)[] {
   const origin = /^https?:\/\/[^/?#]+/i.exec(url)?.[0];
   if (origin !== undefined) return [null, origin];

@@ -8,19 +8,18 @@ import { findUnsupported, looksSigned } from "./unsupported.ts";
 import { createVerifier } from "./verify.ts";
 
 interface SignatureGuess {
-  /** Settings that prove the request, the simplest first; several when the capture cannot tell them apart. */
+  /** Settings that verify the request, the simplest first; several when the capture fits more than one. */
   readonly matches: readonly SignatureSettings[];
-  /** One line each, for a person: why nothing matched, or what to know about the first match. Never the secret. */
+  /** One line each, for the user: why nothing matched, or a note on the first match. Never contains the secret. */
   readonly hints: readonly string[];
-  /** False when nothing matched because the request is authenticated in a way that no settings describe. */
+  /** False when the request is authenticated in a way that no settings describe. */
   readonly isSupported: boolean;
 }
 
 /**
- * Finds out how a captured request was signed, given the secret. Searches header, algorithm, encoding,
- * prefix, separator, secret encoding, signed content and where timestamp and id are. With `nowMs`
- * (Unix milliseconds) it also says when a live request like this one would be refused as stale.
- * Never throws; costs some hundred HMACs over the body, so it is for a person and not for a request.
+ * Finds out how a captured request was signed, given the secret. Searches header, algorithm, encoding, prefix, separator,
+ * secret encoding, signed content, and the places of timestamp and id. With `nowMs` (Unix milliseconds) it also reports
+ * whether the relay would refuse the request as stale now. Never throws. Costs some hundred HMACs over the body.
  */
 export function guessSignature(request: CapturedRequest & { secret: string; nowMs?: number }): SignatureGuess {
   const matches = searchSignatures(request, request.secret);
@@ -38,13 +37,13 @@ export function guessSignature(request: CapturedRequest & { secret: string; nowM
   };
 }
 
-/** Prefixes that services document for their secrets; they are no secret themselves. */
+/** Prefixes that services document for their secrets. They are not secret. */
 const knownPrefixes = ["whsec_", "ats_"];
 
 interface Hints {
-  /** Why no combination proves the request, as far as can be told: one line each. Nothing of the secret is in them. */
+  /** Likely reasons why no combination matches, one line each. Never contain any of the secret. */
   readonly hints: string[];
-  /** False when the request is authenticated in a way that no settings describe, so that the secret may be right. */
+  /** False when the request is authenticated in a way that no settings describe. The secret may be right then. */
   readonly isSupported: boolean;
 }
 
@@ -66,7 +65,7 @@ function findHints(request: CapturedRequest, secret: string): Hints {
   }
   const others = listHeaders(request.headers).filter(({ name }) => !unsupported.some(({ header }) => header === name));
   const isSigned = others.some((header) => looksSigned.test(header.name) && findCandidates(header).length > 0);
-  // Only named by their headers; a header that may be a supported signature counts for more.
+  // Known by their header names only: a header that may be a supported signature takes precedence.
   if (unsupported.length > 0 && !isSigned) return { hints: unsupported.map(({ text }) => text), isSupported: false };
 
   if (request.body.length === 0) hints.push("the body is empty: was all of the request captured?");
@@ -79,7 +78,7 @@ function findHints(request: CapturedRequest, secret: string): Hints {
 }
 
 function changedBodies(body: Buffer): [string, Buffer][] {
-  // latin1 maps bytes to characters one to one, so that nothing but the change is changed.
+  // latin1 maps bytes to characters one to one, so all other bytes stay the same.
   const text = body.toString("latin1");
   const changes: [string, string][] = [
     ["loses its last line break", text.replace(/\r?\n$/, "")],
@@ -94,7 +93,7 @@ function changedBodies(body: Buffer): [string, Buffer][] {
     bodies.push(["is parsed and written again as JSON", Buffer.from(JSON.stringify(value))]);
     bodies.push(["is parsed and written again as JSON with an indent of two", Buffer.from(JSON.stringify(value, null, 2))]);
   } catch {
-    // Not JSON: there is nothing to write again.
+    // Not JSON.
   }
   return bodies.filter(([, changed]) => !changed.equals(body));
 }
@@ -112,7 +111,7 @@ function changedSecrets(secret: string): [string, string][] {
   return changes.filter(([, changed]) => changed !== secret && changed !== "");
 }
 
-/** Some services put a mark such as `sk_live_` before the key. Only what is known is named: the rest may be a part of the secret. */
+/** Some services put a prefix such as `sk_live_` before the key. Only known prefixes are named: others may be part of the secret. */
 function withoutPrefix(secret: string): [string, string][] {
   const known = knownPrefixes.find((prefix) => secret.startsWith(prefix));
   if (known !== undefined) return [[`loses ${known}`, secret.slice(known.length)]];

@@ -17,12 +17,12 @@ import {
 } from "./candidates.ts";
 import { createVerifier } from "./verify.ts";
 
-/** The tolerance proposed where a timestamp is signed: what the schemes that document one ask for. */
+/** The tolerance proposed for a signed timestamp. The schemes that document one use this value. */
 const proposedToleranceMs = 5 * 60_000;
 
 /**
- * Every combination of axes that proves the request with this secret, as the fewest settings that say
- * it, the simplest first. Each was proved by the verifier that the relay itself runs.
+ * Every combination of axes that verifies the request with this secret, each as the fewest settings that describe it,
+ * the simplest first. Each result is checked with the verifier that the relay runs.
  */
 export function searchSignatures(request: CapturedRequest, secret: string): SignatureSettings[] {
   const headers = listHeaders(request.headers);
@@ -53,7 +53,7 @@ function contentsFor(request: CapturedRequest, candidate: SignatureCandidate, he
   return listContents({ request, candidate, timestamps, ids: findIdHeaders(headers) });
 }
 
-/** The content over which `createKey` makes a digest that `matches`, as a template; null when there is none. */
+/** The template of the content whose digest under `createKey` `matches`; null when there is none. */
 export function findSignedContent(
   request: CapturedRequest,
   secret: string,
@@ -74,7 +74,7 @@ export function findSignedContent(
 
 function readKeys(secret: string): [SecretEncoding, Buffer][] {
   return secretEncodings.flatMap((encoding): [SecretEncoding, Buffer][] => {
-    // Without its mark, whsec is base64 by another name.
+    // Without its prefix, whsec is the same as base64.
     if (encoding === "whsec" && !secret.startsWith("whsec_")) return [];
     try {
       return [[encoding, decodeKey(secret, encoding)]];
@@ -84,7 +84,7 @@ function readKeys(secret: string): [SecretEncoding, Buffer][] {
   });
 }
 
-/** Every axis spelled out. */
+/** Settings with every axis set. */
 function describe(candidate: SignatureCandidate, content: SignedContent, secretEncoding: SecretEncoding): SignatureSettings {
   const { header, algorithm, encoding, prefix, separator } = candidate;
   const { timestamp, id, publicUrl } = content;
@@ -109,11 +109,11 @@ function signedParts(request: CapturedRequest, content: SignedContent) {
   return { ...request, timestamp: content.timestamp?.value ?? "", id: content.id?.value ?? "" };
 }
 
-/** The fewest settings that still prove the request, starting from nothing and from each preset; none when even all do not. */
+/** The fewest settings that still verify the request, starting from nothing and from each preset; empty when none do. */
 function simplify(request: CapturedRequest, secret: string, settings: SignatureSettings, content: SignedContent): SignatureSettings[] {
   const unit = settings.timestampUnit === "ms" ? 1 : 1000;
   const nowMs = settings.timestampUnit === undefined ? 0 : Number(content.timestamp?.value) * unit;
-  const proves = (tried: SignatureSettings): boolean => {
+  const verifies = (tried: SignatureSettings): boolean => {
     if (findSchemeFaults(tried).length > 0) return false;
     try {
       return createVerifier({ ...tried, secrets: [new Secret(secret)] })({ ...request, nowMs }).ok;
@@ -123,9 +123,9 @@ function simplify(request: CapturedRequest, secret: string, settings: SignatureS
   };
   const options = [undefined, ...signaturePresets].flatMap((preset) => {
     const start: SignatureSettings = preset === undefined ? settings : { preset, ...settings };
-    if (!proves(start)) return [];
-    const least = leaveOut(start, proves);
-    // A preset is named for the family it stands for; one that signs something else would only mislead.
+    if (!verifies(start)) return [];
+    const least = leaveOut(start, verifies);
+    // A preset stands for a family of services. Naming it for a different signed content would mislead.
     if (preset !== undefined && least.content !== undefined) return [];
     const service = /^x-([a-z0-9-]+)-signature$/.exec(least.header ?? "")?.[1];
     if (service === undefined) return [least];
@@ -135,20 +135,20 @@ function simplify(request: CapturedRequest, secret: string, settings: SignatureS
   return options.sort((a, b) => weight(a) - weight(b)).slice(0, 1);
 }
 
-function leaveOut(start: SignatureSettings, proves: (settings: SignatureSettings) => boolean): SignatureSettings {
+function leaveOut(start: SignatureSettings, verifies: (settings: SignatureSettings) => boolean): SignatureSettings {
   let least = start;
   for (const key of Object.keys(start) as (keyof SignatureSettings)[]) {
     if (key === "preset") continue;
     const { [key]: _, ...fewer } = least;
-    // Without a tolerance everything still proves: it goes only when the preset brings its own.
+    // Every request verifies without a tolerance, so it is left out only when the preset has its own.
     if (key === "tolerance" && (fewer.preset === undefined || presetAxes[fewer.preset].tolerance === undefined)) continue;
-    // This one signature may have no character that tells base64 from base64url; others will.
-    if (proves(fewer) && resolveScheme(fewer).encoding === start.encoding) least = fewer;
+    // This signature may have no character that tells base64 from base64url; others will.
+    if (verifies(fewer) && resolveScheme(fewer).encoding === start.encoding) least = fewer;
   }
   return least;
 }
 
-/** Fewer settings are simpler. A preset under its own header tells most; under another it must spare several settings to be worth its name. */
+/** Fewer settings are simpler. A preset with its own header is preferred; with another header it must replace several settings. */
 function weight({ tolerance: _, ...settings }: SignatureSettings): number {
   const isOwnHeader = settings.header === undefined && settings.service === undefined;
   return Object.keys(settings).length + (settings.preset === undefined ? 0.5 : isOwnHeader ? 0 : 2);

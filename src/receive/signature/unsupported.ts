@@ -17,15 +17,15 @@ import { findSignedContent } from "./search.ts";
 /** A way to authenticate a request that no settings describe. */
 interface Unsupported {
   readonly header: string;
-  /** One line for a person, without the secret and without what the header holds. */
+  /** One line for the user, without the secret and without the header's value. */
   readonly text: string;
-  /** The secret fits, so it is not to blame. */
+  /** The secret matches, so it is not the problem. */
   readonly isCertain: boolean;
 }
 
 type Look = Omit<Unsupported, "header">;
 
-/** Each look at one header, the surest first. The first that recognizes it counts. */
+/** Checks of one header, the most certain first. The first match counts. */
 const looks: readonly ((header: NamedValue, request: CapturedRequest, secret: string) => Look | null)[] = [
   staticToken,
   twilio,
@@ -136,13 +136,13 @@ const makers: readonly Maker[] = [
   }),
 ];
 
-/** Texts of a content have one character a byte. */
+/** Text parts have one character per byte. */
 const joined = (parts: readonly (Buffer | string)[]): Buffer =>
   Buffer.concat(parts.map((part) => (typeof part === "string" ? Buffer.from(part, "latin1") : part)));
 
-/** A digest that this secret makes in a way the settings do not know, whole or truncated. */
+/** A digest made with this secret in a way that no settings describe, whole or truncated. */
 function otherDigest(header: NamedValue, request: CapturedRequest, secret: string): Look | null {
-  // Thousands of digests over the body: not for headers that hold something else.
+  // Costs thousands of digests over the body, so other headers are skipped.
   if (!/^x-|auth/.test(header.name) && !looksSigned.test(header.name)) return null;
   if (findIdHeaders([header]).length > 0 || findTimestampHeaders([header]).length > 0) return null;
   for (const { bytes, encoding, timestampFields } of readLoosely(header).filter(isDigestLong)) {
@@ -154,7 +154,7 @@ function otherDigest(header: NamedValue, request: CapturedRequest, secret: strin
         createKey,
         matches(digest) {
           length = digest.length;
-          // Whole, it is what the search has found already.
+          // A whole supported digest was found by the search already.
           return (
             bytes.length <= length && digest.subarray(0, bytes.length).equals(bytes) && !(isSupported(name) && bytes.length === length)
           );
@@ -171,7 +171,7 @@ function otherDigest(header: NamedValue, request: CapturedRequest, secret: strin
   return null;
 }
 
-/** Of a header that looks signed and has a length that no supported digest has. */
+/** A header that looks signed and has a length that no supported digest has. */
 function unknownDigest(header: NamedValue): Look | null {
   if (!looksSigned.test(header.name)) return null;
   const lengths = readLoosely(header).filter(isDigestLong);

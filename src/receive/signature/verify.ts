@@ -8,22 +8,22 @@ import type { SignatureSettings } from "../../event/signature-settings.ts";
 export type Verified =
   | {
       readonly ok: true;
-      /** Fingerprint of the secret that proved the request. */
+      /** Fingerprint of the secret that verified the request. */
       readonly secret: string;
-      /** The headers the signature rests on, to keep with the event; names in lower case. */
+      /** The headers the signature depends on, stored with the event; names in lower case. */
       readonly headers: Record<string, string>;
-      /** Of what was signed: whoever sends the same again cannot change it. */
+      /** Digest of the signed content. A sender that repeats the request cannot change it. */
       readonly digest: Buffer;
     }
   | { readonly ok: false; readonly reason: SignatureRefusal };
 
 /**
- * Why a request is not proved. `missing-signature`: a header the scheme needs is not there;
- * `stale-timestamp`: the signature is right, but too far from now (a replay, or a clock that is wrong).
+ * Why verification failed. `missing-signature`: a header that the scheme needs is missing;
+ * `stale-timestamp`: the signature matches, but its timestamp is too far from now (a replay, or a wrong clock).
  */
 export type SignatureRefusal = "missing-signature" | "malformed-signature" | "no-match" | "missing-timestamp" | "stale-timestamp";
 
-/** A request as it came in; `url` is the request target, `nowMs` Unix milliseconds. */
+/** A received request; `url` is the request target, `nowMs` Unix milliseconds. */
 export interface VerifiableRequest {
   readonly method: string;
   readonly url: string;
@@ -38,7 +38,7 @@ type Verifier = (request: VerifiableRequest) => Verified;
 const unixTime = /^[0-9]{1,15}$/;
 
 /**
- * A verifier for one source, with keys decoded once. Any of the secrets may prove a request.
+ * A verifier for one source, with keys decoded once. A request needs to match one of the secrets.
  * Throws when the settings contradict themselves or a secret is not in its encoding.
  */
 export function createVerifier(settings: SignatureSettings & { secrets: readonly Secret[] }): Verifier {
@@ -60,7 +60,7 @@ export function createVerifier(settings: SignatureSettings & { secrets: readonly
     for (const { key, fingerprint } of keys) {
       const expected = computeSignature(scheme, key, signed);
       if (!isAmong(header.signatures, expected)) continue;
-      // Asked last, so that "stale" always means: signed by the right secret.
+      // Checked last, so that "stale" implies a valid signature.
       if (isStale(scheme, signed.timestamp, request.nowMs)) return refused("stale-timestamp");
       return { ok: true, secret: fingerprint, headers: headersToKeep(scheme, value, signed), digest: expected };
     }
@@ -74,7 +74,7 @@ function refused(reason: SignatureRefusal): Verified {
 
 function isAmong(signatures: readonly Buffer[], expected: Buffer): boolean {
   for (const signature of signatures) {
-    // timingSafeEqual throws on unequal lengths; the length of a signature is no secret.
+    // timingSafeEqual throws on unequal lengths; the length of a signature is not secret.
     if (signature.length === expected.length && timingSafeEqual(signature, expected)) return true;
   }
   return false;
@@ -100,14 +100,14 @@ function headersToKeep(scheme: SignatureScheme, value: string, signed: SignedReq
 }
 
 /**
- * Most signatures read from one header. Senders write one per secret during a rotation; a header with
- * more is no rotation, and is refused rather than half read.
+ * Signatures read from one header at most. Senders write one per secret during a rotation; a header with
+ * more is refused as a whole.
  */
 const maxSignatures = 16;
 
 /**
- * Without the blanks around it, as HTTP means them: `trim` would also take what looks like one, such as the byte A0. No
- * regular expression: `[ \t]+$` takes quadratic time on blanks in the middle, and nobody has signed yet.
+ * Trims spaces and tabs, as HTTP does: `trim` would also remove other characters, such as the byte A0. Not a regular
+ * expression, because `[ \t]+$` takes quadratic time on blanks in the middle, and the sender is not verified yet.
  */
 function trimBlanks(text: string): string {
   let from = 0;
@@ -119,17 +119,16 @@ function trimBlanks(text: string): string {
 
 const isBlank = (text: string, at: number): boolean => text[at] === " " || text[at] === "\t";
 
-/** What a signature header holds. `timestamp` is that of an entry such as `t=…`; null when there is none. */
+/** The content of a signature header. `timestamp` comes from an entry such as `t=…`; null when there is none. */
 interface SignatureHeader {
   readonly signatures: readonly Buffer[];
   readonly timestamp: string | null;
 }
 
 /**
- * Reads the signatures in a header's value; null when there is none that the scheme could have made.
- * Every signature has exactly the digest's length. With a separator, entries of another kind (other
- * versions of the scheme) are passed over; without one the whole value must be a signature, so that a
- * header given twice, which Node joins with ", ", is refused.
+ * Reads the signatures in a header's value; null when none has the scheme's format. Every signature has exactly the
+ * digest's length. With a separator, other entries (other versions of the scheme) are skipped. Without one the whole
+ * value must be a signature, so a header given twice, which Node joins with ", ", is refused.
  */
 function readSignatureHeader(scheme: SignatureScheme, value: string): SignatureHeader | null {
   if (scheme.separator === null) {
@@ -139,7 +138,7 @@ function readSignatureHeader(scheme: SignatureScheme, value: string): SignatureH
   const timestampStart = scheme.timestamp?.in === "entry" ? `${scheme.timestamp.key}=` : null;
   const signatures: Buffer[] = [];
   let timestamp: string | null = null;
-  // ", " separates as "," does: what stands around an entry does not count.
+  // ", " separates like ",": blanks around an entry are ignored.
   for (const untrimmed of value.split(scheme.separator.trim() || scheme.separator)) {
     const entry = trimBlanks(untrimmed);
     if (timestampStart !== null && entry.startsWith(timestampStart)) {
