@@ -1,54 +1,54 @@
 import type { AttemptResult } from "../event/delivery.ts";
-import type { LineSettings } from "./settings.ts";
+import type { CommonSettings } from "./settings.ts";
 
 /*
  * | state | what happens | becomes |
  * |---|---|---|
- * | closed | `failures` failures, one after the other | open for `pause` |
- * | closed | a success | closed, the count begins anew |
+ * | closed | `failures` failures in a row | open for `pause` |
+ * | closed | a success | closed, the count restarts |
  * | open | any record (an attempt that began before it opened) | open, unchanged |
- * | open | its time is over | half-open |
- * | half-open | the first `mayStart` | half-open, the probe is out: nothing else may start |
- * | half-open | a success | closed, the pause is `pause` again |
+ * | open | its time ends | half-open |
+ * | half-open | the first `mayStart` | half-open, the probe is in flight: nothing else may start |
+ * | half-open | a success | closed, the pause is reset to `pause` |
  * | half-open | a failure | open, for twice the last pause, at most `longest` |
  * | half-open | neutral | half-open, another probe may start |
  *
- * Neutral changes nothing else. The passing of time is noticed when somebody asks: there is no timer.
+ * Neutral changes nothing else. There is no timer: each call checks the time.
  */
 export type BreakerState = "closed" | "open" | "half-open";
 
-/** What is shown of a breaker. */
+/** The public view of a breaker. */
 export interface BreakerView {
   readonly state: BreakerState;
-  /** Unix milliseconds until which the destination asked not to be called; null when it does not pause. */
+  /** Unix milliseconds until which the destination asked for a pause; null without one. */
   readonly pausedUntil: number | null;
 }
 
-/** The circuit breaker of one destination. An open one spends no attempts. */
+/** The circuit breaker of one destination. While it is open, no attempts are spent. */
 export interface Breaker {
   state(): BreakerState;
   /**
-   * True when an attempt may start now. In half-open it lets one through (the probe) until `record`,
-   * so ask it last, and call `record` for every true it gave (`"neutral"` when nothing was sent after all).
+   * True when an attempt may start now. Half-open allows one attempt (the probe) until `record`. Call it after all other
+   * checks, and call `record` for every true it returned (`"neutral"` when nothing was sent).
    */
   mayStart(): boolean;
-  /** True when half-open with the probe out: `mayStart` would be false, and to ask it is not worth a delivery. */
+  /** True when half-open with the probe in flight: `mayStart` would return false. */
   waitsForProbe(): boolean;
   /** Unix milliseconds until which no attempt starts; null unless open. */
   openUntil(): number | null;
-  /** Tells what came of an attempt that `mayStart` let through. */
+  /** Records the outcome of an attempt that `mayStart` allowed. */
   record(ok: boolean | "neutral"): void;
-  /** The destination asked (429) not to be called before `until`, unix milliseconds. No state: nothing failed. */
+  /** The destination asked (429) for a pause until `until`, unix milliseconds. Leaves the state as it is. */
   pause(until: number): void;
-  /** The latest `pause` there was; 0 when there was none. */
+  /** The end of the latest `pause`; 0 when there was none. */
   pausedUntil(): number;
-  /** An operator ends the pause; true when there was one. */
+  /** Ends the pause for an operator; true when there was one. */
   endPause(): boolean;
   close(): void;
 }
 
 /** A breaker, closed. `clock` gives unix milliseconds. */
-export function createBreaker(settings: LineSettings["breaker"], clock: () => number): Breaker {
+export function createBreaker(settings: CommonSettings["breaker"], clock: () => number): Breaker {
   let current: BreakerState = "closed";
   let failures = 0;
   let pause = settings.pause;
@@ -57,7 +57,7 @@ export function createBreaker(settings: LineSettings["breaker"], clock: () => nu
   let pausedUntil = 0;
   let pausedFor = 0;
 
-  /** More left than was asked for: the clock was set back. */
+  /** If more is left than was asked for, the clock was set back. */
   function paused(): number {
     pausedUntil = Math.min(pausedUntil, clock() + pausedFor);
     return pausedUntil;
@@ -74,7 +74,7 @@ export function createBreaker(settings: LineSettings["breaker"], clock: () => nu
   function state(): BreakerState {
     if (current === "open") {
       const left = until - clock();
-      // More left than a whole pause: the clock was set back, and must not keep the destination shut.
+      // More than a whole pause is left: the clock was set back, which must not keep the breaker open.
       if (left > pause) until -= left - pause;
       if (left <= 0) move("half-open");
     }
@@ -123,8 +123,8 @@ export function createBreaker(settings: LineSettings["breaker"], clock: () => nu
 }
 
 /**
- * Whether an attempt speaks for the destination's health (true), against it (false) or neither
- * ("neutral"). A 4xx other than 408 and 429 is about the one delivery: somebody is at home.
+ * Whether an attempt counts as a success of the destination (true), a failure (false) or neither ("neutral"). A 4xx other
+ * than 408 and 429 concerns the one delivery, so it neither trips nor resets the breaker.
  */
 export function breakerVerdict(result: AttemptResult): boolean | "neutral" {
   if (result.kind === "failed") return result.error === "aborted" || result.error === "internal" ? "neutral" : false;

@@ -6,78 +6,78 @@ import type { DeliveryQueue, QueueLane } from "./delivery-queue.ts";
 interface ClaimQueueParts {
   readonly store: ClaimStore;
   readonly clock: Clock;
-  /** Names this process, and no other that ever was. */
+  /** A name that no other process has or had. */
   readonly holder: string;
 }
 
 /**
- * Short enough that a killed worker's deliveries go on soon, long enough for a process that is held up. A store that is away
- * for longer takes nobody's claims: see lua/claim.lua.
+ * Short enough that a killed worker's deliveries go on soon, long enough for a stalled process. When the store itself is
+ * unavailable for longer, no claims are lost: see lua/claim.lua.
  */
 export const leaseMs = 10_000;
 
-/** The queue looks by itself so often: a wake-up that got lost costs a second, not a delivery. */
-const lookEveryMs = 1000;
+/** Poll interval, so that a lost wake-up costs a second and not a delivery. */
+const pollMs = 1000;
 
-/** How long after a failed call the store is asked again. */
+/** Wait after a failed call to the store. */
 const storeRetryMs = 500;
 
-/** Bytes of bodies at hand before no more are claimed. */
+/** Bytes of buffered bodies at which claiming stops. */
 const mostBytes = 8 * 1024 * 1024;
 
-/** A claim of more would hold up everybody else in the store. */
+/** Deliveries per claim. More would block other callers of the store. */
 const mostAtOnce = 250;
 
-/** What is finished within this time is worth claiming ahead: some round trips to the store. */
+/** Claims ahead what finishes within this time, a few round trips to the store. */
 const aheadMs = 100;
 
-/** A claimed delivery that could not start for so long goes back, for somebody who can. */
+/** A claimed delivery that could not start for this long is handed back for other workers. */
 const keepMs = 2000;
 
 /**
  * The queue of one route over a store that many processes claim from.
  *
- * Deliveries are claimed ahead, in the background, so that connections do not idle for a round trip;
- * only as many as this process finishes in `aheadMs` at its present speed, so that a slow destination's
- * deliveries are not kept from other workers. Leases are renewed for as long as a delivery is here.
+ * Deliveries are claimed ahead in the background, so that connections do not idle for a round trip. Only as many are
+ * claimed as this process finishes in `aheadMs` at its present speed, so that other workers can take the rest. Leases are
+ * renewed for as long as a delivery is here.
  */
 export function createClaimQueue(route: string, lane: QueueLane, { store, clock, holder }: ClaimQueueParts): DeliveryQueue {
   const held = createHeldClaims();
-  /** True while the lane looks for deliveries. */
+  /** True while the lane wants deliveries. */
   let wanted = false;
-  /** True when the store may have due deliveries that nobody here has claimed. */
+  /** True when the store may have due deliveries that are not claimed here. */
   let more = true;
-  /** When the next delivery that only the store knows becomes due, as far as known. */
+  /** When the next delivery that is not claimed here becomes due, as far as known. */
   let dueAt: number | null = null;
   let claiming = false;
   let renewing = false;
-  /** After a failure: no claim before. */
+  /** Earliest next claim after a failure. */
   let notBefore = 0;
   let stop: string | null = null;
   let stopChanges = 0;
   let closed = false;
-  /** Deliveries on their way back: a claim waits for them, or it would get them at once. */
+  /** The hand-back in flight. A claim waits for it, or it would get the same deliveries again. */
   let handing: Promise<void> = Promise.resolve();
-  /** Those that the store could not take back. */
+  /** Events whose hand-back failed. */
   let unreturned: number[] = [];
-  let underWay: Promise<void> = Promise.resolve();
-  /** Attempts finished since the last look, and between the two before: starts come in bursts, and say nothing. */
+  let claimInFlight: Promise<void> = Promise.resolve();
+  /** Attempts finished since the last poll, and in the interval before. Starts come in bursts, so they are no measure. */
   let finished = 0;
   let finishedBefore = 0;
-  let lookedAt = clock.now();
-  let cancelLook = clock.after(lookEveryMs, lookByItself);
+  let polledAt = clock.now();
+  let cancelPoll = clock.after(pollMs, poll);
   let cancelRetry: () => void = () => {};
 
-  /** How many to have at hand: what may start now, and what will within `aheadMs` at the present speed. */
+  /** How many to buffer: those that may start now, and those that will within `aheadMs` at the present speed. */
   function target(now: number): number {
-    const perMs = (finishedBefore + finished) / (lookEveryMs + Math.max(0, now - lookedAt));
+    const perMs = (finishedBefore + finished) / (pollMs + Math.max(0, now - polledAt));
     return lane.room() + Math.min(lane.mostAhead(), Math.floor(perMs * aheadMs));
   }
 
-  /** Claims when there is too little at hand; a stopped route only when `evenStopped`, to see whether it still is. */
+  /** Claims when too few are buffered. `evenStopped` claims for a stopped route too, to see whether it still is. */
   function refill(evenStopped = false): void {
     const now = clock.now();
-    // More than one wait ahead: the clock was set back.
+    // Later than one wait allows: the clock was set back.
     notBefore = Math.min(notBefore, now + storeRetryMs);
     if (!wanted || closed || claiming || now < notBefore || (stop !== null && !evenStopped)) return;
     if (!more && (dueAt === null || dueAt > now)) return;
@@ -86,7 +86,7 @@ export function createClaimQueue(route: string, lane: QueueLane, { store, clock,
     const maxBytes = mostBytes - held.readyBytes();
     if (limit <= 0 || maxBytes <= 0 || held.readyCount() > enough / 2) return;
     claiming = true;
-    underWay = claim(limit, maxBytes).then((ok) => {
+    claimInFlight = claim(limit, maxBytes).then((ok) => {
       claiming = false;
       if (ok) refill();
     });
@@ -94,7 +94,7 @@ export function createClaimQueue(route: string, lane: QueueLane, { store, clock,
 
   async function claim(limit: number, maxBytes: number): Promise<boolean> {
     await handing;
-    // From here on: what is offered while the store is asked may not be in its answer.
+    // Reset before the call: what is offered while it is in flight may not be in its answer.
     more = false;
     dueAt = null;
     const sentAt = clock.now();
@@ -145,7 +145,7 @@ export function createClaimQueue(route: string, lane: QueueLane, { store, clock,
       });
   }
 
-  /** What waits too long, and what could not go back before; not while a claim is under way that may give us just that. */
+  /** Hands back what waits too long. Failed hand-backs wait while a claim is in flight, which may return those deliveries. */
   function handBackOld(now: number): void {
     const old = held.dropOlder(now - keepMs);
     if (claiming) {
@@ -157,17 +157,17 @@ export function createClaimQueue(route: string, lane: QueueLane, { store, clock,
     handBack([...old, ...before.filter((event) => held.find(event) === null)]);
   }
 
-  function lookByItself(): void {
+  function poll(): void {
     const now = clock.now();
     held.setBack(now, now + leaseMs);
     handBackOld(now);
     if (!renewing) void renew(now);
     finishedBefore = finished;
     finished = 0;
-    lookedAt = now;
+    polledAt = now;
     more = true;
     refill(true);
-    cancelLook = clock.after(lookEveryMs, lookByItself);
+    cancelPoll = clock.after(pollMs, poll);
   }
 
   async function renew(now: number): Promise<void> {
@@ -179,7 +179,7 @@ export function createClaimQueue(route: string, lane: QueueLane, { store, clock,
       const lost = new Set(await store.renew(route, events, holder, leaseMs));
       for (const claimed of claims) held.renewed(claimed, lost.has(claimed.event) ? null : now + leaseMs);
     } catch (error) {
-      // The next look tries again: there is time for some six.
+      // The next poll tries again. There is time for about six tries.
       lane.failed(error);
     } finally {
       renewing = false;
@@ -210,7 +210,7 @@ export function createClaimQueue(route: string, lane: QueueLane, { store, clock,
       const claimNextMs = wanted && stop === null ? leaseMs : null;
       const answer = await store.settle(settlement, { holder, claimNextMs });
       finished += 1;
-      // With that number there may be another one by now.
+      // That number may name another event by now.
       if (claimed !== null && claimed.delivery.eventId === (eventId ?? claimed.delivery.eventId)) held.end(claimed);
       if (settled.to === "waiting") expect(settled.nextAt);
       more ||= answer.released;
@@ -237,15 +237,15 @@ export function createClaimQueue(route: string, lane: QueueLane, { store, clock,
       more = true;
       refill(true);
     },
-    // While a claim is under way, or the store is not asked for a while, the queue wakes the lane.
+    // During a claim, or while claims wait after a failure, the queue wakes the lane itself.
     nextDueAt: () => (dueAt !== null && dueAt > clock.now() ? dueAt : null),
     stopReason: () => stop,
     async close() {
       closed = true;
       wanted = false;
-      cancelLook();
+      cancelPoll();
       cancelRetry();
-      await underWay;
+      await claimInFlight;
       handBack(held.dropReady());
       await handing;
     },

@@ -3,28 +3,28 @@ import type { Settlement, StoredDelivery } from "../event/stored-delivery.ts";
 /**
  * What `claim-queue.ts` needs of a store that many processes share.
  *
- * A claimed delivery is its holder's until the lease runs out; then whoever claims next may have it.
- * Leases are measured on the store's clock, in milliseconds from the call, so that hosts whose clocks
- * differ take nothing from one another. `holder` names one queue of one process, and no other ever.
- * Every call may reject (the store is down): the outcome is then unknown, and the call may be repeated.
+ * A claimed delivery belongs to its holder until the lease expires; then another process may claim it. Leases are measured
+ * on the store's clock, in milliseconds from the call, so that hosts with different clocks agree. `holder` names one queue
+ * of one process and is never reused. Every call may reject (the store is down): the outcome is then unknown, and the call
+ * may be repeated.
  */
 export interface ClaimStore {
-  /** Leases the deliveries of a route due at `now` (unix ms), soonest first, leases that ran out included. */
+  /** Leases deliveries of a route that are due at `now` (unix ms), soonest first, including those with an expired lease. */
   claim(route: string, request: ClaimRequest): Promise<Claim>;
-  /** Leases these for `leaseMs` from now; gives the events that are the holder's no more. */
+  /** Renews these leases for `leaseMs` from now; returns the events that the holder has lost. */
   renew(route: string, events: readonly number[], holder: string, leaseMs: number): Promise<readonly number[]>;
-  /** Ends the leases: the deliveries wait where they stood among those due. Of others' leases nothing changes. */
+  /** Ends these leases; the deliveries keep their place among those due. Leases of other holders stay. */
   handBack(route: string, events: readonly number[], holder: string): Promise<void>;
-  /** Writes what came of an attempt, once it is durable, and ends the lease. */
+  /** Writes the outcome of an attempt and ends the lease. Resolves once that is durable. */
   settle(settlement: Settlement, claim: SettledClaim): Promise<SettleAnswer>;
 }
 
 interface ClaimRequest {
-  /** Unix ms on the claimer's clock: what is due by then. */
+  /** Unix ms on the caller's clock: deliveries due by then. */
   readonly now: number;
   /** Most deliveries; at least 1. */
   readonly limit: number;
-  /** Sum of the bodies, in bytes, after which no more are given; the first is given whatever its size. */
+  /** Limit on the sum of the bodies, in bytes. The first delivery is returned whatever its size. */
   readonly maxBytes: number;
   readonly leaseMs: number;
   readonly holder: string;
@@ -32,29 +32,29 @@ interface ClaimRequest {
 
 export interface Claim {
   readonly deliveries: readonly StoredDelivery[];
-  /** True when more were due than were given. */
+  /** True when more deliveries were due. */
   readonly more: boolean;
-  /** Unix ms at which the next one becomes due; null when none waits. Unless `more`. */
+  /** Unix ms at which the next one becomes due; null when none waits. Meaningless when `more`. */
   readonly nextDueAt: number | null;
-  /** Why the destination is stopped, when nothing is given for that; null when it is not. */
+  /** Why the destination is stopped, in which case nothing is returned; else null. */
   readonly stopped: string | null;
 }
 
 interface SettledClaim {
   readonly holder: string;
-  /** The delivery that this one held back is claimed at once for so long; null: whoever claims first has it. */
+  /** Claims the delivery that this one held back for this long; null: leaves it to the next claim. */
   readonly claimNextMs: number | null;
 }
 
 interface SettleAnswer {
   /**
-   * False: the lease is another's by now, or `attempt.number` is not one more than the attempts the
-   * delivery has (this call is a repeat): nothing was written but `stop`. A lease that ran out and that nobody took is still good.
+   * False when another process has the lease, or when `attempt.number` is not one more than the delivery's attempts (a
+   * repeated call): nothing was written except `stop`. An expired lease that nobody took is still valid.
    */
   readonly written: boolean;
   /** The delivery this one held back, claimed for the holder. */
   readonly next: StoredDelivery | null;
-  /** True when one was released and not claimed: a claim will find it. */
+  /** True when one was released and not claimed. A claim will find it. */
   readonly released: boolean;
 }
 
@@ -62,7 +62,7 @@ interface SettleAnswer {
 interface HeldClaim {
   readonly event: number;
   readonly delivery: StoredDelivery;
-  /** Unix ms at which the lease is over, at the latest that this process may believe. */
+  /** Unix ms at which this process treats the lease as expired. */
   readonly until: number;
 }
 
@@ -74,12 +74,12 @@ interface Entry extends HeldClaim {
 }
 
 /**
- * The deliveries leased to this process, those that wait for a start in the order they came.
+ * The deliveries leased to this process. Those that wait for a start keep the order they came in.
  *
  * | state | meaning | becomes |
  * |---|---|---|
- * | `ready` | waits for a start | `started`, or `gone` (dropped, or its lease is over: it is not started any more) |
- * | `started` | its attempt is under way, or not yet settled | `gone` |
+ * | `ready` | waits for a start | `started`, or `gone` (dropped, or its lease expired before it started) |
+ * | `started` | its attempt is in flight or not settled yet | `gone` |
  */
 export function createHeldClaims() {
   const claims = new Map<number, Entry>();
@@ -93,8 +93,8 @@ export function createHeldClaims() {
     if (claims.get(entry.event) === entry) claims.delete(entry.event);
   }
 
-  function dropWhere(isMeant: (entry: Entry) => boolean): number[] {
-    const dropped = ready.filter(isMeant);
+  function dropWhere(matches: (entry: Entry) => boolean): number[] {
+    const dropped = ready.filter(matches);
     if (dropped.length === 0) return [];
     for (const entry of dropped) drop(entry);
     ready = ready.filter(({ state }) => state === "ready");
@@ -108,9 +108,8 @@ export function createHeldClaims() {
     take(delivery: StoredDelivery, until: number, now: number): void {
       const { event } = delivery;
       const known = claims.get(event);
-      // Its lease ran out and came back to us while its attempt goes on: one attempt is enough. Had that
-      // been settled meanwhile (its answer is on the way), the delivery would have more attempts. And had the store lost
-      // it, another event would have its number.
+      // The lease expired and was claimed again here while the attempt is in flight: one attempt is enough. A settled
+      // attempt would have raised `attempts`, and if the store had lost the event, its number would name another.
       if (known?.delivery.eventId === delivery.eventId && known.delivery.attempts === delivery.attempts) {
         known.until = until;
         known.lost = false;
@@ -121,7 +120,7 @@ export function createHeldClaims() {
       ready.push(entry);
       bytes += delivery.body.length;
     },
-    /** The next that may start; those whose lease is over are somebody else's by now, and dropped. */
+    /** The next that may start. Drops those whose lease has expired. */
     next(now: number): StoredDelivery | null {
       for (let first = ready[0]; first !== undefined; first = ready[0]) {
         if (first.state === "ready" && first.until > now) return first.delivery;
@@ -131,13 +130,13 @@ export function createHeldClaims() {
       }
       return null;
     },
-    /** Events whose lease was over before they could start, since the last call: the store may not have given them to anybody. */
+    /** Events whose lease expired before they could start, since the last call. The store may not have leased them again. */
     takeLapsed(): number[] {
       const events = lapsed;
       lapsed = [];
       return events;
     },
-    /** The one that `next` gave is started. */
+    /** Starts the one that `next` returned. */
     start(): void {
       const entry = ready.shift();
       if (entry === undefined) return;
@@ -145,27 +144,27 @@ export function createHeldClaims() {
       bytes -= entry.delivery.body.length;
     },
     find: (event: number): HeldClaim | null => claims.get(event) ?? null,
-    /** Its attempt is settled, or the delivery given back. */
+    /** The attempt was settled, or the delivery handed back. */
     end(claimed: HeldClaim): void {
       drop(claimed as Entry);
     },
-    /** Drops all that wait for a start; gives their events. */
+    /** Drops all that wait for a start; returns their events. */
     dropReady: (): number[] => dropWhere(() => true),
     /** Drops those that have waited for a start since `at` or longer. */
     dropOlder: (at: number): number[] => dropWhere(({ takenAt }) => takenAt <= at),
-    /** No lease ends after `until`, and none was taken after `now`: where it looks so, the clock was set back. */
+    /** Caps lease ends at `until` and claim times at `now`: later ones mean that the clock was set back. */
     setBack(now: number, until: number): void {
       for (const entry of claims.values()) {
         entry.until = Math.min(entry.until, until);
         entry.takenAt = Math.min(entry.takenAt, now);
       }
     },
-    /** Leases to renew. A copy of each: what comes of it is news only while the lease is the same. */
+    /** Leases to renew. Copies, so that `renewed` can check that the lease is still the same. */
     endingBefore: (at: number): HeldClaim[] =>
       [...claims.values()]
         .filter(({ until, lost }) => !lost && until < at)
         .map(({ event, delivery, until }) => ({ event, delivery, until })),
-    /** A lease goes on until `until`, or is lost (null). */
+    /** A lease was renewed until `until`, or is lost (null). */
     renewed(claimed: HeldClaim, until: number | null): void {
       const entry = claims.get(claimed.event);
       if (entry === undefined || entry.delivery !== claimed.delivery || entry.until !== claimed.until) return;

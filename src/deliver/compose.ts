@@ -3,13 +3,13 @@ import type { StoredDelivery } from "../event/stored-delivery.ts";
 import type { OutgoingDelivery } from "./destinations/destination.ts";
 import type { Payload } from "./settings.ts";
 
-/** What leaves the relay for a stored delivery. */
+/** Composes the outgoing delivery of a stored one. */
 export function compose(delivery: StoredDelivery, payload: Payload, passSignature: boolean): OutgoingDelivery {
   const outgoing = composeOriginal(delivery, passSignature);
   return payload === "enriched" ? { ...outgoing, body: enrich(delivery.body, relayPart(delivery, outgoing.id)) } : outgoing;
 }
 
-/** The same with the bytes received. */
+/** The same, with the received bytes as its body. */
 export function composeOriginal(delivery: StoredDelivery, passSignature: boolean): OutgoingDelivery {
   const id = deliveryId(delivery.account, delivery.eventId, delivery.route);
   const { "content-type": contentType = "application/json", "content-encoding": contentEncoding = null, ...signature } = delivery.headers;
@@ -61,9 +61,8 @@ function relayPart(delivery: StoredDelivery, id: string): Record<string, unknown
 const space = new Set([0x20, 0x09, 0x0a, 0x0d]);
 
 /**
- * Adds `"relay": …` as the last member of a JSON object, as bytes: re-serialising would change big
- * numbers and escapes of the original. A body that is no JSON object (an automation may send any
- * body) stays as it is.
+ * Adds `"relay": …` as the last member of a JSON object. Works on bytes, because serializing again would change big numbers
+ * and escapes. A body that is not a JSON object (an automation may send any body) stays as it is.
  */
 export function enrich(body: Buffer, relay: Readonly<Record<string, unknown>>): Buffer {
   let end = body.length - 1;

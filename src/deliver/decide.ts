@@ -3,18 +3,18 @@ import type { Settled } from "../event/stored-delivery.ts";
 import type { RetrySettings } from "./settings.ts";
 
 /**
- * What follows from an attempt.
+ * The decision after an attempt.
  *
  * | kind | when | the delivery |
  * |---|---|---|
- * | `delivered` | 2xx, or taken by a queue or stream | `delivered` |
- * | `retry` | the Redis of a queue or stream is out | `waiting` until `at`; it spares the attempt |
+ * | `delivered` | 2xx, or accepted by a queue or stream | `delivered` |
+ * | `retry` | the Redis of a queue or stream is unavailable | `waiting` until `at`; the attempt does not count |
  * | `retry` | any other answer or failure, attempts left | `waiting` until `at` |
  * | `dead` | any other answer or failure, attempts used up | `dead` |
  * | `stop` | 410 | `waiting`; the destination is stopped |
- * | `again` | aborted by our own shutdown | `waiting`, as if the attempt had not been |
+ * | `again` | aborted by the relay's shutdown | `waiting`, as if the attempt had not been made |
  *
- * `at` and `pauseUntil` are unix milliseconds; `pauseUntil` holds the whole destination.
+ * `at` and `pauseUntil` are unix milliseconds; `pauseUntil` pauses the whole destination.
  */
 export type Decision =
   | { readonly kind: "delivered" }
@@ -27,8 +27,8 @@ const delivered: Decision = { kind: "delivered" };
 const again: Decision = { kind: "again" };
 
 /**
- * How long after an outage a delivery is tried again at most, in milliseconds; sooner when the schedule's first wait is
- * shorter. Short, because the breaker paces the attempts: once its probe gets through, everything that waits goes out.
+ * Longest wait after an outage, in milliseconds; the schedule's first wait if that is shorter. Short, because the breaker
+ * paces the attempts, and everything that waits goes out once its probe succeeds.
  */
 const longestOutageWaitMs = 5_000;
 
@@ -40,10 +40,10 @@ export function decide(result: AttemptResult, attempt: number, retry: RetrySetti
   if (result.kind === "failed" && result.error === "aborted") return again;
   if (result.kind === "taken") return delivered;
   if (result.kind === "answered" && result.status >= 200 && result.status < 300) return delivered;
-  // Standard Webhooks: 410 says that nobody wants these any more. The delivery is not to blame and stays.
+  // In Standard Webhooks, 410 ends the subscription. The delivery itself is fine and stays.
   if (result.kind === "answered" && result.status === 410) return { kind: "stop", reason: "the destination answered 410 (gone)" };
 
-  // The delivery is not to blame: in an hour without Redis none must go dead.
+  // The delivery itself is fine: none must go dead in an hour without Redis.
   if (result.kind === "failed" && isOutage(result.error)) {
     const soon = Math.min(retry.schedule[1] ?? longestOutageWaitMs, longestOutageWaitMs);
     return { kind: "retry", at: now + spread(soon, retry.jitter, random), pauseUntil: null, spares: true };
@@ -53,14 +53,13 @@ export function decide(result: AttemptResult, attempt: number, retry: RetrySetti
   const pauseUntil = pauses ? now + retryAfter : null;
   const wait = retry.schedule[attempt];
   if (wait === undefined) return { kind: "dead", reason: `out of attempts (${attempt}): ${lastWord(result)}`, pauseUntil };
-  // The later of the two: a downstream that answers `Retry-After: 1` for ten minutes must not use up
-  // in ten seconds a schedule that is meant to last for days.
-  // A pause holds the delivery by itself: once an operator ends it, the schedule alone counts.
+  // The later of the two: a downstream that answers `Retry-After: 1` for ten minutes must not use up a schedule of days in
+  // seconds. A pause already holds the delivery; once an operator ends it, only the schedule counts.
   const at = now + Math.max(spread(wait, retry.jitter, random), pauses ? 0 : retryAfter);
   return { kind: "retry", at, pauseUntil };
 }
 
-/** How the delivery goes on after a decision made at `now` (unix milliseconds). */
+/** The delivery's next state after a decision made at `now` (unix milliseconds). */
 export function settledBy(decision: Exclude<Decision, { kind: "again" }>, now: number): Settled {
   if (decision.kind === "delivered") return { to: "delivered" };
   if (decision.kind === "dead") return { to: "dead", reason: decision.reason };

@@ -4,19 +4,19 @@ import { describeLane, type LaneSettings } from "./settings.ts";
 interface Dispatcher {
   /** Deliveries that were planned or released; `at` is unix ms. */
   offer(due: readonly { readonly route: string; readonly event: number; readonly at: number }[]): void;
-  /** Takes the routes of new settings: added ones start, removed ones finish what is under way and wait in the store. */
+  /** Applies the routes of new settings. Added ones start; removed ones finish their attempts in flight and wait in the store. */
   reload(routes: readonly LaneSettings[]): void;
   wake(route: string): void;
-  /** Ends the pause that the route's destination asked for; true when there was one. */
+  /** Ends the pause of the route's destination; true when there was one. */
   endPause(route: string): boolean;
   states(): ReadonlyMap<string, LaneState>;
-  /** Starts nothing more; attempts under way may finish within `ms`, then they are handed back. */
+  /** Starts nothing more. Attempts in flight may finish within `ms`, then they are handed back. */
   close(ms: number): Promise<void>;
 }
 
-/** One lane per route, so that a slow destination holds up no other. */
+/** One lane per route, so that a slow destination does not delay others. */
 export function createDispatcher(routes: readonly LaneSettings[], parts: LaneParts): Dispatcher {
-  // A lane is never thrown away while the process lives: one made anew would not know what is under way.
+  // A lane lives as long as the process: a new one would not know the attempts in flight.
   const lanes = new Map<string, { lane: Lane; settings: string | null }>();
 
   function reload(next: readonly LaneSettings[]): void {

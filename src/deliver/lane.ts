@@ -17,10 +17,10 @@ export interface LaneHooks {
   attempted(report: AttemptReport): void;
   breakerMoved(route: string, state: BreakerState): void;
   stopped(route: string, reason: string): void;
-  /** The destination began to pause: it asked not to be called before `until`, unix ms. */
+  /** The destination asked for a pause until `until`, unix ms. */
   paused(route: string, until: number): void;
   storeFailed(route: string, error: unknown): void;
-  /** The relay itself failed on this delivery, which is set aside: others go on. */
+  /** The relay itself failed on this delivery. Others go on. */
   failed(delivery: StoredDelivery, stage: FailedStage, error: unknown): void;
 }
 
@@ -38,44 +38,42 @@ export interface LaneState {
   readonly breaker: BreakerState;
   /** Why the destination is stopped; null when it is not. */
   readonly stopped: string | null;
-  /** Unix ms until which the destination asked not to be called; null when it does not pause. */
+  /** Unix ms until which the destination asked for a pause; null without one. */
   readonly pausedUntil: number | null;
 }
 
 export interface Lane {
   /** A delivery was planned or released; `at` is unix ms. */
   offer(event: number, at: number): void;
-  /** Takes other settings, without losing what is under way; ends a suspension. */
+  /** Applies new settings without losing attempts in flight; ends a suspension. */
   reconfigure(settings: LaneSettings): void;
-  /** Starts nothing more until `reconfigure`: its route is not in the settings. */
+  /** Starts nothing more until `reconfigure`: the route is not in the settings. */
   suspend(): void;
-  /** Looks into the store again, after somebody else changed it (a resumed destination). */
+  /** Looks into the store again, after it was changed from outside (a resumed destination). */
   wake(): void;
   /** Ends the pause that the destination asked for; true when there was one. */
   endPause(): boolean;
   state(): LaneState;
-  /** Starts nothing more; attempts under way may finish within `ms`, then they are handed back. */
+  /** Starts nothing more. Attempts in flight may finish within `ms`, then they are handed back. */
   close(ms: number): Promise<void>;
 }
 
-/** How long after a failed read or write of the store it is tried again. */
+/** Wait after a failed read or write of the store. */
 const storeRetryMs = 500;
 
-/** A settlement that fails this often, while the store is well, is the fault of this one delivery. */
+/** A settlement that fails this often while the store is available is the fault of this delivery. */
 const settleTries = 3;
 
-/** Timers know nothing of a clock that is set, or of a machine that slept: the next due time is looked at anew so often. */
+/** Timers ignore clock changes and sleep, so the next due time is checked at least this often. */
 const longestWaitMs = 60_000;
 
-/** A hold that lasts longer is no wait for the next start: what the queue has taken ahead goes back. */
+/** During a longer hold, what the queue has claimed ahead is handed back. */
 const shortHoldMs = 1000;
 
 /**
- * Sends the deliveries of one route. What waits stays in the store; memory holds the next few of them
- * (see `ready-queue.ts` and `claim-queue.ts`), so that a backlog of any length costs the same.
- *
- * Attempts under way are bounded by `concurrency`; settlements not yet durable by four times that,
- * so that connections do not idle while a commit is under way.
+ * Sends the deliveries of one route. The backlog stays in the store; memory has the next few of it (`ready-queue.ts` and
+ * `claim-queue.ts`), so that a backlog of any length costs the same. `concurrency` bounds attempts in flight, and four
+ * times that bounds settlements that are not durable yet, so that connections do not idle during a commit.
  */
 export function createLane(initial: LaneSettings, parts: LaneParts): Lane {
   const { clock, random, hooks } = parts;
@@ -96,14 +94,14 @@ export function createLane(initial: LaneSettings, parts: LaneParts): Lane {
     failed: (error) => hooks.storeFailed(route, error),
     room() {
       if (closed || suspended) return 0;
-      // Half-open lets a probe through, and open nothing.
+      // Half-open allows one probe, and open nothing.
       if (session.breaker.state() !== "closed") return 1;
       return Math.min(Math.max(0, session.settings.to.concurrency - inFlight), startsAllowed());
     },
     mostAhead: () => Math.min(2 * session.settings.to.concurrency, startsAllowed()),
   });
 
-  /** Starts that `rate` lets through within a tenth of a second. */
+  /** Starts that `rate` allows within a tenth of a second. */
   function startsAllowed(): number {
     const { rate } = session.settings.to;
     return rate === undefined ? Number.POSITIVE_INFINITY : Math.max(1, Math.ceil(rate / 10));
@@ -114,13 +112,13 @@ export function createLane(initial: LaneSettings, parts: LaneParts): Lane {
     schedule();
   }
 
-  /** One look per turn of the event loop, however many deliveries asked for it. */
+  /** Runs `pump` once per turn of the event loop, however often it is called. */
   function schedule(): void {
     if (pumpScheduled || closed) return;
     pumpScheduled = true;
     setImmediate(() => {
       pumpScheduled = false;
-      // Closed since: the store may be closed by now, too.
+      // Closed meanwhile: the store may be closed too.
       if (closed) return;
       try {
         queue.look(pump);
@@ -151,7 +149,7 @@ export function createLane(initial: LaneSettings, parts: LaneParts): Lane {
         hold(heldUntil, now);
         return;
       }
-      // Whatever comes of the probe wakes the lane.
+      // The probe's outcome wakes the lane.
       if (breaker.waitsForProbe()) {
         queue.rest();
         return;
@@ -165,7 +163,7 @@ export function createLane(initial: LaneSettings, parts: LaneParts): Lane {
         hold(bucket.nextAt(), now);
         return;
       }
-      // A breaker that many share answers later, and wakes the lane.
+      // A shared breaker answers later, and wakes the lane.
       if (!breaker.mayStart()) return;
       bucket?.take();
       queue.start();
@@ -218,7 +216,7 @@ export function createLane(initial: LaneSettings, parts: LaneParts): Lane {
     if (decision.kind === "stop") hooks.stopped(route, decision.reason);
   }
 
-  /** Tells of a breaker that opened or closed; that time has made it half-open is no news. */
+  /** Reports a breaker that opened or closed. Half-open is not reported, because time alone causes it. */
   function noticeBreaker(of: DestinationSession): void {
     const state = of.breaker.state();
     if (state === of.seen) return;
@@ -227,9 +225,8 @@ export function createLane(initial: LaneSettings, parts: LaneParts): Lane {
   }
 
   /**
-   * Writes down what came of an attempt; while the store cannot take it, keeps it and tries again. One that the store
-   * cannot take although it is well becomes a dead letter; when not even that can be written, it stays in memory, from
-   * where it is not sent again, and holds up no other.
+   * Writes the outcome of an attempt. Retries while the store is unavailable. An outcome that an available store rejects
+   * makes the delivery a dead letter, or keeps it in memory if that fails too: not sent again, and not blocking others.
    */
   async function settle(
     on: DestinationSession,
@@ -255,7 +252,7 @@ export function createLane(initial: LaneSettings, parts: LaneParts): Lane {
           if (isUnavailable(error)) tries = 0;
           if (tries < settleTries) hooks.storeFailed(route, error);
           else if (await bury(error)) return;
-          // At shutdown it stays waiting in the store and is sent again: at least once.
+          // At shutdown it stays waiting in the store and is sent again (at least once).
           if (closed) return;
           if (tries >= settleTries && isCounted) {
             isCounted = false;
@@ -281,7 +278,7 @@ export function createLane(initial: LaneSettings, parts: LaneParts): Lane {
     }
   }
 
-  /** For a settlement that is given up on, and that nobody waits for. */
+  /** The wait between tries of a settlement that no longer counts. A shutdown ends it. */
   function longWait(): Promise<void> {
     return new Promise((resolve) => {
       const cancel = clock.after(longestWaitMs, resolve);
@@ -347,7 +344,7 @@ export function createLane(initial: LaneSettings, parts: LaneParts): Lane {
   };
 }
 
-/** That nothing can be stored now, for whatever delivery. */
+/** Whether the store is unavailable for every delivery. */
 function isUnavailable(error: unknown): boolean {
   return error instanceof Error && error.name === "StoreUnavailable";
 }

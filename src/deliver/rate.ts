@@ -1,17 +1,16 @@
 import type { Clock } from "../event/clock.ts";
 
 export interface TokenBucket {
-  /** Takes a token when there is one. */
+  /** Takes a token if there is one. */
   take(): boolean;
-  /** Unix milliseconds at which `take` will next succeed; now or earlier when it would succeed at once. */
+  /** Unix milliseconds at which `take` succeeds next; now or earlier when it succeeds at once. */
   nextAt(): number;
   close(): void;
 }
 
 /**
- * Share of a second whose tokens may be saved up. Small, because downstream counts in windows of its
- * own and a full second saved up would let twice the rate through; not smaller, because timers tick in
- * whole milliseconds and a high rate could not be kept.
+ * Seconds worth of tokens that may be saved up. A full second would allow twice the rate within a window of the
+ * downstream's. Much less would not sustain a high rate, because timers tick in whole milliseconds.
  */
 const savedSeconds = 0.1;
 
@@ -22,13 +21,13 @@ const savedSeconds = 0.1;
 export function createTokenBucket(perSecond: number, clock: () => number): TokenBucket {
   const interval = 1000 / perSecond;
   const saved = Math.max(1, perSecond * savedSeconds) * interval;
-  // Times within are relative: at the size of unix milliseconds, sums of fractions drift.
+  // Times are relative to `origin`: at the size of unix milliseconds, sums of fractions drift.
   const origin = clock();
   // The generic cell rate algorithm: one number, the time at which the bucket will be full again.
   let fullAt = 0;
 
   function next(now: number): number {
-    // Further ahead than an empty bucket can be: the clock was set back.
+    // Later than an empty bucket allows: the clock was set back.
     fullAt = Math.min(fullAt, now + saved);
     return Math.ceil(fullAt + interval - saved);
   }
@@ -45,36 +44,36 @@ export function createTokenBucket(perSecond: number, clock: () => number): Token
   };
 }
 
-/** The rate of a destination as all processes have it. */
+/** The rate of a destination, shared by all processes. */
 export interface SharedRate {
-  /** Takes up to `want` tokens. Rejects when the store is down: whether they were taken is not known then. */
-  take(ask: SharedRateAsk): Promise<{ readonly taken: number; readonly waitMs: number }>;
+  /** Takes up to `want` tokens. Rejects when the store is down; the outcome is then unknown. */
+  take(request: SharedRateRequest): Promise<{ readonly taken: number; readonly waitMs: number }>;
 }
 
-interface SharedRateAsk {
+interface SharedRateRequest {
   readonly want: number;
-  /** Milliseconds between two tokens, and worth of how many milliseconds may be saved up. */
+  /** Milliseconds between two tokens, and how many milliseconds worth of tokens may be saved up. */
   readonly interval: number;
   readonly saved: number;
 }
 
-/** While an answer is under way the lane looks again after this long at the latest; `changed` comes sooner. */
+/** The lane looks again after this long while a request is in flight. Usually `changed` is called sooner. */
 const answerMs = 1000;
 
-/** How long after a failed call the store is asked again. Until then nothing starts: the rate is a promise. */
+/** Wait after a failed call. Nothing starts until then, because the rate must never be exceeded. */
 const storeRetryMs = 500;
 
-/** A token is good for the turn its answer comes in, however long that took. */
+/** Tokens stay valid for the turn in which their answer arrives, however long it took. */
 const turnMs = 20;
 
-/** Share of a second whose tokens are saved up, and worth of which a process may have taken and not used. */
+/** Seconds worth of tokens that are saved up in the store, and that a process may hold unused. */
 const halfShare = 0.05;
 
 /**
- * Lets `perSecond` attempts a second start over all processes, with the bound of `token-bucket.ts`: of
- * the tenth of a second that may be saved up, half is saved where all share it, and half is what a
- * process takes ahead, in one round trip. Tokens not used within that time are gone, because another
- * process's would come on top. Up to 10 a second they are taken one by one, each when it is needed.
+ * Allows `perSecond` attempts a second over all processes, with the bound of {@link createTokenBucket}. Of the tenth of a
+ * second that may be saved up, the store saves half, and a process takes the other half ahead in one round trip. Unused
+ * tokens expire after that time, because they would add to those of other processes. Up to 10 a second, tokens are taken
+ * one by one.
  */
 export function createSharedRate(perSecond: number, shared: SharedRate, clock: Clock, changed: () => void): TokenBucket {
   const interval = 1000 / perSecond;
@@ -83,10 +82,10 @@ export function createSharedRate(perSecond: number, shared: SharedRate, clock: C
   const mostTaken = Math.max(1, Math.floor(perSecond * halfShare));
   let tokens = 0;
   let goodUntil = 0;
-  /** Grows while all that was taken is used: a process with little to do wastes little. */
+  /** Grows while every token is used, so that a process with little work wastes few. */
   let want = 1;
-  let askAgainAt = 0;
-  let asking = false;
+  let nextTakeAt = 0;
+  let isTaking = false;
   let closed = false;
 
   function has(now: number): boolean {
@@ -97,19 +96,19 @@ export function createSharedRate(perSecond: number, shared: SharedRate, clock: C
     return tokens > 0;
   }
 
-  async function ask(now: number): Promise<void> {
-    asking = true;
+  async function takeAhead(now: number): Promise<void> {
+    isTaking = true;
     try {
       const { taken, waitMs } = await shared.take({ want, interval, saved });
       const arrived = clock.now();
       tokens = taken;
       goodUntil = Math.max(now + goodForMs, arrived + turnMs);
-      askAgainAt = arrived + waitMs;
+      nextTakeAt = arrived + waitMs;
       if (taken === want) want = Math.min(mostTaken, want * 2);
     } catch {
-      askAgainAt = clock.now() + storeRetryMs;
+      nextTakeAt = clock.now() + storeRetryMs;
     }
-    asking = false;
+    isTaking = false;
     if (!closed) changed();
   }
 
@@ -122,10 +121,10 @@ export function createSharedRate(perSecond: number, shared: SharedRate, clock: C
     nextAt() {
       const now = clock.now();
       if (has(now)) return now;
-      // More than one wait ahead: the clock was set back.
-      askAgainAt = Math.min(askAgainAt, now + Math.max(interval, storeRetryMs));
-      if (!asking && askAgainAt <= now) void ask(now);
-      return asking ? now + answerMs : askAgainAt;
+      // Later than one wait allows: the clock was set back.
+      nextTakeAt = Math.min(nextTakeAt, now + Math.max(interval, storeRetryMs));
+      if (!isTaking && nextTakeAt <= now) void takeAhead(now);
+      return isTaking ? now + answerMs : nextTakeAt;
     },
     close() {
       closed = true;

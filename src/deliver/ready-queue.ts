@@ -2,15 +2,15 @@ import type { Clock } from "../event/clock.ts";
 import type { Settlement, StoredDelivery } from "../event/stored-delivery.ts";
 import type { DeliveryQueue } from "./delivery-queue.ts";
 
-/** What the dispatcher needs of the store. Deliveries are named by route and the event's seq. */
+/** What the queue needs of the store. Deliveries are named by route and the event's seq. */
 export interface DeliveryStore {
-  /** Runs several reads as one, which costs the locks of one. `run` must not wait for anything. */
+  /** Runs several reads under one lock. `run` must be synchronous. */
   reading<T>(run: () => T): T;
   /** Events of waiting deliveries due at `now` (unix ms), soonest first. */
   due(route: string, now: number, limit: number): number[];
-  /** Unix ms at which the next waiting delivery becomes due after `now`; null when none will. */
+  /** Unix ms at which the next waiting delivery becomes due after `now`; null when none waits. */
   nextDueAt(route: string, now: number): number | null;
-  /** The delivery, when it is still waiting. */
+  /** The delivery; null when it is not waiting any more. */
   load(route: string, event: number): StoredDelivery | null;
   /** Resolves, once it is durable, with the event of the delivery this one held back, if any. */
   settle(settlement: Settlement): Promise<number | null>;
@@ -18,21 +18,20 @@ export interface DeliveryStore {
   stopReason(route: string): string | null;
 }
 
-/** Most numbers of due deliveries in memory for one route. */
+/** Due deliveries whose numbers are in memory, per route. */
 const windowSize = 512;
 
 /**
- * The queue of a route over the store of this process. The store knows all that wait; here is a window
- * of those due now. A number is in one of three places: in the window, under way (started, not yet
- * settled), or only in the store.
+ * The queue of a route over the store of this process. The store has all waiting deliveries; the queue has a window of
+ * those due now. A number is in the window, in flight (started, not yet settled), or only in the store.
  */
 export function createReadyQueue(route: string, store: DeliveryStore, clock: Clock): DeliveryQueue {
   const window: number[] = [];
-  /** In the window or under way: not to be taken from the store again. */
+  /** In the window or in flight: not to be read from the store again. */
   const known = new Set<number>();
-  /** True when the store may hold due deliveries that are not in the window. */
+  /** True when the store may have due deliveries that are not in the window. */
   let more = true;
-  /** When the earliest delivery that only the store holds becomes due, as far as known. */
+  /** When the next delivery outside the window becomes due, as far as known. */
   let dueAt: number | null = null;
   let stop = store.stopReason(route);
 
@@ -70,7 +69,7 @@ export function createReadyQueue(route: string, store: DeliveryStore, clock: Clo
         if (event === undefined) return null;
         const delivery = store.load(route, event);
         if (delivery !== null) return delivery;
-        // It no longer waits.
+        // It does not wait any more.
         window.shift();
         known.delete(event);
       }

@@ -1,32 +1,32 @@
 import type { Clock } from "../event/clock.ts";
 import { type Breaker, type BreakerState, createBreaker } from "./breaker.ts";
-import type { LineSettings } from "./settings.ts";
+import type { CommonSettings } from "./settings.ts";
 
-/** The breaker of a destination as all processes have it; the table is that of `breaker.ts`. */
+/** The breaker of a destination shared by all processes. It follows the table of `breaker.ts`. */
 export interface SharedBreaker {
-  /** Tells and asks in one step. Rejects when the store is down: whether it happened is not known then. */
-  step(ask: SharedBreakerAsk): Promise<SharedBreakerNews>;
+  /** Reports verdicts and reads the state in one step. Rejects when the store is down; the outcome is then unknown. */
+  step(request: SharedBreakerStep): Promise<SharedBreakerAnswer>;
 }
 
-interface SharedBreakerAsk {
+interface SharedBreakerStep {
   /** Names this process. */
   readonly holder: string;
-  /** What came of attempts, in their order: `s` success, `f` failure, `n` neither. */
+  /** Outcomes of attempts in order: `s` success, `f` failure, `n` neutral. */
   readonly verdicts: string;
-  /** Asks to let the probe through: how long it may be out, in milliseconds. */
+  /** Requests the probe: how long it may be in flight, in milliseconds; null: not requested. */
   readonly probeMs: number | null;
-  /** The destination asked not to be called for so long, in milliseconds. */
+  /** Pause that the destination asked for, in milliseconds; null: none. */
   readonly pauseMs: number | null;
-  readonly settings: LineSettings["breaker"];
+  readonly settings: CommonSettings["breaker"];
 }
 
-/** Times are milliseconds from now; 0 when there is none. */
-interface SharedBreakerNews {
+/** Times are milliseconds from now; 0: none. */
+interface SharedBreakerAnswer {
   readonly state: BreakerState;
-  /** One after the other, while closed. */
+  /** Failures in a row, while closed. */
   readonly failures: number;
   readonly openMs: number;
-  /** How long the probe that is out may still be out, and whether it is the asker's. */
+  /** How long the probe in flight has left, and whether it belongs to the caller. */
   readonly probeMs: number;
   readonly ownsProbe: boolean;
   readonly pausedMs: number;
@@ -36,20 +36,20 @@ interface SharedBreakerParts {
   readonly shared: SharedBreaker;
   readonly clock: Clock;
   readonly holder: string;
-  /** Longer than an attempt may take: after that a probe is thought dead. */
+  /** After this long a probe counts as lost. Longer than an attempt may take. */
   readonly probeMs: number;
-  /** Something changed that a lane may be waiting for. */
+  /** Called after a change that a lane may be waiting for. */
   readonly changed: () => void;
 }
 
-/** What is known is asked for again this often while there is work, and while a probe of another is out. */
-const lookEveryMs = 1000;
-const lookForProbeMs = 250;
+/** Poll intervals: while there is work, and while another process has the probe. */
+const pollMs = 1000;
+const probePollMs = 250;
 
-/** Of a destination that was idle for so long the state is asked for before the next start. */
+/** After this long without a poll, the state is read before the next start. */
 const staleMs = 2000;
 
-/** A probe that was let through and not started goes back after so long. */
+/** A granted probe that does not start is returned after this long. */
 const unusedProbeMs = 1000;
 
 interface Known {
@@ -74,33 +74,33 @@ const unknown: Known = {
 };
 
 /**
- * The breaker of one destination over all processes. It answers at once from what is known: successes
- * while nothing has failed are told nobody, failures are told at once, and what others told is learned
- * within a second. Half-open, the probe is asked for, and `changed` is called when it is let through.
- * While the store is down it is this process's breaker alone, which has counted along.
+ * The breaker of one destination over all processes. It answers at once from the last known state. Successes are not
+ * reported while nothing has failed, failures are reported at once, and other processes' reports arrive within a second.
+ * When half-open it requests the probe and calls `changed` once the probe is granted. While the store is down it falls
+ * back to a breaker of this process, which has counted all along.
  */
-export function createSharedBreaker(settings: LineSettings["breaker"], parts: SharedBreakerParts): Breaker {
+export function createSharedBreaker(settings: CommonSettings["breaker"], parts: SharedBreakerParts): Breaker {
   const { shared, clock, holder, changed } = parts;
   const local = createBreaker(settings, clock.now);
   let known = unknown;
   let alone = false;
   let closed = false;
-  /** To be told with the next step, and being told. */
-  let untold = "";
-  let telling = "";
-  let pauseTold = 0;
+  /** Verdicts for the next step, and those of the step in flight. */
+  let unreported = "";
+  let reporting = "";
+  let unreportedPause = 0;
   let wantsProbe = false;
   let flying = false;
   let probeUsed = false;
-  /** Somebody was refused a start for want of an answer. */
+  /** A start was refused because the state was not known yet. */
   let waiting = false;
-  /** Asked for since the last look. */
+  /** Used since the last poll. */
   let active = false;
-  let lookAt = Number.POSITIVE_INFINITY;
-  let cancelLook: () => void = () => {};
+  let pollAt = Number.POSITIVE_INFINITY;
+  let cancelPoll: () => void = () => {};
   let cancelProbe: () => void = () => {};
 
-  /** What is known goes on from now, when the clock was set back. */
+  /** Shifts the known times when the clock was set back. */
   function noticeSetBack(): void {
     const ms = known.at - clock.now();
     if (ms <= 0) return;
@@ -120,9 +120,9 @@ export function createSharedBreaker(settings: LineSettings["breaker"], parts: Sh
     return known.state;
   }
 
-  function tell(verdict: string): void {
-    // A long run of successes says no more than one.
-    if (verdict !== "s" || !untold.endsWith("s")) untold += verdict;
+  function report(verdict: string): void {
+    // Successes in a row count as one.
+    if (verdict !== "s" || !unreported.endsWith("s")) unreported += verdict;
     void step();
   }
 
@@ -130,88 +130,88 @@ export function createSharedBreaker(settings: LineSettings["breaker"], parts: Sh
     if (flying || closed) return;
     flying = true;
     const before = describe();
-    telling = untold;
-    untold = "";
-    const pauseMs = pauseTold > clock.now() ? pauseTold - clock.now() : null;
+    reporting = unreported;
+    unreported = "";
+    const pauseMs = unreportedPause > clock.now() ? unreportedPause - clock.now() : null;
     const probeMs = wantsProbe ? parts.probeMs : null;
-    const toldUntil = pauseTold;
-    pauseTold = 0;
+    const pauseUntil = unreportedPause;
+    unreportedPause = 0;
     wantsProbe = false;
     try {
-      const news = await shared.step({ holder, verdicts: telling, probeMs, pauseMs, settings });
-      learn(news, probeMs !== null);
+      const answer = await shared.step({ holder, verdicts: reporting, probeMs, pauseMs, settings });
+      apply(answer, probeMs !== null);
     } catch {
       alone = true;
-      pauseTold = Math.max(pauseTold, toldUntil);
+      unreportedPause = Math.max(unreportedPause, pauseUntil);
     }
-    telling = "";
+    reporting = "";
     flying = false;
     if (closed) return;
-    look();
+    schedulePoll();
     if (waiting || describe() !== before) {
       waiting = false;
       changed();
     }
-    // A pause that could not be told goes with the next look.
-    if (untold !== "" || (pauseTold > 0 && !alone) || wantsProbe) void step();
+    // A pause that could not be reported is sent with the next poll.
+    if (unreported !== "" || (unreportedPause > 0 && !alone) || wantsProbe) void step();
   }
 
-  function learn(news: SharedBreakerNews, asked: boolean): void {
+  function apply(answer: SharedBreakerAnswer, probeRequested: boolean): void {
     const now = clock.now();
     alone = false;
-    if (asked && news.ownsProbe) {
+    if (probeRequested && answer.ownsProbe) {
       probeUsed = false;
       cancelProbe();
       cancelProbe = clock.after(unusedProbeMs, () => {
-        if (!probeUsed) tell("n");
+        if (!probeUsed) report("n");
       });
     }
     known = {
-      state: news.state,
-      failures: news.failures,
-      openUntil: now + news.openMs,
-      probeUntil: news.probeMs === 0 ? 0 : now + news.probeMs,
-      ownsProbe: news.ownsProbe,
-      pausedUntil: news.pausedMs === 0 ? 0 : now + news.pausedMs,
+      state: answer.state,
+      failures: answer.failures,
+      openUntil: now + answer.openMs,
+      probeUntil: answer.probeMs === 0 ? 0 : now + answer.probeMs,
+      ownsProbe: answer.ownsProbe,
+      pausedUntil: answer.pausedMs === 0 ? 0 : now + answer.pausedMs,
       at: now,
     };
-    // All of its own is told: what others ended has ended here too.
-    if (pauseTold > 0) return;
+    // Nothing of its own is unreported, so a pause that another process ended has ended here too.
+    if (unreportedPause > 0) return;
     local.endPause();
     local.pause(known.pausedUntil);
   }
 
   function pausedUntil(): number {
     noticeSetBack();
-    // Its own too: until it is told, and while nobody can be.
+    // The local pause counts until it is reported, and while the store is down.
     return Math.max(known.pausedUntil, local.pausedUntil());
   }
 
-  /** All that a lane may be waiting for, to see whether it changed. */
+  /** Everything a lane may be waiting for, as text for comparison. */
   function describe(): string {
     return `${alone} ${state()} ${known.probeUntil > 0} ${known.ownsProbe} ${known.pausedUntil > clock.now()}`;
   }
 
-  /** The next look at what others told: while there is work, or it is not closed. */
-  function look(): void {
+  /** Schedules the next poll while there is work or the breaker is not closed. */
+  function schedulePoll(): void {
     if (closed) return;
     const waitsForOther = !alone && state() === "half-open" && known.probeUntil > 0 && !known.ownsProbe;
-    // Not closed, or paused: with nothing to send here, others' probes and operators decide, and what is shown of it should be true.
+    // Without work here, an open or paused breaker is still polled: other processes and operators change it, and it is displayed.
     if (!active && !alone && state() === "closed" && pausedUntil() <= clock.now()) return;
-    const ms = waitsForOther ? lookForProbeMs : lookEveryMs;
-    if (clock.now() + ms >= lookAt) return;
-    cancelLook();
-    lookAt = clock.now() + ms;
-    cancelLook = clock.after(ms, () => {
-      lookAt = Number.POSITIVE_INFINITY;
+    const ms = waitsForOther ? probePollMs : pollMs;
+    if (clock.now() + ms >= pollAt) return;
+    cancelPoll();
+    pollAt = clock.now() + ms;
+    cancelPoll = clock.after(ms, () => {
+      pollAt = Number.POSITIVE_INFINITY;
       active = false;
       void step();
     });
   }
 
-  function isAsked(): void {
+  function noteUse(): void {
     active = true;
-    look();
+    schedulePoll();
   }
 
   function wait(): false {
@@ -220,23 +220,23 @@ export function createSharedBreaker(settings: LineSettings["breaker"], parts: Sh
     return false;
   }
 
-  function failuresUntold(): number {
-    const verdicts = telling + untold;
+  function failuresUnreported(): number {
+    const verdicts = reporting + unreported;
     return verdicts.length - 1 - Math.max(verdicts.lastIndexOf("s"), -1);
   }
 
   return {
     state,
     mayStart() {
-      isAsked();
+      noteUse();
       if (alone) return local.mayStart();
       const now = clock.now();
       const current = state();
       if (current === "open") return false;
       if (current === "closed") {
         if (now - known.at > staleMs) return wait();
-        // As many failures as open it are on their way.
-        return known.failures + failuresUntold() < settings.failures || wait();
+        // Waits when the unreported failures would open it.
+        return known.failures + failuresUnreported() < settings.failures || wait();
       }
       if (known.ownsProbe && !probeUsed && known.probeUntil > now) {
         probeUsed = true;
@@ -248,7 +248,7 @@ export function createSharedBreaker(settings: LineSettings["breaker"], parts: Sh
     waitsForProbe() {
       if (alone) return local.waitsForProbe();
       if (state() !== "half-open" || known.probeUntil <= clock.now()) return false;
-      isAsked();
+      noteUse();
       return !known.ownsProbe || probeUsed;
     },
     openUntil: () => (alone ? local.openUntil() : state() === "open" ? known.openUntil : null),
@@ -256,15 +256,15 @@ export function createSharedBreaker(settings: LineSettings["breaker"], parts: Sh
       local.record(ok);
       active = true;
       if (ok === "neutral") {
-        if (known.ownsProbe && probeUsed) tell("n");
-      } else if (!ok) tell("f");
-      else if (state() !== "closed" || known.failures > 0 || failuresUntold() > 0) tell("s");
-      look();
+        if (known.ownsProbe && probeUsed) report("n");
+      } else if (!ok) report("f");
+      else if (state() !== "closed" || known.failures > 0 || failuresUnreported() > 0) report("s");
+      schedulePoll();
     },
     pause(until) {
       if (until <= clock.now()) return;
       local.pause(until);
-      pauseTold = Math.max(pauseTold, until);
+      unreportedPause = Math.max(unreportedPause, until);
       void step();
     },
     pausedUntil,
@@ -272,12 +272,12 @@ export function createSharedBreaker(settings: LineSettings["breaker"], parts: Sh
       const wasPaused = pausedUntil() > clock.now();
       local.endPause();
       known = { ...known, pausedUntil: 0 };
-      pauseTold = 0;
+      unreportedPause = 0;
       return wasPaused;
     },
     close() {
       closed = true;
-      cancelLook();
+      cancelPoll();
       cancelProbe();
     },
   };

@@ -3,7 +3,7 @@ import ipaddr from "ipaddr.js";
 import type { AttemptError } from "../../event/delivery.ts";
 import { type LookupAll, lookUpName } from "../../event/name-lookup.ts";
 
-/** No connection came about, so nothing was sent. `message` is for the operator. */
+/** No connection was made, so nothing was sent. `message` is for the operator. */
 export class ConnectionFailed extends Error {
   override readonly name = "ConnectionFailed";
   readonly error: AttemptError;
@@ -14,18 +14,18 @@ export class ConnectionFailed extends Error {
   }
 }
 
-/** All of the global unicast space that is assigned (RFC 4291, IANA): the rest has special uses or none. */
+/** The assigned global unicast space (RFC 4291, IANA). */
 const globalUnicast = ipaddr.IPv6.parseCIDR("2000::/3");
-/** NAT64 (RFC 6052): how a public IPv4 address looks on a network that has IPv6 only. */
+/** NAT64 (RFC 6052): public IPv4 addresses on a network that has IPv6 only. */
 const nat64 = ipaddr.IPv6.parseCIDR("64:ff9b::/96");
 
 /**
- * True for public unicast addresses, and false for all others: loopback, private, link-local (the
- * metadata services of clouds), shared, multicast, documentation, what is no address at all. An IPv4
- * address inside an IPv6 one (mapped, NAT64) counts as itself; 6to4 and Teredo are refused.
+ * True for public unicast addresses, and false for all others: loopback, private, link-local (the metadata services of
+ * clouds), shared, multicast, documentation, and invalid addresses. An IPv4 address inside an IPv6 one (mapped, NAT64) is
+ * checked as IPv4; 6to4 and Teredo are refused.
  */
 export function isPublicAddress(text: string): boolean {
-  // The long deprecated `::8.8.8.8`, which ipaddr.js would read as `::ffff:8.8.8.8`: another address.
+  // The deprecated `::8.8.8.8`, which ipaddr.js would read as `::ffff:8.8.8.8`, a different address.
   if (!ipaddr.isValid(text) || /^::\d+\./.test(text)) return false;
   const address = ipaddr.parse(text);
   if (address instanceof ipaddr.IPv4) return address.range() === "unicast";
@@ -34,14 +34,14 @@ export function isPublicAddress(text: string): boolean {
   return address.match(globalUnicast) && address.range() === "unicast";
 }
 
-/** The failure of an attempt to reach `address`. */
+/** The failure of an attempt to connect to `address`. */
 export function blockedAddress(address: string): ConnectionFailed {
   return new ConnectionFailed("blocked", `${address} is not a public address, and the destination's allowPrivate is off`);
 }
 
 /**
- * A lookup for the connections of one host that gives allowed addresses only. What it gives is what is
- * connected to, so a name that resolves differently the next time (DNS rebinding) gains nothing.
+ * A lookup that returns allowed addresses only. The socket connects to the returned address, so a name that resolves
+ * differently the next time (DNS rebinding) gains nothing.
  */
 export function guardedLookup(isAllowed: (address: string) => boolean, lookup: LookupAll = lookUpName): LookupFunction {
   return (name, options, callback) => {

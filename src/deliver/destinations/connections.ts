@@ -5,10 +5,10 @@ import type { Client } from "undici";
 import type { LookupAll } from "../../event/name-lookup.ts";
 import { blockedAddress, ConnectionFailed, guardedLookup, isPublicAddress } from "./address-guard.ts";
 
-/** One connection to the destination; undici opens its socket anew when it was closed while idle. */
+/** One connection to the destination. undici opens a new socket when the old one was closed while idle. */
 export interface Connection {
   readonly client: Client;
-  /** True once the present socket has brought an answer: the next request on it may meet a closed door. */
+  /** True once the present socket has brought an answer. The server may close it before the next request. */
   answered: boolean;
 }
 
@@ -19,27 +19,26 @@ export interface Borrower {
 
 /** At most `limit` connections, each lent to one borrower at a time. */
 export interface Connections {
-  /** Lends a connection: at once when one is free, else in the order asked. */
+  /** Lends a connection: at once when one is free, else in call order. */
   borrow(borrower: Borrower): void;
   /** Takes a borrower out of the queue. */
   forget(borrower: Borrower): void;
-  /** Gives back a connection in good order. */
+  /** Returns a healthy connection. */
   giveBack(connection: Connection): void;
-  /** Gives back a connection that is not: it is closed. */
+  /** Returns a broken connection, which is closed. */
   discard(connection: Connection): void;
-  /** Exchanges a lent connection for one with a new socket. */
+  /** Replaces a lent connection with one that has a new socket. */
   renew(connection: Connection): Connection;
-  /** Closes all. Borrowers in the queue are left to themselves. */
+  /** Closes all. Borrowers in the queue are not called. */
   close(): Promise<void>;
 }
 
 /**
- * The connections of one destination, used last-in-first-out so that few stay warm. Not undici's Pool:
- * that one does not say whether a request went out on a used socket, nor lets go of one that hangs
- * while connecting.
+ * The connections of one destination, used last in, first out, so that few stay open. undici's Pool does not report whether
+ * a request used an old socket, and does not release one that hangs while connecting.
  */
 export function createConnections(origin: string, limit: number, connect: Connect): Connections {
-  // Loaded with the first URL: it is a tenth of what a relay's start costs, and one without URLs starts without it.
+  // Loaded with the first URL, because it takes a tenth of a relay's start, and a relay without URLs does not need it.
   const { Client } = createRequire(import.meta.url)("undici") as typeof import("undici");
   const idle: Connection[] = [];
   const all = new Map<Connection, () => net.Socket | null>();
@@ -57,7 +56,7 @@ export function createConnections(origin: string, limit: number, connect: Connec
       },
       allowH2: false,
       pipelining: 1,
-      // The deadline over the whole exchange is kept by the exchange itself; these would not stop a dripping server.
+      // The exchange has its own deadline. These timeouts would not stop a server that sends byte by byte.
       headersTimeout: 0,
       bodyTimeout: 0,
     });
@@ -111,11 +110,11 @@ export function createConnections(origin: string, limit: number, connect: Connec
   };
 }
 
-/** Ends in a connected socket, TLS done, or in a {@link ConnectionFailed}. Destroying what it returns gives up. */
+/** Calls back with a connected socket (TLS done) or a {@link ConnectionFailed}. Destroying the returned socket gives up. */
 type Connect = (callback: (...outcome: [null, net.Socket] | [Error, null]) => void) => net.Socket | null;
 
 export interface ConnectorOptions {
-  /** Loopback, private and other non-public addresses too. */
+  /** Allows loopback, private and other non-public addresses. */
   readonly allowPrivate: boolean;
   /** For tests. */
   readonly lookup?: LookupAll;
@@ -124,9 +123,8 @@ export interface ConnectorOptions {
 }
 
 /**
- * Makes connections to the host of `url`. The guard against private addresses stands in three places:
- * an IP literal is checked here (Node looks up names only), names are checked where they are looked up,
- * and the address of the connected socket is checked before TLS or HTTP write a byte.
+ * Connects to the host of `url`. Private addresses are blocked in three places: an IP literal is checked here (Node looks
+ * up names only), a name when it is looked up, and a connected socket's address before TLS or HTTP write a byte.
  */
 export function createConnector(url: URL, options: ConnectorOptions): Connect {
   const isPublic = options.isPublic ?? isPublicAddress;
@@ -143,7 +141,7 @@ export function createConnector(url: URL, options: ConnectorOptions): Connect {
     keepAlive: true,
     keepAliveInitialDelay: 60_000,
   };
-  // The last TLS session, so that a new connection is spared half of the handshake.
+  // The last TLS session, which shortens the next handshake.
   let session: Buffer | undefined;
 
   function open(): net.Socket {
@@ -174,7 +172,7 @@ export function createConnector(url: URL, options: ConnectorOptions): Connect {
       if (error === null) callback(null, socket);
       else callback(error, null);
     };
-    // Before the listener that TLS has on the same event: it would write its first bytes.
+    // Must run before TLS's listener on the same event, which writes the first bytes.
     socket.prependListener("connect", () => {
       reached = true;
       if (options.allowPrivate) return;
@@ -184,7 +182,7 @@ export function createConnector(url: URL, options: ConnectorOptions): Connect {
       socket.destroy();
     });
     socket.once(secure ? "secureConnect" : "connect", () => end(null));
-    // Stays for the socket's life: undici adds its own once it has the socket.
+    // Stays for the socket's life. undici adds its own listener once it has the socket.
     socket.on("error", (error) => end(connectFailure(error, reached)));
     return socket;
   };

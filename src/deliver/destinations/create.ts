@@ -17,7 +17,7 @@ export function createDestinations(clock: () => number): (to: DestinationSetting
   };
 }
 
-/** A destination whose answers are without secrets: one that echoes its request would put them into the store and the log. */
+/** Redacts secrets in answers: a destination that echoes its request would put them into the store and the log. */
 export function redactAnswers(destination: Destination, redactor: Pick<Redactor, "bytes">): Destination {
   return {
     send: (delivery, signal) => destination.send(delivery, signal).then((outcome) => redactAnswer(outcome, delivery, redactor)),
@@ -25,7 +25,7 @@ export function redactAnswers(destination: Destination, redactor: Pick<Redactor,
   };
 }
 
-/** The same of one answer to `delivery`. */
+/** Redacts secrets in one answer to `delivery`. */
 export function redactAnswer<Outcome extends AttemptOutcome>(
   outcome: Outcome,
   { passHeaders }: Pick<OutgoingDelivery, "passHeaders">,
@@ -37,7 +37,7 @@ export function redactAnswer<Outcome extends AttemptOutcome>(
   return response === outcome.response ? outcome : { ...outcome, response: response.subarray(0, keptResponseBytes) };
 }
 
-/** What the original sender signed with; `webhook-id` and the time beside it say nothing by themselves. */
+/** The original sender's signatures. `webhook-id` and the timestamp are not secret by themselves. */
 function signaturesIn(headers: OutgoingDelivery["passHeaders"]): string[] {
   const found: string[] = [];
   for (const name in headers) {

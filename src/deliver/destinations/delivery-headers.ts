@@ -1,18 +1,18 @@
 import { createHmacKey, type HmacKey } from "../../event/hmac.ts";
 import type { Secret } from "../../event/secret.ts";
 import { decodeKey } from "../../event/signature-bytes.ts";
-import type { LineSettings, UrlDestinationSettings } from "../settings.ts";
+import type { CommonSettings, UrlDestinationSettings } from "../settings.ts";
 import type { OutgoingDelivery } from "./destination.ts";
 
 /** The headers of one attempt at `now` (unix milliseconds), as undici takes them: name, value, name, value. */
 type DeliveryHeaders = (delivery: OutgoingDelivery, now: number) => string[];
 
-/** Headers of the original request that are never passed on: they belong to that request or to its connection. */
+/** Headers that are never passed on, because they belong to the original request or its connection. */
 const notPassed =
   /^(host|content-type|content-encoding|content-length|connection|transfer-encoding|upgrade|keep-alive|te|trailer|expect|x-wamid-relay-.*|webhook-attempt|webhook-replay)$/;
 const ours = ["webhook-id", "webhook-timestamp", "webhook-signature"];
 
-/** Prepares what is the same for all attempts of a destination. `version` is the relay's. */
+/** Prepares the headers that all attempts of a destination share. `version` is the relay's. */
 export function createDeliveryHeaders(settings: UrlDestinationSettings, version: string): DeliveryHeaders {
   const fixed = new Map(Object.entries(settings.headers).map(([name, value]) => [name.toLowerCase(), value.reveal()]));
   if (!fixed.has("user-agent")) fixed.set("user-agent", `wamid-relay/${version}`);
@@ -28,13 +28,13 @@ export function createDeliveryHeaders(settings: UrlDestinationSettings, version:
     let passed: Set<string> | null = null;
     for (const name of Object.keys(delivery.passHeaders)) {
       const value = delivery.passHeaders[name];
-      // What the settings name wins; so does our signature, which needs its own id and timestamp.
+      // Headers from the settings win, and so does the relay's signature, which needs its own id and timestamp.
       if (value === undefined || notPassed.test(name) || fixed.has(name) || (key !== null && ours.includes(name))) continue;
       headers.push(name, value);
       passed ??= new Set();
       passed.add(name);
     }
-    // Without a secret of ours, an original Standard Webhooks signature stays whole: it covers its id and timestamp.
+    // Without a secret here, an original Standard Webhooks signature keeps the id and timestamp it covers.
     if (passed === null || !passed.has("webhook-id")) headers.push("webhook-id", delivery.id);
     if (passed === null || !passed.has("webhook-timestamp")) headers.push("webhook-timestamp", timestamp);
     if (key !== null) headers.push("webhook-signature", signWebhook(key, delivery.id, timestamp, delivery.body));
@@ -44,16 +44,16 @@ export function createDeliveryHeaders(settings: UrlDestinationSettings, version:
 
 const plain = /^[\x21-\x24\x26-\x7e]+$/;
 
-/** An event kind as a header value: itself when it is visible ASCII without `%`, else percent-encoded UTF-8. */
+/** An event kind as a header value: unchanged when it is visible ASCII without `%`, else percent-encoded UTF-8. */
 export function eventHeader(event: string): string {
   return plain.test(event) ? event : encodeURIComponent(event.toWellFormed());
 }
 
-/** Headers to verify a signature with, as a destination that is a URL would have got them; `null`: there are none. */
+/** The signature headers that a URL destination would receive; `null`: none. */
 type SignatureHeaders = (delivery: OutgoingDelivery, now: number) => Readonly<Record<string, string>> | null;
 
-/** Our own signature when there is a `secret`; the original one with `passSignature`, whose names ours win over. */
-export function createSignatureHeaders(settings: Pick<LineSettings, "secret">): SignatureHeaders {
+/** The relay's signature if there is a `secret`, and the original one with `passSignature`. The relay's headers win. */
+export function createSignatureHeaders(settings: Pick<CommonSettings, "secret">): SignatureHeaders {
   const key = settings.secret === undefined ? null : signingKey(settings.secret);
   return ({ id, body, passHeaders }, now) => {
     if (key === null) return Object.keys(passHeaders).length === 0 ? null : passHeaders;
@@ -69,7 +69,7 @@ export function createSignatureHeaders(settings: Pick<LineSettings, "secret">): 
 
 const prefix = "whsec_";
 
-/** The key of a Standard Webhooks secret: the base64 after `whsec_`, else the text's UTF-8 bytes. Throws a RangeError on bad base64: a slip must not sign with another key. */
+/** The key of a Standard Webhooks secret: the base64 after `whsec_`, else the text's UTF-8 bytes. Throws a RangeError on bad base64. */
 function signingKey(secret: Secret): HmacKey {
   const text = secret.reveal();
   return createHmacKey("sha256", decodeKey(text, text.startsWith(prefix) ? "whsec" : "utf8"));

@@ -4,41 +4,41 @@ import type { KeptHeaders } from "../../event/received.ts";
 
 /** A delivery as it leaves the relay. */
 export interface OutgoingDelivery {
-  /** The same over all attempts and replays: downstream dedupes by it. */
+  /** The same over all attempts and replays, so that the downstream can dedupe by it. */
   readonly id: DeliveryId;
   /** Event kind. */
   readonly event: string;
   readonly eventId: string | null;
   /** 1 for the first. */
   readonly attempt: number;
-  /** How often somebody asked for it once more; 0: it is no replay. */
+  /** Number of replays so far; 0: not a replay. */
   readonly replays: number;
-  /** What to send, already original or enriched. */
+  /** The bytes to send, original or enriched. */
   readonly body: Buffer;
   readonly contentType: string;
-  /** Of an automation's request that said one: `body` is as it came, compressed or not. */
+  /** Of an automation's request that had one. `body` is as received, compressed or not. */
   readonly contentEncoding: string | null;
   /** The original signature headers; `{}` unless the destination asks for them. */
   readonly passHeaders: KeptHeaders;
 }
 
-/** What came of one attempt. */
+/** The outcome of one attempt. */
 export interface AttemptOutcome<Result extends AttemptResult = AttemptResult> {
   readonly result: Result;
   readonly tookMs: number;
   /** The first 4 KiB of the answer's body, or the text of the error. */
   readonly response: Buffer | null;
-  /** The answer's content type, when there was an answer that said it. */
+  /** The answer's content type, if any. */
   readonly responseType?: string | null;
-  /** Its content encoding: `response` is as it came, compressed or not. */
+  /** The answer's content encoding. `response` is as received, compressed or not. */
   readonly responseEncoding?: string | null;
 }
 
-/** Where deliveries go. The port of the dispatcher. */
+/** Where deliveries go: the dispatcher's port. */
 export interface Destination<Result extends AttemptResult = AttemptResult> {
-  /** One attempt. Never rejects: what happened is data. `signal` aborts it (shutdown). */
+  /** One attempt. Never rejects: failures are outcomes. `signal` aborts it (shutdown). */
   send(delivery: OutgoingDelivery, signal: AbortSignal): Promise<AttemptOutcome<Result>>;
-  /** Ends all connections. Attempts still under way end as `aborted`. */
+  /** Closes all connections. Attempts in flight end as `aborted`. */
   close(): Promise<void>;
 }
 
@@ -47,9 +47,9 @@ export type UrlDestination = Destination<UrlResult>;
 
 /** An attempt that can be aborted. */
 export interface Abortable {
-  /** Aborts it, once it is aborted itself. */
+  /** Aborts the attempt. */
   readonly signal: AbortSignal;
-  /** Its place among those under way; -1: it is not one of them. Theirs to change. */
+  /** Its index in {@link UnderWay}, which sets it; -1: not in flight. */
   index: number;
   abort(): void;
 }
@@ -57,20 +57,20 @@ export interface Abortable {
 interface Watch {
   readonly signal: AbortSignal;
   readonly abort: () => void;
-  /** Attempts under way that it aborts. */
+  /** Attempts in flight with this signal. */
   count: number;
 }
 
 /**
- * The attempts of a destination that are under way.
+ * The attempts of a destination that are in flight.
  *
- * Neither a Set nor a listener on the signal for each of them: a Set that is filled and emptied all the time is made anew
- * each few dozen attempts, and an old one leads to the next, as a listener that was removed does to those after it. One
- * that has outlived two collections then keeps all attempts that come after it until the next full collection.
+ * Uses neither a Set nor a listener per attempt. V8 replaces the table of a busy Set every few dozen attempts, and an old
+ * table links to the next, as removed listeners link to later ones. One that reached the old generation then keeps all
+ * later attempts in memory until the next full collection.
  */
 export class UnderWay {
   readonly #attempts: Abortable[] = [];
-  /** One for each signal of those under way: seldom more than one. */
+  /** One per signal, so seldom more than one. */
   readonly #watches: Watch[] = [];
 
   add(attempt: Abortable): void {
@@ -78,7 +78,7 @@ export class UnderWay {
     this.#watch(attempt.signal).count += 1;
   }
 
-  /** Nothing happens when it is over already. */
+  /** Does nothing when the attempt is over already. */
   remove(attempt: Abortable): void {
     const { index } = attempt;
     if (index < 0) return;

@@ -7,25 +7,25 @@ import type { Abortable, UrlOutcome } from "./destination.ts";
 type Controller = Dispatcher.DispatchController;
 type Headers = Parameters<NonNullable<Dispatcher.DispatchHandler["onResponseStart"]>>[2];
 
-/** A server that floods the relay with interim answers would keep it busy until the deadline. */
+/** Bounds interim answers, with which a server could keep the relay busy until the deadline. */
 const mostInterim = 32;
 
-/** What an exchange uses of its destination. */
+/** The part of its destination that an exchange uses. */
 interface ExchangePlace {
   readonly connections: Connections;
   /** Milliseconds for the whole exchange. */
   readonly timeout: number;
   /** Longest `Retry-After` that is honored, in milliseconds. */
   readonly maxRetryAfter: number;
-  /** Bytes of the answer's body that are kept; a longer one is cut off. */
+  /** Bytes of the answer's body that are kept. */
   readonly keep: number;
   /** Unix milliseconds. */
   readonly clock: () => number;
 }
 
 /**
- * One request and its answer, over one connection, under one deadline. A class, because undici calls
- * it back at each step and there is one for each attempt.
+ * One request and its answer, over one connection, under one deadline. A class, because undici calls it back at each step
+ * and every attempt has one.
  *
  * waiting for a connection → connecting → sent → answering → over; each step may also end it.
  */
@@ -39,10 +39,10 @@ export class Exchange implements Dispatcher.DispatchHandler, Borrower, Abortable
   readonly #deadline: NodeJS.Timeout;
   #connection: Connection | null = null;
   #step: "waiting" | "connecting" | "sent" | "answering" | "over" = "waiting";
-  /** The socket had brought an answer before: it may have been closed at the other end just now. */
+  /** The socket was used before, so the server may have closed it just now. */
   #usedSocket = false;
   #renewed = false;
-  /** Answers 100 to 199 (early hints), which announce the answer and are none. */
+  /** Number of interim answers (1xx). */
   #interim = 0;
   #status = 0;
   #retryAfterMs: number | null = null;
@@ -58,7 +58,7 @@ export class Exchange implements Dispatcher.DispatchHandler, Borrower, Abortable
     this.#deadline = setTimeout(onDeadline, place.timeout, this);
   }
 
-  /** To be called once. */
+  /** Call once. */
   start(): void {
     this.#place.connections.borrow(this);
   }
@@ -74,7 +74,7 @@ export class Exchange implements Dispatcher.DispatchHandler, Borrower, Abortable
     this.#fail("aborted", "the relay was shutting down");
   }
 
-  /** The deadline has come. */
+  /** The deadline has passed. */
   expire(): void {
     const until = `within ${this.#place.timeout} ms`;
     const texts = {
@@ -116,10 +116,10 @@ export class Exchange implements Dispatcher.DispatchHandler, Borrower, Abortable
     const kept = this.#response?.length ?? 0;
     const { keep } = this.#place;
     const isTooLong = kept + chunk.length > keep;
-    // A copy: undici's chunk is a view on all that was read from the socket, which would be kept with it.
+    // A copy, because undici's chunk is a view that would keep the whole read buffer in memory.
     const part = Buffer.from(isTooLong ? chunk.subarray(0, keep - kept) : chunk);
     this.#response = this.#response === null ? part : Buffer.concat([this.#response, part]);
-    // The rest may be 10 GB: closing costs less than reading on.
+    // The rest may be large, and closing is cheaper than reading it.
     if (isTooLong) this.#answered(false);
   }
 
@@ -131,8 +131,8 @@ export class Exchange implements Dispatcher.DispatchHandler, Borrower, Abortable
     if (this.#step === "over") return;
     const failure = attemptFailure(error);
     const connection = this.#connection;
-    // A server may close an idle connection while a request is on its way to it. No byte of an answer
-    // came and the socket was not new, so it is sent once more at once, on a new one, within the same attempt.
+    // A server may close an idle connection while a request is on its way. If a used socket brought no byte of an answer,
+    // the request is sent once more on a new socket, within the same attempt.
     if (failure.error === "reset" && this.#usedSocket && !this.#renewed && connection !== null) {
       this.#renewed = true;
       this.use(this.#place.connections.renew(connection));
@@ -190,17 +190,17 @@ function failed(error: ReturnType<typeof attemptFailure>["error"]): UrlOutcome["
   return { kind: "failed", error };
 }
 
-/** Why an attempt brought no answer, and the same for the operator's eyes. */
+/** Why an attempt got no answer, as a code and as text for the operator. */
 interface AttemptFailure {
   readonly error: AttemptError;
   readonly text: string;
 }
 
 const protocolCodes = new Set(["UND_ERR_HEADERS_OVERFLOW", "UND_ERR_INVALID_ARG", "UND_ERR_NOT_SUPPORTED"]);
-/** What undici says of an answer that came unasked (100) or that leaves HTTP (101). */
+/** undici's errors for an unexpected 100 or an upgrade (101). */
 const protocolMessages = new Set(["bad response", "bad upgrade"]);
 
-/** Reads an error of undici or of the connector. */
+/** Classifies an error of undici or of the connector. */
 function attemptFailure(error: Error): AttemptFailure {
   if (error instanceof ConnectionFailed) return { error: error.error, text: error.message };
   const code = "code" in error && typeof error.code === "string" ? error.code : "";
@@ -213,14 +213,14 @@ function attemptFailure(error: Error): AttemptFailure {
 }
 
 const seconds = /^\d+$/;
-/** The three forms of RFC 9110, section 5.6.7; `Date.parse` alone would take much more. */
+/** The three formats of RFC 9110, section 5.6.7. `Date.parse` alone would accept many more. */
 const imfDate = /^(Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/;
 const rfc850Date = /^[A-Z][a-z]+day, \d{2}-[A-Z][a-z]{2}-\d{2} \d{2}:\d{2}:\d{2} GMT$/;
 const asctimeDate = /^[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d{2}:\d{2}:\d{2} \d{4}$/;
 
 /**
- * How long a `Retry-After` header asks to wait from `now` (unix milliseconds), in milliseconds from 0
- * to `longest`: a wrong year must not bury a delivery. Takes seconds or an HTTP date; null when absent or neither.
+ * The wait that a `Retry-After` header asks for from `now` (unix milliseconds), in milliseconds from 0 to `longest`: a
+ * wrong year must not delay a delivery forever. Accepts seconds or an HTTP date; null when absent or neither.
  */
 export function parseRetryAfter(header: string | readonly string[] | undefined, now: number, longest: number): number | null {
   const bounded = (ms: number): number => Math.min(Math.max(ms, 0), longest);

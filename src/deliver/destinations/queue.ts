@@ -5,20 +5,20 @@ import { createSignatureHeaders } from "./delivery-headers.ts";
 import type { Destination, OutgoingDelivery } from "./destination.ts";
 import { createRedisAttempts, type RedisLink } from "./redis-link.ts";
 
-/** A body as text that gives the same bytes again. */
+/** A body as text that can be turned back into the same bytes. */
 interface BodyText {
   readonly body: string;
   readonly encoding: "utf8" | "base64";
 }
 
-/** The bytes as they are, as text where they are UTF-8: never parsed, because writing JSON anew changes big numbers and escapes. */
+/** Text if the bytes are UTF-8. Never parsed, because serializing JSON again changes big numbers and escapes. */
 function bodyText(body: Buffer): BodyText {
   return isUtf8(body) ? { body: body.toString("utf8"), encoding: "utf8" } : { body: body.toString("base64"), encoding: "base64" };
 }
 
 /** The `data` of a job (docs/queues.md). */
 interface JobData extends BodyText {
-  /** The same over all attempts and replays: workers dedupe by it. */
+  /** The same over all attempts and replays, so that workers can dedupe by it. */
   readonly deliveryId: string;
   /** Event kind. */
   readonly event: string;
@@ -27,22 +27,22 @@ interface JobData extends BodyText {
   readonly attempt: number;
   readonly replay: boolean;
   readonly contentType: string;
-  /** Not given: the request said none. */
+  /** Missing when the request had none. */
   readonly contentEncoding?: string;
-  /** For verifying a signature; not given: there is none. */
+  /** For verifying a signature; missing when there is none. */
   readonly headers?: Readonly<Record<string, string>>;
 }
 
 /**
- * A destination that is a queue of BullMQ: each delivery is one job. A job's id is made from the delivery's, so that
- * an attempt whose answer got lost adds nothing while the job exists; that deliveries are planned once does not rest on it.
+ * A destination that is a BullMQ queue: each delivery is one job. A job's id comes from the delivery's, so that an attempt
+ * whose answer got lost adds no second job while the first exists.
  */
 export function createQueueDestination(settings: QueueDestinationSettings, link: RedisLink, clock: () => number): Destination {
   const attempts = createRedisAttempts(link, settings.timeout);
   const headersOf = createSignatureHeaders(settings);
   const options = jobsOptions(settings.jobOptions);
   const opening = openQueue(settings, link);
-  // Who sends is told; at a shutdown before the first delivery nobody asks.
+  // `send` reports the error. At a shutdown before the first delivery there is no caller.
   opening.catch(() => {});
 
   return {
@@ -62,7 +62,7 @@ export function createQueueDestination(settings: QueueDestinationSettings, link:
   };
 }
 
-/** Legal for BullMQ: no integer and without a colon. A replay is another job: that of before may be there yet, done or failed. */
+/** Valid for BullMQ: not an integer and without a colon. A replay is another job, because the earlier one may still exist. */
 function jobId({ id, replays }: Pick<OutgoingDelivery, "id" | "replays">): string {
   return replays === 0 ? id : `${id}_r${replays}`;
 }
@@ -84,7 +84,7 @@ function jobData(delivery: OutgoingDelivery, headers: Readonly<Record<string, st
 async function openQueue({ queue: name, prefix }: QueueDestinationSettings, link: RedisLink): Promise<Queue<JobData, unknown, string>> {
   const [{ Queue }, connection] = await Promise.all([import("bullmq"), link.client()]);
   const queue = new Queue<JobData, unknown, string>(name, { connection, prefix, skipVersionCheck: true, skipWaitingForReady: true });
-  // Each attempt is told by itself what went wrong.
+  // Each attempt reports its own error.
   queue.on("error", () => {});
   return queue;
 }

@@ -10,11 +10,11 @@ import { type AttemptOutcome, UnderWay } from "./destination.ts";
 
 /** The connection to one Redis, shared by all destinations there. */
 export interface RedisLink {
-  /** The client once it is connected. Rejects at once while the Redis is known to be away, with the fault as {@link LinkDown}. */
+  /** The client once it is connected. Rejects at once with {@link LinkDown} while Redis is unavailable. */
   ready(): Promise<Redis>;
-  /** The client, connected or not, for what is built on it. */
+  /** The client, connected or not, for BullMQ to build on. */
   client(): Promise<Redis>;
-  /** To be called once by each who opened it; ends the connection with the last one. */
+  /** Each user calls it once. The last call closes the connection. */
   close(): void;
 }
 
@@ -29,7 +29,7 @@ class LinkDown extends Error {
   }
 }
 
-/** Opens links, one per URL, however many destinations ask for it. */
+/** Opens one link per URL, shared by all destinations. */
 export function createRedisLinks(): (url: Secret) => RedisLink {
   const open = new Map<string, { readonly link: RedisLink; users: number }>();
   return (url) => {
@@ -49,20 +49,20 @@ export function createRedisLinks(): (url: Secret) => RedisLink {
   };
 }
 
-/** A server that hangs does not close its side: after this long the relay closes both. */
+/** A server that hangs does not close its side, so the relay closes both after this long. */
 const disconnectMs = 2_000;
 
 const notYet: RedisFault = { kind: "unreachable", message: "Redis is not connected", mayBeDone: false };
 
 function openLink(url: string): RedisLink {
-  /** Why the last connection ended or none came about. */
+  /** Why the last connection ended or could not be made. */
   let fault = notYet;
   let isClosed = false;
   let coming: Promise<void> | null = null;
 
   const client = connect(url).then((made) => {
     made.on("error", (error: Error) => {
-      // The first of a connection says more than those of its end.
+      // The first error of a connection says more than the later ones.
       if (fault === notYet) fault = redisFaultOf(error) ?? notYet;
       if (isWithoutDatabase(error)) made.disconnect(true);
     });
@@ -73,7 +73,7 @@ function openLink(url: string): RedisLink {
     return made;
   });
 
-  /** Waits for what comes of the connection that is being made. */
+  /** Waits until the connection attempt succeeds or fails. */
   function outcome(redis: Redis): Promise<void> {
     coming ??= new Promise<void>((resolve) => {
       const done = () => {
@@ -90,7 +90,7 @@ function openLink(url: string): RedisLink {
     client: () => client,
     async ready() {
       const redis = await client;
-      // Between two tries (`reconnecting`) nothing is waited for: the breaker decides when it is tried again.
+      // Does not wait between two tries (`reconnecting`): the breaker decides when to try again.
       if (redis.status === "connecting" || redis.status === "connect") await outcome(redis);
       if (redis.status !== "ready") throw new LinkDown(fault);
       return redis;
@@ -102,7 +102,7 @@ function openLink(url: string): RedisLink {
   };
 }
 
-/** Asked for when first needed: they take a sixth of a second to load, and most relays have neither queue nor stream. */
+/** Loads ioredis when first needed: it takes a sixth of a second, and most relays have neither queue nor stream. */
 async function connect(url: string): Promise<Redis> {
   const { AbstractConnector, Redis } = await import("ioredis");
   const place = readRedisUrl(url);
@@ -111,7 +111,7 @@ async function connect(url: string): Promise<Redis> {
   const { host = "", port = 0 } = hosts[0] ?? {};
   const to = { host, port, lookup: lookupFunction() };
 
-  /** ioredis' own takes no look-up without TLS, and would block a thread for each name that does not resolve. */
+  /** ioredis' own connector accepts no lookup without TLS, and would block a thread for each name that does not resolve. */
   class Connector extends AbstractConnector {
     constructor() {
       super(disconnectMs);
@@ -137,15 +137,15 @@ function optionsOf(place: RedisPlace) {
     ...(place.tls ? { tls: {} } : {}),
     connectionName: "wamid-relay-deliveries",
     connectTimeout: 5_000,
-    // What cannot be sent at once has failed, and what is under way fails with its connection: the lane tries again.
+    // A command that cannot be sent fails at once, and one in flight fails with its connection. The lane retries.
     enableOfflineQueue: false,
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
     maxLoadingRetryTime: 1_000,
-    // A connection on which nothing comes back is dead, though no one said so; a new one may find another server.
+    // A connection without answers is treated as dead. A new one may reach another server.
     socketTimeout: 10_000,
     retryStrategy: (times: number) => Math.min(50 * 2 ** Math.min(times, 5), 1_000),
-    // After a failover the name leads to another server, and the old connection to what is a replica now.
+    // After a failover the old connection leads to a replica, and the name to the new primary.
     reconnectOnError: (error: Error) => error.message.startsWith("READONLY"),
     // Commands of one turn of the event loop go out in one write.
     enableAutoPipelining: true,
@@ -154,15 +154,15 @@ function optionsOf(place: RedisPlace) {
 
 /** Runs the attempts of one destination on its link. */
 interface RedisAttempts {
-  /** One attempt: `command` gives what is kept as the response. Never rejects. */
+  /** One attempt. The result of `command` is kept as the response. Never rejects. */
   run(signal: AbortSignal, command: (redis: Redis) => Promise<string | null>): Promise<AttemptOutcome>;
-  /** Ends what is under way as `aborted`. */
+  /** Ends attempts in flight as `aborted`. */
   close(): void;
 }
 
-/** `timeout` in milliseconds is the limit for one attempt. An attempt it cuts off may have been made all the same. */
+/** `timeout` in milliseconds limits one attempt. An attempt that timed out may have succeeded all the same. */
 export function createRedisAttempts(link: RedisLink, timeout: number): RedisAttempts {
-  const underWay = new UnderWay();
+  const inFlight = new UnderWay();
   let isClosed = false;
 
   return {
@@ -173,12 +173,12 @@ export function createRedisAttempts(link: RedisLink, timeout: number): RedisAtte
       const tookMs = () => Math.round(performance.now() - startedAt);
       const end = (outcome: AttemptOutcome) => {
         clearTimeout(deadline);
-        underWay.remove(attempt);
+        inFlight.remove(attempt);
         resolve(outcome);
       };
       const attempt = { signal, index: -1, abort: () => end(failed("aborted", stopping, tookMs())) };
       const deadline = setTimeout(() => end(failed("hung", `Redis does not answer within ${timeout} ms`, tookMs())), timeout);
-      underWay.add(attempt);
+      inFlight.add(attempt);
       link
         .ready()
         .then(command)
@@ -190,7 +190,7 @@ export function createRedisAttempts(link: RedisLink, timeout: number): RedisAtte
     },
     close() {
       isClosed = true;
-      underWay.abortAll();
+      inFlight.abortAll();
     },
   };
 }
@@ -208,7 +208,7 @@ function failed(error: AttemptError, text: string, tookMs: number): AttemptOutco
 function failureOf(error: unknown, tookMs: number): AttemptOutcome {
   if (error instanceof LinkDown) return failed(error.fault.kind, error.fault.message, tookMs);
   const fault = redisFaultOf(error);
-  // Redis is well, and what it says is about this one command, such as a key that holds something else.
+  // Redis is available and rejected this one command, such as for a key of another type.
   if (fault === null) return failed("refused", redisErrorText(error), tookMs);
   return failed(fault.kind, `${fault.message}${fault.mayBeDone ? "; it may have been done" : ""}`, tookMs);
 }

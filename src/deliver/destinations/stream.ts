@@ -3,7 +3,7 @@ import { createSignatureHeaders } from "./delivery-headers.ts";
 import type { Destination, OutgoingDelivery } from "./destination.ts";
 import { createRedisAttempts, type RedisLink } from "./redis-link.ts";
 
-/** A destination that is a Redis stream: each delivery is one entry, or more when an answer got lost. */
+/** A destination that is a Redis stream: each delivery is one entry, or several when an answer got lost. */
 export function createStreamDestination(settings: StreamDestinationSettings, link: RedisLink, clock: () => number): Destination {
   const attempts = createRedisAttempts(link, settings.timeout);
   const headersOf = createSignatureHeaders(settings);
@@ -23,7 +23,7 @@ export function createStreamDestination(settings: StreamDestinationSettings, lin
   };
 }
 
-/** Fields and values of an entry (docs/queues.md). The body is the very bytes. */
+/** Fields and values of an entry (docs/queues.md). The body is the original bytes. */
 function entryFields(delivery: OutgoingDelivery, headers: Readonly<Record<string, string>> | null): (string | Buffer)[] {
   return [
     ...["deliveryId", delivery.id],

@@ -7,8 +7,8 @@ import { UnderWay, type UrlDestination, type UrlOutcome } from "./destination.ts
 import { Exchange } from "./exchange.ts";
 
 /**
- * A destination that is a URL: each delivery is one POST (docs/delivery.md says what is sent and what
- * follows from the answer). `clock` gives unix milliseconds. `connector` is for tests; `keep` bytes of an answer are kept.
+ * A destination that is a URL: each delivery is one POST (docs/delivery.md). `clock` gives unix milliseconds. `connector` is
+ * for tests. `keep` bytes of an answer are kept.
  */
 export function createUrlDestination(
   settings: UrlDestinationSettings,
@@ -22,7 +22,7 @@ export function createUrlDestination(
   const connections = createConnections(url.origin, settings.concurrency, createConnector(url, connector));
   const { timeout, maxRetryAfter } = settings;
   const place = { connections, timeout, maxRetryAfter, keep, clock };
-  const underWay = new UnderWay();
+  const inFlight = new UnderWay();
   let isClosed = false;
 
   return {
@@ -31,17 +31,17 @@ export function createUrlDestination(
       return new Promise((resolve) => {
         const request = { method: "POST" as const, path, headers: headersOf(delivery, clock()), body: delivery.body };
         const exchange = new Exchange(place, request, signal, (outcome) => {
-          underWay.remove(exchange);
+          inFlight.remove(exchange);
           resolve(outcome);
         });
-        underWay.add(exchange);
+        inFlight.add(exchange);
         exchange.start();
       });
     },
     async close() {
       isClosed = true;
       const closed = connections.close();
-      underWay.abortAll();
+      inFlight.abortAll();
       await closed;
     },
   };

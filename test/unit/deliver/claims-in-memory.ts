@@ -11,7 +11,7 @@ export interface ClaimedRow {
   lease: { holder: string; until: number } | null;
 }
 
-/** A store that many queues of one route claim from, in memory; the contract of `claim-store.ts` read plainly. */
+/** A store that many queues of one route claim from, in memory; the contract of `claims.ts` read plainly. */
 export function createClaimsInMemory(now: () => number, bodyBytes = 2) {
   const rows = new Map<number, ClaimedRow>();
   const calls = { claim: 0, renew: 0, handBack: 0, settle: 0 };
