@@ -1,9 +1,9 @@
 import type { Settings } from "../config/schema.ts";
 import type { Clock } from "../event/clock.ts";
 import type { BudgetFacts, Calls } from "../reconcile/budget.ts";
-import type { CallOutcome, CallPriority } from "../service-api/admission.ts";
-import { monthlyCalls } from "../service-api/limits/caps.ts";
-import { quotaDay, quotaMonth } from "../service-api/renewal.ts";
+import type { CallOutcome, CallPriority } from "../service/admission.ts";
+import { monthlyCalls } from "../service/limits/caps.ts";
+import { quotaDay, quotaMonth } from "../service/renewal.ts";
 import type { DayCalls } from "../store/asks.ts";
 import type { Store } from "../store/store.ts";
 

@@ -1,5 +1,5 @@
 import type { AccountSettings } from "../config/schema.ts";
-import { callKinds } from "../service-api/limits/slots.ts";
+import { callKinds } from "../service/limits/slots.ts";
 import type { Source } from "../store/migrate/source.ts";
 import type { RedisLink } from "../store/redis/link.ts";
 import { createRedisCaps } from "../store/redis/shared-caps.ts";

@@ -3,8 +3,8 @@ import { RelayError } from "../event/errors.ts";
 import { uuidv7 } from "../event/ids.ts";
 import type { Caller } from "../send/once.ts";
 import type { Sending } from "../send/sending.ts";
-import type { CallCap } from "../service-api/admission.ts";
-import type { LimiterState } from "../service-api/limits/limiter-state.ts";
+import type { CallCap } from "../service/admission.ts";
+import type { LimiterState } from "../service/limits/limiter-state.ts";
 import { untilRoom } from "./until-room.ts";
 
 export interface SendingPortParts {

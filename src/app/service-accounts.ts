@@ -2,12 +2,12 @@ import { createHash } from "node:crypto";
 import type { AccountSettings, Settings } from "../config/schema.ts";
 import type { Clock } from "../event/clock.ts";
 import type { Secret } from "../event/secret.ts";
-import { createServiceClient, type ServiceClient } from "../service-api/client.ts";
-import type { QuotaReason } from "../service-api/limits/account-state.ts";
-import { type Allowance, createLimiter, type LetGo, type Limiter, type LimiterHooks } from "../service-api/limits/limiter.ts";
-import type { LimiterState } from "../service-api/limits/limiter-state.ts";
-import type { SharedCaps } from "../service-api/limits/shared-port.ts";
-import { ServiceError } from "../service-api/service-error.ts";
+import { createServiceClient, type ServiceClient } from "../service/client.ts";
+import type { QuotaReason } from "../service/limits/account-state.ts";
+import { type Allowance, createLimiter, type LetGo, type Limiter, type LimiterHooks } from "../service/limits/limiter.ts";
+import type { LimiterState } from "../service/limits/limiter-state.ts";
+import type { SharedCaps } from "../service/limits/shared-port.ts";
+import { ServiceError } from "../service/service-error.ts";
 import { StoreUnavailable } from "../store/store-error.ts";
 
 /** The accounts whose service can be asked: each with its client, and a limiter that keeps its caps. */

@@ -1,12 +1,12 @@
 import { RelayError } from "../event/errors.ts";
 import type { CallResult, CallSteps, ServiceCalls } from "../send/port.ts";
-import type { CallOperation } from "../service-api/admission.ts";
-import type { CallOptions } from "../service-api/call.ts";
-import type { ServiceClient } from "../service-api/client.ts";
-import type { QuotaReason } from "../service-api/limits/account-state.ts";
-import type { LimiterState } from "../service-api/limits/limiter-state.ts";
-import { coveringReasons } from "../service-api/limits/quota-stop.ts";
-import { ServiceError } from "../service-api/service-error.ts";
+import type { CallOperation } from "../service/admission.ts";
+import type { CallOptions } from "../service/call.ts";
+import type { ServiceClient } from "../service/client.ts";
+import type { QuotaReason } from "../service/limits/account-state.ts";
+import type { LimiterState } from "../service/limits/limiter-state.ts";
+import { coveringReasons } from "../service/limits/quota-stop.ts";
+import { ServiceError } from "../service/service-error.ts";
 import type { ServiceAccounts } from "./service-accounts.ts";
 import { untilRoom } from "./until-room.ts";
 

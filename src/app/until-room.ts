@@ -1,5 +1,5 @@
-import type { CallCap } from "../service-api/admission.ts";
-import type { LimiterState } from "../service-api/limits/limiter-state.ts";
+import type { CallCap } from "../service/admission.ts";
+import type { LimiterState } from "../service/limits/limiter-state.ts";
 
 /** One-minute windows (messaging-service-api.md, "Per-minute caps"). */
 const windowMs = 60_000;

@@ -9,7 +9,7 @@ import { hydrateSchema } from "../hydrate/settings.ts";
 import { reconcileSchema, silenceSchema } from "../reconcile/settings.ts";
 import { routingSchema, trackingSchema } from "../route/settings.ts";
 import { sendSettingsSchema } from "../send/settings.ts";
-import { apiKeySchema, baseUrlSchema } from "../service-api/settings.ts";
+import { apiKeySchema, baseUrlSchema } from "../service/settings.ts";
 import { storageSchema } from "../store/settings.ts";
 
 const name = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, "is not a name (letters, digits, . _ -, at most 64)");

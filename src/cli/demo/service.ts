@@ -4,10 +4,10 @@ import { createRandom, type Random } from "../../sandbox/random.ts";
 import { type ObservedPost, type Sandbox, startSandbox } from "../../sandbox/start-sandbox.ts";
 import { createPace } from "../../sandbox/traffic/pace.ts";
 import { createPhones } from "../../sandbox/wamids.ts";
-import { createServiceClient, type ServiceClient } from "../../service-api/client.ts";
-import { createLimiter } from "../../service-api/limits/limiter.ts";
-import type { Receipt, SendBody, Template } from "../../service-api/schemas.ts";
-import { ServiceError } from "../../service-api/service-error.ts";
+import { createServiceClient, type ServiceClient } from "../../service/client.ts";
+import { createLimiter } from "../../service/limits/limiter.ts";
+import type { Receipt, SendBody, Template } from "../../service/schemas.ts";
+import { ServiceError } from "../../service/service-error.ts";
 
 /** Message lifecycles of a minute take three seconds. */
 const speed = 20;

@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { receiveOutcomes } from "../../../src/receive/receiver.ts";
-import { callPriorities } from "../../../src/service-api/admission.ts";
-import { stopReasons } from "../../../src/service-api/limits/stops.ts";
+import { callPriorities } from "../../../src/service/admission.ts";
+import { stopReasons } from "../../../src/service/limits/stops.ts";
 import { openDownstream } from "../../harness/downstream.ts";
 import { startRelayHere } from "../../harness/relay-here.ts";
 import { routeTo, webhookSecret } from "../../harness/relay-settings.ts";
@@ -69,7 +69,7 @@ test("the outcomes are those there are", () => {
 });
 
 test("the outcomes of calls to the service are those of the port, and what the limiter turns away", () => {
-  const source = readFileSync(new URL("../../../src/service-api/admission.ts", import.meta.url), "utf8");
+  const source = readFileSync(new URL("../../../src/service/admission.ts", import.meta.url), "utf8");
   const types = [...source.matchAll(/\{ readonly type: "([a-z-]+)"/g)].map((match) => match[1]);
   expect(types.length).toBeGreaterThan(4);
   expect(tableOf("outcome of a call to the service | what the service said").toSorted()).toEqual([...types, "refused"].toSorted());

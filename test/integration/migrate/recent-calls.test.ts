@@ -1,7 +1,7 @@
 import { Redis as Client } from "ioredis";
 import { expect, onTestFinished, test } from "vitest";
 import { carryRecentCalls } from "../../../src/app/carry-recent-calls.ts";
-import { callKinds } from "../../../src/service-api/limits/slots.ts";
+import { callKinds } from "../../../src/service/limits/slots.ts";
 import { openSource } from "../../../src/store/migrate/source.ts";
 import { createRedisCaps } from "../../../src/store/redis/shared-caps.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";

@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { type Endpoint, endpoints } from "../../../src/service-api/endpoints.ts";
-import { type Answer, readAnswer } from "../../../src/service-api/read-answer.ts";
-import { ServiceError } from "../../../src/service-api/service-error.ts";
+import { type Endpoint, endpoints } from "../../../src/service/endpoints.ts";
+import { type Answer, readAnswer } from "../../../src/service/read-answer.ts";
+import { ServiceError } from "../../../src/service/service-error.ts";
 
 const now = Date.UTC(2026, 10, 21);
 const utf8 = (text: string) => new TextEncoder().encode(text);

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { httpDate, judgeRenewal, quotaMonth } from "../../../src/service-api/renewal.ts";
+import { httpDate, judgeRenewal, quotaMonth } from "../../../src/service/renewal.ts";
 
 const there = new Intl.DateTimeFormat("en-CA", {
   timeZone: "America/Argentina/Buenos_Aires",

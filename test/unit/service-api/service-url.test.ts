@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { pathPart, queryOf, readServiceUrl } from "../../../src/service-api/service-url.ts";
+import { pathPart, queryOf, readServiceUrl } from "../../../src/service/service-url.ts";
 
 test.each([
   ["https://messaging.example", "https://messaging.example", "/api/v1"],

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { Secret } from "../../../../src/event/secret.ts";
-import { createServiceClient } from "../../../../src/service-api/client.ts";
+import { createServiceClient } from "../../../../src/service/client.ts";
 import { apiKey, openClient } from "./open-client.ts";
 import { jsonAnswer, startScripted } from "./scripted-service.ts";
 

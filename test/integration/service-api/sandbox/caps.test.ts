@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { createRandom } from "../../../../src/sandbox/random.ts";
-import type { CallCap } from "../../../../src/service-api/admission.ts";
-import { planCaps, shareOf } from "../../../../src/service-api/limits/caps.ts";
+import type { CallCap } from "../../../../src/service/admission.ts";
+import { planCaps, shareOf } from "../../../../src/service/limits/caps.ts";
 import { type Meeting, meet, minute, type Party, resultOf } from "./meeting.ts";
 import { openSlowRoad } from "./slow-road.ts";
 

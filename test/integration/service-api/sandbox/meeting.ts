@@ -2,11 +2,11 @@ import { expect, onTestFinished } from "vitest";
 import { Secret } from "../../../../src/event/secret.ts";
 import type { Happening, Sandbox, SandboxOptions } from "../../../../src/sandbox/start-sandbox.ts";
 import { startSandbox } from "../../../../src/sandbox/start-sandbox.ts";
-import type { Admission, CallOutcome, CallRequest } from "../../../../src/service-api/admission.ts";
-import type { CallReport } from "../../../../src/service-api/call.ts";
-import { createServiceClient, type ServiceClient, type ServiceClientSettings } from "../../../../src/service-api/client.ts";
-import { createLimiter, type Limiter, type LimiterOptions } from "../../../../src/service-api/limits/limiter.ts";
-import { ServiceError } from "../../../../src/service-api/service-error.ts";
+import type { Admission, CallOutcome, CallRequest } from "../../../../src/service/admission.ts";
+import type { CallReport } from "../../../../src/service/call.ts";
+import { createServiceClient, type ServiceClient, type ServiceClientSettings } from "../../../../src/service/client.ts";
+import { createLimiter, type Limiter, type LimiterOptions } from "../../../../src/service/limits/limiter.ts";
+import { ServiceError } from "../../../../src/service/service-error.ts";
 import { createManualClock, type ManualClock, settled } from "../../../harness/manual-clock.ts";
 import { type SeenUsage, usageOf } from "../../../harness/sandbox-usage.ts";
 

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type CallCap, callPriorities } from "../../../../src/service-api/admission.ts";
+import { type CallCap, callPriorities } from "../../../../src/service/admission.ts";
 import { type Redis, startRedis } from "../../../setup/redis.ts";
 import { createParties, mostInAWindow, type Party } from "./processes.ts";
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { quotaMonth } from "../../../../src/service-api/renewal.ts";
+import { quotaMonth } from "../../../../src/service/renewal.ts";
 import { type Redis, startRedis } from "../../../setup/redis.ts";
 import { answered, ask, createParties, enter, keepCalling, mostInAWindow, permitOf, poll, refusalOf, run, send } from "./processes.ts";
 
@@ -383,7 +383,7 @@ describe("Redis out of reach", () => {
 
   test("Redis's own clock serves all when none is given", async () => {
     const { createRedisCaps } = await import("../../../../src/store/redis/shared-caps.ts");
-    const { createLimiter } = await import("../../../../src/service-api/limits/limiter.ts");
+    const { createLimiter } = await import("../../../../src/service/limits/limiter.ts");
     const { systemClock } = await import("../../../../src/app/system-clock.ts");
     const link = { run: <T>(use: (redis: typeof parties.redis) => Promise<T>) => use(parties.redis) };
     const make = (late: number) =>

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { planCaps, quotasOf, shareOf } from "../../../../src/service-api/limits/caps.ts";
+import { planCaps, quotasOf, shareOf } from "../../../../src/service/limits/caps.ts";
 
 test("the caps of both plans are the document's", () => {
   expect(planCaps).toEqual({ escala: { requests: 300, messages: 60 }, enterprise: { requests: 1200, messages: 300 } });

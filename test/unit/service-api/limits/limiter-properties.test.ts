@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { type CallCap, type CallOutcome, callPriorities } from "../../../../src/service-api/admission.ts";
-import { createLimiter } from "../../../../src/service-api/limits/limiter.ts";
+import { type CallCap, type CallOutcome, callPriorities } from "../../../../src/service/admission.ts";
+import { createLimiter } from "../../../../src/service/limits/limiter.ts";
 import { createManualClock } from "../../../harness/manual-clock.ts";
 
 const windowMs = 60_000;

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { CallOutcome } from "../../../../src/service-api/admission.ts";
-import { createLimiter, type LetGo } from "../../../../src/service-api/limits/limiter.ts";
+import type { CallOutcome } from "../../../../src/service/admission.ts";
+import { createLimiter, type LetGo } from "../../../../src/service/limits/limiter.ts";
 import { createManualClock } from "../../../harness/manual-clock.ts";
 import { answered, ask, permitOf, poll, run, send, setUp } from "./set-up.ts";
 

@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { createPace } from "../../../../src/service-api/limits/pace.ts";
-import { createSlotWindow } from "../../../../src/service-api/limits/slot-window.ts";
-import { createTimeQueue } from "../../../../src/service-api/limits/time-queue.ts";
-import { createWaitingLine } from "../../../../src/service-api/limits/waiting-line.ts";
+import { createPace } from "../../../../src/service/limits/pace.ts";
+import { createSlotWindow } from "../../../../src/service/limits/slot-window.ts";
+import { createTimeQueue } from "../../../../src/service/limits/time-queue.ts";
+import { createWaitingLine } from "../../../../src/service/limits/waiting-line.ts";
 
 test("a waiting line agrees with an array, whoever leaves", () => {
   type Move = { leave: number } | "join" | "first";
