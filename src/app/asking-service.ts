@@ -1,5 +1,5 @@
 import { type AskAnswer, type Hold, holdReasons, type Service } from "../reconcile/port.ts";
-import type { ServiceError } from "../service/service-error.ts";
+import type { ServiceError } from "../service/errors.ts";
 import type { Polling } from "./polling.ts";
 import type { ServiceAccounts } from "./service-accounts.ts";
 

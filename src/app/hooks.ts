@@ -8,8 +8,8 @@ import type { Metrics } from "../observe/metrics.ts";
 import { createFailureLimit } from "../receive/failure-limit.ts";
 import type { ReceiverHooks } from "../receive/receiver.ts";
 import type { CallOutcome, CallPriority } from "../service/admission.ts";
+import type { StopReason } from "../service/limits/account.ts";
 import type { LimiterHooks } from "../service/limits/limiter.ts";
-import type { StopReason } from "../service/limits/stops.ts";
 import type { StoreHooks } from "../store/store.ts";
 
 interface Watchers {

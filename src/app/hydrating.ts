@@ -6,7 +6,7 @@ import { createHydrator } from "../hydrate/hydrator.ts";
 import type { News, Outside, ReadAnswer } from "../hydrate/port.ts";
 import type { Logger } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
-import type { ServiceError } from "../service/service-error.ts";
+import type { ServiceError } from "../service/errors.ts";
 import { unseenMessage } from "../store/facts.ts";
 import type { DueDelivery } from "../store/planned.ts";
 import type { Store } from "../store/store.ts";

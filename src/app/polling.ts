@@ -1,7 +1,7 @@
 import type { PollFault } from "../reconcile/port.ts";
 import type { CallOptions } from "../service/call.ts";
 import type { ServiceClient } from "../service/client.ts";
-import { ServiceError } from "../service/service-error.ts";
+import { ServiceError } from "../service/errors.ts";
 import type { ServiceAccounts } from "./service-accounts.ts";
 
 export type PollAnswer =

@@ -1,6 +1,6 @@
-import { type AccountState, quotaReasons } from "../service/limits/account-state.ts";
+import { type AccountState, quotaReasons } from "../service/limits/account.ts";
 import { planCaps, planId } from "../service/limits/caps.ts";
-import { quotaUntil } from "../service/limits/quota-stop.ts";
+import { quotaUntil } from "../service/limits/probes.ts";
 import { connectRedis, redisAddress } from "../store/redis/connection.ts";
 import { keysOf } from "../store/redis/keys.ts";
 import { refuseUnfinished } from "../store/redis/migration-row.ts";

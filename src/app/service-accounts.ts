@@ -3,11 +3,11 @@ import type { AccountSettings, Settings } from "../config/schema.ts";
 import type { Clock } from "../event/clock.ts";
 import type { Secret } from "../event/secret.ts";
 import { createServiceClient, type ServiceClient } from "../service/client.ts";
-import type { QuotaReason } from "../service/limits/account-state.ts";
+import { ServiceError } from "../service/errors.ts";
+import type { QuotaReason } from "../service/limits/account.ts";
 import { type Allowance, createLimiter, type LetGo, type Limiter, type LimiterHooks } from "../service/limits/limiter.ts";
 import type { LimiterState } from "../service/limits/limiter-state.ts";
 import type { SharedCaps } from "../service/limits/shared-port.ts";
-import { ServiceError } from "../service/service-error.ts";
 import { StoreUnavailable } from "../store/store-error.ts";
 
 /** The accounts whose service can be asked: each with its client, and a limiter that keeps its caps. */

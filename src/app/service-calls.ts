@@ -3,10 +3,10 @@ import type { CallResult, CallSteps, ServiceCalls } from "../send/port.ts";
 import type { CallOperation } from "../service/admission.ts";
 import type { CallOptions } from "../service/call.ts";
 import type { ServiceClient } from "../service/client.ts";
-import type { QuotaReason } from "../service/limits/account-state.ts";
+import { ServiceError } from "../service/errors.ts";
+import type { QuotaReason } from "../service/limits/account.ts";
 import type { LimiterState } from "../service/limits/limiter-state.ts";
-import { coveringReasons } from "../service/limits/quota-stop.ts";
-import { ServiceError } from "../service/service-error.ts";
+import { coveringReasons } from "../service/limits/probes.ts";
 import type { ServiceAccounts } from "./service-accounts.ts";
 import { untilRoom } from "./until-room.ts";
 

@@ -5,7 +5,7 @@ import type { Logger, Privacy } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import { budgetOf } from "../reconcile/budget.ts";
 import { isTemporaryRejection } from "../send/settings.ts";
-import { type StopReason, stopReasons } from "../service/limits/stops.ts";
+import { type StopReason, stopReasons } from "../service/limits/account.ts";
 import type { AcceptOutcome } from "../store/planned.ts";
 import type { Store } from "../store/store.ts";
 import { createCallUsage } from "./call-usage.ts";

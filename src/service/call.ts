@@ -1,15 +1,13 @@
 import type { Dispatcher } from "undici";
-import type { Clock } from "../event/clock.ts";
+import { type Clock, pause } from "../event/clock.ts";
 import type { Secret } from "../event/secret.ts";
 import type { Admission, CallOutcome, CallPriority } from "./admission.ts";
-import { decodeAnswer } from "./decode-answer.ts";
+import { type Answer, type Read, readAnswer } from "./answers.ts";
 import type { Endpoint } from "./endpoints.ts";
-import { type Exchanged, exchange } from "./exchange.ts";
-import { pause } from "./pause.ts";
-import { type Read, readAnswer } from "./read-answer.ts";
+import { ServiceError, type ServiceErrorKind, type ServiceFailure } from "./errors.ts";
+import { decodeAnswer, type Exchanged, exchange } from "./exchange.ts";
+import { httpDate } from "./renewal.ts";
 import { type RetrySettings, retryWait } from "./retry.ts";
-import { ServiceError, type ServiceErrorKind, type ServiceFailure } from "./service-error.ts";
-import { settlementOf } from "./settlement.ts";
 
 export interface CallOptions {
   readonly priority?: CallPriority;
@@ -27,7 +25,7 @@ export interface CallOptions {
 }
 
 /** For who must write down what is about to happen. Both are awaited; when one rejects, nothing more is sent and the call rejects with the same. */
-export interface AttemptWatch {
+interface AttemptWatch {
   /** There is room under the caps, and a request is about to leave. */
   starting(): Promise<void>;
   /** The request that left failed, and another one follows after a wait. */
@@ -195,4 +193,32 @@ function closedError(endpoint: Endpoint<unknown>): ServiceError {
 export function cutAll({ dispatcher }: Calling): void {
   // The dispatcher hands each of its requests this error.
   void dispatcher.destroy(Object.assign(new Error("the client is closed"), { code: "closed" }));
+}
+
+/** A resource is shown to people and kept in shared state: a longer or stranger name counts as none. */
+const resourceName = /^[\w.-]{1,40}$/;
+
+/** What the admission is told of a call that failed; `answer` is null when there was none. */
+function settlementOf(error: ServiceError, answer: Answer | null): CallOutcome {
+  const { failure } = error;
+  switch (failure.kind) {
+    case "rate-limited":
+      return { type: "rate-limited", cap: failure.cap, retryAfterMs: failure.retryAfterMs, limit: failure.limit };
+    case "quota":
+      return {
+        type: "quota-used-up",
+        resource: resourceName.exec(failure.cause?.resource ?? "")?.[0] ?? null,
+        serviceTime: httpDate(answer?.headers["date"]),
+      };
+    case "unauthenticated":
+    case "blocked":
+      return { type: failure.kind };
+    case "network":
+    case "timeout":
+      return { type: error.outcome === "not-done" ? "not-sent" : "unknown" };
+    case "malformed":
+      return { type: "unknown" };
+    default:
+      return { type: "answered" };
+  }
 }

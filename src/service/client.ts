@@ -4,25 +4,27 @@ import { lookupFunction } from "../event/name-lookup.ts";
 import { createRedactor } from "../event/redact.ts";
 import type { Secret } from "../event/secret.ts";
 import { type Admission, usuallyAtOnce } from "./admission.ts";
-import { isApiKey } from "./api-key.ts";
+import { malformed } from "./answers.ts";
 import { type Calling, type CallOptions, type CallReport, call, cutAll, endWaits, type ServiceRequest } from "./call.ts";
-import { type ContactWalk, walkContacts } from "./contact-walk.ts";
-import { type Endpoint, endpoints } from "./endpoints.ts";
+import {
+  type Account,
+  type Campaign,
+  type Contact,
+  type ContactBody,
+  type ContactPage,
+  type Endpoint,
+  endpoints,
+  type Message,
+  pathPart,
+  queryOf,
+  type Receipt,
+  type Run,
+  type RunBody,
+  type SendBody,
+  type Template,
+} from "./endpoints.ts";
 import { defaultRetry, type RetrySettings } from "./retry.ts";
-import type {
-  Account,
-  Campaign,
-  Contact,
-  ContactBody,
-  ContactPage,
-  Message,
-  Receipt,
-  Run,
-  RunBody,
-  SendBody,
-  Template,
-} from "./schemas.ts";
-import { pathPart, queryOf, readServiceUrl } from "./service-url.ts";
+import { isApiKey, readServiceUrl } from "./settings.ts";
 
 export interface ServiceClientSettings {
   /** May have a path and a slash at its end; the API root is `{baseUrl}/api/v1`. */
@@ -46,7 +48,7 @@ export interface ServiceClientSettings {
   readonly onCall?: (report: CallReport) => void;
 }
 
-export interface ContactQuery {
+interface ContactQuery {
   /** 1 to 200. */
   readonly limit?: number;
   /** The `next` of an earlier page. */
@@ -156,5 +158,75 @@ export function createServiceClient(settings: ServiceClientSettings): ServiceCli
       // Nothing is on its way any more; undici's `close` would still wait for a connection that hangs while it is made.
       await dispatcher.destroy();
     },
+  };
+}
+
+interface WalkedPage extends ContactPage {
+  /** The cursor to save once this page's contacts are dealt with; see {@link ContactWalk.savedNext}. */
+  readonly savedNext: string | null;
+}
+
+/**
+ * All contacts after a cursor, in the order of their ids, page after page as they are asked for. Iterating
+ * again goes on from `savedNext`: after an error, or for the contacts that came since.
+ */
+interface ContactWalk extends AsyncIterable<Contact> {
+  /** The same walk by pages, so that a cursor can be saved after each. */
+  pages(): AsyncIterable<WalkedPage>;
+  /**
+   * The last `next` that was not null whose page has been dealt with to its end; at first the cursor begun
+   * with. Saved and given as `after` later, it brings the new contacts and, because a page that is not full
+   * comes with `next: null` (document, "GET /contacts"), those of the last such page once more: none is
+   * missed, some are seen twice. Null: from the start.
+   */
+  readonly savedNext: string | null;
+}
+
+/** @param fetchPage rejects as the client's calls do; the walk then stands where it was. */
+function walkContacts(fetchPage: (after: string | null) => Promise<ContactPage>, after: string | null): ContactWalk {
+  let savedNext = after;
+
+  async function* pages(): AsyncGenerator<WalkedPage, void, undefined> {
+    const isRound = cycleGuard();
+    for (let cursor = savedNext; ; ) {
+      const page = await fetchPage(cursor);
+      const { next } = page;
+      if (next !== null) {
+        // Either would have a walk go on for ever.
+        if (page.data.length === 0) throw malformed(endpoints.listContacts, 200, "a page without contacts has a next");
+        if (next === cursor || isRound(next)) throw malformed(endpoints.listContacts, 200, "next leads back to a page already seen");
+      }
+      yield { ...page, savedNext: next ?? savedNext };
+      // Only now: the consumer has come back for more, so this page is dealt with.
+      savedNext = next ?? savedNext;
+      if (next === null) return;
+      cursor = next;
+    }
+  }
+
+  return {
+    async *[Symbol.asyncIterator]() {
+      for await (const { data } of pages()) yield* data;
+    },
+    pages,
+    get savedNext() {
+      return savedNext;
+    },
+  };
+}
+
+/** Tells, sooner or later, that cursors repeat, remembering only one of them (Brent's way). */
+function cycleGuard(): (cursor: string) => boolean {
+  let kept: string | null = null;
+  let steps = 0;
+  let power = 1;
+  return (cursor) => {
+    if (cursor === kept) return true;
+    if (++steps === power) {
+      kept = cursor;
+      steps = 0;
+      power *= 2;
+    }
+    return false;
   };
 }

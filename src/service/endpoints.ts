@@ -1,23 +1,143 @@
 import { z } from "zod";
+import { codeText } from "../event/subject.ts";
 import type { CallCap, CallOperation, CallPriority } from "./admission.ts";
-import {
-  type Account,
-  accountSchema,
-  type Campaign,
-  type Contact,
-  type ContactPage,
-  campaignListSchema,
-  contactLookupSchema,
-  contactPageSchema,
-  type Message,
-  messageSchema,
-  type Receipt,
-  type Run,
-  receiptSchema,
-  runSchema,
-  type Template,
-  templateListSchema,
-} from "./schemas.ts";
+
+/**
+ * The shapes of messaging-service-api.md ("Resources and their fields", "Endpoints"). All are loose: fields
+ * that nobody has told us about, and those the document calls "not shown", pass through untouched. Ids are
+ * text that is compared and never taken apart (`z.uuid()` would refuse versions it does not know).
+ *
+ * Of an answer only what the relay cannot do without is required. A field of another type than documented counts as
+ * absent, and a list loses only the items that cannot be read.
+ */
+const id = z.string().min(1);
+/** An id that comes as a number is the same id. */
+const answeredId = z.union([id, z.number().transform(String)]);
+const optionalText = z.string().nullable().default(null).catch(null);
+
+function listOf<T>(item: z.ZodType<T>) {
+  return z.array(z.unknown()).transform((items): T[] =>
+    items.flatMap((one) => {
+      const read = item.safeParse(one);
+      return read.success ? [read.data] : [];
+    }),
+  );
+}
+
+const sendTemplateSchema = z.looseObject({
+  /** Of a template from `GET /templates`. */
+  id,
+  /** Those not given are filled from the contact. */
+  variables: z.record(z.string(), z.string()).optional(),
+});
+
+/** Body of `POST /messages`. The client sends it as it is; this is for those who take one from somebody else. */
+export const sendBodySchema = z
+  .looseObject({
+    /** International format, `+` first. */
+    to: z.string().min(6).max(32).startsWith("+", "is not in international format (+ first)"),
+    /** Network id of the sending number; the first connected one by default. */
+    phoneNumberId: z.string().min(1).optional(),
+    /** Only within 24 hours of the contact's last message. */
+    text: z.string().min(1).max(4096).optional(),
+    template: sendTemplateSchema.optional(),
+  })
+  .refine(({ text, template }) => (text === undefined) !== (template === undefined), "needs exactly one of text and template");
+export type SendBody = z.infer<typeof sendBodySchema>;
+
+/** Answer to `POST /messages`: the provider accepted it, which is not yet delivery. With a wamid it was sent, whatever else is missing. */
+const receiptSchema = z.looseObject({
+  id: answeredId.nullable().default(null).catch(null),
+  wamid: answeredId,
+  /** "This is the status in the response of `POST /messages`" (document, "Message status"). */
+  status: id.default("pending").catch("pending"),
+  conversationId: answeredId.nullable().default(null).catch(null),
+});
+export type Receipt = z.infer<typeof receiptSchema>;
+
+export const messageSchema = z.looseObject({
+  wamid: answeredId,
+  /** One of the document's words, or a new one. */
+  status: id,
+  /** When `failed`. Numbers become text; anything else is null, as in webhooks. */
+  errorCode: z.unknown().optional().transform(codeText),
+});
+export type Message = z.infer<typeof messageSchema>;
+
+const templateSchema = z.looseObject({
+  id: answeredId,
+  name: optionalText,
+  metaName: optionalText,
+  language: optionalText,
+  category: optionalText,
+  wabaId: optionalText,
+  variables: listOf(z.looseObject({ name: z.string(), label: optionalText }))
+    .default([])
+    .catch([]),
+});
+export type Template = z.infer<typeof templateSchema>;
+
+const templateListSchema = z.looseObject({ data: listOf(templateSchema) });
+
+/** The document names no field but `id`: how phone, first name and attributes are called is not shown. */
+const contactSchema = z.looseObject({ id: answeredId });
+export type Contact = z.infer<typeof contactSchema>;
+
+const contactPageSchema = z.looseObject({
+  data: listOf(contactSchema),
+  /** Without one it is the last page. */
+  next: answeredId.nullable().default(null),
+});
+export type ContactPage = z.infer<typeof contactPageSchema>;
+
+/** The answer to a look-up by phone: a list of one or none. */
+const contactLookupSchema = z.looseObject({ data: listOf(contactSchema) });
+
+/** Body of `POST /contacts`; fields other than `phone` are not shown. */
+const contactBodySchema = z.looseObject({ phone: z.string().min(1) });
+export type ContactBody = z.infer<typeof contactBodySchema>;
+
+/** Fields not shown. */
+const campaignSchema = z.looseObject({});
+export type Campaign = z.infer<typeof campaignSchema>;
+
+/** Whether the list comes bare or inside `data`, as the other lists do, is not shown: both are taken. */
+const campaignListSchema = z
+  .union([listOf(campaignSchema), z.looseObject({ data: listOf(campaignSchema) })])
+  .transform((answer) => (Array.isArray(answer) ? answer : answer.data));
+
+/** `GET /me`; fields not shown. */
+const accountSchema = z.looseObject({});
+export type Account = z.infer<typeof accountSchema>;
+
+/** Body of `POST /automations/{id}/runs`; which fields are required is not shown. */
+export const runBodySchema = z.looseObject({
+  phone: z.string().optional(),
+  name: z.string().optional(),
+  data: z.record(z.string(), z.string()).optional(),
+});
+export type RunBody = z.infer<typeof runBodySchema>;
+
+const runSchema = z.looseObject({ runId: answeredId });
+export type Run = z.infer<typeof runSchema>;
+
+// To know that calling is useless matters more than the detail: a field of another type than seen is null.
+const detail = z.string().nullish().catch(null);
+const amount = z.number().nullish().catch(null);
+
+/** `cause` of a plan error (402) and of a used-up monthly quota (429). */
+export const planCauseSchema = z.looseObject({
+  /** `upgrade`: calling again is useless. The document shows no other. */
+  type: detail,
+  reason: detail,
+  resource: detail,
+  plan: detail,
+  limit: amount,
+  used: amount,
+  /** The plan that would fix it. */
+  suggested: detail,
+});
+export type PlanCause = z.infer<typeof planCauseSchema>;
 
 /** What the client knows of an endpoint before it calls it. `T`: what its answer becomes. */
 export interface Endpoint<T> {
@@ -88,3 +208,18 @@ export const endpoints = {
     mayBeEmpty: false,
   } satisfies Endpoint<Run>,
 } as const;
+
+/** An id as one part of a path. Throws a TypeError for what could not be one, and would ask for another path. */
+export function pathPart(id: string): string {
+  if (id === "" || id === "." || id === "..") throw new TypeError("an id is empty or made of dots");
+  return encodeURIComponent(id);
+}
+
+/** A query, or nothing when no parameter is given. */
+export function queryOf(parameters: Readonly<Record<string, string | number | null | undefined>>): string {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(parameters)) {
+    if (value !== undefined && value !== null) query.set(name, String(value));
+  }
+  return query.size === 0 ? "" : `?${query}`;
+}

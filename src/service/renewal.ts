@@ -22,7 +22,7 @@ const mostSkewMs = 3_600_000;
 /** So soon after a renewal, a used-up quota may still be that of the month before. */
 const doubtfulMs = 24 * 3_600_000;
 
-export interface RenewalJudgment {
+interface RenewalJudgment {
   /** Day 1, 00:00, in unix ms; up to a minute ago for an answer that is about the month before. */
   readonly at: number;
   /** From when on the service should know it, in unix ms of the relay's clock; always later than now. */

@@ -1,4 +1,4 @@
-import type { ServiceError } from "./service-error.ts";
+import type { ServiceError } from "./errors.ts";
 
 export interface RetrySettings {
   /** Attempts in all, the first one included. */

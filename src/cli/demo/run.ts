@@ -5,7 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { type Downstream, type Failure, startDownstream } from "../../sandbox/downstream/downstream.ts";
 import type { Sandbox } from "../../sandbox/start-sandbox.ts";
 import type { ServiceClient } from "../../service/client.ts";
-import type { Receipt } from "../../service/schemas.ts";
+import type { Receipt } from "../../service/endpoints.ts";
 import { withCommas } from "../output.ts";
 import { type Check, checkSums, createPostLog, expectedOf, type ServiceRecords } from "./checks.ts";
 import { type DemoCounts, type Progress, startWatch } from "./progress.ts";

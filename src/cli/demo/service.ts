@@ -5,9 +5,9 @@ import { type ObservedPost, type Sandbox, startSandbox } from "../../sandbox/sta
 import { createPace } from "../../sandbox/traffic/pace.ts";
 import { createPhones } from "../../sandbox/wamids.ts";
 import { createServiceClient, type ServiceClient } from "../../service/client.ts";
+import type { Receipt, SendBody, Template } from "../../service/endpoints.ts";
+import { ServiceError } from "../../service/errors.ts";
 import { createLimiter } from "../../service/limits/limiter.ts";
-import type { Receipt, SendBody, Template } from "../../service/schemas.ts";
-import { ServiceError } from "../../service/service-error.ts";
 
 /** Message lifecycles of a minute take three seconds. */
 const speed = 20;

@@ -1,11 +1,11 @@
+import type { SteadyTime } from "../../event/clock.ts";
 import { type CallCap, type CallPriority, callPriorities } from "../admission.ts";
-import type { HoldState, QuotaReason } from "./account-state.ts";
+import type { HoldState, QuotaReason } from "./account.ts";
 import type { Caps } from "./caps.ts";
 import type { Slots } from "./slots.ts";
-import type { SteadyTime } from "./steady-time.ts";
 import type { StopState } from "./stops.ts";
 
-export interface CapState {
+interface CapState {
   /** Calls a minute that the plan has. */
   readonly planned: number;
   /** Calls a minute that the service grants: as planned, or fewer for a while after one of its answers said so. */
@@ -27,7 +27,7 @@ export interface LimiterState {
   readonly resources: Readonly<Partial<Record<QuotaReason, string>>>;
 }
 
-export interface LimiterParts {
+interface LimiterParts {
   readonly planned: Caps;
   readonly granted: Caps;
   readonly slots: Slots;

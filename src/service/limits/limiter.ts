@@ -1,18 +1,17 @@
 import type { Clock } from "../../event/clock.ts";
+import { createSteadyTime } from "../../event/clock.ts";
 import { type Admission, type CallOperation, type CallOutcome, type CallRequest, type Permit, usuallyAtOnce } from "../admission.ts";
-import { capsUnknown } from "../service-error.ts";
-import { keyOf, type QuotaReason, quotaReasons } from "./account-state.ts";
-import { type Caps, type Plan, planCaps, planId, shareOf } from "./caps.ts";
-import { grantedCaps, learnCaps } from "./learn-caps.ts";
+import { capsUnknown } from "../errors.ts";
+import { type Identity, keyOf, type QuotaReason, quotaReasons, type StopReason, stopReasons } from "./account.ts";
+import { type Caps, grantedCaps, learnCaps, type Plan, planCaps, planId, shareOf } from "./caps.ts";
 import { createOwnLearned } from "./learned.ts";
 import { type LimiterState, limiterState } from "./limiter-state.ts";
-import { coveringReasons } from "./quota-stop.ts";
-import { createSharedAccount, type SharedAccount, type Wanted } from "./shared-account.ts";
+import { coveringReasons } from "./probes.ts";
+import { createTurns } from "./queue.ts";
+import { createSharedAccount, type SharedAccount, type Wanted } from "./shared.ts";
 import type { SharedCaps } from "./shared-port.ts";
 import { type CallKind, callKinds, createSlots, type SlotEnd } from "./slots.ts";
-import { createSteadyTime } from "./steady-time.ts";
-import { createStops, type Identity, type StopReason, type StopState, stopReasons } from "./stops.ts";
-import { createTurns } from "./turns.ts";
+import { createStops, type StopState } from "./stops.ts";
 
 /** The account's caps, as its plan has them or in numbers, and the share of them (more than 0 to 1) that is ours. */
 export type Allowance = ({ readonly plan: Plan } | { readonly caps: Caps }) & { readonly share: number } & {
@@ -82,12 +81,12 @@ const othersTookMs = 10_000;
  * slots at once, right after g, and those are at most the cap. A call of unknown outcome may still be on its way when we
  * give it up, so its end is taken to be `graceMs` later; one that was never sent is counted in no window, and gives its
  * slot back at once. What the service grants others who use the account is not ours
- * to know: when it answers 429 all the same, the cap is held (`cap-hold.ts`).
+ * to know: when it answers 429 all the same, the cap is held (`caps.ts`).
  *
  * Over several processes the same holds, with the moment at which the slot was granted in the place of the one at
- * which the call is let go (`shared-account.ts`).
+ * which the call is let go (`shared.ts`).
  *
- * **Who goes first.** `send` before `ask` before `poll` (`turns.ts`). `ask` and `poll` leave alone what sends can need
+ * **Who goes first.** `send` before `ask` before `poll` (`queue.ts`). `ask` and `poll` leave alone what sends can need
  * (`quotasOf`); messages and polls are spread over the minute (`slots.ts`).
  *
  * O(1) amortised a call; nothing goes on while nobody waits.

@@ -1,7 +1,5 @@
 import { type CallCap, type CallPriority, callPriorities } from "../admission.ts";
 import { type Caps, quotasOf } from "./caps.ts";
-import { createPace } from "./pace.ts";
-import { createSlotWindow } from "./slot-window.ts";
 
 /** Calls that are treated alike. */
 export interface CallKind {
@@ -119,4 +117,107 @@ export function createSlots(initial: Caps, graceMs: number): Slots {
 function byKind<T>(make: (kind: CallKind) => T): (kind: CallKind) => T {
   const made = new Map(callKinds.map((kind) => [`${kind.cap} ${kind.priority}`, make(kind)]));
   return ({ cap, priority }) => made.get(`${cap} ${priority}`) as T;
+}
+
+/** What one count allows: at most `limit` slots held at any time. Times are steady ms. */
+interface SlotWindow {
+  limit(): number;
+  /** More may be held than a smaller limit allows; then nothing is free until enough have come back. */
+  setLimit(limit: number): void;
+  /** Slots held: by calls under way, and by those that ended less than their time ago. */
+  used(now: number): number;
+  /** Now or earlier: a slot is free. Later: worth another look then. Infinity: not before a call under way ends. */
+  freeAt(now: number): number;
+  take(): void;
+  /** A call ended; its slot comes back at `at`, which is no earlier than that of any other with the same `isLost`. */
+  giveBack(at: number, isLost: boolean): void;
+  /** A call ended that was never made; its slot is free at once. */
+  undo(): void;
+}
+
+export function createSlotWindow(initial: number): SlotWindow {
+  let limit = initial;
+  let underWay = 0;
+  // Two, because calls of unknown outcome come back later than the others: each queue is in order by itself.
+  const ended = createTimeQueue();
+  const lost = createTimeQueue();
+
+  function used(now: number): number {
+    ended.dropUntil(now);
+    lost.dropUntil(now);
+    return underWay + ended.size() + lost.size();
+  }
+
+  return {
+    limit: () => limit,
+    setLimit(next) {
+      limit = next;
+    },
+    used,
+    freeAt: (now) => (used(now) < limit ? now : Math.min(ended.first(), lost.first())),
+    take() {
+      underWay += 1;
+    },
+    giveBack(at, isLost) {
+      underWay -= 1;
+      (isLost ? lost : ended).push(at);
+    },
+    undo() {
+      underWay -= 1;
+    },
+  };
+}
+
+/** Times, each no earlier than the one before it; taking off what is past costs O(1) each. */
+interface TimeQueue {
+  push(at: number): void;
+  /** Takes off all times up to and including `now`. */
+  dropUntil(now: number): void;
+  /** The earliest one; Infinity when there is none. */
+  first(): number;
+  size(): number;
+}
+
+export function createTimeQueue(): TimeQueue {
+  let times: number[] = [];
+  let head = 0;
+  return {
+    push: (at) => void times.push(at),
+    dropUntil(now) {
+      while (head < times.length && (times[head] as number) <= now) head += 1;
+      // Copying no more than what was taken off keeps it O(1) each.
+      if (head * 2 >= times.length) {
+        times = times.slice(head);
+        head = 0;
+      }
+    },
+    first: () => times[head] ?? Number.POSITIVE_INFINITY,
+    size: () => times.length - head,
+  };
+}
+
+/** Spreads calls over the minute. Times are steady ms. */
+interface Pace {
+  /** When the next may go; now or earlier: at once. */
+  readyAt(): number;
+  take(now: number): void;
+}
+
+/**
+ * A burst of a sixth of `perMinute` (rounded up), then an even pace: within any w ms at most
+ * `ceil(perMinute / 6) + perMinute * w / 60000` go ("Spread sends over time (for example 1 per second on
+ * escala)", messaging-service-api.md, "Responses at the limit").
+ */
+export function createPace(perMinute: number): Pace {
+  const interval = 60_000 / perMinute;
+  const saved = Math.ceil(perMinute / 6) * interval;
+  // The generic cell rate algorithm: one number, the time at which the whole burst will be saved up again.
+  let fullAt = 0;
+  return {
+    // Sums of fractions are off by a little, which must not cost a whole millisecond.
+    readyAt: () => Math.ceil(fullAt + interval - saved - 1e-6),
+    take(now) {
+      fullAt = Math.max(fullAt, now) + interval;
+    },
+  };
 }

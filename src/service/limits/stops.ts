@@ -1,61 +1,50 @@
+import type { SteadyTime } from "../../event/clock.ts";
 import type { CallOperation, CallOutcome } from "../admission.ts";
-import { refusedUnasked, type ServiceError } from "../service-error.ts";
+import { refusedUnasked, type ServiceError } from "../errors.ts";
 import {
   type AccountState,
+  type EndedCall,
   forgetGranted,
   holdToPlan,
+  type Identity,
   type KeyState,
   keyOf,
   noQuotas,
   type QuotaReason,
   type QuotaStop,
   quotaReasons,
-} from "./account-state.ts";
-import { beginProbe, endDoubt, isDoubted, keyAccepted, keyRefused, keyUnsettled, leaveProbe, mayProbe } from "./key-doubt.ts";
+  type StopReason,
+} from "./account.ts";
 import type { Learned } from "./learned.ts";
 import {
-  beginQuotaProbe,
+  beginProbe,
   coveringReasons,
-  leaveQuotaProbe,
-  mayProbeQuota,
+  endDoubt,
+  isDoubted,
+  keyAccepted,
+  keyRefused,
+  keyUnsettled,
+  leaveProbe,
+  mayProbe,
   quotaStop,
   quotaUnsettled,
   quotaUntil,
   reasonOf,
-} from "./quota-stop.ts";
-import type { SteadyTime } from "./steady-time.ts";
-
-/** Why no call goes, or none of a kind, whatever the caps say. */
-export const stopReasons = [...quotaReasons, "unauthenticated", "blocked"] as const;
-export type StopReason = QuotaReason | "unauthenticated" | "blocked";
+} from "./probes.ts";
 
 /** Unix ms until which calls are refused: of a quota its renewal, else when the next call may try. Null: it is not in force. */
 export type StopState = Readonly<Record<StopReason, number | null>>;
 
-/** A call as the stops see it: they learn only from calls that were let go after what they know. */
-export interface NumberedCall {
-  /** Calls are numbered as they are let go, from 1. */
-  readonly number: number;
-  /** The stops of which it tries whether they are over. */
-  readonly probes: readonly StopReason[];
-}
-
-/** Which settings calls are made with: what was learned with others is not held against them. */
-export interface Identity {
-  readonly plan: string;
-  readonly key: string;
-}
-
 /*
  * | stop | begins with | while it lasts | ends |
  * |---|---|---|---|
- * | quota, quota-… | `quota-used-up` | every call, or those of a kind, is refused, but for probes (`quota-stop.ts`) | a probe is answered, or by `resume` |
- * | unauthenticated | `unauthenticated` | refused, but for one call after each wait (`key-doubt.ts`) | that call shows the key to be good |
+ * | quota, quota-… | `quota-used-up` | every call, or those of a kind, is refused, but for probes (`probes.ts`) | a probe is answered, or by `resume` |
+ * | unauthenticated | `unauthenticated` | refused, but for one call after each wait (`probes.ts`) | that call shows the key to be good |
  * | blocked | `blocked` | every call is refused | 60 s after the last such answer |
  *
  * The passing of time is noticed when somebody asks: there is no timer.
  */
-export interface Stops {
+interface Stops {
   /** Whether a call may wait for its turn, as any other or as a probe; or why not. */
   admit(operation: CallOperation): StopReason | "free" | "probe";
   refusal(reason: StopReason): ServiceError;
@@ -71,19 +60,10 @@ export interface Stops {
   resources(): Partial<Record<QuotaReason, string>>;
 }
 
-/** A call that ended: at `now` (steady) and `wallNow` (unix ms). */
-export interface EndedCall {
-  readonly call: NumberedCall;
-  readonly operation: CallOperation;
-  readonly outcome: CallOutcome;
-  readonly now: number;
-  readonly wallNow: number;
-}
-
 /** "blocks that IP for one minute" (messaging-service-api.md, "Authentication"). */
 const blockMs = 60_000;
 
-export interface StopsParts {
+interface StopsParts {
   readonly time: SteadyTime;
   readonly learned: Learned;
   readonly identity: () => Identity;
@@ -108,7 +88,7 @@ export function createStops({ time, learned, identity }: StopsParts): Stops {
     for (const reason of coveringReasons(operation)) {
       const stop = quotaIn(state, reason, plan);
       if (stop === null) continue;
-      if (!mayProbeQuota(stop, now)) return reason;
+      if (!mayProbe(stop, now)) return reason;
       probes.push(reason);
     }
     const own = keyOf(state, id);
@@ -137,7 +117,7 @@ export function createStops({ time, learned, identity }: StopsParts): Stops {
         if (typeof found === "string") return found;
         for (const reason of found) {
           if (reason === "unauthenticated") beginProbe(keyOf(state, own.key), now);
-          else if (reason !== "blocked") whenStopped(state, reason, (stop) => beginQuotaProbe(stop, now));
+          else if (reason !== "blocked") whenStopped(state, reason, (stop) => beginProbe(stop, now));
         }
         return found;
       }, got);
@@ -148,7 +128,7 @@ export function createStops({ time, learned, identity }: StopsParts): Stops {
       learned.change((state) => {
         for (const reason of probes) {
           if (reason === "unauthenticated") leaveProbe(keyOf(state, id));
-          else if (reason !== "blocked") whenStopped(state, reason, leaveQuotaProbe);
+          else if (reason !== "blocked") whenStopped(state, reason, leaveProbe);
         }
       });
     },

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { receiveOutcomes } from "../../../src/receive/receiver.ts";
 import { callPriorities } from "../../../src/service/admission.ts";
-import { stopReasons } from "../../../src/service/limits/stops.ts";
+import { stopReasons } from "../../../src/service/limits/account.ts";
 import { openDownstream } from "../../harness/downstream.ts";
 import { startRelayHere } from "../../harness/relay-here.ts";
 import { routeTo, webhookSecret } from "../../harness/relay-settings.ts";

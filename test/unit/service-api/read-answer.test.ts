@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { type Answer, readAnswer } from "../../../src/service/answers.ts";
 import { type Endpoint, endpoints } from "../../../src/service/endpoints.ts";
-import { type Answer, readAnswer } from "../../../src/service/read-answer.ts";
-import { ServiceError } from "../../../src/service/service-error.ts";
+import { ServiceError } from "../../../src/service/errors.ts";
 
 const now = Date.UTC(2026, 10, 21);
 const utf8 = (text: string) => new TextEncoder().encode(text);

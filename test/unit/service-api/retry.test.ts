@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { type CallEffect, refusedUnasked, ServiceError, type ServiceFailure } from "../../../src/service/errors.ts";
 import { defaultRetry, retryWait } from "../../../src/service/retry.ts";
-import { type CallEffect, refusedUnasked, ServiceError, type ServiceFailure } from "../../../src/service/service-error.ts";
 
 const planCause = { type: "upgrade" } as const;
 const everyFailure: ServiceFailure[] = [

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { messageSchema, runBodySchema, sendBodySchema } from "../../../src/service/schemas.ts";
+import { messageSchema, runBodySchema, sendBodySchema } from "../../../src/service/endpoints.ts";
 
 describe("a send body (messaging-service-api.md, POST /messages)", () => {
   const to = "+5491155550000";

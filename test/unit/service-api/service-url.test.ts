@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { pathPart, queryOf, readServiceUrl } from "../../../src/service/service-url.ts";
+import { pathPart, queryOf } from "../../../src/service/endpoints.ts";
+import { readServiceUrl } from "../../../src/service/settings.ts";
 
 test.each([
   ["https://messaging.example", "https://messaging.example", "/api/v1"],

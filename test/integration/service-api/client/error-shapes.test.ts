@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { ServiceError } from "../../../../src/service/service-error.ts";
+import type { ServiceError } from "../../../../src/service/errors.ts";
 import { failureOf, noRetry, openClient } from "./open-client.ts";
 import { bytesOf, startScripted } from "./scripted-service.ts";
 

@@ -3,7 +3,7 @@ import { Secret } from "../../../../src/event/secret.ts";
 import type { Admission, CallOutcome, CallRequest } from "../../../../src/service/admission.ts";
 import type { CallReport } from "../../../../src/service/call.ts";
 import { createServiceClient, type ServiceClient, type ServiceClientSettings } from "../../../../src/service/client.ts";
-import { ServiceError } from "../../../../src/service/service-error.ts";
+import { ServiceError } from "../../../../src/service/errors.ts";
 import { createHurriedClock, type HurriedClock } from "./hurried-clock.ts";
 
 export const apiKey = "live_key_that_nobody_may_see";

@@ -1,7 +1,7 @@
 import { setImmediate as turn } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import type { ServiceClient } from "../../../../src/service/client.ts";
-import { refusedUnasked } from "../../../../src/service/service-error.ts";
+import { refusedUnasked } from "../../../../src/service/errors.ts";
 import { until } from "../../../harness/until.ts";
 import { freePort } from "../../../setup/free-port.ts";
 import { failureOf, openClient, recordingAdmission } from "./open-client.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { Contact } from "../../../../src/service/schemas.ts";
+import type { Contact } from "../../../../src/service/endpoints.ts";
 import { errorOf, type Meeting, meet, resultOf } from "./meeting.ts";
 
 /** Contacts made beside the API, so that they cost no calls; gives their phones. */

@@ -5,8 +5,8 @@ import { startSandbox } from "../../../../src/sandbox/start-sandbox.ts";
 import type { Admission, CallOutcome, CallRequest } from "../../../../src/service/admission.ts";
 import type { CallReport } from "../../../../src/service/call.ts";
 import { createServiceClient, type ServiceClient, type ServiceClientSettings } from "../../../../src/service/client.ts";
+import { ServiceError } from "../../../../src/service/errors.ts";
 import { createLimiter, type Limiter, type LimiterOptions } from "../../../../src/service/limits/limiter.ts";
-import { ServiceError } from "../../../../src/service/service-error.ts";
 import { createManualClock, type ManualClock, settled } from "../../../harness/manual-clock.ts";
 import { type SeenUsage, usageOf } from "../../../harness/sandbox-usage.ts";
 

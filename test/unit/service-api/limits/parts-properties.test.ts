@@ -1,9 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { createPace } from "../../../../src/service/limits/pace.ts";
-import { createSlotWindow } from "../../../../src/service/limits/slot-window.ts";
-import { createTimeQueue } from "../../../../src/service/limits/time-queue.ts";
-import { createWaitingLine } from "../../../../src/service/limits/waiting-line.ts";
+import { createWaitingLine } from "../../../../src/service/limits/queue.ts";
+import { createPace, createSlotWindow, createTimeQueue } from "../../../../src/service/limits/slots.ts";
 
 test("a waiting line agrees with an array, whoever leaves", () => {
   type Move = { leave: number } | "join" | "first";

@@ -1,7 +1,7 @@
 import { expect } from "vitest";
 import type { CallOutcome, CallRequest, Permit } from "../../../../src/service/admission.ts";
+import { ServiceError } from "../../../../src/service/errors.ts";
 import { createLimiter, type LimiterOptions } from "../../../../src/service/limits/limiter.ts";
-import { ServiceError } from "../../../../src/service/service-error.ts";
 import { createManualClock } from "../../../harness/manual-clock.ts";
 
 export const answered: CallOutcome = { type: "answered" };

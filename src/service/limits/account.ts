@@ -1,6 +1,37 @@
-import { type CallCap, type CallOperation, callOperations } from "../admission.ts";
+import { type CallCap, type CallOperation, type CallOutcome, callOperations } from "../admission.ts";
 
-/** Whether a key is good, as far as it is known (`key-doubt.ts`). Times are steady ms. */
+/** Stops of monthly quotas: of every call, or of one kind of call. */
+export type QuotaReason = "quota" | `quota-${CallOperation}`;
+export const quotaReasons: readonly QuotaReason[] = ["quota", ...callOperations.map((operation) => `quota-${operation}` as const)];
+
+/** Why no call goes, or none of a kind, whatever the caps say. */
+export const stopReasons = [...quotaReasons, "unauthenticated", "blocked"] as const;
+export type StopReason = QuotaReason | "unauthenticated" | "blocked";
+
+/** A call as the stops see it: they learn only from calls that were let go after what they know. */
+export interface NumberedCall {
+  /** Calls are numbered as they are let go, from 1. */
+  readonly number: number;
+  /** The stops of which it tries whether they are over. */
+  readonly probes: readonly StopReason[];
+}
+
+/** Which settings calls are made with: what was learned with others is not held against them. */
+export interface Identity {
+  readonly plan: string;
+  readonly key: string;
+}
+
+/** A call that ended: at `now` (steady) and `wallNow` (unix ms). */
+export interface EndedCall {
+  readonly call: NumberedCall;
+  readonly operation: CallOperation;
+  readonly outcome: CallOutcome;
+  readonly now: number;
+  readonly wallNow: number;
+}
+
+/** Whether a key is good, as far as it is known (`probes.ts`). Times are steady ms. */
 export interface KeyState {
   /** Index into the waits; null: no doubt. */
   wait: number | null;
@@ -13,7 +44,7 @@ export interface KeyState {
   isProven: boolean;
 }
 
-/** A cap that is held (`cap-hold.ts`). Times are steady ms. */
+/** A cap that is held (`caps.ts`). Times are steady ms. */
 export interface HoldState {
   /** Before it no call of the cap is let go. */
   until: number;
@@ -22,11 +53,7 @@ export interface HoldState {
   since: number;
 }
 
-/** Stops of monthly quotas: of every call, or of one kind of call. */
-export type QuotaReason = "quota" | `quota-${CallOperation}`;
-export const quotaReasons: readonly QuotaReason[] = ["quota", ...callOperations.map((operation) => `quota-${operation}` as const)];
-
-/** Calls that a used-up quota stops (`quota-stop.ts`). Times are steady ms. */
+/** Calls that a used-up quota stops (`probes.ts`). Times are steady ms. */
 export interface QuotaStop {
   /** As the service names it; null: it does not. */
   readonly resource: string | null;
@@ -38,7 +65,7 @@ export interface QuotaStop {
   probeUntil: number;
 }
 
-/** A smaller cap that the service reported (`learn-caps.ts`). */
+/** A smaller cap that the service reported (`caps.ts`). */
 export interface LearnedCap {
   readonly limit: number;
   /** Steady ms. */
@@ -47,7 +74,7 @@ export interface LearnedCap {
 
 /**
  * All that is known of an account beside the calls that count: what the answers of the service have taught. Plain data,
- * so that the processes of an account can share it (`shared-account.ts`).
+ * so that the processes of an account can share it (`shared.ts`).
  */
 export interface AccountState {
   /** The plan that `quotas` and `granted` are about: with another they mean nothing. */

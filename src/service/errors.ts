@@ -1,7 +1,7 @@
 import { inspect } from "node:util";
 import { maskText } from "../event/mask.ts";
 import type { CallCap } from "./admission.ts";
-import type { PlanCause } from "./schemas.ts";
+import type { PlanCause } from "./endpoints.ts";
 
 /** One fault of a request's body or parameters: which field, and why. */
 export interface ValidationProblem {
@@ -48,7 +48,7 @@ export type ServiceErrorKind = ServiceFailure["kind"];
 /** `not-done`: the service surely did nothing, so that trying again cannot do it twice; `unknown`: it may have. */
 export type CallEffect = "not-done" | "unknown";
 
-export interface ServiceErrorFields {
+interface ServiceErrorFields {
   /** Method and path as the document writes them: `GET /messages/{id}`. */
   readonly endpoint: string;
   /** Null without an answer. */

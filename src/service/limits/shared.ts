@@ -1,12 +1,11 @@
-import type { Clock } from "../../event/clock.ts";
+import type { Clock, SteadyTime } from "../../event/clock.ts";
 import { uuidv7 } from "../../event/ids.ts";
 import type { CallCap } from "../admission.ts";
 import { type Caps, quotasOf } from "./caps.ts";
 import type { Learned } from "./learned.ts";
-import { createSharedLearned } from "./shared-learned.ts";
+import { createSharedLearned } from "./learned.ts";
 import type { SharedAnswer, SharedAsk, SharedCaps, SharedEnd } from "./shared-port.ts";
 import { type CallKind, callKinds, type Slot, type SlotEnd, type Slots } from "./slots.ts";
-import type { SteadyTime } from "./steady-time.ts";
 
 /** The part of an account that processes may have in common. */
 export interface SharedAccount {
@@ -23,7 +22,7 @@ export interface SharedAccount {
 /** Calls that wait here and could go if there were slots, and how many of them at once. */
 export type Wanted = Pick<SharedAsk, "wants" | "room">;
 
-export interface SharedAccountParts {
+interface SharedAccountParts {
   readonly shared: SharedCaps;
   readonly clock: Clock;
   readonly time: SteadyTime;

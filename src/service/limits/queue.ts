@@ -1,11 +1,9 @@
-import type { Clock } from "../../event/clock.ts";
+import type { Clock, SteadyTime } from "../../event/clock.ts";
 import type { CallCap, CallPriority } from "../admission.ts";
 import { type CallKind, callKinds } from "./slots.ts";
-import type { SteadyTime } from "./steady-time.ts";
-import { createWaitingLine, type WaitingLine } from "./waiting-line.ts";
 
 /** A call that waits for its turn. To let it go also takes it out of its line. */
-export interface Waiting {
+interface Waiting {
   go(): void;
 }
 
@@ -13,7 +11,7 @@ export interface Waiting {
  * Who goes next: by priority, and in one priority in order of arrival among those who may go. So a send that waits for
  * the messages cap holds up no automation run behind it, nor a poll that takes nothing from it.
  */
-export interface Turns {
+interface Turns {
   /** Waits at the end of its line; gives what takes it out. `letGo` must follow. */
   join(kind: CallKind, waiting: Waiting): () => void;
   /** Lets go all who may, and sets the timer for when the next may. To be called after whatever may change that. */
@@ -21,7 +19,7 @@ export interface Turns {
   waiting(cap: CallCap, priority: CallPriority): number;
 }
 
-export interface TurnsParts {
+interface TurnsParts {
   readonly clock: Clock;
   readonly time: SteadyTime;
   /** Steady ms: now or earlier, a call of this kind may go; later, worth another look then; Infinity: when something has changed. */
@@ -82,4 +80,45 @@ export function createTurns({ clock, time, readyAt }: TurnsParts): Turns {
     letGo,
     waiting: (cap, priority) => lineOf(cap, priority)?.size() ?? 0,
   };
+}
+
+interface Place<T> {
+  readonly item: T;
+  before: Place<T> | null;
+  after: Place<T> | null;
+}
+
+/** First come, first served; whoever waits may leave from the middle. All in O(1). */
+interface WaitingLine<T> {
+  /** Gives what takes the item out again; doing so twice changes nothing. */
+  join(item: T): () => void;
+  first(): T | null;
+  size(): number;
+}
+
+/** A linked list: an array or a Set would pay for each one that left from the middle, on every look at the first. */
+export function createWaitingLine<T>(): WaitingLine<T> {
+  let head: Place<T> | null = null;
+  let tail: Place<T> | null = null;
+  let size = 0;
+
+  function join(item: T): () => void {
+    const place: Place<T> = { item, before: tail, after: null };
+    if (tail === null) head = place;
+    else tail.after = place;
+    tail = place;
+    size += 1;
+    let isIn = true;
+    return () => {
+      if (!isIn) return;
+      isIn = false;
+      size -= 1;
+      if (place.before === null) head = place.after;
+      else place.before.after = place.after;
+      if (place.after === null) tail = place.before;
+      else place.after.before = place.before;
+    };
+  }
+
+  return { join, first: () => head?.item ?? null, size: () => size };
 }
