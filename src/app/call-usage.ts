@@ -1,6 +1,6 @@
 import type { Settings } from "../config/schema.ts";
 import type { Clock } from "../event/clock.ts";
-import type { BudgetFacts, Calls } from "../reconcile/budget.ts";
+import type { BudgetFacts, Calls } from "../reconcile/port.ts";
 import type { CallOutcome, CallPriority } from "../service/admission.ts";
 import { monthlyCalls } from "../service/limits/caps.ts";
 import { quotaDay, quotaMonth } from "../service/renewal.ts";

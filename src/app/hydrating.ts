@@ -3,7 +3,7 @@ import type { Clock } from "../event/clock.ts";
 import { isTruncated } from "../event/envelope.ts";
 import type { ReceivedEvent } from "../event/received.ts";
 import { createHydrator } from "../hydrate/hydrator.ts";
-import type { News, Outside, ReadAnswer } from "../hydrate/port.ts";
+import type { News, Outside, ReadAnswer } from "../hydrate/sweep.ts";
 import type { Logger } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import type { ServiceError } from "../service/errors.ts";

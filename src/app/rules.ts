@@ -1,5 +1,5 @@
 import type { Settings } from "../config/schema.ts";
-import { startOf } from "../hydrate/meant.ts";
+import { startOf } from "../hydrate/candidates.ts";
 import { createPlanner, type Planner } from "../route/plan.ts";
 import type { Rules } from "../store/rules.ts";
 import { stepMessage, stepRun } from "../track/states.ts";

@@ -1,5 +1,6 @@
 import { RelayError } from "../event/errors.ts";
-import type { CallResult, CallSteps, ServiceCalls } from "../send/port.ts";
+import type { CallResult, CallSteps } from "../send/once.ts";
+import type { ServiceCalls } from "../send/sending.ts";
 import type { CallOperation } from "../service/admission.ts";
 import type { CallOptions } from "../service/call.ts";
 import type { ServiceClient } from "../service/client.ts";

@@ -3,7 +3,7 @@ import type { Clock } from "../event/clock.ts";
 import type { ReceivedEvent } from "../event/received.ts";
 import type { Logger, Privacy } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
-import { budgetOf } from "../reconcile/budget.ts";
+import { budgetOf } from "../reconcile/polls.ts";
 import { isTemporaryRejection } from "../send/settings.ts";
 import { type StopReason, stopReasons } from "../service/limits/account.ts";
 import type { AcceptOutcome } from "../store/planned.ts";

@@ -1,16 +1,15 @@
 import type { Clock } from "../event/clock.ts";
-import { pause } from "./pause.ts";
-import type { HydrationStore, Outside, Sweep } from "./port.ts";
+import type { HydrationStore, Sweep } from "./candidates.ts";
 import type { HydrateSettings } from "./settings.ts";
-import { runSweep, type SweepParts, type SweepTally } from "./sweep.ts";
+import { type Outside, pauseUntilAborted, runSweep, type SweepParts, type SweepTally } from "./sweep.ts";
 
-export interface HydratorHooks extends Pick<SweepParts, "onAsked" | "onSettled"> {
+interface HydratorHooks extends Pick<SweepParts, "onAsked" | "onSettled"> {
   swept(sweep: Sweep, tally: SweepTally, tookMs: number): void;
   /** It is tried again. */
   failed(account: string, error: unknown): void;
 }
 
-export interface HydratorParts {
+interface HydratorParts {
   readonly store: HydrationStore;
   readonly outside: Outside;
   readonly clock: Clock;
@@ -18,7 +17,7 @@ export interface HydratorParts {
   readonly hooks: HydratorHooks;
 }
 
-export interface Hydrator {
+interface Hydrator {
   /** Goes on with what waited when the relay was stopped. */
   start(): Promise<void>;
   /** A truncated event of the account was stored. */
@@ -45,7 +44,7 @@ export function createHydrator(initial: HydrateSettings, { store, outside, clock
   async function sweepOnce(account: string): Promise<boolean> {
     const since = await store.waitingSince(account);
     if (since === null) return false;
-    await pause(clock, since + settings.delay - clock.now(), signal);
+    await pauseUntilAborted(clock, since + settings.delay - clock.now(), signal);
     if (signal.aborted) return false;
     const startedAt = clock.now();
     const sweep = await store.beginSweep(account, startedAt);
@@ -63,7 +62,7 @@ export function createHydrator(initial: HydrateSettings, { store, outside, clock
       } catch (error) {
         if (signal.aborted) break;
         hooks.failed(account, error);
-        await pause(clock, againMs, signal);
+        await pauseUntilAborted(clock, againMs, signal);
       }
     }
     loops.delete(account);

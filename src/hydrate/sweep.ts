@@ -1,11 +1,42 @@
-import type { Clock } from "../event/clock.ts";
+import { growingWait, withJitter } from "../event/backoff.ts";
+import { type Clock, pause } from "../event/clock.ts";
 import type { GiveUpReason } from "../event/hydration.ts";
 import type { MessageKey } from "../event/message-key.ts";
-import { budgetWaitMs, dayMs, mostFailuresOfOne, waitAfter } from "./patience.ts";
-import { pause } from "./pause.ts";
-import type { Covered, HydrationStore, Outside, ReadAnswer, Sweep, TrackedMessage } from "./port.ts";
+import { type Covered, countUnread, type HydrationStore, type Sweep, type TrackedMessage, unreadMessages } from "./candidates.ts";
 import type { HydrateSettings } from "./settings.ts";
-import { countUnread, unreadMessages } from "./walk.ts";
+
+/** What the service says of one message. `at` is when the request left, in unix ms. */
+export type ReadAnswer =
+  | { readonly type: "told"; readonly at: number; readonly told: ToldStatus }
+  /** It knows no such message. `isCredible`: it found others, so that base URL and key are right. */
+  | { readonly type: "missing"; readonly at: number; readonly isCredible: boolean }
+  /** Asking for this id is refused for good. */
+  | { readonly type: "refused" }
+  /** Not now; `until` (unix ms) where that is known. */
+  | { readonly type: "later"; readonly until: number | null }
+  /** The account has no base URL or key. */
+  | { readonly type: "no-key" };
+
+interface ToldStatus {
+  readonly messageId: string;
+  readonly wamid: string;
+  readonly status: string;
+  readonly errorCode: string | null;
+}
+
+/** News that a truncated event may have been about. */
+export interface News extends ToldStatus {
+  readonly account: string;
+  readonly source: string;
+  readonly because: string;
+}
+
+/** What hydration asks of the other stages. */
+export interface Outside {
+  read(account: string, messageId: string, signal: AbortSignal): Promise<ReadAnswer>;
+  /** Hands a status in by the front door when it moves the message; true when it was news. */
+  learn(news: News): Promise<boolean>;
+}
 
 export interface SweepParts {
   readonly store: HydrationStore;
@@ -72,7 +103,7 @@ export async function runSweep(sweep: Sweep, parts: SweepParts): Promise<SweepTa
 
   /** Waits, but no longer than until the next event's time is up. */
   async function rest(ms: number, { oldest }: Covered): Promise<void> {
-    await pause(clock, Math.max(1, Math.min(ms, oldest + parts.settings().giveUpAfter - clock.now())), signal);
+    await pauseUntilAborted(clock, Math.max(1, Math.min(ms, oldest + parts.settings().giveUpAfter - clock.now())), signal);
   }
 
   async function askOne(item: Item): Promise<{ item: Item; answer: ReadAnswer; isNews: boolean }> {
@@ -205,4 +236,33 @@ function itemOf({ message, messageId }: TrackedMessage): Item {
 function blamed(items: readonly Item[]): Item[] {
   for (const item of items) item.failures += 1;
   return items.filter(({ failures }) => failures < mostFailuresOfOne);
+}
+
+/** First wait when the service cannot be asked, doubled each time. */
+const firstWaitMs = 30_000;
+/** Longest wait: after this it is worth a try, even where the service said it would take longer (a plan can be changed). */
+const longestWaitMs = 10 * 60_000;
+
+/**
+ * How long to leave the service alone, in ms.
+ *
+ * @param failures rounds in a row without any answer, from 1
+ * @param until when it can be asked again, as far as that is known, in ms from now
+ * @param random from 0 up to 1
+ */
+export function waitAfter(failures: number, until: number | null, random: number): number {
+  if (until !== null && until > 0) return Math.min(longestWaitMs, until);
+  return withJitter(growingWait(failures, firstWaitMs, longestWaitMs), random);
+}
+
+/** How often one message may fail, while others are answered or were before, until it is left as not read. */
+const mostFailuresOfOne = 5;
+
+/** How long to wait when the day's calls are used up, in ms. */
+const budgetWaitMs = 10 * 60_000;
+const dayMs = 86_400_000;
+
+/** Resolves after `ms`, and at once when the signal is aborted. */
+export async function pauseUntilAborted(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
+  if (ms > 0) await pause(clock, ms, signal).catch(() => {});
 }

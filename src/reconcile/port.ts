@@ -1,7 +1,6 @@
 import type { MessageKey } from "../event/message-key.ts";
 import type { Soon } from "../event/soon.ts";
 import type { MessageState } from "../event/tracking.ts";
-import type { BudgetFacts } from "./budget.ts";
 
 /** A message that is ours to ask about until `until`. Times are unix ms. */
 export interface ClaimedAsk {
@@ -25,7 +24,7 @@ export interface ClaimedAsk {
   readonly readAt: number | null;
 }
 
-export interface NextAsk {
+interface NextAsk {
   readonly end: "again";
   readonly nextAt: number;
   readonly rank: number;
@@ -88,6 +87,18 @@ export interface PollFault {
   readonly detail: string;
 }
 
+/** Why a pass ended before all that was due was asked. `until` in unix ms, null when not known. */
+export type PassStop = Hold | { readonly reason: "unreachable"; readonly until: null } | FaultStop;
+
+/** `until`: when the schedule tries again. */
+export interface FaultStop extends PollFault {
+  readonly until: number | null;
+}
+
+export function isFaultStop(stopped: PassStop | null): stopped is FaultStop {
+  return stopped !== null && "detail" in stopped;
+}
+
 export type AskAnswer =
   | { readonly type: "found"; readonly wamid: string; readonly status: string; readonly errorCode: string | null }
   /** The service knows no such message. `isCredible`: it found others, so that base URL and key are right. */
@@ -113,6 +124,25 @@ export interface Tracking {
   moves(state: MessageState, status: string, errorCode: string | null): boolean;
   /** Hands the news in by the front door; true when it was news. */
   learn(account: string, ask: ClaimedAsk, found: Extract<AskAnswer, { type: "found" }>): Promise<boolean>;
+}
+
+/** Calls of an account's relay, as counted. */
+export interface Calls {
+  readonly polls: number;
+  readonly others: number;
+}
+
+export interface BudgetFacts {
+  /** The relay's share of the month's calls; null: unlimited. */
+  readonly quota: number | null;
+  /** The month whose quota it is, in unix ms. */
+  readonly month: { readonly from: number; readonly until: number };
+  /** Unix ms at which the day began. */
+  readonly day: number;
+  readonly now: number;
+  /** Of the month, without this day. */
+  readonly before: Calls;
+  readonly today: Calls;
 }
 
 /** The calls counted, and the quota they count against. */

@@ -1,15 +1,34 @@
+import { Cron } from "croner";
 import type { Clock } from "../event/clock.ts";
 import type { Soon } from "../event/soon.ts";
-import { type AskingParts, type AskOutcome, askSome } from "./ask-some.ts";
-import { type BudgetFacts, budgetOf, lastsUntil } from "./budget.ts";
-import { judgeAsk, released } from "./judge.ts";
-import { firstSettledAge, restingStatuses, settledStatuses, waitAfterFailure } from "./next-ask.ts";
-import type { AskStore, BudgetFactsOf, ClaimedAsk, Service, SettledAsk, Tracking } from "./port.ts";
-import { nextRun } from "./schedule.ts";
+import {
+  type AskingParts,
+  type AskOutcome,
+  askSome,
+  budgetOf,
+  firstSettledAge,
+  judgeAsk,
+  lastsUntil,
+  released,
+  restingStatuses,
+  settledStatuses,
+  waitAfterFailure,
+} from "./polls.ts";
+import {
+  type AskStore,
+  type BudgetFacts,
+  type BudgetFactsOf,
+  type ClaimedAsk,
+  type FaultStop,
+  isFaultStop,
+  type PassStop,
+  type Service,
+  type SettledAsk,
+  type Tracking,
+} from "./port.ts";
 import type { ReconcileSettings } from "./settings.ts";
-import { type AccountPlan, type AccountSummary, type FaultStop, isFaultStop, type PassStop } from "./summary.ts";
 
-export interface ReconcilerParts {
+interface ReconcilerParts {
   readonly store: AskStore;
   readonly service: Service;
   readonly tracking: Tracking;
@@ -27,14 +46,14 @@ export interface ReconcilerHooks {
   failed(account: string, error: unknown): void;
 }
 
-export interface PassOptions {
+interface PassOptions {
   /** Only what was due by then (unix ms). */
   readonly dueBy: number;
   /** Ends the pass; requests on their way go on. */
   readonly patience: AbortSignal;
 }
 
-export interface Reconciler {
+interface Reconciler {
   accounts(): readonly string[];
   /** Asks about what is due, in any number of passes at once: none asks what another does. */
   pass(account: string, options: PassOptions): Promise<AccountSummary>;
@@ -43,6 +62,43 @@ export interface Reconciler {
   reload(settings: ReconcileSettings): void;
   /** Ends the passes under way; resolves when what they claimed is given back. */
   close(): Promise<void>;
+}
+
+/** What a pass did about one account. */
+export interface AccountSummary {
+  readonly account: string;
+  /** Calls that were answered or failed. */
+  readonly asked: number;
+  /** Of these, those that told of a status nobody had reported. */
+  readonly changed: number;
+  readonly unchanged: number;
+  /** Answered 404, or with another message; polled no more once that is certain. */
+  readonly missing: number;
+  /** No answer, or none of use: asked again later. */
+  readonly failed: number;
+  /** Due, but postponed so that the month's quota lasts. */
+  readonly leftForBudget: number;
+  /** Known by wamid alone: nobody can ask about them. */
+  readonly unaskable: number;
+  readonly stopped: PassStop | null;
+  /** Unix ms at which the quota would be used up if all were asked that is due; null: it lasts. */
+  readonly lastsUntil: number | null;
+  /** More is due that could be asked at once. */
+  readonly more: boolean;
+}
+
+/** What a pass would do, without asking anything. */
+interface AccountPlan {
+  readonly account: string;
+  readonly due: number;
+  /** Calls that a pass would make at most. */
+  readonly wouldAsk: number;
+  readonly leftForBudget: number;
+  readonly unaskable: number;
+  /** Not known to the service, and polled no more. */
+  readonly missing: number;
+  readonly stopped: PassStop | null;
+  readonly lastsUntil: number | null;
 }
 
 /** Claimed at once. A crash leaves so many to be asked about again when the lease runs out. */
@@ -229,6 +285,11 @@ export function createReconciler(initial: ReconcileSettings, parts: ReconcilerPa
       await Promise.allSettled(underWay);
     },
   };
+}
+
+/** When a cron pattern (UTC) comes next after `now`, in unix ms; null: never. */
+function nextRun(pattern: string, now: number): number | null {
+  return new Cron(pattern, { paused: true, utcOffset: 0 }).nextRun(new Date(now))?.getTime() ?? null;
 }
 
 /** A clock that was set, or a machine that slept, is noticed within this. */

@@ -42,4 +42,3 @@ export const silenceSchema = z.strictObject({
   /** Where alarms are posted, as JSON. A secret, because such URLs often let in whoever knows them. */
   alertUrl: secretSchema.refine((secret) => isHttpUrl(secret.reveal()), "is not an http or https URL").optional(),
 });
-export type SilenceSettings = z.infer<typeof silenceSchema>;

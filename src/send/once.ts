@@ -1,11 +1,35 @@
-import type { Clock } from "../event/clock.ts";
+import { type Clock, pause } from "../event/clock.ts";
 import { RelayError } from "../event/errors.ts";
 import type { SendKey } from "../event/send-key.ts";
-import { type Asked, judge, outcomeUnknown, refuseOther } from "./judge.ts";
-import type { CallResult, CallSteps, Ended, SendAnswer, SendStore, StoredSend } from "./port.ts";
+import {
+  checkHeldKey,
+  type Ended,
+  outcomeUnknown,
+  refuseOther,
+  type SendAnswer,
+  type SendRequest,
+  type SendStore,
+  type StoredSend,
+} from "./keys.ts";
+
+export interface CallSteps {
+  /** Ends the call while it waits; a request on its way goes on. */
+  readonly patience: AbortSignal;
+  /** There is room under the caps: the request leaves once this resolves. */
+  starting(): Promise<void>;
+  /** The service surely did nothing; the request leaves again after a wait. */
+  repeating(): Promise<void>;
+}
+
+export type CallResult<T> =
+  | { readonly type: "done"; readonly value: T }
+  /** The service surely did nothing; `error` is to be answered, `why` may be logged: there is nothing of people's in it. */
+  | { readonly type: "not-done"; readonly error: Error; readonly why: string }
+  /** Why nobody knows, in words for people and logs. */
+  | { readonly type: "unknown"; readonly reason: string };
 
 /** Something to be sent once under its key. */
-export interface Order extends Asked {
+export interface Order extends SendRequest {
   call(steps: CallSteps): Promise<CallResult<Extract<Ended, { end: "done" }>>>;
 }
 
@@ -28,9 +52,9 @@ export interface Sent {
 
 export interface OnceHooks {
   /** What became of a call, and why when that was not what was wanted; not of answers that repeat the first. */
-  ended(order: Asked, outcome: "done" | "not-done" | "unknown", tookMs: number, reason: string | null): void;
+  ended(order: SendRequest, outcome: "done" | "not-done" | "unknown", tookMs: number, reason: string | null): void;
   /** The store could not take in what became of a call; it is tried again until it can. */
-  notStored(order: Asked, end: Ended["end"], error: unknown): void;
+  notStored(order: SendRequest, end: Ended["end"], error: unknown): void;
 }
 
 export interface OnceParts {
@@ -75,7 +99,7 @@ export function createOnce({ store, clock, hooks }: OnceParts) {
       const running = live.get(name);
       if (running !== undefined) {
         const joined = await join(running, order, caller, true);
-        if (joined === elsewhere) await lookLater(caller);
+        if (joined === elsewhere) await lookLater(caller.gone);
         else if (joined !== null) return joined;
         continue;
       }
@@ -84,35 +108,23 @@ export function createOnce({ store, clock, hooks }: OnceParts) {
       const isElsewhere = held?.state === "calling" && clock.now() - startedAt < elsewhereMs.most;
       if (isElsewhere) {
         refuseOther(held, order);
-        await lookLater(caller);
+        await lookLater(caller.gone);
         continue;
       }
-      const first = judge(held, order);
+      const first = checkHeldKey(held, order);
       if (first !== null) return { answer: first, replayed: true, stored: true };
       const begun = begin(name, order, caller);
       const sent = await join(begun, order, caller, false);
       if (sent === null) throw goneError();
       if (sent !== elsewhere) return sent;
-      await lookLater(caller);
+      await lookLater(caller.gone);
     }
   }
 
   /** Resolves after a pause; rejects when nobody waits for the answer any more. */
-  function lookLater({ gone }: Caller): Promise<void> {
-    return new Promise((resolve, reject) => {
-      if (gone.aborted) {
-        reject(goneError());
-        return;
-      }
-      const leave = () => {
-        cancel();
-        reject(goneError());
-      };
-      const cancel = clock.after(elsewhereMs.look, () => {
-        gone.removeEventListener("abort", leave);
-        resolve();
-      });
-      gone.addEventListener("abort", leave, { once: true });
+  function lookLater(gone: AbortSignal): Promise<void> {
+    return pause(clock, elsewhereMs.look, gone).catch(() => {
+      throw goneError();
     });
   }
 
@@ -192,7 +204,7 @@ export function createOnce({ store, clock, hooks }: OnceParts) {
           refuseOther(error.held, order);
           throw elsewhere;
         }
-        const first = judge(error.held, order);
+        const first = checkHeldKey(error.held, order);
         if (first === null) throw new RelayError("conflict", "the key changed hands just now; ask again");
         return { answer: first, stored: true };
       }

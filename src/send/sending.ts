@@ -1,6 +1,34 @@
-import { fingerprintOf } from "./fingerprint.ts";
-import { type Caller, createOnce, type OnceParts, type Order, type Sent } from "./once.ts";
-import type { MessageBody, RunBody, ServiceCalls } from "./port.ts";
+import { fingerprintOf } from "./keys.ts";
+import { type Caller, type CallResult, type CallSteps, createOnce, type OnceParts, type Order, type Sent } from "./once.ts";
+
+/** What sending asks of the messaging service. Rejects only with what `CallSteps` rejected with, or with a fault that nobody foresaw. */
+export interface ServiceCalls {
+  sendMessage(account: string, body: MessageBody, steps: CallSteps): Promise<CallResult<Receipt>>;
+  startRun(account: string, automation: string, body: RunBody, steps: CallSteps): Promise<CallResult<{ readonly runId: string }>>;
+}
+
+/** messaging-service-api.md, "POST /messages". */
+interface MessageBody {
+  readonly to: string;
+  readonly text?: string | undefined;
+  readonly template?: { readonly id: string; readonly variables?: Readonly<Record<string, string>> | undefined } | undefined;
+  readonly phoneNumberId?: string | undefined;
+}
+
+/** messaging-service-api.md, "POST /automations/{id}/runs". */
+interface RunBody {
+  readonly phone: string;
+  readonly name?: string | undefined;
+  readonly data?: Readonly<Record<string, string>> | undefined;
+}
+
+interface Receipt {
+  /** The service's; null when its answer had none. */
+  readonly id: string | null;
+  readonly wamid: string;
+  readonly status: string;
+  readonly conversationId: string | null;
+}
 
 interface OrderParts {
   readonly account: string;
@@ -9,18 +37,18 @@ interface OrderParts {
   readonly resend: number;
 }
 
-export interface MessageOrder extends OrderParts, MessageBody {
+interface MessageOrder extends OrderParts, MessageBody {
   readonly key: string;
   readonly reference?: string | undefined;
 }
 
-export interface RunOrder extends OrderParts, RunBody {
+interface RunOrder extends OrderParts, RunBody {
   readonly automation: string;
   /** The business record that it is for: its key, for ever. */
   readonly reference: string;
 }
 
-export interface SendingParts extends OnceParts {
+interface SendingParts extends OnceParts {
   readonly calls: ServiceCalls;
 }
 

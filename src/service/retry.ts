@@ -1,3 +1,4 @@
+import { growingWait, withJitter } from "../event/backoff.ts";
 import type { ServiceError } from "./errors.ts";
 
 export interface RetrySettings {
@@ -41,7 +42,7 @@ export function retryWait(
   const { failure } = error;
   if (failure.kind === "rate-limited") return afterCap(failure.retryAfterMs ?? windowMs, attempt, settings, random);
   if (!(idempotent || error.outcome === "not-done") || !mayPass(error, idempotent, settings)) return null;
-  const wait = growing(attempt, settings, random);
+  const wait = withJitter(growingWait(attempt, settings.firstMs, settings.longestMs), random);
   const asked = failure.kind === "unexpected" ? (failure.retryAfterMs ?? 0) : 0;
   return asked > longestRetryAfterMs ? null : Math.max(wait, asked);
 }
@@ -63,12 +64,6 @@ function mayPass({ failure, status, text }: ServiceError, idempotent: boolean, {
     default:
       return false;
   }
-}
-
-/** Between half of the full wait and all of it, so that those who failed together do not come back together. */
-function growing(attempt: number, { firstMs, longestMs }: RetrySettings, random: number): number {
-  const full = Math.min(longestMs, firstMs * 2 ** (attempt - 1));
-  return Math.round(full * (0.5 + random / 2));
 }
 
 /** At least what was asked for, always; growing with each further attempt, by at most `longestMs`; spread upwards only. */

@@ -120,7 +120,7 @@ interface Replays {
   planAgain(events: readonly number[], filter: PlanAgainFilter, at: number): Promise<Replayed>;
 }
 
-/** As `SendStore` in src/send/port.ts. */
+/** As `SendStore` in src/send/keys.ts. */
 interface Sends {
   findSend(key: SendKey): Soon<StoredSend | null>;
   beginSend(key: SendKey, claim: SendClaim): Promise<StoredSend | null>;
@@ -140,7 +140,7 @@ interface Asks {
   noteCall(account: string, call: RecentCall): Promise<void>;
 }
 
-/** As `HydrationStore` in src/hydrate/port.ts; what is released comes back as due. */
+/** As `HydrationStore` in src/hydrate/candidates.ts; what is released comes back as due. */
 interface Hydrations {
   waitingAccounts(): Soon<readonly string[]>;
   waitingSince(account: string): Soon<number | null>;

@@ -5,9 +5,9 @@ import type { Disposition } from "../../src/event/plan.ts";
 import type { QuarantinedBody, ReceivedEvent } from "../../src/event/received.ts";
 import type { SendKey } from "../../src/event/send-key.ts";
 import type { Settlement, StoredDelivery } from "../../src/event/stored-delivery.ts";
-import type { HydrationStore } from "../../src/hydrate/port.ts";
+import type { HydrationStore } from "../../src/hydrate/candidates.ts";
 import type { AskCounts, AskStore, ClaimedAsk, SettledAsk } from "../../src/reconcile/port.ts";
-import type { Ended, StoredClaim, StoredSend } from "../../src/send/port.ts";
+import type { Ended, StoredClaim, StoredSend } from "../../src/send/keys.ts";
 import type { AcceptOutcome, DueDelivery } from "../../src/store/planned.ts";
 import type { Quarantine } from "../../src/store/quarantine.ts";
 import type { Rules } from "../../src/store/rules.ts";
@@ -51,7 +51,7 @@ export interface ContractStore extends Omit<HydrationStore, "settleTarget" | "se
   /** One small step of retention, looking at `limit` rows at most. */
   sweep(now: number, keep: Keep, limit: number): Promise<{ events: number; deliveries: number; messages: number; done: boolean }>;
 
-  /** As `SendStore` in src/send/port.ts; what a send releases comes back as due. */
+  /** As `SendStore` in src/send/keys.ts; what a send releases comes back as due. */
   findSend(key: SendKey): Soon<StoredSend | null>;
   beginSend(key: SendKey, claim: StoredClaim): Promise<StoredSend | null>;
   settleSend(key: SendKey, ended: Ended): Promise<readonly DueDelivery[]>;
@@ -70,7 +70,7 @@ export interface ContractStore extends Omit<HydrationStore, "settleTarget" | "se
   /** What each secret has proved so far. */
   proofs(): Soon<readonly ContractProof[]>;
 
-  /** As `HydrationStore` in src/hydrate/port.ts; what these two release comes back as due. */
+  /** As `HydrationStore` in src/hydrate/candidates.ts; what these two release comes back as due. */
   settleTarget(...order: Parameters<HydrationStore["settleTarget"]>): Promise<{ events: number; due: readonly DueDelivery[] }>;
   settleCovered(...order: Parameters<HydrationStore["settleCovered"]>): Promise<{ events: number; due: readonly DueDelivery[] }>;
 

@@ -1,3 +1,4 @@
+import { growingWait } from "../../event/backoff.ts";
 import type { CallCap } from "../admission.ts";
 import { type AccountState, type EndedCall, type HoldState, holdToPlan, type Identity, keyOf, type LearnedCap } from "./account.ts";
 
@@ -122,7 +123,7 @@ function holdCap(hold: HoldState, call: number, newest: number, now: number, ret
     hold.until = Math.max(hold.until, now + asked);
     return;
   }
-  hold.until = now + Math.max(asked, Math.min(asked * 2 ** hold.inARow, longestGrownMs));
+  hold.until = now + Math.max(asked, growingWait(hold.inARow + 1, asked, longestGrownMs));
   hold.inARow += 1;
   hold.since = newest;
 }

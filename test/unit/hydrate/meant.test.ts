@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { couldBeMeant, isRead, registeredFrom, startOf } from "../../../src/hydrate/meant.ts";
-import type { TrackedMessage } from "../../../src/hydrate/port.ts";
+import type { TrackedMessage } from "../../../src/hydrate/candidates.ts";
+import { couldBeMeant, isRead, registeredFrom, startOf } from "../../../src/hydrate/candidates.ts";
 import { hydrateSchema } from "../../../src/hydrate/settings.ts";
 
 const settings = hydrateSchema.parse({});

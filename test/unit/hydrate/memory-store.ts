@@ -1,4 +1,4 @@
-import type { Covered, HydrationStore, Sweep, TrackedMessage } from "../../../src/hydrate/port.ts";
+import type { Covered, HydrationStore, Sweep, TrackedMessage } from "../../../src/hydrate/candidates.ts";
 
 export interface WaitingEvent {
   readonly seq: number;

@@ -1,7 +1,8 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import type { Outside, ReadAnswer, Sweep, TrackedMessage } from "../../../src/hydrate/port.ts";
+import type { Sweep, TrackedMessage } from "../../../src/hydrate/candidates.ts";
 import { hydrateSchema } from "../../../src/hydrate/settings.ts";
+import type { Outside, ReadAnswer } from "../../../src/hydrate/sweep.ts";
 import { runSweep } from "../../../src/hydrate/sweep.ts";
 import { createManualClock, settled as turns } from "../../harness/manual-clock.ts";
 import { createMemoryStore, type WaitingEvent } from "./memory-store.ts";

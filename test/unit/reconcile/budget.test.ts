@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { type BudgetFacts, budgetOf, type Calls, dayMs, lastsUntil } from "../../../src/reconcile/budget.ts";
+import { budgetOf, dayMs, lastsUntil } from "../../../src/reconcile/polls.ts";
+import type { BudgetFacts, Calls } from "../../../src/reconcile/port.ts";
 import { quotaDay, quotaMonth } from "../../../src/service/renewal.ts";
 
 const none = { polls: 0, others: 0 };

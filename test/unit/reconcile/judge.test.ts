@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { afterAnswer, afterMissing, judgeAsk } from "../../../src/reconcile/judge.ts";
-import type { AskTimes } from "../../../src/reconcile/next-ask.ts";
+import type { AskTimes } from "../../../src/reconcile/polls.ts";
+import { afterAnswer, afterMissing, judgeAsk } from "../../../src/reconcile/polls.ts";
 import type { ClaimedAsk } from "../../../src/reconcile/port.ts";
 
 const minute = 60_000;

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { type AskTimes, firstSettledAge, nextAskAge, rankOf, restingStatuses, waitAfterFailure } from "../../../src/reconcile/next-ask.ts";
+import { type AskTimes, firstSettledAge, nextAskAge, rankOf, restingStatuses, waitAfterFailure } from "../../../src/reconcile/polls.ts";
 
 const minute = 60_000;
 const defaults: AskTimes = { after: minute, giveUpAfter: 72 * 60 * minute, until: "read" };

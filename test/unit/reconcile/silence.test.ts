@@ -1,7 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { findSilence, type Seen } from "../../../src/reconcile/silence.ts";
-import { createSilenceWatch } from "../../../src/reconcile/silence-watch.ts";
+import { createSilenceWatch, findSilence, type Seen } from "../../../src/reconcile/silence.ts";
 
 const minute = 60_000;
 const after = 15 * minute;

@@ -1,8 +1,9 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { beginKey, endKey, type KeyHeld } from "../../../src/event/send-key.ts";
+import type { Ended, SendStore, StoredSend } from "../../../src/send/keys.ts";
+import type { CallResult, CallSteps } from "../../../src/send/once.ts";
 import { createOnce } from "../../../src/send/once.ts";
-import type { CallResult, CallSteps, Ended, SendStore, StoredSend } from "../../../src/send/port.ts";
 import { createManualClock, settled } from "../../harness/manual-clock.ts";
 
 const key = { account: "main", kind: "message", key: "k" } as const;

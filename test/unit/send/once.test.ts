@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
+import type { Ended, SendStore, StoredSend } from "../../../src/send/keys.ts";
 import { createOnce, type Order } from "../../../src/send/once.ts";
-import type { Ended, SendStore, StoredSend } from "../../../src/send/port.ts";
 import { createManualClock, settled } from "../../harness/manual-clock.ts";
 
 const held: StoredSend = { state: "done", fingerprint: "f", tries: 1, about: "+54…00", startedAt: 0, answer: { n: 1 } };

@@ -1,6 +1,8 @@
-import type { GiveUpReason } from "../event/hydration.ts";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import type { GiveUpReason, HydrationStart } from "../event/hydration.ts";
 import type { MessageKey } from "../event/message-key.ts";
 import type { Soon } from "../event/soon.ts";
+import type { HydrateSettings } from "./settings.ts";
 
 /**
  * One pass over the messages of an account that could be meant, on behalf of all truncated events that waited when it
@@ -46,13 +48,13 @@ export interface TrackedMessage {
 }
 
 /** A place in the order of messages, latest registered first. */
-export interface Place {
+interface Place {
   readonly registeredAt: number;
   /** Null: before the first one registered then. */
   readonly message: MessageKey | null;
 }
 
-export interface Settled {
+interface Settled {
   /** Events settled in this step; fewer than asked for: there are no more. */
   readonly events: number;
 }
@@ -90,35 +92,78 @@ export interface HydrationStore {
   endSweep(sweep: Sweep, now: number): Promise<void>;
 }
 
-/** What the service says of one message. `at` is when the request left, in unix ms. */
-export type ReadAnswer =
-  | { readonly type: "told"; readonly at: number; readonly told: ToldStatus }
-  /** It knows no such message. `isCredible`: it found others, so that base URL and key are right. */
-  | { readonly type: "missing"; readonly at: number; readonly isCredible: boolean }
-  /** Asking for this id is refused for good. */
-  | { readonly type: "refused" }
-  /** Not now; `until` (unix ms) where that is known. */
-  | { readonly type: "later"; readonly until: number | null }
-  /** The account has no base URL or key. */
-  | { readonly type: "no-key" };
-
-export interface ToldStatus {
-  readonly messageId: string;
-  readonly wamid: string;
-  readonly status: string;
-  readonly errorCode: string | null;
+/** What is known of a truncated event when it comes in. */
+interface TruncatedEvent {
+  /** Event kind. */
+  readonly event: string;
+  /** True when it names its message or run in spite of all. */
+  readonly hasSubject: boolean;
+  /** True when its account's service can be asked. */
+  readonly hasKey: boolean;
 }
 
-/** News that a truncated event may have been about. */
-export interface News extends ToldStatus {
-  readonly account: string;
-  readonly source: string;
-  readonly because: string;
+/** How its hydration begins; null: it needs none. Only messages have a GET (messaging-service-api.md, "Endpoints"). */
+export function startOf({ event, hasSubject, hasKey }: TruncatedEvent): HydrationStart | null {
+  if (hasSubject) return null;
+  if (!event.startsWith("message.")) return { state: "given-up", reason: "not-readable" };
+  return hasKey ? { state: "waiting" } : { state: "given-up", reason: "no-key" };
 }
 
-/** What hydration asks of the other stages. */
-export interface Outside {
-  read(account: string, messageId: string, signal: AbortSignal): Promise<ReadAnswer>;
-  /** Hands a status in by the front door when it moves the message; true when it was news. */
-  learn(news: News): Promise<boolean>;
+type Windows = Pick<HydrateSettings, "reach" | "settledAfter">;
+
+/** A message sent by the service's clock may seem to be sent after its event was received by ours. */
+const clockSlackMs = 5 * 60_000;
+
+/** Registered no earlier than this, a message could be meant by one of the events. */
+export function registeredFrom({ oldest }: Covered, { reach }: Windows): number {
+  return oldest - reach;
+}
+
+/**
+ * Whether one of the covered events could be about this message: its status can still move, and it was sent before
+ * them. What was registered too long before them the store is not even asked for ({@link registeredFrom}).
+ */
+export function couldBeMeant(message: TrackedMessage, { oldest, newest }: Covered, { settledAfter }: Windows): boolean {
+  const { status, changedAt, sentAt, isMissing } = message;
+  if (isMissing || status === "read" || status === "received") return false;
+  if (sentAt !== null && sentAt > newest + clockSlackMs) return false;
+  if (status === "delivered" || status === "failed") return changedAt >= oldest - settledAfter;
+  return true;
+}
+
+/** Read after the last of the events came, so that what they told is known. */
+export function isRead({ askedAt }: TrackedMessage, { newest }: Covered): boolean {
+  return askedAt !== null && askedAt >= newest;
+}
+
+/** Rows read between two turns of the event loop: some milliseconds of the thread that also receives. */
+const stepRows = 500;
+
+interface WalkParts {
+  readonly store: Pick<HydrationStore, "trackedMessages">;
+  readonly sweep: Pick<Sweep, "account" | "startedAt">;
+  readonly covered: Covered;
+  readonly settings: HydrateSettings;
+}
+
+/** Messages that one of the covered events could be about and that nobody has read since, latest registered first. */
+export async function* unreadMessages(parts: WalkParts, withId: boolean): AsyncGenerator<TrackedMessage> {
+  const { store, sweep, covered, settings } = parts;
+  const from = registeredFrom(covered, settings);
+  let before: Place = { registeredAt: sweep.startedAt, message: null };
+  for (;;) {
+    const rows = await store.trackedMessages(sweep.account, { withId, before, from, limit: stepRows });
+    for (const row of rows) if (couldBeMeant(row, covered, settings) && !isRead(row, covered)) yield row;
+    const last = rows.at(-1);
+    if (last === undefined || rows.length < stepRows) return;
+    before = last;
+    await nextTurn();
+  }
+}
+
+/** How many could be meant and were not read: what stays unknown. */
+export async function countUnread(parts: WalkParts): Promise<number> {
+  let count = 0;
+  for (const withId of [true, false]) for await (const _ of unreadMessages(parts, withId)) count += 1;
+  return count;
 }
