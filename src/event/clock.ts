@@ -6,7 +6,7 @@ export interface Clock {
   after(ms: number, run: () => void): () => void;
 }
 
-/** Waits `ms` by the clock; rejects with the signal's reason when that is aborted first. */
+/** Resolves after `ms`; rejects with the signal's reason if that is aborted first. */
 export function pause(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     if (signal.aborted) return reject(signal.reason);
@@ -22,16 +22,16 @@ export function pause(clock: Clock, ms: number, signal: AbortSignal): Promise<vo
   });
 }
 
-/** Milliseconds since it was made, which never go back, whatever is done to the clock on the wall. */
+/** Milliseconds since its creation. Never goes back, even if somebody sets the wall clock. */
 export interface SteadyTime {
   now(): number;
-  /** Unix ms of a steady time, as the wall clock goes now. */
+  /** Unix ms of a steady time, by the present wall clock. */
   toUnix(at: number): number;
 }
 
 /**
- * A wall clock that is set back would keep slots for as long as it was set back by; here time goes on from where
- * it was. One set forward passes as time gone by: after sleep that is true, and else costs one 429 at worst.
+ * When the wall clock is set back, steady time continues from where it was; otherwise the limiter would hold slots for too
+ * long. When it is set forward, the jump counts as elapsed: that is true after sleep, and costs one 429 at worst otherwise.
  */
 export function createSteadyTime(clock: Clock): SteadyTime {
   let seen = clock.now();

@@ -4,11 +4,11 @@
  */
 export type CallCap = "requests" | "messages";
 
-/** Who goes first when the caps leave no room for all: a send, then what somebody waits for, then polling. */
+/** In descending order, for when the caps leave no room for all: sends, then calls that a caller waits for, then polls. */
 export const callPriorities = ["send", "ask", "poll"] as const;
 export type CallPriority = (typeof callPriorities)[number];
 
-/** What a call does, as far as monthly quotas tell calls apart. */
+/** The kinds of calls that monthly quotas distinguish. */
 export const callOperations = ["messages", "runs", "contacts", "reads"] as const;
 export type CallOperation = (typeof callOperations)[number];
 
@@ -16,27 +16,27 @@ export interface CallRequest {
   readonly cap: CallCap;
   readonly operation: CallOperation;
   readonly priority: CallPriority;
-  /** Gives up waiting; the promise then rejects with the signal's reason. */
+  /** Ends the wait; the promise then rejects with the signal's reason. */
   readonly signal?: AbortSignal;
 }
 
-/** What came of a call that was let through, as far as the limits are concerned. */
+/** The outcome of a dispatched call, as the limits see it. */
 export type CallOutcome =
   | { readonly type: "answered" }
-  /** 429 of a per-minute cap; `cap` is null when the answer does not tell which. `retryAfterMs` as the header says, null without one. */
+  /** 429 of a per-minute cap. `cap`: null if the answer does not name it. `retryAfterMs`: of the header, null without one. */
   | { readonly type: "rate-limited"; readonly cap: CallCap | null; readonly retryAfterMs: number | null; readonly limit: number | null }
   /**
-   * 429 of a monthly quota: useless until renewal or a change of plan. `resource`: which one, where the answer names it.
+   * 429 of a monthly quota: calls are useless until renewal or a change of plan. `resource`: null if the answer does not name it.
    * `serviceTime`: unix ms of the answer's `Date`, null without one.
    */
   | { readonly type: "quota-used-up"; readonly resource: string | null; readonly serviceTime: number | null }
   /** 401: the key is missing, misspelled or revoked. */
   | { readonly type: "unauthenticated" }
-  /** 429 with neither: the address is blocked for a minute because of bad keys. */
+  /** 429 without either: the address is blocked for a minute because of bad keys. */
   | { readonly type: "blocked" }
-  /** It certainly never left (connection refused, no such name, given up before it was sent): the service counted nothing. */
+  /** Certainly never sent (connection refused, unknown host, ended before it was sent): the service counted nothing. */
   | { readonly type: "not-sent" }
-  /** No answer, or none that can be read: the service may have counted it. */
+  /** No answer, or an unreadable one: the service may have counted the call. */
   | { readonly type: "unknown" };
 
 /** The right to make one call. */
@@ -46,13 +46,12 @@ export interface Permit {
 }
 
 /**
- * How many calls are under way at once, unless said otherwise: connections of a client, and calls that a limiter lets
- * go. Were more let go than there are connections, those behind would spend their deadline and their place in the
- * order of priority waiting in a queue that knows neither.
+ * Default for calls in flight at once: a client's connections and a limiter's calls. With more calls than connections, the
+ * surplus would wait in undici's queue, which knows neither their deadlines nor their priorities.
  */
 export const usuallyAtOnce = 8;
 
-/** What the client asks before each call. */
+/** Grants the client a permit for each call. */
 export interface Admission {
   /**
    * Waits until the call fits under the caps. Rejects at once with a `ServiceError` of kind `quota`,

@@ -14,15 +14,15 @@ export interface Answer {
 
 export type Read<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly error: ServiceError };
 
-/** Why bytes are no JSON, in words that quote nothing of them; or what they are. */
+/** The parsed JSON, or why the bytes are not JSON, without quoting them. */
 type Parsed = { readonly problem: string } | { readonly problem: null; readonly json: unknown };
 
-/** The text, problems and cause of an error are passed on to the sender: a larger body is not read. */
+/** The sender receives the text, problems and cause of an error, so a larger body is not read. */
 const longestErrorBody = 64 * 1024;
 
 /**
- * Reads an answer of the service, whatever it is: never throws. `now` (unix milliseconds) is for the
- * time of the quota's renewal. `unread`: why the body could not be received or decoded.
+ * Reads any answer of the service; never throws. `now` (unix milliseconds) serves to date the quota's renewal.
+ * `unread`: why the body could not be received or decoded.
  */
 export function readAnswer<T>(endpoint: Endpoint<T>, answer: Answer, now: number, unread: string | null = null): Read<T> {
   const { status, bytes } = answer;
@@ -36,7 +36,7 @@ export function readAnswer<T>(endpoint: Endpoint<T>, answer: Answer, now: number
     : { ok: false, error: malformed(endpoint, status, parsed.problem) };
 }
 
-/** An answer that is not what the document says. A 4xx still says that nothing was done. */
+/** An answer that contradicts the document. A 4xx still means that the service did nothing. */
 export function malformed(
   endpoint: Pick<Endpoint<unknown>, "name">,
   status: number,
@@ -65,7 +65,7 @@ function readFailure(endpoint: Endpoint<unknown>, answer: Answer, parsed: Parsed
     case 402:
       return fail({ kind: "plan", cause: cause ?? null });
     case 404:
-      // Whatever answers at a wrong base URL says 404 too: only the service's own says that the thing does not exist.
+      // Any server at a wrong base URL answers 404 too. Only the service's own 404 means not found.
       return text === null ? malformed(endpoint, status, parsed.problem ?? "the body has no error text") : fail({ kind: "not-found" });
     case 409:
       return fail({ kind: "conflict" });
@@ -79,15 +79,15 @@ function readFailure(endpoint: Endpoint<unknown>, answer: Answer, parsed: Parsed
     case 500:
       return fail({ kind: "unexpected", retryAfterMs: wholeNumber(headers["retry-after"], 1000) });
     case 502:
-      // In the documented shape, with its `cause: null`, it is the provider's refusal; anything else may be a proxy's, which
-      // knows nothing of what was done. Many proxies say `{"error": …}` too: to take that for a refusal could send twice.
+      // Only the documented shape, with `cause: null`, is the provider's refusal. Anything else may come from a proxy, which
+      // does not know what was done. Many proxies answer `{"error": …}`: taking that for a refusal could send twice.
       return isDocumented && cause === null ? fail({ kind: "rejected" }, "not-done") : fail({ kind: "undocumented" });
     default:
       return fail({ kind: "undocumented" });
   }
 }
 
-/** What the headers of a per-minute cap say; null when there are none of them. */
+/** Reads the headers of a per-minute cap; null without any. */
 function rateLimit(headers: Answer["headers"]): { retryAfterMs: number | null; limit: number | null } | null {
   const retryAfter = headers["retry-after"];
   const limit = headers["x-ratelimit-limit"];
@@ -96,15 +96,15 @@ function rateLimit(headers: Answer["headers"]): { retryAfterMs: number | null; l
 }
 
 /**
- * Only `POST /messages` counts against both caps; which of them it reached is told by the text alone, which
- * "speaks of messages per minute". That is reading a text meant for people, so it is a hint, and no more.
+ * Only `POST /messages` counts against both caps. Which one it reached shows in the text alone, which "speaks of messages
+ * per minute". That text is meant for people, so the result is only a hint.
  */
 function capReached(endpoint: Endpoint<unknown>, text: string): CallCap | null {
   if (endpoint.cap === "requests") return "requests";
   return /mensajes/i.test(text) ? "messages" : null;
 }
 
-/** Seconds or a count in a header, times `unit`; null when it is neither, or beyond reason. */
+/** Seconds or a count in a header, times `unit`; null when absent, malformed or longer than nine digits. */
 function wholeNumber(header: string | string[] | undefined, unit: number): number | null {
   const text = (typeof header === "string" ? header : header?.[0])?.trim();
   return text !== undefined && /^\d{1,9}$/.test(text) ? Number(text) * unit : null;
@@ -125,7 +125,7 @@ function parse(bytes: Uint8Array): Parsed {
   }
 }
 
-/** Where the body differs, without what is there. */
+/** Where the body differs, without its values. */
 function issues({ issues: found }: z.ZodError): string {
   return found
     .slice(0, 3)
@@ -141,9 +141,9 @@ function serviceError(endpoint: string, status: number, text: string | null, out
   return new ServiceError({ endpoint, status, text, outcome, local: false, failure });
 }
 
-/** What could be read of an error's body. The status says what happened; the body only adds detail. */
+/** The readable part of an error's body. The status decides what happened; the body only adds detail. */
 interface ErrorBody {
-  /** The service's own text, meant to be shown; null where there is none. */
+  /** The service's text for people; null without one. */
   readonly text: string | null;
   /** The list of a validation error ("Errors", "Shape"); empty where there is none. */
   readonly problems: readonly ValidationProblem[];
@@ -159,7 +159,7 @@ const problemsShape = z.array(
   z.looseObject({ path: z.union([z.string(), z.array(z.union([z.string(), z.number()]))]), message: z.string() }),
 );
 
-/** Reads `{error, cause}`, `{error: {message}}` and `{message}`, and whatever part of them is there. */
+/** Reads `{error, cause}`, `{error: {message}}` and `{message}`, also in part. */
 function readErrorBody(json: unknown): ErrorBody {
   const body = objectShape.safeParse(json).data ?? {};
   const { error, cause } = body;

@@ -11,24 +11,24 @@ import { type RetrySettings, retryWait } from "./retry.ts";
 
 export interface CallOptions {
   readonly priority?: CallPriority;
-  /** Ends the call wherever it is; the call then rejects with the signal's reason, and may have been carried out. */
+  /** Ends the call at any point. It then rejects with the signal's reason, and the service may have carried it out. */
   readonly signal?: AbortSignal;
-  /** For each attempt, in milliseconds; not counting the wait for room under the caps. */
+  /** Per attempt, in milliseconds, without the wait for room under the caps. */
   readonly timeoutMs?: number;
   /**
-   * Ends the call only while it waits, for room under the caps or for its next attempt: a request on its way goes on.
-   * The call then rejects with what the last attempt brought, or with the signal's reason when there was none. Nothing
-   * was done in either case, unless an attempt of an idempotent endpoint had an unknown outcome.
+   * Ends the call only while it waits for room under the caps or for its next attempt; a request in flight continues.
+   * The call then rejects with the last attempt's error, or with the signal's reason before the first attempt. The service
+   * did nothing in either case, unless an attempt at an idempotent endpoint had an unknown outcome.
    */
   readonly patience?: AbortSignal;
   readonly watch?: AttemptWatch;
 }
 
-/** For who must write down what is about to happen. Both are awaited; when one rejects, nothing more is sent and the call rejects with the same. */
+/** For callers that record each attempt. Both are awaited. When one rejects, nothing more is sent and the call rejects with the same reason. */
 interface AttemptWatch {
   /** There is room under the caps, and a request is about to leave. */
   starting(): Promise<void>;
-  /** The request that left failed, and another one follows after a wait. */
+  /** The request failed, and another one follows after a wait. */
   repeating(error: ServiceError): Promise<void>;
 }
 
@@ -53,18 +53,18 @@ export interface Calling {
   readonly maxBodyBytes: number;
   readonly redact: (text: string) => string;
   readonly onCall: (report: CallReport) => void;
-  /** One for each call that is under way; to abort it ends the call's waits, not the request on its way. */
+  /** One per call in flight. Aborting it ends the call's waits, not its request. */
   readonly waits: Set<AbortController>;
   isClosed(): boolean;
 }
 
-/** A request to an endpoint: its path below the API root, with the ids and the query in it. */
+/** A request to an endpoint. `path`: below the API root, with ids and query. */
 export interface ServiceRequest {
   readonly path: string;
   readonly body?: unknown;
 }
 
-/** Calls an endpoint, and again where that is safe and useful. Rejects with a {@link ServiceError} or with the signal's reason. */
+/** Calls an endpoint and retries where that is safe and useful. Rejects with a {@link ServiceError} or the signal's reason. */
 export async function call<T>(calling: Calling, endpoint: Endpoint<T>, request: ServiceRequest, options: CallOptions = {}): Promise<T> {
   const { signal, patience } = options;
   signal?.throwIfAborted();
@@ -73,9 +73,9 @@ export async function call<T>(calling: Calling, endpoint: Endpoint<T>, request: 
   const sending = dispatchOptions(calling, endpoint, request);
   const wait = new AbortController();
   const giveUp = () => wait.abort(signal?.reason);
-  const loseHeart = () => wait.abort(patience?.reason);
+  const stopWaiting = () => wait.abort(patience?.reason);
   signal?.addEventListener("abort", giveUp, { once: true });
-  patience?.addEventListener("abort", loseHeart, { once: true });
+  patience?.addEventListener("abort", stopWaiting, { once: true });
   calling.waits.add(wait);
   let last: ServiceError | null = null;
   try {
@@ -89,20 +89,20 @@ export async function call<T>(calling: Calling, endpoint: Endpoint<T>, request: 
       await pause(calling.clock, ms, wait.signal);
     }
   } catch (error) {
-    // Ended while waiting: what the last attempt brought says more than that.
+    // The wait ended early: the last attempt's error says more than that.
     if (error === closed) throw last ?? closedError(endpoint);
     throw patience?.aborted === true && error === patience.reason ? (last ?? error) : error;
   } finally {
     calling.waits.delete(wait);
     signal?.removeEventListener("abort", giveUp);
-    patience?.removeEventListener("abort", loseHeart);
+    patience?.removeEventListener("abort", stopWaiting);
   }
 }
 
 /** The reason of a wait that ended because the client was closed. */
 const closed = new Error("the client is closed");
 
-/** Ends all waits: calls that wait for room or for their next attempt fail, those on their way to the service go on. */
+/** Fails all calls that wait for room or for their next attempt. Requests in flight continue. */
 export function endWaits({ waits }: Calling): void {
   for (const wait of waits) wait.abort(closed);
 }
@@ -179,7 +179,7 @@ function readExchanged<T>(
   }
 }
 
-/** Without an answer all depends on whether the request may have left. */
+/** Without an answer, the outcome depends on whether the request may have been sent. */
 function unanswered(endpoint: Endpoint<unknown>, sent: boolean, failure: ServiceFailure): { ok: false; error: ServiceError } {
   const outcome = sent ? "unknown" : "not-done";
   return { ok: false, error: new ServiceError({ endpoint: endpoint.name, status: null, text: null, outcome, local: false, failure }) };
@@ -189,16 +189,16 @@ function closedError(endpoint: Endpoint<unknown>): ServiceError {
   return unanswered(endpoint, false, { kind: "network", code: "closed" }).error;
 }
 
-/** Destroys the connections with what is on its way: those calls fail with the code `closed`, their outcome unknown if they were sent. */
+/** Destroys the connections. Calls in flight fail with the code `closed`; the outcome of those that were sent is unknown. */
 export function cutAll({ dispatcher }: Calling): void {
-  // The dispatcher hands each of its requests this error.
+  // The dispatcher fails each of its requests with this error.
   void dispatcher.destroy(Object.assign(new Error("the client is closed"), { code: "closed" }));
 }
 
-/** A resource is shown to people and kept in shared state: a longer or stranger name counts as none. */
+/** A resource is shown to people and kept in shared state, so a longer or odd name counts as none. */
 const resourceName = /^[\w.-]{1,40}$/;
 
-/** What the admission is told of a call that failed; `answer` is null when there was none. */
+/** The outcome that the admission receives for a failed call. `answer`: null when there was none. */
 function settlementOf(error: ServiceError, answer: Answer | null): CallOutcome {
   const { failure } = error;
   switch (failure.kind) {

@@ -30,21 +30,21 @@ export interface ServiceClientSettings {
   /** May have a path and a slash at its end; the API root is `{baseUrl}/api/v1`. */
   readonly baseUrl: string;
   readonly apiKey: Secret;
-  /** Asked before every attempt. */
+  /** Every attempt waits for its permit. */
   readonly admission: Admission;
   readonly clock: Clock;
   /** From 0 up to 1. */
   readonly random?: () => number;
   readonly retry?: Partial<RetrySettings>;
-  /** For each attempt, from waiting for a connection to the last byte; 10 s. */
+  /** Per attempt, from waiting for a connection to the last byte; default 10 s. */
   readonly timeoutMs?: number;
-  /** Of an answer; 8 MiB, for templates and campaigns come on one page. */
+  /** Of an answer; default 8 MiB, because templates and campaigns come on one page. */
   readonly maxBodyBytes?: number;
-  /** At most this many at once, and no fewer than the admission lets go; 8. */
+  /** Most at once; default 8. No fewer than the calls that the admission dispatches at once. */
   readonly connections?: number;
-  /** Takes secrets out of the texts of errors, which may echo the request. Not given: the API key is taken out. */
+  /** Removes secrets from error texts, which may echo the request. Default: removes the API key. */
   readonly redact?: ((text: string) => string) | undefined;
-  /** Told of every attempt that was let through. */
+  /** Called after every attempt that was dispatched. */
   readonly onCall?: (report: CallReport) => void;
 }
 
@@ -57,11 +57,10 @@ interface ContactQuery {
 
 /**
  * The messaging service, endpoint by endpoint (messaging-service-api.md). Every call rejects with a
- * `ServiceError`, or with the reason of the signal it was given. What the service answers beyond the
- * documented fields is passed on untouched.
+ * `ServiceError` or with its signal's reason. Fields beyond the documented ones are passed on unchanged.
  */
 export interface ServiceClient {
-  /** Not idempotent: tried again by itself only when the service surely did nothing. */
+  /** Not idempotent: retried only when the service certainly did nothing. */
   sendMessage(body: SendBody, options?: CallOptions): Promise<Receipt>;
   /** @param id the service's, not a wamid */
   getMessage(id: string, options?: CallOptions): Promise<Message>;
@@ -73,37 +72,36 @@ export interface ServiceClient {
   contacts(query?: ContactQuery, options?: CallOptions): ContactWalk;
   /** Null when there is no contact with this phone. */
   findContact(phone: string, options?: CallOptions): Promise<Contact | null>;
-  /** Creates or updates. What it answers is not shown in the document: any JSON, null for an empty body. */
+  /** Creates or updates. The document does not show the answer: any JSON, null for an empty body. */
   createContact(body: ContactBody, options?: CallOptions): Promise<unknown>;
   /** The latest 100. */
   listCampaigns(options?: CallOptions): Promise<Campaign[]>;
   me(options?: CallOptions): Promise<Account>;
-  /** Not idempotent, and the service does not dedupe: keep `runId`. Tried again only when the service surely did nothing. */
+  /** Not idempotent, and the service does not dedupe: keep `runId`. Retried only when the service certainly did nothing. */
   startRun(automationId: string, body?: RunBody, options?: CallOptions): Promise<Run>;
   /**
-   * Refuses further calls, ends those that wait for room or for their next attempt, and resolves when the
-   * requests on their way have ended: each within its `timeoutMs`, and all within `withinMs` when that is given.
-   * What has not ended by then is cut: it fails with the code `closed`, its outcome unknown if it was sent. May be
-   * called again, to hurry a closing under way.
+   * Refuses further calls, ends those that wait, and resolves when the requests in flight have ended: each within its
+   * `timeoutMs`, and all within `withinMs` if given. The rest fails with the code `closed`; the outcome of a request
+   * that was sent is then unknown. Call it again with a smaller `withinMs` to close sooner.
    */
   close(withinMs?: number): Promise<void>;
 }
 
-/** Throws a TypeError for a base URL or key that cannot be one. */
+/** Throws a TypeError for an invalid base URL or key. */
 export function createServiceClient(settings: ServiceClientSettings): ServiceClient {
   const { origin, root } = readServiceUrl(settings.baseUrl);
   if (!isApiKey(settings.apiKey)) throw new TypeError("apiKey is empty or holds characters that no header carries");
   const { timeoutMs = 10_000 } = settings;
   let isClosed = false;
-  // Loaded with the first account that can be asked: it is a tenth of what a relay's start costs.
+  // Loaded with the first callable account: undici is a tenth of the relay's startup time.
   const { Pool } = createRequire(import.meta.url)("undici") as typeof import("undici");
   const dispatcher = new Pool(origin, {
     connections: settings.connections ?? usuallyAtOnce,
     pipelining: 1,
-    // One request per connection: what a reset connection leaves unknown is one call, not all of them.
+    // One request per connection, so that a reset connection leaves the outcome of one call unknown, not of all.
     allowH2: false,
     connect: { timeout: timeoutMs, lookup: lookupFunction() },
-    // The exchange has a deadline of its own; these would not stop a dripping answer.
+    // The exchange has its own deadline; these timeouts would not stop an answer that trickles in.
     headersTimeout: 0,
     bodyTimeout: 0,
   });
@@ -123,11 +121,11 @@ export function createServiceClient(settings: ServiceClientSettings): ServiceCli
     isClosed: () => isClosed,
   };
 
-  const underWay = new Set<Promise<unknown>>();
+  const inFlight = new Set<Promise<unknown>>();
   function run<T>(endpoint: Endpoint<T>, request: ServiceRequest, options: CallOptions | undefined): Promise<T> {
     const running = call(calling, endpoint, request, options);
-    const forget = () => void underWay.delete(running);
-    underWay.add(running);
+    const forget = () => void inFlight.delete(running);
+    inFlight.add(running);
     running.then(forget, forget);
     return running;
   }
@@ -153,36 +151,35 @@ export function createServiceClient(settings: ServiceClientSettings): ServiceCli
       isClosed = true;
       endWaits(calling);
       const cancel = withinMs === undefined ? () => {} : calling.clock.after(withinMs, () => cutAll(calling));
-      await Promise.allSettled(underWay);
+      await Promise.allSettled(inFlight);
       cancel();
-      // Nothing is on its way any more; undici's `close` would still wait for a connection that hangs while it is made.
+      // Nothing is in flight; undici's `close` would still wait for a connection attempt that hangs.
       await dispatcher.destroy();
     },
   };
 }
 
 interface WalkedPage extends ContactPage {
-  /** The cursor to save once this page's contacts are dealt with; see {@link ContactWalk.savedNext}. */
+  /** The cursor to save once this page's contacts are processed; see {@link ContactWalk.savedNext}. */
   readonly savedNext: string | null;
 }
 
 /**
- * All contacts after a cursor, in the order of their ids, page after page as they are asked for. Iterating
- * again goes on from `savedNext`: after an error, or for the contacts that came since.
+ * All contacts after a cursor, in the order of their ids, fetched page by page on demand. Iterating again continues
+ * from `savedNext`: after an error, or for newer contacts.
  */
 interface ContactWalk extends AsyncIterable<Contact> {
-  /** The same walk by pages, so that a cursor can be saved after each. */
+  /** The same by pages, so that callers can save a cursor after each. */
   pages(): AsyncIterable<WalkedPage>;
   /**
-   * The last `next` that was not null whose page has been dealt with to its end; at first the cursor begun
-   * with. Saved and given as `after` later, it brings the new contacts and, because a page that is not full
-   * comes with `next: null` (document, "GET /contacts"), those of the last such page once more: none is
-   * missed, some are seen twice. Null: from the start.
+   * The last non-null `next` whose page was processed to its end; at first the initial cursor. Given as `after` later, it
+   * returns the new contacts and those of the last page again, because a page that is not full comes with `next: null`
+   * (document, "GET /contacts"). No contact is missed, some come twice. Null: from the start.
    */
   readonly savedNext: string | null;
 }
 
-/** @param fetchPage rejects as the client's calls do; the walk then stands where it was. */
+/** @param fetchPage rejects as the client's calls do; the position then stays the same. */
 function walkContacts(fetchPage: (after: string | null) => Promise<ContactPage>, after: string | null): ContactWalk {
   let savedNext = after;
 
@@ -192,12 +189,12 @@ function walkContacts(fetchPage: (after: string | null) => Promise<ContactPage>,
       const page = await fetchPage(cursor);
       const { next } = page;
       if (next !== null) {
-        // Either would have a walk go on for ever.
+        // Either would loop forever.
         if (page.data.length === 0) throw malformed(endpoints.listContacts, 200, "a page without contacts has a next");
         if (next === cursor || isRound(next)) throw malformed(endpoints.listContacts, 200, "next leads back to a page already seen");
       }
       yield { ...page, savedNext: next ?? savedNext };
-      // Only now: the consumer has come back for more, so this page is dealt with.
+      // Only now: the consumer asked for more, so it has processed this page.
       savedNext = next ?? savedNext;
       if (next === null) return;
       cursor = next;
@@ -215,7 +212,7 @@ function walkContacts(fetchPage: (after: string | null) => Promise<ContactPage>,
   };
 }
 
-/** Tells, sooner or later, that cursors repeat, remembering only one of them (Brent's way). */
+/** Detects repeating cursors while remembering only one of them (Brent's algorithm). */
 function cycleGuard(): (cursor: string) => boolean {
   let kept: string | null = null;
   let steps = 0;

@@ -3,12 +3,12 @@ import { codeText } from "../event/subject.ts";
 import type { CallCap, CallOperation, CallPriority } from "./admission.ts";
 
 /**
- * The shapes of messaging-service-api.md ("Resources and their fields", "Endpoints"). All are loose: fields
- * that nobody has told us about, and those the document calls "not shown", pass through untouched. Ids are
- * text that is compared and never taken apart (`z.uuid()` would refuse versions it does not know).
+ * The shapes of messaging-service-api.md ("Resources and their fields", "Endpoints"). All are loose: unknown fields and
+ * those that the document calls "not shown" pass through unchanged. Ids are opaque text (`z.uuid()` would refuse versions
+ * that it does not know).
  *
- * Of an answer only what the relay cannot do without is required. A field of another type than documented counts as
- * absent, and a list loses only the items that cannot be read.
+ * An answer must have only the fields that the relay needs. A field of another type than documented counts as absent, and
+ * a list loses only its unreadable items.
  */
 const id = z.string().min(1);
 /** An id that comes as a number is the same id. */
@@ -27,11 +27,11 @@ function listOf<T>(item: z.ZodType<T>) {
 const sendTemplateSchema = z.looseObject({
   /** Of a template from `GET /templates`. */
   id,
-  /** Those not given are filled from the contact. */
+  /** The service fills missing ones from the contact. */
   variables: z.record(z.string(), z.string()).optional(),
 });
 
-/** Body of `POST /messages`. The client sends it as it is; this is for those who take one from somebody else. */
+/** Body of `POST /messages`. The client sends it unchecked; use this to check a body from elsewhere. */
 export const sendBodySchema = z
   .looseObject({
     /** International format, `+` first. */
@@ -45,7 +45,7 @@ export const sendBodySchema = z
   .refine(({ text, template }) => (text === undefined) !== (template === undefined), "needs exactly one of text and template");
 export type SendBody = z.infer<typeof sendBodySchema>;
 
-/** Answer to `POST /messages`: the provider accepted it, which is not yet delivery. With a wamid it was sent, whatever else is missing. */
+/** Answer to `POST /messages`: the provider accepted it, which is not yet delivery. With a wamid it was sent, even if all else is missing. */
 const receiptSchema = z.looseObject({
   id: answeredId.nullable().default(null).catch(null),
   wamid: answeredId,
@@ -79,13 +79,13 @@ export type Template = z.infer<typeof templateSchema>;
 
 const templateListSchema = z.looseObject({ data: listOf(templateSchema) });
 
-/** The document names no field but `id`: how phone, first name and attributes are called is not shown. */
+/** The document names only the field `id`. */
 const contactSchema = z.looseObject({ id: answeredId });
 export type Contact = z.infer<typeof contactSchema>;
 
 const contactPageSchema = z.looseObject({
   data: listOf(contactSchema),
-  /** Without one it is the last page. */
+  /** Null on the last page. */
   next: answeredId.nullable().default(null),
 });
 export type ContactPage = z.infer<typeof contactPageSchema>;
@@ -101,7 +101,7 @@ export type ContactBody = z.infer<typeof contactBodySchema>;
 const campaignSchema = z.looseObject({});
 export type Campaign = z.infer<typeof campaignSchema>;
 
-/** Whether the list comes bare or inside `data`, as the other lists do, is not shown: both are taken. */
+/** The document does not show whether the list comes bare or inside `data`: both are accepted. */
 const campaignListSchema = z
   .union([listOf(campaignSchema), z.looseObject({ data: listOf(campaignSchema) })])
   .transform((answer) => (Array.isArray(answer) ? answer : answer.data));
@@ -121,7 +121,7 @@ export type RunBody = z.infer<typeof runBodySchema>;
 const runSchema = z.looseObject({ runId: answeredId });
 export type Run = z.infer<typeof runSchema>;
 
-// To know that calling is useless matters more than the detail: a field of another type than seen is null.
+// Knowing that calls are useless matters more than the detail: a field of another type becomes null.
 const detail = z.string().nullish().catch(null);
 const amount = z.number().nullish().catch(null);
 
@@ -139,16 +139,16 @@ export const planCauseSchema = z.looseObject({
 });
 export type PlanCause = z.infer<typeof planCauseSchema>;
 
-/** What the client knows of an endpoint before it calls it. `T`: what its answer becomes. */
+/** `T`: the parsed answer. */
 export interface Endpoint<T> {
   /** Method and path as the document writes them; for errors and metrics. */
   readonly name: string;
   readonly method: "GET" | "POST";
   readonly cap: CallCap;
   readonly operation: CallOperation;
-  /** Unless the caller says otherwise. */
+  /** The default; callers may override it. */
   readonly priority: CallPriority;
-  /** Calling twice does the same as calling once, so that an unknown outcome may be tried again (document, "Safe retries"). */
+  /** Whether calling twice does the same as calling once, so that an unknown outcome can be retried (document, "Safe retries"). */
   readonly idempotent: boolean;
   readonly answer: z.ZodType<T>;
   /** An answer without a body is read as null. */
@@ -168,7 +168,6 @@ function reading<T>(path: string, answer: z.ZodType<T>): Endpoint<T> {
   };
 }
 
-/** Every endpoint of the document, once. */
 export const endpoints = {
   sendMessage: {
     name: "POST /messages",
@@ -191,7 +190,7 @@ export const endpoints = {
     operation: "contacts",
     priority: "ask",
     idempotent: true,
-    // Its shape is not shown; that there is one is not said either.
+    // The document shows no body, and does not say whether there is one.
     answer: z.unknown(),
     mayBeEmpty: true,
   } satisfies Endpoint<unknown>,
@@ -209,13 +208,13 @@ export const endpoints = {
   } satisfies Endpoint<Run>,
 } as const;
 
-/** An id as one part of a path. Throws a TypeError for what could not be one, and would ask for another path. */
+/** An id as one path segment. Throws a TypeError for text that would change the path. */
 export function pathPart(id: string): string {
   if (id === "" || id === "." || id === "..") throw new TypeError("an id is empty or made of dots");
   return encodeURIComponent(id);
 }
 
-/** A query, or nothing when no parameter is given. */
+/** A query string, empty without parameters. */
 export function queryOf(parameters: Readonly<Record<string, string | number | null | undefined>>): string {
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(parameters)) {

@@ -10,25 +10,25 @@ export interface ValidationProblem {
   readonly message: string;
 }
 
-/** What went wrong, by the codes of the document ("Errors", "Limits"); switch on `kind`. */
+/** The reason of an error, by the document's codes ("Errors", "Limits"); switch on `kind`. */
 export type ServiceFailure =
   /** 400. Empty `problems` where the service gave its reason as text only. */
   | { readonly kind: "validation"; readonly problems: readonly ValidationProblem[] }
   /** 401: the key is missing, misspelled or revoked. */
   | { readonly kind: "unauthenticated" }
-  /** 402: the plan does not permit it; `cause.suggested` would. `cause` is null where the body has none. */
+  /** 402: the plan does not permit it; `cause.suggested` does. `cause`: null if the body has none. */
   | { readonly kind: "plan"; readonly cause: PlanCause | null }
   /** 404 */
   | { readonly kind: "not-found" }
   /** 409: cannot be done as things stand (24-hour window closed, template not approved, run in progress …). */
   | { readonly kind: "conflict" }
-  /** 429 of a per-minute cap. `cap` is null when the answer does not tell which one. */
+  /** 429 of a per-minute cap. `cap`: null if the answer does not name it. */
   | { readonly kind: "rate-limited"; readonly retryAfterMs: number | null; readonly limit: number | null; readonly cap: CallCap | null }
-  /** 429 of a monthly quota. `until`: unix milliseconds of its renewal. `cause` is null only when raised without asking. */
+  /** 429 of a monthly quota. `until`: unix milliseconds of its renewal. `cause`: null only when raised locally. */
   | { readonly kind: "quota"; readonly cause: PlanCause | null; readonly until: number }
-  /** 429: this address has sent too many bad keys, and is blocked for a minute. */
+  /** 429: this address sent too many bad keys and is blocked for a minute. */
   | { readonly kind: "blocked" }
-  /** Not asked: what other processes of the account let go cannot be known now, and so not whether the caps leave room. */
+  /** Raised locally: the calls of the account's other processes are unknown now, and so is the room under the caps. */
   | { readonly kind: "caps-unknown" }
   /** 500 */
   | { readonly kind: "unexpected"; readonly retryAfterMs: number | null }
@@ -38,14 +38,14 @@ export type ServiceFailure =
   | { readonly kind: "network"; readonly code: string }
   /** No whole answer within `timeoutMs`. */
   | { readonly kind: "timeout"; readonly timeoutMs: number }
-  /** A success or a 404 whose body is not what the document says; `problem` says in which way, without what was in it. */
+  /** A success or a 404 whose body contradicts the document. `problem`: how, without quoting the body. */
   | { readonly kind: "malformed"; readonly problem: string }
-  /** A status that the document does not have, or a 502 in another shape than it shows (a proxy's, perhaps). */
+  /** A status that the document does not have, or a 502 in another shape (perhaps from a proxy). */
   | { readonly kind: "undocumented" };
 
 export type ServiceErrorKind = ServiceFailure["kind"];
 
-/** `not-done`: the service surely did nothing, so that trying again cannot do it twice; `unknown`: it may have. */
+/** `not-done`: the service certainly did nothing, so a retry cannot act twice; `unknown`: it may have acted. */
 export type CallEffect = "not-done" | "unknown";
 
 interface ServiceErrorFields {
@@ -53,10 +53,10 @@ interface ServiceErrorFields {
   readonly endpoint: string;
   /** Null without an answer. */
   readonly status: number | null;
-  /** The service's Spanish text as it is, meant to be shown; null where it gave none. */
+  /** The service's Spanish text for people, unchanged; null without one. */
   readonly text: string | null;
   readonly outcome: CallEffect;
-  /** Raised without asking the service, by the admission. */
+  /** Raised by the admission, without a request. */
   readonly local: boolean;
   readonly failure: ServiceFailure;
 }
@@ -92,9 +92,9 @@ function describe({ endpoint, status, local, failure }: ServiceErrorFields): str
 }
 
 /**
- * Every call to the service that did not succeed. `message` is for logs and holds no key, phone, wamid or
- * text of the service; those are in `text` and `failure`, which are getters so that a logger that copies
- * an error's own fields does not print people's data, and which `inspect` shows masked.
+ * A failed call to the service. `message` is for logs and holds no key, phone, wamid or text of the service. `text` and
+ * `failure` may hold them: they are getters, so that a logger that copies own fields does not print personal data, and
+ * `inspect` masks them.
  */
 export class ServiceError extends Error {
   override readonly name = "ServiceError";
@@ -125,13 +125,13 @@ export class ServiceError extends Error {
     return this.#failure;
   }
 
-  /** The same error, raised for `endpoint`: the admission does not know for which call it is asked. */
+  /** The same error for `endpoint`, which the admission does not know. */
   at(endpoint: string): ServiceError {
     const { status, text, outcome, local, failure } = this;
     return new ServiceError({ endpoint, status, text, outcome, local, failure });
   }
 
-  /** The same error without secrets: a service may echo the key it was sent. */
+  /** The same error without secrets: a service may echo the key. */
   redacted(redact: (text: string) => string): ServiceError {
     const { endpoint, status, text, outcome, local, failure } = this;
     const clean = redactStrings(failure, redact) as ServiceFailure;
@@ -143,7 +143,7 @@ export class ServiceError extends Error {
   }
 }
 
-/** What the service wrote: all strings but the words by which this code tells failures from one another. */
+/** Redacts all strings from the service, but not this code's own discriminators. */
 function redactStrings(value: unknown, redact: (text: string) => string): unknown {
   if (typeof value === "string") return redact(value);
   if (Array.isArray(value)) return value.map((item) => redactStrings(item, redact));
@@ -155,12 +155,12 @@ function redactStrings(value: unknown, redact: (text: string) => string): unknow
 
 const ownWords = new Set(["kind", "cap", "code"]);
 
-/** The refusal of an admission that knows, without asking, that calling would be useless or harmful. The client fills in the endpoint. */
+/** A local refusal: the admission knows that calling would be useless or harmful. The client fills in the endpoint. */
 export function refusedUnasked(failure: Extract<ServiceFailure, { kind: "quota" | "unauthenticated" | "blocked" }>): ServiceError {
   return new ServiceError({ endpoint: "any call", status: null, text: null, outcome: "not-done", local: true, failure });
 }
 
-/** As `refusedUnasked`, because the store that the processes of the account share their caps by cannot be reached. */
+/** A local refusal while the store through which the account's processes share their caps is unavailable. */
 export function capsUnknown(): ServiceError {
   const failure = { kind: "caps-unknown" } as const;
   return new ServiceError({ endpoint: "any call", status: null, text: null, outcome: "not-done", local: true, failure });

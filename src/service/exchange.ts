@@ -5,10 +5,10 @@ import type { Answer } from "./answers.ts";
 
 type Controller = Dispatcher.DispatchController;
 
-/** What came of one request. `sent`: a byte of it may have reached the service. */
+/** The result of one request. `sent`: a byte of it may have reached the service. */
 export type Exchanged =
   | { readonly type: "answered"; readonly answer: Answer }
-  /** The body is longer than allowed; the rest was not read, and `answer` has none of it. */
+  /** The body is longer than allowed. The rest was not read, and `answer` has an empty body. */
   | { readonly type: "too-large"; readonly answer: Answer }
   | { readonly type: "timeout"; readonly sent: boolean }
   /** The signal was aborted first. */
@@ -17,13 +17,13 @@ export type Exchanged =
 
 interface ExchangeLimits {
   readonly clock: Clock;
-  /** For all of it: waiting for a connection, connecting, the answer to its last byte. */
+  /** In all: waiting for a connection, connecting, and reading the answer to its last byte. */
   readonly timeoutMs: number;
   readonly maxBodyBytes: number;
   readonly signal: AbortSignal | undefined;
 }
 
-/** Makes one request and reads its answer, whole, within the limits. Never rejects. */
+/** Makes one request and reads its whole answer within the limits. Never rejects. */
 export function exchange(dispatcher: Dispatcher, request: Dispatcher.DispatchOptions, limits: ExchangeLimits): Promise<Exchanged> {
   return new Promise((resolve) => {
     if (limits.signal?.aborted) return resolve({ type: "aborted", sent: false, reason: limits.signal.reason });
@@ -37,10 +37,9 @@ export function exchange(dispatcher: Dispatcher, request: Dispatcher.DispatchOpt
 }
 
 /**
- * One request under one deadline. undici's own timeouts count from chunk to chunk, so that a dripping answer
- * never trips them, and its `request()` does not let go of a request that still waits for its connection, nor
- * say whether it was sent. Hence undici's handler interface: it calls `onRequestStart` right before it writes
- * the first byte, and writes none when that aborts.
+ * One request under one deadline. undici's own timeouts restart with each chunk, so an answer that trickles in never
+ * trips them. Its `request()` cannot drop a request that waits for a connection, nor report whether it was sent. The
+ * handler interface can: undici calls `onRequestStart` right before the first byte, and writes none if that aborts.
  */
 class Exchange implements Dispatcher.DispatchHandler {
   readonly #limits: ExchangeLimits;
@@ -66,8 +65,8 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onRequestStart(controller: Controller): void {
-    // Over before it began: it must not be sent any more. Begun before: undici puts a request back into its
-    // queue when a socket ends in certain ways, and a second copy of a send is what must never happen.
+    // Over: it must not be sent any more. Started before: undici requeues a request when a socket ends in certain ways,
+    // and a send must never go out twice.
     if (this.#sent) this.#cutOff({ type: "failed", code: "sent twice", sent: true });
     if (this.#over) controller.abort(new Error("given up"));
     else this.#controller = controller;
@@ -117,7 +116,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 }
 
-/** The code of an error of the system or of undici; its message is left behind, for it can quote what was sent. */
+/** The code of a system or undici error. The message is dropped because it can quote the request. */
 function codeOf(error: unknown): string {
   // A name with several addresses fails with one error for each.
   const [first = error] = error instanceof AggregateError ? error.errors : [];
@@ -132,12 +131,12 @@ const decoders: Readonly<Record<string, (bytes: Uint8Array, limits: { readonly m
   br: brotliDecompressSync,
   zstd: zstdDecompressSync,
 };
-/** A chain of encodings multiplies the work of one answer; proxies add one. */
+/** A chain of encodings multiplies the work per answer; proxies add one encoding. */
 const mostEncodings = 2;
 
 /**
- * The answer with its body decompressed, for proxies that compress what nobody asked them to. `problem`: why that could
- * not be done. The body never becomes longer than `maxBytes`.
+ * Decompresses the body, because some proxies compress unasked. `problem`: why that failed. The body never grows longer
+ * than `maxBytes`.
  */
 export function decodeAnswer(answer: Answer, maxBytes: number): { readonly answer: Answer; readonly problem: string | null } {
   const encodings = encodingsOf(answer.headers["content-encoding"]);

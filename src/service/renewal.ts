@@ -15,17 +15,17 @@ export function quotaDay(now: number): number {
   return Math.floor((now - behindUtcMs) / day) * day + behindUtcMs;
 }
 
-/** The quota's counter may be half a minute late, an answer some seconds on its way, and a clock a little wrong. */
+/** Allows for a counter that lags by half a minute, network delay, and small clock errors. */
 const marginMs = 60_000;
-/** A `Date` further from the relay's clock than this is not taken: one of the two is wrong. */
+/** A `Date` further from the relay's clock than this is ignored: one of the two is wrong. */
 const mostSkewMs = 3_600_000;
-/** So soon after a renewal, a used-up quota may still be that of the month before. */
+/** This soon after a renewal, a used-up quota may still be last month's. */
 const doubtfulMs = 24 * 3_600_000;
 
 interface RenewalJudgment {
-  /** Day 1, 00:00, in unix ms; up to a minute ago for an answer that is about the month before. */
+  /** Day 1, 00:00, in unix ms; up to a minute ago for an answer about the previous month. */
   readonly at: number;
-  /** From when on the service should know it, in unix ms of the relay's clock; always later than now. */
+  /** When the service should apply it, in unix ms of the relay's clock; always later than now. */
   readonly knownAt: number;
   /** False where clocks differ or the month has just begun: the quota may be renewed earlier. */
   readonly isCertain: boolean;
@@ -39,7 +39,7 @@ export function judgeRenewal(serviceTime: number | null, now: number): RenewalJu
   return { at: until, knownAt: until + marginMs - there + now, isCertain: isTimeKnown && there - marginMs - from >= doubtfulMs };
 }
 
-/** A `Date` header in unix ms; null for none, and for what is none. */
+/** A `Date` header in unix ms; null when absent or malformed. */
 export function httpDate(header: string | string[] | undefined): number | null {
   if (typeof header !== "string" || !/^[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/.test(header)) return null;
   const time = Date.parse(header);

@@ -1,15 +1,15 @@
 import { z } from "zod";
 import { type Secret, secretSchema } from "../event/secret.ts";
 
-/** Where the API is: the origin to connect to, and the path of its root, `{base_url}/api/v1`, without a slash at its end. */
+/** The origin to connect to, and the path of the API root, `{base_url}/api/v1`, without a trailing slash. */
 interface ServiceUrl {
   readonly origin: string;
   readonly root: string;
 }
 
 /**
- * Reads a base URL, with or without a path and a slash at its end. Throws a TypeError, which does not quote
- * it, when it is no http(s) URL or holds what a base URL cannot: a user, a query, a fragment.
+ * Reads a base URL, with or without a path and a trailing slash. Throws a TypeError, which does not quote it, unless it is
+ * an http(s) URL without user, query and fragment.
  */
 export function readServiceUrl(baseUrl: string): ServiceUrl {
   const url = URL.parse(baseUrl);
@@ -19,7 +19,7 @@ export function readServiceUrl(baseUrl: string): ServiceUrl {
   return { origin: url.origin, root: `${url.pathname.replace(/\/+$/, "")}/api/v1` };
 }
 
-/** Whether a key can go into a header at all: visible ASCII, at least one character, no space (RFC 9110, 5.5). */
+/** Whether a header can carry the key: visible ASCII, at least one character, no space (RFC 9110, 5.5). */
 export function isApiKey(key: Secret): boolean {
   return /^[\x21-\x7e]+$/.test(key.reveal());
 }
@@ -33,10 +33,10 @@ function isServiceUrl(text: string): boolean {
   }
 }
 
-/** Where the service is; the root of its API is `{baseUrl}/api/v1`. What is valid here, the client takes. */
+/** The API root is `{baseUrl}/api/v1`. The client accepts every URL that is valid here. */
 export const baseUrlSchema = z
   .url({ protocol: /^https?$/, abort: true })
   .refine(isServiceUrl, "holds a user, password, query or fragment; the root of the API is {baseUrl}/api/v1");
 
-/** An account's key. What is valid here, the client takes. */
+/** An account's key. The client accepts every key that is valid here. */
 export const apiKeySchema = secretSchema.refine(isApiKey, "holds characters that no header carries (a space or line break at its end?)");

@@ -1,22 +1,22 @@
 import { type CallCap, type CallOperation, type CallOutcome, callOperations } from "../admission.ts";
 
-/** Stops of monthly quotas: of every call, or of one kind of call. */
+/** Stops of monthly quotas: of all calls, or of one operation. */
 export type QuotaReason = "quota" | `quota-${CallOperation}`;
 export const quotaReasons: readonly QuotaReason[] = ["quota", ...callOperations.map((operation) => `quota-${operation}` as const)];
 
-/** Why no call goes, or none of a kind, whatever the caps say. */
+/** Why calls, or those of one operation, are refused whatever the caps allow. */
 export const stopReasons = [...quotaReasons, "unauthenticated", "blocked"] as const;
 export type StopReason = QuotaReason | "unauthenticated" | "blocked";
 
-/** A call as the stops see it: they learn only from calls that were let go after what they know. */
+/** A call as the stops see it: they learn only from calls dispatched after their latest change. */
 export interface NumberedCall {
-  /** Calls are numbered as they are let go, from 1. */
+  /** Calls are numbered in order of dispatch, from 1. */
   readonly number: number;
-  /** The stops of which it tries whether they are over. */
+  /** The stops that this call probes. */
   readonly probes: readonly StopReason[];
 }
 
-/** Which settings calls are made with: what was learned with others is not held against them. */
+/** The settings that calls use. What was learned with other settings does not apply to them. */
 export interface Identity {
   readonly plan: string;
   readonly key: string;
@@ -31,22 +31,22 @@ export interface EndedCall {
   readonly wallNow: number;
 }
 
-/** Whether a key is good, as far as it is known (`probes.ts`). Times are steady ms. */
+/** What is known of a key's validity (`probes.ts`). Times are steady ms. */
 export interface KeyState {
   /** Index into the waits; null: no doubt. */
   wait: number | null;
   until: number;
-  /** While a call tries: when it is given up for lost; earlier: none tries. */
+  /** While a call probes: when the probe counts as lost. In the past: no probe. */
   probeUntil: number;
   /** The newest call when the last doubt ended. */
   endedAt: number;
-  /** An answer has shown that it is good. */
+  /** An answer has shown that the key is valid. */
   isProven: boolean;
 }
 
 /** A cap that is held (`caps.ts`). Times are steady ms. */
 export interface HoldState {
-  /** Before it no call of the cap is let go. */
+  /** No call of the cap is dispatched before this. */
   until: number;
   inARow: number;
   /** The newest call when the hold began. */
@@ -55,13 +55,13 @@ export interface HoldState {
 
 /** Calls that a used-up quota stops (`probes.ts`). Times are steady ms. */
 export interface QuotaStop {
-  /** As the service names it; null: it does not. */
+  /** The service's name for it; null without one. */
   readonly resource: string | null;
-  /** Unix ms, because renewal is a date; null: when it renews is not certain. */
+  /** Unix ms, because renewal is a date; null: not certain. */
   readonly renewsAt: number | null;
-  /** Calls are refused until then; after that one call probes. */
+  /** Calls are refused until then; after that, one call probes. */
   until: number;
-  /** While a call probes: when it is given up for lost. */
+  /** While a call probes: when the probe counts as lost. */
   probeUntil: number;
 }
 
@@ -73,24 +73,24 @@ export interface LearnedCap {
 }
 
 /**
- * All that is known of an account beside the calls that count: what the answers of the service have taught. Plain data,
- * so that the processes of an account can share it (`shared.ts`).
+ * What the service's answers have shown about an account. Plain data, so that the account's processes can share it
+ * (`shared.ts`).
  */
 export interface AccountState {
-  /** The plan that `quotas` and `granted` are about: with another they mean nothing. */
+  /** The plan of `quotas` and `granted`, which do not apply to another plan. */
   plan: string;
   quotas: Record<QuotaReason, QuotaStop | null>;
-  /** The newest call when another plan was begun with, or an operator ended the stops. */
+  /** The newest call when the plan changed or an operator ended the stops. */
   resumedAt: number;
   /** Steady ms until which the address is blocked. */
   blockedUntil: number;
   granted: Record<CallCap, LearnedCap | null>;
   holds: Record<CallCap, HoldState>;
-  /** By fingerprint: while a key is changed, processes with the old one and with the new one call side by side. */
+  /** By fingerprint: during a key rotation, processes use the old and the new key side by side. */
   keys: Record<string, KeyState>;
 }
 
-/** So many keys are remembered, the latest. */
+/** Only the latest keys are remembered. */
 const mostKeys = 4;
 
 export function emptyAccountState(plan: string): AccountState {
@@ -110,7 +110,7 @@ export function noQuotas(): AccountState["quotas"] {
   return Object.fromEntries(quotaReasons.map((reason) => [reason, null])) as AccountState["quotas"];
 }
 
-/** What is known of a key; a key that nothing is known of is added. */
+/** The state of a key; adds an unknown key. */
 export function keyOf(state: AccountState, key: string): KeyState {
   const known = state.keys[key];
   if (known !== undefined) return known;
@@ -120,14 +120,14 @@ export function keyOf(state: AccountState, key: string): KeyState {
   return fresh;
 }
 
-/** Forgets what was about another plan. */
+/** Forgets what was learned with another plan. */
 export function holdToPlan(state: AccountState, plan: string): void {
   if (state.plan === plan) return;
   state.quotas = noQuotas();
   forgetGranted(state, plan);
 }
 
-/** Forgets smaller caps that the service told of. */
+/** Forgets smaller caps that the service reported. */
 export function forgetGranted(state: AccountState, plan: string): void {
   state.plan = plan;
   state.granted = { requests: null, messages: null };

@@ -5,7 +5,7 @@ import { type AccountState, type EndedCall, type HoldState, holdToPlan, type Ide
 /** The plans that have an API at all (messaging-service-api.md, "Limits"). */
 export type Plan = "escala" | "enterprise";
 
-/** Calls a minute, by cap. */
+/** Calls per minute, by cap. */
 export type Caps = Readonly<Record<CallCap, number>>;
 
 /** messaging-service-api.md, "Per-minute caps". */
@@ -14,33 +14,31 @@ export const planCaps: Readonly<Record<Plan, Caps>> = {
   enterprise: { requests: 1200, messages: 300 },
 };
 
-/** Tells plans from one another in what is learned of an account. */
+/** Identifies a plan in the account state. */
 export function planId({ requests, messages }: Caps): string {
   return `${requests}/${messages}`;
 }
 
-/** API calls a month; null: unlimited (messaging-service-api.md, "Monthly quotas and maximums"). */
+/** API calls per month; null: unlimited (messaging-service-api.md, "Monthly quotas and maximums"). */
 export const monthlyCalls: Readonly<Record<Plan, number | null>> = { escala: 300_000, enterprise: null };
 
 /**
- * The share of the caps that is ours, rounded down and at least 1. The one of messages is never more than
- * that of all requests, of which they are a part.
+ * The relay's share of the caps, rounded down and at least 1. Messages never exceed requests, of which they are a part.
  */
 export function shareOf(caps: Caps, share: number): Caps {
-  // A product such as 300 * 0.57 falls short of its whole number by a rounding error.
+  // A rounding error leaves a product such as 300 * 0.57 just below the whole number.
   const part = (cap: number): number => Math.max(1, Math.floor(cap * share + 1e-9));
   const requests = part(caps.requests);
   return { requests, messages: Math.min(part(caps.messages), requests) };
 }
 
-/** Of what others than sends may use, the tenth that polls leave to those whom somebody waits for. */
+/** The part of the room for calls other than sends that polls leave to asks. */
 const leftToAsks = 0.1;
 
 /**
- * How much of the requests cap those may use that are no sends: `ask` and `poll` together what the messages cap cannot
- * need (requests − messages), so that they never take from sends; `poll` alone nine tenths of that, so that an ask
- * need not wait for a minute full of polls to pass. Each at least 1: with a share so small that nothing is left over,
- * a send may have to wait for one poll.
+ * How much of the requests cap calls other than sends may use. `ask` and `poll` together: what the messages cap cannot need
+ * (requests − messages), so that they never take room from sends. `poll` alone: nine tenths of that, so that an ask need
+ * not wait for a minute full of polls. Each at least 1: with a tiny share, a send may have to wait for one poll.
  */
 export function quotasOf({ requests, messages }: Caps): { readonly ask: number; readonly poll: number } {
   const ask = Math.max(1, requests - messages);
@@ -55,7 +53,7 @@ const floorShare = 0.1;
 /** A reported cap doubles so often until it is the plan's again, because the service never reports that it was raised. */
 const doubleEveryMs = 15 * 60_000;
 
-/** What a call's end tells of the caps: holds, smaller limits, and that the key is good; to be called in a change. */
+/** Updates holds, smaller caps and the key's validity after a call. Runs inside `Learned.change`. */
 export function learnCaps(
   state: AccountState,
   newest: number,
@@ -76,8 +74,7 @@ export function learnCaps(
   for (const held of outcome.cap === null ? (["requests", "messages"] as const) : [outcome.cap]) {
     holdCap(state.holds[held], number, newest, now, outcome.retryAfterMs);
   }
-  // Of a `POST /messages` the answer may not tell which cap it was. Either way messages cannot be more than its
-  // limit, because each counts against both.
+  // A 429 of `POST /messages` may not name the cap. Either way its limit bounds messages, because each counts against both.
   const lowered = outcome.cap ?? cap;
   const { limit } = outcome;
   holdToPlan(state, plan);
@@ -86,7 +83,7 @@ export function learnCaps(
   if (isLower || outcome.cap !== null) state.granted[lowered] = limit < planned[lowered] ? { limit, at: now } : null;
 }
 
-/** What the service grants at `now` (steady ms): as planned, or fewer when one of its answers said so. */
+/** The caps that the service grants at `now` (steady ms): as planned, or smaller after it reported so. */
 export function grantedCaps({ plan, granted }: AccountState, planned: Caps, own: Identity, now: number): Caps {
   if (plan !== own.plan) return planned;
   const requests = grantedCap(granted.requests, planned.requests, now);
@@ -101,34 +98,34 @@ function grantedCap(learned: LearnedCap | null, planned: number, now: number): n
   return Math.min(planned, Math.max(learned.limit, Math.ceil(planned * floorShare)) * 2 ** doublings);
 }
 
-/** One-minute windows "released by themselves": without a header, one is waited for. */
+/** The wait without a header: caps are one-minute windows "released by themselves". */
 const minuteMs = 60_000;
-/** Growth ends here. */
+/** Longest wait that doubling leads to. */
 const longestGrownMs = 300_000;
-/** Shorter waits would hammer, and a longer `Retry-After` cannot be meant for a cap per minute. */
+/** Shorter waits would hammer the service; a longer `Retry-After` cannot concern a cap per minute. */
 const shortestMs = 1_000;
 const longestMs = 3_600_000;
 
 /**
- * A 429: the service said that the cap is used up although we kept to our share; others use the account too. `call` is
- * its number, `newest` that of the call let go last; `retryAfterMs` null: the answer had none. Times are steady ms.
+ * A 429: the cap is used up although the relay kept to its share, because others use the account too. `call` is its number,
+ * `newest` that of the call dispatched last; `retryAfterMs` null: no header. Times are steady ms.
  *
- * Holds for as long as the header says, twice that at the next 429 in a row, and so on up to 5 minutes ("grow the
- * wait on repeated failures", messaging-service-api.md, "Responses at the limit"). Calls that were under way when the
- * hold began tell nothing new: neither do their 429s make it grow, nor do their answers end the growth.
+ * Holds the cap for as long as the header says, twice that at the next 429 in a row, and so on up to 5 minutes ("grow the
+ * wait on repeated failures", messaging-service-api.md, "Responses at the limit"). Calls that were in flight when the hold
+ * began neither extend the growth by a 429 nor end it by another answer.
  */
 function holdCap(hold: HoldState, call: number, newest: number, now: number, retryAfterMs: number | null): void {
-  const asked = Math.min(Math.max(retryAfterMs ?? minuteMs, shortestMs), longestMs);
+  const wait = Math.min(Math.max(retryAfterMs ?? minuteMs, shortestMs), longestMs);
   if (call <= hold.since) {
-    hold.until = Math.max(hold.until, now + asked);
+    hold.until = Math.max(hold.until, now + wait);
     return;
   }
-  hold.until = now + Math.max(asked, growingWait(hold.inARow + 1, asked, longestGrownMs));
+  hold.until = now + Math.max(wait, growingWait(hold.inARow + 1, wait, longestGrownMs));
   hold.inARow += 1;
   hold.since = newest;
 }
 
-/** Another answer: the cap is no longer used up, if the call was let go after the hold. */
+/** Another answer: ends the growth if the call was dispatched after the hold began. */
 function capAnswered(hold: HoldState, call: number): void {
   if (call > hold.since) hold.inARow = 0;
 }

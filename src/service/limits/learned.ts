@@ -1,19 +1,19 @@
 import { type AccountState, emptyAccountState, shifted } from "./account.ts";
 import type { SharedAnswer, SharedAsk } from "./shared-port.ts";
 
-/** What is known of the account: by one process, or by all that share it. */
+/** The account state of one process, or of all that share it. */
 export interface Learned {
-  /** As known here and now; not to be changed. */
+  /** As this process knows it now; do not modify. */
   view(): AccountState;
   /**
-   * Changes it, here at once. Gives what `what` gave; `newest` is the number of the call let go last. Where others
-   * learn of it, and change it too, `what` may be called again on what they made of it: so it looks at nothing that
-   * changes, and `settled` hears what it gave when it was stored, null when nobody knows whether it was.
+   * Applies `what` in this process at once and returns its result. `newest`: the number of the call dispatched last. When
+   * another process was faster, `what` runs again on its state, so it must be pure. `settled` receives the result that was
+   * stored; null: unknown whether it was.
    */
   change<T>(what: (state: AccountState, newest: number) => T, settled?: (given: T | null) => void): T;
 }
 
-/** Known by this process only. */
+/** The state of a process that is alone. */
 export function createOwnLearned(plan: string, newest: () => number): Learned {
   const state = emptyAccountState(plan);
   return {
@@ -28,27 +28,27 @@ export function createOwnLearned(plan: string, newest: () => number): Learned {
 
 interface SharedLearned extends Learned {
   newest(): number;
-  /** What a step asks and tells about the state. */
-  told(): Pick<SharedAsk, "version" | "next">;
-  /** False: what was told was not stored, because others had changed the state; it is to be told again. */
-  heard(answer: SharedAnswer, now: number): boolean;
-  /** The step failed, and what it told may be stored or not. */
+  /** What the next step sends about the state. */
+  toSend(): Pick<SharedAsk, "version" | "next">;
+  /** False: the changes were not stored, because another process had changed the state. Send them again. */
+  receive(answer: SharedAnswer, now: number): boolean;
+  /** The step failed: the changes may or may not be stored. */
   failed(): void;
-  /** Something is known here that others may not know. */
+  /** Whether changes are not stored yet. */
   hasNews(): boolean;
 }
 
 interface Change {
   apply(state: AccountState, newest: number): void;
-  /** Somebody waits to hear whether it was stored. */
+  /** A caller waits for whether it was stored. */
   readonly isAwaited: boolean;
   settle(isStored: boolean): void;
 }
 
 /**
- * What all processes of an account know: the state as it was stored last, and on top of it the changes made here that are
- * not stored yet. A change is stored only on the state it was made on; where others were faster it is made again on theirs.
- * Times are steady ms of this process, and on the way those of the shared clock. `news`: there is something to tell.
+ * The state that an account's processes share: as stored last, plus the changes of this process that are not stored yet. A
+ * change is stored only on the state it was made on; if another process was faster, it is applied again on the new state.
+ * Times are steady ms of this process, and of the shared clock in transit. `news`: called when there is a change to store.
  */
 export function createSharedLearned(plan: string, news: () => void): SharedLearned {
   let base = emptyAccountState(plan);
@@ -56,9 +56,9 @@ export function createSharedLearned(plan: string, news: () => void): SharedLearn
   let changes: Change[] = [];
   let version = 0;
   let newest = 0;
-  /** Shared time less ours; null: not known yet. */
+  /** Shared time minus local time; null: not known yet. */
   let offset: number | null = null;
-  /** On its way to be stored, with the changes that are in it. */
+  /** The state in transit, with the changes that it includes. */
   let draft: { readonly state: AccountState; readonly changes: readonly Change[] } | null = null;
 
   function look(): void {
@@ -84,14 +84,14 @@ export function createSharedLearned(plan: string, news: () => void): SharedLearn
       return first;
     },
     newest: () => newest,
-    told() {
+    toSend() {
       if (changes.length === 0 || offset === null) return { version, next: null };
       const state = structuredClone(base);
       for (const change of changes) change.apply(state, newest);
       draft = { state, changes };
       return { version, next: { state: JSON.stringify(shifted(state, offset)), newest } };
     },
-    heard(answer, now) {
+    receive(answer, now) {
       const stored = answer.isStored ? draft : null;
       draft = null;
       version = answer.version;

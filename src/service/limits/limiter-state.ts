@@ -6,24 +6,24 @@ import type { Slots } from "./slots.ts";
 import type { StopState } from "./stops.ts";
 
 interface CapState {
-  /** Calls a minute that the plan has. */
+  /** The plan's calls per minute. */
   readonly planned: number;
-  /** Calls a minute that the service grants: as planned, or fewer for a while after one of its answers said so. */
+  /** Calls per minute that the service grants: as planned, or fewer for a while after it reported a smaller cap. */
   readonly granted: number;
-  /** Of those, our share: slots there are. */
+  /** The relay's share of those: its number of slots. */
   readonly limit: number;
-  /** Slots held, by calls under way and those of the last minute. */
+  /** Slots held, by calls in flight and those of the last minute. */
   readonly used: number;
-  /** Calls that wait for their turn. */
+  /** Calls that wait. */
   readonly waiting: Readonly<Record<CallPriority, number>>;
-  /** Unix ms until which nothing of this cap goes because of a 429; null: it is not held. */
+  /** Unix ms until which a 429 holds all calls of this cap; null: not held. */
   readonly heldUntil: number | null;
 }
 
 export interface LimiterState {
   readonly caps: Readonly<Record<CallCap, CapState>>;
   readonly stops: StopState;
-  /** What the service calls the quotas that are used up, where it names them. */
+  /** The service's names of used-up quotas, where known. */
   readonly resources: Readonly<Partial<Record<QuotaReason, string>>>;
 }
 
@@ -38,7 +38,7 @@ interface LimiterParts {
   readonly resources: LimiterState["resources"];
 }
 
-/** What the limiter's parts are at, for metrics and people. */
+/** The limiter's state, for metrics and people. */
 export function limiterState({ planned, granted, slots, holds, waiting, time, stops, resources }: LimiterParts): LimiterState {
   const now = time.now();
   const capState = (cap: CallCap): CapState => {

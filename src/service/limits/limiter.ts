@@ -7,89 +7,86 @@ import { type Caps, grantedCaps, learnCaps, type Plan, planCaps, planId, shareOf
 import { createOwnLearned } from "./learned.ts";
 import { type LimiterState, limiterState } from "./limiter-state.ts";
 import { coveringReasons } from "./probes.ts";
-import { createTurns } from "./queue.ts";
+import { createCallQueue } from "./queue.ts";
 import { createSharedAccount, type SharedAccount, type Wanted } from "./shared.ts";
 import type { SharedCaps } from "./shared-port.ts";
 import { type CallKind, callKinds, createSlots, type SlotEnd } from "./slots.ts";
 import { createStops, type StopState } from "./stops.ts";
 
-/** The account's caps, as its plan has them or in numbers, and the share of them (more than 0 to 1) that is ours. */
+/** The account's caps, by plan or in numbers, and the relay's share of them (more than 0, at most 1). */
 export type Allowance = ({ readonly plan: Plan } | { readonly caps: Caps }) & { readonly share: number } & {
-  /** Tells the account's keys from one another, without being one; processes with different keys may share an account. */
+  /** A fingerprint of the key. Processes with different keys may share an account. */
   readonly keyId?: string;
 };
 
 export type LimiterOptions = Allowance & {
   readonly clock: Clock;
-  /** How long after we gave it up a call of unknown outcome may still reach the service and be counted; 30 s unless said. */
+  /** How long after it ended here a call of unknown outcome may still reach the service and count; default 30 s. */
   readonly graceMs?: number;
-  /** Calls under way at once, 2 or more, a quarter of which only sends may be; 8, and to stay well below 20 (see `unprovenCalls`). */
+  /** Calls in flight at once, at least 2, a quarter of them for sends only. Default 8; stay well below 20 (see `unprovenCalls`). */
   readonly atOnce?: number;
-  /** Calls that another process, which is no more, let go within the last minutes: they count against the caps as ours do. */
+  /** Calls that an earlier process dispatched within the last minutes: they count against the caps too. */
   readonly recent?: readonly LetGo[];
-  /** Caps and stops are kept together with other processes of the account; not given: this one is alone. */
+  /** Shares caps and stops with other processes of the account; default: this process is alone. */
   readonly shared?: SharedCaps | undefined;
   readonly hooks?: LimiterHooks;
 };
 
-/** A call that was let go at `at` (unix ms). */
+/** A call that was dispatched at `at` (unix ms). */
 export interface LetGo extends CallKind {
   readonly at: number;
 }
 
 export interface LimiterHooks {
-  /** A call is let go now. */
+  /** A call is dispatched now. */
   letGo?(call: LetGo): void;
   settled?(call: CallRequest, outcome: CallOutcome): void;
-  /** A call was turned away without asking the service. */
+  /** A call was refused without a request. */
   refused?(reason: StopReason | "unknown"): void;
-  /** A stop began with an answer that was given here. `until`: unix ms; `resource`: of a quota, as the service names it. */
+  /** A stop began with an answer to this process. `until`: unix ms; `resource`: of a quota, as the service names it. */
   stopped?(reason: StopReason, until: number, resource: string | null): void;
 }
 
 export interface Limiter extends Admission {
   state(): LimiterState;
-  /** The plan was changed, or is believed to have been: ends the stops of quotas, and forgets smaller caps that the service told of. */
+  /** For a changed plan: ends the stops of quotas, and forgets smaller caps that the service reported. */
   resume(): void;
-  /** The same by an operator's order: resolves with the stops that it ended once all processes know. Rejects when they may not. */
+  /** The same for an operator: resolves with the ended stops once they are stored for all processes; rejects if they may not be. */
   resumeByOrder(): Promise<readonly QuotaReason[]>;
-  /** Other settings of the same account, and perhaps another key: as `resume`, and ends doubts about the key. Slots stay held. */
+  /** New settings of the same account, perhaps with another key: as `resume`, and ends doubts about the key. Slots stay held. */
   retune(allowance: Allowance): void;
-  /** To be called when all calls have ended, where they are shared with other processes: no timer is left. */
+  /** Stops the timers. Call it when all calls have ended. */
   close(): void;
 }
 
 /**
- * Until an answer has shown that the key is good, so many calls may be under way: a wrong key in the settings must not
- * cost the 20 bad calls of a minute that block the address. For the same reason no more than `atOnce` are later on: when
- * a key is revoked, all that are under way are bad calls.
+ * Calls in flight until an answer has shown that the key is valid: 20 calls with a wrong key within a minute block the
+ * address. `atOnce` limits them later for the same reason: when a key is revoked, all calls in flight are bad calls.
  */
 const unprovenCalls = 5;
 
-/** The time a call of another process had for its answer; when it ended is not known, so it counts until a minute after that. */
+/** The timeout of an earlier process's calls. Their end is unknown, so they count until a minute after that. */
 const othersTookMs = 10_000;
 
 /**
  * Keeps an account's calls under its per-minute caps: those of one process, or of all that share them.
  *
  * **Why the caps hold.** The service counts in one-minute windows whose phase we do not know, and counts a call at some
- * moment between our letting it go and its end. A call holds a slot from when it is let go until 60 s after its end,
- * and a call is let go only while fewer slots than the cap are held. Take any window of 60 s at the service, and of the
- * calls counted in it the one let go last, at time g; it was counted in the window, so g lies before the window's end.
- * Every other one was let go no later than g, and was counted in the window, so it ended no earlier than the window's
- * begin; its slot comes back no earlier than the window's end, and so is held at g. All calls of the window thus hold
- * slots at once, right after g, and those are at most the cap. A call of unknown outcome may still be on its way when we
- * give it up, so its end is taken to be `graceMs` later; one that was never sent is counted in no window, and gives its
- * slot back at once. What the service grants others who use the account is not ours
- * to know: when it answers 429 all the same, the cap is held (`caps.ts`).
+ * moment between its dispatch and its end. A call holds a slot from its dispatch until 60 s after its end, and calls are
+ * dispatched only while fewer slots than the cap are held. Take any window of 60 s at the service, and of the calls
+ * counted in it the one dispatched last, at time g; it was counted in the window, so g lies before the window's end.
+ * Every other one was dispatched no later than g, and was counted in the window, so it ended no earlier than the window's
+ * start; its slot comes back no earlier than the window's end, and so is held at g. All calls of the window thus hold
+ * slots at once, right after g, and those are at most the cap. A call of unknown outcome may still be in flight, so its
+ * end is taken to be `graceMs` later. A call that was never sent counts in no window and returns its slot at once. The
+ * relay cannot know the other users of the account: when the service answers 429 all the same, the cap is held (`caps.ts`).
  *
- * Over several processes the same holds, with the moment at which the slot was granted in the place of the one at
- * which the call is let go (`shared.ts`).
+ * With several processes, the moment at which the slot was granted takes the place of the dispatch (`shared.ts`).
  *
- * **Who goes first.** `send` before `ask` before `poll` (`queue.ts`). `ask` and `poll` leave alone what sends can need
- * (`quotasOf`); messages and polls are spread over the minute (`slots.ts`).
+ * **Priorities.** `send` before `ask` before `poll` (`queue.ts`). `ask` and `poll` leave what sends can need (`quotasOf`);
+ * messages and polls are spread over the minute (`slots.ts`).
  *
- * O(1) amortised a call; nothing goes on while nobody waits.
+ * O(1) amortized per call; idle while no calls wait.
  */
 export function createLimiter(options: LimiterOptions): Limiter {
   const { clock, graceMs = 30_000, atOnce = usuallyAtOnce, hooks = {} } = options;
@@ -99,14 +96,14 @@ export function createLimiter(options: LimiterOptions): Limiter {
   const account = options.shared === undefined ? ownAccount() : sharedAccount(options.shared);
   const { slots, learned } = account;
   const stops = createStops({ time, learned, identity });
-  const turns = createTurns({ clock, time, readyAt });
-  /** Calls that wait for their turn. To turn one away also takes it out of its line. */
+  const queue = createCallQueue({ clock, time, readyAt });
+  /** Calls that wait. `turnAway` rejects one and removes it from the queue. */
   const waiting = new Set<{ readonly operation: CallOperation; turnAway(reason: StopReason | "unknown"): void }>();
-  /** Stops that are known to those who wait here. */
+  /** Stops as of the last check. */
   let inForce = stops.state();
-  let sendsUnderWay = 0;
-  let othersUnderWay = 0;
-  /** Of those under way: a service that hangs on polls would otherwise hang sends too. */
+  let sendsInFlight = 0;
+  let othersInFlight = 0;
+  /** Limits calls other than sends, because a service that hangs on polls would otherwise block sends too. */
   const mostOthers = atOnce - Math.ceil(atOnce / 4);
 
   function ownAccount(): SharedAccount {
@@ -128,32 +125,32 @@ export function createLimiter(options: LimiterOptions): Limiter {
       caps: shareOf(capsOf(options), options.share),
       isProven: () => keyOf(learned.view(), identity().key).isProven,
       wanted,
-      changed: takeIn,
+      changed: applyLearned,
       lost: () => turnAway("unknown"),
     });
   }
 
-  /** Those that the reason covers. */
+  /** Rejects the waiting calls that the reason covers. */
   function turnAway(reason: StopReason | "unknown"): void {
     for (const call of [...waiting]) {
       if (!isQuotaReason(reason) || coveringReasons(call.operation).includes(reason)) call.turnAway(reason);
     }
   }
 
-  /** A reported cap grows with time. */
+  /** A reported smaller cap grows back with time. */
   function adjustCaps(): void {
     slots.setCaps(shareOf(grantedCaps(learned.view(), capsOf(allowance), identity(), time.now()), allowance.share));
   }
 
-  const mostUnderWay = (): number => (keyOf(learned.view(), identity().key).isProven ? atOnce : Math.min(atOnce, unprovenCalls));
+  const mostInFlight = (): number => (keyOf(learned.view(), identity().key).isProven ? atOnce : Math.min(atOnce, unprovenCalls));
   const heldUntil = ({ cap }: CallKind): number => {
     const { requests, messages } = learned.view().holds;
     return Math.max(requests.until, cap === "messages" ? messages.until : 0);
   };
 
   function readyAt(kind: CallKind, now: number): number {
-    // Worth another look when one of them ends.
-    if (sendsUnderWay + othersUnderWay >= mostUnderWay() || (kind.priority !== "send" && othersUnderWay >= mostOthers)) {
+    // Look again when a call ends.
+    if (sendsInFlight + othersInFlight >= mostInFlight() || (kind.priority !== "send" && othersInFlight >= mostOthers)) {
       return Number.POSITIVE_INFINITY;
     }
     const held = heldUntil(kind);
@@ -162,45 +159,45 @@ export function createLimiter(options: LimiterOptions): Limiter {
 
   function wanted(): Wanted {
     const now = time.now();
-    const all = Math.max(0, mostUnderWay() - sendsUnderWay - othersUnderWay);
-    const others = Math.max(0, Math.min(all, mostOthers - othersUnderWay));
+    const all = Math.max(0, mostInFlight() - sendsInFlight - othersInFlight);
+    const others = Math.max(0, Math.min(all, mostOthers - othersInFlight));
     const wants = callKinds.map((kind) =>
-      heldUntil(kind) > now ? 0 : Math.min(turns.waiting(kind.cap, kind.priority), kind.priority === "send" ? all : others),
+      heldUntil(kind) > now ? 0 : Math.min(queue.waiting(kind.cap, kind.priority), kind.priority === "send" ? all : others),
     );
     return { wants, room: { all, others } };
   }
 
-  /** Something was learned, here or elsewhere. */
-  function takeIn(): void {
+  /** Applies what this process or another one learned. */
+  function applyLearned(): void {
     adjustCaps();
     const before = inForce;
     inForce = stops.state();
     for (const reason of stopReasons) if (inForce[reason] !== null && !wasInForce(reason, before)) turnAway(reason);
-    turns.letGo();
+    queue.dispatch();
   }
 
-  /** A block ends unnoticed as its time runs out; the others end by what is learned only. */
+  /** A block ends by time alone, the other stops only by an answer or an operator. */
   function wasInForce(reason: StopReason, before: StopState): boolean {
     const until = before[reason];
     return until !== null && (reason !== "blocked" || until > clock.now());
   }
 
-  function countUnderWay({ priority }: CallRequest, by: 1 | -1): void {
-    if (priority === "send") sendsUnderWay += by;
-    else othersUnderWay += by;
+  function countInFlight({ priority }: CallRequest, by: 1 | -1): void {
+    if (priority === "send") sendsInFlight += by;
+    else othersInFlight += by;
   }
 
   function permitFor(call: CallRequest, probes: readonly StopReason[]): Permit {
     const { cap, operation, priority } = call;
     hooks.letGo?.({ cap, priority, at: clock.now() });
-    countUnderWay(call, 1);
+    countInFlight(call, 1);
     const slot = slots.take(call, time.now());
     let isSettled = false;
     return {
       settle(outcome) {
         if (isSettled) return;
         isSettled = true;
-        countUnderWay(call, -1);
+        countInFlight(call, -1);
         const now = time.now();
         slots.end(slot, now, endOf(outcome));
         const ended = { call: { number: slot.number, probes }, operation, outcome, now, wallNow: clock.now() };
@@ -214,7 +211,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
           const resource = outcome.type === "quota-used-up" ? outcome.resource : null;
           hooks.stopped?.(began, stops.state()[began] ?? clock.now(), resource);
         }
-        takeIn();
+        applyLearned();
       },
     };
   }
@@ -222,13 +219,13 @@ export function createLimiter(options: LimiterOptions): Limiter {
   function restart(next: Allowance, anotherKey: boolean): void {
     allowance = next;
     stops.resume(anotherKey);
-    takeIn();
+    applyLearned();
   }
 
   const refusal = (reason: StopReason | "unknown") => (reason === "unknown" ? capsUnknown() : stops.refusal(reason));
 
   return {
-    // What is thrown inside becomes the rejection.
+    // Errors thrown inside become the rejection.
     enter: (call) =>
       new Promise((resolve, reject) => {
         const { signal } = call;
@@ -237,7 +234,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
         const verdict = account.isKnown() ? stops.admit(call.operation) : "unknown";
         if (verdict !== "free" && verdict !== "probe") {
           hooks.refused?.(verdict);
-          // Elsewhere it may be over.
+          // In another process, the stop may be over.
           account.refresh();
           throw refusal(verdict);
         }
@@ -246,13 +243,13 @@ export function createLimiter(options: LimiterOptions): Limiter {
         const entry = { operation: call.operation, turnAway };
         const join = (): void => {
           waiting.add(entry);
-          leaveLine = turns.join(call, {
+          leaveLine = queue.join(call, {
             go() {
               leave();
               resolve(permitFor(call, probes));
             },
           });
-          turns.letGo();
+          queue.dispatch();
         };
         function leave(): void {
           leaveLine();
@@ -269,7 +266,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
           leave();
           stops.leaveProbe(probes);
           reject(signal?.reason);
-          turns.letGo();
+          queue.dispatch();
         }
         signal?.addEventListener("abort", giveUp);
         if (verdict === "free") return join();
@@ -291,13 +288,13 @@ export function createLimiter(options: LimiterOptions): Limiter {
       adjustCaps();
       const granted = grantedCaps(learned.view(), planned, identity(), time.now());
       const stopped = { stops: stops.state(), resources: stops.resources() };
-      return limiterState({ planned, granted, slots, holds, waiting: turns.waiting, time, ...stopped });
+      return limiterState({ planned, granted, slots, holds, waiting: queue.waiting, time, ...stopped });
     },
     resume: () => restart(allowance, false),
     resumeByOrder: () =>
       new Promise((resolve, reject) => {
         stops.resume(false, (ended) => (ended === null ? reject(capsUnknown()) : resolve(ended)));
-        takeIn();
+        applyLearned();
       }),
     retune: (next) => restart(next, true),
     close: account.close,

@@ -71,7 +71,7 @@ export function quotaStop(resource: string | null, serviceTime: number | null, n
 /** Until when calls are refused, in unix ms: the renewal where it is certain, else when the next call may probe. */
 export function quotaUntil({ renewsAt, until, probeUntil }: QuotaStop, wallNow: number, toUnix: (at: number) => number): number {
   if (renewsAt !== null && renewsAt > wallNow) return renewsAt;
-  // While a probe is on its way, the others wait for its answer.
+  // While a probe is in flight, the others wait for its answer.
   return toUnix(Math.max(until, probeUntil));
 }
 
@@ -81,24 +81,24 @@ export function quotaUnsettled(stop: QuotaStop, now: number): void {
 }
 
 /*
- * Whether the key is good, after a 401 said that it is not. "More than 20 requests per minute from one IP address with
+ * A key is doubted after a 401. "More than 20 requests per minute from one IP address with
  * invalid keys blocks that IP for one minute, also for valid keys" (messaging-service-api.md, "Authentication"), and
- * other accounts and programs share the address: so one call tries at a time, with growing waits in between.
+ * other accounts and programs share the address. So one call probes at a time, with growing waits in between.
  *
  * | doubt | what happens | becomes |
  * |---|---|---|
  * | none | a 401 | doubt, the next try after 30 s |
- * | waiting | the wait is over and somebody calls | probing: this call is the probe |
+ * | waiting | the wait is over and a call comes | probing: this call is the probe |
  * | probing | a 401 | waiting, for longer |
  * | probing | no answer, or the address is blocked | waiting, as long as before |
- * | probing | the probe gives up before it goes | the next call is the probe |
- * | probing | nothing is heard of the probe for two minutes: its process is gone | the next call is the probe |
+ * | probing | the probe gives up before it is sent | the next call is the probe |
+ * | probing | the probe has not ended after two minutes: its process died | the next call is the probe |
  * | probing | any other answer | none |
  *
- * Calls that were under way when a doubt began or ended tell nothing new, and change nothing. Times are steady ms.
+ * Calls that were in flight when a doubt began or ended change nothing. Times are steady ms.
  */
 
-/** Waits before each next try with a key that was refused; the last one again and again. */
+/** Waits before each probe with a refused key; the last one repeats. */
 const waitsMs = [30_000, 60_000, 120_000, 240_000, 480_000, 900_000] as const;
 
 export function isDoubted({ wait }: KeyState): boolean {
@@ -116,12 +116,12 @@ export function keyRefused(key: KeyState, call: NumberedCall, now: number): bool
   return true;
 }
 
-/** No answer that tells of the key. */
+/** No answer, or one that says nothing about the key. */
 export function keyUnsettled(key: KeyState, call: NumberedCall, now: number): void {
   if (key.wait !== null && isProbe(key, call, now)) waitFrom(key, now, key.wait);
 }
 
-/** An answer that only a good key gets. */
+/** An answer that only a valid key gets. */
 export function keyAccepted(key: KeyState, call: NumberedCall, newest: number, now: number): void {
   if (isProbe(key, call, now)) endDoubt(key, newest);
 }

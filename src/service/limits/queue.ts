@@ -2,32 +2,32 @@ import type { Clock, SteadyTime } from "../../event/clock.ts";
 import type { CallCap, CallPriority } from "../admission.ts";
 import { type CallKind, callKinds } from "./slots.ts";
 
-/** A call that waits for its turn. To let it go also takes it out of its line. */
+/** `go` dispatches the call and removes it from its line. */
 interface Waiting {
   go(): void;
 }
 
 /**
- * Who goes next: by priority, and in one priority in order of arrival among those who may go. So a send that waits for
- * the messages cap holds up no automation run behind it, nor a poll that takes nothing from it.
+ * Orders calls by priority, and within a priority by arrival among those that are ready. So a send that waits for the
+ * messages cap delays neither an automation run behind it nor a poll.
  */
-interface Turns {
-  /** Waits at the end of its line; gives what takes it out. `letGo` must follow. */
+interface CallQueue {
+  /** Joins the end of its line; returns a function that removes it. Call `dispatch` next. */
   join(kind: CallKind, waiting: Waiting): () => void;
-  /** Lets go all who may, and sets the timer for when the next may. To be called after whatever may change that. */
-  letGo(): void;
+  /** Dispatches all ready calls, and sets a timer for the next. Call it after every change that can make a call ready. */
+  dispatch(): void;
   waiting(cap: CallCap, priority: CallPriority): number;
 }
 
-interface TurnsParts {
+interface CallQueueParts {
   readonly clock: Clock;
   readonly time: SteadyTime;
-  /** Steady ms: now or earlier, a call of this kind may go; later, worth another look then; Infinity: when something has changed. */
+  /** Steady ms. Now or earlier: a call of this kind may go. Later: look again then. Infinity: look again after a change. */
   readonly readyAt: (kind: CallKind, now: number) => number;
 }
 
-/** One timer, and that only while somebody waits. */
-export function createTurns({ clock, time, readyAt }: TurnsParts): Turns {
+/** Has one timer, and only while calls wait. */
+export function createCallQueue({ clock, time, readyAt }: CallQueueParts): CallQueue {
   type Waiter = Waiting & { readonly arrived: number };
   const lines: readonly { readonly kind: CallKind; readonly line: WaitingLine<Waiter> }[] = callKinds.map((kind) => ({
     kind,
@@ -38,7 +38,7 @@ export function createTurns({ clock, time, readyAt }: TurnsParts): Turns {
   let arrived = 0;
   let timer: { readonly at: number; readonly cancel: () => void } | null = null;
 
-  function letGo(): void {
+  function dispatch(): void {
     const now = time.now();
     for (;;) {
       let wakeAt = Number.POSITIVE_INFINITY;
@@ -66,7 +66,7 @@ export function createTurns({ clock, time, readyAt }: TurnsParts): Turns {
     if (at === Number.POSITIVE_INFINITY) return;
     const cancel = clock.after(at - now, () => {
       timer = null;
-      letGo();
+      dispatch();
     });
     timer = { at, cancel };
   }
@@ -77,7 +77,7 @@ export function createTurns({ clock, time, readyAt }: TurnsParts): Turns {
       // There is a line for each kind.
       return (lineOf(cap, priority) as WaitingLine<Waiter>).join({ ...waiting, arrived });
     },
-    letGo,
+    dispatch,
     waiting: (cap, priority) => lineOf(cap, priority)?.size() ?? 0,
   };
 }
@@ -88,15 +88,15 @@ interface Place<T> {
   after: Place<T> | null;
 }
 
-/** First come, first served; whoever waits may leave from the middle. All in O(1). */
+/** First in, first out; items can leave from the middle. All in O(1). */
 interface WaitingLine<T> {
-  /** Gives what takes the item out again; doing so twice changes nothing. */
+  /** Returns a function that removes the item; calling it twice changes nothing. */
   join(item: T): () => void;
   first(): T | null;
   size(): number;
 }
 
-/** A linked list: an array or a Set would pay for each one that left from the middle, on every look at the first. */
+/** A linked list: with an array or a Set, each item that left from the middle would slow down every `first`. */
 export function createWaitingLine<T>(): WaitingLine<T> {
   let head: Place<T> | null = null;
   let tail: Place<T> | null = null;

@@ -7,19 +7,19 @@ import { createSharedLearned } from "./learned.ts";
 import type { SharedAnswer, SharedAsk, SharedCaps, SharedEnd } from "./shared-port.ts";
 import { type CallKind, callKinds, type Slot, type SlotEnd, type Slots } from "./slots.ts";
 
-/** The part of an account that processes may have in common. */
+/** The part of an account that its processes may share. */
 export interface SharedAccount {
   readonly slots: Slots;
   readonly learned: Learned;
-  /** False: slots cannot be had now, and nobody is to wait for any. */
+  /** False: no slots are available now, and calls must not wait for any. */
   isKnown(): boolean;
-  /** Somebody wants to see it: what it shows is to be of the last seconds. */
+  /** Updates the view if it is older than a few seconds. */
   refresh(): void;
-  /** No call comes any more: what could not be told by now is left to come back by itself. */
+  /** No more calls follow: slots that could not be returned come back by themselves. */
   close(): void;
 }
 
-/** Calls that wait here and could go if there were slots, and how many of them at once. */
+/** Calls that wait only for slots, and how many of them may be in flight at once. */
 export type Wanted = Pick<SharedAsk, "wants" | "room">;
 
 interface SharedAccountParts {
@@ -29,29 +29,29 @@ interface SharedAccountParts {
   readonly graceMs: number;
   readonly plan: string;
   readonly caps: Caps;
-  /** Whether an answer has shown that the key is good. */
+  /** Whether an answer has shown that the key is valid. */
   readonly isProven: () => boolean;
   readonly wanted: () => Wanted;
-  /** Something is known or granted that was not before: who may go now goes. */
+  /** The state changed or slots were granted: dispatches what is ready. */
   readonly changed: () => void;
-  /** What is shared cannot be reached. */
+  /** The shared store is unavailable. */
   readonly lost: () => void;
 }
 
 /**
- * Calls under way at once in all processes together, before and after an answer has shown that the key is good: below the
- * 20 bad calls of a minute that block an address, for the same reason as in one process.
+ * Calls in flight in all processes together, before and after an answer has shown that the key is valid. Below the 20 bad
+ * calls of a minute that block an address, as in one process.
  */
 const atOnce = { unproven: { all: 5, others: 4 }, proven: { all: 16, others: 12 } };
-/** After a failure the next try waits so long; until then calls are refused at once. */
+/** The wait after a failure; until then, calls are refused at once. */
 const retryMs = 1_000;
-/** Slots of calls that take long are renewed so often; one that is not is believed lost after a minute, and then counts as such a call does. */
+/** How often slots of long calls are renewed. Without renewal, a slot counts as lost after a minute. */
 const renewMs = 20_000;
-/** Slots that were granted longer ago than this are given back unused: their minute of belief runs. */
+/** Slots granted longer ago than this are returned unused, because their minute has begun. */
 const staleMs = 30_000;
-/** By then the slot of a call has come back by itself, and its end is no news. */
+/** By then, a call's slot has come back by itself, so its end need not be reported. */
 const forgetMs = 180_000;
-/** What is shown is no older. */
+/** The maximum age of the view. */
 const freshMs = 5_000;
 
 interface OwnSlot extends Slot {
@@ -64,24 +64,24 @@ interface OwnSlot extends Slot {
 /**
  * An account whose slots, stops and holds are shared by several processes.
  *
- * A process asks for slots when, and for as many as, calls wait that could go; one step grants what there is for all
- * kinds at once, higher priorities and older waits first, also those of other processes (`shared-port.ts`). A slot that is
- * granted is used in the same turn of the event loop or given back, so that idle processes hold none, and nothing is let
- * go on what is not known. Each answer brings what other processes learned, before its slots are used: so no call is let
- * go against a stop that was known when its slot was granted. What is learned here holds here at once.
+ * A process requests one slot per waiting call that could go. One step grants slots for all kinds at once, higher priorities
+ * and older waits first, across processes (`shared-port.ts`). A granted slot is used in the same turn of the event loop or
+ * returned, so that idle processes hold none. Each answer carries what other processes learned, which is applied before
+ * its slots are used: no call is dispatched against a stop that was known when its slot was granted. What this process
+ * learns applies here at once.
  *
- * Where the step fails, nothing is let go: calls under way go on, those that wait are turned away, and so is who comes
- * within the next second; then the next one tries. Slots of a process that died come back by themselves: a minute after
- * it was last heard of its calls are taken for lost, and count as long as those.
+ * While the step fails, nothing is dispatched: calls in flight continue, waiting calls are rejected, and so are new ones
+ * within the next second. Slots of a dead process come back by themselves: a minute after its last sign, its calls count
+ * as lost.
  */
 export function createSharedAccount(parts: SharedAccountParts): SharedAccount {
   const { shared, clock, time, graceMs, wanted, changed, lost } = parts;
   const holder = uuidv7(clock.now());
   const learned = createSharedLearned(parts.plan, () => void step());
   const free: OwnSlot[][] = callKinds.map(() => []);
-  const underWay = new Set<OwnSlot>();
+  const inFlight = new Set<OwnSlot>();
   let ended: { readonly id: string; readonly kind: number | null; readonly how: SlotEnd; readonly at: number }[] = [];
-  /** When another look is worth it, by kind. */
+  /** When to look again, by kind. */
   let lookAt = callKinds.map(() => 0);
   let caps = parts.caps;
   let born = "";
@@ -96,12 +96,12 @@ export function createSharedAccount(parts: SharedAccountParts): SharedAccount {
 
   const indexOf = ({ cap, priority }: CallKind): number => callKinds.findIndex((kind) => kind.cap === cap && kind.priority === priority);
 
-  /** One at a time; what comes meanwhile goes with the next. */
+  /** One step at a time; changes meanwhile go with the next. */
   async function step(): Promise<void> {
     again = true;
     if (isStepping) return;
     isStepping = true;
-    // What the same turn of the event loop brings goes along.
+    // Includes changes of the same turn of the event loop.
     await Promise.resolve();
     while (again && time.now() >= knownFrom) {
       again = false;
@@ -115,7 +115,7 @@ export function createSharedAccount(parts: SharedAccountParts): SharedAccount {
     const at = time.now();
     const telling = ended.filter((end) => at - end.at < forgetMs);
     ended = [];
-    const renewed = [...underWay].filter((slot) => at - slot.seenAt >= renewMs / 2);
+    const renewed = [...inFlight].filter((slot) => at - slot.seenAt >= renewMs / 2);
     const { wants, room } = wanted();
     const firstId = nextId;
     const most = Math.min(
@@ -137,10 +137,10 @@ export function createSharedAccount(parts: SharedAccountParts): SharedAccount {
         firstId,
         ended: telling.map(({ at: endedAt, ...end }): SharedEnd => ({ ...end, ageMs: at - endedAt })),
         renewed: renewed.map(({ id, index }) => ({ id, kind: index })),
-        ...learned.told(),
+        ...learned.toSend(),
       });
     } catch {
-      // Whether the slots were granted nobody knows; unused they are in either case.
+      // Whether the slots were granted is unknown; they are unused in either case.
       const unsure = Array.from({ length: most }, (_, n) => ({ id: `${holder}:${firstId + n}`, kind: null, at }));
       ended = [...telling, ...unsure.map((one) => ({ ...one, how: "not-sent" as const })), ...ended];
       knownFrom = time.now() + retryMs;
@@ -156,7 +156,7 @@ export function createSharedAccount(parts: SharedAccountParts): SharedAccount {
     const now = time.now();
     ({ born, used } = answer);
     lookedAt = now;
-    if (!learned.heard(answer, now)) again = true;
+    if (!learned.receive(answer, now)) again = true;
     const isStale = now - askedAt > staleMs;
     for (const { id, kind: index, number } of answer.granted) {
       const kind = callKinds[index] as CallKind;
@@ -172,11 +172,11 @@ export function createSharedAccount(parts: SharedAccountParts): SharedAccount {
     if (ended.length > 0) again = true;
   }
 
-  /** What is still to be told, and slots that are to be renewed, do not wait for a call. */
+  /** Reports and renewals do not wait for the next call. */
   function plan(): void {
     cancelLater?.();
     const hasNews = ended.length > 0 || learned.hasNews();
-    cancelLater = !isClosed && (hasNews || underWay.size > 0) ? clock.after(hasNews ? retryMs : renewMs, () => void step()) : null;
+    cancelLater = !isClosed && (hasNews || inFlight.size > 0) ? clock.after(hasNews ? retryMs : renewMs, () => void step()) : null;
   }
 
   const slots: Slots = {
@@ -186,22 +186,22 @@ export function createSharedAccount(parts: SharedAccountParts): SharedAccount {
       const at = lookAt[index] ?? 0;
       if (at > now) return at;
       void step();
-      // The step's answer is what is waited for.
+      // The step's answer triggers the next look.
       return Number.POSITIVE_INFINITY;
     },
     take(kind) {
       const slot = free[indexOf(kind)]?.shift() as OwnSlot;
-      underWay.add(slot);
+      inFlight.add(slot);
       return slot;
     },
     end(slot, now, how) {
       const own = slot as OwnSlot;
-      underWay.delete(own);
+      inFlight.delete(own);
       ended.push({ id: own.id, kind: own.index, how, at: now });
       void step();
     },
     newest: learned.newest,
-    // Slots of other processes are not ours to count anew.
+    // The shared store already counts the calls of other processes.
     count: () => {},
     setCaps(next) {
       caps = next;

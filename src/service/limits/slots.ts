@@ -1,7 +1,6 @@
 import { type CallCap, type CallPriority, callPriorities } from "../admission.ts";
 import { type Caps, quotasOf } from "./caps.ts";
 
-/** Calls that are treated alike. */
 export interface CallKind {
   readonly cap: CallCap;
   readonly priority: CallPriority;
@@ -13,29 +12,29 @@ export const callKinds: readonly CallKind[] = callPriorities.flatMap((priority) 
   { cap: "requests", priority },
 ]);
 
-/** How a call ended. `lost`: nobody knows whether and when the service counted it; `not-sent`: it surely did not. */
+/** How a call ended. `lost`: unknown whether and when the service counted it; `not-sent`: it certainly did not. */
 export type SlotEnd = "answered" | "lost" | "not-sent";
 
 /** A slot that a call holds. */
 export interface Slot {
   readonly kind: CallKind;
-  /** Of the call: they are numbered as they are let go, from 1. */
+  /** Of the call, in order of dispatch, from 1. */
   readonly number: number;
 }
 
 /**
- * Whether there is a slot. All that other processes of the same account must agree on is behind this port; who goes
- * first among those that wait here is not. Times are steady ms.
+ * Grants slots. Everything that the account's processes must agree on is behind this port; the order of the calls that wait
+ * in this process is not. Times are steady ms.
  */
 export interface Slots {
-  /** Now or earlier: a call of this kind may go. Later: worth another look then. Infinity: not before one under way ends. */
+  /** Now or earlier: a call of this kind may go. Later: look again then. Infinity: not before a call in flight ends. */
   readyAt(kind: CallKind, now: number): number;
-  /** The call goes. Only when `readyAt` allows it. */
+  /** Takes a slot. Only when `readyAt` allows it. */
   take(kind: CallKind, now: number): Slot;
   end(slot: Slot, now: number, how: SlotEnd): void;
-  /** The number of the call let go last. */
+  /** The number of the call dispatched last. */
   newest(): number;
-  /** A call that ended at `endedAt` at the latest, and was taken from no slot of ours; to be told in their order, before any is taken. */
+  /** Counts an earlier process's call that ended by `endedAt`. Call it in their order, before any `take`. */
   count(kind: CallKind, endedAt: number): void;
   setCaps(caps: Caps): void;
   used(cap: CallCap, now: number): number;
@@ -46,9 +45,8 @@ export interface Slots {
 const windowMs = 60_000;
 
 /**
- * Slots of one process. Sends by `messages` and polls go at an even pace too; what somebody waits for, and sends that
- * count as requests only (automation runs), go as soon as there is a slot. `graceMs`: how long a call of unknown
- * outcome may still be on its way to the service.
+ * Slots of one process. Messages and polls are also paced; asks and automation runs go as soon as there is a slot.
+ * `graceMs`: how long a call of unknown outcome may still be in flight.
  */
 export function createSlots(initial: Caps, graceMs: number): Slots {
   const quotas = quotasOf(initial);
@@ -86,7 +84,7 @@ export function createSlots(initial: Caps, graceMs: number): Slots {
     newest: () => newest,
     end({ kind }, now, how) {
       for (const window of windowsOf(kind)) {
-        // The pace stays taken: a service that cannot be reached is not to be hammered.
+        // The pace stays taken, so as not to hammer an unreachable service.
         if (how === "not-sent") window.undo();
         else if (how === "lost") window.giveBack(now + windowMs + graceMs, true);
         else window.giveBack(now + windowMs, false);
@@ -95,7 +93,7 @@ export function createSlots(initial: Caps, graceMs: number): Slots {
     count(kind, endedAt) {
       for (const window of windowsOf(kind)) {
         window.take();
-        // Among the lost, whose slots come back later than those of any that ends from now on.
+        // With the lost calls, whose slots come back later than those of calls that end from now on.
         window.giveBack(endedAt + windowMs, true);
       }
     },
@@ -113,39 +111,39 @@ export function createSlots(initial: Caps, graceMs: number): Slots {
   };
 }
 
-/** What `make` gives for each kind, made once. */
+/** Calls `make` once for each kind. */
 function byKind<T>(make: (kind: CallKind) => T): (kind: CallKind) => T {
   const made = new Map(callKinds.map((kind) => [`${kind.cap} ${kind.priority}`, make(kind)]));
   return ({ cap, priority }) => made.get(`${cap} ${priority}`) as T;
 }
 
-/** What one count allows: at most `limit` slots held at any time. Times are steady ms. */
+/** One count: at most `limit` slots held at any time. Times are steady ms. */
 interface SlotWindow {
   limit(): number;
-  /** More may be held than a smaller limit allows; then nothing is free until enough have come back. */
+  /** With a smaller limit, more slots may be held than allowed; then none is free until enough have come back. */
   setLimit(limit: number): void;
-  /** Slots held: by calls under way, and by those that ended less than their time ago. */
+  /** Slots held by calls in flight and by calls that ended recently. */
   used(now: number): number;
-  /** Now or earlier: a slot is free. Later: worth another look then. Infinity: not before a call under way ends. */
+  /** Now or earlier: a slot is free. Later: look again then. Infinity: not before a call in flight ends. */
   freeAt(now: number): number;
   take(): void;
-  /** A call ended; its slot comes back at `at`, which is no earlier than that of any other with the same `isLost`. */
+  /** A call ended; its slot comes back at `at`, never earlier than an earlier one with the same `isLost`. */
   giveBack(at: number, isLost: boolean): void;
-  /** A call ended that was never made; its slot is free at once. */
+  /** A call was never sent; its slot is free at once. */
   undo(): void;
 }
 
 export function createSlotWindow(initial: number): SlotWindow {
   let limit = initial;
-  let underWay = 0;
-  // Two, because calls of unknown outcome come back later than the others: each queue is in order by itself.
+  let inFlight = 0;
+  // Two queues, because slots of lost calls come back later: each queue is in order by itself.
   const ended = createTimeQueue();
   const lost = createTimeQueue();
 
   function used(now: number): number {
     ended.dropUntil(now);
     lost.dropUntil(now);
-    return underWay + ended.size() + lost.size();
+    return inFlight + ended.size() + lost.size();
   }
 
   return {
@@ -156,24 +154,24 @@ export function createSlotWindow(initial: number): SlotWindow {
     used,
     freeAt: (now) => (used(now) < limit ? now : Math.min(ended.first(), lost.first())),
     take() {
-      underWay += 1;
+      inFlight += 1;
     },
     giveBack(at, isLost) {
-      underWay -= 1;
+      inFlight -= 1;
       (isLost ? lost : ended).push(at);
     },
     undo() {
-      underWay -= 1;
+      inFlight -= 1;
     },
   };
 }
 
-/** Times, each no earlier than the one before it; taking off what is past costs O(1) each. */
+/** Times in ascending order; dropping past ones costs O(1) each. */
 interface TimeQueue {
   push(at: number): void;
-  /** Takes off all times up to and including `now`. */
+  /** Drops all times up to and including `now`. */
   dropUntil(now: number): void;
-  /** The earliest one; Infinity when there is none. */
+  /** The earliest; Infinity without any. */
   first(): number;
   size(): number;
 }
@@ -185,7 +183,7 @@ export function createTimeQueue(): TimeQueue {
     push: (at) => void times.push(at),
     dropUntil(now) {
       while (head < times.length && (times[head] as number) <= now) head += 1;
-      // Copying no more than what was taken off keeps it O(1) each.
+      // Copies no more than was dropped, which keeps it O(1) each.
       if (head * 2 >= times.length) {
         times = times.slice(head);
         head = 0;
@@ -198,7 +196,7 @@ export function createTimeQueue(): TimeQueue {
 
 /** Spreads calls over the minute. Times are steady ms. */
 interface Pace {
-  /** When the next may go; now or earlier: at once. */
+  /** When the next call may go; now or earlier: at once. */
   readyAt(): number;
   take(now: number): void;
 }
@@ -211,10 +209,10 @@ interface Pace {
 export function createPace(perMinute: number): Pace {
   const interval = 60_000 / perMinute;
   const saved = Math.ceil(perMinute / 6) * interval;
-  // The generic cell rate algorithm: one number, the time at which the whole burst will be saved up again.
+  // The generic cell rate algorithm: one number, the time at which the whole burst is available again.
   let fullAt = 0;
   return {
-    // Sums of fractions are off by a little, which must not cost a whole millisecond.
+    // Rounding errors must not cost a whole millisecond.
     readyAt: () => Math.ceil(fullAt + interval - saved - 1e-6),
     take(now) {
       fullAt = Math.max(fullAt, now) + interval;

@@ -32,7 +32,7 @@ import {
   reasonOf,
 } from "./probes.ts";
 
-/** Unix ms until which calls are refused: of a quota its renewal, else when the next call may try. Null: it is not in force. */
+/** Unix ms until which calls are refused: a quota's renewal, or when the next call may probe. Null: not in force. */
 export type StopState = Readonly<Record<StopReason, number | null>>;
 
 /*
@@ -42,19 +42,19 @@ export type StopState = Readonly<Record<StopReason, number | null>>;
  * | unauthenticated | `unauthenticated` | refused, but for one call after each wait (`probes.ts`) | that call shows the key to be good |
  * | blocked | `blocked` | every call is refused | 60 s after the last such answer |
  *
- * The passing of time is noticed when somebody asks: there is no timer.
+ * There is no timer: elapsed time takes effect at the next call or read.
  */
 interface Stops {
-  /** Whether a call may wait for its turn, as any other or as a probe; or why not. */
+  /** Whether a call may join the queue, as a normal call or as a probe; or why it is refused. */
   admit(operation: CallOperation): StopReason | "free" | "probe";
   refusal(reason: StopReason): ServiceError;
-  /** `got` receives the stops that the call probes, or the one that refuses it; null: it cannot be known. */
+  /** `got` receives the stops that the call probes, or the one that refuses it; null: unknown. */
   beginProbe(operation: CallOperation, got: (begun: readonly StopReason[] | StopReason | null) => void): void;
-  /** The probe gave up before it was let go. */
+  /** The probe gave up before it was sent. */
   leaveProbe(probes: readonly StopReason[]): void;
-  /** What came of a call; to be called in a change. Gives the stop that began with it. */
+  /** Applies a call's outcome. Runs inside `Learned.change`. Returns the stop that began with it. */
   learn(state: AccountState, newest: number, ended: EndedCall, own: Identity): StopReason | null;
-  /** Ends the stops of quotas; with `anotherKey` also the doubts about the key. `settled` receives those it ended, null when that is not known. */
+  /** Ends the stops of quotas; with `anotherKey` also the doubt about the key. `settled` receives those it ended; null: unknown. */
   resume(anotherKey: boolean, settled?: (ended: readonly QuotaReason[] | null) => void): void;
   state(): StopState;
   resources(): Partial<Record<QuotaReason, string>>;
@@ -187,7 +187,7 @@ function learn(state: AccountState, newest: number, ended: EndedCall, own: Ident
   return began;
 }
 
-/** Gives the stop that began with the call. */
+/** Returns the stop that began with the call. */
 function learnQuota(state: AccountState, { call, operation, outcome, now, wallNow }: EndedCall, { plan }: Identity): QuotaReason | null {
   const refusedBy = outcome.type === "quota-used-up" ? reasonOf(outcome.resource, operation) : null;
   const stopNow = ({ resource, serviceTime }: Extract<CallOutcome, { type: "quota-used-up" }>) =>
@@ -195,13 +195,13 @@ function learnQuota(state: AccountState, { call, operation, outcome, now, wallNo
 
   for (const reason of quotaReasons) {
     const stop = quotaIn(state, reason, plan);
-    // A probe that was given up for lost decides nothing.
+    // A probe that counts as lost decides nothing.
     if (stop === null || !call.probes.includes(reason) || now >= stop.probeUntil) continue;
     if (outcome.type === "quota-used-up" && reason === refusedBy) state.quotas[reason] = stopNow(outcome);
     else if (outcome.type === "quota-used-up" || outcome.type === "answered") state.quotas[reason] = null;
     else quotaUnsettled(stop, now);
   }
-  // Calls that were in flight when the stop began, or when an operator ended it, bring no news.
+  // Calls that were in flight when the stop began, or when an operator ended it, change nothing.
   if (outcome.type !== "quota-used-up" || refusedBy === null || call.number <= state.resumedAt) return null;
   if (quotaIn(state, refusedBy, plan) !== null) return null;
   holdToPlan(state, plan);
