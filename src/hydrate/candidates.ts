@@ -5,19 +5,19 @@ import type { Soon } from "../event/soon.ts";
 import type { HydrateSettings } from "./settings.ts";
 
 /**
- * One pass over the messages of an account that could be meant, on behalf of all truncated events that waited when it
- * began. Times are unix ms.
+ * One hydration pass: reads the candidate messages of an account for all truncated events that waited when it began. Times
+ * are unix ms.
  */
 export interface Sweep {
-  /** Names it within the store. */
+  /** Identifies it in the store. */
   readonly seq: number | string;
   readonly account: string;
   /** Events up to this seq are covered. */
   readonly through: number;
   readonly startedAt: number;
-  /** Asked so far, before a restart too. */
+  /** Calls so far, including before a restart. */
   readonly asked: number;
-  /** Of the first event covered: what is learned is told as if it had come that way, because of it. */
+  /** Of the first covered event: found statuses are submitted with its source and as its consequence. */
   readonly source: string;
   readonly because: string;
   readonly covered: Covered;
@@ -31,56 +31,56 @@ export interface Covered {
   readonly newest: number;
 }
 
-/** A tracked message, as far as it matters for whether it could be meant. */
+/** What decides whether a tracked message is a candidate. */
 export interface TrackedMessage {
   readonly message: MessageKey;
   /** The service's id; null: it cannot be read. */
   readonly messageId: string | null;
   readonly status: string | null;
   readonly registeredAt: number;
-  /** When it was sent, as far as anybody told. */
+  /** When it was sent, as far as known. */
   readonly sentAt: number | null;
   readonly changedAt: number;
-  /** It has been read no earlier than this, by whomever; null: never. */
+  /** When it was last read, by any process; null: never. */
   readonly askedAt: number | null;
   /** The service does not know it. */
   readonly isMissing: boolean;
 }
 
-/** A place in the order of messages, latest registered first. */
+/** A position in the order of messages, latest registered first. */
 interface Place {
   readonly registeredAt: number;
-  /** Null: before the first one registered then. */
+  /** Null: before the first message registered then. */
   readonly message: MessageKey | null;
 }
 
 interface Settled {
-  /** Events settled in this step; fewer than asked for: there are no more. */
+  /** Events settled in this step; fewer than the limit: there are no more. */
   readonly events: number;
 }
 
-/** What hydration asks of the store. */
+/** The store, as hydration uses it. */
 export interface HydrationStore {
   /** Accounts with truncated events that wait. */
   waitingAccounts(): Soon<readonly string[]>;
   /** When the first of an account's waiting events was received; null: none waits. */
   waitingSince(account: string): Soon<number | null>;
-  /** Goes on with the account's sweep, or begins one over all that wait; null: nothing waits, or another process has it. One sweep at a time per account. */
+  /** Resumes the account's pass or begins one over all waiting events. Null: none waits, or another process has the pass. */
   beginSweep(account: string, now: number): Promise<Sweep | null>;
   /** The covered events that wait now; null: none. */
   covered(sweep: Sweep): Soon<Covered | null>;
-  /** The ids that covered events came with, each once. */
+  /** The distinct ids of covered events. */
   targets(sweep: Sweep, limit: number): Soon<readonly string[]>;
-  /** What the service said of such an id: events with it are settled, or, when the id names no message, left to the sweep. */
+  /** Settles the events with such an id; if it names no message, leaves them to the pass. */
   settleTarget(sweep: Sweep, target: string, wamid: string | null, now: number): Promise<Settled>;
   /** Tracked messages of the account after `before`, registered at `from` or later, latest first; with or without the service's id. */
   trackedMessages(
     account: string,
     query: { readonly withId: boolean; readonly before: Place; readonly from: number; readonly limit: number },
   ): Soon<readonly TrackedMessage[]>;
-  /** Remembers what was asked: `at` is when the request left. */
+  /** Records calls; `at` is when the request was sent. */
   noteAsked(sweep: Sweep, asked: number, read: readonly { message: MessageKey; at: number }[]): Promise<void>;
-  /** Calls that sweeps of the account made since `since`. */
+  /** Calls of the account's passes since `since`. */
   callsSince(account: string, since: number): Soon<number>;
   /** Ends covered events received at `receivedBy` or earlier, at most `limit` of them. */
   settleCovered(
@@ -92,17 +92,17 @@ export interface HydrationStore {
   endSweep(sweep: Sweep, now: number): Promise<void>;
 }
 
-/** What is known of a truncated event when it comes in. */
+/** What is known of a truncated event on arrival. */
 interface TruncatedEvent {
   /** Event kind. */
   readonly event: string;
-  /** True when it names its message or run in spite of all. */
+  /** True when it names its message or run after all. */
   readonly hasSubject: boolean;
-  /** True when its account's service can be asked. */
+  /** True when its account can be called. */
   readonly hasKey: boolean;
 }
 
-/** How its hydration begins; null: it needs none. Only messages have a GET (messaging-service-api.md, "Endpoints"). */
+/** The initial state of its hydration; null: not needed. Only messages have a GET (messaging-service-api.md, "Endpoints"). */
 export function startOf({ event, hasSubject, hasKey }: TruncatedEvent): HydrationStart | null {
   if (hasSubject) return null;
   if (!event.startsWith("message.")) return { state: "given-up", reason: "not-readable" };
@@ -111,17 +111,17 @@ export function startOf({ event, hasSubject, hasKey }: TruncatedEvent): Hydratio
 
 type Windows = Pick<HydrateSettings, "reach" | "settledAfter">;
 
-/** A message sent by the service's clock may seem to be sent after its event was received by ours. */
+/** By the service's clock, a message may seem to be sent after the relay received its event. */
 const clockSlackMs = 5 * 60_000;
 
-/** Registered no earlier than this, a message could be meant by one of the events. */
+/** Only messages registered from then on are candidates. */
 export function registeredFrom({ oldest }: Covered, { reach }: Windows): number {
   return oldest - reach;
 }
 
 /**
- * Whether one of the covered events could be about this message: its status can still move, and it was sent before
- * them. What was registered too long before them the store is not even asked for ({@link registeredFrom}).
+ * Whether one of the covered events could be about this message: its status can still change, and it was sent before them.
+ * The query excludes messages that were registered too early ({@link registeredFrom}).
  */
 export function couldBeMeant(message: TrackedMessage, { oldest, newest }: Covered, { settledAfter }: Windows): boolean {
   const { status, changedAt, sentAt, isMissing } = message;
@@ -131,12 +131,12 @@ export function couldBeMeant(message: TrackedMessage, { oldest, newest }: Covere
   return true;
 }
 
-/** Read after the last of the events came, so that what they told is known. */
+/** Whether it was read after the last event, so that the status of all events is known. */
 export function isRead({ askedAt }: TrackedMessage, { newest }: Covered): boolean {
   return askedAt !== null && askedAt >= newest;
 }
 
-/** Rows read between two turns of the event loop: some milliseconds of the thread that also receives. */
+/** Rows per turn of the event loop: a few milliseconds of the thread that also receives webhooks. */
 const stepRows = 500;
 
 interface WalkParts {
@@ -146,7 +146,7 @@ interface WalkParts {
   readonly settings: HydrateSettings;
 }
 
-/** Messages that one of the covered events could be about and that nobody has read since, latest registered first. */
+/** Candidates that were not read since the events, latest registered first. */
 export async function* unreadMessages(parts: WalkParts, withId: boolean): AsyncGenerator<TrackedMessage> {
   const { store, sweep, covered, settings } = parts;
   const from = registeredFrom(covered, settings);
@@ -161,7 +161,7 @@ export async function* unreadMessages(parts: WalkParts, withId: boolean): AsyncG
   }
 }
 
-/** How many could be meant and were not read: what stays unknown. */
+/** The number of candidates that were not read. */
 export async function countUnread(parts: WalkParts): Promise<number> {
   let count = 0;
   for (const withId of [true, false]) for await (const _ of unreadMessages(parts, withId)) count += 1;

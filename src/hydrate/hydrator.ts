@@ -5,7 +5,7 @@ import { type Outside, pauseUntilAborted, runSweep, type SweepParts, type SweepT
 
 interface HydratorHooks extends Pick<SweepParts, "onAsked" | "onSettled"> {
   swept(sweep: Sweep, tally: SweepTally, tookMs: number): void;
-  /** It is tried again. */
+  /** The pass is tried again. */
   failed(account: string, error: unknown): void;
 }
 
@@ -18,27 +18,27 @@ interface HydratorParts {
 }
 
 interface Hydrator {
-  /** Goes on with what waited when the relay was stopped. */
+  /** Resumes what waited when the relay was stopped. */
   start(): Promise<void>;
   /** A truncated event of the account was stored. */
   wake(account: string): void;
   reload(settings: HydrateSettings): void;
-  /** Ends the sweeps where they are; resolves when nothing of them goes on. */
+  /** Interrupts the passes; resolves when all have ended. */
   close(): Promise<void>;
 }
 
-/** After a fault of the store. */
+/** The wait after an error of the store. */
 const againMs = 10_000;
 
 /**
- * Reads through the API what truncated events may have been about: one sweep at a time per account, over all events
- * that wait when it begins. Those that come meanwhile wait for the next one, so that a burst costs one sweep or two.
+ * Reads through the API what truncated events may have reported. Makes one pass at a time per account over all waiting
+ * events. Later events wait for the next pass, so that a burst costs one or two passes.
  */
 export function createHydrator(initial: HydrateSettings, { store, outside, clock, random, hooks }: HydratorParts): Hydrator {
   let settings = initial;
   const stop = new AbortController();
   const { signal } = stop;
-  /** By account; `isWoken`: something may have come since it last looked. */
+  /** By account. `isWoken`: events may have arrived since the last check. */
   const loops = new Map<string, { isWoken: boolean; ended: Promise<void> }>();
 
   async function sweepOnce(account: string): Promise<boolean> {

@@ -5,14 +5,14 @@ import type { MessageKey } from "../event/message-key.ts";
 import { type Covered, countUnread, type HydrationStore, type Sweep, type TrackedMessage, unreadMessages } from "./candidates.ts";
 import type { HydrateSettings } from "./settings.ts";
 
-/** What the service says of one message. `at` is when the request left, in unix ms. */
+/** The service's answer about one message. `at` is when the request was sent, in unix ms. */
 export type ReadAnswer =
   | { readonly type: "told"; readonly at: number; readonly told: ToldStatus }
-  /** It knows no such message. `isCredible`: it found others, so that base URL and key are right. */
+  /** The service does not know the message. `isCredible`: it found others, so base URL and key are right. */
   | { readonly type: "missing"; readonly at: number; readonly isCredible: boolean }
-  /** Asking for this id is refused for good. */
+  /** Reading this id is refused permanently. */
   | { readonly type: "refused" }
-  /** Not now; `until` (unix ms) where that is known. */
+  /** Not possible now; `until` (unix ms) if known. */
   | { readonly type: "later"; readonly until: number | null }
   /** The account has no base URL or key. */
   | { readonly type: "no-key" };
@@ -24,17 +24,17 @@ interface ToldStatus {
   readonly errorCode: string | null;
 }
 
-/** News that a truncated event may have been about. */
+/** A status that a truncated event may have reported. */
 export interface News extends ToldStatus {
   readonly account: string;
   readonly source: string;
   readonly because: string;
 }
 
-/** What hydration asks of the other stages. */
+/** The other stages, as hydration uses them. */
 export interface Outside {
   read(account: string, messageId: string, signal: AbortSignal): Promise<ReadAnswer>;
-  /** Hands a status in by the front door when it moves the message; true when it was news. */
+  /** Submits a status like a received event if it changes the message; true when it did. */
   learn(news: News): Promise<boolean>;
 }
 
@@ -43,20 +43,20 @@ export interface SweepParts {
   readonly outside: Outside;
   readonly clock: Clock;
   readonly random: () => number;
-  /** In force now. */
+  /** The current settings. */
   readonly settings: () => HydrateSettings;
-  /** Ends the sweep where it is; it is gone on with later. */
+  /** Interrupts the pass; it resumes later. */
   readonly signal: AbortSignal;
-  /** Told of every step. */
+  /** Called after every step. */
   readonly onAsked: (sweep: Sweep, asked: number, changed: number) => void;
   readonly onSettled: (sweep: Sweep, state: "done" | "given-up", events: number) => void;
 }
 
-/** What came of a sweep since this process began or resumed it. */
+/** The results of a pass since this process began or resumed it. */
 export interface SweepTally {
   readonly events: number;
   readonly asked: number;
-  /** News among the answers. */
+  /** Answers with a new status. */
   readonly changed: number;
   /** The service does not know them. */
   readonly missing: number;
@@ -64,20 +64,19 @@ export interface SweepTally {
   readonly gaveUp: GiveUpReason | null;
 }
 
-/** Calls under way at once; the limiter lets go as many as fit. */
+/** Calls in flight at once; the limiter dispatches as many as fit. */
 const atOnce = 8;
 /** Events settled in one transaction. */
 const settleStep = 100;
 const targetsStep = 1_000;
 
-/** What is to be read: a message of the walk, or an id that a truncated event came with. */
+/** What to read: a candidate message, or the id of a truncated event. */
 type Item = { readonly id: string; readonly message: MessageKey | null; failures: number };
 
 /**
- * Reads, latest registered first, every message that could be meant by the covered events, hands in what is news, and
- * settles the events: when all are read, or when their time is up. While the service cannot be asked it waits, longer
- * each time. Null: ended by the signal. What was read is remembered in the store, so that after a crash it is not read
- * again.
+ * Reads all candidates of the covered events, latest registered first, submits new statuses, and settles the events when
+ * all are read or their time is up. Waits with backoff while the service cannot be called. The store records what was
+ * read, so that a crash does not repeat it. Null: ended by the signal.
  */
 export async function runSweep(sweep: Sweep, parts: SweepParts): Promise<SweepTally | null> {
   const { store, outside, clock, signal } = parts;
@@ -86,7 +85,7 @@ export async function runSweep(sweep: Sweep, parts: SweepParts): Promise<SweepTa
   let failures = 0;
   let hasAnswered = false;
   let hasFound = false;
-  /** Answered 404 by a service that had found nothing yet: read again once it has. */
+  /** Answered 404 before the service had found any message: read again once it has. */
   let doubtful: Item[] = [];
 
   async function settle(facts: Covered, reason: GiveUpReason | null, receivedBy: number): Promise<void> {
@@ -101,7 +100,7 @@ export async function runSweep(sweep: Sweep, parts: SweepParts): Promise<SweepTa
     tally.gaveUp = reason;
   }
 
-  /** Waits, but no longer than until the next event's time is up. */
+  /** Waits at most until the oldest event's time is up. */
   async function rest(ms: number, { oldest }: Covered): Promise<void> {
     await pauseUntilAborted(clock, Math.max(1, Math.min(ms, oldest + parts.settings().giveUpAfter - clock.now())), signal);
   }
@@ -114,7 +113,7 @@ export async function runSweep(sweep: Sweep, parts: SweepParts): Promise<SweepTa
     return { item, answer, isNews };
   }
 
-  /** Asks for some; gives those to be asked again, and how long to wait first. */
+  /** Reads some items; returns those to read again and how long to wait first. */
   async function round(items: readonly Item[]): Promise<{ later: Item[]; until: number | null; hasKey: boolean }> {
     const asked = await Promise.all(items.map(askOne));
     const read = asked.flatMap(({ item, answer }) =>
@@ -151,7 +150,7 @@ export async function runSweep(sweep: Sweep, parts: SweepParts): Promise<SweepTa
     };
   }
 
-  /** Reads all that `next` gives; false when it ended before that. */
+  /** Reads all items of `next`; false when it ended early. */
   async function readAll(next: () => Promise<Item | null>): Promise<boolean> {
     let first: Item[] = [];
     let last: Item[] = [];
@@ -164,7 +163,7 @@ export async function runSweep(sweep: Sweep, parts: SweepParts): Promise<SweepTa
         covered = await store.covered(sweep);
         continue;
       }
-      // One call is enough to learn whether a service that was down is back.
+      // One call is enough to find out whether the service is back.
       const most = failures > 0 ? 1 : atOnce;
       const items = first.splice(0, most);
       while (items.length < most) {
@@ -201,7 +200,7 @@ export async function runSweep(sweep: Sweep, parts: SweepParts): Promise<SweepTa
     }
   }
 
-  /** Ids that events came with: those the service knows need no walk. Each is asked once, whatever it answers. */
+  /** Reads the ids of truncated events, each once: events with a known id need no candidates. */
   async function readTargets(): Promise<void> {
     const seen = new Set<string>();
     for (;;) {
@@ -232,22 +231,22 @@ function itemOf({ message, messageId }: TrackedMessage): Item {
   return { message, id: messageId as string, failures: 0 };
 }
 
-/** Those that others were answered before, counted once more; without those that failed too often. */
+/** Counts a failure for each item; drops those that failed too often. */
 function blamed(items: readonly Item[]): Item[] {
   for (const item of items) item.failures += 1;
   return items.filter(({ failures }) => failures < mostFailuresOfOne);
 }
 
-/** First wait when the service cannot be asked, doubled each time. */
+/** First wait while the service cannot be called, doubled each time. */
 const firstWaitMs = 30_000;
-/** Longest wait: after this it is worth a try, even where the service said it would take longer (a plan can be changed). */
+/** Longest wait, even if the service asks for a longer one (the plan may have changed). */
 const longestWaitMs = 10 * 60_000;
 
 /**
- * How long to leave the service alone, in ms.
+ * How long to wait before the next call, in ms.
  *
  * @param failures rounds in a row without any answer, from 1
- * @param until when it can be asked again, as far as that is known, in ms from now
+ * @param until when the service can be called again, in ms from now; null: unknown
  * @param random from 0 up to 1
  */
 export function waitAfter(failures: number, until: number | null, random: number): number {
@@ -255,14 +254,14 @@ export function waitAfter(failures: number, until: number | null, random: number
   return withJitter(growingWait(failures, firstWaitMs, longestWaitMs), random);
 }
 
-/** How often one message may fail, while others are answered or were before, until it is left as not read. */
+/** How often one message may fail while others are answered, until it counts as unread. */
 const mostFailuresOfOne = 5;
 
-/** How long to wait when the day's calls are used up, in ms. */
+/** The wait when the day's calls are used up. */
 const budgetWaitMs = 10 * 60_000;
 const dayMs = 86_400_000;
 
-/** Resolves after `ms`, and at once when the signal is aborted. */
+/** Resolves after `ms`, or at once when the signal is aborted. */
 export async function pauseUntilAborted(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
   if (ms > 0) await pause(clock, ms, signal).catch(() => {});
 }

@@ -1,9 +1,9 @@
 import { growingWait } from "../event/backoff.ts";
 import type { BudgetFacts, ClaimedAsk, PassStop, Service, SettledAsk, Tracking } from "./port.ts";
 
-/** Calls under way at once; the limiter spreads them over the minute besides. */
+/** Calls in flight at once; the limiter also spreads them over the minute. */
 const callsAtOnce = 8;
-/** Failures in a row after which the service counts as not reachable. */
+/** Failures in a row after which the service counts as unreachable. */
 const failuresInRow = 5;
 
 export type AskOutcome = "changed" | "unchanged" | "missing" | "failed";
@@ -14,13 +14,13 @@ export interface AskingParts {
   readonly times: AskTimes;
   readonly now: () => number;
   readonly asked: (account: string, outcome: AskOutcome) => void;
-  /** A fault nobody foresaw. */
+  /** An unexpected error. */
   readonly failed: (account: string, error: unknown) => void;
 }
 
 /**
- * Asks about claimed messages, and gives what became of each. The first goes alone: a key that is refused costs one
- * call of the 20 bad ones a minute that block the address. Ends early when the service cannot be asked, or patience is over.
+ * Polls claimed messages and returns the result of each. The first poll goes alone, so that a refused key costs one of the
+ * 20 bad calls per minute that block the address. Ends early when the service cannot be called or `patience` is aborted.
  */
 export async function askSome(
   account: string,
@@ -38,7 +38,7 @@ export async function askSome(
     switch (answer.type) {
       case "found": {
         inRow = 0;
-        // Registered with the id of another message: what it tells is not about this one.
+        // Registered with the id of another message: the answer is not about this one.
         if (answer.wamid !== ask.wamid) return end("missing", { message: ask.message, until: ask.until, end: "missing", at: now() });
         const isNews = tracking.moves(ask.state, answer.status, answer.errorCode) && (await tracking.learn(account, ask, answer));
         return end(isNews ? "changed" : "unchanged", afterAnswer(ask, answer.status, now(), times));
@@ -88,12 +88,12 @@ export async function askSome(
   return { settled, stopped };
 }
 
-/** What a claimed message calls for; a settlement where it calls for nothing now. */
+/** Whether to poll a claimed message now; if not, how to settle the claim. */
 type Judgement = { readonly ask: true } | { readonly ask: false; readonly settled: SettledAsk };
 
 /**
- * The message as it stands now: a webhook may have moved it since it was put down to be asked about, so that it has come
- * to rest, or is asked about more rarely; or hydration has just read it.
+ * Checks the message's present state. Since the poll was scheduled, a webhook may have moved it to a final or rarely polled
+ * status, or hydration may have read it.
  */
 export function judgeAsk(ask: ClaimedAsk, now: number, times: AskTimes): Judgement {
   const { message, until, since, state, asks, failures, misses, askedAt, readAt } = ask;
@@ -115,53 +115,53 @@ export function afterAnswer(ask: ClaimedAsk, status: string | null, now: number,
   return { message, until, end: "again", nextAt: since + next, rank, asks: asks + 1, failures: 0, misses, askedAt: now };
 }
 
-/** One 404 may be a passing fault of the service. */
+/** A single 404 may be a temporary fault of the service. */
 const missesToBelieve = 2;
 
-/** After a 404: missing once the service has said so at two ages of the message, each time while it found others. */
+/** After a 404. The message counts as missing after two such polls, each while the service found others. */
 export function afterMissing(ask: ClaimedAsk, isCredible: boolean, now: number, times: AskTimes): SettledAsk {
   const misses = ask.misses + (isCredible ? 1 : 0);
   if (misses >= missesToBelieve) return { message: ask.message, until: ask.until, end: "missing", at: now };
   return afterAnswer(ask, ask.state.status, now, times, misses);
 }
 
-/** After a call that failed: it counts as no ask, and comes again after a growing wait. */
+/** After a failed call: does not count as a poll, and is repeated after a growing wait. */
 function afterFailure({ message, until, state, asks, failures, misses, askedAt }: ClaimedAsk, now: number): SettledAsk {
   const nextAt = now + waitAfterFailure(failures + 1);
-  // Not 0, which is for those that were never due: a first ask that failed would else wait once more.
+  // Rank 0 is for messages that were never due: with it, a failed first poll would wait once more.
   const rank = Math.max(1, rankOf(state.status, asks));
   return { message, until, end: "again", nextAt, rank, asks, failures: failures + 1, misses, askedAt };
 }
 
-/** Claimed and not asked: as if nothing had been. */
+/** Returns a claim that was not polled, unchanged. */
 export function released({ message, until, dueAt, rank, asks, failures, misses, askedAt }: ClaimedAsk): SettledAsk {
   return { message, until, end: "again", nextAt: dueAt, rank, asks, failures, misses, askedAt };
 }
 
 /** Ages and waits in milliseconds. */
 export interface AskTimes {
-  /** Age at which a message is asked about for the first time. */
+  /** Age of the first poll. */
   readonly after: number;
-  /** Age from which nothing is asked any more. */
+  /** Age after which a message is not polled. */
   readonly giveUpAfter: number;
-  /** The last status worth asking for. */
+  /** The last status worth polling for. */
   readonly until: "read" | "delivered";
 }
 
 /**
- * Ages at which is asked, in multiples of `after`; then on and on, by the last wait. With `after: 60s` an open message
- * is asked about at 1, 2, 3, 5, 10, 20, 40 min, 1 h 20, 2 h 40, 5 h 20, and every 12 hours; one that is `delivered` (may
- * still be read) or `failed` (may still reach another device) after 1, 6 and 24 hours, and every day.
+ * Ages of polls, in multiples of `after`, and then the wait between further polls. With `after: 60s`, an open message is
+ * polled at 1, 2, 3, 5, 10, 20, 40 min, 1 h 20, 2 h 40, 5 h 20, and every 12 hours. A message that is `delivered` (may
+ * still be read) or `failed` (may still reach another device) is polled after 1, 6 and 24 hours, and every day.
  */
 const openAges = { steps: [1, 2, 3, 5, 10, 20, 40, 80, 160, 320, 1040], lastWait: 720 } as const;
 const settledAges = { steps: [60, 360, 1440, 2880], lastWait: 1440 } as const;
 
-/** Statuses that nothing more is asked about. */
+/** Statuses that are not polled. */
 export function restingStatuses(until: AskTimes["until"]): readonly string[] {
   return until === "delivered" ? ["read", "received", "delivered"] : ["read", "received"];
 }
 
-/** The age of the next ask of a message last asked about at `age` (0: never); null: there is none. Always greater than `age`. */
+/** The age of the next poll after one at `age` (0: never polled); null: none. Always greater than `age`. */
 export function nextAskAge(age: number, status: string | null, { after, giveUpAfter, until }: AskTimes): number | null {
   if (status !== null && restingStatuses(until).includes(status)) return null;
   const { steps, lastWait } = isSettled(status) ? settledAges : openAges;
@@ -172,7 +172,7 @@ export function nextAskAge(age: number, status: string | null, { after, giveUpAf
   return next <= giveUpAfter ? next : null;
 }
 
-/** Statuses that are asked about more rarely, and the age at which for the first time. */
+/** Statuses that are polled more rarely, and the age of the first such poll. */
 export const settledStatuses: readonly string[] = ["delivered", "failed"];
 export const firstSettledAge = (after: number): number => settledAges.steps[0] * after;
 
@@ -180,7 +180,7 @@ function isSettled(status: string | null): boolean {
   return status !== null && settledStatuses.includes(status);
 }
 
-/** Who goes first when not all can be asked: the open before the settled, and those asked least often first. 0 to 31. */
+/** The order of polls under a budget: open before settled messages, then those polled least often. 0 to 31. */
 export function rankOf(status: string | null, asks: number): number {
   return Math.min(asks, 15) + (isSettled(status) ? 16 : 0);
 }
@@ -191,24 +191,23 @@ export function waitAfterFailure(failures: number): number {
 }
 
 interface Budget {
-  /** Calls of the month that are left for all purposes; null: unlimited. */
+  /** Calls left of the month, for all purposes; null: unlimited. */
   readonly left: number | null;
-  /** How many asks may be made now. */
+  /** Polls allowed now. */
   readonly mayAsk: number;
-  /** Of what is left of the month, what sends do not need. */
+  /** The part of the remaining month that sends do not need. */
   readonly spare: number;
 }
 
 export const dayMs = 86_400_000;
-/** Of what is left, the part that is kept for sends although none were made yet. */
+/** The part of the remaining calls that is reserved for sends even before any were made. */
 const keptForSends = 0.1;
-/** The part of a day's asks that may be made as the day begins; the others follow evenly. */
+/** The part of a day's polls that is allowed when the day begins; the others follow evenly. */
 const openAtDawn = 0.25;
 
 /**
- * What reconciliation may ask now, so that the quota lasts until its renewal: of what was left when the day began, first
- * what sends will need (as many a day as until now), then an even part for each day. A day that brings more leaves the
- * others their part.
+ * Limits polls so that the quota lasts until its renewal. Of the calls left when the day began, it reserves what sends will
+ * need (at the rate so far) and divides the rest evenly among the days, so that a busy day leaves the others their part.
  */
 export function budgetOf({ quota, month, day, now, before, today }: BudgetFacts): Budget {
   if (quota === null) return { left: null, mayAsk: Number.MAX_SAFE_INTEGER, spare: Number.MAX_SAFE_INTEGER };
@@ -225,12 +224,12 @@ export function budgetOf({ quota, month, day, now, before, today }: BudgetFacts)
   return { left, mayAsk: upTo(part * open), spare: upTo(forAsks) };
 }
 
-/** Shortest time that a rate is taken from: the first minutes of a day tell little. */
+/** Shortest time for a rate: the first minutes of a day are not representative. */
 const leastElapsedMs = 3_600_000;
 
 /**
- * When the quota would be used up if every ask that is due were made, unix ms; null: it lasts. `postponed`: asks that the
- * budget did not allow.
+ * When the quota would be used up if all due polls were made, in unix ms; null: it lasts. `postponed`: polls that the budget
+ * did not allow.
  */
 export function lastsUntil({ month, day, now, today }: BudgetFacts, { left }: Pick<Budget, "left">, postponed: number): number | null {
   if (left === null) return null;

@@ -2,15 +2,15 @@ import type { MessageKey } from "../event/message-key.ts";
 import type { Soon } from "../event/soon.ts";
 import type { MessageState } from "../event/tracking.ts";
 
-/** A message that is ours to ask about until `until`. Times are unix ms. */
+/** A message that this process may poll until `until`. Times are unix ms. */
 export interface ClaimedAsk {
   readonly message: MessageKey;
   readonly until: number;
   readonly wamid: string;
-  /** The service's. */
+  /** The service's id. */
   readonly messageId: string;
   readonly state: MessageState;
-  /** When it was sent, as far as anybody told. */
+  /** When it was sent, as far as known. */
   readonly since: number;
   readonly dueAt: number;
   readonly rank: number;
@@ -20,7 +20,7 @@ export interface ClaimedAsk {
   /** 404s in a row that count. */
   readonly misses: number;
   readonly askedAt: number | null;
-  /** When hydration began to read it last; null: it never did. */
+  /** When hydration last read it; null: never. */
   readonly readAt: number | null;
 }
 
@@ -42,15 +42,15 @@ export type SettledAsk = { readonly message: MessageKey; readonly until: number 
 
 export interface AskCounts {
   readonly due: number;
-  /** Registered without the service's id, and not at rest. */
+  /** Registered without the service's id, and not in a final status. */
   readonly unaskable: number;
   /** Of those that the service does not know. */
   readonly missing: number;
 }
 
-/** What reconciliation asks of the store. */
+/** The store, as reconciliation uses it. */
 export interface AskStore {
-  /** In one step: what one claims, nobody else gets until the lease runs out. Those of lower rank first. */
+  /** Claims in one step, lower ranks first. No other process gets the same messages until the lease expires. */
   claimAsks(claim: {
     readonly account: string;
     readonly now: number;
@@ -59,7 +59,7 @@ export interface AskStore {
     readonly limit: number;
     readonly leaseMs: number;
   }): Promise<readonly ClaimedAsk[]>;
-  /** A claim that has run out meanwhile is left as it is. */
+  /** Ignores claims that have expired. */
   settleAsks(settled: readonly SettledAsk[]): Promise<void>;
   countAsks(query: {
     readonly account: string;
@@ -72,22 +72,22 @@ export interface AskStore {
 }
 
 export const holdReasons = ["quota", "unauthenticated", "blocked"] as const;
-/** Why the service is not asked at all. `until` in unix ms. */
+/** Why the service is not called at all. `until` in unix ms. */
 export interface Hold {
   readonly reason: (typeof holdReasons)[number];
   readonly until: number | null;
 }
 
 /**
- * Polls of an account fail one after the other. `not-found`: all are answered 404; `refused`: with another 4xx;
- * `unreadable`: with what is no message. `detail` names the last answer, without anything of people's.
+ * All polls of an account fail. `not-found`: with 404; `refused`: with another 4xx; `unreadable`: the answers are not
+ * messages. `detail` names the last answer, without personal data.
  */
 export interface PollFault {
   readonly reason: "not-found" | "refused" | "unreadable";
   readonly detail: string;
 }
 
-/** Why a pass ended before all that was due was asked. `until` in unix ms, null when not known. */
+/** Why a pass ended before it polled all due messages. `until` in unix ms, null when unknown. */
 export type PassStop = Hold | { readonly reason: "unreachable"; readonly until: null } | FaultStop;
 
 /** `until`: when the schedule tries again. */
@@ -101,32 +101,32 @@ export function isFaultStop(stopped: PassStop | null): stopped is FaultStop {
 
 export type AskAnswer =
   | { readonly type: "found"; readonly wamid: string; readonly status: string; readonly errorCode: string | null }
-  /** The service knows no such message. `isCredible`: it found others, so that base URL and key are right. */
+  /** The service does not know the message. `isCredible`: it found others, so base URL and key are right. */
   | { readonly type: "missing"; readonly isCredible: boolean }
   | { readonly type: "faulty"; readonly fault: PollFault }
   | { readonly type: "failed"; readonly reason: string }
   | ({ readonly type: "held" } & Hold)
-  /** Patience ended before it was asked. */
+  /** `patience` was aborted before the poll. */
   | { readonly type: "not-asked" };
 
-/** What reconciliation asks of the messaging service, by account. */
+/** The messaging service, as reconciliation uses it. */
 export interface Service {
-  /** Accounts that can be asked. */
+  /** Accounts that can be called. */
   accounts(): readonly string[];
   ask(account: string, messageId: string, patience: AbortSignal): Promise<AskAnswer>;
-  /** Known without asking; null: nothing is in the way. Once `until` is past, one call may try again. */
+  /** Known without a call; null: none. After `until`, one call may try again. */
   hold(account: string): Hold | null;
 }
 
-/** What reconciliation tells and asks of the other stages. */
+/** Tracking, as reconciliation uses it. */
 export interface Tracking {
   /** Whether a status moves a message of this state. */
   moves(state: MessageState, status: string, errorCode: string | null): boolean;
-  /** Hands the news in by the front door; true when it was news. */
+  /** Submits a status like a received event; true when it changed the message. */
   learn(account: string, ask: ClaimedAsk, found: Extract<AskAnswer, { type: "found" }>): Promise<boolean>;
 }
 
-/** Calls of an account's relay, as counted. */
+/** Counted calls of an account. */
 export interface Calls {
   readonly polls: number;
   readonly others: number;
@@ -135,7 +135,7 @@ export interface Calls {
 export interface BudgetFacts {
   /** The relay's share of the month's calls; null: unlimited. */
   readonly quota: number | null;
-  /** The month whose quota it is, in unix ms. */
+  /** The month of the quota, in unix ms. */
   readonly month: { readonly from: number; readonly until: number };
   /** Unix ms at which the day began. */
   readonly day: number;
@@ -145,5 +145,5 @@ export interface BudgetFacts {
   readonly today: Calls;
 }
 
-/** The calls counted, and the quota they count against. */
+/** The counted calls and their quota. */
 export type BudgetFactsOf = (account: string) => Soon<BudgetFacts>;

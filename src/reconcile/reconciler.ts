@@ -33,7 +33,7 @@ interface ReconcilerParts {
   readonly service: Service;
   readonly tracking: Tracking;
   readonly budget: BudgetFactsOf;
-  /** Whether the schedule's passes over an account are this process's to make, of several; not given: always. */
+  /** Whether this process makes the scheduled passes of an account; default: always. */
   readonly isOurs?: (account: string) => Soon<boolean>;
   readonly clock: Clock;
   readonly hooks: ReconcilerHooks;
@@ -41,53 +41,53 @@ interface ReconcilerParts {
 
 export interface ReconcilerHooks {
   asked(account: string, outcome: AskOutcome): void;
-  /** After each pass over an account, also one that found nothing to do. */
+  /** After each pass over an account, even an empty one. */
   passed(summary: AccountSummary): void;
   failed(account: string, error: unknown): void;
 }
 
 interface PassOptions {
-  /** Only what was due by then (unix ms). */
+  /** Polls only what was due by then (unix ms). */
   readonly dueBy: number;
-  /** Ends the pass; requests on their way go on. */
+  /** Ends the pass; requests in flight continue. */
   readonly patience: AbortSignal;
 }
 
 interface Reconciler {
   accounts(): readonly string[];
-  /** Asks about what is due, in any number of passes at once: none asks what another does. */
+  /** Polls what is due. Concurrent passes never poll the same message. */
   pass(account: string, options: PassOptions): Promise<AccountSummary>;
-  /** What a pass would do. Asks and writes nothing. */
+  /** What a pass would do. Calls and writes nothing. */
   plan(account: string, dueBy: number): Promise<AccountPlan>;
   reload(settings: ReconcileSettings): void;
-  /** Ends the passes under way; resolves when what they claimed is given back. */
+  /** Ends the passes in flight; resolves when their claims are released. */
   close(): Promise<void>;
 }
 
-/** What a pass did about one account. */
+/** The result of a pass over one account. */
 export interface AccountSummary {
   readonly account: string;
   /** Calls that were answered or failed. */
   readonly asked: number;
-  /** Of these, those that told of a status nobody had reported. */
+  /** Of these, those that found a status that no webhook had reported. */
   readonly changed: number;
   readonly unchanged: number;
-  /** Answered 404, or with another message; polled no more once that is certain. */
+  /** Answered 404 or with another message; not polled again once that is certain. */
   readonly missing: number;
-  /** No answer, or none of use: asked again later. */
+  /** No answer or an unusable one; polled again later. */
   readonly failed: number;
   /** Due, but postponed so that the month's quota lasts. */
   readonly leftForBudget: number;
-  /** Known by wamid alone: nobody can ask about them. */
+  /** Known by wamid alone, so they cannot be polled. */
   readonly unaskable: number;
   readonly stopped: PassStop | null;
-  /** Unix ms at which the quota would be used up if all were asked that is due; null: it lasts. */
+  /** Unix ms at which the quota would be used up if all due messages were polled; null: it lasts. */
   readonly lastsUntil: number | null;
-  /** More is due that could be asked at once. */
+  /** More is due that can be polled at once. */
   readonly more: boolean;
 }
 
-/** What a pass would do, without asking anything. */
+/** What a pass would do. */
 interface AccountPlan {
   readonly account: string;
   readonly due: number;
@@ -95,27 +95,27 @@ interface AccountPlan {
   readonly wouldAsk: number;
   readonly leftForBudget: number;
   readonly unaskable: number;
-  /** Not known to the service, and polled no more. */
+  /** Unknown to the service and not polled again. */
   readonly missing: number;
   readonly stopped: PassStop | null;
   readonly lastsUntil: number | null;
 }
 
-/** Claimed at once. A crash leaves so many to be asked about again when the lease runs out. */
+/** Messages claimed at once. After a crash, so many are polled again when the lease expires. */
 const chunk = 100;
-/** Longer than any chunk takes: half of it is the patience of its calls. */
+/** Longer than any chunk takes: its calls end after half of it. */
 const leaseMs = 600_000;
 
-/** Asks the service about messages whose status went quiet, by the schedule of the settings and when told to. */
+/** Polls the service for messages without a recent status, on the configured schedule and on request. */
 export function createReconciler(initial: ReconcileSettings, parts: ReconcilerParts): Reconciler {
   const { store, service, clock, hooks } = parts;
   let settings = initial;
-  /** Asks that passes under way may still make, by account: the budget does not know of them yet. */
+  /** Polls that passes in flight may still make, by account: the budget does not count them yet. */
   const reserved = new Map<string, number>();
   const closing = new AbortController();
-  const underWay = new Set<Promise<unknown>>();
+  const inFlight = new Set<Promise<unknown>>();
   const scheduled = new Set<string>();
-  /** Accounts whose last pass met a fault. The schedule leaves them alone for a while, longer each time. */
+  /** Accounts whose last pass met a fault. Scheduled passes skip them for a growing wait. */
   const faults = new Map<string, { readonly stop: FaultStop; readonly passes: number; readonly until: number }>();
   let cancel = (): void => {};
 
@@ -133,7 +133,7 @@ export function createReconciler(initial: ReconcileSettings, parts: ReconcilerPa
       else settled.push(judged.settled);
     }
     const facts = await parts.budget(account);
-    // Between this and the reservation nothing is waited for: no other pass takes the same room.
+    // No await between this and the reservation, so no other pass takes the same room.
     const may = mayAskBy(account, facts);
     settled.push(...due.slice(may).map(released));
     const tooLong = new AbortController();
@@ -200,7 +200,7 @@ export function createReconciler(initial: ReconcileSettings, parts: ReconcilerPa
     return stop;
   }
 
-  /** A refused key or a used-up quota is tried again by the one call that its limiter lets through once the wait is over. */
+  /** After the wait, the limiter lets one call probe a refused key or a used-up quota. */
   function holdNow(account: string): PassStop | null {
     const hold = service.hold(account);
     if (hold === null) return null;
@@ -220,8 +220,8 @@ export function createReconciler(initial: ReconcileSettings, parts: ReconcilerPa
   }
 
   function keep<T>(running: Promise<T>): Promise<T> {
-    underWay.add(running);
-    const forget = () => void underWay.delete(running);
+    inFlight.add(running);
+    const forget = () => void inFlight.delete(running);
     running.then(forget, forget);
     return running;
   }
@@ -233,7 +233,7 @@ export function createReconciler(initial: ReconcileSettings, parts: ReconcilerPa
 
   function tick(): void {
     for (const account of service.accounts()) {
-      // One that takes longer than the schedule's pause goes on alone.
+      // The previous scheduled pass is still running.
       if (scheduled.has(account)) continue;
       scheduled.add(account);
       keep(scheduledPass(account))
@@ -282,15 +282,15 @@ export function createReconciler(initial: ReconcileSettings, parts: ReconcilerPa
     async close() {
       cancel();
       closing.abort();
-      await Promise.allSettled(underWay);
+      await Promise.allSettled(inFlight);
     },
   };
 }
 
-/** When a cron pattern (UTC) comes next after `now`, in unix ms; null: never. */
+/** The next run of a cron pattern (UTC) after `now`, in unix ms; null: never. */
 function nextRun(pattern: string, now: number): number | null {
   return new Cron(pattern, { paused: true, utcOffset: 0 }).nextRun(new Date(now))?.getTime() ?? null;
 }
 
-/** A clock that was set, or a machine that slept, is noticed within this. */
+/** Detects a changed clock or a machine that slept within this time. */
 const longestWaitMs = 60_000;

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { secretSchema } from "../event/secret.ts";
 import { durationSchema } from "../event/units.ts";
 
-/** Asked of the library that will read it, so that what is valid here works there. */
+/** Checks with the library that runs the schedule. */
 function isSchedule(text: string): boolean {
   if (text === "off") return true;
   try {
@@ -13,18 +13,18 @@ function isSchedule(text: string): boolean {
   }
 }
 
-/** Accounts with a base URL and a key are asked about their messages; the others cannot be. */
+/** Only accounts with a base URL and a key are polled. */
 export const reconcileSchema = z
   .strictObject({
-    /** When the relay asks by itself, as cron writes it, in UTC; `off`: only when told to. */
+    /** Schedule of the passes, as a cron pattern in UTC; `off`: only on request. */
     schedule: z
       .string("must be a cron pattern in quotes, or off")
       .refine(isSchedule, "is neither a cron pattern that ever comes (like * * * * *) nor off")
       .default("* * * * *"),
-    /** How long after the send a message is asked about for the first time; later asks follow at multiples of it. */
+    /** Time from the send to the first poll; later polls follow at multiples of it. */
     after: durationSchema.refine((ms) => ms >= 1000, "must be at least 1s").prefault("60s"),
     giveUpAfter: durationSchema.prefault("72h"),
-    /** The last status worth asking for. Where people switch read receipts off, `delivered` is the last word. */
+    /** The last status worth polling for. Without read receipts, `delivered` is final. */
     until: z.enum(["read", "delivered"]).default("read"),
   })
   .refine(({ after, giveUpAfter }) => giveUpAfter > after, { path: ["giveUpAfter"], message: "must be longer than after" });
@@ -35,10 +35,10 @@ function isHttpUrl(text: string): boolean {
   return url !== null && /^https?:$/.test(url.protocol);
 }
 
-/** When missing webhooks are an alarm. */
+/** When missing webhooks raise an alarm. */
 export const silenceSchema = z.strictObject({
-  /** How long no event may come after messages were registered; also how far back is looked. */
+  /** Longest time without an event after messages were registered; also the length of the window. */
   after: durationSchema.refine((ms) => ms >= 60_000 && ms <= 86_400_000, "must be from 1m to 24h").prefault("15m"),
-  /** Where alarms are posted, as JSON. A secret, because such URLs often let in whoever knows them. */
+  /** Alarms are posted here as JSON. A secret, because such URLs often grant access. */
   alertUrl: secretSchema.refine((secret) => isHttpUrl(secret.reveal()), "is not an http or https URL").optional(),
 });

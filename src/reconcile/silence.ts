@@ -1,36 +1,36 @@
-/** Why webhooks are believed to be missing. Likely causes, the likeliest first. */
+/** Possible causes of missing webhooks. */
 type SilenceCause = "secret" | "url" | "quota" | "dropped";
 
-/** What was seen of an account within the window that ends now. */
+/** An account's counts within the window that ends now. */
 export interface Seen {
-  /** Events that proved themselves. */
+  /** Verified events. */
   readonly events: number;
-  /** Statuses learned by asking whose webhook did not come within the grace. */
+  /** Polled statuses whose webhook did not arrive within the grace period. */
   readonly missed: number;
-  /** Events about a message that came without their data: each stands for a status that could only be learned by asking. */
+  /** Truncated events about a message: each stands for a status that only a poll could find. */
   readonly truncated: number;
   /** Bad signatures at the account's sources. */
   readonly refused: number;
-  /** Messages registered since the last event, or since the beginning: how many, and unix ms of the first. */
+  /** Messages registered since the last event, or since the start: their count, and unix ms of the first. */
   readonly registered: { readonly count: number; readonly first: number | null };
-  /** The service said that the monthly quota of calls is used up; that of webhooks may be too. */
+  /** The monthly quota of calls is used up; that of webhooks may be too. */
   readonly quotaUsedUp: boolean;
 }
 
 interface Silence {
-  /** `missed`: asking told what webhooks should have; `nothing`: no event although messages were registered. */
+  /** `missed`: polls found what webhooks should have reported; `nothing`: no event although messages were registered. */
   readonly kind: "missed" | "nothing";
   readonly causes: readonly SilenceCause[];
 }
 
-/** Fewer tell nothing: a phone switched off, a late webhook. */
+/** Fewer are not significant: a phone may be off, or a webhook late. */
 const leastMissed = 10;
-/** Of all statuses, the part learned by asking from which something is wrong. */
+/** The part of all statuses found by polls from which webhooks count as missing. */
 const missedShare = 0.2;
-/** Some messages stay pending for ever. */
+/** Fewer are not significant: some messages stay pending forever. */
 const leastRegistered = 5;
 
-/** Whether webhooks are missing; null: there is no sign of it. Pure. */
+/** Whether webhooks are missing; null: no sign of it. Causes come likeliest first. */
 export function findSilence(seen: Seen, now: number, after: number): Silence | null {
   const { events, registered } = seen;
   const missed = Math.max(0, seen.missed - seen.truncated);
@@ -45,7 +45,7 @@ function causesOf({ events, refused, quotaUsedUp }: Seen): SilenceCause[] {
   const causes: SilenceCause[] = [];
   if (refused > 0) causes.push("secret");
   if (events === 0 && refused === 0) causes.push("url");
-  // Used up for certain, or possibly: what is over the quota of webhooks is not sent, and nobody is told.
+  // First when certain, else a possibility: beyond the quota of webhooks, the service sends none and reports nothing.
   if (quotaUsedUp) causes.unshift("quota");
   else if (events === 0 && refused === 0) causes.push("quota");
   if (events > 0) causes.push("dropped");
@@ -66,44 +66,44 @@ interface AlarmSince {
   readonly since: number;
 }
 
-/** As it begins. */
+/** An alarm as it begins. */
 export interface SilenceAlarm extends AlarmSince, Silence {}
 
 interface SilenceWatchParts {
   readonly now: () => number;
-  /** How far back is looked, and how long nothing may come; read at each look. */
+  /** Length of the window, and longest time without an event; read at each `look`. */
   readonly after: () => number;
   readonly quotaUsedUp: (account: string) => boolean;
   readonly began: (alarm: SilenceAlarm) => void;
   readonly ended: (alarm: AlarmSince) => void;
-  /** A status that asking told and no webhook did, within the grace. */
+  /** A poll found a status that no webhook reported within the grace period. */
   readonly missed: (account: string) => void;
 }
 
 interface SilenceWatch {
-  /** An event that proved itself. `wamid` and `status` of one about a message. */
+  /** A verified event; `wamid` and `status` if it is about a message. */
   arrived(account: string, wamid: string | null, status: string | null): void;
-  /** One about a message that came without its data: to be told besides `arrived`. */
+  /** A truncated event about a message; call it in addition to `arrived`. */
   truncated(account: string): void;
-  /** A status learned by asking: its webhook has the grace to come. */
+  /** A poll found a status: its webhook may still arrive within the grace period. */
   learned(account: string, wamid: string, status: string): void;
   registered(account: string, count: number): void;
   /** A bad signature. */
   refused(account: string): void;
-  /** What was seen elsewhere, at `at` (unix ms). */
+  /** Counts of another process at `at` (unix ms). */
   took(account: string, at: number, counts: Readonly<Record<Counted, number>> & { readonly registered: number }): void;
-  /** To be called from time to time. */
+  /** Checks for alarms; call it regularly. */
   look(): void;
   alarms(): readonly AlarmSince[];
-  /** Those that another process found are in force, and no others; nothing is told. */
+  /** Replaces the alarms by those of another process, without calling hooks. */
   adopt(alarms: readonly AlarmSince[]): void;
 }
 
-/** A webhook that comes this much later than the answer to a question is late and not missing. */
+/** The grace period: how much later than the poll a webhook may arrive before it counts as missing. */
 const graceMs = 120_000;
-/** The window slides by this part of itself. */
+/** The window slides by one of these slices at a time. */
 const slices = 15;
-/** Statuses that wait for their webhook; beyond that the oldest count as missed. */
+/** Statuses that wait for their webhook; beyond this, the oldest count as missed. */
 const mostPending = 10_000;
 
 const counted = ["events", "missed", "truncated", "refused"] as const;
@@ -114,10 +114,10 @@ interface Account {
   registered: { count: number; first: number | null };
 }
 
-/** Counts what comes and what does not, and tells when that becomes an alarm and when it ends. In memory: it begins anew with the process. */
+/** Counts received and missing webhooks, and reports when an alarm begins and ends. In memory only. */
 export function createSilenceWatch({ now, after, quotaUsedUp, began, ended, missed }: SilenceWatchParts): SilenceWatch {
   const accounts = new Map<string, Account>();
-  /** In the order learned. */
+  /** In the order of the polls. */
   const pending = new Map<string, { readonly account: string; readonly at: number }>();
   const alarms = new Map<string, AlarmSince>();
 
@@ -133,7 +133,7 @@ export function createSilenceWatch({ now, after, quotaUsedUp, began, ended, miss
   function count(name: string, what: Counted, howMany = 1, at = now()): void {
     const { slots } = accountOf(name);
     const slot = Math.floor((at * slices) / after());
-    // Not always the last: what was seen elsewhere is told a little late.
+    // Not always the last: counts of other processes arrive late.
     let found = slots.findLast((one) => one.slot === slot);
     if (found === undefined) {
       found = { slot, counts: { events: 0, missed: 0, truncated: 0, refused: 0 } };
@@ -202,7 +202,7 @@ export function createSilenceWatch({ now, after, quotaUsedUp, began, ended, miss
           alarms.set(name, begun);
           began(begun);
         } else if (alarm !== undefined && silence === null && (account.lastEvent ?? 0) > alarm.since) {
-          // Without an event since, it would be over only in that nobody sends any more.
+          // Without an event since, the silence only ended because no more messages are sent.
           alarms.delete(name);
           ended(alarm);
         }

@@ -2,23 +2,23 @@ import { createHash } from "node:crypto";
 import { RelayError } from "../event/errors.ts";
 import type { KeyHeld, SendKey, SendKind } from "../event/send-key.ts";
 
-/** What sending asks of the store. Each step is on the disk, or with the other processes, when its promise resolves. */
+/** The store, as sending uses it. When a promise resolves, its step is durable and visible to the other processes. */
 export interface SendStore {
-  /** A call of a process that is no more counts as one of unknown outcome. */
+  /** A call of a dead process counts as one of unknown outcome. */
   find(key: SendKey): Promise<StoredSend | null>;
   /**
-   * Takes the key as `beginKey` says; null when it is taken, else what holds it. In one step. An error whose `mayBeDone`
-   * is true leaves open whether it was taken.
+   * Claims the key in one step, by the rules of `beginKey`. Returns null on success, else what holds the key. After an
+   * error whose `mayBeDone` is true, it is unknown whether the key was claimed.
    */
   begin(key: SendKey, claim: StoredClaim): Promise<StoredSend | null>;
-  /** Ends the call as `endKey` says; one that is done is registered in the same step. May be told twice. */
+  /** Ends the call by the rules of `endKey`, and registers a successful one in the same step. Idempotent. */
   settle(key: SendKey, ended: Ended): Promise<void>;
 }
 
 export interface StoredClaim {
   readonly fingerprint: string;
   readonly resend: number;
-  /** To whom or what it goes, for people: a masked phone, or the id of an automation. */
+  /** The recipient, for people: a masked phone, or the id of an automation. */
   readonly about: string;
   /** Unix ms. */
   readonly at: number;
@@ -26,9 +26,9 @@ export interface StoredClaim {
 
 export interface StoredSend extends KeyHeld {
   readonly about: string;
-  /** Unix ms at which its latest call was begun. */
+  /** Unix ms at which its latest call started. */
   readonly startedAt: number;
-  /** What was answered first; null unless it is done. */
+  /** The first answer; null unless the call is done. */
   readonly answer: SendAnswer | null;
 }
 
@@ -40,10 +40,10 @@ export type Ended =
   /** `at`: unix ms. */
   | { readonly end: "done"; readonly at: number; readonly answer: SendAnswer; readonly sent: SentMessage | StartedRun };
 
-/** A message as it is to be registered. */
+/** A message to register. */
 interface SentMessage {
   readonly type: "message";
-  /** The service's; null when its answer had none. */
+  /** The service's id; null when its answer had none. */
   readonly id: string | null;
   readonly wamid: string;
   readonly status: string;
@@ -52,7 +52,7 @@ interface SentMessage {
   readonly metadata: Readonly<Record<string, unknown>> | undefined;
 }
 
-/** A run as it is to be registered. */
+/** A run to register. */
 interface StartedRun {
   readonly type: "run";
   readonly runId: string;
@@ -81,8 +81,8 @@ export interface SendRequest {
 }
 
 /**
- * What is to be done about a key that somebody holds: the first answer; null when the call may begin; or an
- * error. Throws `idempotency_conflict`, `outcome_unknown`, or `conflict` while another process makes the call.
+ * Returns the first answer under a held key, or null when the call may start. Throws `idempotency_conflict`,
+ * `outcome_unknown`, or `conflict` while another process makes the call.
  */
 export function checkHeldKey(held: StoredSend | null, request: SendRequest): SendAnswer | null {
   if (held === null) return null;
@@ -95,7 +95,7 @@ export function checkHeldKey(held: StoredSend | null, request: SendRequest): Sen
   throw outcomeUnknown(request.key, { ...held, reason: null });
 }
 
-/** Throws `idempotency_conflict` when the key stands for another body. */
+/** Throws `idempotency_conflict` when the key belongs to another body. */
 export function refuseOther(held: Pick<StoredSend, "fingerprint" | "about"> & { answer?: SendAnswer | null }, request: SendRequest): void {
   if (held.fingerprint === request.fingerprint) return;
   const { key, what } = words[request.key.kind];
@@ -114,7 +114,7 @@ export function refuseOther(held: Pick<StoredSend, "fingerprint" | "about"> & { 
   );
 }
 
-/** `reason`: why nobody knows, when it was this very call; null: an earlier one. */
+/** `reason`: why this call's outcome is unknown; null: an earlier call's is. */
 export function outcomeUnknown(
   key: SendKey,
   held: { readonly startedAt: number; readonly tries: number; readonly about: string; readonly reason: string | null },
@@ -133,12 +133,12 @@ export function outcomeUnknown(
   });
 }
 
-/** Stands for what is to be sent: equal for bodies that say the same, in whatever order their keys come. SHA-256 in hex. */
+/** Identifies a body, whatever the order of its keys. SHA-256 in hex. */
 export function fingerprintOf(body: unknown): string {
   return createHash("sha256").update(canonical(body)).digest("hex");
 }
 
-/** JSON with sorted keys; what is undefined counts as not there. */
+/** JSON with sorted keys and without undefined values. */
 function canonical(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(canonical).join(",")}]`;
   if (typeof value !== "object" || value === null) return JSON.stringify(value) ?? "null";

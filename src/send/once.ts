@@ -13,32 +13,32 @@ import {
 } from "./keys.ts";
 
 export interface CallSteps {
-  /** Ends the call while it waits; a request on its way goes on. */
+  /** Ends the call while it waits; a request in flight continues. */
   readonly patience: AbortSignal;
-  /** There is room under the caps: the request leaves once this resolves. */
+  /** There is room under the caps: the request is sent once this resolves. */
   starting(): Promise<void>;
-  /** The service surely did nothing; the request leaves again after a wait. */
+  /** The service certainly did nothing; the request is sent again after a wait. */
   repeating(): Promise<void>;
 }
 
 export type CallResult<T> =
   | { readonly type: "done"; readonly value: T }
-  /** The service surely did nothing; `error` is to be answered, `why` may be logged: there is nothing of people's in it. */
+  /** The service certainly did nothing. `error`: for the caller; `why`: for logs, without personal data. */
   | { readonly type: "not-done"; readonly error: Error; readonly why: string }
-  /** Why nobody knows, in words for people and logs. */
+  /** `reason`: for people and logs. */
   | { readonly type: "unknown"; readonly reason: string };
 
-/** Something to be sent once under its key. */
+/** A call to make once under its key. */
 export interface Order extends SendRequest {
   call(steps: CallSteps): Promise<CallResult<Extract<Ended, { end: "done" }>>>;
 }
 
 export interface Caller {
-  /** Aborted when nobody waits for the answer any more. */
+  /** Aborted when the client disconnects. */
   readonly gone: AbortSignal;
-  /** Longest wait before a request leaves, in ms. */
+  /** Longest wait before the request is sent, in ms. */
   readonly maxWait: number;
-  /** What is answered when that is over. */
+  /** The error after that. */
   readonly tooLong: () => Error;
 }
 
@@ -46,14 +46,14 @@ export interface Sent {
   readonly answer: SendAnswer;
   /** The answer of a call that another request made. */
   readonly replayed: boolean;
-  /** False: it was sent, but the store cannot take it in now; it will as soon as it can. */
+  /** False: it was sent, but is not stored yet. The relay retries until it is. */
   readonly stored: boolean;
 }
 
 export interface OnceHooks {
-  /** What became of a call, and why when that was not what was wanted; not of answers that repeat the first. */
+  /** After each call, but not after replayed answers. `reason`: null for a call that is done. */
   ended(order: SendRequest, outcome: "done" | "not-done" | "unknown", tookMs: number, reason: string | null): void;
-  /** The store could not take in what became of a call; it is tried again until it can. */
+  /** The store could not save the outcome of a call. The relay retries until it can. */
   notStored(order: SendRequest, end: Ended["end"], error: unknown): void;
 }
 
@@ -71,22 +71,22 @@ interface Live {
   outcome: Promise<Omit<Sent, "replayed">>;
 }
 
-/** Pause between tries to store what became of a call. */
+/** Pause between attempts to store an outcome. */
 const storeAgainMs = 1_000;
 /**
- * How often one looks whether the call of another process has ended, and for how long at most: the service is given ten
- * seconds to answer, and a call that is older belongs to a process that was killed, most likely.
+ * How often and for how long to check whether another process has ended its call. The service has ten seconds to answer, so
+ * an older call most likely belongs to a process that was killed.
  */
 const elsewhereMs = { look: 100, most: 15_000 };
 
 /**
- * Makes each call once. What holds that:
+ * Makes each call once, by three rules:
  *
- * 1. No request leaves before `calling` is on the disk under its key, and a key is taken only as `beginKey` says.
- * 2. A key leaves `calling` only by an answer of the service, or by knowing that nothing was sent. Whatever else
- *    happens, the death of this process included, makes it `unknown`, and then only who was told so sends again.
- * 3. Requests with the same key join the call under way in this process; the end of one in another process they wait
- *    for. Between processes (1) holds.
+ * 1. No request is sent before `calling` is stored under its key, and a key is claimed only by the rules of `beginKey`.
+ * 2. A key leaves `calling` only through an answer of the service, or when nothing was sent. Everything else, including the
+ *    death of this process, makes it `unknown`. Then only a client that received `outcome_unknown` can send again.
+ * 3. Requests with the same key join the call in flight in this process, and wait for the end of one in another process.
+ *    Between processes, rule 1 applies.
  */
 export function createOnce({ store, clock, hooks }: OnceParts) {
   const live = new Map<string, Live>();
@@ -99,7 +99,7 @@ export function createOnce({ store, clock, hooks }: OnceParts) {
       const running = live.get(name);
       if (running !== undefined) {
         const joined = await join(running, order, caller, true);
-        if (joined === elsewhere) await lookLater(caller.gone);
+        if (joined === elsewhere) await checkLater(caller.gone);
         else if (joined !== null) return joined;
         continue;
       }
@@ -108,7 +108,7 @@ export function createOnce({ store, clock, hooks }: OnceParts) {
       const isElsewhere = held?.state === "calling" && clock.now() - startedAt < elsewhereMs.most;
       if (isElsewhere) {
         refuseOther(held, order);
-        await lookLater(caller.gone);
+        await checkLater(caller.gone);
         continue;
       }
       const first = checkHeldKey(held, order);
@@ -117,18 +117,18 @@ export function createOnce({ store, clock, hooks }: OnceParts) {
       const sent = await join(begun, order, caller, false);
       if (sent === null) throw goneError();
       if (sent !== elsewhere) return sent;
-      await lookLater(caller.gone);
+      await checkLater(caller.gone);
     }
   }
 
-  /** Resolves after a pause; rejects when nobody waits for the answer any more. */
-  function lookLater(gone: AbortSignal): Promise<void> {
+  /** Resolves after a pause; rejects when the client disconnects. */
+  function checkLater(gone: AbortSignal): Promise<void> {
     return pause(clock, elsewhereMs.look, gone).catch(() => {
       throw goneError();
     });
   }
 
-  /** Null: it was given up because those who waited for it had gone. `elsewhere`: another process was faster, and calls. */
+  /** Null: the call ended because all its clients disconnected. `elsewhere`: another process claimed the key and calls. */
   async function join(running: Live, order: Order, { gone }: Caller, replayed: boolean): Promise<Sent | null | typeof elsewhere> {
     refuseOther(running.order, order);
     running.waiting += 1;
@@ -154,16 +154,16 @@ export function createOnce({ store, clock, hooks }: OnceParts) {
     const endWait = clock.after(maxWait, () => patience.abort(tooLong()));
     const forget = () => void live.delete(name);
     const begun: Live = { order, patience, waiting: 0, outcome: carryOut(order, patience.signal, forget).finally(endWait) };
-    // Whoever began it looks at it too, but a joined one may be all that is left.
+    // The request that started it awaits it too, but may have left already.
     begun.outcome.catch(() => {});
     live.set(name, begun);
     return begun;
   }
 
   async function carryOut(order: Order, patience: AbortSignal, forget: () => void): Promise<Omit<Sent, "replayed">> {
-    /** The key is `calling` in the store, and a request may have left. */
+    /** The key is `calling` in the store, and a request may have been sent. */
     let isHeld = false;
-    /** Nobody knows whether the key is `calling`, and nothing has left. */
+    /** It is unknown whether the key is `calling`, and nothing was sent. */
     let mayBeTaken = false;
     let mayBeDone = false;
     let startedAt = clock.now();
@@ -186,7 +186,7 @@ export function createOnce({ store, clock, hooks }: OnceParts) {
         isHeld = false;
       },
     };
-    const letGo = async (ended: Ended): Promise<boolean> => {
+    const release = async (ended: Ended): Promise<boolean> => {
       if (isHeld) return conclude(order, ended, forget);
       forget();
       return true;
@@ -209,9 +209,9 @@ export function createOnce({ store, clock, hooks }: OnceParts) {
         return { answer: first, stored: true };
       }
       if (!mayBeDone) {
-        // The store is away; whoever waits is told so now. The key would be held for as long as this process lives.
+        // The store is unavailable: report it now, and release the key later. Otherwise this process would hold it for life.
         if (mayBeTaken) concludeLater(order.key, { end: "not-done" }, forget);
-        else await letGo({ end: "not-done" });
+        else await release({ end: "not-done" });
         throw error;
       }
       result = { type: "unknown", reason: "the relay failed in the midst of it" };
@@ -220,17 +220,17 @@ export function createOnce({ store, clock, hooks }: OnceParts) {
     hooks.ended(order, result.type, clock.now() - startedAt, reason);
     switch (result.type) {
       case "done":
-        return { answer: result.value.answer, stored: await letGo(result.value) };
+        return { answer: result.value.answer, stored: await release(result.value) };
       case "not-done":
-        await letGo({ end: "not-done" });
+        await release({ end: "not-done" });
         throw result.error;
       case "unknown":
-        await letGo({ end: "unknown" });
+        await release({ end: "unknown" });
         throw outcomeUnknown(order.key, { startedAt, tries: order.resend + 1, about: order.about, reason: result.reason });
     }
   }
 
-  /** Stores what became of a call, now or as soon as that is possible; until then the key stays with this process. */
+  /** Stores the outcome now or as soon as possible; until then this process holds the key. */
   async function conclude(order: Order, ended: Ended, forget: () => void): Promise<boolean> {
     try {
       await store.settle(order.key, ended);
@@ -253,7 +253,7 @@ export function createOnce({ store, clock, hooks }: OnceParts) {
 
   return {
     send,
-    /** Resolves when the calls under way have ended and are stored; what could not be stored until now is given up. */
+    /** Resolves when the calls in flight have ended and are stored. Drops outcomes that could not be stored so far. */
     async close(): Promise<void> {
       await Promise.allSettled([...live.values()].map(({ outcome }) => outcome));
       for (const cancel of unstored) cancel();
@@ -261,20 +261,20 @@ export function createOnce({ store, clock, hooks }: OnceParts) {
   };
 }
 
-/** Whether what failed may have been done all the same: it was sent, and no answer came. */
+/** Whether a failed step may have taken effect: it was sent and not answered. */
 function isOpen(error: unknown): boolean {
   return error instanceof Error && (error as { mayBeDone?: unknown }).mayBeDone === true;
 }
 
 const goneReason = new Error("nobody waits for it any more");
-/** Another process holds the key, and calls. */
+/** Another process holds the key and calls. */
 const elsewhere = Symbol("elsewhere");
 
 function goneError(): RelayError {
   return new RelayError("request_timeout", "the caller has gone; nothing was sent");
 }
 
-/** Somebody else took the key. */
+/** Another request claimed the key. */
 class Taken extends Error {
   readonly held: StoredSend;
 

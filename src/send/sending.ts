@@ -1,7 +1,7 @@
 import { fingerprintOf } from "./keys.ts";
 import { type Caller, type CallResult, type CallSteps, createOnce, type OnceParts, type Order, type Sent } from "./once.ts";
 
-/** What sending asks of the messaging service. Rejects only with what `CallSteps` rejected with, or with a fault that nobody foresaw. */
+/** The messaging service, as sending uses it. Rejects only with what `CallSteps` rejected with, or with an unexpected error. */
 export interface ServiceCalls {
   sendMessage(account: string, body: MessageBody, steps: CallSteps): Promise<CallResult<Receipt>>;
   startRun(account: string, automation: string, body: RunBody, steps: CallSteps): Promise<CallResult<{ readonly runId: string }>>;
@@ -23,7 +23,7 @@ interface RunBody {
 }
 
 interface Receipt {
-  /** The service's; null when its answer had none. */
+  /** The service's id; null when its answer had none. */
   readonly id: string | null;
   readonly wamid: string;
   readonly status: string;
@@ -33,7 +33,7 @@ interface Receipt {
 interface OrderParts {
   readonly account: string;
   readonly metadata?: Readonly<Record<string, unknown>> | undefined;
-  /** Tries of unknown outcome after which it is sent all the same, as `outcome_unknown` told; 0: none. */
+  /** Sends again after this many attempts of unknown outcome, as `outcome_unknown` reported; 0: never. */
   readonly resend: number;
 }
 
@@ -44,7 +44,7 @@ interface MessageOrder extends OrderParts, MessageBody {
 
 interface RunOrder extends OrderParts, RunBody {
   readonly automation: string;
-  /** The business record that it is for: its key, for ever. */
+  /** The business record that it is for: its permanent key. */
   readonly reference: string;
 }
 
@@ -54,7 +54,7 @@ interface SendingParts extends OnceParts {
 
 export type Sending = ReturnType<typeof createSending>;
 
-/** Messages sent and runs started through the relay, each once under its key, and registered before they are answered. */
+/** Sends messages and starts runs, each once under its key, and registers them before answering. */
 export function createSending({ calls, ...parts }: SendingParts) {
   const once = createOnce(parts);
   const { now } = parts.clock;
@@ -99,7 +99,7 @@ export function createSending({ calls, ...parts }: SendingParts) {
   };
 }
 
-/** Enough for who knows the number to see that it is meant; of a short one the end only. */
+/** Keeps enough for people who know the number; of a short one only the end. */
 function maskPhone(phone: string): string {
   return `${phone.length < 10 ? "" : phone.slice(0, 3)}…${phone.slice(-2)}`;
 }

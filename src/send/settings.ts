@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { durationSchema } from "../event/units.ts";
 
-/** Longest wait of one request; whoever asks waits as long with an open connection. */
+/** Longest wait of one request. The client keeps its connection open that long. */
 const longestMaxWait = 5 * 60_000;
 
 const maxWaitSchema = durationSchema.refine((ms) => ms <= longestMaxWait, "must be at most 5m");
@@ -9,9 +9,9 @@ const maxWaitSchema = durationSchema.refine((ms) => ms <= longestMaxWait, "must 
 export const sendSettingsSchema = z.strictObject({
   /** How long a send may wait for room under the caps, and between attempts that did nothing, before it is answered 429. */
   maxWait: maxWaitSchema.prefault("30s"),
-  /** How long an idempotency key is remembered. References of runs are for ever. */
+  /** How long an idempotency key is kept. References of runs are permanent. */
   keepKeys: durationSchema.refine((ms) => ms >= 3_600_000, "must be at least 1h").prefault("30d"),
-  /** Parts of the provider's text (502) that show a reason which passes by itself: such a message is sent again, up to four times in all. */
+  /** Parts of the provider's text (502) that mark a temporary reason: such a message is sent up to four times in all. */
   temporaryRejections: z.array(z.string().min(3).max(200)).max(50).default([]),
 });
 
