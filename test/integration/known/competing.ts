@@ -10,7 +10,7 @@ import { type Happening, type Sandbox, type SandboxOptions, startSandbox } from 
 import { createManualClock, settled } from "../../harness/manual-clock.ts";
 import { relayToken, type SettingsParts, settingsOf } from "../../harness/relay-settings.ts";
 import { type SeenUsage, usageOf } from "../../harness/sandbox-usage.ts";
-import { openSlowRoad } from "../service-api/sandbox/slow-road.ts";
+import { openSlowRoad } from "../service/sandbox/slow-road.ts";
 
 /** Small against every deadline and wait there is. */
 export const stepMs = 200;

@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test } from "vitest";
 import { until } from "../../harness/until.ts";
-import { bytesOf, jsonAnswer, startScripted } from "../service-api/client/scripted-service.ts";
+import { bytesOf, jsonAnswer, startScripted } from "../service/client/scripted-service.ts";
 import { type AccountDone, openStage, type Stage } from "./stage.ts";
 
 const minute = 60_000;

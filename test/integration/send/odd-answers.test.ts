@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { bytesOf, jsonAnswer, startScripted } from "../service-api/client/scripted-service.ts";
+import { bytesOf, jsonAnswer, startScripted } from "../service/client/scripted-service.ts";
 import { hello, openRelay } from "./open-relay.ts";
 
 const json = "content-type: application/json";

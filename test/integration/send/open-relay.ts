@@ -10,7 +10,7 @@ import type { Clock } from "../../../src/event/clock.ts";
 import { type Sandbox, type SandboxOptions, startSandbox } from "../../../src/sandbox/start-sandbox.ts";
 import { relayToken, type SettingsParts, settingsOf } from "../../harness/relay-settings.ts";
 
-/** Of a call to the service (src/service-api/client.ts). */
+/** Of a call to the service (src/service/client.ts). */
 const callTimeoutMs = 10_000;
 
 /** The machine's clock, but for the deadlines of calls to the service, which come only when told. */

@@ -6,7 +6,7 @@ import { createNameLookup, lookUpName, type NameLookupParts, searchList } from "
 import { postAlert } from "../../../src/observe/health.ts";
 import { withBusyThreads } from "../../harness/busy-threads.ts";
 import { type DnsName, startDnsServer } from "../../harness/dns-server.ts";
-import { noRetry, openClient } from "../service-api/client/open-client.ts";
+import { noRetry, openClient } from "../service/client/open-client.ts";
 import { attempt, destinationTo, told } from "./attempt.ts";
 import { startHttp } from "./downstream.ts";
 
