@@ -1,5 +1,6 @@
 import { growingWait } from "../event/backoff.ts";
 import type { BudgetFacts, ClaimedAsk, PassStop, Service, SettledAsk, Tracking } from "./port.ts";
+import type { ReconcileSettings } from "./settings.ts";
 
 /** Calls in flight at once; the limiter also spreads them over the minute. */
 const callsAtOnce = 8;
@@ -138,15 +139,7 @@ export function released({ message, until, dueAt, rank, asks, failures, misses, 
   return { message, until, end: "again", nextAt: dueAt, rank, asks, failures, misses, askedAt };
 }
 
-/** Ages and waits in milliseconds. */
-export interface AskTimes {
-  /** Age of the first poll. */
-  readonly after: number;
-  /** Age after which a message is not polled. */
-  readonly giveUpAfter: number;
-  /** The last status worth polling for. */
-  readonly until: "read" | "delivered";
-}
+export type AskTimes = Pick<ReconcileSettings, "after" | "giveUpAfter" | "until">;
 
 /**
  * Ages of polls, in multiples of `after`, and then the wait between further polls. With `after: 60s`, an open message is
