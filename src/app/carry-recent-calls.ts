@@ -3,7 +3,7 @@ import { callKinds } from "../service/limits/slots.ts";
 import type { Source } from "../store/migrate/source.ts";
 import type { RedisLink } from "../store/redis/link.ts";
 import { createRedisCaps } from "../store/redis/shared-caps.ts";
-import { createRecentCalls } from "../store/sqlite/recent-calls.ts";
+import { createRecentCalls } from "../store/sqlite/notes.ts";
 
 interface Target {
   readonly prefix: string;

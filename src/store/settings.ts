@@ -42,5 +42,4 @@ export const storageSchema = z.preprocess(
 );
 
 export type StorageSettings = z.infer<typeof storageSchema>;
-export type SqliteSettings = z.infer<typeof sqliteSchema>;
 export type RedisSettings = z.infer<typeof redisSchema>;

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import type { Redis as Client } from "ioredis";
 import { createRedisStore } from "../../src/store/redis/redis-store.ts";
 import type { Rules } from "../../src/store/rules.ts";
-import { countStats } from "../../src/store/sqlite/count-stats.ts";
+import { countStats } from "../../src/store/sqlite/inspecting.ts";
 import { openForReading } from "../../src/store/sqlite/open.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { acceptAndPlan } from "./accept-and-plan.ts";

@@ -1,6 +1,6 @@
 import type { AuditReport } from "../../src/event/audit-report.ts";
 import type { AuditOrder } from "../../src/store/inspecting.ts";
-import { runAudit } from "../../src/store/sqlite/audit/run-audit.ts";
+import { runAudit } from "../../src/store/sqlite/audit.ts";
 import { openForReading } from "../../src/store/sqlite/open.ts";
 
 /** The audit of a store's file in this thread, beside whatever writes it. */

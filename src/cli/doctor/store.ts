@@ -3,7 +3,7 @@ import { dirname, resolve } from "node:path";
 import type { Settings } from "../../config/schema.ts";
 import type { BreakerView } from "../../deliver/breaker.ts";
 import type { RouteBacklog } from "../../store/delivery-views.ts";
-import { isLocked } from "../../store/sqlite/file-lock.ts";
+import { isLocked } from "../../store/sqlite/file.ts";
 import { openReader, type StoreReader } from "../../store/sqlite/reader.ts";
 import { StoreRefused } from "../../store/store-error.ts";
 import { bytesText, type Finding, fail, ok, spanText, warn } from "./finding.ts";

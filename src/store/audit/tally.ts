@@ -17,7 +17,7 @@ function addTo<T extends { readonly [K in keyof T]: number }>(sum: T, more: T): 
   for (const key of Object.keys(sum) as (keyof T)[]) (sum as Record<keyof T, number>)[key] += more[key];
 }
 
-export interface TallyParts<Key> {
+interface TallyParts<Key> {
   /** Of a source or route, as the engine numbers or names them. */
   readonly nameOf: (key: Key) => string;
   /** Of an event that is looked at just now; null when it has none. */

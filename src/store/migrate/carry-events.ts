@@ -2,7 +2,7 @@ import { inlineBytes } from "../redis/bodies.ts";
 import { writeEventRow } from "../redis/event-row.ts";
 import { messageName, padSeq, runName, type SubjectName } from "../redis/keys.ts";
 import { digestOf } from "../redis/plan-texts.ts";
-import { dispositionList, originList, unpackEventId } from "../sqlite/codes.ts";
+import { dispositionList, originList, unpackEventId } from "../sqlite/names.ts";
 import type { Batch } from "./batch.ts";
 import { boundsOf, type Carrier, type CarrierParts, rowsAtOnce } from "./carrier.ts";
 import { carryDeliveries } from "./carry-deliveries.ts";
@@ -38,7 +38,7 @@ interface Row {
 const mostBytes = 512 * 1024;
 
 /** The name of what an event is about, by its number in the file. */
-export function subjectNames({ source: { db, names } }: Pick<CarrierParts, "source">): (subject: number | null) => SubjectName | null {
+function subjectNames({ source: { db, names } }: Pick<CarrierParts, "source">): (subject: number | null) => SubjectName | null {
   const message = db.prepare<[number], { account: number; wamid: string }>("SELECT account, wamid FROM messages WHERE seq = ?");
   const run = db.prepare<[number], { account: number; run_id: string }>("SELECT account, run_id FROM runs WHERE seq = ?");
   return (subject) => {

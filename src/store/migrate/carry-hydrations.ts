@@ -1,6 +1,6 @@
 import { type HydrationRow, targetMember, writeHydrationRow } from "../redis/hydration-row.ts";
 import type { SubjectName } from "../redis/keys.ts";
-import { giveUpReason, hydrationState } from "../sqlite/hydration-codes.ts";
+import { giveUpReason, hydrationState } from "../sqlite/names.ts";
 import type { Batch } from "./batch.ts";
 import type { CarrierParts } from "./carrier.ts";
 

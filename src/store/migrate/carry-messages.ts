@@ -2,7 +2,7 @@ import { askScore, writeAskRecord } from "../redis/ask-record.ts";
 import { messageName } from "../redis/keys.ts";
 import { placeOfMessage } from "../redis/subject-index.ts";
 import { type StoredSubject, writeSubjectRow } from "../redis/subject-row.ts";
-import { type MessageRow, stateOf } from "../sqlite/messages.ts";
+import { type MessageRow, stateOf } from "../sqlite/track.ts";
 import type { Batch } from "./batch.ts";
 import { boundsOf, type Carrier, type CarrierParts, carriedMetadata, rowsAtOnce } from "./carrier.ts";
 

@@ -1,7 +1,7 @@
 import { runName } from "../redis/keys.ts";
 import { isOpenRun } from "../redis/subject-index.ts";
 import { type StoredSubject, unseenSubject, writeSubjectRow } from "../redis/subject-row.ts";
-import { type RunRow, runStateOf } from "../sqlite/runs.ts";
+import { type RunRow, runStateOf } from "../sqlite/track.ts";
 import { boundsOf, type Carrier, type CarrierParts, carriedMetadata, rowsAtOnce } from "./carrier.ts";
 
 type Row = RunRow & { is_bare: number; released_to: number | null };

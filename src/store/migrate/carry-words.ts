@@ -1,6 +1,6 @@
 import { digestOf } from "../redis/plan-texts.ts";
 import { readRetentionRow, retentionRowName } from "../redis/retention-row.ts";
-import { createSwept } from "../sqlite/swept.ts";
+import { createSwept } from "../sqlite/purge.ts";
 import type { Carrier, CarrierParts } from "./carrier.ts";
 
 /** The small tables, in one batch: what is said of all rows, and what is kept of routes, secrets, listeners and days. */

@@ -15,7 +15,7 @@ import { carrySweeps } from "./carry-sweeps.ts";
 import { carryWords } from "./carry-words.ts";
 import type { Source } from "./source.ts";
 
-export interface CarryOrder {
+interface CarryOrder {
   readonly source: Source;
   readonly link: RedisLink;
   readonly prefix: string;
@@ -26,7 +26,7 @@ export interface CarryOrder {
   readonly progress: (part: number, at: { readonly kind: string; readonly at: number; readonly last: number }) => void;
 }
 
-export interface Migration {
+interface Migration {
   /** Null: it ended before, and this time nothing was written. */
   readonly carried: { readonly isResumed: boolean } | null;
   /** Of the events in the file. */

@@ -6,7 +6,7 @@ import type { RedisLink } from "../redis/link.ts";
 import { createLiveSeqs, type LiveSeqs } from "../redis/live-seqs.ts";
 import { createReadProofs } from "../redis/read-proofs.ts";
 import { createStoredEvents } from "../redis/stored-events.ts";
-import { countStats } from "../sqlite/count-stats.ts";
+import { countStats } from "../sqlite/inspecting.ts";
 import type { Source } from "./source.ts";
 
 /** How many there are of a kind, in the file and in Redis. */

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { statSync } from "node:fs";
-import { lockFile } from "../sqlite/file-lock.ts";
+import { lockFile } from "../sqlite/file.ts";
 import { createNames, type Names } from "../sqlite/names.ts";
 import { type Db, openForReading } from "../sqlite/open.ts";
 

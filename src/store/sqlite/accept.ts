@@ -2,16 +2,16 @@ import { createdAtOf, isTruncated } from "../../event/envelope.ts";
 import type { QuarantinedBody, ReceivedEvent } from "../../event/received.ts";
 import { planEvent, routedWords, setAside, untrackedFacts } from "../facts.ts";
 import type { AcceptOutcome } from "../planned.ts";
+import type { QuarantinedEvent, QuarantinedFound, QuarantineFilter, ReleasedEvent } from "../quarantine.ts";
+import type { ReplayCursor } from "../replay-filters.ts";
 import type { Rules } from "../rules.ts";
 import { heldBehind, withProxy } from "../verdicts.ts";
-import { dispositionCode, originCode, packEventId } from "./codes.ts";
 import type { createHydrations } from "./hydrations.ts";
-import type { Names } from "./names.ts";
+import { dispositionCode, type Names, originCode, originList, packEventId } from "./names.ts";
+import type { Proofs } from "./notes.ts";
 import type { Db } from "./open.ts";
 import type { Parking } from "./parking.ts";
-import type { PlanDeliveries } from "./plan-deliveries.ts";
-import type { Plans } from "./plans.ts";
-import type { Proofs } from "./proofs.ts";
+import type { PlanDeliveries, Plans } from "./plans.ts";
 import type { createTrack } from "./track.ts";
 
 interface Parts {
@@ -142,3 +142,66 @@ function headersText(headers: Readonly<Record<string, string>>): string | null {
   for (const _ in headers) return JSON.stringify(headers);
   return null;
 }
+
+interface Row {
+  seq: number;
+  account: number;
+  source: number;
+  origin: number;
+  received_at: number;
+  headers: string | null;
+  body: Buffer;
+}
+
+const columns = "seq, account, source, origin, received_at, headers, body";
+const isQuarantined = `disposition = ${dispositionCode.quarantined}`;
+
+/** `accept` as inside a transaction. */
+export function createQuarantine(db: Db, names: Names, accept: (event: ReceivedEvent, proxyRoute: null) => AcceptOutcome) {
+  const one = db.prepare<[number], Row>(`SELECT ${columns} FROM events WHERE seq = ? AND ${isQuarantined}`);
+  const next = db.prepare<[{ at: number; seq: number; limit: number }], Row>(
+    `SELECT ${columns} FROM events INDEXED BY events_quarantined
+     WHERE ${isQuarantined} AND (received_at, seq) > (@at, @seq) ORDER BY received_at, seq LIMIT @limit`,
+  );
+  const mark = db.prepare<[number, number]>(`UPDATE events SET disposition = ${dispositionCode.released}, release = ? WHERE seq = ?`);
+
+  function view({ seq, account, source, origin, received_at: receivedAt, headers, body }: Row): QuarantinedEvent {
+    return {
+      seq,
+      account: names.nameOf(account),
+      source: names.nameOf(source),
+      origin: originList[origin] ?? "webhook",
+      receivedAt,
+      headers: headers === null ? {} : (JSON.parse(headers) as Record<string, string>),
+      body,
+    };
+  }
+
+  return {
+    one(seq: number): QuarantinedEvent | null {
+      const row = one.get(seq);
+      return row === undefined ? null : view(row);
+    },
+    look({ source, from = 0, to = cursorEnd }: QuarantineFilter, cursor: ReplayCursor, limit: number): QuarantinedFound {
+      const only = source === undefined ? undefined : names.find("source", source);
+      if (only === null) return { found: [], cursor: null };
+      const start = cursor.route < from ? { at: from, seq: 0 } : { at: cursor.route, seq: cursor.event };
+      const rows = next.all({ ...start, limit });
+      const last = rows.at(-1);
+      const found = rows.filter(
+        (row) => row.received_at < to && row.received_at <= cursor.since && (only === undefined || row.source === only),
+      );
+      const isOver = last === undefined || rows.length < limit || last.received_at >= to;
+      return { found: found.map(view), cursor: isOver ? null : { since: cursor.since, event: last.seq, route: last.received_at } };
+    },
+    /** For inside a transaction. */
+    release(event: ReleasedEvent): AcceptOutcome | null {
+      if (one.get(event.releaseOf) === undefined) return null;
+      const outcome = accept(event, null);
+      mark.run(outcome.seq, event.releaseOf);
+      return outcome;
+    },
+  };
+}
+
+const cursorEnd = Number.MAX_SAFE_INTEGER;

@@ -1,8 +1,7 @@
 import type { AskClaim, AskCounts, AskQuery, CallCount, ClaimedAsk, DayCalls, SettledAsk } from "../asks.ts";
-import type { MessageRow } from "./messages.ts";
-import { stateOf } from "./messages.ts";
 import type { Names } from "./names.ts";
 import type { Db } from "./open.ts";
+import { type MessageRow, stateOf } from "./track.ts";
 
 /** Ranks run from 0 to this one. */
 const lastRank = 31;

@@ -1,10 +1,9 @@
 import type { EventId } from "../../event/ids.ts";
 import { isProxyRoute } from "../../event/proxy-route.ts";
 import type { DeliverySubject, Settlement, StoredDelivery } from "../../event/stored-delivery.ts";
-import { originList, stateCode, unpackEventId } from "./codes.ts";
-import type { Names } from "./names.ts";
+import { createReadHydrations } from "./hydrations.ts";
+import { type Names, originList, stateCode, unpackEventId } from "./names.ts";
 import type { Db } from "./open.ts";
-import { createReadHydrations } from "./read-hydrations.ts";
 
 interface DeliveryRow {
   attempts: number;
@@ -34,8 +33,6 @@ interface SubjectRow {
   metadata: string | null;
   registered_at: number | null;
 }
-
-export type Deliveries = ReturnType<typeof createDeliveries>;
 
 /** What the dispatcher reads and writes. Writes are statements for inside a transaction. */
 export function createDeliveries(db: Db, names: Names) {

@@ -1,8 +1,7 @@
 import { StoreUnavailable } from "../store-error.ts";
-import { isStorageFault } from "./faults.ts";
-import type { Db } from "./open.ts";
+import { type Db, isStorageFault } from "./open.ts";
 
-export interface GroupCommit {
+interface GroupCommit {
   /**
    * Runs `write` inside the next transaction and resolves once that is on the disk.
    * `write` only touches the database: it may be run again in a transaction of its own when another

@@ -1,9 +1,8 @@
 import { setPriority } from "node:os";
 import { setTimeout as wait } from "node:timers/promises";
 import { parentPort, workerData } from "node:worker_threads";
-import { runAudit } from "./audit/run-audit.ts";
-import { countStats } from "./count-stats.ts";
-import type { InspectAnswer, InspectJob } from "./inspect-job.ts";
+import { runAudit } from "./audit.ts";
+import { countStats, type InspectAnswer, type InspectJob } from "./inspecting.ts";
 import { type Db, openForReading } from "./open.ts";
 
 /*

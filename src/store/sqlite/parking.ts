@@ -2,17 +2,11 @@ import { type Facts, judgeAgain } from "../facts.ts";
 import type { DueDelivery } from "../planned.ts";
 import type { Rules } from "../rules.ts";
 import { againBy } from "../verdicts.ts";
-import { dispositionCode, type SubjectKey } from "./codes.ts";
-import { concludePlan } from "./conclude-plan.ts";
-import { type JudgedRow, judgedEvent } from "./judged-event.ts";
-import type { Messages } from "./messages.ts";
-import type { Names } from "./names.ts";
-import { inOneTurn } from "./one-turn.ts";
+import { dispositionCode, type Names, type SubjectKey } from "./names.ts";
 import type { Db } from "./open.ts";
-import type { PlanDeliveries } from "./plan-deliveries.ts";
-import type { Plans } from "./plans.ts";
-import type { Runs } from "./runs.ts";
-import { messageFacts, runFacts } from "./track.ts";
+import { concludePlan, type JudgedRow, judgedEvent, type PlanDeliveries, type Plans } from "./plans.ts";
+import { inOneTurn } from "./purge.ts";
+import { type Messages, type Runs, subjectFacts } from "./track.ts";
 
 interface ParkedRow extends JudgedRow {
   seq: number;
@@ -21,7 +15,8 @@ interface ParkedRow extends JudgedRow {
   disposition: number;
 }
 
-interface Parts {
+/** What planning a stored event again takes. */
+export interface PlanningParts {
   names: Names;
   plans: Plans;
   rules: Rules;
@@ -42,7 +37,7 @@ export type Parking = ReturnType<typeof createParking>;
  * A message whose release is not finished stands in `releases`. Until it is, new events of it are parked as well, so
  * that none overtakes (accept.ts), and none of its parked events ends.
  */
-export function createParking(db: Db, { names, plans, rules, messages, runs, planDeliveries }: Parts) {
+export function createParking(db: Db, { names, plans, rules, messages, runs, planDeliveries }: PlanningParts) {
   const columns = "seq, account, source, body, status, previous_status, moved, error_code, plan, received_at, disposition";
   const ofSubject = db.prepare<[number, number, number], ParkedRow>(
     `SELECT ${columns} FROM events WHERE subject = ? AND seq > ? AND parked_until IS NOT NULL ORDER BY seq LIMIT ?`,
@@ -64,11 +59,6 @@ export function createParking(db: Db, { names, plans, rules, messages, runs, pla
 
   let budget = releasedAtOnce;
 
-  function factsOf(subject: SubjectKey): Facts {
-    const seq = Math.floor(subject / 2);
-    return subject % 2 === 0 ? messageFacts(messages.get(seq)) : runFacts(runs.get(seq));
-  }
-
   /** The routes that held an event back judge it anew, now that it is tracked. */
   function releaseOne(row: ParkedRow, subject: SubjectKey, facts: Facts, at: number, due: DueDelivery[]): void {
     const fresh = judgeAgain(rules, judgedEvent(row, names), facts);
@@ -82,7 +72,7 @@ export function createParking(db: Db, { names, plans, rules, messages, runs, pla
   /** Releases at most `most` events of a subject, and notes whether more are left. Gives how many it released. */
   function releaseFrom(subject: SubjectKey, after: number, most: number, at: number, due: DueDelivery[]): number {
     const rows = ofSubject.all(subject, after, most);
-    const facts = factsOf(subject);
+    const facts = subjectFacts(subject, messages, runs);
     // Forgotten since it was registered: what is parked for it ends when its time is up.
     if (!facts.tracked) {
       finish.run(subject);

@@ -1,10 +1,28 @@
 import { hasIdLength } from "../../event/ids.ts";
-import { type EventDetail, type EventFilter, type EventsListed, type EventView, releaseView, type SeqBounds } from "../event-views.ts";
-import { dispositionCode, dispositionList, originList, packEventId, unpackEventId } from "./codes.ts";
-import type { Names } from "./names.ts";
+import type { Held } from "../delivery-views.ts";
+import {
+  type EventDetail,
+  type EventFilter,
+  type EventsListed,
+  type EventView,
+  releaseView,
+  type SeqBounds,
+  type WaitingEvents,
+} from "../event-views.ts";
+import { createReadHydrations } from "./hydrations.ts";
+import {
+  dispositionCode,
+  dispositionList,
+  messageSubject,
+  type Names,
+  originList,
+  packEventId,
+  runSubject,
+  stateCode,
+  unpackEventId,
+} from "./names.ts";
 import type { Db } from "./open.ts";
 import type { Plans } from "./plans.ts";
-import { createReadHydrations } from "./read-hydrations.ts";
 
 interface Row {
   seq: number;
@@ -140,6 +158,53 @@ export function createReadEvents(db: Db, names: Names, plans: Plans) {
     /** The seqs of an event id, one per account that has it. */
     seqsOf(id: string): number[] {
       return hasIdLength(id) ? seqsById.all(packEventId(id)) : [];
+    },
+  };
+}
+
+/** What `explain` asks beside the views of events, messages and deliveries. */
+export function createReadStories(db: Db, names: Names) {
+  const messageSeq = db.prepare<[number, string], number>("SELECT seq FROM messages WHERE account = ? AND wamid = ?").pluck();
+  const runSeq = db.prepare<[number, string], number>("SELECT seq FROM runs WHERE account = ? AND run_id = ?").pluck();
+  const events = db
+    .prepare<[number, number, number], number>("SELECT seq FROM events WHERE subject = ? AND seq > ? ORDER BY seq LIMIT ?")
+    .pluck();
+  const subjectOf = db.prepare<[number, number], number | null>("SELECT subject FROM deliveries WHERE event = ? AND route = ?").pluck();
+  const open = "FROM deliveries WHERE subject = ? AND route = ? AND state <= 1 AND subject IS NOT NULL";
+  const first = db.prepare<[number, number], number>(`SELECT event ${open} AND state = ${stateCode.waiting} LIMIT 1`).pluck();
+  const ahead = db.prepare<[number, number, number], number>(`SELECT count(*) ${open} AND state = ${stateCode.held} AND event < ?`).pluck();
+  const stopped = db.prepare<[number], string>("SELECT reason FROM stopped WHERE route = ?").pluck();
+  const paused = db.prepare<[number], { breaker: string; until: number }>("SELECT breaker, until FROM paused WHERE route = ?");
+
+  return {
+    /** Seqs of the events about a message or run, oldest first. */
+    eventsOf(type: "message" | "run", account: string, key: string, after: number, limit: number): number[] {
+      const id = names.find("account", account);
+      if (id === null) return [];
+      const seq = (type === "message" ? messageSeq : runSeq).get(id, key);
+      if (seq === undefined) return [];
+      return events.all(type === "message" ? messageSubject(seq) : runSubject(seq), after, limit);
+    },
+    /** Whoever accepts an event plans it in the same transaction. */
+    waitingOf: (): WaitingEvents => ({ events: [], unseen: 0 }),
+    ahead: (): null => null,
+    /** What a held delivery waits for; null when it is not held any more. */
+    held(event: number, route: string): Held | null {
+      const id = names.find("route", route);
+      const subject = id === null ? null : (subjectOf.get(event, id) ?? null);
+      if (id === null || subject === null) return null;
+      const behind = first.get(subject, id);
+      return behind === undefined ? null : { behind, ahead: ahead.get(subject, id, event) ?? 0 };
+    },
+    /** Why a route's destination is stopped; null when it is not. */
+    stopReason(route: string): string | null {
+      const id = names.find("route", route);
+      return id === null ? null : (stopped.get(id) ?? null);
+    },
+    /** Until when (unix ms) a route's destination asked not to be called, and by which settings; null: it did not. */
+    pauseOf(route: string): { readonly breaker: string; readonly until: number } | null {
+      const id = names.find("route", route);
+      return id === null ? null : (paused.get(id) ?? null);
     },
   };
 }

@@ -1,6 +1,5 @@
 import type { ListenedContent, ListenedEvent, ListenPage, ListenRow, Wanted } from "../listen-page.ts";
-import { dispositionList, originList, unpackEventId } from "./codes.ts";
-import type { Names } from "./names.ts";
+import { dispositionList, type Names, originList, unpackEventId } from "./names.ts";
 import type { Db } from "./open.ts";
 
 interface Row {

@@ -1,12 +1,14 @@
+import { judgeAgain, nothingTracked } from "../facts.ts";
 import type { DueDelivery } from "../planned.ts";
-import type { Replayed, ReplayFilter, Retried } from "../replay-filters.ts";
-import { stateCode } from "./codes.ts";
-import { createHasOpen } from "./has-open.ts";
-import type { Names } from "./names.ts";
+import type { PlanAgainFilter, ReplayCursor, Replayed, ReplayFilter, ReplayFound, Retried } from "../replay-filters.ts";
+import { addVerdicts } from "../verdicts.ts";
+import { dispositionCode, type Names, stateCode } from "./names.ts";
 import type { Db } from "./open.ts";
-import { createReplayWalk } from "./replay-walk.ts";
+import type { PlanningParts } from "./parking.ts";
+import { createHasOpen, type JudgedRow, judgedEvent } from "./plans.ts";
+import { subjectFacts } from "./track.ts";
 
-interface Row {
+interface DeliveryRow {
   event: number;
   route: number;
   subject: number | null;
@@ -16,13 +18,15 @@ interface Row {
 /** Settled deliveries made to wait again, under their old ids, in order. */
 export function createReplay(db: Db, names: Names) {
   const hasOpen = createHasOpen(db);
-  const one = db.prepare<[number, number], Row>("SELECT event, route, subject, state FROM deliveries WHERE event = ? AND route = ?");
+  const one = db.prepare<[number, number], DeliveryRow>(
+    "SELECT event, route, subject, state FROM deliveries WHERE event = ? AND route = ?",
+  );
   const again = db.prepare<[number, number | null, number, number]>(
     "UPDATE deliveries SET state = ?, next_at = ?, spent = 0, replays = replays + 1, settled_at = NULL, reason = NULL WHERE event = ? AND route = ?",
   );
   const sooner = db.prepare<[number, number, number]>("UPDATE deliveries SET next_at = ? WHERE event = ? AND route = ?");
 
-  function requeue(row: Row, at: number): DueDelivery | null {
+  function requeue(row: DeliveryRow, at: number): DueDelivery | null {
     const held = row.subject !== null && hasOpen(row.subject, row.route);
     again.run(held ? stateCode.held : stateCode.waiting, held ? null : at, row.event, row.route);
     return held ? null : { route: names.nameOf(row.route), event: row.event, at };
@@ -59,6 +63,147 @@ export function createReplay(db: Db, names: Names) {
       }
       const due = requeue(row, at);
       return { state: due === null ? "held" : "waiting", due };
+    },
+  };
+}
+
+/** Adds what a filter says of the event `e` to the conditions of a query and to its values. */
+function addEventConditions(
+  filter: Pick<ReplayFilter, "errorCode" | "from" | "to">,
+  conditions: string[],
+  values: Record<string, number | string>,
+): void {
+  for (const [name, condition] of [
+    ["errorCode", "e.error_code = @errorCode"],
+    ["from", "e.received_at >= @from"],
+    ["to", "e.received_at < @to"],
+  ] as const) {
+    const value = filter[name];
+    if (value === undefined) continue;
+    conditions.push(condition);
+    values[name] = value;
+  }
+}
+
+interface WalkedRow {
+  event: number;
+  route: number;
+  matches: number;
+}
+
+/**
+ * One pass over the settled deliveries, `limit` rows looked at in each call (about a microsecond each),
+ * whether they match or not: a filter that matches nothing must not hold up receiving either. The pass
+ * only goes forward, so that a delivery that settles again meanwhile is not met twice.
+ */
+function createReplayWalk(db: Db, names: Names) {
+  return function look(filter: ReplayFilter, cursor: ReplayCursor, now: number, limit: number): ReplayFound {
+    const route = filter.route === undefined ? undefined : names.find("route", filter.route);
+    if (route === null) return { found: [], cursor: null };
+    const values: Record<string, number | string> = { ...cursor, now, limit };
+    const conditions = [
+      `d.state IN (${filter.states.map((state) => stateCode[state]).join(", ")})`,
+      // A time that is still to come was written under a wrong clock, not during this walk.
+      "(d.settled_at <= @since OR d.settled_at > @now)",
+    ];
+    if (route !== undefined) {
+      conditions.push("d.route = @onlyRoute");
+      values["onlyRoute"] = route;
+    }
+    addEventConditions(filter, conditions, values);
+    const rows = db.prepare<[typeof values], WalkedRow>(statement(filter, conditions.join(" AND "))).all(values);
+    const last = rows.at(-1);
+    return {
+      found: rows.filter(({ matches }) => matches === 1).map(({ event, route }) => ({ event, route: names.nameOf(route) })),
+      cursor: last === undefined || rows.length < limit ? null : { since: cursor.since, event: last.event, route: last.route },
+    };
+  };
+}
+
+/** The dead have an index of their own, by route; everything else is met in the order of acceptance. */
+function statement(filter: ReplayFilter, condition: string): string {
+  const onlyDead = filter.states.every((state) => state === "dead");
+  const looked = onlyDead
+    ? `SELECT event, route, state, settled_at FROM deliveries INDEXED BY deliveries_dead
+       WHERE state = ${stateCode.dead} AND (route, event) > (@route, @event) ORDER BY route, event LIMIT @limit`
+    : `SELECT event, route, state, settled_at FROM deliveries
+       WHERE (event, route) > (@event, @route) ORDER BY event, route LIMIT @limit`;
+  const ofEvent = filter.errorCode !== undefined || filter.from !== undefined || filter.to !== undefined;
+  const joined = ofEvent ? "LEFT JOIN events e ON e.seq = d.event" : "";
+  const order = onlyDead ? "d.route, d.event" : "d.event, d.route";
+  return `SELECT d.event, d.route, coalesce(${condition}, 0) AS matches FROM (${looked}) d ${joined} ORDER BY ${order}`;
+}
+
+interface EventRow extends JudgedRow {
+  seq: number;
+  subject: number | null;
+  plan: number | null;
+  disposition: number;
+}
+
+/**
+ * A registration that came too late, or a route added since: events that were ignored or filtered get their deliveries
+ * after all. A route never gets one twice (promise 2): what was planned for it stays, and only new verdicts are added.
+ */
+export function createPlanAgain(db: Db, { names, plans, rules, messages, runs, planDeliveries }: PlanningParts) {
+  const one = db.prepare<[number], EventRow>(
+    "SELECT seq, account, source, body, subject, status, previous_status, moved, error_code, plan, disposition FROM events WHERE seq = ?",
+  );
+  const conclude = db.prepare<[number, number]>(
+    `UPDATE events SET disposition = ${dispositionCode.forwarded}, plan = ?, fault = NULL WHERE seq = ?`,
+  );
+  const mark = db.prepare<[number, number]>("UPDATE deliveries SET replays = 1 WHERE event = ? AND route = ?");
+
+  function planOf(row: EventRow, only: string | undefined) {
+    const kept = row.plan === null ? [] : plans.verdictsOf(row.plan);
+    return addVerdicts(
+      kept,
+      judgeAgain(rules, judgedEvent(row, names), row.subject === null ? nothingTracked : subjectFacts(row.subject, messages, runs)) ?? [],
+      only,
+    );
+  }
+
+  return {
+    /** The next events that a filter means, `limit` looked at, with the routes that would get them; writes nothing. */
+    look(filter: PlanAgainFilter, cursor: ReplayCursor, limit: number): ReplayFound {
+      const conditions = ["e.disposition = @disposition", "e.received_at <= @since"];
+      const values: Record<string, number | string> = {
+        disposition: dispositionCode[filter.disposition],
+        since: cursor.since,
+        event: cursor.event,
+        limit,
+      };
+      addEventConditions(filter, conditions, values);
+      const rows = db
+        .prepare<[typeof values], { seq: number; matches: number }>(
+          `SELECT e.seq, coalesce(${conditions.join(" AND ")}, 0) AS matches
+           FROM (SELECT * FROM events WHERE seq > @event ORDER BY seq LIMIT @limit) e ORDER BY e.seq`,
+        )
+        .all(values);
+      const found = rows
+        .filter(({ matches }) => matches === 1)
+        .flatMap(({ seq }) => {
+          const row = one.get(seq);
+          return row === undefined ? [] : planOf(row, filter.route).added.map(({ route }) => ({ event: seq, route }));
+        });
+      const last = rows.at(-1);
+      return { found, cursor: last === undefined || rows.length < limit ? null : { since: cursor.since, event: last.seq, route: 0 } };
+    },
+    /** Those of the events that still are what the filter means get their deliveries. For inside a transaction. */
+    plan(events: readonly number[], { disposition, route: only }: PlanAgainFilter, at: number): Replayed {
+      const due: DueDelivery[] = [];
+      let replayed = 0;
+      for (const seq of events) {
+        const row = one.get(seq);
+        if (row === undefined || row.disposition !== dispositionCode[disposition]) continue;
+        const { verdicts, added } = planOf(row, only);
+        if (added.length === 0) continue;
+        conclude.run(plans.idOf({ disposition: "forwarded", verdicts }), seq);
+        due.push(...planDeliveries(seq, row.subject, { disposition: "forwarded", verdicts: added }, at, null));
+        for (const { route } of added) mark.run(seq, names.idOf("route", route));
+        replayed += added.length;
+      }
+      return { replayed, due };
     },
   };
 }

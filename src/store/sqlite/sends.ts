@@ -4,7 +4,7 @@ import type { DueDelivery } from "../planned.ts";
 import type { SendClaim, SendEnd, StoredSend } from "../sends.ts";
 import type { Names } from "./names.ts";
 import type { Db } from "./open.ts";
-import type { RegisterSent } from "./register-sent.ts";
+import type { RegisterSent } from "./register.ts";
 
 interface SendRow {
   seq: number;

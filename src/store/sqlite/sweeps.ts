@@ -1,8 +1,7 @@
 import type { EventId } from "../../event/ids.ts";
 import type { Covering, ReadMessage, SweepView, TrackedQuery, TrackedView } from "../hydrations.ts";
-import { unpackEventId } from "./codes.ts";
 import type { createHydrations } from "./hydrations.ts";
-import type { Names } from "./names.ts";
+import { type Names, unpackEventId } from "./names.ts";
 import type { Db } from "./open.ts";
 
 interface TrackedRow extends Omit<TrackedView, "askedAt" | "isMissing"> {

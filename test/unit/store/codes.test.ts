@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { deliveryStates } from "../../../src/event/delivery.ts";
 import { dispositions } from "../../../src/event/plan.ts";
 import { origins } from "../../../src/event/received.ts";
-import { packEventId, unpackEventId } from "../../../src/store/sqlite/codes.ts";
+import { packEventId, unpackEventId } from "../../../src/store/sqlite/names.ts";
 
 test("an event id survives packing, and no two ids pack alike", () => {
   const ids = fc.oneof(

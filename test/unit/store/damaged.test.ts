@@ -14,7 +14,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { isStorageFault } from "../../../src/store/sqlite/faults.ts";
+import { isStorageFault } from "../../../src/store/sqlite/open.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import { StoreRefused, StoreUnavailable } from "../../../src/store/store-error.ts";
 import { anEvent, rulesFor } from "../../contract/store-events.ts";

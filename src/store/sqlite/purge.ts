@@ -1,10 +1,6 @@
 import type { RetentionTimes, Swept } from "../keeping.ts";
-import { dispositionCode, stateCode } from "./codes.ts";
-import { createGiveBack } from "./give-back.ts";
-import type { Names } from "./names.ts";
-import { inOneTurn } from "./one-turn.ts";
+import { dispositionCode, type Names, stateCode } from "./names.ts";
 import type { Db } from "./open.ts";
-import { createSwept } from "./swept.ts";
 
 type Phase = "ignored" | "events" | "messages" | "runs" | "kinds" | "pages";
 
@@ -150,4 +146,73 @@ export function createRetention(db: Db, names: Pick<Names, "purgeKinds">) {
     });
     return sum;
   };
+}
+
+type What = "events" | "deliveries";
+
+/**
+ * Before which moment (unix ms) retention may have taken away events (by when they were received) and deliveries (by
+ * when they were settled): `audit` finds what is gone without it. For inside a transaction; `at` is null while nothing was taken.
+ */
+export function createSwept(db: Db) {
+  const select = db.prepare<[string], string>("SELECT value FROM meta WHERE key = ?").pluck();
+  const upsert = db.readonly
+    ? null
+    : db.prepare<[string, string]>(
+        `INSERT INTO meta (key, value) VALUES (?, ?)
+         ON CONFLICT (key) DO UPDATE SET value = excluded.value WHERE CAST(excluded.value AS INTEGER) > CAST(value AS INTEGER)`,
+      );
+  return {
+    before(what: What): number | null {
+      const value = select.get(`swept ${what}`);
+      return value === undefined ? null : Number(value);
+    },
+    note(what: What, before: number): void {
+      if (upsert === null) throw new Error("nothing is swept through a reader");
+      upsert.run(`swept ${what}`, String(before));
+    },
+  };
+}
+
+/** Free pages that stay in the file for what comes next, so that it does not shrink and grow all day: 4 MiB, or a tenth of what is used. */
+const spare = { pages: 1024, share: 0.1 };
+/** What `PRAGMA auto_vacuum` says of a file whose pages can be given back; one made by an early version cannot. */
+const incremental = 2;
+
+/**
+ * Gives pages that hold nothing any more back to the disk, `most` at a time: after a campaign's flood the file is as
+ * small as before. Gives false when there is nothing to give back. For inside a transaction.
+ */
+export function createGiveBack(db: Db): (most: number) => boolean {
+  const look = (name: string) => db.pragma(name, { simple: true }) as number;
+  const possible = look("auto_vacuum") === incremental;
+  return (most) => {
+    if (!possible) return false;
+    const free = look("freelist_count");
+    const used = look("page_count") - free;
+    const surplus = Math.floor(free - Math.max(spare.pages, used * spare.share));
+    if (surplus <= 0) return false;
+    db.pragma(`incremental_vacuum(${Math.min(most, surplus)})`);
+    return true;
+  };
+}
+
+/** How long slow work may keep the writing thread, its commit not counted: what comes in meanwhile waits for it. */
+const turnMs = 2;
+/** Rows between two looks at the clock. */
+const chunkRows = 50;
+
+/**
+ * Calls `some` with how many rows it may take, until it takes fewer, `limit` are taken, or the turn is over; gives their
+ * sum. How many rows that is depends on the machine, its disk, and what else is going on: so the time is what is fixed.
+ */
+export function inOneTurn(limit: number, some: (most: number) => number, chunk = chunkRows): number {
+  const endAt = performance.now() + turnMs;
+  let taken = 0;
+  for (;;) {
+    const most = Math.min(chunk, limit - taken);
+    const took = some(most);
+    taken += took;
+    if (took < most || taken >= limit || performance.now() >= endAt) return taken;
+  }
 }

@@ -1,0 +1,301 @@
+import { isProxyRoute } from "../../event/proxy-route.ts";
+import type { Tally } from "../audit/tally.ts";
+import { dispositionCode, dispositionList, hydrationCode, type Names, stateCode } from "./names.ts";
+import type { Db } from "./open.ts";
+import { createPlans } from "./plans.ts";
+
+/** Columns of an event, as raw rows come: an object for each would cost as much again as reading it. */
+export const eventColumn = {
+  seq: 0,
+  source: 1,
+  receivedAt: 2,
+  disposition: 3,
+  plan: 4,
+  secret: 5,
+  duplicates: 6,
+  conflicts: 7,
+  /** Bits: 1 about a message or run, 2 has `parked_until`, 4 has an id, 8 has a kind, 16 has a fault, 32 is one side of a release. */
+  flags: 8,
+} as const;
+const eventFlag = { subject: 1, parkedUntil: 2, id: 4, kind: 8, fault: 16, release: 32 } as const;
+
+export const deliveryColumn = {
+  event: 0,
+  route: 1,
+  state: 2,
+  attempts: 3,
+  /** Attempts written down. */
+  tries: 4,
+  /** Bits: 1 ordered, 2 has `next_at`, 4 has `settled_at`, 8 has a reason. */
+  flags: 5,
+} as const;
+const deliveryFlag = { ordered: 1, nextAt: 2, settledAt: 4, reason: 8 } as const;
+
+type EventRow = readonly (number | null)[];
+export type DeliveryRow = readonly number[];
+
+/** All rows of the events after `from` up to `to`, as they are at one moment. */
+interface Slice {
+  readonly from: number;
+  readonly to: number;
+  readonly events: readonly EventRow[];
+  readonly deliveries: readonly DeliveryRow[];
+  readonly attempts: number;
+}
+
+/** Events of one slice: some 50 ms, for which the write-ahead log cannot be emptied (FACTS.md, "better-sqlite3"). */
+const sliceEvents = 20_000;
+
+/** Reads slices, each in a transaction of its own. `look` sees the slice inside of it. */
+export function createSlices(db: Db) {
+  const begin = db.prepare("BEGIN");
+  const commit = db.prepare("COMMIT");
+  const end = db
+    .prepare<[number, number], number>(`SELECT seq FROM events WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT 1 OFFSET ${sliceEvents - 1}`)
+    .pluck();
+  const events = db
+    .prepare<[number, number], EventRow>(
+      `SELECT seq, source, received_at, disposition, plan, secret, duplicates, conflicts,
+         (subject IS NOT NULL) + 2 * (parked_until IS NOT NULL) + 4 * (id IS NOT NULL) + 8 * (kind IS NOT NULL) + 16 * (fault IS NOT NULL)
+           + 32 * (release IS NOT NULL)
+       FROM events WHERE seq > ? AND seq <= ? ORDER BY seq`,
+    )
+    .raw();
+  const deliveries = db
+    .prepare<[number, number], DeliveryRow>(
+      `SELECT event, route, state, attempts, (SELECT count(*) FROM attempts a WHERE a.event = d.event AND a.route = d.route),
+         (subject IS NOT NULL) + 2 * (next_at IS NOT NULL) + 4 * (settled_at IS NOT NULL) + 8 * (reason IS NOT NULL)
+       FROM deliveries d WHERE event > ? AND event <= ? ORDER BY event, route`,
+    )
+    .raw();
+  const attempts = db.prepare<[number, number], number>("SELECT count(*) FROM attempts WHERE event > ? AND event <= ?").pluck();
+
+  return function read<T>(from: number, last: number, look: (slice: Slice) => T): T {
+    begin.run();
+    try {
+      const to = end.get(from, last) ?? last;
+      return look({
+        from,
+        to,
+        events: events.all(from, to),
+        deliveries: deliveries.all(from, to),
+        attempts: attempts.get(from, to) ?? 0,
+      });
+    } finally {
+      commit.run();
+    }
+  };
+}
+
+const { waiting, held, delivered, dead } = stateCode;
+const { ordered, nextAt, settledAt, reason } = deliveryFlag;
+
+/** Why a delivery's state and columns cannot both be true; null when they can. */
+function contradiction(row: DeliveryRow, isProxied: boolean): string | null {
+  const flags = row[deliveryColumn.flags] as number;
+  const has = (flag: number) => (flags & flag) !== 0;
+  const attempts = row[deliveryColumn.attempts] as number;
+  switch (row[deliveryColumn.state]) {
+    case waiting:
+      if (has(settledAt)) return "waits, and is settled";
+      // What a proxied exchange came to is written by the exchange itself.
+      return has(nextAt) || isProxied ? null : "waits for no time";
+    case held:
+      if (!has(ordered)) return "is held, and nothing orders it";
+      return has(nextAt) || has(settledAt) ? "is held, and has a time" : null;
+    case delivered:
+      if (!has(settledAt) || has(nextAt)) return "is delivered, and its times say otherwise";
+      return attempts === 0 ? "is delivered without an attempt" : null;
+    case dead:
+      if (!has(settledAt) || has(nextAt)) return "is dead, and its times say otherwise";
+      return has(reason) ? null : "is dead for no reason";
+    default:
+      return `has the unknown state ${row[deliveryColumn.state]}`;
+  }
+}
+
+interface JudgeParts {
+  readonly names: Names;
+  readonly tally: Tally<number>;
+  /** Deliveries settled before this may have been swept; unix ms, null when none was. */
+  readonly sweptBefore: () => number | null;
+  /** A parked event's time may not have been over before this; unix ms. */
+  readonly parkedSince: number;
+}
+
+/** Holds one event with its deliveries to the rules, and counts them. */
+export function createJudge(db: Db, { names, tally, sweptBefore, parkedSince }: JudgeParts) {
+  const factsOf = createPlanFacts(db, names);
+  const parkedUntil = db.prepare<[number], number | null>("SELECT parked_until FROM events WHERE seq = ?").pluck();
+  const isHydrating = db.prepare<[number], number>(`SELECT 1 FROM hydrations WHERE event = ? AND state = ${hydrationCode.waiting}`).pluck();
+  const proxied = new Map<number, boolean>();
+
+  function isProxied(route: number): boolean {
+    let known = proxied.get(route);
+    if (known === undefined) {
+      known = isProxyRoute(nameIn(names, route));
+      proxied.set(route, known);
+    }
+    return known;
+  }
+
+  function quarantine(seq: number, flags: number, disposition: number): boolean {
+    const isReleased = disposition === dispositionCode.released;
+    if (flags === eventFlag.fault + (isReleased ? eventFlag.release : 0)) return true;
+    const word = isReleased ? "released" : "quarantined";
+    tally.offence("wrong disposition", seq, null, `is ${word}, and has what only an event with a valid envelope has`);
+    return false;
+  }
+
+  /** A route that waits for it waits for a time, or for its hydration; and nothing else does. */
+  function parking(seq: number, parks: boolean, hasTime: boolean): boolean {
+    if (parks === hasTime) {
+      if (!hasTime) return true;
+      const until = parkedUntil.get(seq) ?? Number.POSITIVE_INFINITY;
+      if (until >= parkedSince) return true;
+      tally.offence("parked too long", seq, null, `was parked until ${new Date(until).toISOString()}`);
+      return false;
+    }
+    if (parks && isHydrating.get(seq) !== undefined) return true;
+    const what = parks ? "is parked, and nothing ends that" : "is parked until a time, and no route waits for it";
+    tally.offence("parking broken", seq, null, what);
+    return false;
+  }
+
+  function soundEvent(row: EventRow): { readonly isSound: boolean; readonly deliver: readonly number[] } {
+    const seq = row[eventColumn.seq] as number;
+    const flags = row[eventColumn.flags] as number;
+    const plan = row[eventColumn.plan] as number | null;
+    const disposition = row[eventColumn.disposition] as number;
+    const isBody = disposition === dispositionCode.quarantined || disposition === dispositionCode.released;
+    if (isBody && plan === null) return { isSound: quarantine(seq, flags, disposition), deliver: [] };
+    const facts = plan === null ? null : factsOf(plan);
+    if (facts === null) {
+      tally.offence("event without plan", seq, null, plan === null ? "has no plan" : `has the plan ${plan}, which is not there`);
+      return { isSound: false, deliver: [] };
+    }
+    const { deliver, parks } = facts;
+    let isSound = parking(seq, parks, (flags & eventFlag.parkedUntil) !== 0);
+    const expected = (flags & eventFlag.subject) === 0 ? facts.withoutSubject : facts.withSubject;
+    if (expected !== disposition) {
+      isSound = false;
+      const [is, ought] = [dispositionList[disposition] ?? `word ${disposition}`, dispositionList[expected]];
+      tally.offence("wrong disposition", seq, null, `is ${is}; by the verdicts of its routes it is ${ought}`);
+    }
+    return { isSound, deliver };
+  }
+
+  function delivery(row: DeliveryRow, isPlanned: boolean): boolean {
+    const event = row[deliveryColumn.event] as number;
+    const route = row[deliveryColumn.route] as number;
+    let isSound = isPlanned;
+    if (!isPlanned) tally.offence("delivery not planned", event, route, "is there, and the route's verdict was not to deliver");
+    const wrong = contradiction(row, isProxied(route));
+    if (wrong !== null) {
+      isSound = false;
+      tally.offence("delivery contradicts itself", event, route, wrong);
+    }
+    const [attempts, tries] = [row[deliveryColumn.attempts], row[deliveryColumn.tries]];
+    if (attempts !== tries) {
+      isSound = false;
+      tally.offence("attempts miscounted", event, route, `says ${attempts} attempts, and ${tries} were written down`);
+    }
+    return isSound;
+  }
+
+  /** `deliveries` from `at` on; gives the place after the event's own. `isCounted` is false for events that the filter leaves out. */
+  return function judge(row: EventRow, deliveries: readonly DeliveryRow[], at: number, isCounted: boolean): number {
+    const seq = row[eventColumn.seq] as number;
+    let next = at;
+    while (next < deliveries.length && (deliveries[next] as DeliveryRow)[deliveryColumn.event] === seq) next += 1;
+    if (!isCounted) return next;
+    const { isSound, deliver } = soundEvent(row);
+    let allSound = isSound;
+    let place = at;
+    const receivedAt = row[eventColumn.receivedAt] as number;
+    for (const route of deliver) {
+      const sums = tally.route(route);
+      sums.planned += 1;
+      while (place < next && ((deliveries[place] as DeliveryRow)[deliveryColumn.route] as number) < route) {
+        allSound = delivery(deliveries[place] as DeliveryRow, false) && allSound;
+        place += 1;
+      }
+      const found = place < next ? (deliveries[place] as DeliveryRow) : undefined;
+      if (found !== undefined && found[deliveryColumn.route] === route) {
+        place += 1;
+        if (delivery(found, true)) tally.state(sums, found[deliveryColumn.state] as number);
+        else {
+          sums.unaccounted += 1;
+          allSound = false;
+        }
+      } else if (receivedAt < (sweptBefore() ?? Number.NEGATIVE_INFINITY)) sums.swept += 1;
+      else {
+        sums.unaccounted += 1;
+        allSound = false;
+        tally.offence("delivery missing", seq, route, "was to be delivered, and there is no delivery");
+      }
+    }
+    for (; place < next; place += 1) allSound = delivery(deliveries[place] as DeliveryRow, false) && allSound;
+    const duplicates = row[eventColumn.duplicates] as number;
+    const conflicts = row[eventColumn.conflicts] as number;
+    tally.event(row[eventColumn.source] as number, receivedAt, row[eventColumn.disposition] as number, allSound, duplicates, conflicts);
+    return next;
+  };
+}
+
+/** What follows from the verdicts of one plan. */
+interface PlanFacts {
+  /** Numbers of the routes that were to get the event, ascending. */
+  readonly deliver: readonly number[];
+  /** A route still waits for it. */
+  readonly parks: boolean;
+  /** Code of the disposition that an event with this plan has; by whether it is about a message or run. */
+  readonly withSubject: number;
+  readonly withoutSubject: number;
+}
+
+/** A route that no delivery was ever written for has no number. */
+const unnumbered = -1;
+
+/** Plans by number; null when there is none. Few events have a plan of their own, so each is read once. */
+function createPlanFacts(db: Db, names: Names): (plan: number) => PlanFacts | null {
+  const exists = db.prepare<[number], number>("SELECT 1 FROM plans WHERE id = ?").pluck();
+  const plans = createPlans(db);
+  const known = new Map<number, PlanFacts | null>();
+
+  function look(plan: number): PlanFacts | null {
+    if (exists.get(plan) === undefined) return null;
+    const verdicts = plans.verdictsOf(plan);
+    const deliver = verdicts.filter(([, verdict]) => verdict === "deliver").map(([route]) => names.find("route", route) ?? unnumbered);
+    const parks = verdicts.some(([, verdict]) => verdict === "park");
+    // Of an event that is about no message the same reason means that nobody could have registered it.
+    const isUntracked = verdicts.some(([, verdict, reason]) => verdict === "skip" && reason === "untracked");
+    const { forwarded, parked, ignored, filtered } = dispositionCode;
+    const given = deliver.length > 0 ? forwarded : parks ? parked : null;
+    return {
+      deliver: deliver.sort((a, b) => a - b),
+      parks,
+      withSubject: given ?? (isUntracked ? ignored : filtered),
+      withoutSubject: given ?? filtered,
+    };
+  }
+
+  return (plan) => {
+    let facts = known.get(plan);
+    // A name that a running relay writes later than its plan is looked for again.
+    if (facts === undefined || facts?.deliver[0] === unnumbered) {
+      facts = look(plan);
+      known.set(plan, facts);
+    }
+    return facts;
+  };
+}
+
+/** A damaged file may have lost a name, too: that must not end the audit. */
+export function nameIn(names: Names, id: number): string {
+  try {
+    return names.nameOf(id);
+  } catch {
+    return `(no name ${id})`;
+  }
+}

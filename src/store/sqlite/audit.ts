@@ -1,0 +1,241 @@
+import type { AuditFilter, AuditReport } from "../../event/audit-report.ts";
+import { createGaps } from "../audit/gaps.ts";
+import { createTally, type Tally } from "../audit/tally.ts";
+import type { AuditOrder, AuditProgress } from "../inspecting.ts";
+import { createJudge, createSlices, type DeliveryRow, deliveryColumn, eventColumn, nameIn } from "./audit-events.ts";
+import { createNames, type Names, unpackEventId } from "./names.ts";
+import type { Db } from "./open.ts";
+import { createSwept } from "./purge.ts";
+
+/** Parked events may end this much late: a flood's are ended a few at a time. */
+const lateMs = 5 * 60_000;
+
+/**
+ * Holds every row to the rules of `auditRules`, in slices with a short transaction each, so that a relay that writes
+ * meanwhile is not held up and its write-ahead log can be emptied. A slice has whole events with all that hangs on
+ * them, and each is consistent in itself; what comes in after the start is not looked at. Gives its progress after each slice.
+ */
+export function* runAudit(db: Db, order: AuditOrder): Generator<AuditProgress, AuditReport> {
+  const startedAt = performance.now();
+  const names = createNames(db);
+  const idOf = db.prepare<[number], Buffer | string | null>("SELECT id FROM events WHERE seq = ?").pluck();
+  const tally = createTally<number>({
+    nameOf: (id) => nameIn(names, id),
+    eventIdOf: (seq) => unpackEventId(idOf.get(seq) ?? null),
+    mostOffenders: order.mostOffenders,
+  });
+  const swept = createSwept(db);
+  const source = order.source === undefined ? null : (names.find("source", order.source) ?? -1);
+  const { from: start = Number.NEGATIVE_INFINITY, to: stop = Number.POSITIVE_INFINITY } = order;
+  const isWhole = order.from === undefined && order.to === undefined && source === null;
+
+  const begun = db.transaction(() => {
+    const range = seqRange(db, order);
+    const lastAt = db.prepare<[], number | null>("SELECT received_at FROM events ORDER BY seq DESC LIMIT 1").pluck().get() ?? 0;
+    const strays = createStrays(db, tally);
+    if (isWhole) strays.beyond(range.newest);
+    return { range, lastAt, strays, proofs: createProofsCheck(db, names) };
+  })();
+  const { range, strays, proofs } = begun;
+  const judge = createJudge(db, {
+    names,
+    tally,
+    sweptBefore: () => swept.before("deliveries"),
+    parkedSince: (order.isRunning ? order.now : begun.lastAt) - lateMs,
+  });
+  const gaps = createGaps(tally, range.after === 0, () => swept.before("events"));
+  const read = createSlices(db);
+  const rows = { events: 0, deliveries: 0, attempts: 0 };
+  const of = range.last - range.after;
+
+  for (let at = range.after; at < range.last; ) {
+    at = read(at, range.last, (slice) => {
+      let place = 0;
+      let tries = 0;
+      for (const row of slice.events) {
+        place = strays.skip(slice.deliveries, place, row[eventColumn.seq] as number);
+        const receivedAt = row[eventColumn.receivedAt] as number;
+        const isCounted = receivedAt >= start && receivedAt < stop && (source === null || row[eventColumn.source] === source);
+        if (source === null) gaps.next(row[eventColumn.seq] as number, receivedAt, isCounted);
+        if (isCounted) proofs.stored(row[eventColumn.source] as number, row[eventColumn.secret] as number | null);
+        place = judge(row, slice.deliveries, place, isCounted);
+      }
+      strays.skip(slice.deliveries, place, Number.POSITIVE_INFINITY);
+      for (const row of slice.deliveries) tries += row[deliveryColumn.tries] as number;
+      if (tries !== slice.attempts) strays.attempts(slice.from, slice.to);
+      rows.events += slice.events.length;
+      rows.deliveries += slice.deliveries.length;
+      rows.attempts += slice.attempts;
+      return slice.to;
+    });
+    yield { checked: at - range.after, of };
+  }
+  const whole = createWholeChecks(db, tally);
+  if (isWhole) {
+    proofs.check(range.newest, tally);
+    for (const check of [whole.order(), whole.ids()]) for (const _ of check) yield { checked: of, of };
+  }
+  return { ...tally.result(), at: order.now, tookMs: Math.round(performance.now() - startedAt), rows, gone: gaps.result() };
+}
+
+/** Events are stored in the order received, but for clocks that were set; this much is allowed for them. */
+const clockSlackMs = 3_600_000;
+
+interface SeqRange {
+  /** Exclusive and inclusive: nothing outside of it can be meant. */
+  readonly after: number;
+  readonly last: number;
+  /** The greatest number of all, 0 when there are no events. */
+  readonly newest: number;
+}
+
+/** The events that a filter's times can mean, found by halving. For inside a transaction. */
+function seqRange(db: Db, { from, to }: AuditFilter): SeqRange {
+  const newest = db.prepare<[], number | null>("SELECT max(seq) FROM events").pluck().get() ?? 0;
+  const receivedUpTo = db.prepare<[number], number>("SELECT received_at FROM events WHERE seq <= ? ORDER BY seq DESC LIMIT 1").pluck();
+
+  /** The greatest number up to which everything was received before `at`. */
+  function before(at: number): number {
+    let [low, high] = [0, newest];
+    while (low < high) {
+      const middle = Math.ceil((low + high) / 2);
+      if ((receivedUpTo.get(middle) ?? Number.NEGATIVE_INFINITY) < at) low = middle;
+      else high = middle - 1;
+    }
+    return low;
+  }
+
+  return {
+    after: from === undefined ? 0 : before(from - clockSlackMs),
+    last: to === undefined ? newest : before(to + clockSlackMs),
+    newest,
+  };
+}
+
+interface ProofSum {
+  readonly source: number;
+  readonly secret: number;
+  events: number;
+}
+
+/**
+ * Holds what secrets are said to have proved against the events that are stored: retention lowers the second, and
+ * nothing lowers the first. What came again says nothing: it may have come with another secret than at first.
+ */
+function createProofsCheck(db: Db, names: Names) {
+  const told = db.prepare<[], ProofSum>("SELECT source, secret, events FROM proofs").all();
+  const stored = new Map<string, ProofSum>();
+  let last: ProofSum | null = null;
+
+  return {
+    stored(source: number, secret: number | null): void {
+      if (secret === null) return;
+      if (last === null || last.source !== source || last.secret !== secret) {
+        const key = `${source}.${secret}`;
+        last = stored.get(key) ?? { source, secret, events: 0 };
+        stored.set(key, last);
+      }
+      last.events += 1;
+    },
+    /** `accepted`: how many events there have ever been. */
+    check(accepted: number, tally: Tally<number>): void {
+      const all = told.reduce((sum, { events }) => sum + events, 0);
+      if (all > accepted) {
+        tally.offence("proofs differ", null, null, `secrets are said to have proved ${all} events, and ${accepted} were ever accepted`);
+      }
+      for (const { source, secret, events } of stored.values()) {
+        const counted = told.find((sum) => sum.source === source && sum.secret === secret)?.events ?? 0;
+        if (counted >= events) continue;
+        const who = `of source ${nameIn(names, source)} by secret ${nameIn(names, secret)}`;
+        tally.offence("proofs differ", null, null, `${events} events ${who} are stored, and ${counted} are counted`);
+      }
+    },
+  };
+}
+
+/** Index entries of one look: some tens of milliseconds. */
+const sliceEntries = 50_000;
+
+/** Rules about rows of several events, by index, a piece at a time: `yield` ends a piece, and with it its transaction. */
+function createWholeChecks(db: Db, tally: Tally<number>) {
+  /** Of one message on one route exactly one open delivery is `waiting`, and all others are behind it (promise 3). */
+  function* order(): Generator<void> {
+    const end = db
+      .prepare<[number], number>(
+        `SELECT subject FROM deliveries INDEXED BY deliveries_open WHERE state <= 1 AND subject IS NOT NULL AND subject > ?
+         ORDER BY subject LIMIT 1 OFFSET ${sliceEntries - 1}`,
+      )
+      .pluck();
+    const broken = db.prepare<[number, number], { route: number; waiting: number; open: number; event: number }>(
+      `SELECT route, sum(state = 0) AS waiting, count(*) AS open, min(event) AS event FROM deliveries INDEXED BY deliveries_open
+       WHERE state <= 1 AND subject IS NOT NULL AND subject > ? AND subject <= ? GROUP BY subject, route HAVING sum(state = 0) <> 1`,
+    );
+    for (let from = -1, to: number; from < Number.MAX_SAFE_INTEGER; from = to) {
+      to = end.get(from) ?? Number.MAX_SAFE_INTEGER;
+      for (const { route, waiting, open, event } of broken.all(from, to)) {
+        const what =
+          waiting === 0
+            ? `is held with ${open - 1} more of its message, behind none that goes out`
+            : `goes out with ${waiting - 1} more of its message`;
+        tally.offence("order broken", event, route, what);
+      }
+      yield;
+    }
+  }
+
+  /** The index itself allows no id twice. Whoever takes it away can add one, so what it says is looked at all the same. */
+  function* ids(): Generator<void> {
+    const index = db.prepare<[], string>("SELECT sql FROM sqlite_schema WHERE type = 'index' AND name = 'events_by_id'").pluck().get();
+    if (index === undefined || !/^CREATE UNIQUE INDEX/i.test(index)) {
+      tally.offence("id repeated", null, null, "the unique index events_by_id is gone: nothing keeps ids apart");
+      const twice = db.prepare<[], { event: number; times: number }>(
+        "SELECT max(seq) AS event, count(*) AS times FROM events WHERE id IS NOT NULL GROUP BY account, id HAVING count(*) > 1 LIMIT 1000",
+      );
+      for (const { event, times } of twice.all()) tally.offence("id repeated", event, null, `its id stands ${times} times`, times - 1);
+    }
+    yield;
+  }
+
+  return { order, ids };
+}
+
+/** What hangs on nothing: deliveries of events that are not there, attempts of deliveries that are not there. */
+function createStrays(db: Db, tally: Tally<number>) {
+  const attempts = db.prepare<[number, number], { event: number; route: number; count: number }>(
+    `SELECT event, route, count(*) AS count FROM attempts a WHERE event > ? AND event <= ?
+       AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.event = a.event AND d.route = a.route) GROUP BY event, route`,
+  );
+  const deliveriesAfter = db.prepare<[number], { event: number; route: number }>(
+    "SELECT event, route FROM deliveries WHERE event > ? LIMIT 1000",
+  );
+
+  function findAttempts(after: number, to: number): void {
+    for (const { event, route, count } of attempts.all(after, to)) {
+      tally.offence("attempt without delivery", event, route, `${count} written down for no delivery`, count);
+    }
+  }
+
+  function delivery(event: number, route: number): void {
+    tally.offence("delivery without event", event, route, "there is no such event");
+  }
+
+  return {
+    /** The place of the first delivery that is not of an event before `seq`; those passed over belong to none. */
+    skip(deliveries: readonly DeliveryRow[], from: number, seq: number): number {
+      let place = from;
+      for (; place < deliveries.length; place += 1) {
+        const row = deliveries[place] as DeliveryRow;
+        const event = row[deliveryColumn.event] as number;
+        if (event >= seq) break;
+        delivery(event, row[deliveryColumn.route] as number);
+      }
+      return place;
+    },
+    attempts: findAttempts,
+    /** Of events with a greater number than any. */
+    beyond(newest: number): void {
+      for (const { event, route } of deliveriesAfter.all(newest)) delivery(event, route);
+      findAttempts(newest, Number.MAX_SAFE_INTEGER);
+    },
+  };
+}

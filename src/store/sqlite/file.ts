@@ -1,0 +1,158 @@
+import { chmodSync, closeSync, existsSync, mkdirSync, openSync, readSync, realpathSync, statSync } from "node:fs";
+import { dirname } from "node:path";
+import Database from "better-sqlite3";
+import { StoreRefused } from "../store-error.ts";
+
+/**
+ * Makes this process the only relay on the file, until it is released or the process ends in any way.
+ *
+ * The lock is SQLite's own exclusive lock on an empty database beside the store: the operating system
+ * drops it at a crash, so that no stale lock file ever needs deleting, and the store itself stays open
+ * for readers. `holder` is asked who has it, for the message.
+ */
+export function lockFile(storePath: string, holder: () => string | null): { release(): void } {
+  let path = `${storePath}.lock`;
+  let db: Database.Database;
+  try {
+    makeFolder(dirname(path));
+    path = lockPath(storePath);
+    db = new Database(path, { timeout: 0 });
+    // Whoever may read it could lock it too, and keep the relay from starting.
+    chmodSync(path, 0o600);
+  } catch (error) {
+    const why = (error as Error).message;
+    throw new StoreRefused(`${path} cannot be opened (${why}); check that its folder exists and that this user may write there`, {
+      cause: error,
+    });
+  }
+  try {
+    // Nothing is ever written in it, so no journal file comes and goes.
+    db.pragma("journal_mode = MEMORY");
+    db.exec("BEGIN EXCLUSIVE");
+    return { release: () => db.close() };
+  } catch (error) {
+    db.close();
+    const code = (error as { code?: string }).code ?? "";
+    if (code.startsWith("SQLITE_BUSY")) {
+      const who = holder();
+      throw new StoreRefused(
+        `${storePath} is in use by another wamid-relay process${who === null ? "" : ` (${who})`}; only one may write it`,
+        { cause: error },
+      );
+    }
+    throw new StoreRefused(`${path} cannot be locked: ${(error as Error).message}`, { cause: error });
+  }
+}
+
+/**
+ * Whether a relay holds the store, without taking it: a reader's lock for a moment. Null when that cannot be
+ * told (the lock file may not be read).
+ */
+export function isLocked(storePath: string): boolean | null {
+  if (!existsSync(storePath)) return false;
+  try {
+    const path = lockPath(storePath);
+    if (!existsSync(path)) return false;
+    const db = new Database(path, { readonly: true, timeout: 0 });
+    try {
+      db.prepare("SELECT count(*) FROM sqlite_schema").get();
+      return false;
+    } finally {
+      db.close();
+    }
+  } catch (error) {
+    return ((error as { code?: string }).code ?? "").startsWith("SQLITE_BUSY") ? true : null;
+  }
+}
+
+/** Beside the file itself: two links to one file are one store. */
+function lockPath(storePath: string): string {
+  return `${existsSync(storePath) ? realpathSync(storePath) : storePath}.lock`;
+}
+
+/** Not `mkdirSync` with `recursive`: that one never returns where a folder cannot be made under an existing one (/proc). */
+function makeFolder(path: string): void {
+  if (existsSync(path)) return;
+  makeFolder(dirname(path));
+  mkdirSync(path);
+}
+
+/** Beyond this SQLite cuts the write-ahead log itself (`journal_size_limit`, open.ts). */
+export const logSizeLimit = 64 * 1024 * 1024;
+
+interface Found {
+  readonly identity: string;
+  readonly size: number;
+}
+
+/**
+ * Watches the database file and the two files beside it. Deleted or replaced files still take writes through the handles
+ * of a running process and lose them with it, and of a truncated one the page cache hides the loss. Returns a check, three
+ * system calls long: null, or what is wrong and what to do. A truncated file stays wrong until the relay is started anew.
+ */
+export function watchPlace(path: string, db: Database.Database): () => string | null {
+  const log = `${path}-wal`;
+  const identities = [path, log, `${path}-shm`].map((part) => [part, lookAt(part)?.identity] as const);
+  const sizes = { file: 0, log: 0 };
+  let truncated: string | null = null;
+
+  /** A checkpoint can shrink the file. The header of what it leaves has the size in pages. */
+  function isFileWhole(size: number): boolean {
+    const header = Buffer.alloc(100);
+    const file = openSync(path, "r");
+    try {
+      if (readSync(file, header, 0, header.length, 0) < header.length) return false;
+    } finally {
+      closeSync(file);
+    }
+    const pageSize = header.readUInt16BE(16);
+    return header.toString("latin1", 0, 15) === "SQLite format 3" && size >= header.readUInt32BE(28) * (pageSize === 1 ? 65_536 : pageSize);
+  }
+
+  /** Another program may have emptied the log by a checkpoint of its own. Then nothing in it is needed, and ours succeeds. */
+  function isLogWhole(): boolean {
+    try {
+      const [{ busy, log: frames, checkpointed } = { busy: 1, log: 0, checkpointed: 0 }] = db.pragma("wal_checkpoint(PASSIVE)") as {
+        busy: number;
+        log: number;
+        checkpointed: number;
+      }[];
+      return busy === 0 && frames === checkpointed;
+    } catch {
+      return false;
+    }
+  }
+
+  function look(): string | null {
+    for (const [part, identity] of identities) {
+      const found = lookAt(part);
+      if (found === null || found.identity !== identity)
+        return `${part} was deleted or replaced while in use; put it back, or restart the relay`;
+      if (part === path) {
+        if (found.size < sizes.file && !isFileWhole(found.size)) return cut(part);
+        sizes.file = found.size;
+      } else if (part === log) {
+        if (found.size < Math.min(sizes.log, logSizeLimit) && !isLogWhole()) return cut(part);
+        sizes.log = found.size;
+      }
+    }
+    return null;
+  }
+
+  function cut(part: string): string {
+    truncated = `${part} was truncated while in use: committed events are lost. Stop the relay, then restore ${path} from a copy`;
+    return truncated;
+  }
+
+  look();
+  return () => truncated ?? look();
+}
+
+function lookAt(path: string): Found | null {
+  try {
+    const found = statSync(path, { throwIfNoEntry: false });
+    return found === undefined ? null : { identity: `${found.dev}:${found.ino}`, size: found.size };
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,153 @@
+import type { EventId } from "../../event/ids.ts";
+import type { RecentCall } from "../asks.ts";
+import type { Names } from "./names.ts";
+import type { Db } from "./open.ts";
+
+interface Gathered {
+  readonly source: number;
+  readonly secret: number;
+  events: number;
+  duplicates: number;
+  firstAt: number;
+  lastAt: number;
+}
+
+export interface Proofs {
+  /** One request that a secret proved; `isNew` is false for a known id. `at` is unix ms. */
+  count(source: number, secret: number | null, isNew: boolean, at: number): void;
+  /** Writes what was counted in this transaction, one row for each secret however many events it proved. */
+  write(): void;
+  /** Forgets what was counted; after a rollback it did not happen. */
+  forget(): void;
+}
+
+/** Room for the numbers of names in one key. */
+const most = 2 ** 26;
+
+/** Counts which secret proved how much, durable together with the events themselves. For inside a transaction. */
+export function createProofs(db: Db): Proofs {
+  const add = db.prepare<Gathered>(`
+    INSERT INTO proofs (source, secret, events, duplicates, first_at, last_at)
+    VALUES (@source, @secret, @events, @duplicates, @firstAt, @lastAt)
+    ON CONFLICT (source, secret) DO UPDATE SET events = events + excluded.events, duplicates = duplicates + excluded.duplicates,
+      first_at = min(first_at, excluded.first_at), last_at = max(last_at, excluded.last_at)`);
+  const gathered = new Map<number, Gathered>();
+
+  return {
+    count(source, secret, isNew, at) {
+      // Events that the relay made itself need no proof.
+      if (secret === null) return;
+      const key = source * most + secret;
+      let sum = gathered.get(key);
+      if (sum === undefined) {
+        sum = { source, secret, events: 0, duplicates: 0, firstAt: at, lastAt: at };
+        gathered.set(key, sum);
+      }
+      if (isNew) sum.events += 1;
+      else sum.duplicates += 1;
+      // The machine's clock can be set back.
+      sum.firstAt = Math.min(sum.firstAt, at);
+      sum.lastAt = Math.max(sum.lastAt, at);
+    },
+    write() {
+      if (gathered.size === 0) return;
+      for (const sum of gathered.values()) add.run(sum);
+      gathered.clear();
+    },
+    forget: () => gathered.clear(),
+  };
+}
+
+/** Most names kept; past them the one that has not moved for longest is forgotten. */
+const mostCursors = 1_000;
+
+/** How far each of those who listen under a name has come. */
+export function createCursors(db: Db) {
+  const find = db.prepare<[string], number>("SELECT seq FROM cursors WHERE name = ?").pluck();
+  const move = db
+    .prepare<[string, number, number], number>(
+      `INSERT INTO cursors (name, seq, moved_at) VALUES (?, ?, ?)
+       ON CONFLICT (name) DO UPDATE SET seq = max(seq, excluded.seq), moved_at = excluded.moved_at RETURNING seq`,
+    )
+    .pluck();
+  const count = db.prepare<[], number>("SELECT count(*) FROM cursors").pluck();
+  const forget = db.prepare("DELETE FROM cursors WHERE name = (SELECT name FROM cursors ORDER BY moved_at LIMIT 1)");
+
+  return {
+    /** Null when nobody has listened under this name. */
+    find: (name: string): number | null => find.get(name) ?? null,
+    /** Never goes back: gives where it stands now. For inside a transaction. */
+    move(name: string, seq: number, at: number): number {
+      if (find.get(name) === undefined && (count.get() ?? 0) >= mostCursors) forget.run();
+      return move.get(name, seq, at) ?? seq;
+    },
+  };
+}
+
+/** Each request takes up to so many with it whose time is over: more than come, so that they do not pile up. */
+const purgedAtOnce = 4;
+
+/** Which event a signed automation request is. For inside a transaction. */
+export function createRequests(db: Db) {
+  const known = db
+    .prepare<[string, number, number], string>("SELECT id FROM requests WHERE request = ? AND until > ? AND until <= ?")
+    .pluck();
+  const put = db.prepare<[string, string, number]>("INSERT OR REPLACE INTO requests (request, id, until) VALUES (?, ?, ?)");
+  const purge = db.prepare<[number]>(
+    `DELETE FROM requests WHERE seq IN (SELECT seq FROM requests WHERE until <= ? ORDER BY until LIMIT ${purgedAtOnce})`,
+  );
+
+  return function nameRequest(request: string, id: EventId, now: number, forMs: number): EventId {
+    // A time further ahead was written under a wrong clock.
+    const same = known.get(request, now, now + forMs);
+    if (same !== undefined) return same as EventId;
+    purge.run(now);
+    put.run(request, id, now + forMs);
+    return id;
+  };
+}
+
+/** Longer than a call can count against a cap of its minute. */
+const keptMs = 180_000;
+
+/** The calls of the last minutes. `note` is for inside a transaction. */
+export function createRecentCalls(db: Db, names: Names) {
+  const insert = db.prepare<[number, number, string, string]>("INSERT INTO recent_calls (at, account, cap, priority) VALUES (?, ?, ?, ?)");
+  const forget = db.prepare<[number]>("DELETE FROM recent_calls WHERE at < ?");
+  const select = db.prepare<[number, number], RecentCall>(
+    "SELECT at, cap, priority FROM recent_calls WHERE at >= ? AND account = ? ORDER BY at",
+  );
+  return {
+    note(account: string, { at, cap, priority }: RecentCall): void {
+      forget.run(at - keptMs);
+      insert.run(at, names.idOf("account", account), cap, priority);
+    },
+    /** Earliest first. */
+    since(account: string, from: number): RecentCall[] {
+      const id = names.find("account", account);
+      return id === null ? [] : select.all(from, id);
+    },
+  };
+}
+
+/** Wakes those who wait for events, once for each transaction that stored some. */
+export function createNews() {
+  const waiting = new Set<() => void>();
+  let isNew = false;
+  return {
+    /** An event was stored, by the transaction under way. */
+    note(): void {
+      isNew = true;
+    },
+    /** That transaction is on the disk. */
+    tell(): void {
+      if (!isNew) return;
+      isNew = false;
+      for (const wake of waiting) wake();
+    },
+    onStored(wake: () => void): () => void {
+      waiting.add(wake);
+      return () => void waiting.delete(wake);
+    },
+  };
+}
