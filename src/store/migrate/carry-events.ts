@@ -1,14 +1,16 @@
+import type { Attempt, AttemptError, AttemptResult } from "../../event/delivery.ts";
+import { writeAttempt } from "../redis/attempt-row.ts";
 import { inlineBytes } from "../redis/bodies.ts";
+import { stateCode } from "../redis/deliveries.ts";
 import { writeEventRow } from "../redis/event-row.ts";
+import { type HydrationRow, targetMember, writeHydrationRow } from "../redis/hydration-row.ts";
 import { messageName, padSeq, runName, type SubjectName } from "../redis/keys.ts";
+import { orderKey } from "../redis/order-key.ts";
 import { digestOf } from "../redis/plan-texts.ts";
-import { dispositionList, originList, unpackEventId } from "../sqlite/names.ts";
-import type { Batch } from "./batch.ts";
-import { boundsOf, type Carrier, type CarrierParts, rowsAtOnce } from "./carrier.ts";
-import { carryDeliveries } from "./carry-deliveries.ts";
-import { carryHydrations } from "./carry-hydrations.ts";
+import { dispositionList, giveUpReason, hydrationState, originList, unpackEventId } from "../sqlite/names.ts";
+import { type Batch, boundsOf, type Carrier, type CarrierParts, rowsAtOnce, type Source } from "./source.ts";
 
-interface Row {
+interface EventRow {
   seq: number;
   account: number;
   id: Buffer | string | null;
@@ -57,7 +59,7 @@ function subjectNames({ source: { db, names } }: Pick<CarrierParts, "source">): 
 export function carryEvents(parts: CarrierParts): Carrier {
   const { source, version } = parts;
   const { db, names } = source;
-  const select = db.prepare<[number], Row>("SELECT * FROM events WHERE seq > ? ORDER BY seq");
+  const select = db.prepare<[number], EventRow>("SELECT * FROM events WHERE seq > ? ORDER BY seq");
   const verdictsOf = db.prepare<[number], string>("SELECT verdicts FROM plans WHERE id = ?").pluck();
   const digests = new Map<number, string | null>();
   const subjectOf = subjectNames(parts);
@@ -75,7 +77,7 @@ export function carryEvents(parts: CarrierParts): Carrier {
     return found;
   }
 
-  function put(row: Row, batch: Batch): void {
+  function put(row: EventRow, batch: Batch): void {
     const { seq, received_at: receivedAt, parked_until: parkedUntil, duplicates, conflicts, body } = row;
     const nameOf = (id: number | null): string | null => (id === null ? null : names.nameOf(id));
     const account = names.nameOf(row.account);
@@ -144,5 +146,143 @@ export function carryEvents(parts: CarrierParts): Carrier {
       }
       return last;
     },
+  };
+}
+
+interface DeliveryRow {
+  event: number;
+  route: number;
+  state: number;
+  subject: number | null;
+  next_at: number | null;
+  attempts: number;
+  spent: number;
+  replays: number;
+  settled_at: number | null;
+  reason: string | null;
+}
+
+interface AttemptRow {
+  number: number;
+  at: number;
+  took_ms: number;
+  status: number | null;
+  error: string | null;
+  response: Buffer | null;
+}
+
+interface OfEvent {
+  readonly seq: number;
+  readonly subject: SubjectName | null;
+  readonly receivedAt: number;
+}
+
+/** An event's deliveries with their attempts, in the lists of their states; who is behind whom stays. */
+function carryDeliveries({ db, names }: Source) {
+  const deliveries = db.prepare<[number], DeliveryRow>("SELECT * FROM deliveries WHERE event = ?");
+  const attempts = db.prepare<[number, number], AttemptRow>(
+    "SELECT number, at, took_ms, status, error, response FROM attempts WHERE event = ? AND route = ?",
+  );
+
+  function put(row: DeliveryRow, { seq, subject, receivedAt }: OfEvent, batch: Batch): void {
+    const route = names.nameOf(row.route);
+    const order = row.subject === null || subject === null ? null : orderKey(subject);
+    const state = String(row.state);
+    const isWaiting = state === stateCode("waiting");
+    // What a proxy exchanges at once has no time.
+    const isExchange = isWaiting && row.next_at === null;
+    const nextAt = isWaiting ? row.next_at : null;
+    const key = `d:${seq}:${route}`;
+    const member = String(seq);
+    batch.member("routes", route);
+    batch.hash(key, "s", state);
+    if (order !== null) batch.hash(key, "o", order);
+    if (nextAt !== null) batch.hash(key, "n", String(nextAt));
+    if (row.spent > 0) batch.hash(key, "p", String(row.spent));
+    if (row.replays > 0) batch.hash(key, "rp", String(row.replays));
+    if (row.settled_at !== null) batch.hash(key, "t", String(row.settled_at));
+    if (row.attempts > 0) {
+      batch.hash(key, "a", String(row.attempts));
+      for (const attempt of attempts.all(seq, row.route)) batch.hash(key, `a${attempt.number}`, writeAttempt(attemptOf(attempt)));
+    }
+    if (isExchange) batch.list(`px:${route}`, receivedAt, member);
+    if (nextAt !== null) {
+      batch.list(`due:${route}`, nextAt, padSeq(seq));
+      if (order !== null) batch.set(`o:${route}:${order}`, member);
+    }
+    if (state === stateCode("held")) {
+      batch.list(`held:${route}`, seq, member);
+      if (order !== null) batch.list(`oh:${route}:${order}`, seq, member);
+    }
+    if (state === stateCode("dead")) {
+      batch.hash(key, "r", row.reason ?? "");
+      batch.list(`dead:${route}`, seq, member);
+    }
+  }
+
+  return (event: OfEvent, batch: Batch): void => {
+    for (const row of deliveries.all(event.seq)) put(row, event, batch);
+  };
+}
+
+function attemptOf({ number, at, took_ms: tookMs, response, ...row }: AttemptRow): Attempt {
+  return { number, at, tookMs, result: resultOf(row), response };
+}
+
+function resultOf({ status, error }: Pick<AttemptRow, "status" | "error">): AttemptResult {
+  if (error !== null) return { kind: "failed", error: error as AttemptError };
+  return status === null ? { kind: "taken" } : { kind: "answered", status, retryAfterMs: null };
+}
+
+interface StoredHydration {
+  event: number;
+  state: number;
+  reason: number | null;
+  target: string | null;
+  subject: number | null;
+  asked: number;
+  found: number;
+  last: number | null;
+  unknown: number | null;
+  candidates: string | null;
+  settled_at: number | null;
+}
+
+interface HydrationParts extends CarrierParts {
+  readonly subjectOf: (subject: number | null) => SubjectName | null;
+}
+
+/** What became of a truncated event; one that waits does so for the sweep that covers it, or for the next. */
+function carryHydrations({ source: { db, names }, version, subjectOf }: HydrationParts) {
+  const select = db.prepare<[number], StoredHydration>("SELECT * FROM hydrations WHERE event = ?");
+  const sweeps = db.prepare<[], { account: number; through: number }>("SELECT account, through FROM sweeps WHERE ended_at IS NULL");
+  const covered = new Map(sweeps.all().map(({ account, through }) => [names.nameOf(account), through]));
+
+  return (seq: number, account: string, receivedAt: number, batch: Batch): void => {
+    const row = select.get(seq);
+    if (row === undefined) return;
+    const hydration = hydrationOf(row, subjectOf);
+    batch.set(`h:${seq}`, version() + writeHydrationRow(hydration));
+    if (hydration.state !== "waiting") return;
+    const isCovered = seq <= (covered.get(account) ?? 0);
+    batch.member("hydrating", account);
+    batch.list(`${isCovered ? "hc" : "hw"}:${account}`, receivedAt, String(seq));
+    if (row.target !== null) batch.list(`${isCovered ? "ct" : "ht"}:${account}`, 0, targetMember(row.target, seq));
+  };
+}
+
+function hydrationOf(row: StoredHydration, subjectOf: HydrationParts["subjectOf"]): HydrationRow {
+  return {
+    state: hydrationState(row.state),
+    reason: giveUpReason(row.reason),
+    target: row.target,
+    asked: row.asked,
+    found: row.found,
+    // The embedded engine marks with the event itself what was over at once, and never asked for.
+    last: row.last === row.event ? null : row.last,
+    subject: subjectOf(row.subject),
+    unknown: row.unknown,
+    candidates: row.candidates === null ? null : JSON.parse(row.candidates),
+    settledAt: row.settled_at,
   };
 }

@@ -4,16 +4,9 @@ import { type MigrationRow, migrationRowName, readMigrationRow } from "../redis/
 import { readScript } from "../redis/script.ts";
 import { createVersions, rowVersion } from "../redis/transact.ts";
 import { StoreRefused } from "../store-error.ts";
-import { type Batch, createBatch } from "./batch.ts";
-import { boundsOf, type Carrier } from "./carrier.ts";
 import { carryEvents } from "./carry-events.ts";
-import { carryMessages } from "./carry-messages.ts";
-import { carryRequests } from "./carry-requests.ts";
-import { carryRuns } from "./carry-runs.ts";
-import { carrySends } from "./carry-sends.ts";
-import { carrySweeps } from "./carry-sweeps.ts";
-import { carryWords } from "./carry-words.ts";
-import type { Source } from "./source.ts";
+import { carryMessages, carryRequests, carryRuns, carrySends, carrySweeps, carryWords } from "./carry-tables.ts";
+import { type Batch, boundsOf, type Carrier, createBatch, type Source } from "./source.ts";
 
 interface CarryOrder {
   readonly source: Source;

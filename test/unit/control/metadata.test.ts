@@ -4,7 +4,7 @@ import { messageBody, runBody } from "../../../src/control/sending.ts";
 import { readRegistration, trackBody } from "../../../src/control/track.ts";
 import { bodyLimits, lineLimits, parseBody, parseWithin } from "../../../src/event/bounded-json.ts";
 import { metadataFault, metadataLimits, shownMetadata } from "../../../src/event/metadata.ts";
-import { carriedMetadata } from "../../../src/store/migrate/carrier.ts";
+import { carriedMetadata } from "../../../src/store/migrate/source.ts";
 import { joinFacts } from "../../../src/store/registration.ts";
 
 const nested = (levels: number): Record<string, unknown> => JSON.parse(`${'{"a":'.repeat(levels - 1)}{}${"}".repeat(levels - 1)}`);

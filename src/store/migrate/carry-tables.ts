@@ -1,0 +1,265 @@
+import { type KeyState, keyStates } from "../../event/send-key.ts";
+import { askScore, writeAskRecord } from "../redis/ask-record.ts";
+import { messageName, runName } from "../redis/keys.ts";
+import { digestOf } from "../redis/plan-texts.ts";
+import { readRetentionRow, retentionRowName } from "../redis/retention-row.ts";
+import { isOpenRun, placeOfMessage } from "../redis/subject-index.ts";
+import { type StoredSubject, unseenSubject, writeSubjectRow } from "../redis/subject-row.ts";
+import { writeSweepRow } from "../redis/sweep-row.ts";
+import { createSwept } from "../sqlite/purge.ts";
+import { type MessageRow, type RunRow, runStateOf, stateOf } from "../sqlite/track.ts";
+import { type Batch, boundsOf, type Carrier, type CarrierParts, carriedMetadata, rowsAtOnce } from "./source.ts";
+
+/** The small tables, in one batch: what is said of all rows, and what is kept of routes, secrets, listeners and days. */
+export function carryWords({ source, version }: CarrierParts): Carrier {
+  const { db, names } = source;
+  const plans = db.prepare<[], string>("SELECT verdicts FROM plans").pluck();
+  const stopped = db.prepare<[], { route: number; at: number; reason: string }>("SELECT route, stopped_at AS at, reason FROM stopped");
+  const proofs = db.prepare<[], { source: number; secret: number; events: number; duplicates: number; first_at: number; last_at: number }>(
+    "SELECT * FROM proofs",
+  );
+  const cursors = db.prepare<[], { name: string; seq: number; moved_at: number }>("SELECT * FROM cursors");
+  const calls = db.prepare<[], { account: number; day: number; polls: number; others: number }>("SELECT * FROM service_calls");
+  const swept = createSwept(db);
+
+  return {
+    kind: "plans, cursors, counts",
+    first: 1,
+    last: 1,
+    next(after, batch) {
+      if (after > 0) return null;
+      for (const verdicts of plans.all()) batch.hash("plans", digestOf(verdicts), verdicts);
+      for (const { route, at, reason } of stopped.all()) batch.hash("stopped", names.nameOf(route), JSON.stringify({ at, reason }));
+      for (const row of proofs.all()) {
+        const proof = `${names.nameOf(row.source)}:${names.nameOf(row.secret)}`;
+        batch.hash("proofs", `${proof}:first`, String(row.first_at), `${proof}:last`, String(row.last_at));
+        if (row.events > 0) batch.hash("proofs", `${proof}:events`, String(row.events));
+        if (row.duplicates > 0) batch.hash("proofs", `${proof}:duplicates`, String(row.duplicates));
+      }
+      for (const { name, seq, moved_at: movedAt } of cursors.all()) {
+        batch.set(`cursor:${name}`, version() + String(seq));
+        batch.list("cursors", movedAt, name);
+      }
+      for (const { account, day, polls, others } of calls.all()) {
+        batch.hash(`calls:${names.nameOf(account)}`, `${day}:polls`, String(polls), `${day}:others`, String(others));
+      }
+      const [sweptEvents, sweptDeliveries] = [swept.before("events"), swept.before("deliveries")];
+      if (sweptEvents !== null || sweptDeliveries !== null) {
+        batch.set(retentionRowName, version() + JSON.stringify({ ...readRetentionRow(null), sweptEvents, sweptDeliveries }));
+      }
+      return 1;
+    },
+  };
+}
+
+interface StoredMessage extends MessageRow {
+  asked_at: number | null;
+  is_bare: number;
+  is_asked: number;
+  since: number;
+  rank: number;
+  next_at: number | null;
+  asks: number;
+  failures: number;
+  misses: number;
+  answered_at: number | null;
+  released_to: number | null;
+}
+
+/** Messages, with what is kept of those that the service is asked about. Their numbers stay. */
+export function carryMessages({ source, version }: CarrierParts): Carrier {
+  const { db, names } = source;
+  const select = db.prepare<[number, number], StoredMessage>(
+    `SELECT m.*, a.message IS NOT NULL AS is_asked, a.since, a.rank, a.next_at, a.asks, a.failures, a.misses, a.asked_at AS answered_at,
+       (SELECT after FROM releases WHERE subject = 2 * m.seq) AS released_to,
+       m.registered_at IS NULL AND NOT EXISTS (SELECT 1 FROM events e WHERE e.subject = 2 * m.seq AND e.subject IS NOT NULL) AS is_bare
+     FROM messages m LEFT JOIN asks a ON a.message = m.seq WHERE m.seq > ? ORDER BY m.seq LIMIT ?`,
+  );
+
+  function put(row: StoredMessage, batch: Batch): void {
+    const { seq, wamid, registered_at: registeredAt, service_id: serviceId, reference } = row;
+    const account = names.nameOf(row.account);
+    const name = messageName(account, wamid);
+    const stored = messageOf(row);
+    batch.set(name, version() + writeSubjectRow(stored));
+    batch.member("accounts", account);
+    batch.list(registeredAt === null ? "seen:m" : "registered:m", seq, name);
+    // Retention finds those that are only seen by what it takes of their events.
+    if (row.is_bare === 1) batch.list("bare", 0, name);
+    if (registeredAt === null) return;
+    if (row.released_to !== null) batch.list("releasing", registeredAt, name);
+    batch.list(`${placeOfMessage(stored)}:${account}`, registeredAt, wamid);
+    if (serviceId !== null) batch.list(`sid:${serviceId}`, seq, name);
+    if (reference !== null) batch.list(`ref:m:${reference}`, seq, name);
+    if (row.is_asked === 0) return;
+    const { since, asks, failures, misses, answered_at: askedAt, next_at: nextAt } = row;
+    batch.hash(`ask:${account}`, wamid, writeAskRecord({ since, asks, failures, misses, askedAt }));
+    if (nextAt === null) batch.list(`missing:${account}`, askedAt ?? 0, wamid);
+    else batch.list(`asks:${account}`, askScore(row.rank, nextAt), wamid);
+  }
+
+  return {
+    kind: "messages",
+    ...boundsOf(source, "messages"),
+    next(after, batch) {
+      const rows = select.all(after, rowsAtOnce);
+      for (const row of rows) put(row, batch);
+      return rows.at(-1)?.seq ?? null;
+    },
+  };
+}
+
+function messageOf(row: StoredMessage): StoredSubject {
+  const { status, errorCode, times } = stateOf(row);
+  return {
+    status,
+    error: errorCode,
+    times: times as Record<string, number>,
+    updatedAt: row.updated_at,
+    serviceId: row.service_id,
+    reference: row.reference,
+    conversationId: row.conversation_id,
+    metadata: carriedMetadata(row.metadata, `message ${row.seq}`),
+    sentAt: row.told_sent_at,
+    registeredAt: row.registered_at,
+    askedAt: row.asked_at,
+    isMissing: row.missing !== null,
+    releasedTo: row.released_to,
+  };
+}
+
+type StoredRun = RunRow & { is_bare: number; released_to: number | null };
+
+/** Runs, under their numbers. */
+export function carryRuns({ source, version }: CarrierParts): Carrier {
+  const { db, names } = source;
+  const select = db.prepare<[number, number], StoredRun>(
+    `SELECT r.*, r.registered_at IS NULL
+       AND NOT EXISTS (SELECT 1 FROM events e WHERE e.subject = 2 * r.seq + 1 AND e.subject IS NOT NULL) AS is_bare,
+       (SELECT after FROM releases WHERE subject = 2 * r.seq + 1) AS released_to
+     FROM runs r WHERE r.seq > ? ORDER BY r.seq LIMIT ?`,
+  );
+  return {
+    kind: "runs",
+    ...boundsOf(source, "runs"),
+    next(after, batch) {
+      const rows = select.all(after, rowsAtOnce);
+      for (const row of rows) {
+        const account = names.nameOf(row.account);
+        const name = runName(account, row.run_id);
+        const stored = runOf(row);
+        const { reference, registeredAt } = stored;
+        batch.set(name, version() + writeSubjectRow(stored));
+        batch.member("accounts", account);
+        batch.list(registeredAt === null ? "seen:r" : "registered:r", row.seq, name);
+        if (registeredAt !== null && row.released_to !== null) batch.list("releasing", registeredAt, name);
+        if (row.is_bare === 1) batch.list("bare", 0, name);
+        if (registeredAt !== null && isOpenRun(stored)) batch.list(`runs:${account}`, registeredAt, row.run_id);
+        if (registeredAt !== null && reference !== null) batch.list(`ref:r:${reference}`, row.seq, name);
+      }
+      return rows.at(-1)?.seq ?? null;
+    },
+  };
+}
+
+function runOf(row: StoredRun): StoredSubject {
+  const { status, error, times } = runStateOf(row);
+  return {
+    ...unseenSubject,
+    status,
+    error,
+    times: times as Record<string, number>,
+    updatedAt: row.updated_at,
+    reference: row.reference,
+    metadata: carriedMetadata(row.metadata, `run ${row.seq}`),
+    registeredAt: row.registered_at,
+    releasedTo: row.released_to,
+  };
+}
+
+interface StoredSweep {
+  seq: number;
+  account: number;
+  through: number;
+  started_at: number;
+  asked: number;
+  ended_at: number | null;
+}
+
+/** Sweeps: an open one goes on where it was, and of the others the calls they made are still counted. */
+export function carrySweeps({ source, version }: CarrierParts): Carrier {
+  const { db, names } = source;
+  const select = db.prepare<[number, number], StoredSweep>("SELECT * FROM sweeps WHERE seq > ? ORDER BY seq LIMIT ?");
+  return {
+    kind: "sweeps",
+    ...boundsOf(source, "sweeps"),
+    next(after, batch) {
+      const rows = select.all(after, rowsAtOnce);
+      for (const { seq, account: accountId, through, started_at: startedAt, asked, ended_at: endedAt } of rows) {
+        const account = names.nameOf(accountId);
+        // Those of this engine are named by texts: no two are alike.
+        if (endedAt === null) batch.set(`sw:${account}`, version() + writeSweepRow({ seq, through, startedAt, asked }));
+        else if (asked > 0) batch.list(`sweeps:${account}`, endedAt, `${seq}:${asked}`);
+      }
+      return rows.at(-1)?.seq ?? null;
+    },
+  };
+}
+
+interface StoredSend {
+  seq: number;
+  account: number;
+  kind: number;
+  key: string;
+  state: number;
+  fingerprint: string;
+  tries: number;
+  about: string;
+  caller: string;
+  started_at: number;
+  answer: string | null;
+}
+
+/** Keys of sends, and references of runs. Whoever was calling has ended with its process: nobody knows what came of that. */
+export function carrySends({ source, version }: CarrierParts): Carrier {
+  const { db, names } = source;
+  const select = db.prepare<[number, number], StoredSend>("SELECT * FROM sends WHERE seq > ? ORDER BY seq LIMIT ?");
+  return {
+    kind: "keys of sends",
+    ...boundsOf(source, "sends"),
+    next(after, batch) {
+      const rows = select.all(after, rowsAtOnce);
+      for (const { account: accountId, kind, key, fingerprint, tries, about, caller, started_at: startedAt, ...row } of rows) {
+        const account = names.nameOf(accountId);
+        const known: KeyState = keyStates[row.state] ?? "unknown";
+        const state: KeyState = known === "calling" ? "unknown" : known;
+        const answer = row.answer === null ? null : JSON.parse(row.answer);
+        const send = JSON.stringify({ state, fingerprint, tries, about, caller, startedAt, answer });
+        batch.set(`s:${kind}:${account}:${key}`, version() + send);
+        if (kind === 0) batch.list("sends", startedAt, `${account}:${key}`);
+      }
+      return rows.at(-1)?.seq ?? null;
+    },
+  };
+}
+
+interface StoredRequest {
+  seq: number;
+  request: string;
+  id: string;
+  until: number;
+}
+
+/** Which event a signed automation request is, for as long as that holds. */
+export function carryRequests({ source }: CarrierParts): Carrier {
+  const select = source.db.prepare<[number, number], StoredRequest>("SELECT * FROM requests WHERE seq > ? ORDER BY seq LIMIT ?");
+  return {
+    kind: "automation requests",
+    ...boundsOf(source, "requests"),
+    next(after, batch) {
+      const rows = select.all(after, rowsAtOnce);
+      for (const { request, id, until } of rows) batch.expiring(`req:${request}`, id, until);
+      return rows.at(-1)?.seq ?? null;
+    },
+  };
+}
