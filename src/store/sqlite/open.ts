@@ -82,7 +82,7 @@ export function openForReading(path: string): Db {
   });
 }
 
-export function newestVersion(): number {
+function newestVersion(): number {
   return listMigrations().at(-1)?.version ?? 0;
 }
 

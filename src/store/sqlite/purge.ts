@@ -176,7 +176,7 @@ export function createSwept(db: Db) {
 
 /** Free pages that stay in the file for what comes next, so that it does not shrink and grow all day: 4 MiB, or a tenth of what is used. */
 const spare = { pages: 1024, share: 0.1 };
-/** What `PRAGMA auto_vacuum` says of a file whose pages can be given back; one made by an early version cannot. */
+/** What `PRAGMA auto_vacuum` says of a file whose pages can be given back. A file that was empty before the relay opened it keeps them. */
 const incremental = 2;
 
 /**
