@@ -1,6 +1,6 @@
 import type { AuditPort, AuditUnderWay } from "../control/audit.ts";
 import type { AuditReport } from "../event/audit-report.ts";
-import type { Inspecting } from "../store/inspecting.ts";
+import type { Inspecting } from "../store/reading.ts";
 
 export interface AuditingParts {
   readonly inspecting: Pick<Inspecting, "audit">;

@@ -4,8 +4,8 @@ import type { BudgetFacts, Calls } from "../reconcile/port.ts";
 import type { CallOutcome, CallPriority } from "../service/admission.ts";
 import { monthlyCalls } from "../service/limits/caps.ts";
 import { quotaDay, quotaMonth } from "../service/renewal.ts";
-import type { DayCalls } from "../store/asks.ts";
-import type { Store } from "../store/store.ts";
+import type { Store } from "../store/port.ts";
+import type { DayCalls } from "../store/service-port.ts";
 
 export interface CallUsageParts {
   readonly store: Pick<Store, "serviceCalls" | "addServiceCalls">;

@@ -2,9 +2,8 @@ import type { DeliveryStory, EventStory, Explained, ExplainPort, ExplainQuery, N
 import type { BreakerView } from "../deliver/breaker.ts";
 import { isProxyRoute } from "../event/proxy-route.ts";
 import type { Soon } from "../event/soon.ts";
-import type { DeliveryView } from "../store/delivery-views.ts";
-import type { EventDetail, WaitingEvent } from "../store/event-views.ts";
 import type { StoreReading } from "../store/reading.ts";
+import type { DeliveryView, EventDetail, WaitingEvent } from "../store/views.ts";
 
 export interface ExplainingParts {
   readonly read: Pick<StoreReading, "events" | "deliveries" | "messages" | "runs" | "stories">;

@@ -6,9 +6,8 @@ import type { Gauges } from "../observe/metrics.ts";
 import { type CallCap, callPriorities } from "../service/admission.ts";
 import { stopReasons } from "../service/limits/account.ts";
 import type { LimiterState } from "../service/limits/limiter-state.ts";
-import type { RouteBacklog } from "../store/delivery-views.ts";
-import type { Unplanned } from "../store/event-views.ts";
-import { StoreUnavailable } from "../store/store-error.ts";
+import { StoreUnavailable } from "../store/port.ts";
+import type { RouteBacklog, Unplanned } from "../store/views.ts";
 
 export interface GaugeParts {
   readonly now: () => number;

@@ -10,7 +10,7 @@ import type { ReceiverHooks } from "../receive/receiver.ts";
 import type { CallOutcome, CallPriority } from "../service/admission.ts";
 import type { StopReason } from "../service/limits/account.ts";
 import type { LimiterHooks } from "../service/limits/limiter.ts";
-import type { StoreHooks } from "../store/store.ts";
+import type { StoreHooks } from "../store/port.ts";
 
 interface Watchers {
   readonly log: Logger;

@@ -4,7 +4,7 @@ import { type LearnedStatus, learnedEvent } from "../event/learned-event.ts";
 import type { ReceivedEvent } from "../event/received.ts";
 import { fieldsSchema } from "../event/subject.ts";
 import type { MessageState } from "../event/tracking.ts";
-import type { AcceptOutcome } from "../store/planned.ts";
+import type { AcceptOutcome } from "../store/rules.ts";
 import { stepMessage } from "../track/states.ts";
 
 export interface LearningParts {

@@ -8,8 +8,8 @@ import { automationRequest } from "../receive/verify-request.ts";
 import { compileGlobs } from "../route/match.ts";
 import { type Where, whereSchema } from "../route/settings.ts";
 import { type Condition, compileWhere } from "../route/where.ts";
-import type { Wanted } from "../store/listen-page.ts";
-import type { Store } from "../store/store.ts";
+import type { Store } from "../store/port.ts";
+import type { Wanted } from "../store/reading.ts";
 import { createTurns } from "./turns.ts";
 
 /** Listeners at once. Each costs a connection and a page of events; more than this are a client that does not close. */

@@ -1,7 +1,7 @@
 import type { Clock } from "../event/clock.ts";
 import type { Logger, Privacy } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
-import type { DueDelivery, PlannedSome } from "../store/planned.ts";
+import type { DueDelivery, PlannedSome } from "../store/rules.ts";
 
 /** Events that a process accepted and left to others to track and plan, in the order of acceptance. */
 export interface WaitingToBePlanned {

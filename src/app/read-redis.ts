@@ -1,6 +1,7 @@
 import { type AccountState, quotaReasons } from "../service/limits/account.ts";
 import { planCaps, planId } from "../service/limits/caps.ts";
 import { quotaUntil } from "../service/limits/probes.ts";
+import { StoreRefused } from "../store/port.ts";
 import { connectRedis, redisAddress } from "../store/redis/connection.ts";
 import { keysOf } from "../store/redis/keys.ts";
 import { refuseUnfinished } from "../store/redis/migration-row.ts";
@@ -11,7 +12,6 @@ import { checkReadable } from "../store/redis/schema-mark.ts";
 import { createRedisCaps } from "../store/redis/shared-caps.ts";
 import { createStoredEvents } from "../store/redis/stored-events.ts";
 import type { RedisSettings } from "../store/settings.ts";
-import { StoreRefused } from "../store/store-error.ts";
 import type { StoreToRead } from "./open-store.ts";
 import { sharedBreakers } from "./shared-breakers.ts";
 import { systemClock } from "./system-clock.ts";

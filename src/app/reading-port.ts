@@ -1,6 +1,5 @@
 import type { Reading } from "../control/reading.ts";
-import type { Inspecting } from "../store/inspecting.ts";
-import type { StoreReading } from "../store/reading.ts";
+import type { Inspecting, StoreReading } from "../store/reading.ts";
 import { createTrackedPort } from "./tracked-port.ts";
 import { walkBack } from "./walk-back.ts";
 

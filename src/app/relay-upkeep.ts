@@ -3,7 +3,7 @@ import type { Clock } from "../event/clock.ts";
 import type { Health } from "../observe/health.ts";
 import type { Logger } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
-import type { Store } from "../store/store.ts";
+import type { Store } from "../store/port.ts";
 import { stoppedDuring } from "./proxying.ts";
 import { startUpkeep } from "./upkeep.ts";
 

@@ -18,8 +18,8 @@ import { createLogger, createPrivacy, type LogStream } from "../observe/logger.t
 import { createMetrics } from "../observe/metrics.ts";
 import { createArrivals } from "../receive/arrivals.ts";
 import { createReceiver } from "../receive/receiver.ts";
-import type { AcceptOutcome } from "../store/planned.ts";
-import { StoreUnavailable } from "../store/store-error.ts";
+import { StoreUnavailable } from "../store/port.ts";
+import type { AcceptOutcome } from "../store/rules.ts";
 import { createAuditing } from "./auditing.ts";
 import { clientAddress } from "./client-address.ts";
 import { createControlPort } from "./control-port.ts";

@@ -2,10 +2,8 @@ import type { ReplayCount, ReplayDone, ReplayQuery } from "../control/replay.ts"
 import { type Envelope, parseEnvelope } from "../event/envelope.ts";
 import { RelayError } from "../event/errors.ts";
 import { type FieldPaths, subjectOf } from "../event/subject.ts";
-import type { AcceptOutcome } from "../store/planned.ts";
-import type { QuarantinedEvent, ReleasedEvent } from "../store/quarantine.ts";
-import type { ReplayCursor } from "../store/replay-filters.ts";
-import type { Store } from "../store/store.ts";
+import type { QuarantinedEvent, ReleasedEvent, ReplayCursor, Store } from "../store/port.ts";
+import type { AcceptOutcome } from "../store/rules.ts";
 import { cursorText, parseCursor } from "./replaying.ts";
 
 export interface ReleasingParts {

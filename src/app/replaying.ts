@@ -1,9 +1,8 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { ReplayCount, ReplayQuery } from "../control/replay.ts";
 import type { Soon } from "../event/soon.ts";
-import type { DueDelivery } from "../store/planned.ts";
-import type { ReplayCursor, Replayed, ReplayFound } from "../store/replay-filters.ts";
-import type { Store } from "../store/store.ts";
+import type { ReplayCursor, Replayed, ReplayFound, Store } from "../store/port.ts";
+import type { DueDelivery } from "../store/rules.ts";
 
 export interface ReplayingParts {
   readonly store: Pick<Store, "read" | "findReplay" | "replay" | "findUnplanned" | "planAgain">;

@@ -1,5 +1,5 @@
+import { StoreRefused } from "../store/port.ts";
 import type { StorageSettings } from "../store/settings.ts";
-import { StoreRefused } from "../store/store-error.ts";
 
 /**
  * What a process of the relay does.

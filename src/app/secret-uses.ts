@@ -1,6 +1,6 @@
 import type { Settings } from "../config/schema.ts";
 import type { SecretUse } from "../control/operate.ts";
-import type { Proof } from "../store/tracked-views.ts";
+import type { Proof } from "../store/views.ts";
 
 /**
  * What each secret of each source has proved: those of the settings in their order there, whether they proved anything or

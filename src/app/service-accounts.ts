@@ -8,7 +8,7 @@ import type { QuotaReason } from "../service/limits/account.ts";
 import { type Allowance, createLimiter, type LetGo, type Limiter, type LimiterHooks } from "../service/limits/limiter.ts";
 import type { LimiterState } from "../service/limits/limiter-state.ts";
 import type { SharedCaps } from "../service/limits/shared-port.ts";
-import { StoreUnavailable } from "../store/store-error.ts";
+import { StoreUnavailable } from "../store/port.ts";
 
 /** The accounts whose service can be asked: each with its client, and a limiter that keeps its caps. */
 export interface ServiceAccounts {

@@ -1,6 +1,5 @@
 import type { Clock } from "../event/clock.ts";
-import type { PollNews, Sighting, SightingCounts } from "../store/sightings.ts";
-import type { Store } from "../store/store.ts";
+import type { PollNews, Sighting, SightingCounts, Store } from "../store/port.ts";
 
 export interface SightingsParts {
   readonly store: Pick<Store, "read" | "noteSightings" | "sightings">;

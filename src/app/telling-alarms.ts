@@ -1,7 +1,7 @@
 import type { Settings } from "../config/schema.ts";
 import { type AlarmChange, alertBody, postAlert } from "../observe/health.ts";
 import type { Logger } from "../observe/logger.ts";
-import type { Store } from "../store/store.ts";
+import type { Store } from "../store/port.ts";
 
 export interface TellingParts {
   readonly store: Pick<Store, "alarmTold">;

@@ -1,7 +1,7 @@
 import type { TrackedReading } from "../control/messages.ts";
 import type { Soon } from "../event/soon.ts";
-import type { SeqBounds } from "../store/event-views.ts";
 import type { StoreReading } from "../store/reading.ts";
+import type { SeqBounds } from "../store/views.ts";
 import { walkBack } from "./walk-back.ts";
 
 /** Messages and runs for the control API, over a store or a reader beside one. */

@@ -1,6 +1,6 @@
 import type { Clock } from "../event/clock.ts";
 import type { Soon } from "../event/soon.ts";
-import type { Swept } from "../store/keeping.ts";
+import type { Swept } from "../store/port.ts";
 
 export interface UpkeepParts {
   readonly clock: Clock;

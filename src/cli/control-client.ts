@@ -153,7 +153,7 @@ function parsedBody(text: string, type: string): unknown {
 }
 
 async function opened<T>(open: () => Promise<T>): Promise<T> {
-  const { StoreRefused } = await import("../store/store-error.ts");
+  const { StoreRefused } = await import("../store/port.ts");
   try {
     return await open();
   } catch (error) {

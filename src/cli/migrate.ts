@@ -61,7 +61,7 @@ async function runMigrate({ config, from: path, json = false }: Options, io: Io)
   }
   const [{ migrate }, { StoreRefused, StoreUnavailable }, { auditSchema, offenderLines, verdictLine }] = await Promise.all([
     import("../app/migrating.ts"),
-    import("../store/store-error.ts"),
+    import("../store/port.ts"),
     import("./audit-run.ts"),
   ]);
   const bar = createProgressBar(io, json);

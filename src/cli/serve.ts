@@ -34,7 +34,7 @@ Examples:
       const [{ createRelay }, { stdoutStream }, { StoreRefused }] = await Promise.all([
         import("../app/relay.ts"),
         import("../observe/logger.ts"),
-        import("../store/store-error.ts"),
+        import("../store/port.ts"),
       ]);
       const relay = await createRelay({ settings, role, log: stdoutStream() }).catch((error: unknown) => {
         if (error instanceof StoreRefused) throw new CommandFailed(error.message);

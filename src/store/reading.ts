@@ -1,8 +1,28 @@
+import type { AuditFilter, AuditReport } from "../event/audit-report.ts";
+import type { DeliveryState } from "../event/delivery.ts";
+import type { EventId } from "../event/ids.ts";
+import type { Disposition } from "../event/plan.ts";
 import type { Soon } from "../event/soon.ts";
-import type { AttemptView, DeliveryFilter, DeliveryPlace, DeliveryView, Held, RouteBacklog } from "./delivery-views.ts";
-import type { EventDetail, EventFilter, EventsListed, SeqBounds, SeqRange, Unplanned, WaitingEvents } from "./event-views.ts";
-import type { OpenPage, Wanted } from "./listen-page.ts";
-import type { MessageFilter, MessageView, Proof, RunFilter, RunView } from "./tracked-views.ts";
+import type {
+  AttemptView,
+  DeliveryFilter,
+  DeliveryPlace,
+  DeliveryView,
+  EventDetail,
+  EventFilter,
+  EventsListed,
+  Held,
+  MessageFilter,
+  MessageView,
+  Proof,
+  RouteBacklog,
+  RunFilter,
+  RunView,
+  SeqBounds,
+  SeqRange,
+  Unplanned,
+  WaitingEvents,
+} from "./views.ts";
 
 /**
  * Everything of a store that looks and does not write. Seqs grow in the order in which things came in; numbers that
@@ -82,4 +102,78 @@ export interface ListenReading {
   ends(): Soon<{ readonly oldest: number; readonly newest: number; readonly oldestAt: number | null }>;
   /** The seq after which the events received from `time` (unix ms) on are. */
   seqBefore(time: number): Soon<number>;
+}
+
+/** An event before its body is read. Times are unix ms. */
+export interface ListenRow {
+  readonly seq: number;
+  readonly id: EventId;
+  readonly event: string;
+  readonly source: string;
+  readonly account: string;
+  readonly origin: string;
+  readonly receivedAt: number;
+  readonly disposition: Disposition;
+  readonly status: string | null;
+  readonly subject: { readonly type: "message" | "run"; readonly key: string } | null;
+  /** Whether its message or run is registered now. */
+  readonly tracked: boolean;
+}
+
+export interface ListenedContent {
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Buffer;
+}
+
+export interface ListenedEvent extends ListenRow {
+  /** To be called while the page is in hand: it may be read only then. */
+  content(): ListenedContent;
+}
+
+export interface ListenPage {
+  readonly events: readonly ListenedEvent[];
+  /** Everything up to this seq was looked at. */
+  readonly through: number;
+  /** Events among those looked at that retention has deleted: how many, and between which seqs. */
+  readonly missing: { readonly from: number; readonly to: number; readonly count: number } | null;
+  /** True when there was nothing after `through`. */
+  readonly atEnd: boolean;
+}
+
+/** Which events are wanted; `event` is asked only where `row` said yes. */
+export interface Wanted {
+  row(row: ListenRow): boolean;
+  readonly event: ((event: ListenedEvent) => boolean) | null;
+}
+
+/** A page ready to be judged: that and `use` are the work of the thread, in one piece, to be done once. */
+export type OpenPage = <T>(use: (page: ListenPage) => T) => T;
+
+/** Looks at every row, without holding up what else goes on. Rejects with `StoreUnavailable` when the store cannot be read, or after `close`. */
+export interface Inspecting {
+  stats(): Promise<Stats>;
+  audit(order: AuditOrder, progress: (at: AuditProgress) => void): Promise<AuditReport>;
+  close(): Promise<void>;
+}
+
+export interface Stats {
+  readonly dispositions: Readonly<Record<Disposition, number>>;
+  readonly duplicates: number;
+  readonly deliveries: Readonly<Record<DeliveryState, number>>;
+  /** Attempts made, and those that led to nothing yet. */
+  readonly attempts: { readonly made: number; readonly failed: number };
+}
+
+export interface AuditOrder extends AuditFilter {
+  /** Unix ms. */
+  readonly now: number;
+  /** A relay works on the store, so that what is due is done by now. */
+  readonly isRunning: boolean;
+  readonly mostOffenders: number;
+}
+
+export interface AuditProgress {
+  /** Events looked at so far, of how many in all, counted by their numbers. */
+  readonly checked: number;
+  readonly of: number;
 }

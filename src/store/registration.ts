@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { RelayError } from "../event/errors.ts";
 import { metadataFault } from "../event/metadata.ts";
-import type { DueDelivery } from "./planned.ts";
+import type { DueDelivery } from "./rules.ts";
 
 /** A user's word that a message is theirs. */
 export interface MessageRegistration {

@@ -1,6 +1,6 @@
 import type { ReceivedEvent } from "../../src/event/received.ts";
-import type { AcceptOutcome, Planned } from "../../src/store/planned.ts";
 import type { RedisStore } from "../../src/store/redis/redis-store.ts";
+import type { AcceptOutcome, Planned } from "../../src/store/rules.ts";
 
 /** Who plans alone needs one run, unless others accept meanwhile. */
 const mostRuns = 100;

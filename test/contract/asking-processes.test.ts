@@ -4,9 +4,9 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Wamid } from "../../src/event/ids.ts";
 import { learnedEvent } from "../../src/event/learned-event.ts";
 import { fieldsSchema } from "../../src/event/subject.ts";
-import type { ClaimedAsk } from "../../src/store/asks.ts";
-import type { DueDelivery } from "../../src/store/planned.ts";
 import { createRedisStore, type RedisStore } from "../../src/store/redis/redis-store.ts";
+import type { DueDelivery } from "../../src/store/rules.ts";
+import type { ClaimedAsk } from "../../src/store/service-port.ts";
 import { type Redis, startRedis } from "../setup/redis.ts";
 import { anEvent, rulesFor, start } from "./store-events.ts";
 

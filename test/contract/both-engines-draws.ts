@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import type { PlanAgainFilter, ReplayFilter } from "../../src/store/replay-filters.ts";
+import type { PlanAgainFilter, ReplayFilter } from "../../src/store/port.ts";
 
 /** One step of a run, of plain numbers and words so that a failing run can be read. */
 export type Step =

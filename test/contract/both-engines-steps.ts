@@ -3,10 +3,9 @@ import type { DeliveryState } from "../../src/event/delivery.ts";
 import { isProxyRoute, proxyRoute } from "../../src/event/proxy-route.ts";
 import type { Soon } from "../../src/event/soon.ts";
 import type { Settlement, StoredDelivery } from "../../src/event/stored-delivery.ts";
-import type { Stats } from "../../src/store/inspecting.ts";
-import type { ReplayCursor, ReplayFound } from "../../src/store/replay-filters.ts";
+import type { ReplayCursor, ReplayFound, Store } from "../../src/store/port.ts";
+import type { Stats } from "../../src/store/reading.ts";
 import type { Rules } from "../../src/store/rules.ts";
-import type { Store } from "../../src/store/store.ts";
 import { routes, type Step, type Timed } from "./both-engines-draws.ts";
 import { anEvent, rulesFor } from "./store-events.ts";
 

@@ -6,7 +6,7 @@ import type { Redis as Client } from "ioredis";
 import { expect, test } from "vitest";
 import { carryOver } from "../../src/store/migrate/carry.ts";
 import { openSource } from "../../src/store/migrate/source.ts";
-import { StoreUnavailable } from "../../src/store/store-error.ts";
+import { StoreUnavailable } from "../../src/store/port.ts";
 import { steps } from "./both-engines-draws.ts";
 import { openDistributed, openEmbedded } from "./both-engines-open.ts";
 import { answerOf, loadsOf, questions, sweepBoth, wholeOf } from "./both-engines-readers.ts";

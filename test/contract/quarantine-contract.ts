@@ -1,6 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { QuarantineFilter, ReleasedEvent } from "../../src/store/quarantine.ts";
-import type { ReplayCursor } from "../../src/store/replay-filters.ts";
+import type { QuarantineFilter, ReleasedEvent, ReplayCursor } from "../../src/store/port.ts";
 import { accept, delivered, openWith, settle, stateOf } from "./contract-tools.ts";
 import { anEvent, type EventParts, start } from "./store-events.ts";
 import type { ContractStore, OpenSubject } from "./store-port.ts";

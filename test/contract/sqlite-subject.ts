@@ -1,9 +1,8 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { DueDelivery } from "../../src/store/planned.ts";
-import type { ReplayCursor, ReplayFound } from "../../src/store/replay-filters.ts";
-import type { Rules } from "../../src/store/rules.ts";
+import type { ReplayCursor, ReplayFound } from "../../src/store/port.ts";
+import type { DueDelivery, Rules } from "../../src/store/rules.ts";
 import { openSqliteStore, type SqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { auditFile } from "../harness/audit-file.ts";
 import { rowsOf } from "../harness/store-rows.ts";

@@ -8,9 +8,8 @@ import type { Settlement, StoredDelivery } from "../../src/event/stored-delivery
 import type { HydrationStore } from "../../src/hydrate/candidates.ts";
 import type { AskCounts, AskStore, ClaimedAsk, SettledAsk } from "../../src/reconcile/port.ts";
 import type { Ended, StoredClaim, StoredSend } from "../../src/send/keys.ts";
-import type { AcceptOutcome, DueDelivery } from "../../src/store/planned.ts";
-import type { Quarantine } from "../../src/store/quarantine.ts";
-import type { Rules } from "../../src/store/rules.ts";
+import type { Quarantine } from "../../src/store/port.ts";
+import type { AcceptOutcome, DueDelivery, Rules } from "../../src/store/rules.ts";
 
 type Soon<T> = T | Promise<T>;
 

@@ -1,5 +1,5 @@
 import type { AuditReport } from "../../src/event/audit-report.ts";
-import type { AuditOrder } from "../../src/store/inspecting.ts";
+import type { AuditOrder } from "../../src/store/reading.ts";
 import { runAudit } from "../../src/store/sqlite/audit.ts";
 import { openForReading } from "../../src/store/sqlite/open.ts";
 

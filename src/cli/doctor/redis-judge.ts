@@ -1,5 +1,5 @@
-import type { Unplanned } from "../../store/event-views.ts";
 import { isOldVersion, leastVersion } from "../../store/redis/server-version.ts";
+import type { Unplanned } from "../../store/views.ts";
 import { timeText } from "../output.ts";
 import { bytesText, type Finding, fail, ok, spanText, warn } from "./finding.ts";
 

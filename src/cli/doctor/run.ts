@@ -1,9 +1,9 @@
 import { existsSync, statSync } from "node:fs";
 import { breakersInFile, openStoreForReading, type StoreToRead } from "../../app/open-store.ts";
 import type { Settings } from "../../config/schema.ts";
+import { StoreRefused } from "../../store/port.ts";
 import type { RedisSettings } from "../../store/settings.ts";
 import { isLocked } from "../../store/sqlite/file.ts";
-import { StoreRefused } from "../../store/store-error.ts";
 import { ownAddress } from "../control-client.ts";
 import { checkDestinations, type Skew } from "./destinations.ts";
 import { type Finding, fail, ok, spanText, warn } from "./finding.ts";

@@ -7,7 +7,7 @@ import { warnings } from "../../config/warnings.ts";
 import type { SecretUse } from "../../control/operate.ts";
 import { readRedisUrl } from "../../event/redis-url.ts";
 import { Secret } from "../../event/secret.ts";
-import type { Proof } from "../../store/tracked-views.ts";
+import type { Proof } from "../../store/views.ts";
 import { type Finding, fail, ok, spanText, warn } from "./finding.ts";
 
 /** The settings with their faults and warnings; null when there are faults. */

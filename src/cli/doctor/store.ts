@@ -2,10 +2,10 @@ import { accessSync, constants, existsSync, type Stats, statfsSync, statSync } f
 import { dirname, resolve } from "node:path";
 import type { Settings } from "../../config/schema.ts";
 import type { BreakerView } from "../../deliver/breaker.ts";
-import type { RouteBacklog } from "../../store/delivery-views.ts";
+import { StoreRefused } from "../../store/port.ts";
 import { isLocked } from "../../store/sqlite/file.ts";
 import { openReader, type StoreReader } from "../../store/sqlite/reader.ts";
-import { StoreRefused } from "../../store/store-error.ts";
+import type { RouteBacklog } from "../../store/views.ts";
 import { bytesText, type Finding, fail, ok, spanText, warn } from "./finding.ts";
 
 /** A delivery due for longer than this is not merely in a queue. */

@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import type { Stats } from "../inspecting.ts";
+import type { Stats } from "../reading.ts";
 import { createCountStats } from "../redis/count-stats.ts";
 import { type Keys, keysOf } from "../redis/keys.ts";
 import type { RedisLink } from "../redis/link.ts";

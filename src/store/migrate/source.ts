@@ -1,11 +1,11 @@
 import { createHash } from "node:crypto";
 import { statSync } from "node:fs";
 import { metadataFault } from "../../event/metadata.ts";
+import { StoreRefused } from "../port.ts";
 import { liveBits } from "../redis/keys.ts";
 import { lockFile } from "../sqlite/file.ts";
 import { createNames, type Names } from "../sqlite/names.ts";
 import { type Db, openForReading } from "../sqlite/open.ts";
-import { StoreRefused } from "../store-error.ts";
 
 /** The file of the embedded engine that is carried over; no relay works on it as long as it is open. */
 export interface Source {

@@ -1,8 +1,7 @@
 import { isTruncated } from "../../event/envelope.ts";
 import type { HydrationStart } from "../../event/hydration.ts";
 import type { QuarantinedBody, ReceivedEvent } from "../../event/received.ts";
-import type { AcceptOutcome } from "../planned.ts";
-import type { Rules } from "../rules.ts";
+import type { AcceptOutcome, Rules } from "../rules.ts";
 import { inlineBytes, rowWithBody } from "./bodies.ts";
 import { type Argument, type Commit, lostTheRace, mostTries, type Operation, type StepResult, seqIn } from "./commit.ts";
 import { writeEventRow } from "./event-row.ts";

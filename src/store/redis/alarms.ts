@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import type { AlarmInForce, NotedAlarmChange } from "../alarms.ts";
+import type { AlarmInForce, NotedAlarmChange } from "../port.ts";
 import type { Keys } from "./keys.ts";
 import type { RedisLink } from "./link.ts";
 import { readScript } from "./script.ts";

@@ -1,4 +1,4 @@
-import type { AskClaim, AskCounts, AskQuery, ClaimedAsk, SettledAsk } from "../asks.ts";
+import type { AskClaim, AskCounts, AskQuery, ClaimedAsk, SettledAsk } from "../service-port.ts";
 import { askScore, lastRank, rankStep, readAskRecord, writeAskRecord } from "./ask-record.ts";
 import { type Keys, messageName, readSubjectName } from "./keys.ts";
 import type { RedisLink } from "./link.ts";

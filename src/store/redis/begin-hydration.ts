@@ -1,6 +1,6 @@
 import type { HydrationStart } from "../../event/hydration.ts";
 import type { ReceivedEvent } from "../../event/received.ts";
-import { mostCandidates, mostOpenRuns, targetOf } from "../hydrations.ts";
+import { mostCandidates, mostOpenRuns, targetOf } from "../service-port.ts";
 import type { Operation } from "./commit.ts";
 import { type HydrationRow, hideSeq, targetMember, writeHydrationRow } from "./hydration-row.ts";
 import { type Keys, runName } from "./keys.ts";

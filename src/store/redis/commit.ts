@@ -1,4 +1,4 @@
-import { StoreUnavailable } from "../store-error.ts";
+import { StoreUnavailable } from "../port.ts";
 import type { GroupCommit } from "./group-commit.ts";
 import type { PlanText } from "./plan-texts.ts";
 

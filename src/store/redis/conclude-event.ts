@@ -1,6 +1,5 @@
 import type { Disposition, RouteVerdict } from "../../event/plan.ts";
-import type { DueDelivery } from "../planned.ts";
-import type { Rules } from "../rules.ts";
+import type { DueDelivery, Rules } from "../rules.ts";
 import { type EventRow, writeEventRow } from "./event-row.ts";
 import { type Keys, padSeq } from "./keys.ts";
 import { orderKey } from "./order-key.ts";

@@ -1,8 +1,8 @@
 import type { Clock } from "../../event/clock.ts";
 import { type RedisFault, type RedisFaultKind, redisFaultOf } from "../../event/redis-fault.ts";
 import { readRedisUrl, redisPlaceText } from "../../event/redis-url.ts";
+import { StoreRefused } from "../port.ts";
 import type { RedisSettings } from "../settings.ts";
-import { StoreRefused } from "../store-error.ts";
 import { createRedisClient, giveUpConnection, type Redis } from "./client.ts";
 import { keysOf } from "./keys.ts";
 import { type Presence, removePresence, writePresence } from "./presence.ts";

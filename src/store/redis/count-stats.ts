@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { type DeliveryState, deliveryStates } from "../../event/delivery.ts";
 import { type Disposition, dispositions } from "../../event/plan.ts";
-import type { Stats } from "../inspecting.ts";
+import type { Stats } from "../reading.ts";
 import { stateCode, stateOf } from "./deliveries.ts";
 import type { Keys } from "./keys.ts";
 import type { RedisLink } from "./link.ts";

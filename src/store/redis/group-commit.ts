@@ -1,4 +1,4 @@
-import { StoreUnavailable } from "../store-error.ts";
+import { StoreUnavailable } from "../port.ts";
 import type { Argument } from "./commit.ts";
 
 export interface GroupCommit<Step, Result> {

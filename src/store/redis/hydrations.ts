@@ -1,10 +1,7 @@
 import type { GiveUpReason } from "../../event/hydration.ts";
 import type { RouteVerdict } from "../../event/plan.ts";
-import { judgeTruncated } from "../facts.ts";
-import type { Covering, HydrationEnd, SettledHydrations } from "../hydrations.ts";
-import type { DueDelivery } from "../planned.ts";
-import type { Rules } from "../rules.ts";
-import { againBy, concludeVerdicts } from "../verdicts.ts";
+import { againBy, concludeVerdicts, type DueDelivery, judgeTruncated, type Rules } from "../rules.ts";
+import type { Covering, HydrationEnd, SettledHydrations } from "../service-port.ts";
 import { readBody } from "./bodies.ts";
 import { concludeEvent, deliverAll } from "./conclude-event.ts";
 import { type EventRow, readEventRow } from "./event-row.ts";

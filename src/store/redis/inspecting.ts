@@ -1,5 +1,5 @@
-import type { Inspecting, Stats } from "../inspecting.ts";
-import { StoreUnavailable } from "../store-error.ts";
+import { StoreUnavailable } from "../port.ts";
+import type { Inspecting, Stats } from "../reading.ts";
 import { type AuditParts, runAudit } from "./audit/run-audit.ts";
 
 /** Looks at every row from this process, some hundred at a time; Redis and this process do other things in between. */

@@ -1,10 +1,7 @@
 import { createdAtOf, isTruncated } from "../../event/envelope.ts";
 import type { DeliveryPlan } from "../../event/plan.ts";
 import type { ReceivedEvent } from "../../event/received.ts";
-import { nothingTracked, planEvent, setAside, untrackedFacts } from "../facts.ts";
-import type { DueDelivery } from "../planned.ts";
-import type { Rules } from "../rules.ts";
-import { heldBehind, withProxy } from "../verdicts.ts";
+import { type DueDelivery, heldBehind, nothingTracked, planEvent, type Rules, setAside, untrackedFacts, withProxy } from "../rules.ts";
 import { type Argument, type Operation, pushOperations } from "./commit.ts";
 import { dispositionCode, type EventRow } from "./event-row.ts";
 import type { SubjectName } from "./keys.ts";

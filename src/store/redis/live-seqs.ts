@@ -1,4 +1,4 @@
-import type { SeqBounds } from "../event-views.ts";
+import type { SeqBounds } from "../views.ts";
 import { type Keys, liveBits } from "./keys.ts";
 import type { RedisLink } from "./link.ts";
 import { runPipeline } from "./pipeline.ts";

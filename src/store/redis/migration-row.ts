@@ -1,4 +1,4 @@
-import { StoreRefused } from "../store-error.ts";
+import { StoreRefused } from "../port.ts";
 import type { Redis } from "./client.ts";
 import { keysOf } from "./keys.ts";
 import { rowJson } from "./transact.ts";

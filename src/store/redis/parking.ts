@@ -1,8 +1,5 @@
 import type { RouteVerdict } from "../../event/plan.ts";
-import { judgeAgain } from "../facts.ts";
-import type { DueDelivery } from "../planned.ts";
-import type { Rules } from "../rules.ts";
-import { againBy, concludeVerdicts, type KeptVerdict } from "../verdicts.ts";
+import { againBy, concludeVerdicts, type DueDelivery, judgeAgain, type KeptVerdict, type Rules } from "../rules.ts";
 import { readBody } from "./bodies.ts";
 import { concludeEvent, deliverAll } from "./conclude-event.ts";
 import { type EventRow, readEventRow, writeEventRow } from "./event-row.ts";

@@ -1,8 +1,5 @@
-import { type Facts, judgeAgain, nothingTracked } from "../facts.ts";
-import type { DueDelivery } from "../planned.ts";
-import type { PlanAgainFilter, ReplayCursor, Replayed, ReplayFound } from "../replay-filters.ts";
-import type { Rules } from "../rules.ts";
-import { addVerdicts } from "../verdicts.ts";
+import type { PlanAgainFilter, ReplayCursor, Replayed, ReplayFound } from "../port.ts";
+import { addVerdicts, type DueDelivery, type Facts, judgeAgain, nothingTracked, type Rules } from "../rules.ts";
 import { readBodies, readBody } from "./bodies.ts";
 import { concludeEvent, deliverAll } from "./conclude-event.ts";
 import { type EventRow, readEventRow } from "./event-row.ts";

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import type { DeliveryPlan } from "../../event/plan.ts";
-import { type KeptVerdict, keptVerdicts } from "../verdicts.ts";
+import { type KeptVerdict, keptVerdicts } from "../rules.ts";
 
 export interface PlanText {
   /** What an event has of it. */

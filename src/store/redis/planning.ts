@@ -1,8 +1,6 @@
 import { parseEnvelopeText } from "../../event/envelope.ts";
 import type { Wamid } from "../../event/ids.ts";
-import { planningFault } from "../facts.ts";
-import type { Planned, PlannedSome } from "../planned.ts";
-import type { Rules } from "../rules.ts";
+import { type Planned, type PlannedSome, planningFault, type Rules } from "../rules.ts";
 import { type Commit, type StepResult, seqIn } from "./commit.ts";
 import { type EventRow, readEventRow, writeEventRow } from "./event-row.ts";
 import { createJudge, type EventToJudge, type JudgedEvent } from "./judge-event.ts";

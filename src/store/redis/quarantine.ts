@@ -1,7 +1,6 @@
 import type { ReceivedEvent } from "../../event/received.ts";
-import type { AcceptOutcome } from "../planned.ts";
-import type { QuarantinedEvent, QuarantinedFound, QuarantineFilter, ReleasedEvent } from "../quarantine.ts";
-import type { ReplayCursor } from "../replay-filters.ts";
+import type { QuarantinedEvent, QuarantinedFound, QuarantineFilter, ReleasedEvent, ReplayCursor } from "../port.ts";
+import type { AcceptOutcome } from "../rules.ts";
 import { readBodies } from "./bodies.ts";
 import { readEventRow, writeEventRow } from "./event-row.ts";
 import type { Keys } from "./keys.ts";

@@ -1,4 +1,4 @@
-import type { RouteBacklog } from "../delivery-views.ts";
+import type { RouteBacklog } from "../views.ts";
 import type { Keys } from "./keys.ts";
 import type { RedisLink } from "./link.ts";
 import { runMulti, runPipeline } from "./pipeline.ts";

@@ -1,7 +1,7 @@
 import type { DeliveryState } from "../../event/delivery.ts";
 import { deliveryId, type EventId, parseDeliveryId, routeTag } from "../../event/ids.ts";
-import type { AttemptView, DeliveryFilter, DeliveryPlace, DeliveryView } from "../delivery-views.ts";
 import type { DeliveryReading } from "../reading.ts";
+import type { AttemptView, DeliveryFilter, DeliveryPlace, DeliveryView } from "../views.ts";
 import { readAttempt } from "./attempt-row.ts";
 import { stateOf } from "./deliveries.ts";
 import type { Keys } from "./keys.ts";

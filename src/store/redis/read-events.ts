@@ -1,6 +1,6 @@
 import { type EventId, hasIdLength } from "../../event/ids.ts";
-import { type EventDetail, type EventFilter, type EventsListed, type EventView, type HydrationView, releaseView } from "../event-views.ts";
 import type { EventReading } from "../reading.ts";
+import { type EventDetail, type EventFilter, type EventsListed, type EventView, type HydrationView, releaseView } from "../views.ts";
 import { readBody } from "./bodies.ts";
 import { type Keys, messageName, readSubjectName } from "./keys.ts";
 import type { RedisLink } from "./link.ts";

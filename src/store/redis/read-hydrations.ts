@@ -1,5 +1,5 @@
 import type { EventId } from "../../event/ids.ts";
-import type { FoundView, HydrationView } from "../event-views.ts";
+import type { FoundView, HydrationView } from "../views.ts";
 import { readEventRow } from "./event-row.ts";
 import { candidatesOf, readHydrationRow } from "./hydration-row.ts";
 import { type Keys, readSubjectName } from "./keys.ts";

@@ -1,6 +1,5 @@
 import type { EventId } from "../../event/ids.ts";
-import type { ListenedContent, ListenPage, ListenRow, OpenPage, Wanted } from "../listen-page.ts";
-import type { ListenReading } from "../reading.ts";
+import type { ListenedContent, ListenPage, ListenReading, ListenRow, OpenPage, Wanted } from "../reading.ts";
 import { readBodies } from "./bodies.ts";
 import type { Keys } from "./keys.ts";
 import type { RedisLink } from "./link.ts";

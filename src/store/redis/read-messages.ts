@@ -1,6 +1,6 @@
 import { shownMetadata } from "../../event/metadata.ts";
 import type { MessageReading } from "../reading.ts";
-import type { MessageFilter, MessageView } from "../tracked-views.ts";
+import type { MessageFilter, MessageView } from "../views.ts";
 import { messageName } from "./keys.ts";
 import type { NumberedSubject, ReadSubjects } from "./read-subjects.ts";
 

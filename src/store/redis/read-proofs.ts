@@ -1,4 +1,4 @@
-import type { Proof } from "../tracked-views.ts";
+import type { Proof } from "../views.ts";
 import type { Keys } from "./keys.ts";
 import type { RedisLink } from "./link.ts";
 

@@ -1,6 +1,6 @@
 import { shownMetadata } from "../../event/metadata.ts";
 import type { RunReading } from "../reading.ts";
-import type { RunFilter, RunView } from "../tracked-views.ts";
+import type { RunFilter, RunView } from "../views.ts";
 import { runName } from "./keys.ts";
 import type { NumberedSubject, ReadSubjects } from "./read-subjects.ts";
 

@@ -1,5 +1,5 @@
-import type { Held } from "../delivery-views.ts";
 import type { StoryReading } from "../reading.ts";
+import type { Held } from "../views.ts";
 import { stateCode } from "./deliveries.ts";
 import { type Keys, messageName, runName } from "./keys.ts";
 import type { RedisLink } from "./link.ts";

@@ -1,4 +1,4 @@
-import type { Unplanned } from "../event-views.ts";
+import type { Unplanned } from "../views.ts";
 import { readEventRow } from "./event-row.ts";
 import type { Keys } from "./keys.ts";
 import type { RedisLink } from "./link.ts";

@@ -1,4 +1,4 @@
-import type { SeqRange, WaitingEvent, WaitingEvents } from "../event-views.ts";
+import type { SeqRange, WaitingEvent, WaitingEvents } from "../views.ts";
 import type { Keys } from "./keys.ts";
 import type { RedisLink } from "./link.ts";
 import { readScript } from "./script.ts";

@@ -1,6 +1,5 @@
-import type { HydrationView } from "../event-views.ts";
-import type { Inspecting, Stats } from "../inspecting.ts";
-import type { StoreReading } from "../reading.ts";
+import type { Inspecting, Stats, StoreReading } from "../reading.ts";
+import type { HydrationView } from "../views.ts";
 import { createCountStats } from "./count-stats.ts";
 import { createInspecting } from "./inspecting.ts";
 import type { Keys } from "./keys.ts";

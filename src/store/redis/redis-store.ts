@@ -1,8 +1,7 @@
 import type { EventId } from "../../event/ids.ts";
 import type { QuarantinedBody, ReceivedEvent } from "../../event/received.ts";
 import type { MessageState } from "../../event/tracking.ts";
-import type { AcceptOutcome } from "../planned.ts";
-import type { Rules } from "../rules.ts";
+import type { AcceptOutcome, Rules } from "../rules.ts";
 import { createAccept } from "./accept.ts";
 import { createSharedAlarms } from "./alarms.ts";
 import { createAsks } from "./asks.ts";

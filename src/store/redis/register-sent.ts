@@ -1,6 +1,5 @@
-import type { DueDelivery } from "../planned.ts";
-import type { Rules } from "../rules.ts";
-import { type SentSubject, sentFacts } from "../sends.ts";
+import type { DueDelivery, Rules } from "../rules.ts";
+import { type SentSubject, sentFacts } from "../service-port.ts";
 import { messageName, runName } from "./keys.ts";
 import type { Parking } from "./parking.ts";
 import type { SubjectsOf } from "./put-subject.ts";

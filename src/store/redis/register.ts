@@ -1,4 +1,3 @@
-import type { DueDelivery } from "../planned.ts";
 import {
   type Conflicts,
   conflictError,
@@ -8,6 +7,7 @@ import {
   type MessageRegistration,
   type Registered,
 } from "../registration.ts";
+import type { DueDelivery } from "../rules.ts";
 import { messageName } from "./keys.ts";
 import type { Parking } from "./parking.ts";
 import type { Subjects, SubjectsOf } from "./put-subject.ts";

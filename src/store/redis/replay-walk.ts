@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import type { ReplayCursor, ReplayFilter, ReplayFound } from "../replay-filters.ts";
+import type { ReplayCursor, ReplayFilter, ReplayFound } from "../port.ts";
 import { stateOf } from "./deliveries.ts";
 import type { EventRow } from "./event-row.ts";
 import type { Keys } from "./keys.ts";

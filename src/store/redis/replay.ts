@@ -1,5 +1,5 @@
-import type { DueDelivery } from "../planned.ts";
-import type { Replayed, ReplayFilter, ReplayFound, Retried } from "../replay-filters.ts";
+import type { Replayed, ReplayFilter, ReplayFound, Retried } from "../port.ts";
+import type { DueDelivery } from "../rules.ts";
 import { stateCode, stateOf } from "./deliveries.ts";
 import type { Transact } from "./transact.ts";
 

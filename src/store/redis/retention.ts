@@ -1,4 +1,4 @@
-import type { RetentionTimes, Swept } from "../keeping.ts";
+import type { RetentionTimes, Swept } from "../port.ts";
 import { createSweepEvents, type SweepEventsParts } from "./sweep-events.ts";
 import { createSweepSubjects } from "./sweep-subjects.ts";
 

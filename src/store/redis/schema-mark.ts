@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { StoreRefused } from "../store-error.ts";
+import { StoreRefused } from "../port.ts";
 import type { Redis } from "./client.ts";
 import { keysOf } from "./keys.ts";
 import { readScript } from "./script.ts";

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { beginKey, endKey, type KeyState, type SendKey, sendKinds } from "../../event/send-key.ts";
-import type { DueDelivery } from "../planned.ts";
-import type { SendClaim, SendEnd, StoredSend } from "../sends.ts";
+import type { DueDelivery } from "../rules.ts";
+import type { SendClaim, SendEnd, StoredSend } from "../service-port.ts";
 import type { Keys } from "./keys.ts";
 import type { RedisLink } from "./link.ts";
 import type { RegisterSent } from "./register-sent.ts";

@@ -1,4 +1,4 @@
-import { StoreRefused } from "../store-error.ts";
+import { StoreRefused } from "../port.ts";
 import type { Redis } from "./client.ts";
 
 /** Scripts that name their flags (`#!lua`), so that one is refused whole when memory is full or the server a replica. */

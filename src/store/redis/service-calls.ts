@@ -1,4 +1,4 @@
-import type { CallCount, DayCalls, RecentCall } from "../asks.ts";
+import type { CallCount, DayCalls, RecentCall } from "../service-port.ts";
 import { type Argument, type Commit, type Operation, pushOperations } from "./commit.ts";
 import type { Keys } from "./keys.ts";
 import type { RedisLink } from "./link.ts";

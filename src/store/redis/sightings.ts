@@ -1,4 +1,4 @@
-import type { Sighting, SightingsRead } from "../sightings.ts";
+import type { Sighting, SightingsRead } from "../port.ts";
 import type { Keys } from "./keys.ts";
 import type { RedisLink } from "./link.ts";
 

@@ -1,4 +1,4 @@
-import type { KeptVerdict } from "../verdicts.ts";
+import type { KeptVerdict } from "../rules.ts";
 import { type EventRow, readEventRow } from "./event-row.ts";
 import type { Keys } from "./keys.ts";
 import type { RedisLink } from "./link.ts";

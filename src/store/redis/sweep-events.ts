@@ -1,4 +1,4 @@
-import type { RetentionTimes } from "../keeping.ts";
+import type { RetentionTimes } from "../port.ts";
 import type { Operation } from "./commit.ts";
 import { type EventRow, readEventRow } from "./event-row.ts";
 import type { Keys } from "./keys.ts";

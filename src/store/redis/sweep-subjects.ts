@@ -1,4 +1,4 @@
-import type { RetentionTimes } from "../keeping.ts";
+import type { RetentionTimes } from "../port.ts";
 import type { Operation } from "./commit.ts";
 import { type Keys, readSubjectName, type SubjectName } from "./keys.ts";
 import type { RedisLink } from "./link.ts";

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { EventId } from "../../event/ids.ts";
-import type { CoveredEvents, Covering, ReadMessage, SweepView } from "../hydrations.ts";
+import type { CoveredEvents, Covering, ReadMessage, SweepView } from "../service-port.ts";
 import { readEventRow } from "./event-row.ts";
 import type { Keys } from "./keys.ts";
 import type { RedisLink } from "./link.ts";

@@ -1,5 +1,5 @@
 import type { ReceivedEvent } from "../../event/received.ts";
-import type { AcceptOutcome } from "../planned.ts";
+import type { AcceptOutcome } from "../rules.ts";
 import { inlineBytes, rowWithBody } from "./bodies.ts";
 import type { Argument } from "./commit.ts";
 import { writeEventRow } from "./event-row.ts";

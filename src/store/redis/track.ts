@@ -1,7 +1,6 @@
 import type { ReceivedEvent } from "../../event/received.ts";
 import type { Tracking } from "../../event/tracking.ts";
-import { type Facts, untrackedFacts } from "../facts.ts";
-import type { Rules } from "../rules.ts";
+import { type Facts, type Rules, untrackedFacts } from "../rules.ts";
 import { messageName, runName, type SubjectName } from "./keys.ts";
 import { messageStateOf, runStateOf, type StoredSubject, unseenSubject, withMessageState, withRunState } from "./subject-row.ts";
 

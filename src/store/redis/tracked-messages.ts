@@ -1,4 +1,4 @@
-import type { TrackedQuery, TrackedView } from "../hydrations.ts";
+import type { TrackedQuery, TrackedView } from "../service-port.ts";
 import { readAskRecord } from "./ask-record.ts";
 import { type Keys, messageName, readSubjectName } from "./keys.ts";
 import type { RedisLink } from "./link.ts";

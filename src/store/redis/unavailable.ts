@@ -1,5 +1,5 @@
 import { type RedisFault, type RedisFaultKind, redisErrorText, redisFaultOf } from "../../event/redis-fault.ts";
-import { StoreRefused, StoreUnavailable } from "../store-error.ts";
+import { StoreRefused, StoreUnavailable } from "../port.ts";
 
 /** Redis could not do what it was asked just now. */
 export class RedisUnavailable extends StoreUnavailable {

@@ -1,8 +1,8 @@
 import { Queue, Worker } from "bullmq";
 import type { Clock } from "../../event/clock.ts";
-import type { DueDelivery } from "../planned.ts";
+import type { DueListener } from "../port.ts";
+import type { DueDelivery } from "../rules.ts";
 import type { RedisSettings } from "../settings.ts";
-import type { DueListener } from "../store.ts";
 import { createRedisClient, type Redis } from "./client.ts";
 
 /** Name of the BullMQ queue; with the relay's prefix its keys are in the same slot as everything else. */

@@ -1,11 +1,7 @@
 import { createdAtOf, isTruncated } from "../../event/envelope.ts";
 import type { QuarantinedBody, ReceivedEvent } from "../../event/received.ts";
-import { planEvent, routedWords, setAside, untrackedFacts } from "../facts.ts";
-import type { AcceptOutcome } from "../planned.ts";
-import type { QuarantinedEvent, QuarantinedFound, QuarantineFilter, ReleasedEvent } from "../quarantine.ts";
-import type { ReplayCursor } from "../replay-filters.ts";
-import type { Rules } from "../rules.ts";
-import { heldBehind, withProxy } from "../verdicts.ts";
+import type { QuarantinedEvent, QuarantinedFound, QuarantineFilter, ReleasedEvent, ReplayCursor } from "../port.ts";
+import { type AcceptOutcome, heldBehind, planEvent, type Rules, routedWords, setAside, untrackedFacts, withProxy } from "../rules.ts";
 import type { createHydrations } from "./hydrations.ts";
 import { dispositionCode, type Names, originCode, originList, packEventId } from "./names.ts";
 import type { Proofs } from "./notes.ts";

@@ -1,4 +1,4 @@
-import type { AskClaim, AskCounts, AskQuery, CallCount, ClaimedAsk, DayCalls, SettledAsk } from "../asks.ts";
+import type { AskClaim, AskCounts, AskQuery, CallCount, ClaimedAsk, DayCalls, SettledAsk } from "../service-port.ts";
 import type { Names } from "./names.ts";
 import type { Db } from "./open.ts";
 import { type MessageRow, stateOf } from "./track.ts";

@@ -1,5 +1,5 @@
 import { isProxyRoute } from "../../event/proxy-route.ts";
-import type { Tally } from "../audit/tally.ts";
+import type { Tally } from "../audit.ts";
 import { dispositionCode, dispositionList, hydrationCode, type Names, stateCode } from "./names.ts";
 import type { Db } from "./open.ts";
 import { createPlans } from "./plans.ts";

@@ -1,7 +1,6 @@
 import type { AuditFilter, AuditReport } from "../../event/audit-report.ts";
-import { createGaps } from "../audit/gaps.ts";
-import { createTally, type Tally } from "../audit/tally.ts";
-import type { AuditOrder, AuditProgress } from "../inspecting.ts";
+import { createGaps, createTally, type Tally } from "../audit.ts";
+import type { AuditOrder, AuditProgress } from "../reading.ts";
 import { createJudge, createSlices, type DeliveryRow, deliveryColumn, eventColumn, nameIn } from "./audit-events.ts";
 import { createNames, type Names, unpackEventId } from "./names.ts";
 import type { Db } from "./open.ts";

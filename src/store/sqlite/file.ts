@@ -1,7 +1,7 @@
 import { chmodSync, closeSync, existsSync, mkdirSync, openSync, readSync, realpathSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import Database from "better-sqlite3";
-import { StoreRefused } from "../store-error.ts";
+import { StoreRefused } from "../port.ts";
 
 /**
  * Makes this process the only relay on the file, until it is released or the process ends in any way.

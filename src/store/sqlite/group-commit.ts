@@ -1,4 +1,4 @@
-import { StoreUnavailable } from "../store-error.ts";
+import { StoreUnavailable } from "../port.ts";
 import { type Db, isStorageFault } from "./open.ts";
 
 interface GroupCommit {

@@ -2,8 +2,7 @@ import type { CandidateRun, GiveUpReason, HydrationBrief, HydrationStart } from 
 import type { EventId } from "../../event/ids.ts";
 import type { RouteVerdict } from "../../event/plan.ts";
 import type { ReceivedEvent } from "../../event/received.ts";
-import type { HydrationView } from "../event-views.ts";
-import { judgeTruncated } from "../facts.ts";
+import { againBy, type DueDelivery, judgeTruncated } from "../rules.ts";
 import {
   type CoveredEvents,
   type Covering,
@@ -12,9 +11,8 @@ import {
   mostOpenRuns,
   type SettledHydrations,
   targetOf,
-} from "../hydrations.ts";
-import type { DueDelivery } from "../planned.ts";
-import { againBy } from "../verdicts.ts";
+} from "../service-port.ts";
+import type { HydrationView } from "../views.ts";
 import { dispositionCode, giveUpCode, giveUpReason, hydrationCode, hydrationState, messageSubject, unpackEventId } from "./names.ts";
 import type { Db } from "./open.ts";
 import type { PlanningParts } from "./parking.ts";

@@ -2,8 +2,8 @@ import { Worker } from "node:worker_threads";
 import type { AuditReport } from "../../event/audit-report.ts";
 import type { DeliveryState } from "../../event/delivery.ts";
 import type { Disposition } from "../../event/plan.ts";
-import type { AuditOrder, AuditProgress, Inspecting, Stats } from "../inspecting.ts";
-import { StoreUnavailable } from "../store-error.ts";
+import { StoreUnavailable } from "../port.ts";
+import type { AuditOrder, AuditProgress, Inspecting, Stats } from "../reading.ts";
 import { dispositionList, stateList } from "./names.ts";
 import type { Db } from "./open.ts";
 

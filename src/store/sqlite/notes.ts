@@ -1,5 +1,5 @@
 import type { EventId } from "../../event/ids.ts";
-import type { RecentCall } from "../asks.ts";
+import type { RecentCall } from "../service-port.ts";
 import type { Names } from "./names.ts";
 import type { Db } from "./open.ts";
 

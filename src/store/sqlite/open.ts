@@ -1,6 +1,6 @@
 import { chmodSync, existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import Database from "better-sqlite3";
-import { StoreRefused } from "../store-error.ts";
+import { StoreRefused } from "../port.ts";
 import { logSizeLimit } from "./file.ts";
 
 export type Db = Database.Database;

@@ -1,7 +1,4 @@
-import { type Facts, judgeAgain } from "../facts.ts";
-import type { DueDelivery } from "../planned.ts";
-import type { Rules } from "../rules.ts";
-import { againBy } from "../verdicts.ts";
+import { againBy, type DueDelivery, type Facts, judgeAgain, type Rules } from "../rules.ts";
 import { dispositionCode, type Names, type SubjectKey } from "./names.ts";
 import type { Db } from "./open.ts";
 import { concludePlan, type JudgedRow, judgedEvent, type PlanDeliveries, type Plans } from "./plans.ts";

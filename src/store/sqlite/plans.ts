@@ -1,8 +1,5 @@
 import type { DeliveryPlan, RouteVerdict } from "../../event/plan.ts";
-import type { JudgedEvent } from "../facts.ts";
-import type { DueDelivery } from "../planned.ts";
-import type { Rules } from "../rules.ts";
-import { concludeVerdicts, type KeptVerdict, keptVerdicts } from "../verdicts.ts";
+import { concludeVerdicts, type DueDelivery, type JudgedEvent, type KeptVerdict, keptVerdicts, type Rules } from "../rules.ts";
 import { type Names, type SubjectKey, stateCode } from "./names.ts";
 import type { Db } from "./open.ts";
 

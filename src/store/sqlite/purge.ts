@@ -1,4 +1,4 @@
-import type { RetentionTimes, Swept } from "../keeping.ts";
+import type { RetentionTimes, Swept } from "../port.ts";
 import { dispositionCode, type Names, stateCode } from "./names.ts";
 import type { Db } from "./open.ts";
 

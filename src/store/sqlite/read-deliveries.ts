@@ -1,6 +1,5 @@
 import { deliveryId, parseDeliveryId, routeTag } from "../../event/ids.ts";
-import type { AttemptView, DeliveryFilter, DeliveryPlace, DeliveryView, RouteBacklog } from "../delivery-views.ts";
-import type { Unplanned } from "../event-views.ts";
+import type { AttemptView, DeliveryFilter, DeliveryPlace, DeliveryView, RouteBacklog, Unplanned } from "../views.ts";
 import { type Names, stateCode, stateList, unpackEventId } from "./names.ts";
 import type { Db } from "./open.ts";
 import type { createReadEvents } from "./read-events.ts";

@@ -1,14 +1,14 @@
 import { hasIdLength } from "../../event/ids.ts";
-import type { Held } from "../delivery-views.ts";
 import {
   type EventDetail,
   type EventFilter,
   type EventsListed,
   type EventView,
+  type Held,
   releaseView,
   type SeqBounds,
   type WaitingEvents,
-} from "../event-views.ts";
+} from "../views.ts";
 import { createReadHydrations } from "./hydrations.ts";
 import {
   dispositionCode,

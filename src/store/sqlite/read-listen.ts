@@ -1,4 +1,4 @@
-import type { ListenedContent, ListenedEvent, ListenPage, ListenRow, Wanted } from "../listen-page.ts";
+import type { ListenedContent, ListenedEvent, ListenPage, ListenRow, Wanted } from "../reading.ts";
 import { dispositionList, type Names, originList, unpackEventId } from "./names.ts";
 import type { Db } from "./open.ts";
 

@@ -1,6 +1,5 @@
 import { shownMetadata } from "../../event/metadata.ts";
-import type { SeqBounds } from "../event-views.ts";
-import type { MessageFilter, MessageView, RunFilter, RunView } from "../tracked-views.ts";
+import type { MessageFilter, MessageView, RunFilter, RunView, SeqBounds } from "../views.ts";
 import type { Names } from "./names.ts";
 import type { Db } from "./open.ts";
 import { type MessageRow, type RunRow, runStateOf, stateOf } from "./track.ts";

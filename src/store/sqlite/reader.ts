@@ -1,7 +1,5 @@
-import type { Inspecting } from "../inspecting.ts";
-import type { OpenPage, Wanted } from "../listen-page.ts";
-import type { StoreReading } from "../reading.ts";
-import type { Proof } from "../tracked-views.ts";
+import type { Inspecting, OpenPage, StoreReading, Wanted } from "../reading.ts";
+import type { Proof } from "../views.ts";
 import { createInspecting } from "./inspecting.ts";
 import { createNames, dispositionCode, type Names } from "./names.ts";
 import { type Db, openForReading } from "./open.ts";

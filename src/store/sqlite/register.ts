@@ -1,8 +1,6 @@
-import { unseenMessage, unseenRun } from "../facts.ts";
-import type { DueDelivery } from "../planned.ts";
 import { factsTold, joinFacts, type MessageRegistration, type Registered } from "../registration.ts";
-import type { Rules } from "../rules.ts";
-import { type SentSubject, sentFacts } from "../sends.ts";
+import { type DueDelivery, type Rules, unseenMessage, unseenRun } from "../rules.ts";
+import { type SentSubject, sentFacts } from "../service-port.ts";
 import { messageSubject, type Names, runSubject } from "./names.ts";
 import type { Parking } from "./parking.ts";
 import { knownFacts, type MessageRow, type Messages, type Runs, runStateOf, stateOf } from "./track.ts";

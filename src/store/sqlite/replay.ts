@@ -1,7 +1,5 @@
-import { judgeAgain, nothingTracked } from "../facts.ts";
-import type { DueDelivery } from "../planned.ts";
-import type { PlanAgainFilter, ReplayCursor, Replayed, ReplayFilter, ReplayFound, Retried } from "../replay-filters.ts";
-import { addVerdicts } from "../verdicts.ts";
+import type { PlanAgainFilter, ReplayCursor, Replayed, ReplayFilter, ReplayFound, Retried } from "../port.ts";
+import { addVerdicts, type DueDelivery, judgeAgain, nothingTracked } from "../rules.ts";
 import { dispositionCode, type Names, stateCode } from "./names.ts";
 import type { Db } from "./open.ts";
 import type { PlanningParts } from "./parking.ts";

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { beginKey, endKey, keyStates, type SendKey, sendKinds } from "../../event/send-key.ts";
-import type { DueDelivery } from "../planned.ts";
-import type { SendClaim, SendEnd, StoredSend } from "../sends.ts";
+import type { DueDelivery } from "../rules.ts";
+import type { SendClaim, SendEnd, StoredSend } from "../service-port.ts";
 import type { Names } from "./names.ts";
 import type { Db } from "./open.ts";
 import type { RegisterSent } from "./register.ts";

@@ -5,19 +5,35 @@ import type { QuarantinedBody, ReceivedEvent } from "../../event/received.ts";
 import type { SendKey } from "../../event/send-key.ts";
 import type { Settlement } from "../../event/stored-delivery.ts";
 import type { MessageState } from "../../event/tracking.ts";
-import type { AlarmInForce, NotedAlarmChange } from "../alarms.ts";
-import type { AskClaim, CallCount, RecentCall, SettledAsk } from "../asks.ts";
-import type { Covering, HydrationEnd, ReadMessage, TrackedQuery } from "../hydrations.ts";
-import type { RetentionTimes } from "../keeping.ts";
-import type { AcceptOutcome, DueDelivery } from "../planned.ts";
-import type { ReleasedEvent } from "../quarantine.ts";
+import {
+  type AlarmInForce,
+  type DueListener,
+  type NotedAlarmChange,
+  type PlanAgainFilter,
+  type ReleasedEvent,
+  type ReplayCursor,
+  type ReplayFilter,
+  type RetentionTimes,
+  type SightingsRead,
+  type Store,
+  type StoreHooks,
+  StoreUnavailable,
+} from "../port.ts";
 import { conflictError, type MessageRegistration, type Registered } from "../registration.ts";
-import type { PlanAgainFilter, ReplayCursor, ReplayFilter } from "../replay-filters.ts";
-import type { Rules } from "../rules.ts";
-import type { SendClaim, SendEnd, StoredSend } from "../sends.ts";
-import type { SightingsRead } from "../sightings.ts";
-import type { DueListener, Store, StoreHooks } from "../store.ts";
-import { StoreUnavailable } from "../store-error.ts";
+import type { AcceptOutcome, DueDelivery, Rules } from "../rules.ts";
+import type {
+  AskClaim,
+  CallCount,
+  Covering,
+  HydrationEnd,
+  ReadMessage,
+  RecentCall,
+  SendClaim,
+  SendEnd,
+  SettledAsk,
+  StoredSend,
+  TrackedQuery,
+} from "../service-port.ts";
 import { createAccept, createQuarantine } from "./accept.ts";
 import { createAsks } from "./asks.ts";
 import { createDeliveries } from "./deliveries.ts";

@@ -1,5 +1,5 @@
 import type { EventId } from "../../event/ids.ts";
-import type { Covering, ReadMessage, SweepView, TrackedQuery, TrackedView } from "../hydrations.ts";
+import type { Covering, ReadMessage, SweepView, TrackedQuery, TrackedView } from "../service-port.ts";
 import type { createHydrations } from "./hydrations.ts";
 import { type Names, unpackEventId } from "./names.ts";
 import type { Db } from "./open.ts";

@@ -1,9 +1,8 @@
 import type { ReceivedEvent } from "../../event/received.ts";
 import type { MessageStatus, RunStatus } from "../../event/statuses.ts";
 import type { MessageState, RunState, Tracking } from "../../event/tracking.ts";
-import { type Facts, factsOf, nothingTracked, unseenMessage, unseenRun } from "../facts.ts";
 import type { MessageFacts } from "../registration.ts";
-import type { Rules } from "../rules.ts";
+import { type Facts, factsOf, nothingTracked, type Rules, unseenMessage, unseenRun } from "../rules.ts";
 import { messageSubject, runSubject, type SubjectKey } from "./names.ts";
 import { type Db, isSqliteFault } from "./open.ts";
 

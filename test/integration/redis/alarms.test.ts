@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { NotedAlarmChange } from "../../../src/store/alarms.ts";
+import type { NotedAlarmChange } from "../../../src/store/port.ts";
 import { createSharedAlarms } from "../../../src/store/redis/alarms.ts";
 import { keysOf } from "../../../src/store/redis/keys.ts";
 import { redisOfFile } from "../../contract/redis-of-file.ts";

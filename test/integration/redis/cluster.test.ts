@@ -1,8 +1,8 @@
 import { expect, onTestFinished, test } from "vitest";
 import { systemClock } from "../../../src/app/system-clock.ts";
 import { checkRedis } from "../../../src/cli/doctor/redis.ts";
-import type { DueDelivery } from "../../../src/store/planned.ts";
 import { createWorkQueue } from "../../../src/store/redis/work-queue.ts";
+import type { DueDelivery } from "../../../src/store/rules.ts";
 import { clusterForTest } from "../../harness/redis-cluster.ts";
 import { until } from "../../harness/until.ts";
 import { failing, redisSettings, watch } from "./connection-tools.ts";

@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from "vitest";
-import type { ListenPage, Wanted } from "../../../src/store/listen-page.ts";
+import type { ListenPage, Wanted } from "../../../src/store/reading.ts";
 import { anEvent } from "../../contract/store-events.ts";
 import { until } from "../../harness/until.ts";
 import { storesOnRedis } from "./store-tools.ts";

@@ -2,10 +2,10 @@ import type { Redis as Client } from "ioredis";
 import { expect, test } from "vitest";
 import { createExplaining } from "../../../src/app/explaining.ts";
 import { createReadingPort } from "../../../src/app/reading-port.ts";
-import type { EventDetail, EventFilter } from "../../../src/store/event-views.ts";
 import { keysOf } from "../../../src/store/redis/keys.ts";
 import { createReadWaiting } from "../../../src/store/redis/read-waiting.ts";
 import { createRedisStore, type RedisStore } from "../../../src/store/redis/redis-store.ts";
+import type { EventDetail, EventFilter } from "../../../src/store/views.ts";
 import { anEvent, type EventParts, rulesFor, start } from "../../contract/store-events.ts";
 import { storesOnRedis } from "./store-tools.ts";
 

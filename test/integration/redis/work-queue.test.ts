@@ -1,8 +1,8 @@
 import { expect, onTestFinished, test } from "vitest";
 import { systemClock } from "../../../src/app/system-clock.ts";
 import type { Clock } from "../../../src/event/clock.ts";
-import type { DueDelivery } from "../../../src/store/planned.ts";
 import { createWorkQueue, type WorkQueue } from "../../../src/store/redis/work-queue.ts";
+import type { DueDelivery } from "../../../src/store/rules.ts";
 import type { RedisSettings } from "../../../src/store/settings.ts";
 import { createManualClock } from "../../harness/manual-clock.ts";
 import { openNetwork } from "../../harness/network.ts";

@@ -1,7 +1,7 @@
 import { expect, onTestFinished, test } from "vitest";
 import { type PlanningParts, startPlanning } from "../../../src/app/planning.ts";
-import type { DueDelivery, Planned, PlannedSome } from "../../../src/store/planned.ts";
-import { StoreUnavailable } from "../../../src/store/store-error.ts";
+import { StoreUnavailable } from "../../../src/store/port.ts";
+import type { DueDelivery, Planned, PlannedSome } from "../../../src/store/rules.ts";
 import { createManualClock, settled } from "../../harness/manual-clock.ts";
 
 /** Planned in one run. */

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { createReconciling, type ReconcilingParts } from "../../../src/app/reconciling.ts";
 import { parseSettings } from "../../../src/config/load.ts";
-import type { Unplanned } from "../../../src/store/event-views.ts";
+import type { Unplanned } from "../../../src/store/views.ts";
 import { createManualClock } from "../../harness/manual-clock.ts";
 import { settingsOf } from "../../harness/relay-settings.ts";
 

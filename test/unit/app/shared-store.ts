@@ -1,8 +1,6 @@
 import type { Clock } from "../../../src/event/clock.ts";
-import type { AlarmInForce, NotedAlarmChange } from "../../../src/store/alarms.ts";
-import type { EventDetail } from "../../../src/store/event-views.ts";
-import type { Sighting } from "../../../src/store/sightings.ts";
-import { StoreUnavailable } from "../../../src/store/store-error.ts";
+import { type AlarmInForce, type NotedAlarmChange, type Sighting, StoreUnavailable } from "../../../src/store/port.ts";
+import type { EventDetail } from "../../../src/store/views.ts";
 
 /** What several processes share, as far as duties, sightings and a message's events go. */
 export function createSharedStore(clock: Clock) {

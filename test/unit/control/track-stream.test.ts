@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { Chunk } from "../../../src/control/long-request.ts";
 import { type Registration, type RegistrationOutcome, registerStream } from "../../../src/control/track.ts";
-import { StoreUnavailable } from "../../../src/store/store-error.ts";
+import { StoreUnavailable } from "../../../src/store/port.ts";
 
 const lines = (from: number, count: number) =>
   Buffer.from(Array.from({ length: count }, (_, n) => `{"account":"main","wamid":"w${from + n}"}\n`).join(""));

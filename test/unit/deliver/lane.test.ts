@@ -8,7 +8,7 @@ import { createReadyQueue, type DeliveryStore } from "../../../src/deliver/ready
 import { type LaneSettings, urlDestinationSchema } from "../../../src/deliver/settings.ts";
 import type { EventId } from "../../../src/event/ids.ts";
 import type { DeliverySubject, Settlement, StoredDelivery } from "../../../src/event/stored-delivery.ts";
-import { StoreUnavailable } from "../../../src/store/store-error.ts";
+import { StoreUnavailable } from "../../../src/store/port.ts";
 import { createManualClock, settled } from "../../harness/manual-clock.ts";
 import { createClaimsInMemory } from "./claims-in-memory.ts";
 

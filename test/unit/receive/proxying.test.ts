@@ -6,7 +6,7 @@ import type { EventId } from "../../../src/event/ids.ts";
 import { isProxyRoute, proxyRoute } from "../../../src/event/proxy-route.ts";
 import type { ReceivedEvent } from "../../../src/event/received.ts";
 import type { Settlement } from "../../../src/event/stored-delivery.ts";
-import { StoreUnavailable } from "../../../src/store/store-error.ts";
+import { StoreUnavailable } from "../../../src/store/port.ts";
 import { createManualClock, settled } from "../../harness/manual-clock.ts";
 import { settingsOf } from "../../harness/relay-settings.ts";
 

@@ -8,8 +8,8 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import Database from "better-sqlite3";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { createArrivals } from "../../../src/receive/arrivals.ts";
+import { StoreUnavailable } from "../../../src/store/port.ts";
 import { createGroupCommit, type GroupCommitHooks } from "../../../src/store/sqlite/group-commit.ts";
-import { StoreUnavailable } from "../../../src/store/store-error.ts";
 
 let folder: string;
 let db: Database.Database;

@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { expect, test } from "vitest";
+import { StoreUnavailable } from "../../../src/store/port.ts";
 import { createGroupCommit } from "../../../src/store/redis/group-commit.ts";
-import { StoreUnavailable } from "../../../src/store/store-error.ts";
 
 const MiB = 1024 * 1024;
 

@@ -1,7 +1,7 @@
 import { dispositions } from "../../../event/plan.ts";
 import { isProxyRoute } from "../../../event/proxy-route.ts";
-import type { Tally } from "../../audit/tally.ts";
-import type { KeptVerdict } from "../../verdicts.ts";
+import type { Tally } from "../../audit.ts";
+import type { KeptVerdict } from "../../rules.ts";
 import type { StoredEvent } from "../stored-events.ts";
 import { contradiction, disorder, type LookedDelivery } from "./looked-delivery.ts";
 

@@ -1,8 +1,7 @@
 import type { AuditReport } from "../../../event/audit-report.ts";
-import { createGaps } from "../../audit/gaps.ts";
-import { createTally, type Tally } from "../../audit/tally.ts";
-import type { AuditOrder, AuditProgress } from "../../inspecting.ts";
-import type { Proof } from "../../tracked-views.ts";
+import { createGaps, createTally, type Tally } from "../../audit.ts";
+import type { AuditOrder, AuditProgress } from "../../reading.ts";
+import type { Proof } from "../../views.ts";
 import type { Keys } from "../keys.ts";
 import type { RedisLink } from "../link.ts";
 import type { LiveSeqs } from "../live-seqs.ts";

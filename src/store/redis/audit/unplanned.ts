@@ -1,4 +1,4 @@
-import type { Tally } from "../../audit/tally.ts";
+import type { Tally } from "../../audit.ts";
 import { type Keys, padSeq } from "../keys.ts";
 import type { RedisLink } from "../link.ts";
 import { runPipeline } from "../pipeline.ts";

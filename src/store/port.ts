@@ -1,0 +1,297 @@
+import type { DeliveryState } from "../event/delivery.ts";
+import type { EventId } from "../event/ids.ts";
+import type { Disposition } from "../event/plan.ts";
+import type { KeptHeaders, Origin, QuarantinedBody, ReceivedEvent } from "../event/received.ts";
+import type { Soon } from "../event/soon.ts";
+import type { Settlement } from "../event/stored-delivery.ts";
+import type { MessageState } from "../event/tracking.ts";
+import type { Inspecting, StoreReading } from "./reading.ts";
+import type { MessageRegistration, Registered } from "./registration.ts";
+import type { AcceptOutcome, DueDelivery } from "./rules.ts";
+import type { Asks, Hydrations, Sends } from "./service-port.ts";
+
+/** Storing failed for a reason outside the event itself: disk full, file locked, read-only, broken. */
+export class StoreUnavailable extends Error {
+  override readonly name = "StoreUnavailable";
+}
+
+/** The store cannot be opened; `message` is one line that says why and what to do. */
+export class StoreRefused extends Error {
+  override readonly name = "StoreRefused";
+}
+
+/** What a store reports to its owner. */
+export interface StoreHooks {
+  /** Writes were committed: the time that took, and their number. */
+  committed(tookMs: number, writes: number): void;
+  /** The store cannot write now. May be called repeatedly. */
+  failed(error: unknown): void;
+  /** True while more events can be expected within one turn of the event loop. Default: never. */
+  readonly arriving?: (() => boolean) | undefined;
+}
+
+/** The dispatcher of this process. */
+export interface DueListener {
+  /** Deliveries that were planned or released; `at` is unix ms. */
+  offer(due: readonly DueDelivery[]): void;
+  /** Another change to the deliveries of a route: the dispatcher reads them again. */
+  wake(route: string): void;
+}
+
+/**
+ * The port of both engines. Workers claim and settle deliveries through ports of their own. Each write is atomic, and
+ * durable once its promise resolves. While the store cannot write, writes reject with `StoreUnavailable`; they succeed
+ * again without a restart. Times are unix ms. A delivery is named by its route and the seq of its event.
+ */
+export interface Store extends Accepting, Replays, Quarantine, Sends, Asks, Hydrations, Sightings, Housekeeping {
+  readonly read: StoreReading;
+  readonly inspecting: Inspecting;
+  /** True when other processes write to it too. Work that one process must do alone then takes a `duty`. */
+  readonly isShared: boolean;
+  /** Whether this process holds a leader lease for the next `forMs`. On an embedded store it holds all of them. */
+  duty(name: string, forMs: number): Soon<boolean>;
+
+  /** Notifies the dispatchers of all processes of deliveries that this process made due. */
+  announce(due: readonly DueDelivery[]): void;
+  /** Subscribes to announced deliveries and resumed routes of all processes. Returns the unsubscribe function. */
+  onDue(listener: DueListener): () => void;
+  /** Calls `wake` after any process stored events, once per batch. Returns the unsubscribe function. */
+  onStored(wake: () => void): () => void;
+
+  /** Resolves once all pending writes have ended and all resources are released. */
+  close(): Promise<void>;
+}
+
+interface Accepting {
+  /**
+   * Dedupes, stores, tracks and plans an event in one step. The caller announces the due deliveries. On a shared store an
+   * event about a message is only deduped and stored; it is `accepted` until a worker plans it. `proxyRoute`: the exchange
+   * that a `mode: proxy` source makes at once, recorded as a delivery that no dispatcher picks up.
+   */
+  accept(event: ReceivedEvent, proxyRoute?: string | null): Promise<AcceptOutcome>;
+  /**
+   * The event id of a signed request: `id`, or the one it got within the last `forMs`. Only the id depends on it, so when a
+   * process ends before it stores the event, the next process that receives the request stores it.
+   */
+  nameRequest(request: string, id: EventId, now: number, forMs: number): Promise<EventId>;
+  /** Returns its seq. */
+  quarantine(body: QuarantinedBody): Promise<number>;
+  /** Settles a proxy exchange of this process. */
+  settleExchange(settlement: Settlement): Promise<unknown>;
+  /** Ends the exchanges of processes that died before they answered. Returns their number. */
+  endLeftExchanges(at: number, reason: string): Promise<number>;
+  /** All or none: rejects with a `conflict` when one contradicts what is stored. */
+  register(registrations: readonly MessageRegistration[], at: number): Promise<{ created: number; due: readonly DueDelivery[] }>;
+  /** Each on its own, in order: a conflict does not affect the others. */
+  registerEach(registrations: readonly MessageRegistration[], at: number): Promise<readonly Registered[]>;
+  /** Null: unknown message. */
+  messageState(account: string, wamid: string): Soon<MessageState | null>;
+  /** Null: unknown listener. */
+  findCursor(name: string): Soon<number | null>;
+  /** Never moves back. Returns the current position. */
+  moveCursor(name: string, seq: number, at: number): Promise<number>;
+}
+
+/** Each call is a small step. The next call continues. */
+interface Housekeeping {
+  /**
+   * Releases parked events of registered messages and runs that were too many for the registering step. Returns how many
+   * it released, 0 when none are left, and their due deliveries.
+   */
+  releaseParked(now: number, limit: number): Promise<{ readonly released: number; readonly due: readonly DueDelivery[] }>;
+  /** Ends parked events whose time is up. Returns how many, 0 when there are none. */
+  expireParked(now: number, limit: number): Promise<number>;
+  sweep(now: number, keep: RetentionTimes, limit: number): Promise<Swept>;
+  /** Deletes idempotency keys of messages that were used before `before`. Returns how many. */
+  forgetSends(before: number, limit: number): Promise<number>;
+  /** False when the store knows without writing that it cannot write. It reports the reason to `failed`. */
+  isInPlace(): Soon<boolean>;
+  /** Writes a mark and waits for the commit, to show that the store can write. */
+  probe(at: number): Promise<void>;
+}
+
+/** How long rows are kept, in milliseconds (DESIGN.md, `retention`). */
+export interface RetentionTimes {
+  readonly events: number;
+  readonly ignored: number;
+  readonly deliveries: number;
+  readonly messages: number;
+}
+
+/** The rows that one step of retention deleted. */
+export interface Swept {
+  readonly events: number;
+  readonly deliveries: number;
+  readonly messages: number;
+  /** True when a pass over all old rows is complete and the freed space is returned to the disk. */
+  readonly done: boolean;
+}
+
+/** Deliveries and events that go out again. */
+interface Replays {
+  /** Starts a stopped destination again and wakes its dispatchers. False: it was not stopped. */
+  resume(route: string): Promise<boolean>;
+  /** Retries one delivery: a settled one waits again, a waiting one goes out at once. Null: not found. */
+  retry(event: number, route: string, at: number): Promise<Retried | null>;
+  /** The next settled deliveries that match, out of `limit` that it reads, and the new cursor. Writes nothing. */
+  findReplay(filter: ReplayFilter, cursor: ReplayCursor, now: number, limit: number): Soon<ReplayFound>;
+  /** Makes those of `found` that are still settled wait again, under their old ids. */
+  replay(found: ReplayFound["found"], states: ReplayFilter["states"], at: number): Promise<Replayed>;
+  /** Unrouted events that match a route of the current settings, out of `limit` that it reads. Writes nothing. */
+  findUnplanned(filter: PlanAgainFilter, cursor: ReplayCursor, limit: number): Soon<ReplayFound>;
+  /** Plans the deliveries of those events that still match the filter. */
+  planAgain(events: readonly number[], filter: PlanAgainFilter, at: number): Promise<Replayed>;
+}
+
+/** Which settled deliveries to replay. All given conditions must hold. */
+export interface ReplayFilter {
+  readonly route?: string | undefined;
+  readonly states: readonly Extract<DeliveryState, "delivered" | "dead">[];
+  readonly errorCode?: string | undefined;
+  /** Unix ms of acceptance, from (included) and to (not included). */
+  readonly from?: number | undefined;
+  readonly to?: number | undefined;
+}
+
+/** Which unrouted events to backfill by the current routes. All given conditions must hold. */
+export interface PlanAgainFilter {
+  readonly disposition: Extract<Disposition, "filtered" | "ignored">;
+  /** Only this route may get them. */
+  readonly route?: string | undefined;
+  readonly errorCode?: string | undefined;
+  readonly from?: number | undefined;
+  readonly to?: number | undefined;
+}
+
+/** The position of a walk. It began at `since` (unix ms), so it skips what settled later. `route` is an internal number of the store. */
+export interface ReplayCursor {
+  readonly since: number;
+  readonly event: number;
+  readonly route: number;
+}
+
+export interface ReplayFound {
+  readonly found: readonly { readonly event: number; readonly route: string }[];
+  /** Null when the walk is over. */
+  readonly cursor: ReplayCursor | null;
+}
+
+export interface Replayed {
+  readonly replayed: number;
+  readonly due: readonly DueDelivery[];
+}
+
+/** The state of a retried delivery. */
+export interface Retried {
+  readonly state: DeliveryState;
+  readonly due: DueDelivery | null;
+}
+
+/** Which quarantined bodies to release. All given conditions must hold. */
+export interface QuarantineFilter {
+  readonly source?: string | undefined;
+  /** Unix ms of receipt, from (included) and to (not included). */
+  readonly from?: number | undefined;
+  readonly to?: number | undefined;
+}
+
+/** A quarantined body as it was received. */
+export interface QuarantinedEvent {
+  readonly seq: number;
+  readonly account: string;
+  readonly source: string;
+  readonly origin: Origin;
+  /** Unix ms. */
+  readonly receivedAt: number;
+  readonly headers: KeptHeaders;
+  readonly body: Buffer;
+}
+
+export interface QuarantinedFound {
+  readonly found: readonly QuarantinedEvent[];
+  /** Null when the walk is over. `route` of it is the time of receipt. */
+  readonly cursor: ReplayCursor | null;
+}
+
+/**
+ * Release from quarantine. A released body becomes a new event and is accepted like any other. The quarantined row stays,
+ * with the disposition `released` and the seq of that event.
+ */
+export interface Quarantine {
+  /** The next bodies that match, in the order received, `limit` or a few more. Writes nothing. */
+  findQuarantined(filter: QuarantineFilter, cursor: ReplayCursor, limit: number): Soon<QuarantinedFound>;
+  /** Null: no body with this seq is in quarantine. */
+  quarantined(seq: number): Soon<QuarantinedEvent | null>;
+  /**
+   * Accepts `event`, parsed from the body `event.releaseOf`, and marks that body as released. Repeated calls make one event,
+   * because the event id is the same. Null: the body is no longer in quarantine.
+   */
+  release(event: ReleasedEvent): Promise<AcceptOutcome | null>;
+}
+
+export interface ReleasedEvent extends ReceivedEvent {
+  readonly releaseOf: number;
+}
+
+/** Observations of webhooks, and alarms, that processes share. An embedded store has one process and stores none. */
+interface Sightings {
+  /** Stored for as long as the longest `silence.after`. */
+  noteSightings(sightings: readonly Sighting[]): Promise<void>;
+  /** The observations after a place. Null: after the time `from`. */
+  sightings(place: string | null, from: number): Soon<SightingsRead>;
+  /** Alarms that a process reported and that have not ended. */
+  alarmsInForce(): Soon<readonly AlarmInForce[]>;
+  /** Whether this process alone reports the change. It calls `alarmTold` when it has. */
+  noteAlarm(change: NotedAlarmChange): Soon<boolean>;
+  /** Changes that no process has reported yet: the one that noted them may have died. */
+  untoldAlarms(): Soon<readonly NotedAlarmChange[]>;
+  alarmTold(change: NotedAlarmChange): Soon<void>;
+}
+
+/** What one process observed of an account's webhooks within a few seconds. */
+export interface Sighting extends SightingCounts {
+  readonly account: string;
+  /** Unix ms. */
+  readonly at: number;
+  /** Absent: it made no polls. */
+  readonly polls?: PollNews;
+}
+
+export interface SightingCounts {
+  /** Verified events. */
+  readonly events: number;
+  /** Of them, truncated and about a message. */
+  readonly truncated: number;
+  /** Bad signatures. */
+  readonly refused: number;
+  /** Messages registered. */
+  readonly registered: number;
+  /** Statuses that polls found and whose webhook did not arrive. */
+  readonly missed: number;
+}
+
+/** The fault of the last polls, as a text for people. Null: none. */
+export type PollNews = string | null;
+
+export interface SightingsRead {
+  /** Oldest first. */
+  readonly sightings: readonly Sighting[];
+  /** Where the next read continues. An internal value of the store. */
+  readonly place: string | null;
+}
+
+/** An alarm that processes share. */
+export interface AlarmInForce {
+  readonly alarm: "silence" | "key" | "polls";
+  readonly account: string;
+  /** Unix ms. */
+  readonly since: number;
+  readonly text: string;
+  readonly causes: readonly string[];
+}
+
+/** A change of an alarm, which one process reports. */
+export interface NotedAlarmChange {
+  readonly state: "began" | "ended";
+  readonly alarm: AlarmInForce;
+}
