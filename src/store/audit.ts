@@ -18,14 +18,14 @@ function addTo<T extends { readonly [K in keyof T]: number }>(sum: T, more: T): 
 }
 
 interface TallyParts<Key> {
-  /** Of a source or route, as the engine numbers or names them. */
+  /** The name of a source or route, by the engine's key. */
   readonly nameOf: (key: Key) => string;
-  /** Of an event that is looked at just now; null when it has none. */
+  /** The id of the event that is being checked. Null: it has none. */
   readonly eventIdOf: (seq: number) => string | null;
   readonly mostOffenders: number;
 }
 
-/** Adds up an audit: events by day and source, deliveries by route, and what breaks a rule. */
+/** Sums up an audit: events by day and source, deliveries by route, and broken rules. */
 export function createTally<Key extends string | number>({ nameOf, eventIdOf, mostOffenders }: TallyParts<Key>) {
   const bySource = new Map<Key, Map<number, EventSums>>();
   const byRoute = new Map<Key, DeliverySums>();
@@ -34,7 +34,7 @@ export function createTally<Key extends string | number>({ nameOf, eventIdOf, mo
   let last: { readonly source: Key; readonly day: number; readonly sums: EventSums } | null = null;
 
   function sumsOf(source: Key, day: number): EventSums {
-    // Events come in order, so nearly all are of the day and source before.
+    // Events come in order, so nearly all have the day and source of the one before.
     if (last !== null && last.source === source && last.day === day) return last.sums;
     let days = bySource.get(source);
     if (days === undefined) {
@@ -74,7 +74,7 @@ export function createTally<Key extends string | number>({ nameOf, eventIdOf, mo
       if (word === undefined) sums.unaccounted += 1;
       else sums[word] += 1;
     },
-    /** `count`: of rows that one offender stands for. */
+    /** `count`: the rows that one offender stands for. */
     offence(rule: AuditRule, event: number | null, route: Key | null, what: string, count = 1): void {
       broken.set(rule, (broken.get(rule) ?? 0) + count);
       if (offenders.length >= mostOffenders) return;
@@ -103,14 +103,14 @@ export function createTally<Key extends string | number>({ nameOf, eventIdOf, mo
 
 export type Tally<Key extends string | number> = ReturnType<typeof createTally<Key>>;
 
-/** Clocks that are set a little back let neighbours look the wrong way round. */
+/** Tolerance for clocks that are set back a little. */
 const slackMs = 60_000;
 
 const beforeAll = { seq: 0, receivedAt: Number.NEGATIVE_INFINITY };
 
 /**
- * Numbers of events that are gone. Each is given once, in order, so one between two that are there was taken away: by
- * retention, when it may have reached that far, else by nobody who should.
+ * Finds gaps between seqs. Each seq is used once, in order, so a missing one was deleted: by retention if it may have
+ * reached that far, otherwise the event is missing.
  */
 export function createGaps<Key extends string | number>(tally: Tally<Key>, isFromStart: boolean, sweptBefore: () => number | null) {
   let last: { readonly seq: number; readonly receivedAt: number } | null = isFromStart ? beforeAll : null;
@@ -121,7 +121,7 @@ export function createGaps<Key extends string | number>(tally: Tally<Key>, isFro
     next(seq: number, receivedAt: number, isCounted: boolean): void {
       const before = last;
       last = { seq, receivedAt };
-      // Where a range begins in the middle, nobody knows what was before it.
+      // What lies before the start of a range is unknown.
       const count = seq - (before?.seq ?? seq - 1) - 1;
       if (count === 0 || !isCounted) return;
       const swept = sweptBefore();

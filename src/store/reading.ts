@@ -25,8 +25,8 @@ import type {
 } from "./views.ts";
 
 /**
- * Everything of a store that looks and does not write. Seqs grow in the order in which things came in; numbers that
- * retention has freed are not given again. Rejects with `StoreUnavailable` where the store cannot be asked.
+ * The read-only part of a store. Seqs grow in the order of acceptance and are never reused. Rejects with
+ * `StoreUnavailable` when the store cannot be read.
  */
 export interface StoreReading {
   readonly events: EventReading;
@@ -38,7 +38,7 @@ export interface StoreReading {
   proofs(): Soon<readonly Proof[]>;
   /** Routes with open or dead deliveries, or whose destination is stopped. */
   backlog(): Soon<readonly RouteBacklog[]>;
-  /** Always none where whoever accepts an event plans it in the same step. */
+  /** Always none on the embedded engine, which plans an event in the step that accepts it. */
   unplanned(): Soon<Unplanned>;
 }
 
@@ -46,7 +46,7 @@ export interface EventReading {
   list(filter: EventFilter): Soon<EventsListed>;
   get(seq: number): Soon<EventDetail | null>;
   bounds(): Soon<SeqBounds>;
-  /** Unix ms at which the last of the events between two seqs (exclusive) was received; null: there are none. */
+  /** When the last event between two seqs (exclusive) was received, in unix ms. Null: no events. */
   latestReceived(after: number, before: number): Soon<number | null>;
   /** The seqs of an event id, one per account that has it. */
   seqsOf(id: string): Soon<readonly number[]>;
@@ -55,7 +55,7 @@ export interface EventReading {
 export interface DeliveryReading {
   /** Newest events first. */
   list(filter: DeliveryFilter): Soon<readonly DeliveryView[]>;
-  /** Where a delivery stands in the list: the next page is what is before it. */
+  /** The position of a delivery in the list. The next page begins before it. */
   placeOf(delivery: { readonly event: number; readonly route: string }): Soon<DeliveryPlace>;
   attempts(delivery: { readonly event: number; readonly route: string }): Soon<readonly AttemptView[]>;
   find(id: string): Soon<DeliveryView | null>;
@@ -77,16 +77,16 @@ export interface RunReading {
   list(filter: RunFilter): Soon<readonly (RunView & { readonly seq: number })[]>;
 }
 
-/** What `explain` asks beside the views of events, messages and deliveries. */
+/** The reads of `explain` beside the views of events, messages and deliveries. */
 export interface StoryReading {
-  /** Seqs of the events about a message or run, oldest first; of most that wait to be planned only `waitingOf` knows. */
+  /** Seqs of the events about a message or run, oldest first. Most unplanned events are only in `waitingOf`. */
   eventsOf(type: "message" | "run", account: string, key: string, after: number, limit: number): Soon<readonly number[]>;
   /**
-   * Events about messages of these wamids, of any account, that wait to be planned. To be asked before `eventsOf`: one that
-   * is planned meanwhile is in both, and in neither if it is asked after it.
+   * Unplanned events about messages of these wamids, of any account. Call it before `eventsOf`: an event that is planned
+   * in between is then in both. In the other order it is in neither.
    */
   waitingOf(wamids: readonly string[], range: SeqRange): Soon<WaitingEvents>;
-  /** How many events are planned before this one; null when it does not wait to be planned. */
+  /** How many events are planned before this one. Null: it is planned. */
   ahead(event: number): Soon<number | null>;
   /** What a held delivery waits for; null when it is not held any more. */
   held(event: number, route: string): Soon<Held | null>;
@@ -94,9 +94,9 @@ export interface StoryReading {
   stopReason(route: string): Soon<string | null>;
 }
 
-/** Events in the order of their seq, for those who listen. */
+/** Events in the order of their seq, for listeners. */
 export interface ListenReading {
-  /** The next events after `start` that are wanted, a page of them. */
+  /** A page of the next wanted events after `start`. */
   page(start: number, wanted: Wanted): Soon<OpenPage>;
   /** Smallest and greatest seq, 0 when there are no events; `oldestAt` is when the oldest was received. */
   ends(): Soon<{ readonly oldest: number; readonly newest: number; readonly oldestAt: number | null }>;
@@ -126,30 +126,30 @@ export interface ListenedContent {
 }
 
 export interface ListenedEvent extends ListenRow {
-  /** To be called while the page is in hand: it may be read only then. */
+  /** May be called only within `use` of the page. */
   content(): ListenedContent;
 }
 
 export interface ListenPage {
   readonly events: readonly ListenedEvent[];
-  /** Everything up to this seq was looked at. */
+  /** The last seq that was read. */
   readonly through: number;
-  /** Events among those looked at that retention has deleted: how many, and between which seqs. */
+  /** Purged events within the page: their number, and the first and last seq. */
   readonly missing: { readonly from: number; readonly to: number; readonly count: number } | null;
   /** True when there was nothing after `through`. */
   readonly atEnd: boolean;
 }
 
-/** Which events are wanted; `event` is asked only where `row` said yes. */
+/** Selects events. `event` is called only when `row` returned true. */
 export interface Wanted {
   row(row: ListenRow): boolean;
   readonly event: ((event: ListenedEvent) => boolean) | null;
 }
 
-/** A page ready to be judged: that and `use` are the work of the thread, in one piece, to be done once. */
+/** A page that `use` reads, once and synchronously. */
 export type OpenPage = <T>(use: (page: ListenPage) => T) => T;
 
-/** Looks at every row, without holding up what else goes on. Rejects with `StoreUnavailable` when the store cannot be read, or after `close`. */
+/** Reads every row in the background. Rejects with `StoreUnavailable` when the store cannot be read, or after `close`. */
 export interface Inspecting {
   stats(): Promise<Stats>;
   audit(order: AuditOrder, progress: (at: AuditProgress) => void): Promise<AuditReport>;
@@ -160,20 +160,20 @@ export interface Stats {
   readonly dispositions: Readonly<Record<Disposition, number>>;
   readonly duplicates: number;
   readonly deliveries: Readonly<Record<DeliveryState, number>>;
-  /** Attempts made, and those that led to nothing yet. */
+  /** All attempts, and the failed ones. */
   readonly attempts: { readonly made: number; readonly failed: number };
 }
 
 export interface AuditOrder extends AuditFilter {
   /** Unix ms. */
   readonly now: number;
-  /** A relay works on the store, so that what is due is done by now. */
+  /** A relay works on the store, so nothing due should be left. */
   readonly isRunning: boolean;
   readonly mostOffenders: number;
 }
 
 export interface AuditProgress {
-  /** Events looked at so far, of how many in all, counted by their numbers. */
+  /** Events checked so far, and in all, counted by seq. */
   readonly checked: number;
   readonly of: number;
 }

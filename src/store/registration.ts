@@ -3,7 +3,7 @@ import { RelayError } from "../event/errors.ts";
 import { metadataFault } from "../event/metadata.ts";
 import type { DueDelivery } from "./rules.ts";
 
-/** A user's word that a message is theirs. */
+/** Registers a message as the user's. */
 export interface MessageRegistration {
   readonly account: string;
   readonly wamid: string;
@@ -16,7 +16,7 @@ export interface MessageRegistration {
   readonly sentAt?: number | undefined;
 }
 
-/** What is stored of a registration; null: not told. */
+/** The stored facts of a registration. Null: not given. */
 export interface MessageFacts {
   /** The service's. */
   readonly id: string | null;
@@ -32,7 +32,7 @@ export type Registered =
   | { readonly result: "created" | "known"; readonly due: readonly DueDelivery[] }
   | { readonly result: "conflict"; readonly conflicts: Conflicts };
 
-/** Facts told twice, and differently, by name: `id`, `reference`, `conversationId`, `metadata.<key>`. */
+/** Facts that differ from the stored ones, by name: `id`, `reference`, `conversationId`, `metadata.<key>`. */
 export type Conflicts = Readonly<Record<string, { readonly stored: unknown; readonly given: unknown }>>;
 
 export function factsTold({ id, reference, conversationId, metadata, sentAt }: MessageRegistration): MessageFacts {
@@ -46,9 +46,8 @@ export function factsTold({ id, reference, conversationId, metadata, sentAt }: M
 }
 
 /**
- * What is stored of a message together with what a registration tells. A fact that was not known is
- * added, one that is the same changes nothing, one that differs is a conflict; metadata is taken key by
- * key. The time it was sent is no such fact, because clocks differ: the earliest told counts.
+ * Merges a registration into the stored facts of a message. A new fact is added, an equal one changes nothing, a different
+ * one is a conflict. Metadata is merged key by key. Clocks differ, so of several send times the earliest counts.
  */
 export function joinFacts(
   known: MessageFacts,
@@ -71,7 +70,7 @@ export function joinFacts(
     isNew ||= stored === null;
     const before = stored === null ? {} : (JSON.parse(stored) as Record<string, unknown>);
     const joined = new Map(Object.entries(before));
-    // As they would be read back: -0, for one, is not what it was.
+    // Compares the values as they would be read back: JSON changes -0, for example.
     for (const [key, value] of Object.entries(JSON.parse(text) as Record<string, unknown>)) {
       if (!joined.has(key)) {
         joined.set(key, value);
@@ -79,7 +78,7 @@ export function joinFacts(
       } else if (!isDeepStrictEqual(joined.get(key), value)) conflicts[`metadata.${key}`] = { stored: joined.get(key), given: value };
     }
     const whole = Object.fromEntries(joined);
-    // Each registration is within the limits, and adds to the ones before.
+    // Each registration is within the limits, but their sum may not be.
     const fault = metadataFault(whole);
     if (fault !== null) conflicts["metadata"] = { stored: `${Object.keys(before).length} keys`, given: `more: together it ${fault}` };
     return JSON.stringify(whole);
@@ -109,7 +108,7 @@ export function conflictError(conflicts: Conflicts, index?: number): RelayError 
   return new RelayError("conflict", `this wamid is registered with another ${each.join(" and another ")}${where}`, details);
 }
 
-/** Metadata can be large; `details` has it whole. */
+/** Metadata can be large. `details` has it in full. */
 function shown(value: unknown): string {
   const text = JSON.stringify(value) ?? "nothing";
   return text.length <= 100 ? text : `${text.slice(0, 99)}…`;

@@ -8,60 +8,59 @@ import type { RunStatus } from "../event/statuses.ts";
 import type { MessageState, RunState, Step, Tracking } from "../event/tracking.ts";
 
 /**
- * What the store asks of tracking and routing: pure functions, so that track + plan are one step that happens whole or
- * not at all, the one that accepts the event or one after it. `plan` and the two settings change when the settings are
- * reloaded.
+ * The pure functions of tracking and routing that the store calls within its own step, so that tracking and planning are
+ * atomic. `plan` and the two settings change when the settings are reloaded.
  */
 export interface Rules {
   stepMessage(state: MessageState, seen: { status: string | null; errorCode: string | null; at: number }): Step<MessageState>;
   stepRun(state: RunState, seen: { status: RunStatus | null; error: string | null; at: number }): Step<RunState>;
   plan(event: RoutedEvent, tracking: Tracking): DeliveryPlan;
-  /** Told of an event that `plan`, or one of the steps, failed on: it is set aside. */
+  /** Reports an event that `plan` or a step failed on, and that is set aside. */
   failed?(error: unknown, event: Pick<RoutedEvent, "event" | "account" | "source">): void;
-  /** How the hydration of a truncated event begins; null: it needs none. */
+  /** How the hydration of a truncated event begins. Null: it needs none. */
   hydration(event: { readonly event: string; readonly account: string; readonly hasSubject: boolean }): HydrationStart | null;
-  /** Whether the route's deliveries of one message go out one after the other, and the wait before a first attempt in ms. */
+  /** Whether the route delivers the events of a message in order, and the wait before a first attempt in ms. */
   timing(route: string): { readonly ordered: boolean; readonly firstWait: number };
   /** How long an event may stay parked, in milliseconds. */
   readonly parkFor: number;
 }
 
-/** A delivery that waits for its time: the dispatcher's wake-up. `event` is the event's seq, `at` unix ms. */
+/** A waiting delivery and when it is due. `event` is the event's seq, `at` unix ms. */
 export interface DueDelivery {
   readonly route: string;
   readonly event: number;
   readonly at: number;
 }
 
-/** `disposition` is `accepted` of an event that another process tracks and plans. */
+/** The disposition is `accepted` while the event waits for a worker to plan it. */
 export type AcceptOutcome =
   | { readonly result: "accepted"; readonly seq: number; readonly disposition: string; readonly due: readonly DueDelivery[] }
   /** `conflict`: the id is known with other bytes. */
   | { readonly result: "duplicate"; readonly seq: number; readonly conflict: boolean };
 
-/** What became of an event that was only accepted. */
+/** The result of planning an accepted event. */
 export interface Planned {
   readonly seq: number;
   readonly source: string;
   readonly disposition: string;
-  /** Why it could not be judged, and goes nowhere. */
+  /** Why planning failed. Such an event is set aside. */
   readonly fault: string | null;
   readonly due: readonly DueDelivery[];
 }
 
 export interface PlannedSome {
-  /** By this process, in their order. */
+  /** Planned by this process, in order. */
   readonly planned: readonly Planned[];
-  /** Seqs that were taken off the list, because their rows are not there or cannot be read. */
+  /** Seqs removed from the list because their rows are missing or unreadable. */
   readonly lost: readonly string[];
-  /** `others`: another process was faster with all that was looked at. */
+  /** `others`: other processes planned everything that was read. */
   readonly left: "none" | "some" | "others";
 }
 
-/** The part of tracking that registration told. */
+/** The registered facts of a message or run. */
 export type Facts = Pick<Tracking, "subject" | "tracked" | "id" | "reference" | "metadata">;
 
-/** What tracking knows of an event that is about neither a message nor a run. */
+/** The tracking of an event without a message or run. */
 export const nothingTracked: Tracking = {
   subject: "none",
   tracked: false,
@@ -77,7 +76,7 @@ export const nothingTracked: Tracking = {
 export const unseenMessage: MessageState = { status: null, errorCode: null, times: {} };
 export const unseenRun: RunState = { status: null, error: null, times: {} };
 
-/** `registered`: null when it was never registered; `metadata` is a JSON object. */
+/** `registered`: null when it was never registered. `metadata` is a JSON object. */
 export function factsOf(
   subject: "message" | "run",
   registered: { readonly id: string | null; readonly reference: string | null; readonly metadata: string | null } | null,
@@ -93,7 +92,7 @@ export function factsOf(
   };
 }
 
-/** The facts of something that was never registered. */
+/** The facts of an unregistered message or run. */
 export function untrackedFacts(subject: Facts["subject"]): Facts {
   return { subject, tracked: false, id: null, reference: null, metadata: null };
 }
@@ -105,7 +104,7 @@ export function routedWords({ subject }: ReceivedEvent): { readonly status: stri
   return { status: null, errorCode: null };
 }
 
-/** Plans an event. One that it fails on goes to no route and says why: it must harm no other. */
+/** Plans an event. An event that planning fails on is set aside with the reason, so that others are not affected. */
 export function planEvent(rules: Pick<Rules, "plan" | "failed">, event: RoutedEvent, tracking: Tracking): DeliveryPlan {
   try {
     return rules.plan(event, tracking);
@@ -120,12 +119,12 @@ export function setAside(rules: Pick<Rules, "failed">, event: Parameters<NonNull
   return { disposition: "filtered", verdicts: planningFailed, fault: planningFault(error) };
 }
 
-/** An error's text may quote what it failed on. */
+/** Masked, because the text of an error may quote the event. */
 export function planningFault(error: unknown): string {
   return `could not be planned: ${maskText(error instanceof Error ? error.message : String(error)).slice(0, 300)}`;
 }
 
-/** A stored event, as far as routes judge it again. */
+/** A stored event as routes match it again. */
 export interface JudgedEvent {
   readonly account: string;
   readonly source: string;
@@ -137,7 +136,7 @@ export interface JudgedEvent {
   readonly moved: boolean;
 }
 
-/** What the routes of today make of a stored event, with what is known today; null: its body is no envelope. */
+/** The verdicts of the current routes on a stored event, with the current facts. Null: its body is not an envelope. */
 export function judgeAgain(rules: Pick<Rules, "plan" | "failed">, event: JudgedEvent, facts: Facts): readonly RouteVerdict[] | null {
   const parsed = parseEnvelope(event.body);
   if (!parsed.ok) return null;
@@ -151,8 +150,8 @@ export function judgeAgain(rules: Pick<Rules, "plan" | "failed">, event: JudgedE
 }
 
 /**
- * What the routes make of a truncated event once all is known that will be known: nothing of any message. An event
- * whose body is no envelope goes to every route that held it back.
+ * The verdicts on a truncated event when hydration ends without finding its message. Null: its body is not an envelope,
+ * and it goes to every route that parked it.
  */
 export function judgeTruncated(
   rules: Pick<Rules, "plan" | "failed">,
@@ -164,7 +163,7 @@ export function judgeTruncated(
   return planEvent(rules, { event, account, source, status: null, errorCode: null, data, truncated: true }, nothingTracked).verdicts;
 }
 
-/** A route's verdict as it is kept: `[route, verdict, reason?]`. */
+/** A stored verdict: `[route, verdict, reason?]`. */
 export type KeptVerdict = readonly [route: string, verdict: RouteVerdict["verdict"], reason?: string];
 
 export function keptVerdicts({ verdicts }: Pick<DeliveryPlan, "verdicts">): KeptVerdict[] {
@@ -175,7 +174,7 @@ function verdictOf([route, verdict, reason]: KeptVerdict): RouteVerdict {
   return verdict === "skip" ? { route, verdict, reason: reason ?? "" } : { route, verdict };
 }
 
-/** The kept verdicts with those that were parked replaced by what `again` says; `released` are these. */
+/** The stored verdicts with every `park` replaced by the verdict of `again`. `released`: the replaced ones. */
 export function concludeVerdicts(
   kept: readonly KeptVerdict[],
   again: (route: string) => RouteVerdict,
@@ -191,10 +190,10 @@ export function concludeVerdicts(
   return { verdicts, released, isDelivered: verdicts.some(({ verdict }) => verdict === "deliver") };
 }
 
-/** Stands for the verdicts on an event that could not be planned. */
+/** The verdicts of an event that could not be planned. */
 export const planningFailed: readonly RouteVerdict[] = Object.freeze([]);
 
-/** What a fresh judgement says of a route that a kept plan parked; a route that is no more gets nothing. */
+/** Looks up the new verdict of a route that parked the event. A removed route is skipped. */
 export function againBy(fresh: readonly RouteVerdict[]): (route: string) => RouteVerdict {
   const byRoute = new Map(fresh.map((verdict) => [verdict.route, verdict]));
   const reason = fresh === planningFailed ? "planning failed" : "route removed";
@@ -202,8 +201,8 @@ export function againBy(fresh: readonly RouteVerdict[]): (route: string) => Rout
 }
 
 /**
- * Verdicts as they are when an event that went nowhere is judged anew: what was planned stays, for a route never gets an
- * event twice (promise 2), and `added` are the deliveries that are new. `only`: for no other route.
+ * The verdicts after a backfill. Planned deliveries stay, because a route never gets an event twice (promise 2). `added`
+ * are the new deliveries. `only`: limits them to one route.
  */
 export function addVerdicts(
   kept: readonly KeptVerdict[],
@@ -219,8 +218,8 @@ export function addVerdicts(
 }
 
 /**
- * The plan of an event that comes while earlier ones of its message are being released: a route that held those back holds
- * this one back too, or it would overtake them. `unregistered`: what the routes make of it when nobody has registered it.
+ * The plan of an event that arrives while earlier ones of its message are being released. A route that parked those parks
+ * this one too, or it would overtake them. `unregistered`: its plan without a registration.
  */
 export function heldBehind(plan: DeliveryPlan, unregistered: DeliveryPlan): DeliveryPlan {
   const verdicts = plan.verdicts.map((verdict, index) => {
@@ -231,7 +230,7 @@ export function heldBehind(plan: DeliveryPlan, unregistered: DeliveryPlan): Deli
   return { ...plan, disposition: has("deliver") ? "forwarded" : has("park") ? "parked" : plan.disposition, verdicts };
 }
 
-/** A plan with the exchange that a `mode: proxy` source makes at once: a delivery that no dispatcher picks up. */
+/** Adds the exchange that a `mode: proxy` source makes at once, as a delivery that no dispatcher picks up. */
 export function withProxy(plan: DeliveryPlan, route: string | null): DeliveryPlan {
   if (route === null) return plan;
   return { ...plan, disposition: "forwarded", verdicts: [{ route, verdict: "deliver" }, ...plan.verdicts] };

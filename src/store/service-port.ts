@@ -14,25 +14,25 @@ export interface Asks {
   /** The days from `from` on, earliest first. */
   serviceCalls(account: string, from: number): Soon<readonly DayCalls[]>;
   addServiceCalls(counts: readonly CallCount[]): Promise<void>;
-  /** Calls of processes that are no more which the caps must count, earliest first; none where processes share the caps themselves. */
+  /** Calls of earlier processes that the caps must count, earliest first. Empty where processes share the caps. */
   recentCalls(account: string, from: number): readonly RecentCall[];
   noteCall(account: string, call: RecentCall): Promise<void>;
 }
 
-/** Which asks to claim. Times are unix ms. */
+/** Which polls to claim. Times are unix ms. */
 export interface AskClaim {
   readonly account: string;
   readonly now: number;
-  /** Only what was due by then, which is `now` or earlier. */
+  /** Only polls due by this time, which is `now` or earlier. */
   readonly dueBy: number;
-  /** How long after the send a message is asked about for the first time. */
+  /** Wait between the send and the first poll. */
   readonly after: number;
   readonly limit: number;
-  /** How long the claim holds unless it is settled, so that a crash loses none. */
+  /** The claim expires after this time, so that a crash loses none. */
   readonly leaseMs: number;
 }
 
-/** A message that nobody else asks about until `until`. */
+/** A message that no other process polls until `until`. */
 export interface ClaimedAsk {
   readonly message: MessageKey;
   readonly until: number;
@@ -40,7 +40,7 @@ export interface ClaimedAsk {
   /** The service's. */
   readonly messageId: string;
   readonly state: MessageState;
-  /** When it was sent, as far as anybody told. */
+  /** When it was sent, or else registered. */
   readonly since: number;
   /** When it was due. */
   readonly dueAt: number;
@@ -50,11 +50,11 @@ export interface ClaimedAsk {
   /** 404s in a row that count. */
   readonly misses: number;
   readonly askedAt: number | null;
-  /** When a call that read it for a truncated event left; null: none did. */
+  /** When hydration last requested it. Null: never. */
   readonly readAt: number | null;
 }
 
-/** What became of a claim; one that has run out meanwhile is left to whoever has it now. */
+/** The result of a claimed poll. If the claim has expired and another process has it, the result is ignored. */
 export type SettledAsk = { readonly message: MessageKey; readonly until: number } & (
   | {
       readonly end: "again";
@@ -65,9 +65,9 @@ export type SettledAsk = { readonly message: MessageKey; readonly until: number 
       readonly misses: number;
       readonly askedAt: number | null;
     }
-  /** It has come to rest, or is too old. */
+  /** Its status is final, or it is too old. */
   | { readonly end: "over" }
-  /** The service does not know it: it is not claimed again until an event or a registration shows that it exists. */
+  /** The service does not know it. It is not polled until an event or a registration shows that it exists. */
   | { readonly end: "missing"; readonly at: number }
 );
 
@@ -77,17 +77,17 @@ export interface AskQuery {
   readonly after: number;
   /** Sent or registered no earlier. */
   readonly from: number;
-  /** Statuses that are not asked about any more. */
+  /** Statuses that are not polled any more. */
   readonly resting: readonly string[];
-  /** Statuses that are asked about more rarely: not before those sent by `sentBy` (unix ms), however often they were asked about. */
+  /** Statuses that are polled less often: only messages sent by `sentBy` (unix ms) count. */
   readonly rare: { readonly statuses: readonly string[]; readonly sentBy: number };
 }
 
 export interface AskCounts {
   readonly due: number;
-  /** Registered without the service's id, and not at rest. */
+  /** Registered without the service's id, and not final. */
   readonly unaskable: number;
-  /** Of those that the service does not know. */
+  /** Unknown to the service. */
   readonly missing: number;
 }
 
@@ -103,7 +103,7 @@ export interface DayCalls {
   readonly others: number;
 }
 
-/** A call to the service, let go at `at` (unix ms). */
+/** A call to the service, dispatched at `at` (unix ms). */
 export interface RecentCall {
   readonly cap: "requests" | "messages";
   readonly priority: "send" | "ask" | "poll";
@@ -114,11 +114,11 @@ export interface RecentCall {
 export interface Hydrations {
   waitingAccounts(): Soon<readonly string[]>;
   waitingSince(account: string): Soon<number | null>;
-  /** Goes on with the account's sweep, whichever process began it, or begins one; null: nothing waits. One at a time per account. */
+  /** Continues the account's pass, whichever process began it, or begins one. Null: no event waits. One pass per account. */
   beginSweep(account: string, now: number): Promise<SweepView | null>;
   covered(sweep: Covering): Soon<CoveredEvents | null>;
   targets(sweep: Covering, limit: number): Soon<readonly string[]>;
-  /** `wamid`: of the message that the service has under this id; null: it has none, and the events are left to the sweep. */
+  /** `wamid`: of the message with this id. Null: the service has none, and the pass settles the events. */
   settleTarget(sweep: Covering, target: string, wamid: string | null, now: number): Promise<SettledHydrations>;
   trackedMessages(account: string, query: TrackedQuery): Soon<readonly TrackedView[]>;
   noteAsked(sweep: Covering, asked: number, read: readonly ReadMessage[]): Promise<void>;
@@ -127,16 +127,16 @@ export interface Hydrations {
   endSweep(sweep: Covering, now: number): Promise<void>;
 }
 
-/** The part of a sweep that says which events it covers. */
+/** Identifies a hydration pass and the events that it covers. */
 export interface Covering {
-  /** Names the sweep within the store. */
+  /** Identifies the pass within the store. */
   readonly seq: number | string;
   readonly account: string;
   /** Events up to this seq are covered. */
   readonly through: number;
 }
 
-/** The covered events that still wait. */
+/** The covered events that are still waiting. */
 export interface CoveredEvents {
   readonly events: number;
   /** When the first and the last of them were received, in unix ms. */
@@ -166,7 +166,7 @@ export interface SettledHydrations {
 
 export interface TrackedQuery {
   readonly withId: boolean;
-  /** A place in the order of messages, latest registered first; `message` null: before the first one registered then. */
+  /** A place in the list, latest registration first. `message` null: before the first one of that time. */
   readonly before: { readonly registeredAt: number; readonly message: MessageKey | null };
   readonly from: number;
   readonly limit: number;
@@ -183,19 +183,19 @@ export interface TrackedView {
   readonly isMissing: boolean;
 }
 
-/** A message that was read for a sweep; `at` is when the request left. */
+/** A message that a hydration pass read. `at`: when it sent the request. */
 export interface ReadMessage {
   readonly message: MessageKey;
   readonly at: number;
 }
 
-/** Longest id that a truncated event is read by. */
+/** Longest id of a truncated event that is looked up. */
 const mostTarget = 256;
-/** Open runs that are named with a truncated result, and so many of them counted. */
+/** Most open runs that are listed as candidates of a truncated event, and most that are counted. */
 export const mostCandidates = 20;
 export const mostOpenRuns = 10_000;
 
-/** The id that a truncated event came with; null: none that can be asked for. */
+/** The id in the data of a truncated event. Null: none that can be looked up. */
 export function targetOf(data: Readonly<Record<string, unknown>>): string | null {
   const id = data["id"];
   return typeof id === "string" && id !== "" && id.length <= mostTarget ? id : null;
@@ -227,7 +227,7 @@ export type SendEnd =
   | { readonly end: "not-done" | "unknown" }
   | { readonly end: "done"; readonly at: number; readonly answer: Readonly<Record<string, unknown>>; readonly sent: SentSubject };
 
-/** What was sent through the relay, as the service answered. */
+/** A message or run sent through the relay, as the service answered. */
 export type SentSubject =
   | {
       readonly type: "message";
@@ -245,7 +245,7 @@ export type SentSubject =
       readonly metadata: Readonly<Record<string, unknown>> | undefined;
     };
 
-/** What an answer of the service tells of a message that was sent; what it left out may be registered later. */
+/** The facts in the service's answer to a send. Missing ones may be registered later. */
 export function sentFacts({ wamid, id, conversationId, reference, metadata }: Extract<SentSubject, { type: "message" }>) {
   return { wamid, id: id ?? undefined, conversationId: conversationId ?? undefined, reference, metadata };
 }

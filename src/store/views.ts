@@ -4,7 +4,7 @@ import type { DeliveryId, EventId } from "../event/ids.ts";
 import type { Disposition } from "../event/plan.ts";
 import type { KeptVerdict } from "./rules.ts";
 
-/** Seqs of the oldest and the newest of something; null: there is none. */
+/** The oldest and the newest seq. Null: no rows. */
 export type SeqBounds = { readonly oldest: number; readonly newest: number } | null;
 
 export interface EventFilter {
@@ -33,7 +33,7 @@ export interface EventView {
   readonly origin: string;
   readonly receivedAt: number;
   readonly createdAt: number | null;
-  /** Fingerprint of the secret that proved it. */
+  /** Fingerprint of the secret that verified it. */
   readonly secret: string | null;
   readonly subject: { readonly type: "message" | "run"; readonly key: string } | null;
   readonly status: string | null;
@@ -52,7 +52,7 @@ export interface EventView {
   readonly size: number;
 }
 
-/** A row keeps one seq for both. */
+/** A row stores one seq for both. */
 export function releaseView(disposition: Disposition | undefined, release: number | null): Pick<EventView, "releasedAs" | "releasedFrom"> {
   return disposition === "released" ? { releasedAs: release, releasedFrom: null } : { releasedAs: null, releasedFrom: release };
 }
@@ -60,7 +60,7 @@ export function releaseView(disposition: Disposition | undefined, release: numbe
 export interface EventsListed {
   /** Newest first. */
   readonly events: readonly EventView[];
-  /** Of a list by wamid: so many of the events that wait to be planned may belong to it, and were not looked at. */
+  /** Of a list by wamid: number of oldest unplanned events that were not searched. */
   readonly unseen: number;
 }
 
@@ -68,14 +68,14 @@ export interface EventDetail extends EventView {
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Buffer;
   readonly verdicts: readonly KeptVerdict[];
-  /** Null unless it came without its data. */
+  /** Null unless it was truncated. */
   readonly hydration: HydrationView | null;
 }
 
-/** Events that are stored and wait for a worker to track and plan them. */
+/** Stored events that no worker has tracked and planned yet. */
 export interface Unplanned {
   readonly events: number;
-  /** Unix ms at which the first of them was received; null: none waits. */
+  /** When the first of them was received, in unix ms. Null: none. */
   readonly oldestAt: number | null;
 }
 
@@ -85,7 +85,7 @@ export interface SeqRange {
   readonly before: number;
 }
 
-/** An event about a message that waits to be planned. */
+/** An unplanned event about a message. */
 export interface WaitingEvent {
   readonly seq: number;
   readonly account: string;
@@ -95,11 +95,11 @@ export interface WaitingEvent {
 export interface WaitingEvents {
   /** In the order in which they will be planned. */
   readonly events: readonly WaitingEvent[];
-  /** So many more wait than were looked at, and are older than those. */
+  /** Number of oldest unplanned events that were not searched. */
   readonly unseen: number;
 }
 
-/** News learned by asking, as an event of its own. */
+/** A status that a poll found, as an event of its own. */
 export interface FoundView {
   readonly id: EventId;
   readonly seq: number;
@@ -112,7 +112,7 @@ export interface HydrationView extends Omit<HydrationBrief, "found"> {
   readonly found: readonly FoundView[];
   /** How many there are in all. */
   readonly foundCount: number;
-  /** Unix ms; null while it waits. */
+  /** Unix ms. Null while it waits. */
   readonly settledAt: number | null;
 }
 
@@ -121,14 +121,14 @@ export interface DeliveryFilter {
   readonly state?: DeliveryState | undefined;
   /** Seq of one event. */
   readonly event?: number | undefined;
-  /** Only what stands behind this place in the list: see `placeOf`. */
+  /** Only deliveries after this place in the list, see `placeOf`. */
   readonly before?: DeliveryPlace | undefined;
   /** Only deliveries of events with a greater seq. */
   readonly after?: number | undefined;
   readonly limit: number;
 }
 
-/** A place in the list of deliveries: an event's seq, and which of its routes, by a number of the store's own (0: before them all). */
+/** A place in the list of deliveries: an event's seq, and an internal number of the route (0: before all routes). */
 export interface DeliveryPlace {
   readonly event: number;
   readonly route: number;
@@ -158,11 +158,11 @@ export interface AttemptView {
   readonly response: Buffer | null;
 }
 
-/** What a held delivery waits for. */
+/** The deliveries that a held one waits for. */
 export interface Held {
-  /** Seq of the event whose delivery goes out first of those of the same message on the route. */
+  /** Seq of the event that goes out first, of those of the same message on the route. */
   readonly behind: number;
-  /** How many are held before it, besides. */
+  /** How many more are held before it. */
   readonly ahead: number;
 }
 
@@ -172,7 +172,7 @@ export interface RouteBacklog {
   waiting: number;
   held: number;
   dead: number;
-  /** Unix ms at which the oldest waiting delivery became or becomes due. */
+  /** When the oldest waiting delivery is due, in unix ms. */
   oldestDueAt: number | null;
   /** Why its destination is stopped; null when it is not. */
   stopped: string | null;
@@ -200,9 +200,9 @@ export interface MessageView {
   readonly errorCode: string | null;
   /** First time of each status seen. */
   readonly times: Readonly<Record<string, number>>;
-  /** As told at registration. */
+  /** As registered. */
   readonly sentAt: number | null;
-  /** Null: only seen, nobody said that it is theirs. */
+  /** Null: not registered, only seen. */
   readonly registeredAt: number | null;
   readonly updatedAt: number;
 }
@@ -220,12 +220,12 @@ export interface RunView {
   readonly status: string | null;
   readonly error: string | null;
   readonly times: Readonly<Record<string, number>>;
-  /** Null: started by somebody else, and only seen. */
+  /** Null: not started through the relay, only seen. */
   readonly registeredAt: number | null;
   readonly updatedAt: number;
 }
 
-/** What a secret has proved of a source, since it was first seen; retention lowers nothing. Times are unix ms. */
+/** How often a secret of a source verified webhooks since its first use. Retention does not lower it. Times are unix ms. */
 export interface Proof {
   readonly source: string;
   /** The secret's fingerprint. */

@@ -22,8 +22,8 @@ interface Parts {
 }
 
 /**
- * Accept + track + plan, as statements for inside one transaction. A known id changes nothing but its
- * count of duplicates, so that a redelivery can neither move a status nor be planned again.
+ * Accepts, tracks and plans an event inside one transaction. A known id only raises its count of duplicates, so a
+ * redelivery can neither change a status nor be planned again.
  */
 export function createAccept(db: Db, { names, plans, rules, track, planDeliveries, proofs, hydrations, parking }: Parts) {
   const known = db.prepare<[number, Buffer | string], { seq: number; body: Buffer }>(
@@ -40,17 +40,14 @@ export function createAccept(db: Db, { names, plans, rules, track, planDeliverie
     INSERT INTO events (account, source, origin, received_at, secret, moved, disposition, fault, headers, body)
     VALUES (?, ?, ?, ?, ?, 0, ${dispositionCode.quarantined}, ?, ?, ?)`);
 
-  /**
-   * `proxyRoute`: the exchange that a `mode: proxy` source makes at once, recorded as a delivery that
-   * no dispatcher picks up.
-   */
+  /** `proxyRoute`: the exchange that a `mode: proxy` source makes at once, recorded as a delivery that no dispatcher picks up. */
   function accept(event: ReceivedEvent, proxyRoute: string | null): AcceptOutcome {
     const account = names.idOf("account", event.account);
     const id = packEventId(event.envelope.id);
     const source = names.idOf("source", event.source);
     const secret = event.secret === null ? null : names.idOf("secret", event.secret);
     const same = known.get(account, id);
-    // One that comes again proves that its secret is in use as much as a new one does.
+    // A duplicate shows that its secret is in use, as a new event does.
     proofs.count(source, secret, same === undefined, event.receivedAt);
     if (same !== undefined) {
       const conflict = !same.body.equals(event.body);
@@ -100,7 +97,7 @@ export function createAccept(db: Db, { names, plans, rules, track, planDeliverie
         errorCode,
         dispositionCode[plan.disposition],
         plans.idOf(plan),
-        // What waits for its hydration is released by that, and by no time of its own.
+        // An event that waits for hydration is released by it and has no time limit of its own.
         parked && !hydrating ? event.receivedAt + rules.parkFor : null,
         plan.fault ?? null,
         headersText(event.headers),
@@ -152,7 +149,7 @@ interface Row {
 const columns = "seq, account, source, origin, received_at, headers, body";
 const isQuarantined = `disposition = ${dispositionCode.quarantined}`;
 
-/** `accept` as inside a transaction. */
+/** Release from quarantine. `accept` runs inside the transaction. */
 export function createQuarantine(db: Db, names: Names, accept: (event: ReceivedEvent, proxyRoute: null) => AcceptOutcome) {
   const one = db.prepare<[number], Row>(`SELECT ${columns} FROM events WHERE seq = ? AND ${isQuarantined}`);
   const next = db.prepare<[{ at: number; seq: number; limit: number }], Row>(
@@ -190,7 +187,7 @@ export function createQuarantine(db: Db, names: Names, accept: (event: ReceivedE
       const isOver = last === undefined || rows.length < limit || last.received_at >= to;
       return { found: found.map(view), cursor: isOver ? null : { since: cursor.since, event: last.seq, route: last.received_at } };
     },
-    /** For inside a transaction. */
+    /** Call it inside a transaction. */
     release(event: ReleasedEvent): AcceptOutcome | null {
       if (one.get(event.releaseOf) === undefined) return null;
       const outcome = accept(event, null);

@@ -34,7 +34,7 @@ interface SubjectRow {
   registered_at: number | null;
 }
 
-/** What the dispatcher reads and writes. Writes are statements for inside a transaction. */
+/** The reads and writes of the dispatcher. Call the writes inside a transaction. */
 export function createDeliveries(db: Db, names: Names) {
   const hydrations = createReadHydrations(db);
   const due = db
@@ -47,7 +47,7 @@ export function createDeliveries(db: Db, names: Names) {
       `SELECT min(next_at) FROM deliveries WHERE route = ? AND state = ${stateCode.waiting} AND next_at > ?`,
     )
     .pluck();
-  // Three look-ups by key: measured twice as fast as one statement with joins.
+  // Three look-ups by key are twice as fast as one statement with joins (measured).
   const waiting = db.prepare<[number, number], DeliveryRow>(
     `SELECT attempts, spent, replays FROM deliveries WHERE event = ? AND route = ? AND state = ${stateCode.waiting}`,
   );
@@ -91,7 +91,7 @@ export function createDeliveries(db: Db, names: Names) {
     `UPDATE deliveries SET state = ${stateCode.dead}, settled_at = ?, reason = ? WHERE route = ? AND state = ${stateCode.waiting}`,
   );
 
-  /** The oldest delivery held back behind one that is now settled goes next, unless another is already under way. */
+  /** Releases the oldest held delivery behind a settled one, unless another one is in flight. */
   function releaseNext(subject: number, route: number, at: number): number | null {
     const next = nextOfSubject.get(subject, route);
     if (next === undefined || next.state !== stateCode.held) return null;
@@ -123,7 +123,7 @@ export function createDeliveries(db: Db, names: Names) {
       const id = names.find("route", route);
       return id === null ? [] : due.all(id, now, limit);
     },
-    /** Unix ms at which the next delivery of a route becomes due after `now`; null when none will. */
+    /** When the next delivery of a route is due after `now`, in unix ms. Null: none. */
     nextDueAt(route: string, now: number): number | null {
       const id = names.find("route", route);
       return id === null ? null : (nextDue.get(id, now) ?? null);
@@ -134,7 +134,7 @@ export function createDeliveries(db: Db, names: Names) {
       const delivery = id === null ? undefined : waiting.get(event, id);
       const row = delivery === undefined ? undefined : eventBySeq.get(event);
       if (delivery === undefined || row === undefined) return null;
-      // Truncated events are about nothing that is tracked; all others need no look.
+      // Only events without a subject can be truncated.
       const hydration = row.subject === null ? hydrations.brief(event) : null;
       return {
         route,
@@ -154,7 +154,7 @@ export function createDeliveries(db: Db, names: Names) {
         ...(hydration === null ? {} : { hydration }),
       };
     },
-    /** Records an attempt and what follows; gives the event of the delivery it released, if any. */
+    /** Records an attempt and its outcome. Returns the event of the delivery that it released. */
     settle({ route, event, attempt, settled, at, stop: stopWhy, pause: pauses }: Settlement): number | null {
       const id = names.idOf("route", route);
       const { result } = attempt;
@@ -177,7 +177,7 @@ export function createDeliveries(db: Db, names: Names) {
       const row = end.get(stateCode[settled.to], at, settled.to === "dead" ? settled.reason : null, event, id);
       return row === undefined || row.subject === null ? null : releaseNext(row.subject, id, at);
     },
-    /** Why a route's destination is stopped; null when it is not. */
+    /** Why the destination of a route is stopped. Null: it is not. */
     stopReason(route: string): string | null {
       const id = names.find("route", route);
       return id === null ? null : (stopReason.get(id) ?? null);
@@ -186,12 +186,12 @@ export function createDeliveries(db: Db, names: Names) {
       const id = names.find("route", route);
       return id !== null && unstop.run(id).changes > 0;
     },
-    /** Ends the pause that the route's destination asked for; true when there was one at `now`. */
+    /** Ends the pause that the route's destination asked for. True: there was one at `now`. */
     endPause(route: string, now: number): boolean {
       const id = names.find("route", route);
       return id !== null && (unpause.get(id) ?? 0) > now;
     },
-    /** Ends proxied exchanges that a crash cut short, also of sources that are not in the settings any more; gives how many. */
+    /** Ends proxy exchanges that a crash interrupted, also of removed sources. Returns their number. */
     endExchanges: (at: number, reason: string): number =>
       routeNames
         .all()

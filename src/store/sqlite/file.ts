@@ -4,11 +4,10 @@ import Database from "better-sqlite3";
 import { StoreRefused } from "../port.ts";
 
 /**
- * Makes this process the only relay on the file, until it is released or the process ends in any way.
+ * Makes this process the only relay on the file until `release` or the end of the process.
  *
- * The lock is SQLite's own exclusive lock on an empty database beside the store: the operating system
- * drops it at a crash, so that no stale lock file ever needs deleting, and the store itself stays open
- * for readers. `holder` is asked who has it, for the message.
+ * It takes SQLite's exclusive lock on an empty database beside the store. The operating system drops it after a crash, so
+ * no lock file gets stale, and readers can still open the store. `holder` names the other process for the error.
  */
 export function lockFile(storePath: string, holder: () => string | null): { release(): void } {
   let path = `${storePath}.lock`;
@@ -17,7 +16,7 @@ export function lockFile(storePath: string, holder: () => string | null): { rele
     makeFolder(dirname(path));
     path = lockPath(storePath);
     db = new Database(path, { timeout: 0 });
-    // Whoever may read it could lock it too, and keep the relay from starting.
+    // Any user who may read it could lock it and keep the relay from starting.
     chmodSync(path, 0o600);
   } catch (error) {
     const why = (error as Error).message;
@@ -26,7 +25,7 @@ export function lockFile(storePath: string, holder: () => string | null): { rele
     });
   }
   try {
-    // Nothing is ever written in it, so no journal file comes and goes.
+    // Nothing is written to it, so it needs no journal file.
     db.pragma("journal_mode = MEMORY");
     db.exec("BEGIN EXCLUSIVE");
     return { release: () => db.close() };
@@ -44,10 +43,7 @@ export function lockFile(storePath: string, holder: () => string | null): { rele
   }
 }
 
-/**
- * Whether a relay holds the store, without taking it: a reader's lock for a moment. Null when that cannot be
- * told (the lock file may not be read).
- */
+/** Whether a relay holds the store. Takes a reader's lock for a moment. Null: the lock file is not readable. */
 export function isLocked(storePath: string): boolean | null {
   if (!existsSync(storePath)) return false;
   try {
@@ -65,19 +61,19 @@ export function isLocked(storePath: string): boolean | null {
   }
 }
 
-/** Beside the file itself: two links to one file are one store. */
+/** Beside the real file, because two links to one file are one store. */
 function lockPath(storePath: string): string {
   return `${existsSync(storePath) ? realpathSync(storePath) : storePath}.lock`;
 }
 
-/** Not `mkdirSync` with `recursive`: that one never returns where a folder cannot be made under an existing one (/proc). */
+/** Replaces `mkdirSync` with `recursive`, which never returns under a folder that allows no new ones (/proc). */
 function makeFolder(path: string): void {
   if (existsSync(path)) return;
   makeFolder(dirname(path));
   mkdirSync(path);
 }
 
-/** Beyond this SQLite cuts the write-ahead log itself (`journal_size_limit`, open.ts). */
+/** SQLite truncates the write-ahead log to this size (`journal_size_limit`, open.ts). */
 export const logSizeLimit = 64 * 1024 * 1024;
 
 interface Found {
@@ -86,9 +82,9 @@ interface Found {
 }
 
 /**
- * Watches the database file and the two files beside it. Deleted or replaced files still take writes through the handles
- * of a running process and lose them with it, and of a truncated one the page cache hides the loss. Returns a check, three
- * system calls long: null, or what is wrong and what to do. A truncated file stays wrong until the relay is started anew.
+ * Watches the database file and the two files beside it. Writes to a deleted or replaced file succeed and are lost with
+ * the process, and the page cache hides a truncation. Returns a check of three system calls: null, or the fault and the
+ * remedy. A truncation is reported until the relay restarts.
  */
 export function watchPlace(path: string, db: Database.Database): () => string | null {
   const log = `${path}-wal`;
@@ -96,7 +92,7 @@ export function watchPlace(path: string, db: Database.Database): () => string | 
   const sizes = { file: 0, log: 0 };
   let truncated: string | null = null;
 
-  /** A checkpoint can shrink the file. The header of what it leaves has the size in pages. */
+  /** A checkpoint can shrink the file. Its header then has the new size in pages. */
   function isFileWhole(size: number): boolean {
     const header = Buffer.alloc(100);
     const file = openSync(path, "r");
@@ -109,7 +105,7 @@ export function watchPlace(path: string, db: Database.Database): () => string | 
     return header.toString("latin1", 0, 15) === "SQLite format 3" && size >= header.readUInt32BE(28) * (pageSize === 1 ? 65_536 : pageSize);
   }
 
-  /** Another program may have emptied the log by a checkpoint of its own. Then nothing in it is needed, and ours succeeds. */
+  /** A checkpoint of another program may have emptied the log. Then nothing in it is needed, and our own succeeds. */
   function isLogWhole(): boolean {
     try {
       const [{ busy, log: frames, checkpointed } = { busy: 1, log: 0, checkpointed: 0 }] = db.pragma("wal_checkpoint(PASSIVE)") as {

@@ -7,24 +7,23 @@ import type { Db } from "./open.ts";
 
 type NameKind = "account" | "source" | "route" | "kind" | "secret";
 
-/** Words kept once in the file, with their numbers in memory. */
+/** Names stored once in the file, with their numbers in memory. */
 export interface Names {
-  /** The number of a word; writes it when it is new, so only inside a transaction. */
+  /** The number of a name. Writes a new one, so call it inside a transaction. */
   idOf(kind: NameKind, name: string): number;
-  /** The number of a word that is there; null otherwise. Writes nothing. */
+  /** The number of a stored name, or null. Writes nothing. */
   find(kind: NameKind, name: string): number | null;
   nameOf(id: number): string;
   /**
-   * Removes event kinds that no event has any more, of the `limit` after `after` in the order of their numbers. The first
-   * numbers stay: so few cost nothing, and without them usual files need no index of kinds. Gives the last number looked
-   * at, null when there are no more. For inside a transaction.
+   * Deletes event kinds without events, among the `limit` kinds after the number `after`. The first numbers stay, so that
+   * usual files need no index of kinds. Returns the last number checked, null at the end. Call it inside a transaction.
    */
   purgeKinds(after: number, limit: number): { readonly last: number | null; readonly purged: number };
-  /** Forgets what memory holds; after a rollback a number may not be in the file. */
+  /** Clears the memory copy: after a rollback, a number may not be in the file. */
   forget(): void;
 }
 
-/** Event kinds come from outside; beyond this many, or so many characters of them, the memory copy starts again. */
+/** Senders choose event kinds, so the memory copy is cleared at this many names or characters. */
 const maxCached = 10_000;
 const maxCachedLength = 1_000_000;
 
@@ -35,7 +34,7 @@ export function createNames(db: Db): Names {
   const select = db.prepare<[string, string], number>("SELECT id FROM names WHERE kind = ? AND name = ?").pluck();
   const selectName = db.prepare<[number], string>("SELECT name FROM names WHERE id = ?").pluck();
   const insert = db.readonly ? null : db.prepare<[string, string]>("INSERT INTO names (kind, name) VALUES (?, ?)");
-  // The greatest number stays, so that none is given twice: readers of other processes may remember it.
+  // The greatest number stays, so that none is reused: readers in other processes may have cached it.
   const kindsAfter = db.readonly
     ? null
     : db.prepare<[number, number], { id: number; used: 0 | 1 }>(
@@ -113,14 +112,14 @@ export function createNames(db: Db): Names {
 }
 
 /**
- * The numbers that stand for words in the file: a word's place in its list. A list may grow at its
- * end and is never reordered; the partial indexes in the migrations name these numbers.
+ * The numbers that stand for words in the file: a word's place in its list. A list may grow at its end and is never
+ * reordered. The partial indexes in the migrations contain these numbers.
  */
 export const stateCode = numbers(deliveryStates) as Record<DeliveryState, number>;
 export const dispositionCode = numbers(dispositions) as Record<Disposition, number>;
 export const originCode = numbers(origins) as Record<Origin, number>;
 
-/** The same lists by their DESIGN.md words, for reading back. */
+/** The words of the numbers. */
 export const stateList = deliveryStates;
 export const dispositionList = dispositions;
 export const originList = origins;
@@ -129,7 +128,7 @@ function numbers(words: readonly string[]): Record<string, number> {
   return Object.fromEntries(words.map((word, code) => [word, code]));
 }
 
-/** An event id as it is kept: 16 bytes halve the size of the index, and other text stays text. */
+/** An event id as stored. A UUID takes 16 bytes, which halves the index; other ids stay text. */
 export function packEventId(id: string): Buffer | string {
   return isCanonicalUuid(id) ? Buffer.from(id.replaceAll("-", ""), "hex") : id;
 }
@@ -151,7 +150,6 @@ export function runSubject(seq: number): SubjectKey {
   return seq * 2 + 1;
 }
 
-/** The numbers that stand for words in the file; the lists may grow at their ends and are never reordered. */
 export const hydrationCode = codes(hydrationStates);
 export const giveUpCode = codes(giveUpReasons);
 

@@ -23,33 +23,32 @@ function listMigrations(): Migration[] {
 }
 
 /**
- * Opens the file for the one process that writes it (it holds the lock), creating or migrating it.
- * Throws {@link StoreRefused} when it is newer, another program's, broken, or not writable. `holder` names
- * the process, for the message to a second one.
+ * Opens the file for the process that holds its lock, and creates or migrates it. Throws {@link StoreRefused} when the file
+ * is newer, another program's, damaged, or not writable. `holder` names the process in the error of a second one.
  */
 export function openForWriting(path: string, holder: string): Db {
   const fresh = !existsSync(path);
   return guarded(path, () => {
-    // SQLite takes an empty file for a new one, and deletes the log beside it.
+    // SQLite treats an empty file as a new one and deletes its log.
     if (!fresh && sizeOf(path) === 0 && sizeOf(`${path}-wal`) > 0)
       throw new StoreRefused(`${path} is empty, and its -wal is not: it was truncated. Restore it from a copy, or move both away`);
     const db = new Database(path);
     try {
-      // Bodies hold people's phone numbers: nobody else on the machine needs to read them.
+      // Bodies contain phone numbers, so other users of the machine must not read them.
       if (fresh) chmodSync(path, 0o600);
-      // Short: a writer that waits here stops the whole event loop. The sender is told 503 instead.
+      // Short, because waiting here blocks the event loop. The sender gets a 503 instead.
       db.pragma("busy_timeout = 250");
       checkOwner(db, path);
-      // Counts only while the file is empty; what retention frees can then go back to the disk (give-back.ts).
+      // Works only while the file is empty. Retention then returns freed pages to the disk (purge.ts).
       if (fresh) db.pragma("auto_vacuum = INCREMENTAL");
       db.pragma("journal_mode = WAL");
-      // An acknowledgement means durable; better-sqlite3's default in WAL is NORMAL, which is not (FACTS.md).
+      // Acknowledged events must be durable. better-sqlite3's default in WAL mode, NORMAL, is not (FACTS.md).
       db.pragma("synchronous = FULL");
       db.pragma(`journal_size_limit = ${logSizeLimit}`);
       db.pragma("cache_size = -65536");
       db.pragma("temp_store = MEMORY");
       migrate(db, path);
-      glance(db, path);
+      checkQuickly(db, path);
       // SQLite opens a read-only file too: only a write shows that it can be written.
       db.prepare("INSERT INTO meta (key, value) VALUES ('holder', ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value").run(holder);
       return db;
@@ -60,7 +59,7 @@ export function openForWriting(path: string, holder: string): Db {
   });
 }
 
-/** Opens the file for looking only, beside the process that writes it. */
+/** Opens the file read-only, beside the process that writes it. */
 export function openForReading(path: string): Db {
   if (!existsSync(path)) throw new StoreRefused(`there is no store at ${path} yet; "wamid-relay serve" makes it`);
   return guarded(path, () => {
@@ -120,14 +119,14 @@ function migrate(db: Db, path: string): void {
   }
 }
 
-/** Tables that are read while starting, and small: looked through whole. */
+/** Small tables that are read at start, and checked in full. */
 const small = ["meta", "names", "plans", "stopped"];
 
 /**
- * Finds damage in the small tables, and at the beginning of the others, while it can still be said in one
- * line: to look through everything would take minutes. What is damaged elsewhere fails when it is needed.
+ * Checks the small tables and the first row of the others for damage, so that the relay can refuse to start. A full check
+ * would take minutes; damage elsewhere fails when it is read.
  */
-function glance(db: Db, path: string): void {
+function checkQuickly(db: Db, path: string): void {
   for (const table of db.prepare<[], string>("SELECT name FROM sqlite_schema WHERE type = 'table'").pluck().all()) {
     db.prepare(`SELECT * FROM "${table}" LIMIT 1`).get();
   }
@@ -137,7 +136,7 @@ function glance(db: Db, path: string): void {
   }
 }
 
-/** What is wrong with the file and what to do, for a code of SQLite; null where no more is known than its message. */
+/** The fault and the remedy for a SQLite error code. Null: there is only its message. */
 export function reasonOf(error: unknown): string | null {
   const code = (error as { code?: string }).code ?? "";
   const known = Object.keys(reasons).find((prefix) => code.startsWith(prefix));
@@ -159,7 +158,7 @@ function guarded<T>(path: string, open: () => T): T {
     return open();
   } catch (error) {
     if (error instanceof StoreRefused) throw error;
-    // To SQLite that is a fault of the disk, where it only reads.
+    // SQLite reports a folder as a disk fault when it opens read-only.
     if (isFolder(path)) throw new StoreRefused(`${path} cannot be opened: it is a folder; name the file in it`, { cause: error });
     throw new StoreRefused(`${path} ${reasonOf(error) ?? `cannot be opened: ${(error as Error).message}`}`, { cause: error });
   }
@@ -178,7 +177,7 @@ function isFolder(path: string): boolean {
 }
 
 /**
- * SQLite's codes for faults of the disk, the file or the machine. Each prefix covers its extended codes. All other codes
+ * SQLite codes for faults of the disk, the file or the machine. Each prefix covers its extended codes. All other codes
  * (`SQLITE_ERROR`, `CONSTRAINT`, `TOOBIG`, `MISMATCH`, `RANGE`, `MISUSE`) are faults of one statement or its values.
  */
 const storageFaults = [
@@ -200,7 +199,7 @@ const storageFaults = [
   "SQLITE_SCHEMA",
 ];
 
-/** Faults after which nothing in the file can be relied on: they do not go away by themselves. */
+/** Permanent faults: nothing in the file can be relied on. */
 const damages = ["SQLITE_CORRUPT", "SQLITE_NOTADB"];
 
 const hasCode = (error: unknown, prefixes: readonly string[]): boolean => {
@@ -208,17 +207,17 @@ const hasCode = (error: unknown, prefixes: readonly string[]): boolean => {
   return typeof code === "string" && prefixes.some((prefix) => code === prefix || code.startsWith(`${prefix}_`));
 };
 
-/** True for whatever SQLite itself refuses. */
+/** True for any error of SQLite. */
 export const isSqliteFault = (error: unknown): boolean => hasCode(error, ["SQLITE"]);
 
-/** True for faults of the disk or file, which hit every write alike; false for faults of one write. */
+/** True for faults of the disk or file, which affect every write. False for faults of one write. */
 export const isStorageFault = (error: unknown): boolean => hasCode(error, storageFaults);
 
 export const isDamage = (error: unknown): boolean => hasCode(error, damages);
 
 /**
- * The same port, whose functions throw what `translate` makes of an error. Statements run inside of them, so that no
- * reader can let an error of SQLite out as it is. Promises are left alone: what rejects them has been translated.
+ * Wraps all functions of a port so that they throw the error that `translate` returns. No reader then leaks an error of
+ * SQLite. Rejected promises are translated already.
  */
 export function translateErrors<T>(port: T, translate: (error: unknown) => unknown): T {
   if (typeof port === "function") {

@@ -22,17 +22,17 @@ export interface PlanningParts {
   planDeliveries: PlanDeliveries;
 }
 
-/** Events that all registrations of one transaction release at once. What is left goes out in steps (`releaseSome`). */
+/** Most events that the registrations of one transaction release. `releaseSome` releases the rest in steps. */
 const releasedAtOnce = 50;
-/** Events between two looks at the clock while releasing: each is read, parsed and planned. */
+/** Events released between two looks at the clock. Each is read, parsed and planned. */
 const releaseChunk = 10;
 
 export type Parking = ReturnType<typeof createParking>;
 
 /**
- * Parked events: released by registration, in order, or ended when their time is up. For inside a transaction.
- * A message whose release is not finished stands in `releases`. Until it is, new events of it are parked as well, so
- * that none overtakes (accept.ts), and none of its parked events ends.
+ * Releases parked events in order when their message is registered, or ends them when their time is up. Runs inside a
+ * transaction. A message whose release is not finished is in `releases`. Until then its new events are parked too, so that
+ * none overtakes (accept.ts), and its parked events do not expire.
  */
 export function createParking(db: Db, { names, plans, rules, messages, runs, planDeliveries }: PlanningParts) {
   const columns = "seq, account, source, body, status, previous_status, moved, error_code, plan, received_at, disposition";
@@ -56,7 +56,7 @@ export function createParking(db: Db, { names, plans, rules, messages, runs, pla
 
   let budget = releasedAtOnce;
 
-  /** The routes that held an event back judge it anew, now that it is tracked. */
+  /** Matches an event again, now registered, for the routes that parked it. */
   function releaseOne(row: ParkedRow, subject: SubjectKey, facts: Facts, at: number, due: DueDelivery[]): void {
     const fresh = judgeAgain(rules, judgedEvent(row, names), facts);
     if (fresh === null) return;
@@ -66,11 +66,11 @@ export function createParking(db: Db, { names, plans, rules, messages, runs, pla
     due.push(...planDeliveries(row.seq, subject, { disposition: "forwarded", verdicts: released }, at, null));
   }
 
-  /** Releases at most `most` events of a subject, and notes whether more are left. Gives how many it released. */
+  /** Releases at most `most` events of a subject, and records whether more are left. Returns how many it released. */
   function releaseFrom(subject: SubjectKey, after: number, most: number, at: number, due: DueDelivery[]): number {
     const rows = ofSubject.all(subject, after, most);
     const facts = subjectFacts(subject, messages, runs);
-    // Forgotten since it was registered: what is parked for it ends when its time is up.
+    // Purged since its registration. Its parked events end when their time is up.
     if (!facts.tracked) {
       finish.run(subject);
       return 0;
@@ -84,18 +84,18 @@ export function createParking(db: Db, { names, plans, rules, messages, runs, pla
   }
 
   return {
-    /** Another transaction begins. */
+    /** Call it when a transaction begins. */
     begin(): void {
       budget = releasedAtOnce;
     },
-    /** Registration came in time: releases what was parked, or leaves it to `releaseSome` where that is much. */
+    /** Releases the parked events of a newly registered subject. Leaves a large number to `releaseSome`. */
     release(subject: SubjectKey, at: number): DueDelivery[] {
       const due: DueDelivery[] = [];
       budget -= releaseFrom(subject, 0, budget, at, due);
       return due;
     },
     isReleasing: (subject: SubjectKey): boolean => isUnfinished.get(subject) !== undefined,
-    /** Goes on with what registrations left, at most `limit` events and no more than go into a turn; gives how many it released. */
+    /** Releases what registrations left, at most `limit` events and for one turn. Returns how many. */
     releaseSome(at: number, limit: number): { released: number; due: DueDelivery[] } {
       const due: DueDelivery[] = [];
       const released = inOneTurn(
@@ -112,8 +112,8 @@ export function createParking(db: Db, { names, plans, rules, messages, runs, pla
       return { released, due };
     },
     /**
-     * Ends events whose time is up, at most `limit` and no more than go into a turn; gives how many it ended, 0 when
-     * there are none. A campaign's differ in little, so each distinct plan is concluded once, and no body is read.
+     * Ends events whose time is up, at most `limit` and for one turn. Returns how many, 0 when there are none. The events of
+     * a campaign share few plans, so each plan is concluded once, and no body is read.
      */
     expire(now: number, limit: number): number {
       const concluded = new Map<number, number>();

@@ -4,18 +4,18 @@ import { type Names, type SubjectKey, stateCode } from "./names.ts";
 import type { Db } from "./open.ts";
 
 export interface Plans {
-  /** The number of a plan's verdicts; writes them when new, so only inside a transaction. */
+  /** The number of a plan's verdicts. Writes new ones, so call it inside a transaction. */
   idOf(plan: DeliveryPlan): number;
   verdictsOf(id: number): readonly KeptVerdict[];
   forget(): void;
 }
 
-/** Keeps each distinct list of verdicts once. Reasons depend on the settings alone, so there are few. */
+/** Stores each distinct list of verdicts once. Reasons depend only on the settings, so there are few. */
 export function createPlans(db: Db): Plans {
   const select = db.prepare<[string], number>("SELECT id FROM plans WHERE verdicts = ?").pluck();
   const selectText = db.prepare<[number], string>("SELECT verdicts FROM plans WHERE id = ?").pluck();
   const insert = db.readonly ? null : db.prepare<[string]>("INSERT INTO plans (verdicts) VALUES (?)");
-  // The planner gives the same object for the same verdicts, so identity finds nearly all of them.
+  // The planner returns the same object for the same verdicts, so nearly all are found by identity.
   let byIdentity = new WeakMap<DeliveryPlan, number>();
 
   return {
@@ -41,18 +41,18 @@ export function createPlans(db: Db): Plans {
   };
 }
 
-/** The kept verdicts with those that were parked replaced by what `again` says. For inside a transaction. */
+/** Stores the verdicts of a plan with every `park` replaced by the verdict of `again`. Call it inside a transaction. */
 export function concludePlan(
   plans: Plans,
   kept: number,
   again: (route: string) => RouteVerdict,
 ): { readonly plan: number; readonly released: readonly RouteVerdict[]; readonly isDelivered: boolean } {
   const { verdicts, ...concluded } = concludeVerdicts(plans.verdictsOf(kept), again);
-  // The disposition is the caller's to say; the verdicts alone are kept.
+  // Only the verdicts are stored. The caller sets the disposition.
   return { plan: plans.idOf({ disposition: "forwarded", verdicts }), ...concluded };
 }
 
-/** Writes the deliveries a plan asks for; gives those that may go out at once. */
+/** Writes the deliveries of a plan. Returns those that are not held. */
 export type PlanDeliveries = (
   event: number,
   subject: SubjectKey | null,
@@ -62,8 +62,8 @@ export type PlanDeliveries = (
 ) => DueDelivery[];
 
 /**
- * A delivery whose message has an open one on the same route is `held`: it waits in the file until
- * that one is settled, so that order survives crashes and costs no memory (promise 3).
+ * A delivery whose message has an open one on the same route is `held` in the file until that one settles. The order then
+ * survives crashes and costs no memory (promise 3).
  */
 export function createPlanDeliveries(db: Db, names: Names, rules: Rules): PlanDeliveries {
   const hasOpen = createHasOpen(db);
@@ -94,8 +94,8 @@ export function createPlanDeliveries(db: Db, names: Names, rules: Rules): PlanDe
 }
 
 /**
- * Whether a message or run has an open delivery on a route, waiting or held: then the next one is held
- * behind it (promise 3). The condition is written as in the partial index `deliveries_open`.
+ * Whether a message or run has a waiting or held delivery on a route, so that the next one is held (promise 3). The
+ * condition matches the partial index `deliveries_open`.
  */
 export function createHasOpen(db: Db): (subject: SubjectKey, route: number) => boolean {
   const open = db
@@ -106,7 +106,7 @@ export function createHasOpen(db: Db): (subject: SubjectKey, route: number) => b
   return (subject, route) => open.get(subject, route) !== undefined;
 }
 
-/** The columns of an event that routes judge it by. */
+/** The columns of an event that routes match. */
 export interface JudgedRow {
   account: number;
   source: number;

@@ -5,9 +5,8 @@ import type { Db } from "./open.ts";
 type Phase = "ignored" | "events" | "messages" | "runs" | "kinds" | "pages";
 
 /**
- * Deletes what is past its time, a few rows per call, so that receiving is never held up for longer
- * than one small transaction. Open deliveries, and the events and messages they need, stay whatever
- * their age.
+ * Deletes rows past their retention, a few per call, so that receiving waits for one small transaction at most. Open
+ * deliveries stay at any age, and so do their events and messages.
  */
 export function createRetention(db: Db, names: Pick<Names, "purgeKinds">) {
   const greatest = db.prepare<[], number | null>("SELECT max(seq) FROM events").pluck();
@@ -54,7 +53,7 @@ export function createRetention(db: Db, names: Pick<Names, "purgeKinds">) {
     cursor = 0;
   }
 
-  /** Deletes an event's settled deliveries of before `before`, and the event itself when nothing needs it and it is `old`. */
+  /** Deletes deliveries of an event that settled before `before`, and the event if it is `old` and has none left. */
   function sweepEvent(seq: number, before: number, old: boolean): { events: number; deliveries: number } {
     const routes = settledOf.all(seq, before);
     for (const route of routes) {
@@ -87,8 +86,8 @@ export function createRetention(db: Db, names: Pick<Names, "purgeKinds">) {
   }
 
   /**
-   * Registered ones go after `messages`, those only seen after `ignored`, but none before its last event: a status
-   * forgotten while late events of it may come could go backwards. The greatest seq stays, so that none is given twice.
+   * Deletes registered subjects after `messages` and seen ones after `ignored`, but none before its last event: otherwise a
+   * late event could move a status back. The greatest seq stays, so that none is reused.
    */
   function sweepSubjects(kind: "messages" | "runs", now: number, keep: RetentionTimes, limit: number): Swept {
     const rows = (kind === "messages" ? messagesAfter : runsAfter).all(cursor, limit);
@@ -133,7 +132,7 @@ export function createRetention(db: Db, names: Pick<Names, "purgeKinds">) {
     return { events: 0, deliveries: 0, messages: 0, done };
   }
 
-  /** One step: looks at up to `limit` rows, or as many as go into a turn. For inside a transaction. */
+  /** One step of up to `limit` rows, for one turn. Call it inside a transaction. */
   return function sweep(now: number, keep: RetentionTimes, limit: number): Swept {
     const sum = { events: 0, deliveries: 0, messages: 0, done: false };
     inOneTurn(limit, (most) => {
@@ -151,8 +150,8 @@ export function createRetention(db: Db, names: Pick<Names, "purgeKinds">) {
 type What = "events" | "deliveries";
 
 /**
- * Before which moment (unix ms) retention may have taken away events (by when they were received) and deliveries (by
- * when they were settled): `audit` finds what is gone without it. For inside a transaction; `at` is null while nothing was taken.
+ * The time (unix ms) before which retention may have deleted events, by receipt, and deliveries, by settlement. The audit
+ * reports what is missing after it. Call it inside a transaction. Null: nothing was deleted.
  */
 export function createSwept(db: Db) {
   const select = db.prepare<[string], string>("SELECT value FROM meta WHERE key = ?").pluck();
@@ -174,14 +173,14 @@ export function createSwept(db: Db) {
   };
 }
 
-/** Free pages that stay in the file for what comes next, so that it does not shrink and grow all day: 4 MiB, or a tenth of what is used. */
+/** Free pages that stay in the file, so that it does not shrink and grow all day: 4 MiB, or a tenth of the used pages. */
 const spare = { pages: 1024, share: 0.1 };
 /** What `PRAGMA auto_vacuum` says of a file whose pages can be given back. A file that was empty before the relay opened it keeps them. */
 const incremental = 2;
 
 /**
- * Gives pages that hold nothing any more back to the disk, `most` at a time: after a campaign's flood the file is as
- * small as before. Gives false when there is nothing to give back. For inside a transaction.
+ * Returns free pages to the disk, `most` at a time, so that the file shrinks again after a campaign. False: none left.
+ * Call it inside a transaction.
  */
 export function createGiveBack(db: Db): (most: number) => boolean {
   const look = (name: string) => db.pragma(name, { simple: true }) as number;
@@ -197,14 +196,14 @@ export function createGiveBack(db: Db): (most: number) => boolean {
   };
 }
 
-/** How long slow work may keep the writing thread, its commit not counted: what comes in meanwhile waits for it. */
+/** How long upkeep may block the event loop, without its commit. Webhooks wait for it. */
 const turnMs = 2;
 /** Rows between two looks at the clock. */
 const chunkRows = 50;
 
 /**
- * Calls `some` with how many rows it may take, until it takes fewer, `limit` are taken, or the turn is over; gives their
- * sum. How many rows that is depends on the machine, its disk, and what else is going on: so the time is what is fixed.
+ * Calls `some` with the number of rows it may take until it takes fewer, `limit` is reached, or the turn is over. Returns
+ * the sum. The time is fixed, because the number of rows depends on the machine and its load.
  */
 export function inOneTurn(limit: number, some: (most: number) => number, chunk = chunkRows): number {
   const endAt = performance.now() + turnMs;

@@ -55,13 +55,12 @@ import { createSweeps } from "./sweeps.ts";
 import { createMessages, createRuns, createTrack, stateOf } from "./track.ts";
 
 type Port<T extends Store> = T;
-/** The port of all engines, and the deliveries' own side. */
+/** The port of both engines, and the port of the local delivery queue. */
 export type SqliteStore = Port<ReturnType<typeof openSqliteStore>>;
 
 /**
- * The embedded engine's store: one file, one writing process, one transaction per turn of the event
- * loop. Throws `StoreRefused` when the file cannot be had; afterwards writes reject with
- * `StoreUnavailable` while storing is not possible, and go on by themselves when it is again.
+ * The embedded engine: one file, one writing process, one transaction per turn of the event loop. Throws `StoreRefused`
+ * when it cannot open the file. Later, writes reject with `StoreUnavailable` while the file cannot be written.
  */
 export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks) {
   const lock = lockFile(path, () => holderOf(path));
@@ -111,7 +110,7 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks) {
   const dueListeners = new Set<DueListener>();
   const news = createNews();
 
-  /** Set once SQLite has found damage: nothing is written any more, because it might not be found again. */
+  /** Set once SQLite reports damage. Nothing is written after that, because the next write may not detect it. */
   let damage: StoreUnavailable | null = null;
 
   /** Null while the file is in place and whole. */
@@ -123,7 +122,7 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks) {
     return refused;
   }
 
-  /** A fault of the disk or file, as clients and operators get it; any other error as it is. */
+  /** Turns a fault of the disk or file into `StoreUnavailable`. Returns any other error unchanged. */
   function unavailable(error: unknown): unknown {
     if (!(error instanceof Database.SqliteError)) return error;
     const wrong = checkPlace();
@@ -149,7 +148,7 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks) {
       names.forget();
       plans.forget();
       proofs.forget();
-      // Any other fault is of one write (a conflict), which hears of it; storing works.
+      // Any other fault belongs to one write (a conflict) and rejects only that.
       unavailable(error);
     },
   });
@@ -189,7 +188,7 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks) {
         }
         return { created, due };
       }),
-    /** Each on its own, in one transaction: one that contradicts what is stored leaves the others be. */
+    /** Each on its own, in one transaction: a conflict does not affect the others. */
     registerEach: (registrations: readonly MessageRegistration[], at: number): Promise<Registered[]> =>
       writes.run(() => registrations.map((registration) => register(registration, at))),
     findSend: (key: SendKey): StoredSend | null => sends.find(key),
@@ -213,11 +212,9 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks) {
     },
     endPause: (route: string, now: number): Promise<boolean> => writes.run(() => deliveries.endPause(route, now)),
     retry: (event: number, route: string, at: number) => writes.run(() => replay.retry(event, route, at)),
-    /** The next settled deliveries that a replay means, and how far it has come; writes nothing. */
     findReplay: (filter: ReplayFilter, cursor: ReplayCursor, now: number, limit: number) => replay.look(filter, cursor, now, limit),
     replay: (found: readonly { event: number; route: string }[], states: ReplayFilter["states"], at: number) =>
       writes.run(() => replay.replay(found, states, at)),
-    /** Events that went nowhere and that routes of today would get; writes nothing. */
     findUnplanned: (filter: PlanAgainFilter, cursor: ReplayCursor, limit: number) => planAgain.look(filter, cursor, limit),
     planAgain: (events: readonly number[], filter: PlanAgainFilter, at: number) => writes.run(() => planAgain.plan(events, filter, at)),
     claimAsks: (claim: AskClaim) => writes.run(() => asks.claim(claim)),
@@ -227,7 +224,6 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks) {
     addServiceCalls: (counts: readonly CallCount[]): Promise<void> => writes.run(() => asks.addCalls(counts)),
     recentCalls: recentCalls.since,
     noteCall: (account: string, call: RecentCall): Promise<void> => writes.run(() => recentCalls.note(account, call)),
-    /** Null when nothing is known of the message. */
     messageState(account: string, wamid: string): MessageState | null {
       const id = names.find("account", account);
       const row = id === null ? undefined : messages.find(id, wamid);
@@ -264,9 +260,8 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks) {
     noteAlarm: (): boolean => true,
     untoldAlarms: (): readonly NotedAlarmChange[] => [],
     alarmTold: (): void => {},
-    /** False, and nothing is written, while the file is deleted or replaced. */
+    /** False while the file is deleted or replaced. */
     isInPlace: (): boolean => refusal() === null,
-    /** Writes a mark and waits for it: proves that storing works now. */
     probe: async (at: number): Promise<void> => {
       await writes.run(() =>
         db
@@ -283,7 +278,7 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks) {
   return translateErrors(store, unavailable);
 }
 
-/** Who wrote last into the file: for the message to a second process. */
+/** The process that opened the file last for writing, for the error of a second one. */
 function holderOf(path: string): string | null {
   try {
     const db = openForReading(path);

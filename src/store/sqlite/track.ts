@@ -9,7 +9,7 @@ import { type Db, isSqliteFault } from "./open.ts";
 interface Tracked {
   readonly subject: SubjectKey | null;
   readonly tracking: Tracking;
-  /** What tracking failed with: nothing has moved. */
+  /** The error of tracking. The status did not change. */
   readonly error?: unknown;
 }
 
@@ -21,13 +21,13 @@ export function createTrack(messages: Messages, runs: Runs, rules: Rules) {
     try {
       return apply(account, event, at);
     } catch (error) {
-      // What the database refuses is not this event's fault.
+      // An error of the database is not caused by the event.
       if (isSqliteFault(error)) throw error;
       return { subject: seen(account, event), tracking: nothingTracked, error };
     }
   };
 
-  /** The message or run, as it was or as one that was seen now. */
+  /** The unchanged message or run, added if it is new. */
   function seen(account: number, { subject, receivedAt }: ReceivedEvent): SubjectKey | null {
     if (subject.type === "message")
       return messageSubject(
@@ -114,13 +114,13 @@ export interface MessageRow {
   received_at: number | null;
   updated_at: number;
   conversation_id: string | null;
-  /** When it was sent, as its registration told, in unix ms; null when nobody said. */
+  /** The registered send time in unix ms. */
   told_sent_at: number | null;
-  /** 1: the service does not know it, and it is polled no more. */
+  /** 1: unknown to the service and no longer polled. */
   missing: number | null;
 }
 
-/** What a user tells about a message of theirs, and when, in unix ms. */
+/** The facts of a registration and its time in unix ms. */
 interface Registration extends MessageFacts {
   readonly at: number;
 }
@@ -179,7 +179,7 @@ export function createMessages(db: Db) {
   return {
     find: (account: number, wamid: string): MessageRow | undefined => byWamid.get(account, wamid),
     get: (seq: number): MessageRow | undefined => bySeq.get(seq),
-    /** Adds a message that was seen, registered or both; gives its seq. */
+    /** Adds a message that was seen, registered or both. Returns its seq. */
     add(account: number, wamid: string, state: MessageState, registration: Registration | null, at: number): number {
       return Number(
         insert.run(account, wamid, ...factsOf(registration), state.status, state.errorCode, ...times(state), at).lastInsertRowid,
@@ -188,13 +188,13 @@ export function createMessages(db: Db) {
     save(seq: number, state: MessageState, at: number): void {
       update.run(state.status, state.errorCode, ...times(state), at, seq);
     },
-    /** An event or a registration shows that a message exists after all: it is polled from the beginning. */
+    /** An event or a registration shows that a missing message exists: polling starts again. */
     revive(row: MessageRow): void {
       if (row.missing === null) return;
       found.run(row.seq);
       pollAgain.run(row.seq);
     },
-    /** Replaces all facts of a message; it counts as registered from the first time on. */
+    /** Replaces all facts of a message. Its first registration time stays. */
     register(seq: number, facts: Registration): void {
       register.run(...factsOf(facts), facts.at, seq);
     },
@@ -252,7 +252,7 @@ export function createRuns(db: Db) {
     save(seq: number, state: RunState, at: number): void {
       update.run(...columns(state), at, seq);
     },
-    /** Makes it the user's; `metadata` is a JSON object, `at` unix ms. */
+    /** Registers a run. `metadata` is a JSON object, `at` unix ms. */
     register(seq: number, { reference, metadata, at }: { reference: string; metadata: string | null; at: number }): void {
       register.run(reference, metadata, at, at, seq);
     },
