@@ -36,10 +36,10 @@ interface EventRow {
   body: Buffer;
 }
 
-/** Bodies and answers of one batch. */
+/** Bytes of bodies and responses per batch. */
 const mostBytes = 512 * 1024;
 
-/** The name of what an event is about, by its number in the file. */
+/** The Redis name of a message or run, by its number in the file. */
 function subjectNames({ source: { db, names } }: Pick<CarrierParts, "source">): (subject: number | null) => SubjectName | null {
   const message = db.prepare<[number], { account: number; wamid: string }>("SELECT account, wamid FROM messages WHERE seq = ?");
   const run = db.prepare<[number], { account: number; run_id: string }>("SELECT account, run_id FROM runs WHERE seq = ?");
@@ -55,7 +55,7 @@ function subjectNames({ source: { db, names } }: Pick<CarrierParts, "source">): 
   };
 }
 
-/** Events under their seqs, with their bytes, deliveries, attempts, and what became of those that came truncated. */
+/** Events under their seqs, with their bodies, deliveries, attempts and hydrations. */
 export function carryEvents(parts: CarrierParts): Carrier {
   const { source, version } = parts;
   const { db, names } = source;
@@ -177,7 +177,7 @@ interface OfEvent {
   readonly receivedAt: number;
 }
 
-/** An event's deliveries with their attempts, in the lists of their states; who is behind whom stays. */
+/** The deliveries of an event with their attempts, in the lists of their states. The order per message stays. */
 function carryDeliveries({ db, names }: Source) {
   const deliveries = db.prepare<[number], DeliveryRow>("SELECT * FROM deliveries WHERE event = ?");
   const attempts = db.prepare<[number, number], AttemptRow>(
@@ -189,7 +189,7 @@ function carryDeliveries({ db, names }: Source) {
     const order = row.subject === null || subject === null ? null : orderKey(subject);
     const state = String(row.state);
     const isWaiting = state === stateCode("waiting");
-    // What a proxy exchanges at once has no time.
+    // A proxy exchange has no due time.
     const isExchange = isWaiting && row.next_at === null;
     const nextAt = isWaiting ? row.next_at : null;
     const key = `d:${seq}:${route}`;
@@ -252,7 +252,7 @@ interface HydrationParts extends CarrierParts {
   readonly subjectOf: (subject: number | null) => SubjectName | null;
 }
 
-/** What became of a truncated event; one that waits does so for the sweep that covers it, or for the next. */
+/** The hydration of a truncated event. A waiting one is in the list of the pass that covers it, or of the next pass. */
 function carryHydrations({ source: { db, names }, version, subjectOf }: HydrationParts) {
   const select = db.prepare<[number], StoredHydration>("SELECT * FROM hydrations WHERE event = ?");
   const sweeps = db.prepare<[], { account: number; through: number }>("SELECT account, through FROM sweeps WHERE ended_at IS NULL");
@@ -278,7 +278,7 @@ function hydrationOf(row: StoredHydration, subjectOf: HydrationParts["subjectOf"
     target: row.target,
     asked: row.asked,
     found: row.found,
-    // The embedded engine marks with the event itself what was over at once, and never asked for.
+    // The embedded engine stores the event itself as `last` when hydration ended at once without a call.
     last: row.last === row.event ? null : row.last,
     subject: subjectOf(row.subject),
     unknown: row.unknown,

@@ -10,7 +10,7 @@ import { createSwept } from "../sqlite/purge.ts";
 import { type MessageRow, type RunRow, runStateOf, stateOf } from "../sqlite/track.ts";
 import { type Batch, boundsOf, type Carrier, type CarrierParts, carriedMetadata, rowsAtOnce } from "./source.ts";
 
-/** The small tables, in one batch: what is said of all rows, and what is kept of routes, secrets, listeners and days. */
+/** The small tables in one batch: plans, stopped routes, secret usage, cursors, daily calls and purge times. */
 export function carryWords({ source, version }: CarrierParts): Carrier {
   const { db, names } = source;
   const plans = db.prepare<[], string>("SELECT verdicts FROM plans").pluck();
@@ -66,7 +66,7 @@ interface StoredMessage extends MessageRow {
   released_to: number | null;
 }
 
-/** Messages, with what is kept of those that the service is asked about. Their numbers stay. */
+/** Messages under their numbers, with their polls. */
 export function carryMessages({ source, version }: CarrierParts): Carrier {
   const { db, names } = source;
   const select = db.prepare<[number, number], StoredMessage>(
@@ -84,7 +84,7 @@ export function carryMessages({ source, version }: CarrierParts): Carrier {
     batch.set(name, version() + writeSubjectRow(stored));
     batch.member("accounts", account);
     batch.list(registeredAt === null ? "seen:m" : "registered:m", seq, name);
-    // Retention finds those that are only seen by what it takes of their events.
+    // Retention finds other unregistered messages through their events.
     if (row.is_bare === 1) batch.list("bare", 0, name);
     if (registeredAt === null) return;
     if (row.released_to !== null) batch.list("releasing", registeredAt, name);
@@ -186,7 +186,7 @@ interface StoredSweep {
   ended_at: number | null;
 }
 
-/** Sweeps: an open one goes on where it was, and of the others the calls they made are still counted. */
+/** Hydration passes. An open one continues, and the calls of the others still count. */
 export function carrySweeps({ source, version }: CarrierParts): Carrier {
   const { db, names } = source;
   const select = db.prepare<[number, number], StoredSweep>("SELECT * FROM sweeps WHERE seq > ? ORDER BY seq LIMIT ?");
@@ -197,7 +197,7 @@ export function carrySweeps({ source, version }: CarrierParts): Carrier {
       const rows = select.all(after, rowsAtOnce);
       for (const { seq, account: accountId, through, started_at: startedAt, asked, ended_at: endedAt } of rows) {
         const account = names.nameOf(accountId);
-        // Those of this engine are named by texts: no two are alike.
+        // The Redis engine names passes by random texts, so a number of the file cannot collide.
         if (endedAt === null) batch.set(`sw:${account}`, version() + writeSweepRow({ seq, through, startedAt, asked }));
         else if (asked > 0) batch.list(`sweeps:${account}`, endedAt, `${seq}:${asked}`);
       }
@@ -220,7 +220,7 @@ interface StoredSend {
   answer: string | null;
 }
 
-/** Keys of sends, and references of runs. Whoever was calling has ended with its process: nobody knows what came of that. */
+/** Idempotency keys of sends, and references of runs. The result of a call that its process did not finish is unknown. */
 export function carrySends({ source, version }: CarrierParts): Carrier {
   const { db, names } = source;
   const select = db.prepare<[number, number], StoredSend>("SELECT * FROM sends WHERE seq > ? ORDER BY seq LIMIT ?");
@@ -250,7 +250,7 @@ interface StoredRequest {
   until: number;
 }
 
-/** Which event a signed automation request is, for as long as that holds. */
+/** The event ids of signed automation requests, until they expire. */
 export function carryRequests({ source }: CarrierParts): Carrier {
   const select = source.db.prepare<[number, number], StoredRequest>("SELECT * FROM requests WHERE seq > ? ORDER BY seq LIMIT ?");
   return {

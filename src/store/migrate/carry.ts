@@ -13,28 +13,28 @@ interface CarryOrder {
   readonly link: RedisLink;
   readonly prefix: string;
   readonly now: () => number;
-  /** Runs before anything is written; what it throws ends all. */
+  /** Runs before the first write. If it throws, nothing is written. */
   readonly prepare: () => Promise<void>;
-  /** `part` from 0 to 1; `kind`: of the rows under way, up to the number `at` of `last`. */
+  /** `part` is from 0 to 1. `kind` is the current table, copied up to `at` of `last`. */
   readonly progress: (part: number, at: { readonly kind: string; readonly at: number; readonly last: number }) => void;
 }
 
 interface Migration {
-  /** Null: it ended before, and this time nothing was written. */
+  /** Null: an earlier migration was complete, so nothing was written. */
   readonly carried: { readonly isResumed: boolean } | null;
   /** Of the events in the file. */
   readonly lastSeq: number;
   /** Unix ms; null: not yet. */
   finishedAt(): number | null;
-  /** Marks it as ended: relays may work from then on. */
+  /** Marks it as complete, so that relays may start. */
   end(): Promise<void>;
 }
 
 const script = readScript("migrate");
 
 /**
- * Carries everything in the file over, in batches that are each whole or not at all and tell how far it has come: after
- * any end the next call goes on there. Throws `StoreRefused` where the keys are in use, or hold another file's rows.
+ * Copies the file to Redis in atomic batches that record the progress, so that the next call continues after any
+ * interruption. Throws `StoreRefused` when the keys are in use or hold the rows of another file.
  */
 export async function carryOver({ source, link, prefix, now, prepare, progress }: CarryOrder): Promise<Migration> {
   const keys = keysOf(prefix);
@@ -82,7 +82,7 @@ export async function carryOver({ source, link, prefix, now, prepare, progress }
     if (place === null) continue;
     row = next;
     underWay = write.put(row, batch);
-    // Whoever awaits it hears of it.
+    // The await below reports a failure.
     underWay.catch(() => {});
   }
   await underWay;
@@ -97,7 +97,7 @@ export async function carryOver({ source, link, prefix, now, prepare, progress }
   };
 }
 
-/** No event gets a seq, and no message a number, that the file has given. */
+/** Starts the counters after those of the file, so that no seq or number is reused. */
 function beginning(keys: Keys, source: Source, seq: number): Batch {
   const batch = createBatch(keys.base);
   const numbers = Math.max(boundsOf(source, "messages").last, boundsOf(source, "runs").last);
@@ -116,7 +116,7 @@ function checkSame(row: MigrationRow, { path, identity }: Source, where: string)
   );
 }
 
-/** Batches, each only if the one before it was the last. */
+/** Writes batches, each only if the previous one is still the last. */
 function createWrite(keys: Keys, link: RedisLink, { version, seq, where }: { version: () => string; seq: number; where: string }) {
   let known = "";
 

@@ -20,14 +20,14 @@ interface CheckParts {
   readonly source: Source;
   readonly link: RedisLink;
   readonly prefix: string;
-  /** Up to which seq events were counted in Redis, which takes longest. */
+  /** The last seq counted in Redis, which takes longest. */
   readonly progress: (seq: number) => void;
 }
 
-/** Keys or rows looked at in one step. */
+/** Keys or rows per step. */
 const atOnce = 500;
 
-/** Counts both sides from their rows, a slice at a time. */
+/** Counts the rows of both sides, a slice at a time. */
 export async function countBoth({ source, link, prefix, progress }: CheckParts): Promise<KindCount[]> {
   const keys = keysOf(prefix);
   const { db } = source;
@@ -125,7 +125,7 @@ function statsCounts(file: Stats, redis: Stats): KindCount[] {
   ];
 }
 
-/** Subjects of a list whose rows are there. */
+/** Counts the subjects of a list whose rows exist. */
 function createCountSubjects(keys: Keys, link: RedisLink) {
   return async (list: string): Promise<number> => {
     let found = 0;
@@ -137,7 +137,7 @@ function createCountSubjects(keys: Keys, link: RedisLink) {
   };
 }
 
-/** Those of the keys that there are. */
+/** Counts the keys that exist. */
 async function countNamed(link: RedisLink, slices: Iterable<readonly string[]>): Promise<number> {
   let found = 0;
   for (const some of slices) found += await link.run((redis) => redis.exists(...some));

@@ -7,17 +7,17 @@ import { lockFile } from "../sqlite/file.ts";
 import { createNames, type Names } from "../sqlite/names.ts";
 import { type Db, openForReading } from "../sqlite/open.ts";
 
-/** The file of the embedded engine that is carried over; no relay works on it as long as it is open. */
+/** The file of the embedded engine to migrate. No relay can use it while it is open. */
 export interface Source {
   readonly db: Db;
   readonly names: Names;
   readonly path: string;
-  /** Another one once anything was written into the file. */
+  /** Changes with every write to the file. */
   readonly identity: string;
   close(): void;
 }
 
-/** Throws `StoreRefused` when there is no such file, it is another program's or older, or a relay works on it. */
+/** Throws `StoreRefused` when the file is missing, another program's, of an older schema, or in use by a relay. */
 export function openSource(path: string): Source {
   const db = openForReading(path);
   try {
@@ -39,34 +39,34 @@ export function openSource(path: string): Source {
   }
 }
 
-/** Every write goes to the write-ahead log or to the file; reading leaves both as they are. */
+/** Every write changes the file or its write-ahead log; reads change neither. */
 function identityOf(path: string): string {
   const parts = [path, `${path}-wal`].map((part) => {
     const found = statSync(part, { throwIfNoEntry: false });
-    // A log that is empty is as good as none.
+    // An empty log counts as none.
     return found === undefined || found.size === 0 ? null : [found.size, found.mtimeMs];
   });
   return createHash("sha256").update(JSON.stringify(parts)).digest("hex").slice(0, 16);
 }
 
-/** What carries the rows of one kind over, some at a time, in an order that stays. */
+/** Copies the rows of one kind, in batches and in a fixed order. */
 export interface Carrier {
-  /** Of what is carried, for people. */
+  /** What it copies, for people. */
   readonly kind: string;
-  /** The places of its first and last row; 0 and 0: there are none. */
+  /** The places of its first and last row. 0 and 0: no rows. */
   readonly first: number;
   readonly last: number;
-  /** Puts the rows that come after the place into the batch, as many as fit; gives the place of the last one, null when there are none. */
+  /** Puts the next rows after the place into the batch, as many as fit. Returns the place of the last one, null at the end. */
   next(after: number, batch: Batch): number | null;
 }
 
 export interface CarrierParts {
   readonly source: Source;
-  /** Of each row that is written. */
+  /** The version of the next row. */
   readonly version: () => string;
 }
 
-/** Rows of one batch: Redis does nothing else for a millisecond or two. */
+/** Rows per batch. Redis is blocked for a millisecond or two. */
 export const rowsAtOnce = 120;
 
 /** The smallest and the greatest number of a table's rows. */
@@ -79,7 +79,7 @@ export function boundsOf({ db }: Pick<Source, "db">, table: string): { first: nu
   return { first: found?.first ?? 0, last: found?.last ?? 0 };
 }
 
-/** Metadata as it is carried over. Throws `StoreRefused` when it is more than the relay takes: another program has written it. */
+/** Metadata to copy. Throws `StoreRefused` when it exceeds the relay's limits: then another program wrote it. */
 export function carriedMetadata(metadata: string | null, owner: string): string | null {
   const fault = metadata === null ? null : metadataFault(JSON.parse(metadata) as Record<string, unknown>);
   if (fault === null) return metadata;
@@ -88,24 +88,24 @@ export function carriedMetadata(metadata: string | null, owner: string): string 
 
 type Word = string | Buffer;
 
-/** What is written in one step of a migration, gathered by key: a call of Redis costs more than what it writes. Keys are without their base. */
+/** The writes of one step, gathered by key, because a Redis command costs more than its data. Keys are without their base. */
 export interface Batch {
   set(key: string, value: Word): void;
   /** Redis removes it at `until` (unix ms). */
   expiring(key: string, value: string, until: number): void;
   hash(key: string, ...fields: readonly Word[]): void;
-  /** Into a list by score. */
+  /** Adds to a sorted set. */
   list(key: string, score: number, member: string): void;
   member(key: string, member: string): void;
-  /** An event that is stored. */
+  /** Marks an event as stored. */
   live(seq: number): void;
-  /** Bytes of what was put in, more or less. */
+  /** The approximate size. */
   readonly bytes: number;
-  /** Each command with the number of its words first, as lua/migrate.lua reads them. */
+  /** The commands, each after the number of its words, as lua/migrate.lua reads them. */
   words(): Word[];
 }
 
-/** Words of a command: Lua has room for some thousands on its stack. */
+/** Words per command: the stack of Lua holds some thousands. */
 const mostWords = 4_000;
 
 export function createBatch(base: string): Batch {

@@ -5,7 +5,7 @@ import { type MessageRow, stateOf } from "./track.ts";
 
 /** Ranks run from 0 to this one. */
 const lastRank = 31;
-/** Most rows that are counted; some 20 ms of the thread that also receives. */
+/** Most rows that are counted: about 20 ms of the thread that also receives. */
 const mostCounted = 20_000;
 const keptDaysMs = 62 * 86_400_000;
 
@@ -22,7 +22,7 @@ type AskRow = MessageRow & {
   swept_at: number | null;
 };
 
-/** What is asked about, and how often the service was called. `claim`, `settle` and `addCalls` are for inside a transaction. */
+/** Polls, and counts of calls to the service. Call `claim`, `settle` and `addCalls` inside a transaction. */
 export function createAsks(db: Db, names: Names) {
   const dueRows = db.prepare<[number, number, number, number], AskRow>(
     `SELECT m.*, a.message, a.since, a.rank, a.next_at, a.asks, a.failures, a.misses, a.asked_at AS answered_at,
@@ -66,7 +66,7 @@ export function createAsks(db: Db, names: Names) {
   const forgetCalls = db.prepare<[number, number]>("DELETE FROM service_calls WHERE account = ? AND day < ?");
 
   return {
-    /** Those asked least often first, the longest due first among them. */
+    /** The least polled first, among them the longest due. */
     claim({ account, now, dueBy, after, limit, leaseMs }: AskClaim): ClaimedAsk[] {
       const id = names.find("account", account);
       if (id === null) return [];

@@ -4,7 +4,7 @@ import { dispositionCode, dispositionList, hydrationCode, type Names, stateCode 
 import type { Db } from "./open.ts";
 import { createPlans } from "./plans.ts";
 
-/** Columns of an event, as raw rows come: an object for each would cost as much again as reading it. */
+/** Columns of a raw event row. An object per row would cost as much as reading it. */
 export const eventColumn = {
   seq: 0,
   source: 1,
@@ -24,7 +24,7 @@ export const deliveryColumn = {
   route: 1,
   state: 2,
   attempts: 3,
-  /** Attempts written down. */
+  /** Stored attempts. */
   tries: 4,
   /** Bits: 1 ordered, 2 has `next_at`, 4 has `settled_at`, 8 has a reason. */
   flags: 5,
@@ -43,10 +43,10 @@ interface Slice {
   readonly attempts: number;
 }
 
-/** Events of one slice: some 50 ms, for which the write-ahead log cannot be emptied (FACTS.md, "better-sqlite3"). */
+/** Events per slice: about 50 ms, in which the write-ahead log cannot be emptied (FACTS.md, "better-sqlite3"). */
 const sliceEvents = 20_000;
 
-/** Reads slices, each in a transaction of its own. `look` sees the slice inside of it. */
+/** Reads slices, each in a transaction of its own, in which `look` runs. */
 export function createSlices(db: Db) {
   const begin = db.prepare("BEGIN");
   const commit = db.prepare("COMMIT");
@@ -90,7 +90,7 @@ export function createSlices(db: Db) {
 const { waiting, held, delivered, dead } = stateCode;
 const { ordered, nextAt, settledAt, reason } = deliveryFlag;
 
-/** Why a delivery's state and columns cannot both be true; null when they can. */
+/** Why the state of a delivery contradicts its columns. Null: it does not. */
 function contradiction(row: DeliveryRow, isProxied: boolean): string | null {
   const flags = row[deliveryColumn.flags] as number;
   const has = (flag: number) => (flags & flag) !== 0;
@@ -98,7 +98,7 @@ function contradiction(row: DeliveryRow, isProxied: boolean): string | null {
   switch (row[deliveryColumn.state]) {
     case waiting:
       if (has(settledAt)) return "waits, and is settled";
-      // What a proxied exchange came to is written by the exchange itself.
+      // A proxy exchange settles its own delivery.
       return has(nextAt) || isProxied ? null : "waits for no time";
     case held:
       if (!has(ordered)) return "is held, and nothing orders it";
@@ -117,13 +117,13 @@ function contradiction(row: DeliveryRow, isProxied: boolean): string | null {
 interface JudgeParts {
   readonly names: Names;
   readonly tally: Tally<number>;
-  /** Deliveries settled before this may have been swept; unix ms, null when none was. */
+  /** Deliveries settled before this time (unix ms) may have been purged. Null: none was. */
   readonly sweptBefore: () => number | null;
-  /** A parked event's time may not have been over before this; unix ms. */
+  /** The earliest time (unix ms) until which an event may still be parked. */
   readonly parkedSince: number;
 }
 
-/** Holds one event with its deliveries to the rules, and counts them. */
+/** Checks one event with its deliveries, and counts them. */
 export function createJudge(db: Db, { names, tally, sweptBefore, parkedSince }: JudgeParts) {
   const factsOf = createPlanFacts(db, names);
   const parkedUntil = db.prepare<[number], number | null>("SELECT parked_until FROM events WHERE seq = ?").pluck();
@@ -147,7 +147,7 @@ export function createJudge(db: Db, { names, tally, sweptBefore, parkedSince }: 
     return false;
   }
 
-  /** A route that waits for it waits for a time, or for its hydration; and nothing else does. */
+  /** An event is parked until a time or until its hydration ends, and only while a route waits for it. */
   function parking(seq: number, parks: boolean, hasTime: boolean): boolean {
     if (parks === hasTime) {
       if (!hasTime) return true;
@@ -186,8 +186,7 @@ export function createJudge(db: Db, { names, tally, sweptBefore, parkedSince }: 
   }
 
   function delivery(row: DeliveryRow, isPlanned: boolean): boolean {
-    const event = row[deliveryColumn.event] as number;
-    const route = row[deliveryColumn.route] as number;
+    const [event, route] = [row[deliveryColumn.event] as number, row[deliveryColumn.route] as number];
     let isSound = isPlanned;
     if (!isPlanned) tally.offence("delivery not planned", event, route, "is there, and the route's verdict was not to deliver");
     const wrong = contradiction(row, isProxied(route));
@@ -203,7 +202,7 @@ export function createJudge(db: Db, { names, tally, sweptBefore, parkedSince }: 
     return isSound;
   }
 
-  /** `deliveries` from `at` on; gives the place after the event's own. `isCounted` is false for events that the filter leaves out. */
+  /** Checks `deliveries` from `at` on. Returns the place after those of the event. `isCounted` is false outside of the filter. */
   return function judge(row: EventRow, deliveries: readonly DeliveryRow[], at: number, isCounted: boolean): number {
     const seq = row[eventColumn.seq] as number;
     let next = at;
@@ -243,21 +242,21 @@ export function createJudge(db: Db, { names, tally, sweptBefore, parkedSince }: 
   };
 }
 
-/** What follows from the verdicts of one plan. */
+/** The consequences of one plan. */
 interface PlanFacts {
-  /** Numbers of the routes that were to get the event, ascending. */
+  /** Numbers of the routes to deliver to, ascending. */
   readonly deliver: readonly number[];
-  /** A route still waits for it. */
+  /** A route parked the event. */
   readonly parks: boolean;
-  /** Code of the disposition that an event with this plan has; by whether it is about a message or run. */
+  /** The code of the disposition, for events with and without a message or run. */
   readonly withSubject: number;
   readonly withoutSubject: number;
 }
 
-/** A route that no delivery was ever written for has no number. */
+/** Stands for a route without a number, which never had a delivery. */
 const unnumbered = -1;
 
-/** Plans by number; null when there is none. Few events have a plan of their own, so each is read once. */
+/** Plans by number, or null. Many events share a plan, so each is read once. */
 function createPlanFacts(db: Db, names: Names): (plan: number) => PlanFacts | null {
   const exists = db.prepare<[number], number>("SELECT 1 FROM plans WHERE id = ?").pluck();
   const plans = createPlans(db);
@@ -268,7 +267,7 @@ function createPlanFacts(db: Db, names: Names): (plan: number) => PlanFacts | nu
     const verdicts = plans.verdictsOf(plan);
     const deliver = verdicts.filter(([, verdict]) => verdict === "deliver").map(([route]) => names.find("route", route) ?? unnumbered);
     const parks = verdicts.some(([, verdict]) => verdict === "park");
-    // Of an event that is about no message the same reason means that nobody could have registered it.
+    // Without a message, this reason means that the event cannot be registered.
     const isUntracked = verdicts.some(([, verdict, reason]) => verdict === "skip" && reason === "untracked");
     const { forwarded, parked, ignored, filtered } = dispositionCode;
     const given = deliver.length > 0 ? forwarded : parks ? parked : null;
@@ -282,7 +281,7 @@ function createPlanFacts(db: Db, names: Names): (plan: number) => PlanFacts | nu
 
   return (plan) => {
     let facts = known.get(plan);
-    // A name that a running relay writes later than its plan is looked for again.
+    // A running relay may write a name after its plan, so it is looked up again.
     if (facts === undefined || facts?.deliver[0] === unnumbered) {
       facts = look(plan);
       known.set(plan, facts);
@@ -291,7 +290,7 @@ function createPlanFacts(db: Db, names: Names): (plan: number) => PlanFacts | nu
   };
 }
 
-/** A damaged file may have lost a name, too: that must not end the audit. */
+/** A damaged file may have lost a name. The audit must go on. */
 export function nameIn(names: Names, id: number): string {
   try {
     return names.nameOf(id);

@@ -6,13 +6,13 @@ import { createNames, type Names, unpackEventId } from "./names.ts";
 import type { Db } from "./open.ts";
 import { createSwept } from "./purge.ts";
 
-/** Parked events may end this much late: a flood's are ended a few at a time. */
+/** Parked events may end this much late, because many are ended a few at a time. */
 const lateMs = 5 * 60_000;
 
 /**
- * Holds every row to the rules of `auditRules`, in slices with a short transaction each, so that a relay that writes
- * meanwhile is not held up and its write-ahead log can be emptied. A slice has whole events with all that hangs on
- * them, and each is consistent in itself; what comes in after the start is not looked at. Gives its progress after each slice.
+ * Checks every row against `auditRules`, in slices of one short transaction each, so that a running relay is not delayed
+ * and can empty its write-ahead log. A slice has complete events with their deliveries and attempts. Events that arrive
+ * after the start are not checked. Yields its progress after each slice.
  */
 export function* runAudit(db: Db, order: AuditOrder): Generator<AuditProgress, AuditReport> {
   const startedAt = performance.now();
@@ -77,18 +77,18 @@ export function* runAudit(db: Db, order: AuditOrder): Generator<AuditProgress, A
   return { ...tally.result(), at: order.now, tookMs: Math.round(performance.now() - startedAt), rows, gone: gaps.result() };
 }
 
-/** Events are stored in the order received, but for clocks that were set; this much is allowed for them. */
+/** Tolerance for clocks that were set: otherwise events are stored in the order received. */
 const clockSlackMs = 3_600_000;
 
 interface SeqRange {
-  /** Exclusive and inclusive: nothing outside of it can be meant. */
+  /** Exclusive and inclusive: no matching event is outside. */
   readonly after: number;
   readonly last: number;
   /** The greatest number of all, 0 when there are no events. */
   readonly newest: number;
 }
 
-/** The events that a filter's times can mean, found by halving. For inside a transaction. */
+/** The events that a filter's times can match, by binary search. Call it inside a transaction. */
 function seqRange(db: Db, { from, to }: AuditFilter): SeqRange {
   const newest = db.prepare<[], number | null>("SELECT max(seq) FROM events").pluck().get() ?? 0;
   const receivedUpTo = db.prepare<[number], number>("SELECT received_at FROM events WHERE seq <= ? ORDER BY seq DESC LIMIT 1").pluck();
@@ -118,8 +118,8 @@ interface ProofSum {
 }
 
 /**
- * Holds what secrets are said to have proved against the events that are stored: retention lowers the second, and
- * nothing lowers the first. What came again says nothing: it may have come with another secret than at first.
+ * Checks the usage counts of secrets against the stored events. Retention lowers the events and not the counts. Duplicates
+ * are not checked: they may have come with another secret.
  */
 function createProofsCheck(db: Db, names: Names) {
   const told = db.prepare<[], ProofSum>("SELECT source, secret, events FROM proofs").all();
@@ -152,12 +152,12 @@ function createProofsCheck(db: Db, names: Names) {
   };
 }
 
-/** Index entries of one look: some tens of milliseconds. */
+/** Index entries per slice: some tens of milliseconds. */
 const sliceEntries = 50_000;
 
-/** Rules about rows of several events, by index, a piece at a time: `yield` ends a piece, and with it its transaction. */
+/** Rules about rows of several events, by index. Each `yield` ends a piece and its transaction. */
 function createWholeChecks(db: Db, tally: Tally<number>) {
-  /** Of one message on one route exactly one open delivery is `waiting`, and all others are behind it (promise 3). */
+  /** Exactly one open delivery of a message on a route is `waiting`; all others are held (promise 3). */
   function* order(): Generator<void> {
     const end = db
       .prepare<[number], number>(
@@ -182,7 +182,7 @@ function createWholeChecks(db: Db, tally: Tally<number>) {
     }
   }
 
-  /** The index itself allows no id twice. Whoever takes it away can add one, so what it says is looked at all the same. */
+  /** The unique index prevents repeated ids. Without it, the rows are checked. */
   function* ids(): Generator<void> {
     const index = db.prepare<[], string>("SELECT sql FROM sqlite_schema WHERE type = 'index' AND name = 'events_by_id'").pluck().get();
     if (index === undefined || !/^CREATE UNIQUE INDEX/i.test(index)) {
@@ -198,7 +198,7 @@ function createWholeChecks(db: Db, tally: Tally<number>) {
   return { order, ids };
 }
 
-/** What hangs on nothing: deliveries of events that are not there, attempts of deliveries that are not there. */
+/** Finds deliveries without their event, and attempts without their delivery. */
 function createStrays(db: Db, tally: Tally<number>) {
   const attempts = db.prepare<[number, number], { event: number; route: number; count: number }>(
     `SELECT event, route, count(*) AS count FROM attempts a WHERE event > ? AND event <= ?
@@ -219,7 +219,7 @@ function createStrays(db: Db, tally: Tally<number>) {
   }
 
   return {
-    /** The place of the first delivery that is not of an event before `seq`; those passed over belong to none. */
+    /** The place of the first delivery of the event `seq` or a later one. Those that it skips have no event. */
     skip(deliveries: readonly DeliveryRow[], from: number, seq: number): number {
       let place = from;
       for (; place < deliveries.length; place += 1) {
@@ -231,7 +231,7 @@ function createStrays(db: Db, tally: Tally<number>) {
       return place;
     },
     attempts: findAttempts,
-    /** Of events with a greater number than any. */
+    /** Rows of events beyond the greatest seq. */
     beyond(newest: number): void {
       for (const { event, route } of deliveriesAfter.all(newest)) delivery(event, route);
       findAttempts(newest, Number.MAX_SAFE_INTEGER);

@@ -3,27 +3,27 @@ import { type Db, isStorageFault } from "./open.ts";
 
 interface GroupCommit {
   /**
-   * Runs `write` inside the next transaction and resolves once that is on the disk.
-   * `write` only touches the database: it may be run again in a transaction of its own when another
-   * in its group failed. Rejects with {@link StoreUnavailable} when storing is not possible now.
+   * Runs `write` inside the next transaction and resolves once that is on the disk. `write` may only touch the database:
+   * it runs again in a transaction of its own when another write of its group failed. Rejects with
+   * {@link StoreUnavailable} when the file cannot be written.
    */
   run<T>(write: () => T): Promise<T>;
-  /** Resolves when everything handed in so far is committed or failed. */
+  /** Resolves when all pending writes are committed or have failed. */
   idle(): Promise<void>;
 }
 
 export interface GroupCommitHooks {
-  /** Asked before each transaction: why nothing may be written now, null when it may. */
+  /** Called before each transaction: why nothing may be written, or null. */
   refusal(): StoreUnavailable | null;
   /** True while more writes can be expected within one turn of the event loop. */
   arriving(): boolean;
   /** Before the writes of each transaction. */
   beginning(): void;
-  /** After the writes of each transaction, inside it: for sums over all of them. */
+  /** After the writes of each transaction and inside it, for sums over all of them. */
   closing(): void;
   /** After each transaction that changed a row: how long it took and how many writes it held. */
   committed(tookMs: number, writes: number): void;
-  /** A transaction failed as a whole; in-memory copies of rows it wrote must be forgotten. */
+  /** A transaction failed as a whole. In-memory copies of its rows must be dropped. */
   rolledBack(error: unknown): void;
 }
 
@@ -34,16 +34,16 @@ interface Pending {
 }
 
 /**
- * Bounds of the time for which a write waits for others that arrive one per turn of the event loop. In between it is
- * twice what the last commit took: a slow disk makes large groups, and a fast one waits for nothing.
+ * Bounds of the time for which a write waits for others that arrive one per turn of the event loop. Between them it is
+ * twice the duration of the last commit, so that a slow disk gets large groups and a fast one short waits.
  */
 const gatherMs = { least: 2, most: 20 };
 
 /**
- * Gathers the writes of one turn of the event loop into one transaction: an fsync costs as much for
- * one row as for fifty, so that FULL durability is nearly free under load (FACTS.md, better-sqlite3).
- * Node accepts only one connection per turn. While each turn brings another one, the group stays open,
- * because senders without keep-alive would get an fsync each: a fifth of the events per second (bench/ingest).
+ * Gathers the writes of one turn of the event loop into one transaction. An fsync costs as much for one row as for fifty,
+ * so FULL durability is nearly free under load (FACTS.md, better-sqlite3). Node accepts one connection per turn, so the
+ * group stays open while each turn brings another one. With an fsync per connection, senders without keep-alive would get
+ * a fifth of the events per second (bench/ingest).
  */
 export function createGroupCommit(db: Db, hooks: GroupCommitHooks, now: () => number = () => performance.now()): GroupCommit {
   const begin = db.prepare("BEGIN IMMEDIATE");
@@ -58,7 +58,7 @@ export function createGroupCommit(db: Db, hooks: GroupCommitHooks, now: () => nu
   let waiters: (() => void)[] = [];
 
   function undo(error: unknown): void {
-    // SQLite has itself rolled back after some errors (disk full, I/O).
+    // After some errors (disk full, I/O) SQLite has already rolled back.
     if (db.inTransaction) rollback.run();
     hooks.rolledBack(error);
   }
@@ -83,7 +83,7 @@ export function createGroupCommit(db: Db, hooks: GroupCommitHooks, now: () => nu
       return { ok: false, error };
     }
     lastTookMs = now() - startedAt;
-    // One that found nothing to change wrote nothing, and does not prove that storing works (disk full).
+    // A transaction without changes wrote nothing, so it does not show that the disk can be written.
     if (changed > 0) hooks.committed(lastTookMs, batch.length);
     return { ok: true, results };
   }
@@ -105,7 +105,7 @@ export function createGroupCommit(db: Db, hooks: GroupCommitHooks, now: () => nu
     } else if (batch.length === 1) {
       (batch[0] as Pending).reject(outcome.error);
     } else {
-      // One bad write must not fail its neighbours: each again, alone.
+      // One failed write must not fail the others, so each runs again on its own.
       for (const pending of batch) settle([pending]);
     }
   }

@@ -27,7 +27,7 @@ interface WaitingRow {
   body: Buffer;
 }
 
-/** What becomes of truncated events, beside their rows. All but the looks are for inside a transaction. */
+/** Hydration of truncated events. Call all but the reads inside a transaction. */
 export function createHydrations(db: Db, { names, plans, rules, messages, planDeliveries }: Omit<PlanningParts, "runs">) {
   const { waiting, done } = hydrationCode;
   const insert = db.prepare(`
@@ -88,13 +88,13 @@ export function createHydrations(db: Db, { names, plans, rules, messages, planDe
     WHERE event = ?`);
   const conclude = db.prepare<[number, number, number]>("UPDATE events SET disposition = ?, plan = ? WHERE seq = ?");
 
-  /** What is delivered to the routes that held the event back, now that all is known that will be. */
+  /** The verdicts of the routes that parked the event, once hydration has ended. */
   function judge({ account, source, body }: WaitingRow): (route: string) => RouteVerdict {
     const fresh = judgeTruncated(rules, { account: names.nameOf(account), source: names.nameOf(source), body });
     return fresh === null ? (route) => ({ route, verdict: "deliver" }) : againBy(fresh);
   }
 
-  /** Routes that held the event back get it, unless the news they got instead leaves nothing unknown. */
+  /** Delivers the event to the routes that parked it, unless polled statuses replace it completely. */
   function release(row: WaitingRow, isAccountedFor: boolean, now: number): readonly DueDelivery[] {
     if (row.plan === null || row.disposition === dispositionCode.quarantined) return [];
     if (!plans.verdictsOf(row.plan).some(([, verdict]) => verdict === "park")) return [];
@@ -129,7 +129,7 @@ export function createHydrations(db: Db, { names, plans, rules, messages, planDe
   }
 
   return {
-    /** Beside the event `seq`, in its transaction. */
+    /** Call it in the transaction of the event `seq`. */
     begin(seq: number, account: number, { envelope, receivedAt }: ReceivedEvent, start: HydrationStart): void {
       const target = targetOf(envelope.data);
       if (start.state === "waiting") {
@@ -151,7 +151,7 @@ export function createHydrations(db: Db, { names, plans, rules, messages, planDe
       return oldest === null || newest === null ? null : { events, oldest, newest };
     },
     targets: ({ account, through }: Covering, limit: number): string[] => targets.all(names.idOf("account", account), through, limit),
-    /** `wamid`: of the message that the service has under this id; null: it has none, and the events are left to the sweep. */
+    /** `wamid`: of the message with this id. Null: the service has none, and the pass settles the events. */
     settleTarget(sweep: Covering, target: string, wamid: string | null, now: number): SettledHydrations {
       const account = names.idOf("account", sweep.account);
       if (wamid === null) {
@@ -187,10 +187,10 @@ interface Row {
   settled_at: number | null;
 }
 
-/** Most news that are named with an event. */
+/** Most polled statuses that an event lists. */
 const mostShown = 100;
 
-/** What became of truncated events. */
+/** Reads the hydration of truncated events. */
 export function createReadHydrations(db: Db) {
   const one = db.prepare<[number], Row>(
     "SELECT account, state, reason, subject, asked, found, last, unknown, candidates, settled_at FROM hydrations WHERE event = ?",
@@ -231,7 +231,7 @@ export function createReadHydrations(db: Db) {
         candidates: candidatesOf(row),
       };
     },
-    /** The same with the news themselves; what is known so far while it waits. */
+    /** With the polled statuses. While it waits: those so far. */
     view(event: number): HydrationView | null {
       const row = one.get(event);
       if (row === undefined) return null;

@@ -6,22 +6,22 @@ import { countStats, type InspectAnswer, type InspectJob } from "./inspecting.ts
 import { type Db, openForReading } from "./open.ts";
 
 /*
- * The thread that looks at every row, on a connection of its own that cannot write. Several jobs may be under way: they
- * take turns, slice by slice, so that a count does not wait for an audit of minutes.
+ * The thread that reads every row, on a read-only connection of its own. Concurrent jobs take turns slice by slice, so that
+ * a count does not wait for an audit of minutes.
  */
 
-/** Between two slices: in it the relay commits at least once with nobody reading, and can empty its write-ahead log. */
+/** Pause between two slices, in which the relay can commit without a reader and empty its write-ahead log. */
 const pauseMs = 3;
 
 const { path } = workerData as { path: string };
 const say = (answer: InspectAnswer) => parentPort?.postMessage(answer);
 
-// On Linux this is about this thread alone: receiving goes before it when there are too few processors for both.
+// On Linux this affects only this thread, so that receiving goes first when processors are scarce.
 if (process.platform === "linux") {
   try {
     setPriority(0, 10);
   } catch {
-    // Some containers do not allow it; then it runs as everything else does.
+    // Some containers forbid it. The thread then keeps the usual priority.
   }
 }
 

@@ -15,12 +15,12 @@ interface Asked {
 
 type InspectQuestion = { readonly kind: "stats" } | { readonly kind: "audit"; readonly order: AuditOrder };
 
-/** A thread that nobody asks for so long is ended; the next question starts another, which takes some 0.1 s. */
+/** An idle thread ends after this time. Starting another takes about 0.1 s. */
 const idleMs = 10_000;
 
 const thread = new URL(import.meta.url.endsWith(".ts") ? "./inspect-thread.ts" : "./inspect-thread.js", import.meta.url);
 
-/** Looks at every row in a thread of its own. */
+/** Reads every row in a thread of its own. */
 export function createInspecting(path: string): Inspecting {
   const asked = new Map<number, Asked>();
   let worker: Worker | null = null;
@@ -83,7 +83,7 @@ export function createInspecting(path: string): Inspecting {
 
   return {
     stats() {
-      // All who ask while rows are being counted get the same answer.
+      // Concurrent callers share one count.
       counting ??= ask({ kind: "stats" })
         .then((answer) => (answer as Extract<InspectAnswer, { stats: unknown }>).stats)
         .finally(() => {
@@ -104,7 +104,7 @@ export function createInspecting(path: string): Inspecting {
   };
 }
 
-/** What the inspecting thread is asked, and says. `id` joins an answer to what asked for it. */
+/** Requests to the inspecting thread and its answers, joined by `id`. */
 export type InspectJob =
   | { readonly id: number; readonly kind: "stats" }
   | { readonly id: number; readonly kind: "audit"; readonly order: AuditOrder };
@@ -115,10 +115,10 @@ export type InspectAnswer =
   | { readonly id: number; readonly report: AuditReport }
   | { readonly id: number; readonly error: { readonly message: string; readonly code: string | undefined } };
 
-/** Seqs of one look: some tens of milliseconds. */
+/** Seqs per slice: some tens of milliseconds. */
 const sliceSeqs = 50_000;
 
-/** Counts every row, a slice of events with all that hangs on them at a time: `yield` stands between two short transactions. */
+/** Counts every row, one slice of events with their deliveries at a time. It yields between two short transactions. */
 export function* countStats(db: Db): Generator<void, Stats> {
   const bounds = db.prepare<[], { oldest: number | null; newest: number | null }>(
     "SELECT (SELECT min(seq) FROM events) AS oldest, (SELECT max(seq) FROM events) AS newest",
@@ -141,7 +141,7 @@ export function* countStats(db: Db): Generator<void, Stats> {
   const { oldest, newest } = bounds.get() ?? { oldest: null, newest: null };
   const last = newest ?? 0;
   for (let from = oldest ?? 1; from <= last; from += sliceSeqs) {
-    // What came in since this began is in the last slice's numbers, or counted the next time.
+    // Events that arrived since the start are not counted.
     const to = from + sliceSeqs > last ? last : from + sliceSeqs - 1;
     db.transaction(() => {
       for (const row of byDisposition.all(from, to)) {

@@ -13,18 +13,18 @@ interface Gathered {
 }
 
 export interface Proofs {
-  /** One request that a secret proved; `isNew` is false for a known id. `at` is unix ms. */
+  /** Counts a request that a secret verified. `isNew` is false for a known id. `at` is unix ms. */
   count(source: number, secret: number | null, isNew: boolean, at: number): void;
-  /** Writes what was counted in this transaction, one row for each secret however many events it proved. */
+  /** Writes the counts of this transaction, one row per secret. */
   write(): void;
-  /** Forgets what was counted; after a rollback it did not happen. */
+  /** Drops the counts of a transaction that rolled back. */
   forget(): void;
 }
 
-/** Room for the numbers of names in one key. */
+/** Above any number of a name, so that two numbers make one key. */
 const most = 2 ** 26;
 
-/** Counts which secret proved how much, durable together with the events themselves. For inside a transaction. */
+/** Counts secret usage in the transaction of the events. */
 export function createProofs(db: Db): Proofs {
   const add = db.prepare<Gathered>(`
     INSERT INTO proofs (source, secret, events, duplicates, first_at, last_at)
@@ -35,7 +35,7 @@ export function createProofs(db: Db): Proofs {
 
   return {
     count(source, secret, isNew, at) {
-      // Events that the relay made itself need no proof.
+      // Events that the relay made itself have no signature.
       if (secret === null) return;
       const key = source * most + secret;
       let sum = gathered.get(key);
@@ -58,10 +58,10 @@ export function createProofs(db: Db): Proofs {
   };
 }
 
-/** Most names kept; past them the one that has not moved for longest is forgotten. */
+/** Most named cursors. Above this, the one that has not moved for longest is deleted. */
 const mostCursors = 1_000;
 
-/** How far each of those who listen under a name has come. */
+/** The positions of named listeners. */
 export function createCursors(db: Db) {
   const find = db.prepare<[string], number>("SELECT seq FROM cursors WHERE name = ?").pluck();
   const move = db
@@ -74,9 +74,9 @@ export function createCursors(db: Db) {
   const forget = db.prepare("DELETE FROM cursors WHERE name = (SELECT name FROM cursors ORDER BY moved_at LIMIT 1)");
 
   return {
-    /** Null when nobody has listened under this name. */
+    /** Null: unknown listener. */
     find: (name: string): number | null => find.get(name) ?? null,
-    /** Never goes back: gives where it stands now. For inside a transaction. */
+    /** Never moves back. Returns the current position. Call it inside a transaction. */
     move(name: string, seq: number, at: number): number {
       if (find.get(name) === undefined && (count.get() ?? 0) >= mostCursors) forget.run();
       return move.get(name, seq, at) ?? seq;
@@ -84,10 +84,10 @@ export function createCursors(db: Db) {
   };
 }
 
-/** Each request takes up to so many with it whose time is over: more than come, so that they do not pile up. */
+/** Expired rows that each request deletes. More than one, so that they do not pile up. */
 const purgedAtOnce = 4;
 
-/** Which event a signed automation request is. For inside a transaction. */
+/** The event id of a signed automation request. Call it inside a transaction. */
 export function createRequests(db: Db) {
   const known = db
     .prepare<[string, number, number], string>("SELECT id FROM requests WHERE request = ? AND until > ? AND until <= ?")
@@ -98,7 +98,7 @@ export function createRequests(db: Db) {
   );
 
   return function nameRequest(request: string, id: EventId, now: number, forMs: number): EventId {
-    // A time further ahead was written under a wrong clock.
+    // A later time was written under a wrong clock.
     const same = known.get(request, now, now + forMs);
     if (same !== undefined) return same as EventId;
     purge.run(now);
@@ -110,7 +110,7 @@ export function createRequests(db: Db) {
 /** Longer than a call can count against a cap of its minute. */
 const keptMs = 180_000;
 
-/** The calls of the last minutes. `note` is for inside a transaction. */
+/** The calls to the service of the last minutes. Call `note` inside a transaction. */
 export function createRecentCalls(db: Db, names: Names) {
   const insert = db.prepare<[number, number, string, string]>("INSERT INTO recent_calls (at, account, cap, priority) VALUES (?, ?, ?, ?)");
   const forget = db.prepare<[number]>("DELETE FROM recent_calls WHERE at < ?");
@@ -130,16 +130,16 @@ export function createRecentCalls(db: Db, names: Names) {
   };
 }
 
-/** Wakes those who wait for events, once for each transaction that stored some. */
+/** Wakes listeners once per transaction that stored events. */
 export function createNews() {
   const waiting = new Set<() => void>();
   let isNew = false;
   return {
-    /** An event was stored, by the transaction under way. */
+    /** The current transaction stored an event. */
     note(): void {
       isNew = true;
     },
-    /** That transaction is on the disk. */
+    /** The transaction is committed. */
     tell(): void {
       if (!isNew) return;
       isNew = false;

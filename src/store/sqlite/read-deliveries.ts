@@ -56,8 +56,8 @@ export function createReadDeliveries(db: Db, names: Names, events: ReturnType<ty
         sql.push("d.route = @route");
         values["route"] = route;
       }
-      // One route's dead letters have an index in the list's order. Any other index would have to be sorted whole for
-      // one page, so the plus keeps it from being used.
+      // The dead deliveries of a route have an index in the order of the list. SQLite would have to sort any other index for
+      // one page, so the plus stops it from using one.
       const indexed = filter.state === "dead" && filter.route !== undefined;
       if (filter.state !== undefined) sql.push(`${indexed ? "" : "+"}d.state = ${stateCode[filter.state]}`);
       if (filter.event !== undefined) {
@@ -76,7 +76,7 @@ export function createReadDeliveries(db: Db, names: Names, events: ReturnType<ty
       const where = sql.length === 0 ? "" : `WHERE ${sql.join(" AND ")}`;
       return db.prepare<[typeof values], Row>(`${select} ${where} ORDER BY d.event DESC, d.route DESC LIMIT @limit`).all(values).map(view);
     },
-    /** Where a delivery stands in the list: the next page is what is before it. */
+    /** The position of a delivery in the list. The next page begins before it. */
     placeOf: ({ event, route }: { event: number; route: string }): DeliveryPlace => ({ event, route: names.find("route", route) ?? 0 }),
     attempts(delivery: { event: number; route: string }): AttemptView[] {
       const route = names.find("route", delivery.route);
@@ -97,7 +97,7 @@ export function createReadDeliveries(db: Db, names: Names, events: ReturnType<ty
   };
 }
 
-/** Sums from the rows themselves: of the open ones and the dead, by index (`count-stats.ts` counts them all). */
+/** Counts open and dead deliveries by index. `countStats` counts all of them. */
 export function createReadStats(db: Db, names: Names) {
   const waiting = db.prepare<[], { route: number; n: number; oldest: number | null }>(
     `SELECT route, count(*) AS n, min(next_at) AS oldest FROM deliveries WHERE state = ${stateCode.waiting} GROUP BY route`,
@@ -126,7 +126,7 @@ export function createReadStats(db: Db, names: Names) {
       for (const row of stopped.all()) of(row.route).stopped = row.reason;
       return [...routes].map(([route, entry]) => ({ route: names.nameOf(route), ...entry }));
     },
-    /** Whoever accepts an event plans it in the same transaction. */
+    /** None: the transaction that accepts an event plans it. */
     unplanned: (): Unplanned => ({ events: 0, oldestAt: null }),
   };
 }

@@ -111,7 +111,7 @@ export function createReadEvents(db: Db, names: Names, plans: Plans) {
       values[column] = id;
     }
     if (filter.status !== undefined) sql.push("e.status = @status");
-    // The plus keeps SQLite from the index of that disposition: it would sort all of it for one page.
+    // The plus stops SQLite from using the index of that disposition, which it would have to sort for one page.
     if (filter.disposition !== undefined) sql.push(`+e.disposition = ${dispositionCode[filter.disposition]}`);
     if (filter.wamid !== undefined)
       sql.push(
@@ -153,7 +153,7 @@ export function createReadEvents(db: Db, names: Names, plans: Plans) {
       const { oldest, newest } = bounds.get() ?? { oldest: null, newest: null };
       return oldest === null || newest === null ? null : { oldest, newest };
     },
-    /** Unix ms at which the last of the events between two seqs was received; null when there are none. */
+    /** When the last event between two seqs was received, in unix ms. Null: no events. */
     latestReceived: (after: number, before: number): number | null => latest.get(after, before) ?? null,
     /** The seqs of an event id, one per account that has it. */
     seqsOf(id: string): number[] {
@@ -162,7 +162,7 @@ export function createReadEvents(db: Db, names: Names, plans: Plans) {
   };
 }
 
-/** What `explain` asks beside the views of events, messages and deliveries. */
+/** The reads of `explain` beside the views of events, messages and deliveries. */
 export function createReadStories(db: Db, names: Names) {
   const messageSeq = db.prepare<[number, string], number>("SELECT seq FROM messages WHERE account = ? AND wamid = ?").pluck();
   const runSeq = db.prepare<[number, string], number>("SELECT seq FROM runs WHERE account = ? AND run_id = ?").pluck();
@@ -185,10 +185,10 @@ export function createReadStories(db: Db, names: Names) {
       if (seq === undefined) return [];
       return events.all(type === "message" ? messageSubject(seq) : runSubject(seq), after, limit);
     },
-    /** Whoever accepts an event plans it in the same transaction. */
+    /** None: the transaction that accepts an event plans it. */
     waitingOf: (): WaitingEvents => ({ events: [], unseen: 0 }),
     ahead: (): null => null,
-    /** What a held delivery waits for; null when it is not held any more. */
+    /** The deliveries that a held one waits for. Null: it is not held any more. */
     held(event: number, route: string): Held | null {
       const id = names.find("route", route);
       const subject = id === null ? null : (subjectOf.get(event, id) ?? null);
@@ -196,12 +196,12 @@ export function createReadStories(db: Db, names: Names) {
       const behind = first.get(subject, id);
       return behind === undefined ? null : { behind, ahead: ahead.get(subject, id, event) ?? 0 };
     },
-    /** Why a route's destination is stopped; null when it is not. */
+    /** Why the destination of a route is stopped. Null: it is not. */
     stopReason(route: string): string | null {
       const id = names.find("route", route);
       return id === null ? null : (stopped.get(id) ?? null);
     },
-    /** Until when (unix ms) a route's destination asked not to be called, and by which settings; null: it did not. */
+    /** The pause that the destination of a route asked for: until when (unix ms), and under which settings. Null: none. */
     pauseOf(route: string): { readonly breaker: string; readonly until: number } | null {
       const id = names.find("route", route);
       return id === null ? null : (paused.get(id) ?? null);

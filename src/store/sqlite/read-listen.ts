@@ -18,12 +18,12 @@ interface Row {
   registered_at: number | null;
 }
 
-/** Most rows looked at in a page, and bytes of bodies in it: a page is made in one turn of the event loop. */
+/** Most rows read for a page, and most bytes of bodies: it is made in one turn of the event loop. */
 const most = { rows: 512, bytes: 64 * 1024 };
-/** Rows read at once: more are read for nothing where bodies are large. */
+/** Rows per read. With large bodies, more would be read in vain. */
 const stepRows = 32;
 
-/** Events in the order of their seq, for those who listen. */
+/** Events in the order of their seq, for listeners. */
 export function createReadListen(db: Db, names: Names) {
   const after = db.prepare<[number, number], Row>(`
     SELECT e.seq, e.account, e.id, e.kind, e.source, e.origin, e.received_at, e.status, e.disposition, length(e.body) AS size, m.wamid, r.run_id,
@@ -58,7 +58,7 @@ export function createReadListen(db: Db, names: Names) {
 
   function view(row: Row): ListenRow | null {
     const id = unpackEventId(row.id);
-    // What is quarantined is no event.
+    // A quarantined body is not an event.
     if (id === null || row.kind === null) return null;
     const key = row.wamid ?? row.run_id;
     return {
@@ -78,8 +78,8 @@ export function createReadListen(db: Db, names: Names) {
 
   return {
     /**
-     * The next events after `start` that are wanted. Seqs have no holes but those that retention leaves, so what is
-     * missing is counted exactly. Several pages may go by without an event.
+     * The next wanted events after `start`. Only retention leaves gaps between seqs, so the count of missing events is exact.
+     * A page may be empty before the end.
      */
     page(start: number, wanted: Wanted): ListenPage {
       const events: ListenedEvent[] = [];
@@ -108,7 +108,7 @@ export function createReadListen(db: Db, names: Names) {
       const { oldest, newest } = bounds.get() ?? { oldest: null, newest: null };
       return { oldest: oldest ?? 0, newest: newest ?? 0, oldestAt: at.get(oldest ?? 0)?.received_at ?? null };
     },
-    /** The seq after which the events received from `time` (unix ms) on are. By halving: events are stored in the order received. */
+    /** The seq before the first event received at `time` (unix ms) or later. A binary search, as events are stored in the order received. */
     seqBefore(time: number): number {
       const { oldest, newest } = bounds.get() ?? { oldest: null, newest: null };
       if (oldest === null || newest === null) return 0;
@@ -117,7 +117,7 @@ export function createReadListen(db: Db, names: Names) {
       while (before < last) {
         const middle = before + Math.floor((last - before) / 2) + 1;
         const found = at.get(middle);
-        // What is found lies at `middle` or after it, and nothing is between the two.
+        // The found event is the first one at `middle` or after it.
         if (found !== undefined && found.received_at < time) before = found.seq;
         else last = middle - 1;
       }

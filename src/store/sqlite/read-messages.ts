@@ -47,7 +47,7 @@ export function createReadMessages(db: Db, names: Names) {
         where.push(condition);
         values.push(value);
       };
-      // An account that the file does not know has no messages.
+      // An unknown account has no messages.
       add("account = ?", account === undefined ? undefined : (names.find("account", account) ?? -1));
       add("status = ?", status);
       add("reference = ?", reference);
@@ -101,7 +101,7 @@ export function createReadRuns(db: Db, names: Names) {
         where.push(condition);
         values.push(value);
       };
-      // An account that the file does not know has no runs.
+      // An unknown account has no runs.
       add("account = ?", account === undefined ? undefined : (names.find("account", account) ?? -1));
       add("status = ?", status);
       add("reference = ?", reference);

@@ -10,10 +10,10 @@ import { createReadListen } from "./read-listen.ts";
 import { createReadMessages, createReadRuns } from "./read-messages.ts";
 
 type Reading<T extends StoreReading> = T;
-/** Everything that looks and does not write: the port of all engines, and what is about a file. */
+/** All reads: the port of both engines, and the reads about the file itself. */
 export type StoreReader = Reading<ReturnType<typeof createReader>>;
 
-/** `names`: of the process that writes the file, so that a name removed there is not remembered here. */
+/** `names`: those of the writing process, so that a purged name is not cached here. */
 export function createReader(db: Db, names: Names = createNames(db)) {
   const events = createReadEvents(db, names, createPlans(db));
   const file = createReadFile(db, names);
@@ -29,7 +29,7 @@ export function createReader(db: Db, names: Names = createNames(db)) {
     stories: createReadStories(db, names),
     listen: {
       ...listen,
-      // The rows are looked at, and their contents read, when and as the page is used.
+      // Rows and their contents are read while the page is used.
       page:
         (start: number, wanted: Wanted): OpenPage =>
         (use) =>
@@ -40,8 +40,8 @@ export function createReader(db: Db, names: Names = createNames(db)) {
 }
 
 /**
- * Runs reads in one transaction. Outside of one each statement takes and gives back the file's locks,
- * six system calls that cost more than the look-up itself.
+ * Runs reads in one transaction. Outside of one, each statement takes and releases the file locks: six system calls that
+ * cost more than the look-up.
  */
 export function createReading(db: Db): <T>(run: () => T) => T {
   const begin = db.prepare("BEGIN");
@@ -70,7 +70,7 @@ export function openReader(path: string): StoreReader & { readonly inspecting: I
   };
 }
 
-/** What `doctor` asks of the file itself. */
+/** The reads of `doctor` about the file itself. */
 export function createReadFile(db: Db, names: Names) {
   const proofs = db.prepare<[], Omit<Proof, "source" | "secret"> & { source: number; secret: number }>(
     "SELECT source, secret, events, duplicates, first_at AS firstAt, last_at AS lastAt FROM proofs ORDER BY source, secret",
@@ -81,15 +81,15 @@ export function createReadFile(db: Db, names: Names) {
   const holder = db.prepare<[], string>("SELECT value FROM meta WHERE key = 'holder'").pluck();
 
   return {
-    /** The process that wrote last, such as `process 123 on host`. */
+    /** The process that opened the file last for writing, such as `process 123 on host`. */
     holder: (): string | null => holder.get() ?? null,
     schemaVersion: (): number => db.pragma("user_version", { simple: true }) as number,
-    /** Bytes of the file that hold rows, without pages that are free for use again. */
+    /** Bytes of the file without its free pages. */
     usedBytes(): number {
       const pages = (name: string) => db.pragma(name, { simple: true }) as number;
       return (pages("page_count") - pages("freelist_count")) * pages("page_size");
     },
-    /** SQLite's own look at the whole file, up to the first fault; null when there is none. Reads everything. */
+    /** The first fault that SQLite's check of the whole file finds, or null. */
     findDamage(): string | null {
       const found = db.pragma("quick_check(1)", { simple: true }) as string;
       return found === "ok" ? null : found;
@@ -97,7 +97,7 @@ export function createReadFile(db: Db, names: Names) {
     quarantined: (): number => quarantined.get() ?? 0,
     proofs: (): Proof[] =>
       proofs.all().map(({ source, secret, ...sums }) => ({ source: names.nameOf(source), secret: names.nameOf(secret), ...sums })),
-    /** Unix ms at which the event with this seq, or the one before it, was received. */
+    /** When the event with this seq, or the one before it, was received, in unix ms. */
     receivedAt: (seq: number): number | null => receivedAt.get(seq) ?? null,
   };
 }

@@ -6,9 +6,8 @@ import type { Parking } from "./parking.ts";
 import { knownFacts, type MessageRow, type Messages, type Runs, runStateOf, stateOf } from "./track.ts";
 
 /**
- * Registers a message and releases what was parked for it. Idempotent: what is known already is written
- * nowhere; facts that contradict the stored ones are given back, and nothing of the registration is kept.
- * For inside a transaction.
+ * Registers a message and releases its parked events. Known facts write nothing. On a conflict it returns the conflicting
+ * facts and stores nothing of the registration. Call it inside a transaction.
  */
 export function createRegister(messages: Messages, names: Names, parking: Parking) {
   function addFacts(row: MessageRow, registration: MessageRegistration, at: number): Registered {
@@ -42,7 +41,7 @@ interface Parts {
   parking: Parking;
 }
 
-/** Registers a message or run that the relay sent itself, with its first status, and releases what was parked for it. For inside a transaction. */
+/** Registers a message or run that the relay sent, with its first status, and releases its parked events. Call it inside a transaction. */
 export function createRegisterSent({ messages, runs, names, rules, register, parking }: Parts): RegisterSent {
   function registerMessage(account: string, sent: Extract<SentSubject, { type: "message" }>, at: number): readonly DueDelivery[] {
     const { wamid, status } = sent;
@@ -53,7 +52,7 @@ export function createRegisterSent({ messages, runs, names, rules, register, par
       const { state } = rules.stepMessage(before, { status, errorCode: null, at });
       if (state !== before) messages.save(row.seq, state, at);
     }
-    // Somebody told other facts of the very wamid that the service gave us only now. Theirs stay: sent is sent, and the answer has ours.
+    // A client registered other facts for this wamid first. They stay, and the answer to the send has ours.
     return registered.result === "conflict" ? [] : registered.due;
   }
 

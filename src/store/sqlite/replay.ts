@@ -13,7 +13,7 @@ interface DeliveryRow {
   state: number;
 }
 
-/** Settled deliveries made to wait again, under their old ids, in order. */
+/** Makes settled deliveries wait again, in order and under their old ids. */
 export function createReplay(db: Db, names: Names) {
   const hasOpen = createHasOpen(db);
   const one = db.prepare<[number, number], DeliveryRow>(
@@ -31,9 +31,9 @@ export function createReplay(db: Db, names: Names) {
   }
 
   return {
-    /** Finds what a filter means, a few rows a call; writes nothing. */
+    /** Finds matching deliveries, a few rows per call. Writes nothing. */
     look: createReplayWalk(db, names),
-    /** Those of `found` that are still settled wait again. For inside a transaction. */
+    /** Makes those of `found` that are still settled wait again. Call it inside a transaction. */
     replay(found: readonly { event: number; route: string }[], states: ReplayFilter["states"], at: number): Replayed {
       const due: DueDelivery[] = [];
       let replayed = 0;
@@ -41,7 +41,7 @@ export function createReplay(db: Db, names: Names) {
       for (const { event, route } of found) {
         const id = names.find("route", route);
         const row = id === null ? undefined : one.get(event, id);
-        // Since it was found, somebody may have retried it or retention taken it away.
+        // It may have been retried or purged since it was found.
         if (row === undefined || !codes.includes(row.state)) continue;
         const delivery = requeue(row, at);
         if (delivery !== null) due.push(delivery);
@@ -49,7 +49,7 @@ export function createReplay(db: Db, names: Names) {
       }
       return { replayed, due };
     },
-    /** One delivery, retried whatever its state: a settled one waits again, a waiting one goes out at once. For inside a transaction. */
+    /** Retries one delivery: a settled one waits again, a waiting one goes out at once. Call it inside a transaction. */
     retry(event: number, route: string, at: number): Retried | null {
       const id = names.find("route", route);
       const row = id === null ? undefined : one.get(event, id);
@@ -90,9 +90,8 @@ interface WalkedRow {
 }
 
 /**
- * One pass over the settled deliveries, `limit` rows looked at in each call (about a microsecond each),
- * whether they match or not: a filter that matches nothing must not hold up receiving either. The pass
- * only goes forward, so that a delivery that settles again meanwhile is not met twice.
+ * One pass over the settled deliveries. Each call reads `limit` rows (about a microsecond each), matching or not, so that
+ * no filter delays receiving. The pass only goes forward, so it meets no delivery twice.
  */
 function createReplayWalk(db: Db, names: Names) {
   return function look(filter: ReplayFilter, cursor: ReplayCursor, now: number, limit: number): ReplayFound {
@@ -101,7 +100,7 @@ function createReplayWalk(db: Db, names: Names) {
     const values: Record<string, number | string> = { ...cursor, now, limit };
     const conditions = [
       `d.state IN (${filter.states.map((state) => stateCode[state]).join(", ")})`,
-      // A time that is still to come was written under a wrong clock, not during this walk.
+      // A time in the future was written under a wrong clock, not during this walk.
       "(d.settled_at <= @since OR d.settled_at > @now)",
     ];
     if (route !== undefined) {
@@ -118,7 +117,7 @@ function createReplayWalk(db: Db, names: Names) {
   };
 }
 
-/** The dead have an index of their own, by route; everything else is met in the order of acceptance. */
+/** Dead deliveries have an index by route. All others are read in the order of acceptance. */
 function statement(filter: ReplayFilter, condition: string): string {
   const onlyDead = filter.states.every((state) => state === "dead");
   const looked = onlyDead
@@ -140,8 +139,8 @@ interface EventRow extends JudgedRow {
 }
 
 /**
- * A registration that came too late, or a route added since: events that were ignored or filtered get their deliveries
- * after all. A route never gets one twice (promise 2): what was planned for it stays, and only new verdicts are added.
+ * Backfill: after a late registration or a new route, ignored or filtered events get their deliveries. A route never gets
+ * an event twice (promise 2): planned deliveries stay, and only new verdicts are added.
  */
 export function createPlanAgain(db: Db, { names, plans, rules, messages, runs, planDeliveries }: PlanningParts) {
   const one = db.prepare<[number], EventRow>(
@@ -162,7 +161,7 @@ export function createPlanAgain(db: Db, { names, plans, rules, messages, runs, p
   }
 
   return {
-    /** The next events that a filter means, `limit` looked at, with the routes that would get them; writes nothing. */
+    /** The next matching events with their new routes, out of `limit` that it reads. Writes nothing. */
     look(filter: PlanAgainFilter, cursor: ReplayCursor, limit: number): ReplayFound {
       const conditions = ["e.disposition = @disposition", "e.received_at <= @since"];
       const values: Record<string, number | string> = {
@@ -187,7 +186,7 @@ export function createPlanAgain(db: Db, { names, plans, rules, messages, runs, p
       const last = rows.at(-1);
       return { found, cursor: last === undefined || rows.length < limit ? null : { since: cursor.since, event: last.seq, route: 0 } };
     },
-    /** Those of the events that still are what the filter means get their deliveries. For inside a transaction. */
+    /** Plans the deliveries of those events that still match. Call it inside a transaction. */
     plan(events: readonly number[], { disposition, route: only }: PlanAgainFilter, at: number): Replayed {
       const due: DueDelivery[] = [];
       let replayed = 0;

@@ -19,9 +19,9 @@ interface SendRow {
 
 const calling = keyStates.indexOf("calling");
 
-/** Keys of what is sent through the relay. `begin`, `settle` and `forget` are for inside a transaction. */
+/** Idempotency keys of sends. Call `begin`, `settle` and `forget` inside a transaction. */
 export function createSends(db: Db, names: Names, register: RegisterSent) {
-  // One process has the file: a call of another opening of it died with its process, and nobody knows its end.
+  // One process has the file, so a call of an earlier opening died with its process and its result is unknown.
   const caller = randomBytes(8).toString("hex");
   const select = db.prepare<[number, number, string], SendRow>("SELECT * FROM sends WHERE account = ? AND kind = ? AND key = ?");
   const insert = db.prepare(
@@ -52,7 +52,7 @@ export function createSends(db: Db, names: Names, register: RegisterSent) {
       const row = rowOf(names.find("account", key.account), key);
       return row === undefined ? null : viewOf(row);
     },
-    /** Null when the key is taken for a call; else what holds it. */
+    /** Null: the key is now taken for this call. Otherwise the send that holds it. */
     begin(key: SendKey, claim: SendClaim): StoredSend | null {
       const account = names.idOf("account", key.account);
       const row = rowOf(account, key);
@@ -64,7 +64,7 @@ export function createSends(db: Db, names: Names, register: RegisterSent) {
       else update.run(...columns, row.seq);
       return null;
     },
-    /** Ends a call; what was done is registered. Being told again of a call that has ended changes nothing. */
+    /** Ends a call and registers what it sent. Ending it again changes nothing. */
     settle(key: SendKey, ended: SendEnd): readonly DueDelivery[] {
       const row = rowOf(names.idOf("account", key.account), key);
       if (row !== undefined && row.state === calling) {
@@ -75,7 +75,7 @@ export function createSends(db: Db, names: Names, register: RegisterSent) {
       }
       return ended.end === "done" ? register(key.account, ended.sent, ended.at) : [];
     },
-    /** Forgets keys of messages that were used before `before`; gives how many. */
+    /** Deletes keys of messages that were used before `before`. Returns how many. */
     forget: (before: number, limit: number): number => removeOld.run(before, limit).changes,
   };
 }

@@ -17,12 +17,12 @@ interface OpenRow {
   asked: number;
 }
 
-/** Reconciliation notes when it had an answer; the call began no longer than this before. */
+/** Reconciliation stores when it got an answer. The call began at most this long before. */
 const longestCallMs = 15_000;
-/** Longer than any look back at the calls made. */
+/** Longer than any window in which calls are counted. */
 const keptMs = 7 * 86_400_000;
 
-/** Sweeps and the messages they read. `begin`, `note` and `end` are for inside a transaction. */
+/** Hydration passes and the messages they read. Call `begin`, `note` and `end` inside a transaction. */
 export function createSweeps(db: Db, names: Names, hydrations: Pick<ReturnType<typeof createHydrations>, "covered">) {
   const open = db.prepare<[number], OpenRow>(
     "SELECT seq, through, started_at AS startedAt, asked FROM sweeps WHERE account = ? AND ended_at IS NULL",
@@ -64,7 +64,7 @@ export function createSweeps(db: Db, names: Names, hydrations: Pick<ReturnType<t
       if (account === null) return null;
       let row = begun(account, name);
       if (row === null) {
-        // One whose events are all settled, and that a crash left open.
+        // A pass that a crash left open after all its events settled.
         const left = open.get(account);
         if (left !== undefined) close.run(now, left.seq);
         const through = newest.get(account);
