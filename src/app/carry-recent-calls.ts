@@ -1,7 +1,7 @@
 import type { AccountSettings } from "../config/schema.ts";
 import { callKinds } from "../service/limits/slots.ts";
 import type { Source } from "../store/migrate/source.ts";
-import type { RedisLink } from "../store/redis/link.ts";
+import type { RedisLink } from "../store/redis/client.ts";
 import { createRedisCaps } from "../store/redis/shared-caps.ts";
 import { createRecentCalls } from "../store/sqlite/notes.ts";
 

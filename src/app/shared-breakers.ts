@@ -1,6 +1,6 @@
 import type { BreakerView } from "../deliver/breaker.ts";
 import { breakerName } from "../deliver/settings.ts";
-import type { RedisLink } from "../store/redis/link.ts";
+import type { RedisLink } from "../store/redis/client.ts";
 import { readRedisBreakers } from "../store/redis/shared-breaker.ts";
 import type { BreakersOf } from "./open-store.ts";
 

@@ -1,5 +1,5 @@
 import type { ReceivedEvent } from "../../src/event/received.ts";
-import type { RedisStore } from "../../src/store/redis/redis-store.ts";
+import type { RedisStore } from "../../src/store/redis/open.ts";
 import type { AcceptOutcome, Planned } from "../../src/store/rules.ts";
 
 /** Who plans alone needs one run, unless others accept meanwhile. */

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Wamid } from "../../src/event/ids.ts";
 import { learnedEvent } from "../../src/event/learned-event.ts";
 import { fieldsSchema } from "../../src/event/subject.ts";
-import { createRedisStore, type RedisStore } from "../../src/store/redis/redis-store.ts";
+import { createRedisStore, type RedisStore } from "../../src/store/redis/open.ts";
 import type { DueDelivery } from "../../src/store/rules.ts";
 import type { ClaimedAsk } from "../../src/store/service-port.ts";
 import { type Redis, startRedis } from "../setup/redis.ts";

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Redis as Client } from "ioredis";
-import { createRedisStore } from "../../src/store/redis/redis-store.ts";
+import { createRedisStore } from "../../src/store/redis/open.ts";
 import type { Rules } from "../../src/store/rules.ts";
 import { countStats } from "../../src/store/sqlite/inspecting.ts";
 import { openForReading } from "../../src/store/sqlite/open.ts";

@@ -1,6 +1,6 @@
 import type { Redis as Client } from "ioredis";
 import { StoreUnavailable } from "../../src/store/port.ts";
-import type { RedisLink } from "../../src/store/redis/link.ts";
+import type { RedisLink } from "../../src/store/redis/client.ts";
 import { settled } from "../harness/manual-clock.ts";
 
 export interface Gate {

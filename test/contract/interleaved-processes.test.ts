@@ -1,6 +1,6 @@
 import type { Redis as Client } from "ioredis";
 import { describe, expect, test } from "vitest";
-import { createRedisStore, type RedisStore } from "../../src/store/redis/redis-store.ts";
+import { createRedisStore, type RedisStore } from "../../src/store/redis/open.ts";
 import { redisOfFile } from "./redis-of-file.ts";
 import { anEvent, rulesFor, start } from "./store-events.ts";
 

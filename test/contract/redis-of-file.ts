@@ -1,6 +1,6 @@
 import { Redis as Client } from "ioredis";
 import { afterAll, beforeAll } from "vitest";
-import type { RedisLink } from "../../src/store/redis/link.ts";
+import type { RedisLink } from "../../src/store/redis/client.ts";
 import { type Redis, startRedis } from "../setup/redis.ts";
 
 export interface RedisOfFile {

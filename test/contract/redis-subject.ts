@@ -1,9 +1,8 @@
 import { Redis } from "ioredis";
 import type { ReplayCursor, ReplayFound } from "../../src/store/port.ts";
 import { keysOf } from "../../src/store/redis/keys.ts";
-import { createRedisStore, type RedisStore } from "../../src/store/redis/redis-store.ts";
-import { readSubjectRow } from "../../src/store/redis/subject-row.ts";
-import { rowJson } from "../../src/store/redis/transact.ts";
+import { createRedisStore, type RedisStore } from "../../src/store/redis/open.ts";
+import { readSubjectRow, rowJson } from "../../src/store/redis/rows.ts";
 import type { DueDelivery, Rules } from "../../src/store/rules.ts";
 import { acceptAndPlan } from "./accept-and-plan.ts";
 import type { ContractStore, ContractSubject } from "./store-port.ts";

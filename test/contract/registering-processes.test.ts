@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { RedisStore } from "../../src/store/redis/redis-store.ts";
+import type { RedisStore } from "../../src/store/redis/open.ts";
 import { until } from "../harness/until.ts";
 import { type Redis, startRedis } from "../setup/redis.ts";
 import { anEvent, rulesFor, start } from "./store-events.ts";

@@ -1,6 +1,6 @@
 import { Redis as Client } from "ioredis";
 import { onTestFinished } from "vitest";
-import { createRedisStore, type RedisStore } from "../../src/store/redis/redis-store.ts";
+import { createRedisStore, type RedisStore } from "../../src/store/redis/open.ts";
 import type { Rules } from "../../src/store/rules.ts";
 import type { Redis } from "../setup/redis.ts";
 

@@ -1,10 +1,8 @@
 import { Redis } from "ioredis";
 import type { RunStatus } from "../../src/event/statuses.ts";
 import type { Arrival } from "../../src/sandbox/downstream/arrivals.ts";
-import { readAttempt } from "../../src/store/redis/attempt-row.ts";
-import { type EventRow, readEventRow } from "../../src/store/redis/event-row.ts";
-import { messageStateOf, readSubjectRow, runStateOf, type StoredSubject } from "../../src/store/redis/subject-row.ts";
-import { rowJson } from "../../src/store/redis/transact.ts";
+import { type EventRow, readAttempt, readEventRow } from "../../src/store/redis/event-rows.ts";
+import { messageStateOf, readSubjectRow, rowJson, runStateOf, type StoredSubject } from "../../src/store/redis/rows.ts";
 import { newMessage, newRun, stepMessage, stepRun } from "../../src/track/states.ts";
 
 export interface StoredDelivery {

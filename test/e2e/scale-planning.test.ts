@@ -1,7 +1,7 @@
 import { Redis as Client } from "ioredis";
 import { expect, onTestFinished, test } from "vitest";
 import type { SandboxEvent } from "../../src/sandbox/events/event-maker.ts";
-import { createRedisStore } from "../../src/store/redis/redis-store.ts";
+import { createRedisStore } from "../../src/store/redis/open.ts";
 import { anEvent, rulesFor } from "../contract/store-events.ts";
 import { openDownstream } from "../harness/downstream.ts";
 import { openFlakyDownstream } from "../harness/flaky-downstream.ts";

@@ -1,4 +1,4 @@
-import { isOldVersion, leastVersion } from "../../store/redis/server-version.ts";
+import { isOldVersion, leastVersion } from "../../store/redis/server.ts";
 import type { Unplanned } from "../../store/views.ts";
 import { timeText } from "../output.ts";
 import { bytesText, type Finding, fail, ok, spanText, warn } from "./finding.ts";

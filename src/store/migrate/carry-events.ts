@@ -1,12 +1,7 @@
 import type { Attempt, AttemptError, AttemptResult } from "../../event/delivery.ts";
-import { writeAttempt } from "../redis/attempt-row.ts";
-import { inlineBytes } from "../redis/bodies.ts";
-import { stateCode } from "../redis/deliveries.ts";
-import { writeEventRow } from "../redis/event-row.ts";
-import { type HydrationRow, targetMember, writeHydrationRow } from "../redis/hydration-row.ts";
-import { messageName, padSeq, runName, type SubjectName } from "../redis/keys.ts";
-import { orderKey } from "../redis/order-key.ts";
-import { digestOf } from "../redis/plan-texts.ts";
+import { digestOf, inlineBytes, stateCode, writeAttempt, writeEventRow } from "../redis/event-rows.ts";
+import { messageName, orderKey, padSeq, runName, type SubjectName } from "../redis/keys.ts";
+import { type HydrationRow, targetMember, writeHydrationRow } from "../redis/rows.ts";
 import { dispositionList, giveUpReason, hydrationState, originList, unpackEventId } from "../sqlite/names.ts";
 import { type Batch, boundsOf, type Carrier, type CarrierParts, rowsAtOnce, type Source } from "./source.ts";
 

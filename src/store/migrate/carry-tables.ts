@@ -1,11 +1,17 @@
 import { type KeyState, keyStates } from "../../event/send-key.ts";
-import { askScore, writeAskRecord } from "../redis/ask-record.ts";
+import { digestOf } from "../redis/event-rows.ts";
 import { messageName, runName } from "../redis/keys.ts";
-import { digestOf } from "../redis/plan-texts.ts";
-import { readRetentionRow, retentionRowName } from "../redis/retention-row.ts";
+import {
+  askScore,
+  readRetentionRow,
+  retentionRowName,
+  type StoredSubject,
+  unseenSubject,
+  writeAskRecord,
+  writeSubjectRow,
+  writeSweepRow,
+} from "../redis/rows.ts";
 import { isOpenRun, placeOfMessage } from "../redis/subject-index.ts";
-import { type StoredSubject, unseenSubject, writeSubjectRow } from "../redis/subject-row.ts";
-import { writeSweepRow } from "../redis/sweep-row.ts";
 import { createSwept } from "../sqlite/purge.ts";
 import { type MessageRow, type RunRow, runStateOf, stateOf } from "../sqlite/track.ts";
 import { type Batch, boundsOf, type Carrier, type CarrierParts, carriedMetadata, rowsAtOnce } from "./source.ts";

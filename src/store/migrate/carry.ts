@@ -1,9 +1,9 @@
 import { StoreRefused } from "../port.ts";
+import type { RedisLink } from "../redis/client.ts";
 import { type Keys, keysOf } from "../redis/keys.ts";
-import type { RedisLink } from "../redis/link.ts";
-import { type MigrationRow, migrationRowName, readMigrationRow } from "../redis/migration-row.ts";
+import { createVersions, rowVersion } from "../redis/rows.ts";
+import { type MigrationRow, migrationRowName, readMigrationRow } from "../redis/schema.ts";
 import { readScript } from "../redis/script.ts";
-import { createVersions, rowVersion } from "../redis/transact.ts";
 import { carryEvents } from "./carry-events.ts";
 import { carryMessages, carryRequests, carryRuns, carrySends, carrySweeps, carryWords } from "./carry-tables.ts";
 import { type Batch, boundsOf, type Carrier, createBatch, type Source } from "./source.ts";

@@ -2,12 +2,12 @@ import { isTruncated } from "../../event/envelope.ts";
 import type { HydrationStart } from "../../event/hydration.ts";
 import type { QuarantinedBody, ReceivedEvent } from "../../event/received.ts";
 import type { AcceptOutcome, Rules } from "../rules.ts";
-import { inlineBytes, rowWithBody } from "./bodies.ts";
-import { type Argument, type Commit, lostTheRace, mostTries, type Operation, type StepResult, seqIn } from "./commit.ts";
-import { writeEventRow } from "./event-row.ts";
+import { type Commit, lostTheRace, mostTries, type Operation, type StepResult, seqIn } from "./commit.ts";
+import { inlineBytes, rowWithBody, writeEventRow } from "./event-rows.ts";
 import { arrivedRow, type Beside, createJudge, idKey, proofName, someHeaders } from "./judge-event.ts";
+import type { Argument } from "./script.ts";
 import type { SubjectCache } from "./subject-cache.ts";
-import { createTurns } from "./turns.ts";
+import { createKeyedMutex } from "./transact.ts";
 
 export interface AcceptParts {
   /** Of all keys. */
@@ -29,7 +29,7 @@ export interface AcceptParts {
 /** Accepts events, of any receiver. */
 export function createAccept({ base, commit, rules, cache, version, hydrating, plansLater, takeDown, stored: noteStored }: AcceptParts) {
   const judge = createJudge(base, rules, version);
-  const turns = createTurns();
+  const turns = createKeyedMutex();
 
   /**
    * Events about messages are most of all there are. Where others plan them they are deduped and stored, and answered:

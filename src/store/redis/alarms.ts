@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { AlarmInForce, NotedAlarmChange } from "../port.ts";
+import type { RedisLink } from "./client.ts";
 import type { Keys } from "./keys.ts";
-import type { RedisLink } from "./link.ts";
 import { readScript } from "./script.ts";
 
 const script = readScript("note-alarm");

@@ -1,10 +1,19 @@
 import type { AskClaim, AskCounts, AskQuery, ClaimedAsk, SettledAsk } from "../service-port.ts";
-import { askScore, lastRank, rankStep, readAskRecord, writeAskRecord } from "./ask-record.ts";
+import type { RedisLink } from "./client.ts";
 import { type Keys, messageName, readSubjectName } from "./keys.ts";
-import type { RedisLink } from "./link.ts";
+import {
+  askScore,
+  lastRank,
+  messageStateOf,
+  rankStep,
+  readAskRecord,
+  readSubjectRow,
+  rowJson,
+  writeAskRecord,
+  writeSubjectRow,
+} from "./rows.ts";
 import { readScript } from "./script.ts";
-import { messageStateOf, readSubjectRow, writeSubjectRow } from "./subject-row.ts";
-import { rowJson, type Transact } from "./transact.ts";
+import type { Transact } from "./transact.ts";
 
 const claimScript = readScript("claim-asks");
 const settleScript = readScript("settle-asks");

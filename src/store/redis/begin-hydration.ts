@@ -1,12 +1,10 @@
 import type { HydrationStart } from "../../event/hydration.ts";
 import type { ReceivedEvent } from "../../event/received.ts";
 import { mostCandidates, mostOpenRuns, targetOf } from "../service-port.ts";
+import type { RedisLink } from "./client.ts";
 import type { Operation } from "./commit.ts";
-import { type HydrationRow, hideSeq, targetMember, writeHydrationRow } from "./hydration-row.ts";
 import { type Keys, runName } from "./keys.ts";
-import type { RedisLink } from "./link.ts";
-import { readSubjectRow } from "./subject-row.ts";
-import { rowJson } from "./transact.ts";
+import { type HydrationRow, hideSeq, readSubjectRow, rowJson, targetMember, writeHydrationRow } from "./rows.ts";
 
 interface Parts {
   readonly keys: Keys;

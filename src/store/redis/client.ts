@@ -1,13 +1,14 @@
 import { TLSSocket } from "node:tls";
-import { Cluster, Redis } from "ioredis";
-import { isWithoutDatabase } from "../../event/redis-fault.ts";
+import { type ChainableCommander, Cluster, Redis } from "ioredis";
+import { isWithoutDatabase, type RedisFault, type RedisFaultKind, redisErrorText, redisFaultOf } from "../../event/redis-fault.ts";
 import { type RedisPlace, readRedisUrl } from "../../event/redis-url.ts";
+import { StoreRefused, StoreUnavailable } from "../port.ts";
 import type { RedisSettings } from "../settings.ts";
 
 export type { Redis };
 
 /** How a client of Redis behaves when there is no answer. */
-export type Manner =
+type Manner =
   /** Commands fail at once without a connection, and after `commandTimeout` without an answer; none is sent twice. */
   | "fail-fast"
   /** For workers of BullMQ: commands wait for the connection, and blocking ones for their work. */
@@ -116,3 +117,59 @@ function connectionOptions({ tls, username, password, db }: RedisPlace, commandT
 
 /** What it is connected to has become a replica, and the name leads to another server by now. A client that fails fast is told so. */
 const isReadOnly = (error: Error): boolean => error.message.startsWith("READONLY");
+
+/** The way to Redis as the store uses it. */
+export interface RedisLink {
+  /** Rejects with `StoreUnavailable`, at once while Redis is known to be out of reach, and with the fault itself when it is the command's. */
+  run<T>(command: (redis: Redis) => Promise<T>): Promise<T>;
+}
+
+type Fill = (commands: ChainableCommander) => unknown;
+
+/** Commands in one round trip, between which others may have their turn; gives what each of them gave. */
+export const runPipeline = (link: RedisLink, fill: Fill): Promise<unknown[]> => runAll(link, (redis) => redis.pipeline(), fill);
+
+/** Commands in one piece: nobody sees or changes anything in between. */
+export const runMulti = (link: RedisLink, fill: Fill): Promise<unknown[]> => runAll(link, (redis) => redis.multi(), fill);
+
+/**
+ * `exec` resolves whatever the commands did. The first error is thrown while the link looks: it takes it as one of any
+ * other command, and what was wrong with Redis is known from then on.
+ */
+function runAll(link: RedisLink, begin: (redis: Redis) => ChainableCommander, fill: Fill): Promise<unknown[]> {
+  return link.run(async (redis) => {
+    const commands = begin(redis);
+    fill(commands);
+    const answers = await commands.exec();
+    if (answers === null) throw new RedisUnavailable({ kind: "unreachable", message: "the pipeline was not run", mayBeDone: false });
+    return answers.map(([error, answer]) => {
+      if (error !== null) throw error;
+      return answer;
+    });
+  });
+}
+
+/** Redis could not do what it was asked just now. */
+export class RedisUnavailable extends StoreUnavailable {
+  readonly kind: RedisFaultKind;
+  /** True when it may have been done all the same: it was sent, and no answer came. */
+  readonly mayBeDone: boolean;
+
+  constructor({ kind, message, mayBeDone }: RedisFault) {
+    super(message);
+    this.kind = kind;
+    this.mayBeDone = mayBeDone;
+  }
+}
+
+/**
+ * An error of a client of Redis as one of ours: `StoreUnavailable` where Redis is at fault, else one that says what was wrong
+ * with the command. The client's own is left behind: it holds every argument, people's data among them.
+ */
+export function storeError(error: unknown): Error {
+  if (error instanceof StoreUnavailable || error instanceof StoreRefused) return error;
+  const fault = redisFaultOf(error);
+  if (fault !== null) return new RedisUnavailable(fault);
+  if (!(error instanceof Error)) return new Error(String(error));
+  return "command" in error || error.name === "ReplyError" ? new Error(`Redis: ${redisErrorText(error)}`) : error;
+}

@@ -1,8 +1,7 @@
 import { StoreUnavailable } from "../port.ts";
+import type { PlanText } from "./event-rows.ts";
 import type { GroupCommit } from "./group-commit.ts";
-import type { PlanText } from "./plan-texts.ts";
-
-export type Argument = string | Buffer;
+import type { Argument } from "./script.ts";
 
 /** One operation of lua/commit.lua, by its name there, with what it is given. */
 export type Operation = readonly [name: string, ...list: Argument[]];
@@ -25,9 +24,9 @@ export interface Step {
 }
 
 /** What is done with an event: accepted, tracked and planned; or, accepted before, tracked and planned in its turn. */
-export type EventKind = "A" | "P";
+type EventKind = "A" | "P";
 
-export interface Form {
+interface Form {
   readonly kind: EventKind;
   /** Empty: none. */
   readonly proof: string;

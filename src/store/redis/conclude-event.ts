@@ -1,9 +1,7 @@
 import type { Disposition, RouteVerdict } from "../../event/plan.ts";
 import type { DueDelivery, Rules } from "../rules.ts";
-import { type EventRow, writeEventRow } from "./event-row.ts";
-import { type Keys, padSeq } from "./keys.ts";
-import { orderKey } from "./order-key.ts";
-import { planText } from "./plan-texts.ts";
+import { type EventRow, planText, writeEventRow } from "./event-rows.ts";
+import { type Keys, orderKey, padSeq } from "./keys.ts";
 import type { Transaction } from "./transact.ts";
 
 export interface Conclusion {

@@ -3,12 +3,9 @@ import { type RedisFault, type RedisFaultKind, redisFaultOf } from "../../event/
 import { readRedisUrl, redisPlaceText } from "../../event/redis-url.ts";
 import { StoreRefused } from "../port.ts";
 import type { RedisSettings } from "../settings.ts";
-import { createRedisClient, giveUpConnection, type Redis } from "./client.ts";
+import { createRedisClient, giveUpConnection, type Redis, RedisUnavailable, storeError } from "./client.ts";
 import { keysOf } from "./keys.ts";
-import { type Presence, removePresence, writePresence } from "./presence.ts";
-import type { RedisClock } from "./redis-clock.ts";
-import { checkVersion } from "./server-version.ts";
-import { RedisUnavailable, storeError } from "./unavailable.ts";
+import { checkVersion, type Presence, type RedisClock, removePresence, writePresence } from "./server.ts";
 
 /**
  * What is known of Redis.
@@ -37,7 +34,7 @@ export interface RedisHooks {
   greet?(redis: Redis): Promise<unknown>;
 }
 
-export interface RedisOptions {
+interface RedisOptions {
   /** One that follows Redis is told its time at each probe. */
   readonly clock: Clock | RedisClock;
   readonly random?: () => number;

@@ -2,13 +2,11 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { type DeliveryState, deliveryStates } from "../../event/delivery.ts";
 import { type Disposition, dispositions } from "../../event/plan.ts";
 import type { Stats } from "../reading.ts";
-import { stateCode, stateOf } from "./deliveries.ts";
+import { type RedisLink, runPipeline } from "./client.ts";
+import { stateCode, stateOf } from "./event-rows.ts";
 import type { Keys } from "./keys.ts";
-import type { RedisLink } from "./link.ts";
-import type { LiveSeqs } from "./live-seqs.ts";
-import { runPipeline } from "./pipeline.ts";
 import { readScript } from "./script.ts";
-import type { StoredEvent, StoredEvents } from "./stored-events.ts";
+import type { LiveSeqs, StoredEvent, StoredEvents } from "./stored-events.ts";
 
 const failedScript = readScript("failed-attempts");
 

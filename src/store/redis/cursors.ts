@@ -1,6 +1,7 @@
+import type { RedisLink } from "./client.ts";
 import type { Keys } from "./keys.ts";
-import type { RedisLink } from "./link.ts";
-import { rowJson, type Transact } from "./transact.ts";
+import { rowJson } from "./rows.ts";
+import type { Transact } from "./transact.ts";
 
 /** Most names kept; past them the one that has not moved for longest is forgotten. */
 const mostCursors = 1_000;

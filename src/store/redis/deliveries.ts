@@ -1,34 +1,25 @@
-import { deliveryStates } from "../../event/delivery.ts";
 import type { HydrationBrief } from "../../event/hydration.ts";
 import type { EventId } from "../../event/ids.ts";
 import type { DeliverySubject, Settlement, StoredDelivery } from "../../event/stored-delivery.ts";
-import { writeAttempt } from "./attempt-row.ts";
-import { inlineBody, readBody } from "./bodies.ts";
-import type { Commit } from "./commit.ts";
-import { type Argument, pushOperations } from "./commit.ts";
-import { type EventRow, readEventRow } from "./event-row.ts";
+import type { RedisLink } from "./client.ts";
+import { type Commit, pushOperations } from "./commit.ts";
+import { type EventRow, inlineBody, readBody, readEventRow, stateCode, writeAttempt } from "./event-rows.ts";
 import { type Keys, padSeq, readSubjectName } from "./keys.ts";
-import type { RedisLink } from "./link.ts";
-import { readScript } from "./script.ts";
-import { readSubjectRow } from "./subject-row.ts";
+import { readSubjectRow, rowJson } from "./rows.ts";
+import { type Argument, readScript } from "./script.ts";
 import { factsOf } from "./track.ts";
-import { rowJson } from "./transact.ts";
 
 const claimScript = readScript("claim");
 const holdScript = readScript("hold");
 
-/** Number of a state, as it stands in a delivery's hash. */
-export const stateCode = (state: (typeof deliveryStates)[number]): string => String(deliveryStates.indexOf(state));
-export const stateOf = (code: string) => deliveryStates[Number(code)] ?? "dead";
-
-export interface DeliveryClaims {
+interface DeliveryClaims {
   readonly deliveries: readonly StoredDelivery[];
   readonly more: boolean;
   readonly nextDueAt: number | null;
   readonly stopped: string | null;
 }
 
-export interface DeliveriesParts {
+interface DeliveriesParts {
   readonly keys: Keys;
   readonly link: RedisLink;
   readonly commit: Commit;

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import type { RedisLink } from "./link.ts";
+import type { RedisLink } from "./client.ts";
 import { readScript } from "./script.ts";
 
 export interface Duties {

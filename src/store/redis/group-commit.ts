@@ -1,5 +1,5 @@
 import { StoreUnavailable } from "../port.ts";
-import type { Argument } from "./commit.ts";
+import type { Argument } from "./script.ts";
 
 export interface GroupCommit<Step, Result> {
   /** Sends the step with others of its turn; resolves with what came of it, once Redis has it. Rejects with `StoreUnavailable`. */
@@ -8,7 +8,7 @@ export interface GroupCommit<Step, Result> {
   idle(): Promise<void>;
 }
 
-export interface GroupCommitHooks<Step, Result> {
+interface GroupCommitHooks<Step, Result> {
   /** A batch as its script takes it. */
   write(steps: readonly Step[]): Argument[];
   /** As how many usual steps Redis takes as long for it. */

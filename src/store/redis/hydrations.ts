@@ -2,15 +2,14 @@ import type { GiveUpReason } from "../../event/hydration.ts";
 import type { RouteVerdict } from "../../event/plan.ts";
 import { againBy, concludeVerdicts, type DueDelivery, judgeTruncated, type Rules } from "../rules.ts";
 import type { Covering, HydrationEnd, SettledHydrations } from "../service-port.ts";
-import { readBody } from "./bodies.ts";
+import type { RedisLink } from "./client.ts";
 import { concludeEvent, deliverAll } from "./conclude-event.ts";
-import { type EventRow, readEventRow } from "./event-row.ts";
-import { readHydrationRow, targetMember, writeHydrationRow } from "./hydration-row.ts";
+import { type EventRow, readBody, readEventRow } from "./event-rows.ts";
 import { type Keys, messageName, type SubjectName } from "./keys.ts";
 import { countLearned } from "./learned.ts";
-import type { RedisLink } from "./link.ts";
+import { readHydrationRow, targetMember, writeHydrationRow } from "./rows.ts";
 import type { StoredEvents } from "./stored-events.ts";
-import { openSweep } from "./sweep-row.ts";
+import { openSweep } from "./sweeps.ts";
 import type { Transact, Transaction } from "./transact.ts";
 
 interface Parts {

@@ -2,15 +2,13 @@ import { createdAtOf, isTruncated } from "../../event/envelope.ts";
 import type { DeliveryPlan } from "../../event/plan.ts";
 import type { ReceivedEvent } from "../../event/received.ts";
 import { type DueDelivery, heldBehind, nothingTracked, planEvent, type Rules, setAside, untrackedFacts, withProxy } from "../rules.ts";
-import { type Argument, type Operation, pushOperations } from "./commit.ts";
-import { dispositionCode, type EventRow } from "./event-row.ts";
-import type { SubjectName } from "./keys.ts";
-import { orderKey } from "./order-key.ts";
-import { type PlanText, planText } from "./plan-texts.ts";
+import { type Operation, pushOperations } from "./commit.ts";
+import { dispositionCode, type EventRow, type PlanText, planText } from "./event-rows.ts";
+import { orderKey, type SubjectName } from "./keys.ts";
+import { readSubjectRow, rowJson, rowVersion, unseenSubject, writeSubjectRow } from "./rows.ts";
+import type { Argument } from "./script.ts";
 import { indexSubject } from "./subject-index.ts";
-import { readSubjectRow, unseenSubject, writeSubjectRow } from "./subject-row.ts";
 import { subjectNameOf, trackEvent } from "./track.ts";
-import { rowJson, rowVersion } from "./transact.ts";
 
 /** What else is done in the step. */
 export interface Beside {

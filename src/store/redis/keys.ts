@@ -1,3 +1,5 @@
+import { hash } from "node:crypto";
+
 /*
  * What stands where in Redis. Every key begins with `{prefix}:`, so that all of one relay is in one slot of a Cluster and
  * a step over several keys is possible; the scripts in lua/ build the same names.
@@ -107,3 +109,9 @@ export function readSubjectName(name: SubjectName): { readonly type: "message" |
 export const liveBits = 65_536;
 
 export const padSeq = (seq: number): string => String(seq).padStart(15, "0");
+
+/**
+ * By what deliveries of one message are kept in order: short, because every delivery has it. Two messages that fall
+ * together (one in 2^72) would wait for each other, and nothing worse.
+ */
+export const orderKey = (subject: SubjectName): string => hash("sha256", subject, "base64url").slice(0, 12);

@@ -1,5 +1,5 @@
+import type { RedisLink } from "./client.ts";
 import type { Keys, SubjectName } from "./keys.ts";
-import type { RedisLink } from "./link.ts";
 
 /** News that the relay learned by asking: of an account, or of one message. */
 export interface LearnedRange {

@@ -1,16 +1,14 @@
 import type { RouteVerdict } from "../../event/plan.ts";
 import { againBy, concludeVerdicts, type DueDelivery, judgeAgain, type KeptVerdict, type Rules } from "../rules.ts";
-import { readBody } from "./bodies.ts";
+import type { RedisLink } from "./client.ts";
 import { concludeEvent, deliverAll } from "./conclude-event.ts";
-import { type EventRow, readEventRow, writeEventRow } from "./event-row.ts";
+import { type EventRow, type PlanText, planText, readBody, readEventRow, writeEventRow } from "./event-rows.ts";
 import { type Keys, readSubjectName, type SubjectName } from "./keys.ts";
-import type { RedisLink } from "./link.ts";
-import { type PlanText, planText } from "./plan-texts.ts";
 import type { Subjects, SubjectsOf } from "./put-subject.ts";
+import { rowJson, rowVersion, type StoredSubject } from "./rows.ts";
 import type { StoredEvents } from "./stored-events.ts";
-import type { StoredSubject } from "./subject-row.ts";
 import { factsOf } from "./track.ts";
-import { rowJson, rowVersion, type Transact, type Transaction } from "./transact.ts";
+import type { Transact, Transaction } from "./transact.ts";
 
 interface Parts {
   readonly keys: Keys;

@@ -1,16 +1,14 @@
 import type { PlanAgainFilter, ReplayCursor, Replayed, ReplayFound } from "../port.ts";
 import { addVerdicts, type DueDelivery, type Facts, judgeAgain, nothingTracked, type Rules } from "../rules.ts";
-import { readBodies, readBody } from "./bodies.ts";
+import type { RedisLink } from "./client.ts";
 import { concludeEvent, deliverAll } from "./conclude-event.ts";
-import { type EventRow, readEventRow } from "./event-row.ts";
+import { type EventRow, readBodies, readBody, readEventRow } from "./event-rows.ts";
 import { type Keys, readSubjectName, type SubjectName } from "./keys.ts";
-import type { RedisLink } from "./link.ts";
-import type { LiveSeqs } from "./live-seqs.ts";
 import { isMeant } from "./replay-walk.ts";
-import type { StoredEvent, StoredEvents } from "./stored-events.ts";
-import { readSubjectRow, unseenSubject } from "./subject-row.ts";
+import { readSubjectRow, rowJson, unseenSubject } from "./rows.ts";
+import type { LiveSeqs, StoredEvent, StoredEvents } from "./stored-events.ts";
 import { factsOf } from "./track.ts";
-import { rowJson, type Transact } from "./transact.ts";
+import type { Transact } from "./transact.ts";
 
 interface Parts {
   readonly keys: Keys;

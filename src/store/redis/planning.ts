@@ -1,15 +1,13 @@
 import { parseEnvelopeText } from "../../event/envelope.ts";
 import type { Wamid } from "../../event/ids.ts";
 import { type Planned, type PlannedSome, planningFault, type Rules } from "../rules.ts";
+import type { RedisLink } from "./client.ts";
 import { type Commit, type StepResult, seqIn } from "./commit.ts";
-import { type EventRow, readEventRow, writeEventRow } from "./event-row.ts";
+import { type EventRow, planText, readEventRow, writeEventRow } from "./event-rows.ts";
 import { createJudge, type EventToJudge, type JudgedEvent } from "./judge-event.ts";
 import { type Keys, readSubjectName } from "./keys.ts";
-import type { RedisLink } from "./link.ts";
-import { planText } from "./plan-texts.ts";
+import { rowJson, rowVersion, unseenSubject, writeSubjectRow } from "./rows.ts";
 import type { SubjectCache } from "./subject-cache.ts";
-import { unseenSubject, writeSubjectRow } from "./subject-row.ts";
-import { rowJson, rowVersion } from "./transact.ts";
 
 export interface PlanningParts {
   readonly keys: Keys;

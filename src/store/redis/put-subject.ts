@@ -1,6 +1,6 @@
 import { type Keys, readSubjectName, type SubjectName } from "./keys.ts";
+import { readSubjectRow, type StoredSubject, writeSubjectRow } from "./rows.ts";
 import { indexSubject } from "./subject-index.ts";
-import { readSubjectRow, type StoredSubject, writeSubjectRow } from "./subject-row.ts";
 import type { Transaction } from "./transact.ts";
 
 /** Subjects as one step finds and leaves them. */

@@ -1,10 +1,9 @@
 import type { ReceivedEvent } from "../../event/received.ts";
 import type { QuarantinedEvent, QuarantinedFound, QuarantineFilter, ReleasedEvent, ReplayCursor } from "../port.ts";
 import type { AcceptOutcome } from "../rules.ts";
-import { readBodies } from "./bodies.ts";
-import { readEventRow, writeEventRow } from "./event-row.ts";
+import type { RedisLink } from "./client.ts";
+import { readBodies, readEventRow, writeEventRow } from "./event-rows.ts";
 import type { Keys } from "./keys.ts";
-import type { RedisLink } from "./link.ts";
 import type { StoredEvent, StoredEvents } from "./stored-events.ts";
 import type { Transact } from "./transact.ts";
 

@@ -1,7 +1,6 @@
 import type { RouteBacklog } from "../views.ts";
+import { type RedisLink, runMulti, runPipeline } from "./client.ts";
 import type { Keys } from "./keys.ts";
-import type { RedisLink } from "./link.ts";
-import { runMulti, runPipeline } from "./pipeline.ts";
 import { readStop } from "./read-stories.ts";
 
 /** Claimed deliveries of a route whose time is looked up: the workers have no more of them than they can send soon. */

@@ -2,13 +2,10 @@ import type { DeliveryState } from "../../event/delivery.ts";
 import { deliveryId, type EventId, parseDeliveryId, routeTag } from "../../event/ids.ts";
 import type { DeliveryReading } from "../reading.ts";
 import type { AttemptView, DeliveryFilter, DeliveryPlace, DeliveryView } from "../views.ts";
-import { readAttempt } from "./attempt-row.ts";
-import { stateOf } from "./deliveries.ts";
+import { type RedisLink, runMulti, runPipeline } from "./client.ts";
+import { readAttempt, stateOf } from "./event-rows.ts";
 import type { Keys } from "./keys.ts";
-import type { RedisLink } from "./link.ts";
-import type { LiveSeqs } from "./live-seqs.ts";
-import { runMulti, runPipeline } from "./pipeline.ts";
-import { rowsAtOnce, type StoredEvent, type StoredEvents } from "./stored-events.ts";
+import { type LiveSeqs, rowsAtOnce, type StoredEvent, type StoredEvents } from "./stored-events.ts";
 
 export interface ReadDeliveriesParts {
   readonly keys: Keys;

@@ -1,13 +1,11 @@
 import { type EventId, hasIdLength } from "../../event/ids.ts";
 import type { EventReading } from "../reading.ts";
 import { type EventDetail, type EventFilter, type EventsListed, type EventView, type HydrationView, releaseView } from "../views.ts";
-import { readBody } from "./bodies.ts";
+import { type RedisLink, runPipeline } from "./client.ts";
+import { readBody } from "./event-rows.ts";
 import { type Keys, messageName, readSubjectName } from "./keys.ts";
-import type { RedisLink } from "./link.ts";
-import type { LiveSeqs } from "./live-seqs.ts";
-import { runPipeline } from "./pipeline.ts";
 import type { ReadWaiting } from "./read-waiting.ts";
-import { rowsAtOnce, type StoredEvent, type StoredEvents } from "./stored-events.ts";
+import { type LiveSeqs, rowsAtOnce, type StoredEvent, type StoredEvents } from "./stored-events.ts";
 
 export interface ReadEventsParts {
   readonly keys: Keys;

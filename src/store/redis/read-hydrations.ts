@@ -1,13 +1,11 @@
 import type { EventId } from "../../event/ids.ts";
 import type { FoundView, HydrationView } from "../views.ts";
-import { readEventRow } from "./event-row.ts";
-import { candidatesOf, readHydrationRow } from "./hydration-row.ts";
+import type { RedisLink } from "./client.ts";
+import { readEventRow } from "./event-rows.ts";
 import { type Keys, readSubjectName } from "./keys.ts";
 import { countLearned, learnedSeqs } from "./learned.ts";
-import type { RedisLink } from "./link.ts";
+import { candidatesOf, readHydrationRow, readSweepRow, rowJson } from "./rows.ts";
 import type { StoredEvents } from "./stored-events.ts";
-import { readSweepRow } from "./sweep-row.ts";
-import { rowJson } from "./transact.ts";
 
 /** Most news that are named with an event. */
 const mostShown = 100;

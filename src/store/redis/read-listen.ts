@@ -1,14 +1,12 @@
 import type { EventId } from "../../event/ids.ts";
 import type { ListenedContent, ListenPage, ListenReading, ListenRow, OpenPage, Wanted } from "../reading.ts";
-import { readBodies } from "./bodies.ts";
+import type { RedisLink } from "./client.ts";
+import { readBodies } from "./event-rows.ts";
 import type { Keys } from "./keys.ts";
-import type { RedisLink } from "./link.ts";
-import type { LiveSeqs } from "./live-seqs.ts";
 import { subjectOf } from "./read-events.ts";
 import { createReadTogether } from "./read-together.ts";
-import type { StoredEvent, StoredEvents } from "./stored-events.ts";
-import { readSubjectRow } from "./subject-row.ts";
-import { rowJson } from "./transact.ts";
+import { readSubjectRow, rowJson } from "./rows.ts";
+import type { LiveSeqs, StoredEvent, StoredEvents } from "./stored-events.ts";
 
 /** Most rows looked at in a page, and bytes of bodies in it: it is judged in one turn of the event loop. */
 const most = { rows: 400, bytes: 64 * 1024, keptRows: 4_000, keptBytes: 4 * 1024 * 1024 };

@@ -1,6 +1,6 @@
 import type { Proof } from "../views.ts";
+import type { RedisLink } from "./client.ts";
 import type { Keys } from "./keys.ts";
-import type { RedisLink } from "./link.ts";
 
 type Sums = { -readonly [Name in "events" | "duplicates" | "firstAt" | "lastAt"]: number };
 

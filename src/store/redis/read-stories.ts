@@ -1,9 +1,8 @@
 import type { StoryReading } from "../reading.ts";
 import type { Held } from "../views.ts";
-import { stateCode } from "./deliveries.ts";
+import { type RedisLink, runPipeline } from "./client.ts";
+import { stateCode } from "./event-rows.ts";
 import { type Keys, messageName, runName } from "./keys.ts";
-import type { RedisLink } from "./link.ts";
-import { runPipeline } from "./pipeline.ts";
 import type { ReadWaiting } from "./read-waiting.ts";
 
 /** What `explain` asks beside the views of events, messages and deliveries. */

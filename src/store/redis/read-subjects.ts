@@ -1,10 +1,8 @@
 import type { SeqBounds } from "../views.ts";
+import { type RedisLink, runPipeline } from "./client.ts";
 import { type Keys, readSubjectName, type SubjectName } from "./keys.ts";
-import type { RedisLink } from "./link.ts";
-import { runPipeline } from "./pipeline.ts";
+import { readSubjectRow, rowJson, type StoredSubject } from "./rows.ts";
 import { rowsAtOnce } from "./stored-events.ts";
-import { readSubjectRow, type StoredSubject } from "./subject-row.ts";
-import { rowJson } from "./transact.ts";
 
 /** A message or run with its name, and its number among all of them in the order they came. */
 export interface NumberedSubject {

@@ -1,9 +1,8 @@
 import type { Unplanned } from "../views.ts";
-import { readEventRow } from "./event-row.ts";
+import { type RedisLink, runMulti } from "./client.ts";
+import { readEventRow } from "./event-rows.ts";
 import type { Keys } from "./keys.ts";
-import type { RedisLink } from "./link.ts";
-import { runMulti } from "./pipeline.ts";
-import { rowJson } from "./transact.ts";
+import { rowJson } from "./rows.ts";
 
 /** Events that were accepted and that no worker has planned yet. */
 export function createReadUnplanned(keys: Keys, link: RedisLink): () => Promise<Unplanned> {

@@ -1,8 +1,8 @@
 import type { SeqRange, WaitingEvent, WaitingEvents } from "../views.ts";
+import type { RedisLink } from "./client.ts";
 import type { Keys } from "./keys.ts";
-import type { RedisLink } from "./link.ts";
 import { readScript } from "./script.ts";
-import { createTurns } from "./turns.ts";
+import { createKeyedMutex } from "./transact.ts";
 
 const script = readScript("waiting");
 
@@ -20,7 +20,7 @@ type Answer = readonly [place: number, oldest: string, older: number, ...found: 
  */
 export function createReadWaiting(keys: Keys, link: RedisLink) {
   /** One question at a time: however many ask, between two looks others have their turn at Redis. */
-  const turns = createTurns();
+  const turns = createKeyedMutex();
 
   const look = (range: SeqRange, most: number, texts: readonly string[]): Promise<Answer> =>
     link.run((redis) =>

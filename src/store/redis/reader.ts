@@ -1,10 +1,9 @@
 import type { Inspecting, Stats, StoreReading } from "../reading.ts";
 import type { HydrationView } from "../views.ts";
+import type { RedisLink } from "./client.ts";
 import { createCountStats } from "./count-stats.ts";
 import { createInspecting } from "./inspecting.ts";
 import type { Keys } from "./keys.ts";
-import type { RedisLink } from "./link.ts";
-import { createLiveSeqs } from "./live-seqs.ts";
 import { createReadBacklog } from "./read-backlog.ts";
 import { createReadDeliveries } from "./read-deliveries.ts";
 import { createReadEvents } from "./read-events.ts";
@@ -16,7 +15,7 @@ import { createReadStories } from "./read-stories.ts";
 import { createReadSubjects } from "./read-subjects.ts";
 import { createReadUnplanned } from "./read-unplanned.ts";
 import { createReadWaiting } from "./read-waiting.ts";
-import { createStoredEvents } from "./stored-events.ts";
+import { createLiveSeqs, createStoredEvents } from "./stored-events.ts";
 
 export interface Reader {
   readonly read: StoreReading;

@@ -4,7 +4,7 @@ import { messageName, runName } from "./keys.ts";
 import type { Parking } from "./parking.ts";
 import type { SubjectsOf } from "./put-subject.ts";
 import type { Register } from "./register.ts";
-import { messageStateOf, runStateOf, unseenSubject, withMessageState, withRunState } from "./subject-row.ts";
+import { messageStateOf, runStateOf, unseenSubject, withMessageState, withRunState } from "./rows.ts";
 import type { Transaction } from "./transact.ts";
 
 /** What is returned is filled when the step is committed. For inside one. */

@@ -11,7 +11,7 @@ import type { DueDelivery } from "../rules.ts";
 import { messageName } from "./keys.ts";
 import type { Parking } from "./parking.ts";
 import type { Subjects, SubjectsOf } from "./put-subject.ts";
-import { type StoredSubject, unseenSubject } from "./subject-row.ts";
+import { type StoredSubject, unseenSubject } from "./rows.ts";
 import type { Transact, Transaction } from "./transact.ts";
 
 /** `due` is filled when the step is committed. For inside one. */

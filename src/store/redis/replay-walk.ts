@@ -1,12 +1,9 @@
 import { createHash } from "node:crypto";
 import type { ReplayCursor, ReplayFilter, ReplayFound } from "../port.ts";
-import { stateOf } from "./deliveries.ts";
-import type { EventRow } from "./event-row.ts";
+import { type RedisLink, runPipeline } from "./client.ts";
+import { type EventRow, stateOf } from "./event-rows.ts";
 import type { Keys } from "./keys.ts";
-import type { RedisLink } from "./link.ts";
-import type { LiveSeqs } from "./live-seqs.ts";
-import { runPipeline } from "./pipeline.ts";
-import type { StoredEvents } from "./stored-events.ts";
+import type { LiveSeqs, StoredEvents } from "./stored-events.ts";
 
 interface Parts {
   readonly keys: Keys;

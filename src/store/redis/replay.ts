@@ -1,6 +1,6 @@
 import type { Replayed, ReplayFilter, ReplayFound, Retried } from "../port.ts";
 import type { DueDelivery } from "../rules.ts";
-import { stateCode, stateOf } from "./deliveries.ts";
+import { stateCode, stateOf } from "./event-rows.ts";
 import type { Transact } from "./transact.ts";
 
 /** Deliveries in one step. */

@@ -2,12 +2,14 @@ import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { Command, type Redis } from "ioredis";
 
+export type Argument = string | Buffer;
+
 /** A Lua script, sent by its digest; the whole text goes only to a server that does not know it. */
 export interface Script {
   /** Text in, text out. Rejects as the server answers. */
-  run(redis: Redis, key: string, list: (string | Buffer)[]): Promise<unknown>;
+  run(redis: Redis, key: string, list: Argument[]): Promise<unknown>;
   /** The same with bytes out. */
-  runBuffer(redis: Redis, key: string, list: (string | Buffer)[]): Promise<unknown>;
+  runBuffer(redis: Redis, key: string, list: Argument[]): Promise<unknown>;
 }
 
 /**
@@ -21,7 +23,7 @@ export function readScript(name: string, parts: readonly string[] = [], flags = 
   const lua = own.replace("\n", () => `${flags}\n${parts.map((part) => `${read(part)}\n`).join("")}`);
   const digest = createHash("sha1").update(lua).digest("hex");
 
-  async function run(redis: Redis, key: string, list: (string | Buffer)[], replyEncoding: "utf8" | null): Promise<unknown> {
+  async function run(redis: Redis, key: string, list: Argument[], replyEncoding: "utf8" | null): Promise<unknown> {
     try {
       return await send(redis, "evalsha", [digest, ...countedKeys(redis, key), ...list], replyEncoding);
     } catch (error) {
@@ -45,7 +47,7 @@ function countedKeys(redis: Redis, key: string): string[] {
   return redis.isCluster ? ["2", key, `${key.slice(0, key.indexOf("}") + 1)}:never`] : ["1", key];
 }
 
-async function send(redis: Redis, name: string, list: (string | Buffer)[], replyEncoding: "utf8" | null): Promise<unknown> {
+async function send(redis: Redis, name: string, list: Argument[], replyEncoding: "utf8" | null): Promise<unknown> {
   const command = new Command(name, list, { replyEncoding });
   try {
     return await redis.sendCommand(command);

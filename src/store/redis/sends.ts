@@ -2,10 +2,11 @@ import { randomBytes } from "node:crypto";
 import { beginKey, endKey, type KeyState, type SendKey, sendKinds } from "../../event/send-key.ts";
 import type { DueDelivery } from "../rules.ts";
 import type { SendClaim, SendEnd, StoredSend } from "../service-port.ts";
+import type { RedisLink } from "./client.ts";
 import type { Keys } from "./keys.ts";
-import type { RedisLink } from "./link.ts";
 import type { RegisterSent } from "./register-sent.ts";
-import { rowJson, type Transact } from "./transact.ts";
+import { rowJson } from "./rows.ts";
+import type { Transact } from "./transact.ts";
 
 interface Parts {
   readonly keys: Keys;

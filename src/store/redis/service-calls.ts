@@ -1,7 +1,8 @@
 import type { CallCount, DayCalls, RecentCall } from "../service-port.ts";
-import { type Argument, type Commit, type Operation, pushOperations } from "./commit.ts";
+import type { RedisLink } from "./client.ts";
+import { type Commit, type Operation, pushOperations } from "./commit.ts";
 import type { Keys } from "./keys.ts";
-import type { RedisLink } from "./link.ts";
+import type { Argument } from "./script.ts";
 
 /** As long as any month with the days around it. */
 const keptMs = 62 * 86_400_000;

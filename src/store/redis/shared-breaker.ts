@@ -1,6 +1,5 @@
+import { type RedisLink, runPipeline } from "./client.ts";
 import { keysOf } from "./keys.ts";
-import type { RedisLink } from "./link.ts";
-import { runPipeline } from "./pipeline.ts";
 import { readScript } from "./script.ts";
 
 /** What one process tells of a destination and asks; see `lua/breaker.lua`. Times are milliseconds from now. */

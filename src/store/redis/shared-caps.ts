@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
+import type { RedisLink } from "./client.ts";
 import { keysOf } from "./keys.ts";
-import type { RedisLink } from "./link.ts";
 import { readScript } from "./script.ts";
 
 /** How a call ended. `lost`: nobody knows whether and when the service counted it; `not-sent`: it surely did not. */

@@ -1,5 +1,5 @@
+import type { RedisLink } from "./client.ts";
 import { keysOf } from "./keys.ts";
-import type { RedisLink } from "./link.ts";
 import { readScript } from "./script.ts";
 
 /** All in milliseconds, but the tokens. */

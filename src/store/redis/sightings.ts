@@ -1,6 +1,6 @@
 import type { Sighting, SightingsRead } from "../port.ts";
+import type { RedisLink } from "./client.ts";
 import type { Keys } from "./keys.ts";
-import type { RedisLink } from "./link.ts";
 
 /** As long as the longest `silence.after`. */
 const keptMs = 86_400_000;

@@ -1,5 +1,5 @@
+import type { RedisLink } from "./client.ts";
 import type { Keys, SubjectName } from "./keys.ts";
-import type { RedisLink } from "./link.ts";
 
 /**
  * Rows of subjects as this process last saw them. What is remembered may be old: the script holds it to the row's version,

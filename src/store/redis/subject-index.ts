@@ -1,7 +1,6 @@
-import { askScore, newAskRecord } from "./ask-record.ts";
 import type { Operation } from "./commit.ts";
 import { readSubjectName, type SubjectName } from "./keys.ts";
-import type { StoredSubject } from "./subject-row.ts";
+import { askScore, newAskRecord, type StoredSubject } from "./rows.ts";
 
 /**
  * What a change of a message or run means for those who ask the service: which messages of an account could be read,

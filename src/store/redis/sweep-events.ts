@@ -1,12 +1,11 @@
 import type { RetentionTimes } from "../port.ts";
+import type { RedisLink } from "./client.ts";
 import type { Operation } from "./commit.ts";
-import { type EventRow, readEventRow } from "./event-row.ts";
+import { type EventRow, readEventRow } from "./event-rows.ts";
 import type { Keys } from "./keys.ts";
-import type { RedisLink } from "./link.ts";
-import type { LiveSeqs } from "./live-seqs.ts";
-import { joinRetention, type RetentionRow, readRetentionRow, retentionRowName } from "./retention-row.ts";
-import type { StoredEvents } from "./stored-events.ts";
-import { rowJson, rowVersion, type Transact } from "./transact.ts";
+import { joinRetention, type RetentionRow, readRetentionRow, retentionRowName, rowJson, rowVersion } from "./rows.ts";
+import type { LiveSeqs, StoredEvents } from "./stored-events.ts";
+import type { Transact } from "./transact.ts";
 
 export interface SweepEventsParts {
   readonly keys: Keys;

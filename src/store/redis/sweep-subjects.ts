@@ -1,12 +1,11 @@
 import type { RetentionTimes } from "../port.ts";
+import type { RedisLink } from "./client.ts";
 import type { Operation } from "./commit.ts";
 import { type Keys, readSubjectName, type SubjectName } from "./keys.ts";
-import type { RedisLink } from "./link.ts";
 import { indexesOf } from "./put-subject.ts";
-import { joinRetention, readRetentionRow, retentionRowName } from "./retention-row.ts";
+import { joinRetention, readRetentionRow, readSubjectRow, retentionRowName, rowJson, rowVersion, type StoredSubject } from "./rows.ts";
 import { indexSubject } from "./subject-index.ts";
-import { readSubjectRow, type StoredSubject } from "./subject-row.ts";
-import { rowJson, rowVersion, type Transact, type Transaction } from "./transact.ts";
+import type { Transact, Transaction } from "./transact.ts";
 
 interface Parts {
   readonly keys: Keys;

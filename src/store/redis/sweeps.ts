@@ -1,13 +1,12 @@
 import { randomUUID } from "node:crypto";
 import type { EventId } from "../../event/ids.ts";
 import type { CoveredEvents, Covering, ReadMessage, SweepView } from "../service-port.ts";
-import { readEventRow } from "./event-row.ts";
+import type { RedisLink } from "./client.ts";
+import { readEventRow } from "./event-rows.ts";
 import type { Keys } from "./keys.ts";
-import type { RedisLink } from "./link.ts";
+import { readSubjectRow, readSweepRow, rowJson, type SweepRow, writeSubjectRow, writeSweepRow } from "./rows.ts";
 import { readScript } from "./script.ts";
-import { readSubjectRow, writeSubjectRow } from "./subject-row.ts";
-import { openSweep, readSweepRow, writeSweepRow } from "./sweep-row.ts";
-import { rowJson, type Transact } from "./transact.ts";
+import type { Transact, Transaction } from "./transact.ts";
 
 interface Parts {
   readonly keys: Keys;
@@ -18,7 +17,7 @@ interface Parts {
 
 const beginScript = readScript("begin-sweep");
 /** Longer than any look back at the calls made. */
-const keptMs = 7 * 86_400_000;
+const sweepsKeptMs = 7 * 86_400_000;
 
 /**
  * Sweeps and what they read. An account has one at a time, and whoever begins goes on with it: that of a process that died,
@@ -75,7 +74,7 @@ export function createSweeps({ keys, link, transact, version }: Parts) {
         if (open === null) return;
         tx.remove(keys.of(`sw:${account}`));
         if (open.asked > 0) tx.call("ZADD", `${base}sweeps:${account}`, String(now), `${open.seq}:${open.asked}`);
-        tx.call("ZREMRANGEBYSCORE", `${base}sweeps:${account}`, "-inf", `(${now - keptMs}`);
+        tx.call("ZREMRANGEBYSCORE", `${base}sweeps:${account}`, "-inf", `(${now - sweepsKeptMs}`);
       });
     },
     /** Calls that sweeps of the account made since `since`. */
@@ -98,4 +97,15 @@ export function createSweeps({ keys, link, transact, version }: Parts) {
       if (json !== null) tx.put(keys.of(name), writeSubjectRow({ ...readSubjectRow(json), askedAt: at }));
     });
   }
+}
+
+/**
+ * The sweep, when it is still the account's: a step of one that another process has ended does nothing, because what waits
+ * by now is covered by a sweep that has read less.
+ */
+export async function openSweep(tx: Transaction, keys: Keys, sweep: { account: string; seq: number | string }): Promise<SweepRow | null> {
+  const json = await tx.read(keys.of(`sw:${sweep.account}`));
+  if (json === null) return null;
+  const [seq, through, startedAt, asked] = JSON.parse(json);
+  return seq === sweep.seq ? { seq, through, startedAt, asked } : null;
 }

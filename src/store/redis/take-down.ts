@@ -1,13 +1,11 @@
 import type { ReceivedEvent } from "../../event/received.ts";
 import type { AcceptOutcome } from "../rules.ts";
-import { inlineBytes, rowWithBody } from "./bodies.ts";
-import type { Argument } from "./commit.ts";
-import { writeEventRow } from "./event-row.ts";
+import type { RedisLink } from "./client.ts";
+import { inlineBytes, rowWithBody, writeEventRow } from "./event-rows.ts";
 import { createGroupCommit } from "./group-commit.ts";
 import { arrivedRow, idKey, proofName } from "./judge-event.ts";
 import { keysOf } from "./keys.ts";
-import type { RedisLink } from "./link.ts";
-import { readScript } from "./script.ts";
+import { type Argument, readScript } from "./script.ts";
 
 /** An event as lua/take-down.lua takes it. */
 interface Step {

@@ -2,7 +2,7 @@ import type { ReceivedEvent } from "../../event/received.ts";
 import type { Tracking } from "../../event/tracking.ts";
 import { type Facts, type Rules, untrackedFacts } from "../rules.ts";
 import { messageName, runName, type SubjectName } from "./keys.ts";
-import { messageStateOf, runStateOf, type StoredSubject, unseenSubject, withMessageState, withRunState } from "./subject-row.ts";
+import { messageStateOf, runStateOf, type StoredSubject, unseenSubject, withMessageState, withRunState } from "./rows.ts";
 
 export interface Tracked {
   readonly tracking: Tracking;

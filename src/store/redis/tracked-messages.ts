@@ -1,10 +1,8 @@
 import type { TrackedQuery, TrackedView } from "../service-port.ts";
-import { readAskRecord } from "./ask-record.ts";
+import type { RedisLink } from "./client.ts";
 import { type Keys, messageName, readSubjectName } from "./keys.ts";
-import type { RedisLink } from "./link.ts";
+import { readAskRecord, readSubjectRow, rowJson } from "./rows.ts";
 import { readScript } from "./script.ts";
-import { readSubjectRow } from "./subject-row.ts";
-import { rowJson } from "./transact.ts";
 
 const script = readScript("tracked-messages");
 /** Reconciliation notes when it had an answer; the call began no longer than this before. */

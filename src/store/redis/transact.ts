@@ -1,6 +1,9 @@
-import { randomBytes } from "node:crypto";
-import { type Argument, type Commit, lostTheRace, mostTries, type Operation, pushOperations } from "./commit.ts";
-import { createTurns } from "./turns.ts";
+import type { RedisLink } from "./client.ts";
+import { type Commit, lostTheRace, mostTries, type Operation, pushOperations, type Step, type StepResult, writeBatch } from "./commit.ts";
+import { createGroupCommit } from "./group-commit.ts";
+import type { Keys } from "./keys.ts";
+import { rowJson, rowVersion } from "./rows.ts";
+import { type Argument, readScript, type Script } from "./script.ts";
 
 /** What a function under `transact` reads and writes. Keys are whole names. */
 export interface Transaction {
@@ -23,35 +26,15 @@ export interface Transaction {
  */
 export type Transact = <T>(body: (tx: Transaction) => T | Promise<T>) => Promise<T>;
 
-const versionLength = 10;
-
-/** Ten characters that no other write of any process has: the version of a row. */
-export function createVersions(): () => string {
-  const process = randomBytes(3).toString("base64url");
-  let count = 0;
-  return () => {
-    count = (count + 1) % 36 ** 6;
-    return process + count.toString(36).padStart(6, "0");
-  };
-}
-
-/** The JSON of a row, without the body that may stand after it (bodies.ts). */
-export function rowJson(row: string): string {
-  const end = row.indexOf("\n", versionLength);
-  return end < 0 ? row.slice(versionLength) : row.slice(versionLength, end);
-}
-
-export const rowVersion = (row: string | null): string => (row === null ? "" : row.slice(0, versionLength));
-
 /**
- * `get` reads a value of Redis. Who loses a race for a row tries again in turn with the others of this process, so that a
- * row that everybody writes is contended for by processes, and not by all that goes on in them.
+ * `get` reads a value of Redis. A transaction that loses a race for a row retries under the row's mutex, so that processes
+ * compete for a busy row, not every transaction within them.
  */
-export function createTransact(commit: Commit, get: (key: string) => Promise<string | null>, version: () => string): Transact {
-  const turns = createTurns();
+function createTransact(commit: Commit, get: (key: string) => Promise<string | null>, version: () => string): Transact {
+  const mutex = createKeyedMutex();
 
   /** `stale`: null when it is done, else the key of a row that was changed meanwhile. */
-  async function tryOnce<T>(body: (tx: Transaction) => T | Promise<T>, hasTurn: boolean): Promise<{ result: T; stale: string | null }> {
+  async function tryOnce<T>(body: (tx: Transaction) => T | Promise<T>, isHolder: boolean): Promise<{ result: T; stale: string | null }> {
     const reads = new Map<string, string | null>();
     const operations: Operation[] = [];
     const uses: (((result: unknown) => void) | undefined)[] = [];
@@ -65,8 +48,8 @@ export function createTransact(commit: Commit, get: (key: string) => Promise<str
       async read(key) {
         let row = reads.get(key);
         if (row === undefined) {
-          // Who has a turn waits for none: two could wait for each other.
-          if (!hasTurn) await turns.over(key);
+          // A holder waits for no other key: two holders could wait for each other.
+          if (!isHolder) await mutex.over(key);
           const found = await get(key);
           // Two reads of one key at once: the first answer is the one that is held to.
           row = reads.get(key);
@@ -98,7 +81,7 @@ export function createTransact(commit: Commit, get: (key: string) => Promise<str
     let { result, stale } = await tryOnce(body, false);
     for (let tries = 1; stale !== null && tries < mostTries; ) {
       const lost: string = stale;
-      const end = await turns.take(lost);
+      const end = await mutex.take(lost);
       try {
         for (; stale === lost && tries < mostTries; tries++) ({ result, stale } = await tryOnce(body, true));
       } finally {
@@ -107,5 +90,86 @@ export function createTransact(commit: Commit, get: (key: string) => Promise<str
     }
     if (stale !== null) throw lostTheRace("a row");
     return result;
+  };
+}
+
+const parts = ["events", "gathered", "operations", "deliveries", "retention"];
+const commitScript = readScript("commit", parts);
+/** The same for steps that take away: a Redis that is full must not refuse them, or it stays full. */
+const clearScript = readScript("commit", parts, " flags=allow-oom");
+
+/** Operations that Redis does in the time of a usual step, which accepts an event or settles a delivery. */
+const operationsOfStep = 5;
+
+interface StepsParts {
+  readonly keys: Keys;
+  readonly link: RedisLink;
+  readonly version: () => string;
+  /** Called when a batch was stored, but not for deletions, which do not show that storing works. */
+  readonly committed: (tookMs: number, writes: number) => void;
+  readonly arriving?: (() => boolean) | undefined;
+  /** A transaction of this process has changed something. */
+  readonly changed: () => void;
+}
+
+/** The ways in which this process writes atomically. */
+export function createSteps({ keys, link, version, committed, arriving, changed }: StepsParts) {
+  const commitBy = (script: Script, committed: StepsParts["committed"]): Commit =>
+    createGroupCommit<Step, StepResult>({
+      write: (steps) => writeBatch(keys.base, steps),
+      workOf: ({ operations = 0 }) => Math.max(1, operations / operationsOfStep),
+      bytesOf: ({ bytes = 0 }) => bytes,
+      send: (list) => link.run((redis) => script.run(redis, `${keys.base}seq`, list)) as Promise<readonly StepResult[]>,
+      committed,
+      arriving,
+    });
+
+  function transactBy(by: Commit): Transact {
+    const step = createTransact(by, (key) => link.run((redis) => redis.get(key)), version);
+    return async (body) => {
+      const result = await step(body);
+      changed();
+      return result;
+    };
+  }
+
+  const commit = commitBy(commitScript, committed);
+  const clear = commitBy(clearScript, () => {});
+  return {
+    commit,
+    transact: transactBy(commit),
+    /** For what only takes away. */
+    transactClear: transactBy(clear),
+    /** Resolves when everything handed in so far is answered. */
+    async idle(): Promise<void> {
+      await commit.idle();
+      await clear.idle();
+    },
+  };
+}
+
+/** Serializes work on a key within this process. */
+interface KeyedMutex {
+  /** Resolves when the current holders and waiters are done; undefined when there are none. */
+  over(key: string): Promise<void> | undefined;
+  /** Resolves with the release function once the caller holds the key. */
+  take(key: string): Promise<() => void>;
+}
+
+export function createKeyedMutex(): KeyedMutex {
+  const last = new Map<string, Promise<void>>();
+  return {
+    over: (key) => last.get(key),
+    async take(key) {
+      const before = last.get(key);
+      const { promise, resolve } = Promise.withResolvers<void>();
+      const mine = before === undefined ? promise : before.then(() => promise);
+      last.set(key, mine);
+      await before;
+      return () => {
+        resolve();
+        if (last.get(key) === mine) last.delete(key);
+      };
+    },
   };
 }

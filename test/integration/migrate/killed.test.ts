@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Redis as Client } from "ioredis";
 import { expect, onTestFinished, test } from "vitest";
-import { readMigrationRow } from "../../../src/store/redis/migration-row.ts";
+import { readMigrationRow } from "../../../src/store/redis/schema.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import { anEvent, rulesFor, start } from "../../contract/store-events.ts";
 import { redisForTest } from "../../harness/redis-states.ts";

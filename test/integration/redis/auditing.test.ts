@@ -1,6 +1,6 @@
 import type { Redis as Client } from "ioredis";
 import { expect, test } from "vitest";
-import { createRedisStore, type RedisStore } from "../../../src/store/redis/redis-store.ts";
+import { createRedisStore, type RedisStore } from "../../../src/store/redis/open.ts";
 import { anEvent, rulesFor, start } from "../../contract/store-events.ts";
 import { storesOnRedis } from "./store-tools.ts";
 

@@ -1,7 +1,7 @@
 import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { checkSchema } from "../../../src/store/redis/schema-mark.ts";
+import { checkSchema } from "../../../src/store/redis/schema.ts";
 import { clusterForTest } from "../../harness/redis-cluster.ts";
 import { until } from "../../harness/until.ts";
 import { redisSettings, watch } from "./connection-tools.ts";

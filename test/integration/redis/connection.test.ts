@@ -7,7 +7,7 @@ import { systemClock } from "../../../src/app/system-clock.ts";
 import { StoreRefused } from "../../../src/store/port.ts";
 import type { Redis } from "../../../src/store/redis/client.ts";
 import { connectRedis } from "../../../src/store/redis/connection.ts";
-import { checkSchema } from "../../../src/store/redis/schema-mark.ts";
+import { checkSchema } from "../../../src/store/redis/schema.ts";
 import { emptyRedis, fillRedis, makePrimary, makeReplica, redisForTest, restartRedis, tellRedis } from "../../harness/redis-states.ts";
 import { until } from "../../harness/until.ts";
 import { freePort } from "../../setup/free-port.ts";

@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from "vitest";
-import { createRedisStore } from "../../../src/store/redis/redis-store.ts";
+import { createRedisStore } from "../../../src/store/redis/open.ts";
 import { anEvent, rulesFor, start } from "../../contract/store-events.ts";
 import { fillRedis, redisForTest } from "../../harness/redis-states.ts";
 import { redisSettings, watch } from "./connection-tools.ts";

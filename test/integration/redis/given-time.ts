@@ -1,4 +1,4 @@
-import type { RedisLink } from "../../../src/store/redis/link.ts";
+import type { RedisLink } from "../../../src/store/redis/client.ts";
 import { redisOfFile } from "../../contract/redis-of-file.ts";
 import { createManualClock, settled } from "../../harness/manual-clock.ts";
 

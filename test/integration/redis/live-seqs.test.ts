@@ -1,7 +1,7 @@
 import type { Redis } from "ioredis";
 import { expect, test } from "vitest";
 import { keysOf, liveBits } from "../../../src/store/redis/keys.ts";
-import { createLiveSeqs } from "../../../src/store/redis/live-seqs.ts";
+import { createLiveSeqs } from "../../../src/store/redis/stored-events.ts";
 import { redisOfFile } from "../../contract/redis-of-file.ts";
 
 const { client } = redisOfFile();

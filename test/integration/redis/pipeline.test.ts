@@ -1,6 +1,6 @@
 import { inspect } from "node:util";
 import { expect, test } from "vitest";
-import { runMulti, runPipeline } from "../../../src/store/redis/pipeline.ts";
+import { runMulti, runPipeline } from "../../../src/store/redis/client.ts";
 import { makePrimary, makeReplica, redisForTest } from "../../harness/redis-states.ts";
 import { redisSettings, watch } from "./connection-tools.ts";
 

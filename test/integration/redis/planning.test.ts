@@ -3,7 +3,7 @@ import type { Wamid } from "../../../src/event/ids.ts";
 import { learnedEvent } from "../../../src/event/learned-event.ts";
 import { fieldsSchema } from "../../../src/event/subject.ts";
 import { keysOf } from "../../../src/store/redis/keys.ts";
-import { createRedisStore, type RedisStore } from "../../../src/store/redis/redis-store.ts";
+import { createRedisStore, type RedisStore } from "../../../src/store/redis/open.ts";
 import type { Planned, Rules } from "../../../src/store/rules.ts";
 import { anEvent, rulesFor, start } from "../../contract/store-events.ts";
 import { storesOnRedis } from "./store-tools.ts";

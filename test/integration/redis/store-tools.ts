@@ -1,5 +1,5 @@
 import { onTestFinished } from "vitest";
-import { createRedisStore, type RedisStore } from "../../../src/store/redis/redis-store.ts";
+import { createRedisStore, type RedisStore } from "../../../src/store/redis/open.ts";
 import { redisOfFile } from "../../contract/redis-of-file.ts";
 import { rulesFor } from "../../contract/store-events.ts";
 

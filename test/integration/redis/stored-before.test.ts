@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import type { RedisStore } from "../../../src/store/redis/redis-store.ts";
-import { checkSchema } from "../../../src/store/redis/schema-mark.ts";
+import type { RedisStore } from "../../../src/store/redis/open.ts";
+import { checkSchema } from "../../../src/store/redis/schema.ts";
 import { anEvent } from "../../contract/store-events.ts";
 import { storesOnRedis } from "./store-tools.ts";
 

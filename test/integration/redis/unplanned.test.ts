@@ -1,10 +1,10 @@
 import type { Redis as Client } from "ioredis";
 import { describe, expect, test } from "vitest";
 import type { AuditRule } from "../../../src/event/audit-report.ts";
-import { readEventRow, writeEventRow } from "../../../src/store/redis/event-row.ts";
+import { readEventRow, writeEventRow } from "../../../src/store/redis/event-rows.ts";
 import { keysOf, padSeq } from "../../../src/store/redis/keys.ts";
-import { createRedisStore, type RedisStore } from "../../../src/store/redis/redis-store.ts";
-import { rowJson } from "../../../src/store/redis/transact.ts";
+import { createRedisStore, type RedisStore } from "../../../src/store/redis/open.ts";
+import { rowJson } from "../../../src/store/redis/rows.ts";
 import { anEvent, rulesFor, start } from "../../contract/store-events.ts";
 import { storesOnRedis } from "./store-tools.ts";
 

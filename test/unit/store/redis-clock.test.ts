@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Redis } from "../../../src/store/redis/client.ts";
-import { createRedisClock } from "../../../src/store/redis/redis-clock.ts";
+import { createRedisClock } from "../../../src/store/redis/server.ts";
 import { createManualClock } from "../../harness/manual-clock.ts";
 
 const hour = 3_600_000;

@@ -1,4 +1,4 @@
-import type { RedisLink } from "../link.ts";
+import type { RedisLink } from "../client.ts";
 import { readScript } from "../script.ts";
 
 /** A delivery as an audit sees it. */

@@ -1,9 +1,8 @@
-import { readEventRow } from "../event-row.ts";
-import { readHydrationRow } from "../hydration-row.ts";
+import type { RedisLink } from "../client.ts";
+import { readEventRow } from "../event-rows.ts";
 import type { Keys } from "../keys.ts";
-import type { RedisLink } from "../link.ts";
+import { readHydrationRow, rowJson } from "../rows.ts";
 import { rowsAtOnce, type StoredEvent, type StoredEvents } from "../stored-events.ts";
-import { rowJson } from "../transact.ts";
 import type { Looked } from "./judge.ts";
 import { type LookedDelivery, lookAtDeliveries } from "./looked-delivery.ts";
 import { plannedPlaces, waitingAmong } from "./unplanned.ts";

@@ -1,7 +1,6 @@
 import type { Tally } from "../../audit.ts";
+import { type RedisLink, runPipeline } from "../client.ts";
 import type { Keys } from "../keys.ts";
-import type { RedisLink } from "../link.ts";
-import { runPipeline } from "../pipeline.ts";
 
 const lists = ["due", "leased", "held", "dead", "px"] as const;
 /** Members of a list in one answer, more or less. */

@@ -1,7 +1,6 @@
 import type { Tally } from "../../audit.ts";
+import { type RedisLink, runPipeline } from "../client.ts";
 import { type Keys, padSeq } from "../keys.ts";
-import type { RedisLink } from "../link.ts";
-import { runPipeline } from "../pipeline.ts";
 import { readScript } from "../script.ts";
 import type { StoredEvent } from "../stored-events.ts";
 

@@ -6,14 +6,12 @@ import { createAccept } from "./accept.ts";
 import { createSharedAlarms } from "./alarms.ts";
 import { createAsks } from "./asks.ts";
 import { createBeginHydration } from "./begin-hydration.ts";
+import type { RedisLink } from "./client.ts";
 import { createCursors } from "./cursors.ts";
 import { createDeliveries } from "./deliveries.ts";
 import { createDuties } from "./duties.ts";
-import { briefOf } from "./hydration-row.ts";
 import { createHydrations } from "./hydrations.ts";
 import { keysOf, messageName } from "./keys.ts";
-import type { RedisLink } from "./link.ts";
-import { createLiveSeqs } from "./live-seqs.ts";
 import { createNews } from "./news.ts";
 import { createParking } from "./parking.ts";
 import { createPlanAgain } from "./plan-again.ts";
@@ -27,19 +25,18 @@ import { createRegisterSent } from "./register-sent.ts";
 import { createReplay } from "./replay.ts";
 import { createReplayWalk } from "./replay-walk.ts";
 import { createRetention } from "./retention.ts";
+import { briefOf, createVersions, messageStateOf, readSubjectRow, rowJson } from "./rows.ts";
 import { createSends } from "./sends.ts";
 import { createServiceCalls } from "./service-calls.ts";
 import { createSharedSightings } from "./sightings.ts";
-import { createSteps } from "./steps.ts";
-import { createStoredEvents } from "./stored-events.ts";
+import { createLiveSeqs, createStoredEvents } from "./stored-events.ts";
 import { createSubjectCache } from "./subject-cache.ts";
-import { messageStateOf, readSubjectRow } from "./subject-row.ts";
 import { createSweeps } from "./sweeps.ts";
 import { createTakeDown } from "./take-down.ts";
 import { createTrackedMessages } from "./tracked-messages.ts";
-import { createVersions, rowJson } from "./transact.ts";
+import { createSteps } from "./transact.ts";
 
-export interface RedisStoreHooks {
+interface RedisStoreHooks {
   committed(tookMs: number, writes: number): void;
   /** As `StoreHooks` has it. */
   readonly arriving?: (() => boolean) | undefined;

@@ -1,0 +1,213 @@
+import { isUtf8 } from "node:buffer";
+import { createHash } from "node:crypto";
+import { type Attempt, deliveryStates } from "../../event/delivery.ts";
+import { type DeliveryPlan, type Disposition, dispositions } from "../../event/plan.ts";
+import { type Origin, origins } from "../../event/received.ts";
+import { type KeptVerdict, keptVerdicts } from "../rules.ts";
+import type { RedisLink } from "./client.ts";
+import type { Keys, SubjectName } from "./keys.ts";
+
+/** An event as it is stored, without its bytes. Times are unix ms. */
+export interface EventRow {
+  readonly subject: SubjectName | null;
+  readonly account: string;
+  readonly source: string;
+  /** Null when quarantined. */
+  readonly id: string | null;
+  readonly kind: string | null;
+  readonly origin: Origin;
+  readonly receivedAt: number;
+  /** The envelope's `createdAt`. */
+  readonly createdAt: number | null;
+  /** Fingerprint of the secret that proved it. */
+  readonly secret: string | null;
+  readonly status: string | null;
+  /** Of its message or run, before it. */
+  readonly previousStatus: string | null;
+  readonly moved: boolean;
+  readonly errorCode: string | null;
+  readonly disposition: Disposition;
+  /** Digest of its verdicts, see plan-texts.ts. */
+  readonly plan: string | null;
+  readonly parkedUntil: number | null;
+  /** Why it is quarantined. */
+  readonly fault: string | null;
+  readonly headers: Readonly<Record<string, string>> | null;
+  /** Bytes of its body. */
+  readonly size: number;
+  /** Of a released body: seq of the event that it became. Of an event that came so: seq of that body. */
+  readonly release: number | null;
+}
+
+/** The row as a list, which has no names: they would be most of its size. claim.lua reads the first. Origin and disposition are their places in their lists. */
+type Kept = [
+  subject: SubjectName | null,
+  account: string,
+  source: string,
+  id: string | null,
+  kind: string | null,
+  origin: number,
+  receivedAt: number,
+  createdAt: number | null,
+  secret: string | null,
+  status: string | null,
+  previousStatus: string | null,
+  moved: 0 | 1,
+  errorCode: string | null,
+  disposition: number,
+  plan: string | null,
+  parkedUntil: number | null,
+  fault: string | null,
+  headers: Readonly<Record<string, string>> | null,
+  size: number,
+  /** Not there: null, as of nearly all. */
+  release?: number,
+];
+
+export function writeEventRow(row: EventRow): string {
+  const { subject, account, source, id, kind, receivedAt, createdAt, secret, status, previousStatus, errorCode } = row;
+  const { plan, parkedUntil, fault, headers, size, release } = row;
+  const kept: Kept = [
+    subject,
+    account,
+    source,
+    id,
+    kind,
+    origins.indexOf(row.origin),
+    receivedAt,
+    createdAt,
+    secret,
+    status,
+    previousStatus,
+    row.moved ? 1 : 0,
+    errorCode,
+    dispositions.indexOf(row.disposition),
+    plan,
+    parkedUntil,
+    fault,
+    headers,
+    size,
+  ];
+  if (release !== null) kept.push(release);
+  return JSON.stringify(kept);
+}
+
+export function readEventRow(text: string): EventRow {
+  const [subject, account, source, id, kind, origin, receivedAt, createdAt, secret, status, previousStatus, ...rest] = JSON.parse(
+    text,
+  ) as Kept;
+  const [moved, errorCode, disposition, plan, parkedUntil, fault, headers, size, release = null] = rest;
+  return {
+    subject,
+    account,
+    source,
+    id,
+    kind,
+    origin: origins[origin] ?? "webhook",
+    receivedAt,
+    createdAt,
+    secret,
+    status,
+    previousStatus,
+    moved: moved === 1,
+    errorCode,
+    disposition: dispositions[disposition] ?? "filtered",
+    plan,
+    parkedUntil,
+    fault,
+    headers,
+    size,
+    release,
+  };
+}
+
+export const dispositionCode = (disposition: Disposition): string => String(dispositions.indexOf(disposition));
+
+/**
+ * Largest body that stands in the row of its event, after a line's end, in bytes: a key of its own costs Redis some
+ * microseconds and 90 bytes, and lists of rows must not carry large ones.
+ */
+export const inlineBytes = 1024;
+
+const lineEnd = 0x0a;
+
+/** A row with the body that stands in it; null: none does. Text where it can be: bytes among a command's arguments cost the client thrice as much. */
+export function rowWithBody(row: string, body: Buffer | null): string | Buffer {
+  if (body === null) return row;
+  return isUtf8(body) ? `${row}\n${body.toString("utf8")}` : Buffer.concat([Buffer.from(`${row}\n`), body]);
+}
+
+/** The bytes after the row's own text; null when they have a key of their own. JSON has no line's end. */
+export function inlineBody(row: Buffer): Buffer | null {
+  const end = row.indexOf(lineEnd);
+  return end < 0 ? null : row.subarray(end + 1);
+}
+
+/** Bodies of events; null of those that are not there. */
+export async function readBodies(link: RedisLink, keys: Keys, seqs: readonly number[]): Promise<(Buffer | null)[]> {
+  if (seqs.length === 0) return [];
+  const rows = await link.run((redis) => redis.mgetBuffer(seqs.map(keys.event)));
+  const bodies = rows.map((row) => (row === null ? null : inlineBody(row)));
+  const apart = seqs.filter((_, index) => rows[index] !== null && bodies[index] === null);
+  if (apart.length === 0) return bodies;
+  const found = await link.run((redis) => redis.mgetBuffer(apart.map(keys.body)));
+  const bySeq = new Map(apart.map((seq, index) => [seq, found[index] ?? null]));
+  return seqs.map((seq, index) => bodies[index] ?? bySeq.get(seq) ?? null);
+}
+
+export async function readBody(link: RedisLink, keys: Keys, seq: number): Promise<Buffer | null> {
+  return (await readBodies(link, keys, [seq]))[0] ?? null;
+}
+
+export interface PlanText {
+  /** What an event has of it. */
+  readonly digest: string;
+  /** What is kept once for all events with these verdicts. */
+  readonly verdicts: string;
+}
+
+// The planner gives the same object for the same verdicts, so identity finds nearly all of them.
+const knownTexts = new WeakMap<DeliveryPlan, PlanText>();
+
+/** The verdicts of a plan as they are kept. Reasons depend on the settings alone, so there are few. */
+export function planText(plan: DeliveryPlan): PlanText {
+  const found = knownTexts.get(plan);
+  if (found !== undefined) return found;
+  const verdicts = JSON.stringify(keptVerdicts(plan));
+  const text = { digest: digestOf(verdicts), verdicts };
+  knownTexts.set(plan, text);
+  return text;
+}
+
+export const digestOf = (verdicts: string): string => createHash("sha256").update(verdicts).digest("base64url").slice(0, 12);
+
+export const readVerdicts = (text: string | null): readonly KeptVerdict[] => (text === null ? [] : (JSON.parse(text) as KeptVerdict[]));
+
+/** Number of a state, as it stands in a delivery's hash. */
+export const stateCode = (state: (typeof deliveryStates)[number]): string => String(deliveryStates.indexOf(state));
+export const stateOf = (code: string) => deliveryStates[Number(code)] ?? "dead";
+
+/** An attempt as it is kept: `<JSON>\n<bytes of the response>`; without a response there is no line's end. */
+export function writeAttempt({ at, tookMs, result, response }: Attempt): Buffer | string {
+  const status = result.kind === "answered" ? result.status : null;
+  const error = result.kind === "failed" ? result.error : null;
+  const head = JSON.stringify([at, Math.round(tookMs), status, error]);
+  return response === null ? head : Buffer.concat([Buffer.from(`${head}\n`), response]);
+}
+
+interface KeptAttempt {
+  readonly number: number;
+  /** Unix ms. */
+  readonly at: number;
+  readonly tookMs: number;
+  readonly status: number | null;
+  readonly error: string | null;
+  readonly response: Buffer | null;
+}
+
+export function readAttempt(number: number, kept: Buffer): KeptAttempt {
+  const end = kept.indexOf(0x0a);
+  const head = JSON.parse(kept.subarray(0, end < 0 ? kept.length : end).toString("utf8")) as [number, number, number | null, string | null];
+  const [at, tookMs, status, error] = head;
+  return { number, at, tookMs, status, error, response: end < 0 ? null : kept.subarray(end + 1) };
+}

@@ -1,0 +1,257 @@
+import { randomBytes } from "node:crypto";
+import { type GiveUpReason, giveUpReasons, type HydrationBrief, type HydrationState, hydrationStates } from "../../event/hydration.ts";
+import type { MessageStatus, RunStatus } from "../../event/statuses.ts";
+import type { MessageState, RunState } from "../../event/tracking.ts";
+import type { SubjectName } from "./keys.ts";
+
+const versionLength = 10;
+
+/** Ten characters that no other write of any process has: the version of a row. */
+export function createVersions(): () => string {
+  const process = randomBytes(3).toString("base64url");
+  let count = 0;
+  return () => {
+    count = (count + 1) % 36 ** 6;
+    return process + count.toString(36).padStart(6, "0");
+  };
+}
+
+/** The JSON of a row, without the body that may stand after it (bodies.ts). */
+export function rowJson(row: string): string {
+  const end = row.indexOf("\n", versionLength);
+  return end < 0 ? row.slice(versionLength) : row.slice(versionLength, end);
+}
+
+export const rowVersion = (row: string | null): string => (row === null ? "" : row.slice(0, versionLength));
+
+/** A message or run as it is stored. Times are unix ms. The first six fields come from its registration. */
+export interface StoredSubject {
+  /** The service's id of a message. */
+  readonly serviceId: string | null;
+  readonly reference: string | null;
+  readonly conversationId: string | null;
+  /** A JSON object. */
+  readonly metadata: string | null;
+  readonly sentAt: number | null;
+  /** Null: not registered, only seen in events. */
+  readonly registeredAt: number | null;
+  readonly status: string | null;
+  /** A message's error code, a run's error. */
+  readonly error: string | null;
+  /** First time of each status seen. */
+  readonly times: Readonly<Record<string, number>>;
+  readonly updatedAt: number;
+  /** When a call that read the message for a sweep began. */
+  readonly askedAt: number | null;
+  /** The service does not know the message: it is polled no more. */
+  readonly isMissing: boolean;
+  /** Seq of the last parked event that was released, 0 for none, while others still wait; null: none waits (parking.ts). */
+  readonly releasedTo: number | null;
+}
+
+export const unseenSubject: StoredSubject = {
+  serviceId: null,
+  reference: null,
+  conversationId: null,
+  metadata: null,
+  sentAt: null,
+  registeredAt: null,
+  status: null,
+  error: null,
+  times: {},
+  updatedAt: 0,
+  askedAt: null,
+  isMissing: false,
+  releasedTo: null,
+};
+
+export function writeSubjectRow(row: StoredSubject): string {
+  const { registeredAt, serviceId, reference, conversationId, metadata, sentAt, askedAt, isMissing, releasedTo } = row;
+  const facts = registeredAt === null ? [] : [registeredAt, serviceId, reference, conversationId, metadata, sentAt, askedAt];
+  if (isMissing || releasedTo !== null) facts.push(isMissing ? 1 : 0);
+  if (releasedTo !== null) facts.push(releasedTo);
+  return JSON.stringify([row.status, row.error, row.updatedAt, row.times, ...facts]);
+}
+
+export function readSubjectRow(text: string): StoredSubject {
+  const list = JSON.parse(text) as unknown[];
+  const [status, error, updatedAt, times, registeredAt = null, serviceId = null, reference = null, ...rest] = list;
+  const [conversationId = null, metadata = null, sentAt = null, askedAt = null, isMissing, releasedTo = null] = rest;
+  return {
+    status,
+    error,
+    updatedAt,
+    times,
+    registeredAt,
+    serviceId,
+    reference,
+    conversationId,
+    metadata,
+    sentAt,
+    askedAt,
+    isMissing: isMissing === 1,
+    releasedTo,
+  } as StoredSubject;
+}
+
+export function messageStateOf(row: StoredSubject): MessageState {
+  return { status: row.status as MessageStatus | null, errorCode: row.error, times: row.times };
+}
+
+export function runStateOf(row: StoredSubject): RunState {
+  return { status: row.status as RunStatus | null, error: row.error, times: row.times };
+}
+
+export function withMessageState(row: StoredSubject, state: MessageState, at: number): StoredSubject {
+  return { ...row, status: state.status, error: state.errorCode, times: state.times as Record<string, number>, updatedAt: at };
+}
+
+export function withRunState(row: StoredSubject, state: RunState, at: number): StoredSubject {
+  return { ...row, status: state.status, error: state.error, times: state.times as Record<string, number>, updatedAt: at };
+}
+
+/** What became of a truncated event, in the row `h:<seq>`. Times are unix ms. */
+export interface HydrationRow {
+  readonly state: HydrationState;
+  readonly reason: GiveUpReason | null;
+  /** The id that it came with. */
+  readonly target: string | null;
+  /** What follows is known when it is settled. */
+  readonly asked: number;
+  readonly found: number;
+  /** News up to this seq are the ones found. */
+  readonly last: number | null;
+  /** The message that the id it came with named: only news of it are found. */
+  readonly subject: SubjectName | null;
+  readonly unknown: number | null;
+  readonly candidates: readonly (readonly [runId: string, reference: string | null])[] | null;
+  readonly settledAt: number | null;
+}
+
+export function writeHydrationRow(row: HydrationRow): string {
+  const { target, asked, found, last, subject, unknown, candidates, settledAt } = row;
+  const state = hydrationStates.indexOf(row.state);
+  const reason = row.reason === null ? null : giveUpReasons.indexOf(row.reason);
+  return JSON.stringify([state, reason, target, asked, found, last, subject, unknown, candidates, settledAt]);
+}
+
+export function readHydrationRow(text: string): HydrationRow {
+  const [state, reason, target, asked, found, last, subject, unknown, candidates, settledAt] = JSON.parse(text);
+  return {
+    state: hydrationStates[state] ?? "given-up",
+    reason: reason === null ? null : (giveUpReasons[reason] ?? null),
+    target,
+    asked,
+    found,
+    last,
+    subject,
+    unknown,
+    candidates,
+    settledAt,
+  };
+}
+
+/** The part of a row that goes downstream. */
+export function briefOf(text: string): HydrationBrief {
+  const { state, reason, asked, found, unknown, candidates } = readHydrationRow(text);
+  return { state, reason, asked, found, unknown, candidates: candidatesOf(candidates) };
+}
+
+export function candidatesOf(runs: HydrationRow["candidates"]): HydrationBrief["candidates"] {
+  return runs === null ? null : runs.map(([runId, reference]) => ({ runId, reference }));
+}
+
+/** Events by the id they came with: a target cannot begin like another one, because it is a JSON text. */
+export const targetMember = (target: string, seq: number | string): string => hideSeq(JSON.stringify(target)) + seq;
+
+/** The sign that stands for the seq of an event being accepted, where a user's text has it: the same JSON without the sign. */
+export const hideSeq = (json: string): string => json.replaceAll("@seq@", "\\u0040seq@");
+
+/** An account's open sweep, in the row `sw:<account>`. */
+export interface SweepRow {
+  /** A number: of the file that it was carried over from. */
+  readonly seq: string | number;
+  readonly through: number;
+  /** Unix ms. */
+  readonly startedAt: number;
+  /** Calls made for it. */
+  readonly asked: number;
+}
+
+export const writeSweepRow = ({ seq, through, startedAt, asked }: SweepRow): string => JSON.stringify([seq, through, startedAt, asked]);
+
+/** Takes a row with its version. */
+export function readSweepRow(row: string): SweepRow {
+  const [seq, through, startedAt, asked] = JSON.parse(rowJson(row));
+  return { seq, through, startedAt, asked };
+}
+
+/** What is kept of a message that is asked about, beside when it is asked about next. Times are unix ms. */
+interface AskRecord {
+  /** When it was sent, as far as anybody told when the service's id became known. */
+  readonly since: number;
+  readonly asks: number;
+  /** In a row. */
+  readonly failures: number;
+  /** 404s in a row that count. */
+  readonly misses: number;
+  /** Of the last answer. */
+  readonly askedAt: number | null;
+}
+
+/** `since asks failures askedAt misses`: the scripts in lua/ read and write it too. */
+export const writeAskRecord = ({ since, asks, failures, askedAt, misses }: AskRecord): string =>
+  `${since} ${asks} ${failures} ${askedAt ?? "-"} ${misses}`;
+
+/** Of a message that was never polled. */
+export const newAskRecord = (since: number): string => writeAskRecord({ since, asks: 0, failures: 0, misses: 0, askedAt: null });
+
+export function readAskRecord(text: string): AskRecord {
+  const [since, asks, failures, askedAt = "-", misses] = text.split(" ");
+  return {
+    since: Number(since),
+    asks: Number(asks),
+    failures: Number(failures),
+    misses: Number(misses),
+    askedAt: askedAt === "-" ? null : Number(askedAt),
+  };
+}
+
+/** Ranks run from 0 to this one. */
+export const lastRank = 31;
+/** In one list by score all ranks stand one after the other, each with room for times up to the year 2248. */
+export const rankStep = 2 ** 43;
+
+/** Where a message stands that is asked about next at `at` (unix ms). A time told from outside can be any number. */
+export const askScore = (rank: number, at: number): number => rank * rankStep + Math.min(Math.max(0, Math.round(at)), rankStep - 1);
+
+/** How far retention has come, for all processes: the row `retention`. */
+export interface RetentionRow {
+  /** Up to this seq the settled deliveries were taken; what was not yet old enough then stands in `kept`. */
+  readonly deliveriesTo: number;
+  /** Up to this seq the events were taken, likewise. */
+  readonly eventsTo: number;
+  /** Unix ms at which the last whole walk over registered subjects began. */
+  readonly walkedAt: number;
+  /** Events received before this moment (unix ms) may be gone; null: none are. */
+  readonly sweptEvents: number | null;
+  /** Deliveries settled before it. */
+  readonly sweptDeliveries: number | null;
+}
+
+const neverRun: RetentionRow = { deliveriesTo: 0, eventsTo: 0, walkedAt: 0, sweptEvents: null, sweptDeliveries: null };
+
+export const retentionRowName = "retention";
+
+/** `json`: null when retention has never taken anything. */
+export const readRetentionRow = (json: string | null): RetentionRow => (json === null ? neverRun : (JSON.parse(json) as RetentionRow));
+
+/** Never goes back: of each the later one. */
+export function joinRetention(row: RetentionRow, news: Partial<RetentionRow>): RetentionRow {
+  const joined = { ...row };
+  for (const name of Object.keys(news) as (keyof RetentionRow)[]) {
+    const value = news[name];
+    if (value !== null && value !== undefined) joined[name] = Math.max(value, row[name] ?? value);
+  }
+  return joined;
+}
