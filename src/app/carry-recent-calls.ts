@@ -2,7 +2,7 @@ import type { AccountSettings } from "../config/schema.ts";
 import { callKinds } from "../service/limits/slots.ts";
 import type { Source } from "../store/migrate/source.ts";
 import type { RedisLink } from "../store/redis/client.ts";
-import { createRedisCaps } from "../store/redis/shared-caps.ts";
+import { createRedisCaps } from "../store/redis/shared-limits.ts";
 import { createRecentCalls } from "../store/sqlite/notes.ts";
 
 interface Target {

@@ -8,7 +8,7 @@ import { createReadHydrations } from "../store/redis/read-hydrations.ts";
 import { createReader } from "../store/redis/reader.ts";
 import { checkReadable, refuseUnfinished } from "../store/redis/schema.ts";
 import { createRedisClock } from "../store/redis/server.ts";
-import { createRedisCaps } from "../store/redis/shared-caps.ts";
+import { createRedisCaps } from "../store/redis/shared-limits.ts";
 import { createStoredEvents } from "../store/redis/stored-events.ts";
 import type { RedisSettings } from "../store/settings.ts";
 import type { StoreToRead } from "./open-store.ts";

@@ -1,7 +1,7 @@
 import type { BreakerView } from "../deliver/breaker.ts";
 import { breakerName } from "../deliver/settings.ts";
 import type { RedisLink } from "../store/redis/client.ts";
-import { readRedisBreakers } from "../store/redis/shared-breaker.ts";
+import { readRedisBreakers } from "../store/redis/shared-limits.ts";
 import type { BreakersOf } from "./open-store.ts";
 
 /** The breakers that lanes share, for who only looks. */

@@ -11,7 +11,7 @@ import {
   writeSubjectRow,
   writeSweepRow,
 } from "../redis/rows.ts";
-import { isOpenRun, placeOfMessage } from "../redis/subject-index.ts";
+import { isOpenRun, placeOfMessage } from "../redis/subjects.ts";
 import { createSwept } from "../sqlite/purge.ts";
 import { type MessageRow, type RunRow, runStateOf, stateOf } from "../sqlite/track.ts";
 import { type Batch, boundsOf, type Carrier, type CarrierParts, carriedMetadata, rowsAtOnce } from "./source.ts";

@@ -2,14 +2,17 @@ import { isTruncated } from "../../event/envelope.ts";
 import type { HydrationStart } from "../../event/hydration.ts";
 import type { QuarantinedBody, ReceivedEvent } from "../../event/received.ts";
 import type { AcceptOutcome, Rules } from "../rules.ts";
+import type { RedisLink } from "./client.ts";
 import { type Commit, lostTheRace, mostTries, type Operation, type StepResult, seqIn } from "./commit.ts";
 import { inlineBytes, rowWithBody, writeEventRow } from "./event-rows.ts";
-import { arrivedRow, type Beside, createJudge, idKey, proofName, someHeaders } from "./judge-event.ts";
-import type { Argument } from "./script.ts";
-import type { SubjectCache } from "./subject-cache.ts";
+import { createGroupCommit } from "./group-commit.ts";
+import { keysOf } from "./keys.ts";
+import { arrivedRow, type Beside, createEventPlanner, idKey, proofName, someHeaders } from "./plan-event.ts";
+import { type Argument, readScript } from "./script.ts";
+import type { SubjectCache } from "./subjects.ts";
 import { createKeyedMutex } from "./transact.ts";
 
-export interface AcceptParts {
+interface AcceptParts {
   /** Of all keys. */
   readonly base: string;
   readonly commit: Commit;
@@ -28,7 +31,7 @@ export interface AcceptParts {
 
 /** Accepts events, of any receiver. */
 export function createAccept({ base, commit, rules, cache, version, hydrating, plansLater, takeDown, stored: noteStored }: AcceptParts) {
-  const judge = createJudge(base, rules, version);
+  const judge = createEventPlanner(base, rules, version);
   const turns = createKeyedMutex();
 
   /**
@@ -136,4 +139,109 @@ const proofs = (name: string, { receivedAt }: Pick<ReceivedEvent, "receivedAt">)
 
 function duplicateOf([, seq, conflict]: Exclude<StepResult, string>): AcceptOutcome {
   return { result: "duplicate", seq: Number(seq), conflict: conflict === 1 };
+}
+
+/** An event as lua/take-down.lua takes it. */
+interface AcceptStep {
+  readonly event: ReceivedEvent;
+  readonly id: string;
+  readonly row: Argument;
+}
+
+interface AcceptOnlyParts {
+  readonly prefix: string;
+  readonly link: RedisLink;
+  readonly version: () => string;
+  readonly committed: (tookMs: number, writes: number) => void;
+  readonly arriving?: (() => boolean) | undefined;
+  /** An event waits to be planned, and nothing did before it. */
+  readonly waiting: () => void;
+  /** Events were stored, the last of them under this seq. */
+  readonly stored: (seq: number) => void;
+}
+
+const script = readScript("take-down", ["events"]);
+
+/** Accepts events and no more: deduped and stored, to be tracked and planned in their turn (planning.ts). */
+export function createAcceptOnly({ prefix, link, version, committed, arriving, waiting, stored }: AcceptOnlyParts) {
+  const { base } = keysOf(prefix);
+  const commit = createGroupCommit<AcceptStep, AcceptOutcome>({
+    write: (steps) => writeAcceptBatch(base, steps),
+    workOf: () => 1,
+    bytesOf: ({ event }) => event.body.length,
+    async send(list, steps) {
+      const answer = (await link.run((redis) => script.run(redis, `${base}seq`, list))) as Answer;
+      if (answer[1] === 1) waiting();
+      const duplicates = (answer.length - 2) / 3;
+      stored(answer[0] + steps.length - duplicates);
+      return outcomesOf(answer, steps.length);
+    },
+    committed,
+    arriving,
+  });
+
+  return {
+    takeDown(event: ReceivedEvent): Promise<AcceptOutcome> {
+      const isInline = event.body.length <= inlineBytes;
+      const row = rowWithBody(version() + writeEventRow(arrivedRow(event)), isInline ? event.body : null);
+      return commit.run({ event, id: idKey(event), row });
+    },
+    idle: commit.idle,
+  };
+}
+
+/** `[seq before the first, 1: nothing waited before them, …(place from 1, seq, 1: other bytes) of each duplicate]`. */
+type Answer = readonly [before: number, isFirst: number, ...duplicates: (number | string)[]];
+
+function outcomesOf([before, , ...duplicates]: Answer, count: number): AcceptOutcome[] {
+  const outcomes: AcceptOutcome[] = [];
+  let seq = before;
+  let next = 0;
+  for (let place = 1; place <= count; place++) {
+    if (duplicates[next] === place) {
+      outcomes.push({ result: "duplicate", seq: Number(duplicates[next + 1]), conflict: duplicates[next + 2] === 1 });
+      next += 3;
+    } else {
+      seq += 1;
+      outcomes.push({ result: "accepted", seq, disposition: "accepted", due: [] });
+    }
+  }
+  return outcomes;
+}
+
+interface Proof {
+  readonly name: string;
+  count: number;
+  first: number;
+  last: number;
+}
+
+/** What events have in common is sent once: an argument costs Redis a third of a write of its own. */
+function writeAcceptBatch(base: string, steps: readonly AcceptStep[]): Argument[] {
+  const accounts = new Set<string>();
+  const proofs: Proof[] = [];
+  const apart: Argument[] = [];
+  const learned: Argument[] = [];
+  const list: Argument[] = [base, String(steps.length)];
+  let proof: Proof | undefined;
+  for (const [index, { event, id, row }] of steps.entries()) {
+    const { account, receivedAt, body, origin } = event;
+    list.push(id, row);
+    accounts.add(account);
+    const name = proofName(event);
+    if (proof?.name !== name) {
+      proof = { name, count: 0, first: receivedAt, last: receivedAt };
+      proofs.push(proof);
+    }
+    proof.count += 1;
+    proof.first = Math.min(proof.first, receivedAt);
+    proof.last = Math.max(proof.last, receivedAt);
+    if (body.length > inlineBytes) apart.push(String(index + 1), body);
+    // What was learned by asking is counted as such at once, by whoever asked.
+    if (origin !== "webhook") learned.push(String(index + 1), account, arrivedRow(event).subject ?? "");
+  }
+  list.push(String(accounts.size), ...accounts, String(proofs.length));
+  for (const { name, count, first, last } of proofs) list.push(name, String(count), String(first), String(last));
+  list.push(String(apart.length / 2), ...apart, String(learned.length / 3), ...learned);
+  return list;
 }

@@ -7,7 +7,7 @@ import { type EventRow, inlineBody, readBody, readEventRow, stateCode, writeAtte
 import { type Keys, padSeq, readSubjectName } from "./keys.ts";
 import { readSubjectRow, rowJson } from "./rows.ts";
 import { type Argument, readScript } from "./script.ts";
-import { factsOf } from "./track.ts";
+import { factsOf } from "./subjects.ts";
 
 const claimScript = readScript("claim");
 const holdScript = readScript("hold");

@@ -2,38 +2,27 @@ import type { EventId } from "../../event/ids.ts";
 import type { QuarantinedBody, ReceivedEvent } from "../../event/received.ts";
 import type { MessageState } from "../../event/tracking.ts";
 import type { AcceptOutcome, Rules } from "../rules.ts";
-import { createAccept } from "./accept.ts";
-import { createSharedAlarms } from "./alarms.ts";
+import { createAccept, createAcceptOnly } from "./accept.ts";
 import { createAsks } from "./asks.ts";
-import { createBeginHydration } from "./begin-hydration.ts";
 import type { RedisLink } from "./client.ts";
-import { createCursors } from "./cursors.ts";
 import { createDeliveries } from "./deliveries.ts";
-import { createDuties } from "./duties.ts";
-import { createHydrations } from "./hydrations.ts";
+import { createBeginHydration, createHydrations } from "./hydrations.ts";
 import { keysOf, messageName } from "./keys.ts";
 import { createNews } from "./news.ts";
+import { createCursors, createDuties, createServiceCalls, createSharedAlarms, createSharedSightings } from "./notes.ts";
 import { createParking } from "./parking.ts";
-import { createPlanAgain } from "./plan-again.ts";
 import { createPlanning } from "./planning.ts";
-import { createSubjects } from "./put-subject.ts";
+import { createPurge } from "./purge.ts";
 import { createQuarantine } from "./quarantine.ts";
 import { createReadHydrations } from "./read-hydrations.ts";
 import { createReader } from "./reader.ts";
-import { createRegister, createRegisterOne } from "./register.ts";
-import { createRegisterSent } from "./register-sent.ts";
-import { createReplay } from "./replay.ts";
-import { createReplayWalk } from "./replay-walk.ts";
-import { createRetention } from "./retention.ts";
+import { createRegister, createRegisterOne, createRegisterSent } from "./register.ts";
+import { createBackfill, createReplay, createReplayWalk } from "./replay.ts";
 import { briefOf, createVersions, messageStateOf, readSubjectRow, rowJson } from "./rows.ts";
 import { createSends } from "./sends.ts";
-import { createServiceCalls } from "./service-calls.ts";
-import { createSharedSightings } from "./sightings.ts";
 import { createLiveSeqs, createStoredEvents } from "./stored-events.ts";
-import { createSubjectCache } from "./subject-cache.ts";
-import { createSweeps } from "./sweeps.ts";
-import { createTakeDown } from "./take-down.ts";
-import { createTrackedMessages } from "./tracked-messages.ts";
+import { createSubjectCache, createSubjects } from "./subjects.ts";
+import { createSweeps, createTrackedMessages } from "./sweeps.ts";
 import { createSteps } from "./transact.ts";
 
 interface RedisStoreHooks {
@@ -59,7 +48,7 @@ export function createRedisStore(link: RedisLink, prefix: string, rules: Rules, 
   const steps = createSteps({ keys, link, version, committed, arriving, changed: () => changed() });
   const { commit, transact, transactClear } = steps;
   const cache = createSubjectCache(keys, link);
-  const { takeDown, idle } = createTakeDown({
+  const { takeDown, idle } = createAcceptOnly({
     prefix,
     link,
     version,
@@ -96,7 +85,7 @@ export function createRedisStore(link: RedisLink, prefix: string, rules: Rules, 
     registerSent: createRegisterSent({ rules, subjectsOf, register, parking }),
   });
   const replay = createReplay(transact);
-  const planAgain = createPlanAgain({ keys, link, rules, transact, live, events });
+  const planAgain = createBackfill({ keys, link, rules, transact, live, events });
   const cursors = createCursors(keys, link, transact);
   const duties = createDuties(keys.base, link);
   const news = createNews(lastSeq);
@@ -133,7 +122,7 @@ export function createRedisStore(link: RedisLink, prefix: string, rules: Rules, 
     findReplay: createReplayWalk({ keys, link, live, events }),
     findUnplanned: planAgain.look,
     planAgain: planAgain.plan,
-    sweep: createRetention({ keys, link, transact: transactClear, live, events }),
+    sweep: createPurge({ keys, link, transact: transactClear, live, events }),
     /** Writes a mark and waits for it: proves that storing works now. */
     async probe(at: number): Promise<void> {
       await transact((tx) => tx.call("SET", keys.of("probed"), String(at)));

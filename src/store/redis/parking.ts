@@ -1,13 +1,12 @@
 import type { RouteVerdict } from "../../event/plan.ts";
 import { againBy, concludeVerdicts, type DueDelivery, judgeAgain, type KeptVerdict, type Rules } from "../rules.ts";
 import type { RedisLink } from "./client.ts";
-import { concludeEvent, deliverAll } from "./conclude-event.ts";
 import { type EventRow, type PlanText, planText, readBody, readEventRow, writeEventRow } from "./event-rows.ts";
 import { type Keys, readSubjectName, type SubjectName } from "./keys.ts";
-import type { Subjects, SubjectsOf } from "./put-subject.ts";
+import { concludeEvent, deliverAll } from "./plan-event.ts";
 import { rowJson, rowVersion, type StoredSubject } from "./rows.ts";
 import type { StoredEvents } from "./stored-events.ts";
-import { factsOf } from "./track.ts";
+import { factsOf, type Subjects, type SubjectsOf } from "./subjects.ts";
 import type { Transact, Transaction } from "./transact.ts";
 
 interface Parts {

@@ -4,12 +4,12 @@ import { type Planned, type PlannedSome, planningFault, type Rules } from "../ru
 import type { RedisLink } from "./client.ts";
 import { type Commit, type StepResult, seqIn } from "./commit.ts";
 import { type EventRow, planText, readEventRow, writeEventRow } from "./event-rows.ts";
-import { createJudge, type EventToJudge, type JudgedEvent } from "./judge-event.ts";
 import { type Keys, readSubjectName } from "./keys.ts";
+import { createEventPlanner, type EventToPlan, type PlannedEvent } from "./plan-event.ts";
 import { rowJson, rowVersion, unseenSubject, writeSubjectRow } from "./rows.ts";
-import type { SubjectCache } from "./subject-cache.ts";
+import type { SubjectCache } from "./subjects.ts";
 
-export interface PlanningParts {
+interface PlanningParts {
   readonly keys: Keys;
   readonly link: RedisLink;
   readonly commit: Commit;
@@ -42,7 +42,7 @@ interface Portion {
 }
 
 interface Sent {
-  readonly judged: JudgedEvent;
+  readonly judged: PlannedEvent;
   readonly result: Promise<StepResult>;
 }
 
@@ -53,7 +53,7 @@ const untouched = { isHydrating: false, operations: [], proxyRoute: null, apart:
  * event is planned by the one whose step comes first, and a process that ends in the middle leaves the rest to others.
  */
 export function createPlanning({ keys, link, commit, rules, cache, version }: PlanningParts) {
-  const judge = createJudge(keys.base, rules, version);
+  const judge = createEventPlanner(keys.base, rules, version);
   const list = `${keys.base}unplanned`;
 
   /** From the place given on, those whose rows are there. One whose row somebody has deleted or damaged must not hold up the others. */
@@ -88,7 +88,7 @@ export function createPlanning({ keys, link, commit, rules, cache, version }: Pl
 
   function send(event: WaitingEvent, stored: string, at: number): Sent {
     const { seq, body, isInline } = event;
-    let judged: JudgedEvent;
+    let judged: PlannedEvent;
     // One that is an envelope is UTF-8, and so its text has all of its bytes.
     let isWhole = isInline;
     try {
@@ -194,7 +194,7 @@ const hasBody = (row: string): boolean => row.includes("\n");
 const bodyIn = (row: string): string => row.slice(row.indexOf("\n", rowVersion(row).length) + 1);
 
 /** What rules look at, read from the body again. It was an envelope when it came, and about a message. */
-function eventIn({ row, body }: WaitingEvent): EventToJudge {
+function eventIn({ row, body }: WaitingEvent): EventToPlan {
   const parsed = parseEnvelopeText(body);
   if (!parsed.ok) throw new Error(parsed.error);
   const { envelope } = parsed;
@@ -204,7 +204,7 @@ function eventIn({ row, body }: WaitingEvent): EventToJudge {
 }
 
 /** An event that rules could not judge, sent nowhere. Its subject is as it was; one that was never seen is seen now. */
-function unjudged(row: EventRow, stored: string, version: () => string, error: unknown): JudgedEvent {
+function unjudged(row: EventRow, stored: string, version: () => string, error: unknown): PlannedEvent {
   const plan = planText({ disposition: "filtered", verdicts: [] });
   const nextRow = stored === "" ? version() + writeSubjectRow({ ...unseenSubject, updatedAt: row.receivedAt }) : "";
   return {

@@ -1,10 +1,17 @@
-import type { Replayed, ReplayFilter, ReplayFound, Retried } from "../port.ts";
-import type { DueDelivery } from "../rules.ts";
-import { stateCode, stateOf } from "./event-rows.ts";
+import { createHash } from "node:crypto";
+import type { PlanAgainFilter, ReplayCursor, Replayed, ReplayFilter, ReplayFound, Retried } from "../port.ts";
+import { addVerdicts, type DueDelivery, type Facts, judgeAgain, nothingTracked, type Rules } from "../rules.ts";
+import { type RedisLink, runPipeline } from "./client.ts";
+import { type EventRow, readBodies, readBody, readEventRow, stateCode, stateOf } from "./event-rows.ts";
+import { type Keys, readSubjectName, type SubjectName } from "./keys.ts";
+import { concludeEvent, deliverAll } from "./plan-event.ts";
+import { readSubjectRow, rowJson, unseenSubject } from "./rows.ts";
+import type { LiveSeqs, StoredEvent, StoredEvents } from "./stored-events.ts";
+import { factsOf } from "./subjects.ts";
 import type { Transact } from "./transact.ts";
 
 /** Deliveries in one step. */
-const mostAtOnce = 200;
+const mostReplayedAtOnce = 200;
 
 /** Settled deliveries made to wait again, under their old ids, in order. */
 export function createReplay(transact: Transact) {
@@ -29,8 +36,8 @@ export function createReplay(transact: Transact) {
     async replay(found: ReplayFound["found"], states: ReplayFilter["states"], at: number): Promise<Replayed> {
       const due: DueDelivery[] = [];
       let replayed = 0;
-      for (let from = 0; from < found.length; from += mostAtOnce) {
-        replayed += await replaySome(found.slice(from, from + mostAtOnce), states, at, due);
+      for (let from = 0; from < found.length; from += mostReplayedAtOnce) {
+        replayed += await replaySome(found.slice(from, from + mostReplayedAtOnce), states, at, due);
       }
       return { replayed, due };
     },
@@ -47,4 +54,202 @@ export function createReplay(transact: Transact) {
       return { state, due: state === "waiting" ? { route, event, at } : null };
     },
   };
+}
+
+interface WalkParts {
+  readonly keys: Keys;
+  readonly link: RedisLink;
+  readonly live: Pick<LiveSeqs, "after">;
+  readonly events: Pick<StoredEvents, "rows" | "verdicts">;
+}
+
+type Place = ReplayFound["found"][number];
+
+/** A route's place in a walk over routes: it says nothing, but stays the same whatever other routes there are. */
+const routeNumber = (route: string): number => createHash("sha256").update(route).digest().readUIntBE(0, 6) + 1;
+
+/**
+ * One pass over the settled deliveries, `limit` events or dead deliveries looked at in each call, whether they match or
+ * not. The pass only goes forward, so that a delivery that settles again meanwhile is not met twice. The dead are met
+ * route by route, everything else in the order of acceptance.
+ */
+export function createReplayWalk({ keys, link, live, events }: WalkParts) {
+  /** Those of `places` that are settled as the filter means, in their order. */
+  async function settled(places: readonly Place[], filter: ReplayFilter, { since }: ReplayCursor, now: number): Promise<Place[]> {
+    if (places.length === 0) return [];
+    const found = (await runPipeline(link, (commands) => {
+      for (const { event, route } of places) commands.hmget(keys.delivery(event, route), "s", "t");
+    })) as [state: string | null, settledAt: string | null][];
+    return places.filter((_, index) => {
+      const [state, settledAt] = found[index] ?? [null, null];
+      if (state === null || settledAt === null || !filter.states.some((wanted) => wanted === stateOf(state))) return false;
+      // A time that is still to come was written under a wrong clock, not during this walk.
+      return Number(settledAt) <= since || Number(settledAt) > now;
+    });
+  }
+
+  async function dead(filter: ReplayFilter, cursor: ReplayCursor, now: number, limit: number): Promise<ReplayFound> {
+    const known = filter.route === undefined ? await link.run((redis) => redis.smembers(`${keys.base}routes`)) : [filter.route];
+    const routes = known.map((route) => ({ route, number: routeNumber(route) })).sort((a, b) => a.number - b.number);
+    const places: Place[] = [];
+    let next: ReplayCursor | null = null;
+    for (const { route, number } of routes) {
+      if (number < cursor.route) continue;
+      const after = number === cursor.route ? cursor.event : 0;
+      const most = limit - places.length;
+      const seqs = await link.run((redis) => redis.zrangebyscore(`${keys.base}dead:${route}`, `(${after}`, "+inf", "LIMIT", 0, most));
+      places.push(...seqs.map((seq) => ({ event: Number(seq), route })));
+      if (seqs.length < most) continue;
+      next = { since: cursor.since, event: Number(seqs.at(-1) ?? after), route: number };
+      break;
+    }
+    const rows = isOfEvents(filter) ? await events.rows([...new Set(places.map(({ event }) => event))]) : null;
+    const meant = rows === null ? null : new Set(rows.filter((row) => isMeant(filter, row)).map(({ seq }) => seq));
+    const wanted = places.filter(({ event }) => meant === null || meant.has(event));
+    return { found: await settled(wanted, filter, cursor, now), cursor: next };
+  }
+
+  async function all(filter: ReplayFilter, cursor: ReplayCursor, now: number, limit: number): Promise<ReplayFound> {
+    const seqs = await live.after(cursor.event, limit);
+    const rows = (await events.rows(seqs)).filter((row) => isMeant(filter, row));
+    const verdicts = await events.verdicts(rows);
+    const places = rows.flatMap(({ seq }, index) =>
+      (verdicts[index] ?? [])
+        .filter(([route, verdict]) => verdict === "deliver" && (filter.route === undefined || filter.route === route))
+        .map(([route]) => ({ event: seq, route })),
+    );
+    const last = seqs.at(-1);
+    return {
+      found: await settled(places, filter, cursor, now),
+      cursor: last === undefined || seqs.length < limit ? null : { since: cursor.since, event: last, route: 0 },
+    };
+  }
+
+  return (filter: ReplayFilter, cursor: ReplayCursor, now: number, limit: number): Promise<ReplayFound> =>
+    filter.states.every((state) => state === "dead") ? dead(filter, cursor, now, limit) : all(filter, cursor, now, limit);
+}
+
+interface OfEvents {
+  readonly errorCode?: string | undefined;
+  readonly from?: number | undefined;
+  readonly to?: number | undefined;
+}
+
+const isOfEvents = ({ errorCode, from, to }: OfEvents): boolean => errorCode !== undefined || from !== undefined || to !== undefined;
+
+/** The part of a filter that is about the event. */
+function isMeant({ errorCode, from, to }: OfEvents, row: Pick<EventRow, "errorCode" | "receivedAt">): boolean {
+  if (errorCode !== undefined && row.errorCode !== errorCode) return false;
+  return (from === undefined || row.receivedAt >= from) && (to === undefined || row.receivedAt < to);
+}
+
+interface BackfillParts {
+  readonly keys: Keys;
+  readonly link: RedisLink;
+  readonly rules: Rules;
+  readonly transact: Transact;
+  readonly live: Pick<LiveSeqs, "after">;
+  readonly events: Pick<StoredEvents, "rows" | "verdicts">;
+}
+
+/** Events planned in one step. */
+const mostPlannedAtOnce = 20;
+/** Bodies held in memory at once. */
+const mostBytes = 4 * 1024 * 1024;
+
+/**
+ * A registration that came too late, or a route added since: events that were ignored or filtered get their deliveries
+ * after all. A route never gets one twice (promise 2): what was planned for it stays, and only new verdicts are added.
+ */
+export function createBackfill({ keys, link, rules, transact, live, events }: BackfillParts) {
+  async function planOf(row: EventRow, body: Buffer, subject: string | null, only: string | undefined) {
+    const [kept = []] = await events.verdicts([row]);
+    return addVerdicts(kept, judgeAgain(rules, { ...row, body }, factsFrom(row.subject, subject)) ?? [], only);
+  }
+
+  async function lookAt(rows: readonly StoredEvent[], route: string | undefined): Promise<ReplayFound["found"]> {
+    if (rows.length === 0) return [];
+    const bodies = await readBodies(
+      link,
+      keys,
+      rows.map(({ seq }) => seq),
+    );
+    const names = rows.map(({ subject }) => subject ?? "");
+    const subjects = await link.run((redis) => redis.mget(names.map(keys.of)));
+    const found = await Promise.all(
+      rows.map(async (row, index) => {
+        const body = bodies[index] ?? null;
+        const subject = row.subject === null ? null : (subjects[index] ?? null);
+        if (body === null) return [];
+        const { added } = await planOf(row, body, subject === null ? null : rowJson(subject), route);
+        return added.map((verdict) => ({ event: row.seq, route: verdict.route }));
+      }),
+    );
+    return found.flat();
+  }
+
+  async function planSome(seqs: readonly number[], { disposition, route }: PlanAgainFilter, at: number): Promise<Replayed> {
+    return transact(async (tx) => {
+      const due: DueDelivery[] = [];
+      let replayed = 0;
+      for (const seq of seqs) {
+        const json = await tx.read(keys.event(seq));
+        const row = json === null ? null : readEventRow(json);
+        if (row === null || row.disposition !== disposition) continue;
+        const subject = row.subject === null ? null : await tx.read(keys.of(row.subject));
+        const body = await readBody(link, keys, seq);
+        if (body === null) continue;
+        const { verdicts, added } = await planOf(row, body, subject, route);
+        if (added.length === 0) continue;
+        concludeEvent(tx, keys, seq, row, { disposition: "forwarded", verdicts });
+        deliverAll(tx, rules, { seq, subject: row.subject, verdicts: added, at, replays: 1 }, due);
+        replayed += added.length;
+      }
+      return { replayed, due };
+    });
+  }
+
+  return {
+    /** The next events that a filter means, `limit` looked at, with the routes that would get them; writes nothing. */
+    async look(filter: PlanAgainFilter, cursor: ReplayCursor, limit: number): Promise<ReplayFound> {
+      const seqs = await live.after(cursor.event, limit);
+      const rows = (await events.rows(seqs)).filter(
+        (row) => row.disposition === filter.disposition && row.receivedAt <= cursor.since && isMeant(filter, row),
+      );
+      const found: ReplayFound["found"][number][] = [];
+      for (const some of byBytes(rows)) found.push(...(await lookAt(some, filter.route)));
+      const last = seqs.at(-1);
+      return { found, cursor: last === undefined || seqs.length < limit ? null : { since: cursor.since, event: last, route: 0 } };
+    },
+    /** Those of the events that still are what the filter means get their deliveries, in their order. */
+    async plan(seqs: readonly number[], filter: PlanAgainFilter, at: number): Promise<Replayed> {
+      const due: DueDelivery[] = [];
+      let replayed = 0;
+      for (let from = 0; from < seqs.length; from += mostPlannedAtOnce) {
+        const done = await planSome(seqs.slice(from, from + mostPlannedAtOnce), filter, at);
+        due.push(...done.due);
+        replayed += done.replayed;
+      }
+      return { replayed, due };
+    },
+  };
+}
+
+function factsFrom(name: SubjectName | null, json: string | null): Facts {
+  if (name === null) return nothingTracked;
+  return factsOf(readSubjectName(name).type, json === null ? unseenSubject : readSubjectRow(json));
+}
+
+function byBytes(rows: readonly StoredEvent[]): StoredEvent[][] {
+  const groups: StoredEvent[][] = [];
+  let bytes = mostBytes;
+  for (const row of rows) {
+    bytes += row.size;
+    if (bytes > mostBytes) {
+      groups.push([]);
+      bytes = row.size;
+    }
+    groups.at(-1)?.push(row);
+  }
+  return groups;
 }

@@ -4,7 +4,7 @@ import type { DueDelivery } from "../rules.ts";
 import type { SendClaim, SendEnd, StoredSend } from "../service-port.ts";
 import type { RedisLink } from "./client.ts";
 import type { Keys } from "./keys.ts";
-import type { RegisterSent } from "./register-sent.ts";
+import type { RegisterSent } from "./register.ts";
 import { rowJson } from "./rows.ts";
 import type { Transact } from "./transact.ts";
 

@@ -6,14 +6,14 @@ import type { RedisSettings } from "../settings.ts";
 import { createRedisClient, type Redis } from "./client.ts";
 
 /** Name of the BullMQ queue; with the relay's prefix its keys are in the same slot as everything else. */
-export const workQueueName = "work";
+const workQueueName = "work";
 
 /**
  * The job that carries work to some process with role `work`: deliveries of this route are due, or, without one, accepted
  * events are to be planned. What they are is in Redis itself, where whoever has the job claims them: a job that is lost, done twice or kept too long changes nothing but
  * when they go out, and at most by the second after which every worker looks by itself.
  */
-export interface WorkJob {
+interface WorkJob {
   readonly route?: string;
 }
 
@@ -41,7 +41,7 @@ const mostBuckets = 1000;
 /** Jobs at hand at once: each ends as soon as the route's lane is woken. */
 const concurrency = 16;
 
-export interface WorkQueueParts {
+interface WorkQueueParts {
   readonly settings: RedisSettings;
   /** Fails fast: it is the connection of the store. */
   readonly client: Redis;

@@ -6,7 +6,7 @@ import { createServiceCalls } from "../../../src/app/service-calls.ts";
 import { systemClock } from "../../../src/app/system-clock.ts";
 import { parseSettings } from "../../../src/config/load.ts";
 import { connectRedis } from "../../../src/store/redis/connection.ts";
-import { createRedisCaps } from "../../../src/store/redis/shared-caps.ts";
+import { createRedisCaps } from "../../../src/store/redis/shared-limits.ts";
 import type { RedisSettings } from "../../../src/store/settings.ts";
 import { until } from "../../harness/until.ts";
 import { startRedis } from "../../setup/redis.ts";

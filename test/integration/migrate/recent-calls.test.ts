@@ -3,7 +3,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { carryRecentCalls } from "../../../src/app/carry-recent-calls.ts";
 import { callKinds } from "../../../src/service/limits/slots.ts";
 import { openSource } from "../../../src/store/migrate/source.ts";
-import { createRedisCaps } from "../../../src/store/redis/shared-caps.ts";
+import { createRedisCaps } from "../../../src/store/redis/shared-limits.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import { openSqliteSubject } from "../../contract/sqlite-subject.ts";
 import { rulesFor, start } from "../../contract/store-events.ts";

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { NotedAlarmChange } from "../../../src/store/port.ts";
-import { createSharedAlarms } from "../../../src/store/redis/alarms.ts";
 import { keysOf } from "../../../src/store/redis/keys.ts";
+import { createSharedAlarms } from "../../../src/store/redis/notes.ts";
 import { redisOfFile } from "../../contract/redis-of-file.ts";
 
 const { client, link } = redisOfFile();

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { createBreaker } from "../../../src/deliver/breaker.ts";
 import { createSharedBreaker } from "../../../src/deliver/shared-breaker.ts";
-import { createRedisBreaker } from "../../../src/store/redis/shared-breaker.ts";
+import { createRedisBreaker } from "../../../src/store/redis/shared-limits.ts";
 import { useGivenTime } from "./given-time.ts";
 
 const given = useGivenTime();

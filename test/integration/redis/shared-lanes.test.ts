@@ -4,8 +4,7 @@ import type { AttemptOutcome } from "../../../src/deliver/destinations/destinati
 import { createLane } from "../../../src/deliver/lane.ts";
 import { createSharedLine } from "../../../src/deliver/session.ts";
 import { urlDestinationSchema } from "../../../src/deliver/settings.ts";
-import { createRedisBreaker } from "../../../src/store/redis/shared-breaker.ts";
-import { createRedisRate } from "../../../src/store/redis/shared-rate.ts";
+import { createRedisBreaker, createRedisRate } from "../../../src/store/redis/shared-limits.ts";
 import { createClaimsInMemory } from "../../unit/deliver/claims-in-memory.ts";
 import { useGivenTime } from "./given-time.ts";
 

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { createSharedRate } from "../../../src/deliver/rate.ts";
-import { createRedisRate } from "../../../src/store/redis/shared-rate.ts";
+import { createRedisRate } from "../../../src/store/redis/shared-limits.ts";
 import { useGivenTime } from "./given-time.ts";
 
 const given = useGivenTime();

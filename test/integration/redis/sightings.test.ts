@@ -2,7 +2,7 @@ import { Redis } from "ioredis";
 import { expect, onTestFinished, test } from "vitest";
 import type { Sighting } from "../../../src/store/port.ts";
 import { keysOf } from "../../../src/store/redis/keys.ts";
-import { createSharedSightings } from "../../../src/store/redis/sightings.ts";
+import { createSharedSightings } from "../../../src/store/redis/notes.ts";
 import { startRedis } from "../../setup/redis.ts";
 
 test("what one process notes another reads once, in order; one that begins reads back to a time; the old is forgotten", async () => {

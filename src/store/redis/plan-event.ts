@@ -1,14 +1,14 @@
 import { createdAtOf, isTruncated } from "../../event/envelope.ts";
-import type { DeliveryPlan } from "../../event/plan.ts";
+import type { DeliveryPlan, Disposition, RouteVerdict } from "../../event/plan.ts";
 import type { ReceivedEvent } from "../../event/received.ts";
 import { type DueDelivery, heldBehind, nothingTracked, planEvent, type Rules, setAside, untrackedFacts, withProxy } from "../rules.ts";
 import { type Operation, pushOperations } from "./commit.ts";
-import { dispositionCode, type EventRow, type PlanText, planText } from "./event-rows.ts";
-import { orderKey, type SubjectName } from "./keys.ts";
+import { dispositionCode, type EventRow, type PlanText, planText, writeEventRow } from "./event-rows.ts";
+import { type Keys, orderKey, padSeq, type SubjectName } from "./keys.ts";
 import { readSubjectRow, rowJson, rowVersion, unseenSubject, writeSubjectRow } from "./rows.ts";
 import type { Argument } from "./script.ts";
-import { indexSubject } from "./subject-index.ts";
-import { subjectNameOf, trackEvent } from "./track.ts";
+import { indexSubject, subjectNameOf, trackEvent } from "./subjects.ts";
+import type { Transaction } from "./transact.ts";
 
 /** What else is done in the step. */
 export interface Beside {
@@ -24,7 +24,7 @@ export interface Beside {
 }
 
 /** What tracking and the routes make of an event, as lua/commit.lua is told it. */
-export interface JudgedEvent {
+export interface PlannedEvent {
   readonly subject: SubjectName | null;
   readonly row: EventRow;
   /** The subject's row after it; `""`: as it was. */
@@ -41,7 +41,7 @@ export interface JudgedEvent {
 }
 
 /** The part of an event that rules look at and its row does not have. */
-export type EventToJudge = Pick<ReceivedEvent, "envelope" | "subject">;
+export type EventToPlan = Pick<ReceivedEvent, "envelope" | "subject">;
 
 interface PlannedDelivery {
   readonly route: string;
@@ -54,8 +54,8 @@ interface PlannedDelivery {
  * Track + plan, of any process: the rules are computed from the subject's row as this process last saw it. `arrived` is
  * the event's row as it was accepted, `stored` the subject's with its version, `""` for none.
  */
-export function createJudge(base: string, rules: Rules, version: () => string) {
-  return function judge(event: EventToJudge, arrived: EventRow, stored: string, beside: Beside): JudgedEvent {
+export function createEventPlanner(base: string, rules: Rules, version: () => string) {
+  return function judge(event: EventToPlan, arrived: EventRow, stored: string, beside: Beside): PlannedEvent {
     const { envelope, subject } = event;
     const { account, source, origin, receivedAt, subject: name } = arrived;
     const applied = apply(event, arrived, stored);
@@ -133,7 +133,7 @@ export function createJudge(base: string, rules: Rules, version: () => string) {
   };
 
   /** Tracks an event. One that this fails on leaves its subject as it was; one that was never seen is seen now. */
-  function apply({ subject }: EventToJudge, { receivedAt, createdAt, subject: name }: EventRow, stored: string) {
+  function apply({ subject }: EventToPlan, { receivedAt, createdAt, subject: name }: EventRow, stored: string) {
     try {
       const storedSubject = stored === "" ? null : readSubjectRow(rowJson(stored));
       return { storedSubject, tracked: trackEvent(rules, { subject, receivedAt }, storedSubject, createdAt ?? receivedAt) };
@@ -197,4 +197,62 @@ export const proofName = ({ source, secret }: Pick<ReceivedEvent, "source" | "se
 export function someHeaders(headers: Readonly<Record<string, string>>): Readonly<Record<string, string>> | null {
   for (const _ in headers) return headers;
   return null;
+}
+
+interface Conclusion {
+  readonly disposition: Disposition;
+  readonly verdicts: readonly RouteVerdict[];
+}
+
+/**
+ * An event has its last word: it is parked no more, and stands in the lists of that word. `row` must have been read by
+ * this step. The same `verdicts` given again cost less than equal ones.
+ */
+export function concludeEvent(tx: Transaction, keys: Keys, seq: number, row: EventRow, { disposition, verdicts }: Conclusion): void {
+  const { base } = keys;
+  const plan = planOf(verdicts);
+  tx.call("HSETNX", `${base}plans`, plan.digest, plan.verdicts);
+  tx.rewrite(keys.event(seq), writeEventRow({ ...row, disposition, plan: plan.digest, parkedUntil: null, fault: null }));
+  if (row.parkedUntil !== null) {
+    tx.call("ZREM", `${base}parked`, padSeq(seq));
+    if (row.subject !== null) tx.call("ZREM", `${base}pk:${row.subject}`, String(seq));
+  }
+  if (disposition === "ignored") tx.call("ZADD", `${base}ignored`, String(row.receivedAt), String(seq));
+  else if (row.disposition === "ignored") tx.call("ZREM", `${base}ignored`, String(seq));
+}
+
+/**
+ * Plans the deliveries that `verdicts` ask for. Those that may go out at once are put into `due` when the step is
+ * committed. `replays`: how often these deliveries were sent anew before.
+ */
+export function deliverAll(tx: Transaction, rules: Rules, { seq, subject, verdicts, at, replays = 0 }: Planned, due: DueDelivery[]): void {
+  for (const { route, verdict } of verdicts) {
+    if (verdict !== "deliver") continue;
+    const { ordered, firstWait } = rules.timing(route);
+    const order = ordered && subject !== null ? orderKey(subject) : "";
+    const delivery = { route, event: seq, at: at + firstWait };
+    tx.operate(["deliver", String(seq), route, order, String(delivery.at), String(replays)], (state) => {
+      if (state === "0") due.push(delivery);
+    });
+  }
+}
+
+interface Planned {
+  readonly seq: number;
+  readonly subject: string | null;
+  readonly verdicts: readonly RouteVerdict[];
+  /** Unix ms. */
+  readonly at: number;
+  readonly replays?: number;
+}
+
+const texts = new WeakMap<readonly RouteVerdict[], ReturnType<typeof planText>>();
+
+function planOf(verdicts: readonly RouteVerdict[]): ReturnType<typeof planText> {
+  const known = texts.get(verdicts);
+  if (known !== undefined) return known;
+  // The disposition is the event's own; the verdicts alone are kept.
+  const text = planText({ disposition: "forwarded", verdicts });
+  texts.set(verdicts, text);
+  return text;
 }

@@ -2,9 +2,8 @@ import type { RetentionTimes } from "../port.ts";
 import type { RedisLink } from "./client.ts";
 import type { Operation } from "./commit.ts";
 import { type Keys, readSubjectName, type SubjectName } from "./keys.ts";
-import { indexesOf } from "./put-subject.ts";
 import { joinRetention, readRetentionRow, readSubjectRow, retentionRowName, rowJson, rowVersion, type StoredSubject } from "./rows.ts";
-import { indexSubject } from "./subject-index.ts";
+import { indexesOf, indexSubject } from "./subjects.ts";
 import type { Transact, Transaction } from "./transact.ts";
 
 interface Parts {
@@ -13,7 +12,7 @@ interface Parts {
   readonly transact: Transact;
 }
 
-export interface SweptSubjects {
+interface PurgedSubjects {
   readonly messages: number;
   /** False: nothing more is old. */
   readonly more: boolean;
@@ -35,7 +34,7 @@ const walksInTime = 100;
  * last event: a status forgotten while late events of it may come could go backwards. Of the seen ones retention of events
  * tells which have none left (`bare`); the registered ones are walked over now and then.
  */
-export function createSweepSubjects({ keys, link, transact }: Parts) {
+export function createPurgeSubjects({ keys, link, transact }: Parts) {
   const { base } = keys;
   const rowKey = keys.of(retentionRowName);
   /** Where this process is on its walk; null: on none. */
@@ -79,7 +78,7 @@ export function createSweepSubjects({ keys, link, transact }: Parts) {
 
   return {
     /** Those only seen whose last event is gone. */
-    async seen(now: number, keep: RetentionTimes, limit: number): Promise<SweptSubjects> {
+    async seen(now: number, keep: RetentionTimes, limit: number): Promise<PurgedSubjects> {
       const names = await link.run((redis) => redis.zrangebyscore(`${base}bare`, "-inf", now, "LIMIT", 0, limit));
       const found = await rowsOf(names);
       const seen = found.filter(({ row }) => row.registeredAt === null);
@@ -95,7 +94,7 @@ export function createSweepSubjects({ keys, link, transact }: Parts) {
       });
       return { messages, more: names.length === limit };
     },
-    async registered(now: number, keep: RetentionTimes, limit: number): Promise<SweptSubjects> {
+    async registered(now: number, keep: RetentionTimes, limit: number): Promise<PurgedSubjects> {
       if (walk === null) {
         if (!(await isWalkDue(now, keep))) return { messages: 0, more: false };
         walk = { since: now, kind: "m", after: 0 };

@@ -1,13 +1,44 @@
-import type { RetentionTimes } from "../port.ts";
+import type { RetentionTimes, Swept } from "../port.ts";
 import type { RedisLink } from "./client.ts";
 import type { Operation } from "./commit.ts";
 import { type EventRow, readEventRow } from "./event-rows.ts";
 import type { Keys } from "./keys.ts";
+import { createPurgeSubjects } from "./purge-subjects.ts";
 import { joinRetention, type RetentionRow, readRetentionRow, retentionRowName, rowJson, rowVersion } from "./rows.ts";
 import type { LiveSeqs, StoredEvents } from "./stored-events.ts";
 import type { Transact } from "./transact.ts";
 
-export interface SweepEventsParts {
+/** Rows of one step: Redis does nothing else for a millisecond or two. */
+const mostAtOnce = 50;
+
+/**
+ * Deletes what is past its time, a few rows per step. Open deliveries, and the events and messages they need, stay
+ * whatever their age. How far it has come stands in Redis; only in which phase of a pass it is each process knows for itself.
+ */
+export function createPurge(parts: PurgeParts) {
+  const ofEvents = createPurgeEvents(parts);
+  const ofSubjects = createPurgeSubjects(parts);
+  const phases = [ofEvents.ignored, ofEvents.deliveries, ofEvents.events, ofEvents.kept, ofSubjects.seen, ofSubjects.registered] as const;
+  let phase = 0;
+
+  /** One phase of a pass, or a part of it: looks at up to `limit` rows. */
+  return async function sweep(now: number, keep: RetentionTimes, limit: number): Promise<Swept> {
+    const sum = { events: 0, deliveries: 0, messages: 0 };
+    for (let left = limit; left > 0; left -= mostAtOnce) {
+      const { more, ...taken } = await (phases[phase] ?? ofEvents.ignored)(now, keep, Math.min(left, mostAtOnce));
+      if ("events" in taken) {
+        sum.events += taken.events;
+        sum.deliveries += taken.deliveries;
+      } else sum.messages += taken.messages;
+      if (more) continue;
+      phase = (phase + 1) % phases.length;
+      return { ...sum, done: phase === 0 };
+    }
+    return { ...sum, done: false };
+  };
+}
+
+interface PurgeParts {
   readonly keys: Keys;
   readonly link: RedisLink;
   readonly transact: Transact;
@@ -15,7 +46,7 @@ export interface SweepEventsParts {
   readonly events: Pick<StoredEvents, "verdicts">;
 }
 
-export interface SweptEvents {
+interface PurgedEvents {
   readonly events: number;
   readonly deliveries: number;
   /** False: nothing more of this kind is old. */
@@ -35,7 +66,7 @@ const latestLookMs = 86_400_000;
  * more at what may have changed: any number of processes may do this at once. Each event is met once when its deliveries
  * are old, once when it is; only the few of which something is then left are remembered in `kept`.
  */
-export function createSweepEvents({ keys, link, transact, live, events }: SweepEventsParts) {
+function createPurgeEvents({ keys, link, transact, live, events }: PurgeParts) {
   const rowKey = keys.of(retentionRowName);
 
   async function rowsOf(seqs: readonly number[]): Promise<Versioned[]> {
@@ -47,7 +78,7 @@ export function createSweepEvents({ keys, link, transact, live, events }: SweepE
   }
 
   /** Takes what is old of `rows`, and moves on in the same step. */
-  async function take(rows: readonly Versioned[], now: number, keep: RetentionTimes, place: Place): Promise<Omit<SweptEvents, "more">> {
+  async function take(rows: readonly Versioned[], now: number, keep: RetentionTimes, place: Place): Promise<Omit<PurgedEvents, "more">> {
     const last = await live.last();
     const verdicts = await events.verdicts(rows);
     const sum = { events: 0, deliveries: 0 };
@@ -81,7 +112,7 @@ export function createSweepEvents({ keys, link, transact, live, events }: SweepE
   }
 
   /** Goes on in the order of acceptance, up to the first event younger than `age`. */
-  async function walk(name: "deliveriesTo" | "eventsTo", now: number, keep: RetentionTimes, limit: number): Promise<SweptEvents> {
+  async function walk(name: "deliveriesTo" | "eventsTo", now: number, keep: RetentionTimes, limit: number): Promise<PurgedEvents> {
     const stored = await link.run((redis) => redis.get(rowKey));
     const from = readRetentionRow(stored === null ? null : rowJson(stored))[name];
     const age = name === "eventsTo" ? keep.events : keep.deliveries;
@@ -102,7 +133,7 @@ export function createSweepEvents({ keys, link, transact, live, events }: SweepE
   }
 
   return {
-    async ignored(now: number, keep: RetentionTimes, limit: number): Promise<SweptEvents> {
+    async ignored(now: number, keep: RetentionTimes, limit: number): Promise<PurgedEvents> {
       const last = await live.last();
       // The greatest one stays, and may stand before others.
       const seqs = await listed("ignored", `(${now - keep.ignored}`, limit + 1);
@@ -111,11 +142,11 @@ export function createSweepEvents({ keys, link, transact, live, events }: SweepE
       return { ...taken, more: seqs.length > limit && taken.events > 0 };
     },
     /** Deliveries may go before their events. */
-    deliveries: (now: number, keep: RetentionTimes, limit: number): Promise<SweptEvents> =>
+    deliveries: (now: number, keep: RetentionTimes, limit: number): Promise<PurgedEvents> =>
       keep.deliveries < keep.events ? walk("deliveriesTo", now, keep, limit) : Promise.resolve({ events: 0, deliveries: 0, more: false }),
-    events: (now: number, keep: RetentionTimes, limit: number): Promise<SweptEvents> => walk("eventsTo", now, keep, limit),
+    events: (now: number, keep: RetentionTimes, limit: number): Promise<PurgedEvents> => walk("eventsTo", now, keep, limit),
     /** Of which something was left. */
-    async kept(now: number, keep: RetentionTimes, limit: number): Promise<SweptEvents> {
+    async kept(now: number, keep: RetentionTimes, limit: number): Promise<PurgedEvents> {
       const seqs = await listed("kept", String(now), limit);
       const rows = await rowsOf(seqs);
       const found = new Set(rows.map(({ seq }) => seq));

@@ -1,0 +1,248 @@
+import type { ReceivedEvent } from "../../event/received.ts";
+import type { Tracking } from "../../event/tracking.ts";
+import { type Facts, type Rules, untrackedFacts } from "../rules.ts";
+import type { RedisLink } from "./client.ts";
+import type { Operation } from "./commit.ts";
+import { type Keys, messageName, readSubjectName, runName, type SubjectName } from "./keys.ts";
+import {
+  askScore,
+  messageStateOf,
+  newAskRecord,
+  readSubjectRow,
+  runStateOf,
+  type StoredSubject,
+  unseenSubject,
+  withMessageState,
+  withRunState,
+  writeSubjectRow,
+} from "./rows.ts";
+import type { Transaction } from "./transact.ts";
+
+/**
+ * Rows of subjects as this process last saw them. What is remembered may be old: the script holds it to the row's version,
+ * and gives back the row when it is another.
+ */
+export interface SubjectCache {
+  /** The stored text, `""` for none; undefined when nothing is remembered. */
+  known(name: SubjectName): string | undefined;
+  /** Reads it, with the others of this turn in one round trip. Rejects with `StoreUnavailable`. */
+  load(name: SubjectName): Promise<string>;
+  remember(name: SubjectName, row: string): void;
+}
+
+interface Waiting {
+  readonly promise: Promise<string>;
+  readonly resolve: (row: string) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/** `most`: rows remembered, at the least as many as that and at most twice. */
+export function createSubjectCache(keys: Keys, link: RedisLink, most = 10_000): SubjectCache {
+  // Two generations, because a map that loses its oldest entry each time is searched for it past all that it has lost.
+  let rows = new Map<SubjectName, string>();
+  let older = new Map<SubjectName, string>();
+  let waiting = new Map<SubjectName, Waiting>();
+
+  async function loadAll(): Promise<void> {
+    const all = waiting;
+    waiting = new Map();
+    try {
+      const found = await link.run((redis) => redis.mget([...all.keys()].map(keys.of)));
+      let n = 0;
+      for (const [name, { resolve }] of all) {
+        const row = found[n++] ?? "";
+        // Of what is not there nothing is remembered: it will be in a moment.
+        if (row !== "") remember(name, row);
+        resolve(row);
+      }
+    } catch (error) {
+      for (const { reject } of all.values()) reject(error);
+    }
+  }
+
+  function remember(name: SubjectName, row: string): void {
+    if (rows.size >= most) {
+      older = rows;
+      rows = new Map();
+    }
+    rows.set(name, row);
+  }
+
+  return {
+    known: (name) => rows.get(name) ?? older.get(name),
+    load(name) {
+      const asked = waiting.get(name);
+      if (asked !== undefined) return asked.promise;
+      if (waiting.size === 0) setImmediate(loadAll);
+      const asking = Promise.withResolvers<string>();
+      waiting.set(name, asking);
+      return asking.promise;
+    },
+    remember,
+  };
+}
+
+interface Tracked {
+  readonly tracking: Tracking;
+  /** The subject's row after the event; null when it stays as it is. */
+  readonly next: StoredSubject | null;
+}
+
+/** What registration told of a subject; nothing when it was never registered. */
+export function factsOf(type: "message" | "run", row: StoredSubject): Facts {
+  if (row.registeredAt === null) return untrackedFacts(type);
+  const { reference, metadata, serviceId } = row;
+  return { subject: type, tracked: true, id: serviceId, reference, metadata: metadata === null ? null : JSON.parse(metadata) };
+}
+
+export function subjectNameOf({ account, subject }: ReceivedEvent): SubjectName | null {
+  if (subject.type === "message") return messageName(account, subject.wamid);
+  return subject.type === "run" ? runName(account, subject.runId) : null;
+}
+
+type TrackedPart = Pick<ReceivedEvent, "subject" | "receivedAt">;
+
+/** Applies an event to its message or run; `row` is null when it was never seen. `at` is the event's own time, unix ms. */
+export function trackEvent(rules: Rules, event: TrackedPart, row: StoredSubject | null, at: number): Tracked | null {
+  const { subject, receivedAt } = event;
+  const known = row ?? unseenSubject;
+  if (subject.type === "message") {
+    const before = messageStateOf(known);
+    const { state, transition } = rules.stepMessage(before, { status: subject.status, errorCode: subject.errorCode, at });
+    const tracking = { ...factsOf("message", known), previousStatus: before.status, status: state.status };
+    return {
+      tracking: { ...tracking, errorCode: state.errorCode, transition },
+      // An event about a message shows that the service knows it.
+      next:
+        row !== null && state === before && !known.isMissing ? null : withMessageState({ ...known, isMissing: false }, state, receivedAt),
+    };
+  }
+  if (subject.type === "run") {
+    const before = runStateOf(known);
+    const { state, transition } = rules.stepRun(before, { status: subject.status, error: subject.error, at });
+    const tracking = { ...factsOf("run", known), previousStatus: before.status, status: state.status };
+    return {
+      tracking: { ...tracking, errorCode: null, transition },
+      next: row !== null && state === before ? null : withRunState(known, state, receivedAt),
+    };
+  }
+  return null;
+}
+
+/** Subjects as one step finds and leaves them. */
+export interface Subjects {
+  /** As it is now, what this step wrote included; null when nothing is known of it. */
+  find(name: SubjectName): Promise<StoredSubject | null>;
+  put(name: SubjectName, after: StoredSubject): void;
+}
+
+export type SubjectsOf = (tx: Transaction) => Subjects;
+
+/**
+ * The one way in which transactions change a subject, so that the lists it stands in stay true:
+ * `seen:`/`registered:` by its number, and with the same number `sid:` (the service's id) and `ref:` (its reference);
+ * and those by which it is asked about (subject-index.ts).
+ */
+export function createSubjects(keys: Keys): SubjectsOf {
+  const { base } = keys;
+
+  function index(tx: Transaction, name: SubjectName, before: StoredSubject | null, after: StoredSubject): void {
+    const { type, account } = readSubjectName(name);
+    const kind = type === "message" ? "m" : "r";
+    if (before === null) tx.call("SADD", `${base}accounts`, account);
+    for (const operation of indexSubject(base, name, before, after)) tx.operate(operation);
+    if (after.registeredAt === null) {
+      if (before === null) tx.operate(["number", `${base}seen:${kind}`, name]);
+      return;
+    }
+    const isRegistered = before !== null && before.registeredAt !== null;
+    if (!isRegistered) tx.operate(["move", `${base}seen:${kind}`, `${base}registered:${kind}`, name]);
+    const lists = indexesOf(base, kind, after).filter((list) => !isRegistered || !indexesOf(base, kind, before).includes(list));
+    if (lists.length > 0) tx.operate(["index", `${base}registered:${kind}`, name, ...lists]);
+  }
+
+  return (tx) => {
+    const rows = new Map<SubjectName, StoredSubject | null>();
+
+    async function find(name: SubjectName): Promise<StoredSubject | null> {
+      const known = rows.get(name);
+      if (known !== undefined) return known;
+      const json = await tx.read(keys.of(name));
+      const row = json === null ? null : readSubjectRow(json);
+      rows.set(name, row);
+      return row;
+    }
+
+    return {
+      find,
+      put(name, after) {
+        const before = rows.get(name);
+        if (before === undefined) throw new Error("a subject is written that was not read");
+        rows.set(name, after);
+        tx.put(keys.of(name), writeSubjectRow(after));
+        index(tx, name, before, after);
+      },
+    };
+  };
+}
+
+/** Lists in which a registered subject is found by what was told of it. */
+export function indexesOf(base: string, kind: "m" | "r", { serviceId, reference }: StoredSubject): string[] {
+  return [...(serviceId === null ? [] : [`${base}sid:${serviceId}`]), ...(reference === null ? [] : [`${base}ref:${kind}:${reference}`])];
+}
+
+/**
+ * What a change of a message or run means for those who ask the service: which messages of an account could be read,
+ * latest registered first, which are asked about, and which runs are open. For the step that writes the row; null stands
+ * for a row that is not there.
+ */
+export function indexSubject(base: string, name: SubjectName, before: StoredSubject | null, after: StoredSubject | null): Operation[] {
+  const { type, account, key } = readSubjectName(name);
+  return type === "run" ? indexRun(base, account, key, before, after) : indexMessage(base, account, key, before, after);
+}
+
+function indexMessage(
+  base: string,
+  account: string,
+  wamid: string,
+  before: StoredSubject | null,
+  after: StoredSubject | null,
+): Operation[] {
+  const operations: Operation[] = [];
+  const [was, is] = [placeOfMessage(before), placeOfMessage(after)];
+  if (was !== is) {
+    if (was !== null) operations.push(["call", "ZREM", `${base}${was}:${account}`, wamid]);
+    if (is !== null) operations.push(["call", "ZADD", `${base}${is}:${account}`, String(after?.registeredAt), wamid]);
+  }
+  if (was === "ti" && is !== "ti") {
+    operations.push(["call", "HDEL", `${base}ask:${account}`, wamid]);
+    operations.push(["call", "ZREM", `${base}asks:${account}`, wamid]);
+    operations.push(["call", "ZREM", `${base}missing:${account}`, wamid]);
+  }
+  const isRevived = before?.isMissing === true && after?.isMissing === false;
+  if (is === "ti" && after !== null && (was !== "ti" || isRevived)) {
+    const since = after.sentAt ?? after.registeredAt ?? after.updatedAt;
+    operations.push(["call", isRevived ? "HSET" : "HSETNX", `${base}ask:${account}`, wamid, newAskRecord(since)]);
+    operations.push(["call", "ZADD", `${base}asks:${account}`, "NX", String(askScore(0, since)), wamid]);
+  }
+  if (isRevived) operations.push(["call", "ZREM", `${base}missing:${account}`, wamid]);
+  return operations;
+}
+
+/** Of the messages that are the user's: `ti` with the service's id, `tn` those that cannot be read for want of it. */
+export function placeOfMessage(row: StoredSubject | null): "ti" | "tn" | null {
+  if (row === null || row.registeredAt === null) return null;
+  return row.serviceId === null ? "tn" : "ti";
+}
+
+function indexRun(base: string, account: string, runId: string, before: StoredSubject | null, after: StoredSubject | null): Operation[] {
+  const [was, is] = [isOpenRun(before), isOpenRun(after)];
+  if (was === is) return [];
+  const key = `${base}runs:${account}`;
+  return is ? [["call", "ZADD", key, String(after?.registeredAt), runId]] : [["call", "ZREM", key, runId]];
+}
+
+/** One that a truncated result may be about. */
+export function isOpenRun(row: StoredSubject | null): boolean {
+  return row !== null && row.registeredAt !== null && (row.status === null || row.status === "started");
+}
