@@ -6,7 +6,7 @@ import { readRedisUrl } from "../../event/redis-url.ts";
 import { createRedisClient, type Redis, storeError } from "../../store/redis/client.ts";
 import { redisAddress } from "../../store/redis/connection.ts";
 import { keysOf } from "../../store/redis/keys.ts";
-import { createReadUnplanned } from "../../store/redis/read-unplanned.ts";
+import { createReadUnplanned } from "../../store/redis/read-stories.ts";
 import { infoFields, type Presence, readPresences, readTime } from "../../store/redis/server.ts";
 import type { RedisSettings } from "../../store/settings.ts";
 import { type Finding, fail, ok, warn } from "./finding.ts";

@@ -1,9 +1,8 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Stats } from "../reading.ts";
 import type { RedisLink } from "../redis/client.ts";
-import { createCountStats } from "../redis/count-stats.ts";
 import { type Keys, keysOf } from "../redis/keys.ts";
-import { createReadProofs } from "../redis/read-proofs.ts";
+import { createCountStats, createReadProofs } from "../redis/read-stats.ts";
 import { createLiveSeqs, createStoredEvents, type LiveSeqs } from "../redis/stored-events.ts";
 import { countStats } from "../sqlite/inspecting.ts";
 import type { Source } from "./source.ts";

@@ -7,7 +7,7 @@ import { readAttempt, stateOf } from "./event-rows.ts";
 import type { Keys } from "./keys.ts";
 import { type LiveSeqs, rowsAtOnce, type StoredEvent, type StoredEvents } from "./stored-events.ts";
 
-export interface ReadDeliveriesParts {
+interface ReadDeliveriesParts {
   readonly keys: Keys;
   readonly link: RedisLink;
   readonly live: LiveSeqs;

@@ -4,10 +4,10 @@ import { type EventDetail, type EventFilter, type EventsListed, type EventView, 
 import { type RedisLink, runPipeline } from "./client.ts";
 import { readBody } from "./event-rows.ts";
 import { type Keys, messageName, readSubjectName } from "./keys.ts";
-import type { ReadWaiting } from "./read-waiting.ts";
+import type { ReadWaiting } from "./read-stories.ts";
 import { type LiveSeqs, rowsAtOnce, type StoredEvent, type StoredEvents } from "./stored-events.ts";
 
-export interface ReadEventsParts {
+interface ReadEventsParts {
   readonly keys: Keys;
   readonly link: RedisLink;
   readonly live: LiveSeqs;

@@ -1,12 +1,102 @@
 import { shownMetadata } from "../../event/metadata.ts";
-import type { MessageReading } from "../reading.ts";
-import type { MessageFilter, MessageView } from "../views.ts";
-import { messageName } from "./keys.ts";
-import type { NumberedSubject, ReadSubjects } from "./read-subjects.ts";
+import type { MessageReading, RunReading } from "../reading.ts";
+import type { MessageFilter, MessageView, RunFilter, RunView, SeqBounds } from "../views.ts";
+import { type RedisLink, runPipeline } from "./client.ts";
+import { type Keys, messageName, readSubjectName, runName, type SubjectName } from "./keys.ts";
+import { readSubjectRow, rowJson, type StoredSubject } from "./rows.ts";
+import { rowsAtOnce } from "./stored-events.ts";
+
+/** A message or run with its name, and its number among all of them in the order they came. */
+interface NumberedSubject {
+  readonly seq: number;
+  readonly account: string;
+  readonly key: string;
+  readonly row: StoredSubject;
+}
+
+/** Names with their numbers, as a sorted set gives them. */
+type Numbered = readonly { readonly name: SubjectName; readonly seq: number }[];
+
+interface SubjectRange {
+  /** Exclusive. */
+  readonly after: number;
+  readonly before: number;
+  readonly limit: number;
+}
+
+/** Messages and runs, newest first. */
+export function createReadSubjects(keys: Keys, link: RedisLink) {
+  /** Those of the names that are stored, in their order. */
+  async function rows(names: Numbered): Promise<NumberedSubject[]> {
+    if (names.length === 0) return [];
+    const found = await link.run((redis) => redis.mget(names.map(({ name }) => keys.of(name))));
+    return names.flatMap(({ name, seq }, index) => {
+      const text = found[index] ?? null;
+      if (text === null) return [];
+      const { account, key } = readSubjectName(name);
+      return [{ seq, account, key, row: readSubjectRow(rowJson(text)) }];
+    });
+  }
+
+  /** Of some lists by number what is in the range, greatest first, up to a limit of each. */
+  async function range(lists: readonly string[], { after, before, limit }: SubjectRange): Promise<Numbered> {
+    const answers = await runPipeline(link, (commands) => {
+      for (const list of lists) {
+        commands.zrange(keys.of(list), `(${before}`, `(${after}`, "BYSCORE", "REV", "LIMIT", 0, limit, "WITHSCORES");
+      }
+    });
+    return (answers as string[][]).flatMap((found) => pairs(found)).sort((a, b) => b.seq - a.seq);
+  }
+
+  return {
+    rows,
+    async bounds(lists: readonly string[]): Promise<SeqBounds> {
+      const answers = await runPipeline(link, (commands) => {
+        for (const list of lists) commands.zrange(keys.of(list), "0", "0", "WITHSCORES").zrange(keys.of(list), "-1", "-1", "WITHSCORES");
+      });
+      const seqs = (answers as string[][]).flatMap((found) => pairs(found).map(({ seq }) => seq));
+      return seqs.length === 0 ? null : { oldest: Math.min(...seqs), newest: Math.max(...seqs) };
+    },
+    /** What is meant (null: all) of some lists by number, up to a limit. */
+    async list(
+      lists: readonly string[],
+      where: SubjectRange,
+      isMeant: ((subject: NumberedSubject) => boolean) | null,
+    ): Promise<NumberedSubject[]> {
+      const { after, limit } = where;
+      // A page of whatever there is needs no more than itself.
+      const size = isMeant === null ? Math.min(limit, rowsAtOnce) : rowsAtOnce;
+      const found: NumberedSubject[] = [];
+      for (let before = where.before; ; ) {
+        const names = (await range(lists, { after, before, limit: size })).slice(0, size);
+        found.push(...(await rows(names)).filter((subject) => isMeant?.(subject) ?? true));
+        const last = names.at(-1);
+        if (last === undefined || found.length >= limit) return found.slice(0, limit);
+        before = last.seq;
+      }
+    },
+    /** Those with these names, whatever list they are in; `kind` as in the lists' names. */
+    async named(kind: "m" | "r", names: readonly SubjectName[]): Promise<NumberedSubject[]> {
+      if (names.length === 0) return [];
+      const scores = (await runPipeline(link, (commands) => {
+        for (const name of names) commands.zscore(keys.of(`registered:${kind}`), name).zscore(keys.of(`seen:${kind}`), name);
+      })) as (string | null)[];
+      const numbered = names.map((name, index) => ({ name, seq: Number(scores[2 * index] ?? scores[2 * index + 1] ?? 0) }));
+      return (await rows(numbered)).sort((a, b) => b.seq - a.seq);
+    },
+    accounts: () => link.run((redis) => redis.smembers(`${keys.base}accounts`)),
+  };
+}
+
+type ReadSubjects = ReturnType<typeof createReadSubjects>;
+
+function pairs(found: readonly string[]): { name: SubjectName; seq: number }[] {
+  return Array.from({ length: found.length / 2 }, (_, index) => ({ name: found[2 * index] as string, seq: Number(found[2 * index + 1]) }));
+}
 
 /** Messages of one name that are given. */
 const mostFound = 100;
-const registered = ["registered:m"];
+const registeredMessages = ["registered:m"];
 
 export function createReadMessages(subjects: ReadSubjects) {
   /** The newest that an index has under a name, which may be older than what is stored. */
@@ -14,7 +104,7 @@ export function createReadMessages(subjects: ReadSubjects) {
     subjects.list([list], { after: 0, before: Number.MAX_SAFE_INTEGER, limit: mostFound }, ({ row }) => is(row));
 
   return {
-    bounds: () => subjects.bounds(registered),
+    bounds: () => subjects.bounds(registeredMessages),
     /** Registered ones, newest first. */
     async list({ account, status, reference, after, before, limit }: MessageFilter): Promise<(MessageView & { readonly seq: number })[]> {
       const isAll = account === undefined && status === undefined && reference === undefined;
@@ -22,9 +112,9 @@ export function createReadMessages(subjects: ReadSubjects) {
         (account === undefined || of === account) &&
         (status === undefined || row.status === status) &&
         (reference === undefined || row.reference === reference);
-      const lists = reference === undefined ? registered : [`ref:m:${reference}`];
+      const lists = reference === undefined ? registeredMessages : [`ref:m:${reference}`];
       const found = await subjects.list(lists, { after, before, limit }, isAll ? null : isMeant);
-      return found.map((subject) => ({ seq: subject.seq, ...viewOf(subject) }));
+      return found.map((subject) => ({ seq: subject.seq, ...messageViewOf(subject) }));
     },
     /** By wamid; by the service's id when none has it; else by reference. */
     async find(name: string): Promise<MessageView[]> {
@@ -32,12 +122,12 @@ export function createReadMessages(subjects: ReadSubjects) {
       let found = await subjects.named("m", names);
       if (found.length === 0) found = await indexed(`sid:${name}`, ({ serviceId }) => serviceId === name);
       if (found.length === 0) found = await indexed(`ref:m:${name}`, ({ reference }) => reference === name);
-      return found.map(viewOf);
+      return found.map(messageViewOf);
     },
   } satisfies MessageReading;
 }
 
-function viewOf({ account, key, row }: NumberedSubject): MessageView {
+function messageViewOf({ account, key, row }: NumberedSubject): MessageView {
   return {
     account,
     wamid: key,
@@ -49,6 +139,44 @@ function viewOf({ account, key, row }: NumberedSubject): MessageView {
     errorCode: row.error,
     times: row.times,
     sentAt: row.sentAt,
+    registeredAt: row.registeredAt,
+    updatedAt: row.updatedAt,
+  };
+}
+
+const allRuns = ["registered:r", "seen:r"];
+
+export function createReadRuns(subjects: ReadSubjects) {
+  return {
+    bounds: () => subjects.bounds(allRuns),
+    /** Newest first. */
+    async list({ account, status, reference, runId, after, before, limit }: RunFilter): Promise<(RunView & { readonly seq: number })[]> {
+      const isAll = account === undefined && status === undefined && reference === undefined;
+      const isMeant = ({ account: of, row }: NumberedSubject): boolean =>
+        (account === undefined || of === account) &&
+        (status === undefined || row.status === status) &&
+        (reference === undefined || row.reference === reference);
+      if (runId !== undefined) {
+        const names = (await subjects.accounts()).map((name) => runName(name, runId));
+        const found = (await subjects.named("r", names)).filter((run) => run.seq > after && run.seq < before && isMeant(run));
+        return found.slice(0, limit).map(runViewOf);
+      }
+      const lists = reference === undefined ? allRuns : [`ref:r:${reference}`];
+      return (await subjects.list(lists, { after, before, limit }, isAll ? null : isMeant)).map(runViewOf);
+    },
+  } satisfies RunReading;
+}
+
+function runViewOf({ seq, account, key, row }: NumberedSubject): RunView & { readonly seq: number } {
+  return {
+    seq,
+    account,
+    runId: key,
+    reference: row.reference,
+    metadata: shownMetadata(row.metadata),
+    status: row.status,
+    error: row.error,
+    times: row.times,
     registeredAt: row.registeredAt,
     updatedAt: row.updatedAt,
   };

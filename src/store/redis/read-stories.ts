@@ -1,9 +1,11 @@
 import type { StoryReading } from "../reading.ts";
-import type { Held } from "../views.ts";
-import { type RedisLink, runPipeline } from "./client.ts";
-import { stateCode } from "./event-rows.ts";
+import type { Held, SeqRange, Unplanned, WaitingEvent, WaitingEvents } from "../views.ts";
+import { type RedisLink, runMulti, runPipeline } from "./client.ts";
+import { readEventRow, stateCode } from "./event-rows.ts";
 import { type Keys, messageName, runName } from "./keys.ts";
-import type { ReadWaiting } from "./read-waiting.ts";
+import { rowJson } from "./rows.ts";
+import { readScript } from "./script.ts";
+import { createKeyedMutex } from "./transact.ts";
 
 /** What `explain` asks beside the views of events, messages and deliveries. */
 export function createReadStories(keys: Keys, link: RedisLink, waiting: ReadWaiting) {
@@ -34,3 +36,75 @@ export function createReadStories(keys: Keys, link: RedisLink, waiting: ReadWait
 }
 
 export const readStop = (text: string): string => (JSON.parse(text) as { reason: string }).reason;
+
+const script = readScript("waiting");
+
+/** Events in one look: two milliseconds of Redis, which has to find the row of each. */
+const atOnce = 500;
+/** Events in all looks of one question: where more wait, it is about the newest. */
+const mostLooked = 50_000;
+
+/** `[place and seq of the oldest that was looked at, how many older ones there are, …(seq, account, place of the wamid from 1)]`. */
+type Answer = readonly [place: number, oldest: string, older: number, ...found: (string | number)[]];
+
+/**
+ * Events about messages that wait to be planned. Nothing leads from a message to them, since accepting one must cost no
+ * more than it does: whoever asks looks through the list, from its end, where planning does not take from.
+ */
+export function createReadWaiting(keys: Keys, link: RedisLink) {
+  /** One question at a time: however many ask, between two looks others have their turn at Redis. */
+  const turns = createKeyedMutex();
+
+  const look = (range: SeqRange, most: number, texts: readonly string[]): Promise<Answer> =>
+    link.run((redis) =>
+      script.run(redis, keys.of("seq"), [keys.base, String(range.after), String(range.before), String(most), ...texts]),
+    ) as Promise<Answer>;
+
+  async function lookThrough(wamids: readonly string[], { after, before }: SeqRange): Promise<WaitingEvents> {
+    // As a row has it after the account: the end of a text of JSON, and of an item.
+    const texts = wamids.map((wamid) => `${JSON.stringify(wamid).slice(1)},`);
+    const events: WaitingEvent[] = [];
+    for (let looked = 0, end = before; ; ) {
+      const [, oldest, older, ...found] = await look({ after, before: end }, atOnce, texts);
+      for (let n = 0; n < found.length; n += 3) {
+        const wamid = wamids[Number(found[n + 2]) - 1] as string;
+        events.push({ seq: Number(found[n]), account: String(found[n + 1]), wamid });
+      }
+      looked += atOnce;
+      if (older === 0 || looked >= mostLooked) return { events: events.sort((a, b) => a.seq - b.seq), unseen: older };
+      end = Number(oldest);
+    }
+  }
+
+  return {
+    /** Those about messages of these wamids. What is planned meanwhile may be among them. */
+    async waitingOf(wamids: readonly string[], range: SeqRange): Promise<WaitingEvents> {
+      const done = await turns.take("look");
+      try {
+        return await lookThrough(wamids, range);
+      } finally {
+        done();
+      }
+    },
+    /** How many are planned before this one; null when it does not wait. */
+    async ahead(seq: number): Promise<number | null> {
+      const [place, oldest] = await look({ after: seq - 1, before: seq + 1 }, 1, []);
+      return Number(oldest) === seq ? place : null;
+    },
+  };
+}
+
+export type ReadWaiting = ReturnType<typeof createReadWaiting>;
+
+/** Events that were accepted and that no worker has planned yet. */
+export function createReadUnplanned(keys: Keys, link: RedisLink): () => Promise<Unplanned> {
+  const list = keys.of("unplanned");
+
+  return async () => {
+    // In one piece: workers take from the head.
+    const answers = await runMulti(link, (commands) => commands.llen(list).lindex(list, 0));
+    const [events, head] = answers as [number, string | null];
+    const row = head === null ? null : await link.run((redis) => redis.get(keys.event(head)));
+    return { events, oldestAt: row === null ? null : readEventRow(rowJson(row)).receivedAt };
+  };
+}

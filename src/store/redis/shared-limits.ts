@@ -122,7 +122,7 @@ export function createRedisRate(link: RedisLink, prefix: string, name: string, n
 type SlotEnd = "answered" | "lost" | "not-sent";
 
 /** One step of a process that shares an account's caps; kinds are indexes from 0. See `lua/caps.lua`. */
-export interface CapsAsk {
+interface CapsAsk {
   readonly holder: string;
   readonly born: string;
   readonly limits: { readonly requests: number; readonly messages: number; readonly asks: number; readonly polls: number };
@@ -137,7 +137,7 @@ export interface CapsAsk {
   readonly next: { readonly state: string; readonly newest: number } | null;
 }
 
-export interface CapsAnswer {
+interface CapsAnswer {
   readonly born: string;
   readonly now: number;
   readonly granted: readonly { readonly id: string; readonly kind: number; readonly number: number }[];
@@ -149,7 +149,7 @@ export interface CapsAnswer {
   readonly isStored: boolean;
 }
 
-export interface RedisCaps {
+interface RedisCaps {
   /** Rejects as the link does: whether it happened is not known then. */
   step(ask: CapsAsk): Promise<CapsAnswer>;
   /** What was learned last, and the shared clock of then beside the time; null: nothing. Writes nothing. */

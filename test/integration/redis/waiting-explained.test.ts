@@ -4,7 +4,7 @@ import { createExplaining } from "../../../src/app/explaining.ts";
 import { createReadingPort } from "../../../src/app/reading-port.ts";
 import { keysOf } from "../../../src/store/redis/keys.ts";
 import { createRedisStore, type RedisStore } from "../../../src/store/redis/open.ts";
-import { createReadWaiting } from "../../../src/store/redis/read-waiting.ts";
+import { createReadWaiting } from "../../../src/store/redis/read-stories.ts";
 import type { EventDetail, EventFilter } from "../../../src/store/views.ts";
 import { anEvent, type EventParts, rulesFor, start } from "../../contract/store-events.ts";
 import { storesOnRedis } from "./store-tools.ts";

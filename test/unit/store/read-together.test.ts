@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createReadTogether } from "../../../src/store/redis/read-together.ts";
+import { createReadTogether } from "../../../src/store/redis/read-listen.ts";
 
 function subject() {
   let time = 0;

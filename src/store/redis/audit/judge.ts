@@ -2,27 +2,9 @@ import { dispositions } from "../../../event/plan.ts";
 import { isProxyRoute } from "../../../event/proxy-route.ts";
 import type { Tally } from "../../audit.ts";
 import type { KeptVerdict } from "../../rules.ts";
-import type { StoredEvent } from "../stored-events.ts";
-import { contradiction, disorder, type LookedDelivery } from "./looked-delivery.ts";
+import type { Looked, LookedDelivery } from "./slices.ts";
 
-/** An event with everything that hangs on it. */
-export interface Looked {
-  readonly row: StoredEvent;
-  /** Null when it has none, or one that is not there. */
-  readonly verdicts: readonly KeptVerdict[] | null;
-  readonly deliveries: readonly LookedDelivery[];
-  /** It stands among those that wait to be planned. */
-  readonly isWaiting: boolean;
-  /** Of one that was only accepted: the lists of planned events that have it all the same. */
-  readonly plannedPlaces: readonly string[];
-  readonly isHydrating: boolean;
-  /** Seq of the event that its id leads to. */
-  readonly idLeadsTo: number | null;
-  readonly duplicates: number;
-  readonly conflicts: number;
-}
-
-export interface JudgeParts {
+interface JudgeParts {
   readonly tally: Tally<string>;
   /** Deliveries settled before this may have been swept; unix ms, null when none was. */
   readonly sweptBefore: () => number | null;
@@ -31,7 +13,7 @@ export interface JudgeParts {
 }
 
 /** Holds one event with its deliveries to the rules, and counts them. The rules are those of the embedded engine's judge. */
-export function createJudge({ tally, sweptBefore, parkedSince }: JudgeParts) {
+export function createEventAudit({ tally, sweptBefore, parkedSince }: JudgeParts) {
   function offends(rule: Parameters<typeof tally.offence>[0], seq: number, route: string | null, what: string): false {
     tally.offence(rule, seq, route, what);
     return false;
@@ -144,4 +126,39 @@ export function createJudge({ tally, sweptBefore, parkedSince }: JudgeParts) {
     for (const one of deliveries) if (!planned.has(one.route)) allSound = delivery(one, false) && allSound;
     tally.event(row.source, row.receivedAt, dispositions.indexOf(row.disposition), allSound, duplicates, conflicts);
   };
+}
+
+/** Why what is stored of a delivery, and the lists it stands in, cannot all be true; null when they can. */
+function contradiction({ state, attempts, places, fields }: LookedDelivery, isProxied: boolean): string | null {
+  const inLists = places.replace(/[nb]/g, "");
+  switch (state) {
+    case 0:
+      if (fields.has("t")) return "waits, and is settled";
+      // What a proxied exchange came to is written by the exchange itself.
+      if (isProxied) return inLists === "p" ? null : "is an exchange under way, and no list has it";
+      if (!fields.has("n")) return "waits for no time";
+      return inLists === "d" || inLists === "l" ? null : `waits, and ${inLists === "" ? "nobody would send it" : "is in wrong lists"}`;
+    case 1:
+      if (!fields.has("o")) return "is held, and nothing orders it";
+      if (fields.has("n") || fields.has("t")) return "is held, and has a time";
+      return inLists === "h" ? null : "is held, and the lists say otherwise";
+    case 2:
+      if (!fields.has("t") || fields.has("n")) return "is delivered, and its times say otherwise";
+      if (inLists !== "") return "is delivered, and a list still has it";
+      return attempts === 0 ? "is delivered without an attempt" : null;
+    case 3:
+      if (!fields.has("t") || fields.has("n")) return "is dead, and its times say otherwise";
+      if (inLists !== "x") return "is dead, and the lists say otherwise";
+      return fields.has("r") ? null : "is dead for no reason";
+    default:
+      return `has the unknown state ${state}`;
+  }
+}
+
+/** Of one message on one route exactly one open delivery goes out, and all others are behind it (promise 3); null when so. */
+function disorder({ state, places, fields }: LookedDelivery): string | null {
+  if (!fields.has("o")) return null;
+  if (state === 0) return places.includes("n") ? null : "goes out, and another of its message is said to";
+  if (state === 1) return places.includes("b") ? null : "is held behind none that goes out";
+  return places.includes("n") ? "is settled, and others wait for it" : null;
 }

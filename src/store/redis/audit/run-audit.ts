@@ -2,14 +2,12 @@ import type { AuditReport } from "../../../event/audit-report.ts";
 import { createGaps, createTally, type Tally } from "../../audit.ts";
 import type { AuditOrder, AuditProgress } from "../../reading.ts";
 import type { Proof } from "../../views.ts";
-import type { RedisLink } from "../client.ts";
+import { type RedisLink, runPipeline } from "../client.ts";
 import type { Keys } from "../keys.ts";
 import { type RetentionRow, readRetentionRow, retentionRowName, rowJson } from "../rows.ts";
 import { type LiveSeqs, rowsAtOnce, type StoredEvents } from "../stored-events.ts";
-import { createJudge } from "./judge.ts";
-import { createSlices } from "./slices.ts";
-import { findStrays } from "./strays.ts";
-import { findWaitingStrays } from "./unplanned.ts";
+import { createEventAudit } from "./judge.ts";
+import { createSlices, type WaitingParts, waitingAfter, waitingAmong } from "./slices.ts";
 
 export interface AuditParts {
   readonly keys: Keys;
@@ -57,7 +55,7 @@ export async function runAudit(
     eventIdOf: (seq) => ids.get(seq) ?? null,
     mostOffenders: order.mostOffenders,
   });
-  const judge = createJudge({ tally, sweptBefore: () => retention.sweptDeliveries, parkedSince });
+  const judge = createEventAudit({ tally, sweptBefore: () => retention.sweptDeliveries, parkedSince });
   const gaps = createGaps(tally, first === 0, () => retention.sweptEvents);
   const read = createSlices({ keys, link, events });
   const proved = new Map<string, number>();
@@ -102,5 +100,59 @@ function checkProofs(tally: Tally<string>, told: readonly Proof[], stored: Reado
     const known = counted.get(name) ?? 0;
     if (known < events)
       tally.offence("proofs differ", null, null, `${events} events by source and secret ${name} are stored, and ${known} are counted`);
+  }
+}
+
+const deliveryLists = ["due", "leased", "held", "dead", "px"] as const;
+/** Members of a list in one answer, more or less. */
+const membersAtOnce = 500;
+
+/** Deliveries that a list has and whose event is not there. `last`: newer ones are not looked at. */
+async function findStrays({ keys, link }: { keys: Keys; link: RedisLink }, tally: Tally<string>, last: number): Promise<void> {
+  async function strays(route: string, list: string, members: readonly string[]): Promise<void> {
+    const old = members.filter((member) => Number(member) <= last);
+    if (old.length === 0) return;
+    const found = await runPipeline(link, (commands) => {
+      for (const member of old) commands.exists(keys.event(Number(member)));
+    });
+    for (const [index, member] of old.entries()) {
+      const seq = Number(member);
+      if (found[index] === 1) continue;
+      // Retention may have taken both meanwhile.
+      if ((await link.run((redis) => redis.zscore(keys.of(`${list}:${route}`), member))) === null) continue;
+      tally.offence("delivery without event", seq, route, "there is no such event");
+    }
+  }
+
+  for (const route of await link.run((redis) => redis.smembers(keys.of("routes")))) {
+    for (const list of deliveryLists) {
+      let cursor = "0";
+      do {
+        const [next, found] = await link.run((redis) => redis.zscan(keys.of(`${list}:${route}`), cursor, "COUNT", membersAtOnce));
+        cursor = next;
+        await strays(
+          route,
+          list,
+          found.filter((_, index) => index % 2 === 0),
+        );
+      } while (cursor !== "0");
+    }
+  }
+}
+
+/** What waits to be planned and is not there. `last`: newer ones are not looked at. */
+async function findWaitingStrays(parts: WaitingParts, tally: Tally<string>, last: number): Promise<void> {
+  const { keys, link } = parts;
+  for await (const some of waitingAfter(parts, 0)) {
+    const old = some.filter((seq) => seq <= last);
+    if (old.length === 0) return;
+    const found = await runPipeline(link, (commands) => {
+      for (const seq of old) commands.exists(keys.event(seq));
+    });
+    const missing = old.filter((_, index) => found[index] !== 1);
+    // It may have been planned since, and taken by retention.
+    const waiting = await waitingAmong(parts, missing);
+    for (const seq of missing)
+      if (waiting.has(seq)) tally.offence("planning broken", seq, null, "waits to be planned, and there is no such event");
   }
 }

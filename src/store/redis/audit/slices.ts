@@ -1,13 +1,29 @@
-import type { RedisLink } from "../client.ts";
+import type { KeptVerdict } from "../../rules.ts";
+import { type RedisLink, runPipeline } from "../client.ts";
 import { readEventRow } from "../event-rows.ts";
-import type { Keys } from "../keys.ts";
+import { type Keys, padSeq } from "../keys.ts";
 import { readHydrationRow, rowJson } from "../rows.ts";
+import { readScript } from "../script.ts";
 import { rowsAtOnce, type StoredEvent, type StoredEvents } from "../stored-events.ts";
-import type { Looked } from "./judge.ts";
-import { type LookedDelivery, lookAtDeliveries } from "./looked-delivery.ts";
-import { plannedPlaces, waitingAmong } from "./unplanned.ts";
 
-export interface SlicesParts {
+/** An event with everything that hangs on it. */
+export interface Looked {
+  readonly row: StoredEvent;
+  /** Null when it has none, or one that is not there. */
+  readonly verdicts: readonly KeptVerdict[] | null;
+  readonly deliveries: readonly LookedDelivery[];
+  /** It stands among those that wait to be planned. */
+  readonly isWaiting: boolean;
+  /** Of one that was only accepted: the lists of planned events that have it all the same. */
+  readonly plannedPlaces: readonly string[];
+  readonly isHydrating: boolean;
+  /** Seq of the event that its id leads to. */
+  readonly idLeadsTo: number | null;
+  readonly duplicates: number;
+  readonly conflicts: number;
+}
+
+interface SlicesParts {
   readonly keys: Keys;
   readonly link: RedisLink;
   readonly events: Pick<StoredEvents, "verdicts">;
@@ -75,4 +91,103 @@ export function createSlices({ keys, link, events }: SlicesParts) {
     }
     return seqs.flatMap((seq) => found.get(seq) ?? []);
   };
+}
+
+/** A delivery as an audit sees it. */
+export interface LookedDelivery {
+  readonly event: number;
+  readonly route: string;
+  /** Its place in the list of states. */
+  readonly state: number;
+  readonly attempts: number;
+  /** Attempts written down. */
+  readonly tries: number;
+  /** Letters, see `lua/inspect.lua`. */
+  readonly places: string;
+  readonly fields: ReadonlySet<string>;
+}
+
+const inspectScript = readScript("inspect");
+
+/** Deliveries in one answer: each takes Redis some microseconds, in which it does nothing else. */
+const deliveriesAtOnce = 200;
+
+/** Gives those that are there, in the order asked for. */
+async function lookAtDeliveries(
+  link: RedisLink,
+  base: string,
+  asked: readonly { readonly event: number; readonly route: string }[],
+): Promise<LookedDelivery[]> {
+  const looked: LookedDelivery[] = [];
+  for (let from = 0; from < asked.length; from += deliveriesAtOnce) {
+    const some = asked.slice(from, from + deliveriesAtOnce);
+    const list = [base, ...some.flatMap(({ event, route }) => [String(event), route])];
+    const found = (await link.run((redis) => inspectScript.run(redis, `${base}seq`, list))) as (string | string[])[];
+    for (const [index, { event, route }] of some.entries()) {
+      const one = found[index];
+      if (one === undefined || typeof one === "string") continue;
+      const [state, attempts, places = "", ...fields] = one;
+      const tries = fields.filter((name) => /^a\d+$/.test(name)).length;
+      looked.push({ event, route, state: Number(state), attempts: Number(attempts), tries, places, fields: new Set(fields) });
+    }
+  }
+  return looked;
+}
+
+export interface WaitingParts {
+  readonly keys: Keys;
+  readonly link: RedisLink;
+}
+
+const waitingScript = readScript("unplanned");
+
+/** Seqs in one answer. */
+const waitingAtOnce = 1_000;
+
+/** Those that wait to be planned and are greater than `after`, some at a time. */
+export async function* waitingAfter({ keys, link }: WaitingParts, after: number): AsyncGenerator<readonly number[]> {
+  for (let from = after; ; ) {
+    const list = [keys.base, String(from), String(waitingAtOnce)];
+    const found = (await link.run((redis) => waitingScript.run(redis, `${keys.base}seq`, list))) as string[];
+    const seqs = found.map(Number);
+    yield seqs;
+    const last = seqs.at(-1) ?? 0;
+    if (seqs.length < waitingAtOnce || last <= from) return;
+    from = last;
+  }
+}
+
+/** Of these seqs, smallest first, those that wait to be planned. */
+export async function waitingAmong(parts: WaitingParts, seqs: readonly number[]): Promise<ReadonlySet<number>> {
+  const [first, last] = [seqs[0], seqs.at(-1)];
+  const found = new Set<number>();
+  if (first === undefined || last === undefined) return found;
+  for await (const some of waitingAfter(parts, first - 1)) {
+    for (const seq of some) if (seq <= last) found.add(seq);
+    if ((some.at(-1) ?? last) >= last) break;
+  }
+  return found;
+}
+
+/** Lists in which only what was planned stands, and which have one of these events that were only accepted; by its seq. */
+async function plannedPlaces({ keys, link }: WaitingParts, rows: readonly StoredEvent[]): Promise<ReadonlyMap<number, readonly string[]>> {
+  const asked = rows
+    .filter(({ disposition }) => disposition === "accepted")
+    .flatMap(({ seq, subject, origin }) => [
+      // What the relay learned itself stands among them from the first: it is counted before it is planned.
+      ...(subject === null || origin !== "webhook"
+        ? []
+        : [{ seq, list: `es:${subject}`, member: String(seq), name: "the events of its message" }]),
+      { seq, list: "ignored", member: String(seq), name: "those that are ignored" },
+      { seq, list: "parked", member: padSeq(seq), name: "those that are parked" },
+    ]);
+  if (asked.length === 0) return new Map();
+  const scores = await runPipeline(link, (commands) => {
+    for (const { list, member } of asked) commands.zscore(keys.of(list), member);
+  });
+  const found = Map.groupBy(
+    asked.filter((_, index) => scores[index] !== null),
+    ({ seq }) => seq,
+  );
+  return new Map([...found].map(([seq, places]) => [seq, places.map(({ name }) => name)]));
 }

@@ -1,23 +1,18 @@
+import { StoreUnavailable } from "../port.ts";
 import type { Inspecting, Stats, StoreReading } from "../reading.ts";
 import type { HydrationView } from "../views.ts";
+import { type AuditParts, runAudit } from "./audit/run-audit.ts";
 import type { RedisLink } from "./client.ts";
-import { createCountStats } from "./count-stats.ts";
-import { createInspecting } from "./inspecting.ts";
 import type { Keys } from "./keys.ts";
-import { createReadBacklog } from "./read-backlog.ts";
 import { createReadDeliveries } from "./read-deliveries.ts";
 import { createReadEvents } from "./read-events.ts";
 import { createReadListen } from "./read-listen.ts";
-import { createReadMessages } from "./read-messages.ts";
-import { createReadProofs } from "./read-proofs.ts";
-import { createReadRuns } from "./read-runs.ts";
-import { createReadStories } from "./read-stories.ts";
-import { createReadSubjects } from "./read-subjects.ts";
-import { createReadUnplanned } from "./read-unplanned.ts";
-import { createReadWaiting } from "./read-waiting.ts";
+import { createReadMessages, createReadRuns, createReadSubjects } from "./read-messages.ts";
+import { createCountStats, createReadBacklog, createReadProofs } from "./read-stats.ts";
+import { createReadStories, createReadUnplanned, createReadWaiting } from "./read-stories.ts";
 import { createLiveSeqs, createStoredEvents } from "./stored-events.ts";
 
-export interface Reader {
+interface Reader {
   readonly read: StoreReading;
   readonly inspecting: Inspecting;
   /** This process has changed what is stored, other than by accepting: what listeners were shown is read anew. */
@@ -59,4 +54,16 @@ export function createReader(keys: Keys, link: RedisLink, hydrationOf: (seq: num
 
   const inspecting = createInspecting({ ...parts, proofs: read.proofs, seqBefore: read.listen.seqBefore }, stats);
   return { read, inspecting, changed: listen.forget, lastSeq: live.last };
+}
+
+/** Looks at every row from this process, some hundred at a time; Redis and this process do other things in between. */
+function createInspecting(parts: AuditParts, stats: () => Promise<Stats>): Inspecting {
+  const ending = new AbortController();
+  return {
+    stats,
+    audit: (order, progress) => runAudit(parts, order, progress, ending.signal),
+    async close() {
+      ending.abort(new StoreUnavailable("the store is closed"));
+    },
+  };
 }
