@@ -13,36 +13,33 @@ import type { SubjectCache } from "./subjects.ts";
 import { createKeyedMutex } from "./transact.ts";
 
 interface AcceptParts {
-  /** Of all keys. */
+  /** Prefix of all keys. */
   readonly base: string;
   readonly commit: Commit;
   readonly rules: Rules;
   readonly cache: SubjectCache;
   readonly version: () => string;
-  /** What is stored beside a truncated event, in its step. */
+  /** Operations that store the hydration of a truncated event, in its step. */
   readonly hydrating: (event: ReceivedEvent, start: HydrationStart) => readonly Operation[] | Promise<readonly Operation[]>;
-  /** Others plan what is about messages: here it is only accepted. */
+  /** Workers plan events about messages: this process only accepts them. */
   readonly plansLater: boolean;
-  /** Accepts an event and no more. */
-  readonly takeDown: (event: ReceivedEvent) => Promise<AcceptOutcome>;
-  /** An event was stored under this seq. */
+  /** Accepts an event without planning it. */
+  readonly acceptOnly: (event: ReceivedEvent) => Promise<AcceptOutcome>;
+  /** Called when an event was stored, with its seq. */
   readonly stored: (seq: number) => void;
 }
 
-/** Accepts events, of any receiver. */
-export function createAccept({ base, commit, rules, cache, version, hydrating, plansLater, takeDown, stored: noteStored }: AcceptParts) {
+/** Accepts events, in any number of processes. */
+export function createAccept({ base, commit, rules, cache, version, hydrating, plansLater, acceptOnly, stored: noteStored }: AcceptParts) {
   const judge = createEventPlanner(base, rules, version);
-  const turns = createKeyedMutex();
+  const mutex = createKeyedMutex();
 
-  /**
-   * Events about messages are most of all there are. Where others plan them they are deduped and stored, and answered:
-   * the rest is done in their turn (planning.ts).
-   */
+  /** With separate workers, events about messages (nearly all) are only deduplicated and stored here; planning.ts does the rest. */
   function accept(event: ReceivedEvent, proxyRoute: string | null): Promise<AcceptOutcome> {
-    return plansLater && event.subject.type === "message" && proxyRoute === null ? takeDown(event) : acceptAndPlan(event, proxyRoute);
+    return plansLater && event.subject.type === "message" && proxyRoute === null ? acceptOnly(event) : acceptAndPlan(event, proxyRoute);
   }
 
-  /** Who loses a race for a subject tries again in turn with the others of this process: of many at once one would win each time. */
+  /** After a lost race for a subject it retries under the subject's mutex: of many concurrent retries only one would win each time. */
   async function acceptAndPlan(event: ReceivedEvent, proxyRoute: string | null): Promise<AcceptOutcome> {
     const truncated = isTruncated(event.envelope) ? await besideTruncated(event) : notTruncated;
     const beside: Beside = { ...truncated, at: event.receivedAt, proxyRoute, apart: event.body.length <= inlineBytes ? null : event.body };
@@ -50,9 +47,9 @@ export function createAccept({ base, commit, rules, cache, version, hydrating, p
     const name = arrived.subject;
     const id = idKey(event);
     const proof = proofName(event);
-    const others = name === null ? undefined : turns.over(name);
+    const others = name === null ? undefined : mutex.over(name);
     if (others !== undefined) await others;
-    let endTurn: (() => void) | null = null;
+    let unlock: (() => void) | null = null;
     try {
       for (let tries = 0; tries < mostTries; tries++) {
         const stored = name === null ? "" : (cache.known(name) ?? (await cache.load(name)));
@@ -74,13 +71,13 @@ export function createAccept({ base, commit, rules, cache, version, hydrating, p
           return { result: "accepted", seq, disposition: judged.row.disposition, due: judged.due(seq, result) };
         }
         if (result[0] === 2) return duplicateOf(result);
-        if (result[0] === 3) return takeDown(event);
+        if (result[0] === 3) return acceptOnly(event);
         if (name === null) continue;
         cache.remember(name, String(result[2]));
-        endTurn ??= await turns.take(name);
+        unlock ??= await mutex.take(name);
       }
     } finally {
-      endTurn?.();
+      unlock?.();
     }
     throw lostTheRace("the message");
   }
@@ -141,7 +138,7 @@ function duplicateOf([, seq, conflict]: Exclude<StepResult, string>): AcceptOutc
   return { result: "duplicate", seq: Number(seq), conflict: conflict === 1 };
 }
 
-/** An event as lua/take-down.lua takes it. */
+/** An event as lua/take-down.lua reads it. */
 interface AcceptStep {
   readonly event: ReceivedEvent;
   readonly id: string;
@@ -154,15 +151,15 @@ interface AcceptOnlyParts {
   readonly version: () => string;
   readonly committed: (tookMs: number, writes: number) => void;
   readonly arriving?: (() => boolean) | undefined;
-  /** An event waits to be planned, and nothing did before it. */
+  /** Called when the list of unplanned events is no longer empty. */
   readonly waiting: () => void;
-  /** Events were stored, the last of them under this seq. */
+  /** Called when events were stored, with the last seq. */
   readonly stored: (seq: number) => void;
 }
 
-const script = readScript("take-down", ["events"]);
+const acceptScript = readScript("take-down", ["events"]);
 
-/** Accepts events and no more: deduped and stored, to be tracked and planned in their turn (planning.ts). */
+/** Deduplicates and stores events without tracking or planning them (planning.ts). */
 export function createAcceptOnly({ prefix, link, version, committed, arriving, waiting, stored }: AcceptOnlyParts) {
   const { base } = keysOf(prefix);
   const commit = createGroupCommit<AcceptStep, AcceptOutcome>({
@@ -170,7 +167,7 @@ export function createAcceptOnly({ prefix, link, version, committed, arriving, w
     workOf: () => 1,
     bytesOf: ({ event }) => event.body.length,
     async send(list, steps) {
-      const answer = (await link.run((redis) => script.run(redis, `${base}seq`, list))) as Answer;
+      const answer = (await link.run((redis) => acceptScript.run(redis, `${base}seq`, list))) as Answer;
       if (answer[1] === 1) waiting();
       const duplicates = (answer.length - 2) / 3;
       stored(answer[0] + steps.length - duplicates);
@@ -181,7 +178,7 @@ export function createAcceptOnly({ prefix, link, version, committed, arriving, w
   });
 
   return {
-    takeDown(event: ReceivedEvent): Promise<AcceptOutcome> {
+    acceptOnly(event: ReceivedEvent): Promise<AcceptOutcome> {
       const isInline = event.body.length <= inlineBytes;
       const row = rowWithBody(version() + writeEventRow(arrivedRow(event)), isInline ? event.body : null);
       return commit.run({ event, id: idKey(event), row });
@@ -216,7 +213,7 @@ interface Proof {
   last: number;
 }
 
-/** What events have in common is sent once: an argument costs Redis a third of a write of its own. */
+/** Sends what events have in common once: an argument costs Redis a third of a write. */
 function writeAcceptBatch(base: string, steps: readonly AcceptStep[]): Argument[] {
   const accounts = new Set<string>();
   const proofs: Proof[] = [];
@@ -237,7 +234,7 @@ function writeAcceptBatch(base: string, steps: readonly AcceptStep[]): Argument[
     proof.first = Math.min(proof.first, receivedAt);
     proof.last = Math.max(proof.last, receivedAt);
     if (body.length > inlineBytes) apart.push(String(index + 1), body);
-    // What was learned by asking is counted as such at once, by whoever asked.
+    // Events that the relay made itself are counted as such at once.
     if (origin !== "webhook") learned.push(String(index + 1), account, arrivedRow(event).subject ?? "");
   }
   list.push(String(accounts.size), ...accounts, String(proofs.length));

@@ -23,11 +23,11 @@ interface DeliveriesParts {
   readonly keys: Keys;
   readonly link: RedisLink;
   readonly commit: Commit;
-  /** What is known of a truncated event, from its row. */
+  /** The hydration brief of a truncated event, from its row. */
   readonly briefOf: (row: string) => HydrationBrief | null;
 }
 
-/** What the dispatchers read and write: claims with a lease, and what came of attempts. */
+/** Claims with a lease, and the results of attempts. */
 export function createDeliveries({ keys, link, commit, briefOf }: DeliveriesParts) {
   const { base } = keys;
 
@@ -84,8 +84,8 @@ export function createDeliveries({ keys, link, commit, briefOf }: DeliveriesPart
       await hold(route, events, holder, "");
     },
     /**
-     * `holder` is empty for what nobody claims: exchanges of a proxy. `isDoubted`: Redis may have lost the event since the
-     * attempt began, and given its number to another. Gives the event of the delivery it released.
+     * `holder` is empty for proxied exchanges, which nobody claims. `isDoubted`: Redis may have lost the event since the
+     * attempt began, and reused its number. Returns the event of the delivery that was released.
      */
     async settle({ route, event, eventId, attempt, settled, at, stop = "" }: Settlement, holder = "", isDoubted = false) {
       const who: Argument[] = [String(event), route, holder];
@@ -104,7 +104,7 @@ export function createDeliveries({ keys, link, commit, briefOf }: DeliveriesPart
       const [, result] = await commit.run({ list });
       return { written: result !== "", released: result === "" || result === "x" ? null : Number(result) };
     },
-    /** Events due on a route at `now` and claimed by nobody, soonest first. */
+    /** Events due on a route at `now` and not claimed, soonest first. */
     async due(route: string, now: number, limit: number): Promise<number[]> {
       const found = await link.run((redis) => redis.zrangebyscore(`${base}due:${route}`, "-inf", now, "LIMIT", 0, limit));
       return found.map(Number);
@@ -113,7 +113,7 @@ export function createDeliveries({ keys, link, commit, briefOf }: DeliveriesPart
       const found = await link.run((redis) => redis.zrangebyscore(`${base}due:${route}`, `(${now}`, "+inf", "WITHSCORES", "LIMIT", 0, 1));
       return found[1] === undefined ? null : Number(found[1]);
     },
-    /** The delivery, when it is waiting, whoever has it; for who looks only. */
+    /** The delivery when it is waiting, claimed or not. Read-only. */
     async load(route: string, event: number): Promise<StoredDelivery | null> {
       const [state, ...counts] = await link.run((redis) => redis.hmget(keys.delivery(event, route), "s", "a", "p", "rp"));
       const row = await link.run((redis) => redis.getBuffer(keys.event(event)));
@@ -129,7 +129,7 @@ export function createDeliveries({ keys, link, commit, briefOf }: DeliveriesPart
       return found === null ? null : (JSON.parse(found) as { reason: string }).reason;
     },
     resume: async (route: string): Promise<boolean> => (await link.run((redis) => redis.hdel(`${base}stopped`, route))) > 0,
-    /** Ends exchanges that were begun before `before` (unix ms) and that nobody settled; gives how many. */
+    /** Ends exchanges that began before `before` (unix ms) and were never settled; returns their number. */
     async abandon(route: string, before: number, at: number, reason: string): Promise<number> {
       const list: Argument[] = ["T", "0"];
       pushOperations(list, [["abandon", route, String(before), String(at), reason]]);

@@ -20,10 +20,10 @@ interface BeginParts {
   readonly version: () => string;
 }
 
-/** Stands for the seq of the event that is accepted: `beside` in lua/operations.lua puts it in. */
-const seq = "@seq@";
+/** Placeholder for the seq of the event being accepted; `beside` in lua/operations.lua replaces it. */
+const newSeq = "@seq@";
 
-/** What is stored beside a truncated event, in the step that accepts it. */
+/** The operations that store the hydration of a truncated event, in the step that accepts it. */
 export function createBeginHydration({ keys, link, version }: BeginParts) {
   const { base } = keys;
 
@@ -36,7 +36,7 @@ export function createBeginHydration({ keys, link, version }: BeginParts) {
     });
   }
 
-  /** The run that it names, when that is known; else the open ones. */
+  /** The run that the event names, when it is known; else the open runs. */
   async function candidatesOf(account: string, target: string | null): Promise<{ runs: [string, string | null][]; open: number }> {
     const named = target === null ? [] : await references(account, [target]);
     if (named.length > 0) return { runs: named, open: 1 };
@@ -54,9 +54,9 @@ export function createBeginHydration({ keys, link, version }: BeginParts) {
       const operations: Operation[] = [
         put(row),
         ["beside", "SADD", `${base}hydrating`, account],
-        ["beside", "ZADD", `${base}hw:${account}`, String(receivedAt), seq],
+        ["beside", "ZADD", `${base}hw:${account}`, String(receivedAt), newSeq],
       ];
-      if (target !== null) operations.push(["beside", "ZADD", `${base}ht:${account}`, "0", targetMember(target, seq)]);
+      if (target !== null) operations.push(["beside", "ZADD", `${base}ht:${account}`, "0", targetMember(target, newSeq)]);
       return operations;
     }
     const { runs, open } = envelope.event.startsWith("automation.") ? await candidatesOf(account, target) : { runs: null, open: null };
@@ -65,7 +65,7 @@ export function createBeginHydration({ keys, link, version }: BeginParts) {
   };
 
   function put(row: HydrationRow): Operation {
-    return ["beside", "SET", `${base}h:${seq}`, version() + hideSeq(writeHydrationRow(row))];
+    return ["beside", "SET", `${base}h:${newSeq}`, version() + hideSeq(writeHydrationRow(row))];
   }
 }
 
@@ -81,29 +81,29 @@ interface End {
   readonly reason: GiveUpReason | null;
   readonly unknown: number;
   readonly subject: SubjectName | null;
-  /** The id by which the event was met; null: by none. */
+  /** The id by which the event was found; null: by none. */
   readonly target: string | null;
-  /** Calls made; null: all that the sweep made. */
+  /** Calls made; null: all calls of the sweep. */
   readonly asked: number | null;
 }
 
-/** Events settled in one turn: they are written together, and Redis does nothing else for some milliseconds. */
+/** Events settled in one turn. They are written together, which blocks Redis for some milliseconds. */
 const mostAtOnce = 50;
 
 const none: SettledHydrations = { events: 0, due: [] };
 
-/** What becomes of truncated events that wait. Each is settled in a step of its own, by one process. */
+/** Settles truncated events that wait, each in a step of its own and by one process. */
 export function createHydrations({ keys, link, rules, transact, events }: Parts) {
   const { base } = keys;
 
-  /** What is delivered to the routes that held the event back, now that all is known that will be. */
+  /** The final verdicts of the routes that held the event back. */
   async function judge(seq: number, { account, source }: EventRow): Promise<(route: string) => RouteVerdict> {
     const body = await readBody(link, keys, seq);
     const fresh = body === null ? null : judgeTruncated(rules, { account, source, body });
     return fresh === null ? (route) => ({ route, verdict: "deliver" }) : againBy(fresh);
   }
 
-  /** Routes that held the event back get it, unless the news they got instead leaves nothing unknown. */
+  /** Delivers the event to the routes that held it back, unless the events found instead account for all of it. */
   async function release(tx: Transaction, seq: number, row: EventRow, isAccountedFor: boolean, now: number): Promise<DueDelivery[]> {
     const due: DueDelivery[] = [];
     const [kept = []] = await events.verdicts([row]);
@@ -173,7 +173,7 @@ export function createHydrations({ keys, link, rules, transact, events }: Parts)
       return accounts.filter((_, index) => since[index] !== null);
     },
     waitingSince,
-    /** The ids that covered events came with, each once. */
+    /** The ids in covered events, each once. */
     async targets({ account }: Covering, limit: number): Promise<string[]> {
       const found = new Set<string>();
       let from = "-";

@@ -11,14 +11,14 @@ import type { Transact } from "./transact.ts";
 const noteAlarmScript = readScript("note-alarm");
 
 /**
- * Alarms in force, in a hash: key `alarms`, a field for each. Whoever watches next goes on with them; and of two that
- * watch at once, because one was held up for longer than its duty lasts, one tells of a change. Beside them in `untold`
- * the changes that nobody has told of yet, each with who is to: whoever goes on after that one tells of them.
+ * Active alarms: hash `alarms`, one field per alarm. The process that holds the lease reads and writes them; if two watch
+ * at once because a lease ran out unnoticed, only one of them notifies. Hash `untold` holds changes that were not notified
+ * yet, each with the process that should do it; the next holder of the lease takes over.
  */
 export function createSharedAlarms(keys: Keys, link: RedisLink) {
   const key = keys.of("alarms");
   const untold = keys.of("untold");
-  const teller = randomUUID();
+  const notifier = randomUUID();
 
   return {
     async alarmsInForce(): Promise<readonly AlarmInForce[]> {
@@ -28,7 +28,7 @@ export function createSharedAlarms(keys: Keys, link: RedisLink) {
     async noteAlarm(change: NotedAlarmChange): Promise<boolean> {
       const { state, alarm } = change;
       const name = `${alarm.alarm} ${alarm.account}`;
-      const args = [keys.base, name, state, JSON.stringify(alarm), JSON.stringify(change), teller];
+      const args = [keys.base, name, state, JSON.stringify(alarm), JSON.stringify(change), notifier];
       return (await link.run((redis) => noteAlarmScript.run(redis, key, args))) === 1;
     },
     async untoldAlarms(): Promise<readonly NotedAlarmChange[]> {
@@ -41,12 +41,12 @@ export function createSharedAlarms(keys: Keys, link: RedisLink) {
   };
 }
 
-/** As long as the longest `silence.after`. */
+/** The longest `silence.after`. */
 const sightingsKeptMs = 86_400_000;
-/** Of one reading; a process notes one for each account four times a minute. */
+/** Entries per read; a process writes one per account four times a minute. */
 const mostRead = 100_000;
 
-/** What processes saw of webhooks, in a stream that the one on duty reads: key `sightings`, an entry for each sighting. */
+/** Observations of webhooks by every process: stream `sightings`, read by the process that holds the lease. */
 export function createSharedSightings(keys: Keys, link: RedisLink) {
   const key = keys.of("sightings");
 
@@ -68,21 +68,21 @@ export function createSharedSightings(keys: Keys, link: RedisLink) {
   };
 }
 
-/** Most names kept; past them the one that has not moved for longest is forgotten. */
+/** Cursors kept; beyond that, the one that has not moved for longest is deleted. */
 const mostCursors = 1_000;
 
-/** How far each of those who listen under a name has come. */
+/** Named cursors: the last seq that each listener has acknowledged. */
 export function createCursors(keys: Keys, link: RedisLink, transact: Transact) {
   const names = keys.of("cursors");
   const rowKey = (name: string): string => keys.of(`cursor:${name}`);
 
   return {
-    /** Null when nobody has listened under this name. */
+    /** Null when there is no cursor of this name. */
     async find(name: string): Promise<number | null> {
       const found = await link.run((redis) => redis.get(rowKey(name)));
       return found === null ? null : Number(rowJson(found));
     },
-    /** Never goes back: gives where it stands now. */
+    /** Never moves back; returns the cursor's position. */
     move: (name: string, seq: number, at: number): Promise<number> =>
       transact(async (tx) => {
         const stored = await tx.read(rowKey(name));
@@ -101,25 +101,25 @@ export function createCursors(keys: Keys, link: RedisLink, transact: Transact) {
   };
 }
 
-interface Duties {
-  /** Whether this process has the duty for the next `forMs`; nobody else does meanwhile. Asking again renews it. */
+interface LeaderLeases {
+  /** Whether this process holds the lease for the next `forMs`. Taking it again renews it. */
   take(name: string, forMs: number): Promise<boolean>;
-  /** Lets go of all that was taken, so that others need not wait. */
+  /** Releases every lease, so that other processes need not wait. */
   close(): Promise<void>;
 }
 
-const dutyScript = readScript("duty");
+const leaseScript = readScript("duty");
 
 /**
- * What one process of many does for all. Redis counts the time, so that clocks need not agree. A process that was held up
- * for longer than it asked for can find that another does the same: duties save work, and no promise rests on them.
+ * Leader leases for work that one process does for all. Redis keeps the time, so clocks need not agree. A stalled process
+ * can find that another does the same work: leases save work, and no guarantee rests on them.
  */
-export function createDuties(base: string, link: RedisLink): Duties {
+export function createLeaderLeases(base: string, link: RedisLink): LeaderLeases {
   const holder = randomUUID();
   const taken = new Set<string>();
 
   async function ask(name: string, ms: string): Promise<boolean> {
-    return (await link.run((redis) => dutyScript.run(redis, `${base}duty:${name}`, [holder, ms]))) === 1;
+    return (await link.run((redis) => leaseScript.run(redis, `${base}duty:${name}`, [holder, ms]))) === 1;
   }
 
   return {
@@ -130,13 +130,13 @@ export function createDuties(base: string, link: RedisLink): Duties {
       return isOurs;
     },
     async close() {
-      // One that cannot be let go now ends by itself.
+      // A lease that cannot be released now expires.
       await Promise.allSettled([...taken].map((name) => ask(name, "")));
     },
   };
 }
 
-/** As long as any month with the days around it. */
+/** Any month, with the days around it. */
 const callsKeptMs = 62 * 86_400_000;
 
 interface ServiceCallsParts {
@@ -145,10 +145,10 @@ interface ServiceCallsParts {
   readonly commit: Commit;
 }
 
-/** How often the service was called, by all processes together. */
+/** Calls to the service, counted over all processes. */
 export function createServiceCalls({ keys, link, commit }: ServiceCallsParts) {
   return {
-    /** The days from `from` on, earliest first. */
+    /** Days from `from` on, earliest first. */
     async serviceCalls(account: string, from: number): Promise<DayCalls[]> {
       const found = await link.run((redis) => redis.hgetall(keys.of(`calls:${account}`)));
       const days = new Map<number, { polls: number; others: number }>();
@@ -174,7 +174,7 @@ export function createServiceCalls({ keys, link, commit }: ServiceCallsParts) {
       pushOperations(list, operations);
       await commit.run({ list });
     },
-    /** Processes share the caps themselves (shared-slots.ts): a call of one that died is still counted there. */
+    /** Not needed: processes share the caps (shared-limits.ts), which still count the calls of a process that died. */
     recentCalls: (_account: string, _from: number): readonly RecentCall[] => [],
     noteCall: async (_account: string, _call: RecentCall): Promise<void> => {},
   };

@@ -9,7 +9,7 @@ import { createDeliveries } from "./deliveries.ts";
 import { createBeginHydration, createHydrations } from "./hydrations.ts";
 import { keysOf, messageName } from "./keys.ts";
 import { createNews } from "./news.ts";
-import { createCursors, createDuties, createServiceCalls, createSharedAlarms, createSharedSightings } from "./notes.ts";
+import { createCursors, createLeaderLeases, createServiceCalls, createSharedAlarms, createSharedSightings } from "./notes.ts";
 import { createParking } from "./parking.ts";
 import { createPlanning } from "./planning.ts";
 import { createPurge } from "./purge.ts";
@@ -48,7 +48,7 @@ export function createRedisStore(link: RedisLink, prefix: string, rules: Rules, 
   const steps = createSteps({ keys, link, version, committed, arriving, changed: () => changed() });
   const { commit, transact, transactClear } = steps;
   const cache = createSubjectCache(keys, link);
-  const { takeDown, idle } = createAcceptOnly({
+  const { acceptOnly, idle } = createAcceptOnly({
     prefix,
     link,
     version,
@@ -65,7 +65,7 @@ export function createRedisStore(link: RedisLink, prefix: string, rules: Rules, 
     version,
     hydrating: createBeginHydration({ keys, link, version }),
     plansLater,
-    takeDown,
+    acceptOnly,
     stored: (seq) => news.stored(seq),
   });
   const planning = createPlanning({ keys, link, commit, rules, cache, version });
@@ -87,7 +87,7 @@ export function createRedisStore(link: RedisLink, prefix: string, rules: Rules, 
   const replay = createReplay(transact);
   const planAgain = createBackfill({ keys, link, rules, transact, live, events });
   const cursors = createCursors(keys, link, transact);
-  const duties = createDuties(keys.base, link);
+  const leases = createLeaderLeases(keys.base, link);
   const news = createNews(lastSeq);
 
   return {
@@ -134,12 +134,12 @@ export function createRedisStore(link: RedisLink, prefix: string, rules: Rules, 
     ...createHydrations({ keys, link, rules, transact, events }),
     ...createSweeps({ keys, link, transact, version }),
     trackedMessages: createTrackedMessages(keys, link),
-    duty: duties.take,
+    duty: leases.take,
     onStored: news.onStored,
     async close(): Promise<void> {
       news.close();
       await inspecting.close();
-      await duties.close();
+      await leases.close();
       await sends.close();
       await idle();
       await steps.idle();

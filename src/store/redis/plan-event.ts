@@ -10,49 +10,49 @@ import type { Argument } from "./script.ts";
 import { indexSubject, subjectNameOf, trackEvent } from "./subjects.ts";
 import type { Transaction } from "./transact.ts";
 
-/** What else is done in the step. */
+/** What else the step does. */
 export interface Beside {
-  /** When it is planned, unix ms: nothing is parked until a time before that. */
+  /** Time of planning, unix ms: nothing is parked until a time before it. */
   readonly at: number;
-  /** The exchange that a `mode: proxy` source makes at once; no dispatcher picks it up. */
+  /** The route of a `mode: proxy` source, which delivers at once, without a dispatcher. */
   readonly proxyRoute: string | null;
-  /** It waits for what its truncation left out. */
+  /** The event is truncated and waits for hydration. */
   readonly isHydrating: boolean;
   readonly operations: readonly Operation[];
-  /** A body that does not stand in the event's row, where it is to be stored. */
+  /** A body to be stored in a key of its own; null: it is in the event's row, or stored already. */
   readonly apart: Buffer | null;
 }
 
-/** What tracking and the routes make of an event, as lua/commit.lua is told it. */
+/** A tracked and planned event, as lua/commit.lua reads it. */
 export interface PlannedEvent {
   readonly subject: SubjectName | null;
   readonly row: EventRow;
-  /** The subject's row after it; `""`: as it was. */
+  /** The subject's row after the event; `""`: unchanged. */
   readonly nextRow: string;
   readonly plan: PlanText;
-  /** As lua/commit.lua reads it, after what is before it in a step. */
+  /** The arguments of lua/commit.lua, after those that come first in a step. */
   readonly list: readonly Argument[];
   readonly routes: readonly string[];
   readonly isRare: boolean;
-  /** Names of strings that the script will look at, but for the event's own. */
+  /** Names of the strings that the script reads, without the event's own. */
   readonly looked: readonly string[];
-  /** What of it is due, by what the script gave for it. */
+  /** The due deliveries, by the script's result. */
   due(seq: number, result: string): DueDelivery[];
 }
 
-/** The part of an event that rules look at and its row does not have. */
+/** What the rules need of an event besides its row. */
 export type EventToPlan = Pick<ReceivedEvent, "envelope" | "subject">;
 
 interface PlannedDelivery {
   readonly route: string;
-  /** Empty for unordered ones; of an exchange it is when it began, and `at` is empty. */
+  /** Empty when unordered. For a proxied exchange, its start, and `at` is empty. */
   readonly order: string;
   readonly at: string;
 }
 
 /**
- * Track + plan, of any process: the rules are computed from the subject's row as this process last saw it. `arrived` is
- * the event's row as it was accepted, `stored` the subject's with its version, `""` for none.
+ * Tracks and plans an event, in any process, from the subject's row as this process last saw it. `arrived` is the event's
+ * row as it was accepted; `stored` the subject's row with its version, `""` for none.
  */
 export function createEventPlanner(base: string, rules: Rules, version: () => string) {
   return function judge(event: EventToPlan, arrived: EventRow, stored: string, beside: Beside): PlannedEvent {
@@ -82,11 +82,11 @@ export function createEventPlanner(base: string, rules: Rules, version: () => st
     const isParked = plan.verdicts.some(({ verdict }) => verdict === "park") && !beside.isHydrating;
     const parkedUntil = isParked ? Math.max(receivedAt + rules.parkFor, beside.at) : null;
     const text = planText(plan);
-    // Whoever releases what is parked for a subject must see that one more is.
+    // A new version of the subject, so that a concurrent release sees the parked event.
     const next = tracked?.next ?? (isParked ? storedSubject : null);
     const nextRow = next === null ? "" : version() + writeSubjectRow(next);
     const deliveries = plannedDeliveries(plan, name, receivedAt, beside.proxyRoute);
-    // A run that ends is no more one that a truncated result may be about. An event moves a message in such lists only when it was missing.
+    // The polling lists change when a run ends, and when an event arrives for a missing message.
     const isMoved = subject.type === "run" || storedSubject?.isMissing === true;
     const indexed = isMoved && name !== null && next !== null ? indexSubject(base, name, storedSubject, next) : [];
     const operations = [...beside.operations, ...indexed];
@@ -132,7 +132,7 @@ export function createEventPlanner(base: string, rules: Rules, version: () => st
     };
   };
 
-  /** Tracks an event. One that this fails on leaves its subject as it was; one that was never seen is seen now. */
+  /** Tracks an event. If that fails, the subject stays as it was; an unknown subject is created as seen. */
   function apply({ subject }: EventToPlan, { receivedAt, createdAt, subject: name }: EventRow, stored: string) {
     try {
       const storedSubject = stored === "" ? null : readSubjectRow(rowJson(stored));
@@ -160,7 +160,7 @@ export function createEventPlanner(base: string, rules: Rules, version: () => st
   }
 }
 
-/** The row of an event of which no more is known than came with it. */
+/** The row of an event that is only accepted. */
 export function arrivedRow(event: ReceivedEvent): EventRow {
   const { account, source, origin, envelope, subject, receivedAt, secret, headers, body } = event;
   return {
@@ -187,10 +187,10 @@ export function arrivedRow(event: ReceivedEvent): EventRow {
   };
 }
 
-/** Name of the key that leads from an event's id to its seq. */
+/** Name of the key that maps an event's id to its seq. */
 export const idKey = ({ account, envelope }: ReceivedEvent): string => `id:${account}:${envelope.id}`;
 
-/** What proved it; `""`: nothing had to. */
+/** Source and secret that verified it; `""`: none was needed. */
 export const proofName = ({ source, secret }: Pick<ReceivedEvent, "source" | "secret">): string =>
   secret === null ? "" : `${source}:${secret}`;
 
@@ -205,8 +205,8 @@ interface Conclusion {
 }
 
 /**
- * An event has its last word: it is parked no more, and stands in the lists of that word. `row` must have been read by
- * this step. The same `verdicts` given again cost less than equal ones.
+ * Writes the final disposition of an event, which is no longer parked, and updates its indexes. `row` must have been read
+ * by this step. Passing the same `verdicts` object again is cheaper than an equal one.
  */
 export function concludeEvent(tx: Transaction, keys: Keys, seq: number, row: EventRow, { disposition, verdicts }: Conclusion): void {
   const { base } = keys;
@@ -222,8 +222,8 @@ export function concludeEvent(tx: Transaction, keys: Keys, seq: number, row: Eve
 }
 
 /**
- * Plans the deliveries that `verdicts` ask for. Those that may go out at once are put into `due` when the step is
- * committed. `replays`: how often these deliveries were sent anew before.
+ * Plans the deliveries of `verdicts`. Those that are not held are added to `due` when the step is committed. `replays`: how
+ * often these deliveries were replayed before.
  */
 export function deliverAll(tx: Transaction, rules: Rules, { seq, subject, verdicts, at, replays = 0 }: Planned, due: DueDelivery[]): void {
   for (const { route, verdict } of verdicts) {
@@ -251,7 +251,7 @@ const texts = new WeakMap<readonly RouteVerdict[], ReturnType<typeof planText>>(
 function planOf(verdicts: readonly RouteVerdict[]): ReturnType<typeof planText> {
   const known = texts.get(verdicts);
   if (known !== undefined) return known;
-  // The disposition is the event's own; the verdicts alone are kept.
+  // Only the verdicts are stored; the disposition is in the event's row.
   const text = planText({ disposition: "forwarded", verdicts });
   texts.set(verdicts, text);
   return text;

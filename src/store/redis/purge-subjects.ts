@@ -14,7 +14,7 @@ interface Parts {
 
 interface PurgedSubjects {
   readonly messages: number;
-  /** False: nothing more is old. */
+  /** False when nothing is left to delete. */
   readonly more: boolean;
 }
 
@@ -24,20 +24,20 @@ interface Found {
   readonly row: StoredSubject;
 }
 
-/** Those only seen are looked at again after this at the latest: the settings may have changed. */
+/** Subjects that were only seen are checked again after this at the latest: the settings may have changed. */
 const latestLookMs = 86_400_000;
-/** Registered ones are looked at so often in the time that they are kept: that is how exact it is. */
+/** Walks over the registered subjects within their retention time, which sets how exact it is. */
 const walksInTime = 100;
 
 /**
- * Takes messages and runs away. Registered ones go after `messages`, those only seen after `ignored`, but none before its
- * last event: a status forgotten while late events of it may come could go backwards. Of the seen ones retention of events
- * tells which have none left (`bare`); the registered ones are walked over now and then.
+ * Deletes messages and runs: registered ones after `messages`, those only seen after `ignored`, but none before its last
+ * event, because a late event could then move a status backwards. The purge of events lists seen subjects without events
+ * in `bare`; registered subjects are walked over at intervals.
  */
 export function createPurgeSubjects({ keys, link, transact }: Parts) {
   const { base } = keys;
   const rowKey = keys.of(retentionRowName);
-  /** Where this process is on its walk; null: on none. */
+  /** Position of this process' walk; null: none is running. */
   let walk: { readonly since: number; readonly kind: "m" | "r"; readonly after: number } | null = null;
 
   async function rowsOf(names: readonly SubjectName[]): Promise<Found[]> {
@@ -72,12 +72,12 @@ export function createPurgeSubjects({ keys, link, transact }: Parts) {
   async function isWalkDue(now: number, keep: RetentionTimes): Promise<boolean> {
     const stored = await link.run((redis) => redis.get(rowKey));
     const { walkedAt } = readRetentionRow(stored === null ? null : rowJson(stored));
-    // A clock that was ahead is not waited for.
+    // After a clock that was ahead, do not wait for that time.
     return Math.abs(now - walkedAt) >= keep.messages / walksInTime;
   }
 
   return {
-    /** Those only seen whose last event is gone. */
+    /** Subjects that were only seen and have no events left. */
     async seen(now: number, keep: RetentionTimes, limit: number): Promise<PurgedSubjects> {
       const names = await link.run((redis) => redis.zrangebyscore(`${base}bare`, "-inf", now, "LIMIT", 0, limit));
       const found = await rowsOf(names);
@@ -89,7 +89,7 @@ export function createPurgeSubjects({ keys, link, transact }: Parts) {
       const later = young.flatMap(({ name, row }) => [String(Math.min(now + latestLookMs, row.updatedAt + keep.ignored + 1)), name]);
       const messages = await forget(old, (tx) => {
         if (settled.length > 0) tx.call("ZREM", `${base}bare`, ...settled);
-        // Only if it still stands there: it may have an event again, and lose it meanwhile.
+        // XX: the subject may have left the list meanwhile because of a new event.
         if (later.length > 0) tx.call("ZADD", `${base}bare`, "XX", ...later);
       });
       return { messages, more: names.length === limit };

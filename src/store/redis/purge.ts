@@ -8,12 +8,12 @@ import { joinRetention, type RetentionRow, readRetentionRow, retentionRowName, r
 import type { LiveSeqs, StoredEvents } from "./stored-events.ts";
 import type { Transact } from "./transact.ts";
 
-/** Rows of one step: Redis does nothing else for a millisecond or two. */
+/** Rows per step; each step blocks Redis for a millisecond or two. */
 const mostAtOnce = 50;
 
 /**
- * Deletes what is past its time, a few rows per step. Open deliveries, and the events and messages they need, stay
- * whatever their age. How far it has come stands in Redis; only in which phase of a pass it is each process knows for itself.
+ * Deletes rows past their retention, a few per step. Open deliveries, and the events and messages they need, stay
+ * whatever their age. Progress is stored in Redis; each process keeps the phase of its own pass.
  */
 export function createPurge(parts: PurgeParts) {
   const ofEvents = createPurgeEvents(parts);
@@ -49,7 +49,7 @@ interface PurgeParts {
 interface PurgedEvents {
   readonly events: number;
   readonly deliveries: number;
-  /** False: nothing more of this kind is old. */
+  /** False when nothing of this kind is left to delete. */
   readonly more: boolean;
 }
 
@@ -58,13 +58,13 @@ interface Versioned extends EventRow {
   readonly version: string;
 }
 
-/** Events that something is left of are looked at again after this at the latest: the settings may have changed. */
+/** Events that were deleted only in part are checked again after this at the latest: the settings may have changed. */
 const latestLookMs = 86_400_000;
 
 /**
- * Takes old events and deliveries away, each event in a step of its own kind (`sweep` in lua/retention.lua), which looks once
- * more at what may have changed: any number of processes may do this at once. Each event is met once when its deliveries
- * are old, once when it is; only the few of which something is then left are remembered in `kept`.
+ * Deletes old events and deliveries by the operation `sweep` of lua/retention.lua, which checks again what may have
+ * changed: any number of processes may run this at once. Each event is visited when its deliveries are old and when it
+ * is itself; events of which something is left then are listed in `kept`.
  */
 function createPurgeEvents({ keys, link, transact, live, events }: PurgeParts) {
   const rowKey = keys.of(retentionRowName);
@@ -77,7 +77,7 @@ function createPurgeEvents({ keys, link, transact, live, events }: PurgeParts) {
     );
   }
 
-  /** Takes what is old of `rows`, and moves on in the same step. */
+  /** Deletes what is old of `rows`, and stores the progress in the same step. */
   async function take(rows: readonly Versioned[], now: number, keep: RetentionTimes, place: Place): Promise<Omit<PurgedEvents, "more">> {
     const last = await live.last();
     const verdicts = await events.verdicts(rows);
@@ -86,7 +86,7 @@ function createPurgeEvents({ keys, link, transact, live, events }: PurgeParts) {
       const progress = readRetentionRow(await tx.read(rowKey));
       const news: { -readonly [name in keyof RetentionRow]?: RetentionRow[name] } = { ...place.moved };
       for (const [index, row] of rows.entries()) {
-        // A worker may plan it at any moment, and would then miss it. It is looked at again as if it had gone out now.
+        // A worker may plan it at any moment. It is checked again as if it had been planned now.
         if (row.disposition === "accepted") {
           const next = Math.min(now + latestLookMs, now + keep.deliveries + 1);
           tx.call("ZADD", keys.of("kept"), String(next), String(row.seq));
@@ -94,12 +94,12 @@ function createPurgeEvents({ keys, link, transact, live, events }: PurgeParts) {
         }
         const isOld = row.seq < last && row.receivedAt < now - place.age;
         const routes = (verdicts[index] ?? []).flatMap(([route, verdict]) => (verdict === "deliver" ? [route] : []));
-        // The greatest seq is an event's always. Others that stay without deliveries are met again when they are old.
+        // The event with the greatest seq always stays. Others without deliveries are visited again when they are old.
         const isPassed = row.seq <= Math.max(progress.eventsTo, place.moved.eventsTo ?? 0);
         const alone = isPassed ? String(Math.min(now + latestLookMs, row.receivedAt + keep.events + 1)) : "";
         if (isOld) news.sweptEvents = now - place.age;
         if (routes.length > 0) news.sweptDeliveries = now - keep.deliveries;
-        tx.operate(sweepOf(row, { now, keep, isOld, alone, routes }), (result) => {
+        tx.operate(purgeOf(row, { now, keep, isOld, alone, routes }), (result) => {
           const [gone, settled] = result as [number, number];
           sum.events += gone;
           sum.deliveries += settled;
@@ -111,7 +111,7 @@ function createPurgeEvents({ keys, link, transact, live, events }: PurgeParts) {
     return sum;
   }
 
-  /** Goes on in the order of acceptance, up to the first event younger than `age`. */
+  /** Continues in the order of acceptance, up to the first event younger than `age`. */
   async function walk(name: "deliveriesTo" | "eventsTo", now: number, keep: RetentionTimes, limit: number): Promise<PurgedEvents> {
     const stored = await link.run((redis) => redis.get(rowKey));
     const from = readRetentionRow(stored === null ? null : rowJson(stored))[name];
@@ -127,7 +127,7 @@ function createPurgeEvents({ keys, link, transact, live, events }: PurgeParts) {
     return { ...taken, more: young < 0 && seqs.length === limit };
   }
 
-  /** Those of a list by time whose time is up. */
+  /** Members of a list that are due. */
   async function listed(list: string, until: string, limit: number): Promise<number[]> {
     return (await link.run((redis) => redis.zrangebyscore(keys.of(list), "-inf", until, "LIMIT", 0, limit))).map(Number);
   }
@@ -135,17 +135,17 @@ function createPurgeEvents({ keys, link, transact, live, events }: PurgeParts) {
   return {
     async ignored(now: number, keep: RetentionTimes, limit: number): Promise<PurgedEvents> {
       const last = await live.last();
-      // The greatest one stays, and may stand before others.
+      // The event with the greatest seq stays, wherever it is in the list.
       const seqs = await listed("ignored", `(${now - keep.ignored}`, limit + 1);
       const rows = await rowsOf(seqs.filter((seq) => seq < last).slice(0, limit));
       const taken = await take(rows, now, keep, { age: keep.ignored, moved: {} });
       return { ...taken, more: seqs.length > limit && taken.events > 0 };
     },
-    /** Deliveries may go before their events. */
+    /** Deliveries may be kept for less time than their events. */
     deliveries: (now: number, keep: RetentionTimes, limit: number): Promise<PurgedEvents> =>
       keep.deliveries < keep.events ? walk("deliveriesTo", now, keep, limit) : Promise.resolve({ events: 0, deliveries: 0, more: false }),
     events: (now: number, keep: RetentionTimes, limit: number): Promise<PurgedEvents> => walk("eventsTo", now, keep, limit),
-    /** Of which something was left. */
+    /** Events that were deleted only in part. */
     async kept(now: number, keep: RetentionTimes, limit: number): Promise<PurgedEvents> {
       const seqs = await listed("kept", String(now), limit);
       const rows = await rowsOf(seqs);
@@ -172,7 +172,7 @@ interface Look {
   readonly routes: readonly string[];
 }
 
-function sweepOf(row: Versioned, { now, keep, isOld, alone, routes }: Look): Operation {
+function purgeOf(row: Versioned, { now, keep, isOld, alone, routes }: Look): Operation {
   const { seq, version, account, id, subject } = row;
   const times = [String(keep.deliveries), String(now), String(now + latestLookMs), alone];
   const before = String(now - keep.deliveries);
@@ -181,13 +181,13 @@ function sweepOf(row: Versioned, { now, keep, isOld, alone, routes }: Look): Ope
   return ["sweep", String(seq), version, before, isOld ? "1" : "", ...times, ...names, ...routes];
 }
 
-/** Those that name the event, beside what every one stands in. */
+/** Lists that name the event, besides those that have every event. */
 function listsOf({ disposition, origin, account, subject, parkedUntil }: Versioned): string[] {
   return [
     "kept",
     ...(disposition === "ignored" || disposition === "quarantined" ? [disposition] : []),
     ...(origin === "webhook" ? [] : [`learned:${account}`]),
-    // It may have come without its data, and waits no more.
+    // It may have been truncated, and no longer waits.
     ...(subject === null ? [`hw:${account}`, `hc:${account}`] : []),
     ...(parkedUntil === null ? [] : ["parked", ...(subject === null ? [] : [`pk:${subject}`])]),
   ];

@@ -6,14 +6,14 @@ import { type Keys, readSubjectName, type SubjectName } from "./keys.ts";
 import { candidatesOf, readHydrationRow, readSweepRow, rowJson } from "./rows.ts";
 import type { StoredEvents } from "./stored-events.ts";
 
-/** Most news that are named with an event. */
+/** Found events listed per truncated event. */
 const mostShown = 100;
 
-/** What became of truncated events, with the news themselves; what is known so far while they wait. Null for all others. */
+/** The hydration of a truncated event with the events found for it, so far while it waits. Null for other events. */
 export function createReadHydrations(keys: Keys, link: RedisLink, events: Pick<StoredEvents, "rows">) {
   const { base } = keys;
 
-  /** What the sweep that covers the event has asked; 0 when none has begun. */
+  /** Calls of the sweep that covers the event; 0 when none has begun. */
   async function askedSoFar(account: string, seq: number): Promise<number> {
     const [row, at] = await Promise.all([
       link.run((redis) => redis.get(`${base}sw:${account}`)),
@@ -30,7 +30,7 @@ export function createReadHydrations(keys: Keys, link: RedisLink, events: Pick<S
     const { state, reason, subject, unknown, settledAt } = row;
     const isWaiting = settledAt === null;
     const range = { account, after: seq, last: row.last ?? Number.MAX_SAFE_INTEGER, subject };
-    // What was over at once was never asked for: what was learned since is nobody's of this event.
+    // An event that was settled at once was never polled for: later events are not its own.
     const wasOver = !isWaiting && row.last === null;
     const news = wasOver ? [] : await events.rows(await learnedSeqs(keys, link, range, mostShown));
     return {
@@ -52,16 +52,16 @@ function wamidOf(subject: string | null): string | null {
   return type === "message" ? key : null;
 }
 
-/** News that the relay learned by asking: of an account, or of one message. */
+/** Events that the relay made from polled state, of an account or of one message. */
 interface LearnedRange {
   readonly account: string;
-  /** Seqs; the first is not part of it, the last is. */
+  /** Seqs: `after` is exclusive, `last` inclusive. */
   readonly after: number;
   readonly last: number;
   readonly subject: SubjectName | null;
 }
 
-/** Seqs of events about one message that are read at once: it has few. */
+/** Events of one message that are read at once; a message has few. */
 const mostOfMessage = 1_000;
 
 export async function countLearned(keys: Keys, link: RedisLink, range: LearnedRange): Promise<number> {
@@ -69,7 +69,7 @@ export async function countLearned(keys: Keys, link: RedisLink, range: LearnedRa
   return link.run((redis) => redis.zcount(keys.of(`learned:${range.account}`), `(${range.after}`, range.last));
 }
 
-/** Up to `limit` of them, smallest first. */
+/** Up to `limit` seqs, smallest first. */
 async function learnedSeqs(keys: Keys, link: RedisLink, range: LearnedRange, limit: number): Promise<number[]> {
   const { account, after, last, subject } = range;
   const learned = keys.of(`learned:${account}`);

@@ -7,11 +7,11 @@ import { subjectOf } from "./read-events.ts";
 import { readSubjectRow, rowJson } from "./rows.ts";
 import type { LiveSeqs, StoredEvent, StoredEvents } from "./stored-events.ts";
 
-/** Most rows looked at in a page, and bytes of bodies in it: it is judged in one turn of the event loop. */
+/** Limits of a page, which is filtered in one turn of the event loop, and of the rows and bodies kept in memory. */
 const most = { rows: 400, bytes: 64 * 1024, keptRows: 4_000, keptBytes: 4 * 1024 * 1024 };
 /** Rows read first; then twice as many each time. */
 const firstRows = 50;
-/** Ms for which what one listener was shown is shown to others, though somebody may have registered its message meanwhile. */
+/** Ms for which rows read for one listener serve others, although a message may be registered meanwhile. */
 const shownFor = 250;
 
 interface Listed {
@@ -167,23 +167,20 @@ function viewOf(row: StoredEvent, tracked: boolean): ListenRow | null {
 }
 
 interface ReadTogether<T> {
-  /** What was read of these seqs; those that are not stored are left out. Rejects as `read` does. */
+  /** Returns the stored ones of these seqs. Rejects as `read` does. */
   of(seqs: readonly number[]): Promise<ReadonlyMap<number, T>>;
-  /** What was read is changed: nobody is shown it any more. */
+  /** Drops everything read so far, because it has changed. */
   forget(): void;
 }
 
 interface ReadTogetherLimits {
-  /** Ms for which what was read serves others, at least; twice that at most. */
+  /** How long results are reused, in ms, at least; twice that at most. */
   readonly ms: number;
-  /** Sum of the weights that are kept, at most twice. */
+  /** Sum of the weights kept; at most twice that. */
   readonly weight: number;
 }
 
-/**
- * Many who listen read the same events at about the same time: each is asked for once, and lies in memory for moments.
- * `elapsed` is in ms.
- */
+/** Many listeners read the same events at about the same time: each event is read once and kept briefly. `elapsed` is in ms. */
 export function createReadTogether<T>(
   read: (seqs: readonly number[]) => Promise<ReadonlyMap<number, T>>,
   weigh: (one: T) => number,

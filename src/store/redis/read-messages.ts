@@ -6,7 +6,7 @@ import { type Keys, messageName, readSubjectName, runName, type SubjectName } fr
 import { readSubjectRow, rowJson, type StoredSubject } from "./rows.ts";
 import { rowsAtOnce } from "./stored-events.ts";
 
-/** A message or run with its name, and its number among all of them in the order they came. */
+/** A message or run with its number, in the order of arrival. */
 interface NumberedSubject {
   readonly seq: number;
   readonly account: string;
@@ -14,7 +14,7 @@ interface NumberedSubject {
   readonly row: StoredSubject;
 }
 
-/** Names with their numbers, as a sorted set gives them. */
+/** Names with their numbers, from a sorted set. */
 type Numbered = readonly { readonly name: SubjectName; readonly seq: number }[];
 
 interface SubjectRange {
@@ -26,7 +26,7 @@ interface SubjectRange {
 
 /** Messages and runs, newest first. */
 export function createReadSubjects(keys: Keys, link: RedisLink) {
-  /** Those of the names that are stored, in their order. */
+  /** The stored subjects of these names, in the same order. */
   async function rows(names: Numbered): Promise<NumberedSubject[]> {
     if (names.length === 0) return [];
     const found = await link.run((redis) => redis.mget(names.map(({ name }) => keys.of(name))));
@@ -38,7 +38,7 @@ export function createReadSubjects(keys: Keys, link: RedisLink) {
     });
   }
 
-  /** Of some lists by number what is in the range, greatest first, up to a limit of each. */
+  /** Members of the lists within the range, greatest number first, at most `limit` per list. */
   async function range(lists: readonly string[], { after, before, limit }: SubjectRange): Promise<Numbered> {
     const answers = await runPipeline(link, (commands) => {
       for (const list of lists) {
@@ -57,14 +57,14 @@ export function createReadSubjects(keys: Keys, link: RedisLink) {
       const seqs = (answers as string[][]).flatMap((found) => pairs(found).map(({ seq }) => seq));
       return seqs.length === 0 ? null : { oldest: Math.min(...seqs), newest: Math.max(...seqs) };
     },
-    /** What is meant (null: all) of some lists by number, up to a limit. */
+    /** Subjects of the lists that match (null: all), up to the limit. */
     async list(
       lists: readonly string[],
       where: SubjectRange,
       isMeant: ((subject: NumberedSubject) => boolean) | null,
     ): Promise<NumberedSubject[]> {
       const { after, limit } = where;
-      // A page of whatever there is needs no more than itself.
+      // Without a filter a page needs no further rows.
       const size = isMeant === null ? Math.min(limit, rowsAtOnce) : rowsAtOnce;
       const found: NumberedSubject[] = [];
       for (let before = where.before; ; ) {
@@ -75,7 +75,7 @@ export function createReadSubjects(keys: Keys, link: RedisLink) {
         before = last.seq;
       }
     },
-    /** Those with these names, whatever list they are in; `kind` as in the lists' names. */
+    /** Subjects of these names, registered or only seen; `kind` as in the lists' names. */
     async named(kind: "m" | "r", names: readonly SubjectName[]): Promise<NumberedSubject[]> {
       if (names.length === 0) return [];
       const scores = (await runPipeline(link, (commands) => {
@@ -94,18 +94,18 @@ function pairs(found: readonly string[]): { name: SubjectName; seq: number }[] {
   return Array.from({ length: found.length / 2 }, (_, index) => ({ name: found[2 * index] as string, seq: Number(found[2 * index + 1]) }));
 }
 
-/** Messages of one name that are given. */
+/** Messages returned for one name. */
 const mostFound = 100;
 const registeredMessages = ["registered:m"];
 
 export function createReadMessages(subjects: ReadSubjects) {
-  /** The newest that an index has under a name, which may be older than what is stored. */
+  /** The newest in an index. Index entries may be stale, so the row decides. */
   const indexed = (list: string, is: (row: NumberedSubject["row"]) => boolean) =>
     subjects.list([list], { after: 0, before: Number.MAX_SAFE_INTEGER, limit: mostFound }, ({ row }) => is(row));
 
   return {
     bounds: () => subjects.bounds(registeredMessages),
-    /** Registered ones, newest first. */
+    /** Registered messages, newest first. */
     async list({ account, status, reference, after, before, limit }: MessageFilter): Promise<(MessageView & { readonly seq: number })[]> {
       const isAll = account === undefined && status === undefined && reference === undefined;
       const isMeant = ({ account: of, row }: NumberedSubject): boolean =>

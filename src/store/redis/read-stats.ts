@@ -12,9 +12,9 @@ import type { LiveSeqs, StoredEvent, StoredEvents } from "./stored-events.ts";
 
 const failedScript = readScript("failed-attempts");
 
-/** Events looked at in one step: about a millisecond of this process, and less of Redis. */
+/** Events per step: about a millisecond of this process, and less of Redis. */
 const sliceEvents = 200;
-/** Attempts that one run of the script looks at: each may have 4 KiB with it. */
+/** Attempts per run of the script; each may hold 4 KiB. */
 const mostAttempts = 200;
 
 interface Counted {
@@ -31,7 +31,7 @@ interface CountStatsParts {
   readonly events: StoredEvents;
 }
 
-/** Counts every row, some events with all that hangs on them at a time, so that neither Redis nor this process is held up. */
+/** Counts every row in small steps, so that neither Redis nor this process is blocked. */
 export function createCountStats({ keys, link, live, events }: CountStatsParts) {
   async function deliveriesOf(rows: readonly StoredEvent[]): Promise<Counted[]> {
     const plans = await events.verdicts(rows);
@@ -60,7 +60,7 @@ export function createCountStats({ keys, link, live, events }: CountStatsParts) 
       attempts = 0;
     };
     for (const { event, route, state, made } of counted) {
-      // Taken at the first attempt, as most are: there is nothing to look up.
+      // Delivered at the first attempt, as most are: nothing failed.
       if (made === 0 || (made === 1 && state === stateCode("delivered"))) continue;
       if (attempts + made > mostAttempts) await flush();
       list.push(String(event), route, String(made));
@@ -101,26 +101,26 @@ export function createCountStats({ keys, link, live, events }: CountStatsParts) 
   };
 }
 
-/** Claimed deliveries of a route whose time is looked up: the workers have no more of them than they can send soon. */
+/** Claimed deliveries of a route whose due time is read; workers claim only what they can send soon. */
 const mostClaimed = 1_000;
 
-/** Sums of the open and the dead deliveries, from their indexes (`count-stats.ts` counts them all). */
+/** Open and dead deliveries per route, from their indexes. */
 export function createReadBacklog(keys: Keys, link: RedisLink) {
   const { base } = keys;
 
-  /** Unix ms at which the oldest of those that are claimed became due; they are in order of their leases. */
+  /** When the oldest claimed delivery became due, unix ms; the list is in the order of leases. */
   async function oldestOf(route: string, claimed: readonly string[]): Promise<number | null> {
     if (claimed.length === 0) return null;
     const found = await runPipeline(link, (commands) => {
       for (const member of claimed) commands.hget(keys.delivery(Number(member), route), "n");
     });
-    // Settled meanwhile: it is due no more.
+    // A missing time: settled meanwhile.
     const times = found.flatMap((at) => (at === null ? [] : [Number(at)]));
     return times.length === 0 ? null : Math.min(...times);
   }
 
   async function of(route: string, stopped: string | null): Promise<RouteBacklog> {
-    // In one piece: a delivery goes from list to list.
+    // Atomic: deliveries move between these lists.
     const answers = await runMulti(link, (commands) =>
       commands
         .zcard(`${base}due:${route}`)
@@ -143,7 +143,7 @@ export function createReadBacklog(keys: Keys, link: RedisLink) {
     };
   }
 
-  /** Of routes with open or dead deliveries, and of those that are stopped. */
+  /** Routes with open or dead deliveries, and stopped routes. */
   return async (): Promise<RouteBacklog[]> => {
     const answers = await runPipeline(link, (commands) => commands.smembers(`${base}routes`).hgetall(`${base}stopped`));
     const [routes, stopped] = answers as [string[], Record<string, string>];
@@ -162,7 +162,7 @@ const words = new Map<string, keyof Sums>([
   ["last", "lastAt"],
 ]);
 
-/** What each secret of each source has proved, by source and secret. */
+/** Usage of each secret of each source, ordered by source and secret. */
 export function createReadProofs(keys: Keys, link: RedisLink) {
   return async (): Promise<Proof[]> => {
     const found = await link.run((redis) => redis.hgetall(`${keys.base}proofs`));

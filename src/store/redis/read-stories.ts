@@ -7,7 +7,7 @@ import { rowJson } from "./rows.ts";
 import { readScript } from "./script.ts";
 import { createKeyedMutex } from "./transact.ts";
 
-/** What `explain` asks beside the views of events, messages and deliveries. */
+/** What `explain` reads besides events, messages and deliveries. */
 export function createReadStories(keys: Keys, link: RedisLink, waiting: ReadWaiting) {
   return {
     ...waiting,
@@ -17,7 +17,7 @@ export function createReadStories(keys: Keys, link: RedisLink, waiting: ReadWait
       const found = await link.run((redis) => redis.zrange(keys.of(`es:${name}`), `(${after}`, "+inf", "BYSCORE", "LIMIT", 0, limit));
       return found.map(Number);
     },
-    /** What a held delivery waits for; null when it is not held any more. */
+    /** What a held delivery waits for; null when it is no longer held. */
     async held(event: number, route: string): Promise<Held | null> {
       const [state, order] = await link.run((redis) => redis.hmget(keys.delivery(event, route), "s", "o"));
       if (state !== stateCode("held") || order === null || order === undefined) return null;
@@ -39,21 +39,21 @@ export const readStop = (text: string): string => (JSON.parse(text) as { reason:
 
 const script = readScript("waiting");
 
-/** Events in one look: two milliseconds of Redis, which has to find the row of each. */
+/** Events per step; each step blocks Redis for two milliseconds. */
 const atOnce = 500;
-/** Events in all looks of one question: where more wait, it is about the newest. */
+/** Events searched per request: the newest. */
 const mostLooked = 50_000;
 
-/** `[place and seq of the oldest that was looked at, how many older ones there are, …(seq, account, place of the wamid from 1)]`. */
+/** `[place and seq of the oldest event searched, number of older ones, …(seq, account, place of the wamid from 1)]`. */
 type Answer = readonly [place: number, oldest: string, older: number, ...found: (string | number)[]];
 
 /**
- * Events about messages that wait to be planned. Nothing leads from a message to them, since accepting one must cost no
- * more than it does: whoever asks looks through the list, from its end, where planning does not take from.
+ * Unplanned events of messages. No index leads to them, because accepting an event must stay cheap: a reader searches the
+ * list from its end, away from the head that planning takes from.
  */
 export function createReadWaiting(keys: Keys, link: RedisLink) {
-  /** One question at a time: however many ask, between two looks others have their turn at Redis. */
-  const turns = createKeyedMutex();
+  /** One search at a time, so that other commands get through between two steps. */
+  const mutex = createKeyedMutex();
 
   const look = (range: SeqRange, most: number, texts: readonly string[]): Promise<Answer> =>
     link.run((redis) =>
@@ -61,7 +61,7 @@ export function createReadWaiting(keys: Keys, link: RedisLink) {
     ) as Promise<Answer>;
 
   async function lookThrough(wamids: readonly string[], { after, before }: SeqRange): Promise<WaitingEvents> {
-    // As a row has it after the account: the end of a text of JSON, and of an item.
+    // As it follows the account in a row: the end of a JSON string, and a comma.
     const texts = wamids.map((wamid) => `${JSON.stringify(wamid).slice(1)},`);
     const events: WaitingEvent[] = [];
     for (let looked = 0, end = before; ; ) {
@@ -77,16 +77,16 @@ export function createReadWaiting(keys: Keys, link: RedisLink) {
   }
 
   return {
-    /** Those about messages of these wamids. What is planned meanwhile may be among them. */
+    /** Unplanned events of these messages; some may be planned meanwhile. */
     async waitingOf(wamids: readonly string[], range: SeqRange): Promise<WaitingEvents> {
-      const done = await turns.take("look");
+      const done = await mutex.take("search");
       try {
         return await lookThrough(wamids, range);
       } finally {
         done();
       }
     },
-    /** How many are planned before this one; null when it does not wait. */
+    /** Number of events ahead of this one; null when it does not wait. */
     async ahead(seq: number): Promise<number | null> {
       const [place, oldest] = await look({ after: seq - 1, before: seq + 1 }, 1, []);
       return Number(oldest) === seq ? place : null;
@@ -96,12 +96,12 @@ export function createReadWaiting(keys: Keys, link: RedisLink) {
 
 export type ReadWaiting = ReturnType<typeof createReadWaiting>;
 
-/** Events that were accepted and that no worker has planned yet. */
+/** Events that are accepted and not planned yet. */
 export function createReadUnplanned(keys: Keys, link: RedisLink): () => Promise<Unplanned> {
   const list = keys.of("unplanned");
 
   return async () => {
-    // In one piece: workers take from the head.
+    // Atomic: workers take from the head.
     const answers = await runMulti(link, (commands) => commands.llen(list).lindex(list, 0));
     const [events, head] = answers as [number, string | null];
     const row = head === null ? null : await link.run((redis) => redis.get(keys.event(head)));

@@ -15,13 +15,13 @@ import { createLiveSeqs, createStoredEvents } from "./stored-events.ts";
 interface Reader {
   readonly read: StoreReading;
   readonly inspecting: Inspecting;
-  /** This process has changed what is stored, other than by accepting: what listeners were shown is read anew. */
+  /** This process changed stored data other than by accepting: drops what was read for listeners. */
   changed(): void;
-  /** The greatest seq ever given. */
+  /** The greatest seq ever assigned. */
   lastSeq(): Promise<number>;
 }
 
-/** Everything that looks and does not write. `hydrationOf`: what became of a truncated event; null for all others. */
+/** All reads of the store. `hydrationOf`: the hydration of a truncated event; null for other events. */
 export function createReader(keys: Keys, link: RedisLink, hydrationOf: (seq: number) => Promise<HydrationView | null>): Reader {
   const live = createLiveSeqs(keys, link);
   const events = createStoredEvents(keys, link);
@@ -44,7 +44,7 @@ export function createReader(keys: Keys, link: RedisLink, hydrationOf: (seq: num
     unplanned: createReadUnplanned(keys, link),
   };
 
-  /** Counts every row; all who ask while that goes on get the same answer. */
+  /** Counts every row; concurrent callers share one count. */
   function stats(): Promise<Stats> {
     counting ??= countStats().finally(() => {
       counting = null;
@@ -56,7 +56,7 @@ export function createReader(keys: Keys, link: RedisLink, hydrationOf: (seq: num
   return { read, inspecting, changed: listen.forget, lastSeq: live.last };
 }
 
-/** Looks at every row from this process, some hundred at a time; Redis and this process do other things in between. */
+/** Audits from this process, a few hundred rows at a time, so that other work gets through in between. */
 function createInspecting(parts: AuditParts, stats: () => Promise<Stats>): Inspecting {
   const ending = new AbortController();
   return {

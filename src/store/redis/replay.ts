@@ -10,17 +10,29 @@ import type { LiveSeqs, StoredEvent, StoredEvents } from "./stored-events.ts";
 import { factsOf } from "./subjects.ts";
 import type { Transact } from "./transact.ts";
 
-/** Deliveries in one step. */
+interface ReplayParts {
+  readonly keys: Keys;
+  readonly link: RedisLink;
+  readonly live: Pick<LiveSeqs, "after">;
+  readonly events: Pick<StoredEvents, "rows" | "verdicts">;
+}
+
+interface BackfillParts extends ReplayParts {
+  readonly rules: Rules;
+  readonly transact: Transact;
+}
+
+/** Deliveries per step. */
 const mostReplayedAtOnce = 200;
 
-/** Settled deliveries made to wait again, under their old ids, in order. */
+/** Makes settled deliveries wait again, under their ids and in order. */
 export function createReplay(transact: Transact) {
   async function replaySome(found: ReplayFound["found"], states: ReplayFilter["states"], at: number, due: DueDelivery[]): Promise<number> {
     const codes = states.map(stateCode).join("");
     let replayed = 0;
     await transact((tx) => {
       for (const { event, route } of found) {
-        // Since it was found, somebody may have retried it or retention taken it away.
+        // It may have been retried or deleted by retention since it was found.
         tx.operate(["replay", String(event), route, String(at), codes], (state) => {
           if (state === "") return;
           replayed += 1;
@@ -41,7 +53,7 @@ export function createReplay(transact: Transact) {
       }
       return { replayed, due };
     },
-    /** One delivery, retried whatever its state: a settled one waits again, a waiting one goes out at once. */
+    /** Retries one delivery in any state: a settled one waits again, a waiting one is due at once. */
     async retry(event: number, route: string, at: number): Promise<Retried | null> {
       let code = "";
       await transact((tx) => {
@@ -56,25 +68,18 @@ export function createReplay(transact: Transact) {
   };
 }
 
-interface WalkParts {
-  readonly keys: Keys;
-  readonly link: RedisLink;
-  readonly live: Pick<LiveSeqs, "after">;
-  readonly events: Pick<StoredEvents, "rows" | "verdicts">;
-}
-
 type Place = ReplayFound["found"][number];
 
-/** A route's place in a walk over routes: it says nothing, but stays the same whatever other routes there are. */
+/** A route's position in a walk over routes: arbitrary, but independent of the other routes. */
 const routeNumber = (route: string): number => createHash("sha256").update(route).digest().readUIntBE(0, 6) + 1;
 
 /**
- * One pass over the settled deliveries, `limit` events or dead deliveries looked at in each call, whether they match or
- * not. The pass only goes forward, so that a delivery that settles again meanwhile is not met twice. The dead are met
- * route by route, everything else in the order of acceptance.
+ * One pass over the settled deliveries. Each call looks at `limit` events or dead deliveries, whether they match or not.
+ * The pass only moves forward, so a delivery that settles again meanwhile is not found twice. Dead deliveries come route by
+ * route, all others in the order of acceptance.
  */
-export function createReplayWalk({ keys, link, live, events }: WalkParts) {
-  /** Those of `places` that are settled as the filter means, in their order. */
+export function createReplayWalk({ keys, link, live, events }: ReplayParts) {
+  /** The places whose deliveries match the filter, in their order. */
   async function settled(places: readonly Place[], filter: ReplayFilter, { since }: ReplayCursor, now: number): Promise<Place[]> {
     if (places.length === 0) return [];
     const found = (await runPipeline(link, (commands) => {
@@ -83,7 +88,7 @@ export function createReplayWalk({ keys, link, live, events }: WalkParts) {
     return places.filter((_, index) => {
       const [state, settledAt] = found[index] ?? [null, null];
       if (state === null || settledAt === null || !filter.states.some((wanted) => wanted === stateOf(state))) return false;
-      // A time that is still to come was written under a wrong clock, not during this walk.
+      // A time in the future was written under a wrong clock, not during this walk.
       return Number(settledAt) <= since || Number(settledAt) > now;
     });
   }
@@ -137,29 +142,20 @@ interface OfEvents {
 
 const isOfEvents = ({ errorCode, from, to }: OfEvents): boolean => errorCode !== undefined || from !== undefined || to !== undefined;
 
-/** The part of a filter that is about the event. */
+/** Whether the event matches the part of a filter that concerns events. */
 function isMeant({ errorCode, from, to }: OfEvents, row: Pick<EventRow, "errorCode" | "receivedAt">): boolean {
   if (errorCode !== undefined && row.errorCode !== errorCode) return false;
   return (from === undefined || row.receivedAt >= from) && (to === undefined || row.receivedAt < to);
 }
 
-interface BackfillParts {
-  readonly keys: Keys;
-  readonly link: RedisLink;
-  readonly rules: Rules;
-  readonly transact: Transact;
-  readonly live: Pick<LiveSeqs, "after">;
-  readonly events: Pick<StoredEvents, "rows" | "verdicts">;
-}
-
-/** Events planned in one step. */
+/** Events per step. */
 const mostPlannedAtOnce = 20;
 /** Bodies held in memory at once. */
 const mostBytes = 4 * 1024 * 1024;
 
 /**
- * A registration that came too late, or a route added since: events that were ignored or filtered get their deliveries
- * after all. A route never gets one twice (promise 2): what was planned for it stays, and only new verdicts are added.
+ * Backfill: ignored or filtered events get their deliveries after a late registration or for a route added since. A route
+ * never gets an event twice (promise 2): its plan stays, and only new verdicts are added.
  */
 export function createBackfill({ keys, link, rules, transact, live, events }: BackfillParts) {
   async function planOf(row: EventRow, body: Buffer, subject: string | null, only: string | undefined) {
@@ -210,7 +206,7 @@ export function createBackfill({ keys, link, rules, transact, live, events }: Ba
   }
 
   return {
-    /** The next events that a filter means, `limit` looked at, with the routes that would get them; writes nothing. */
+    /** Looks at the next `limit` events; returns those that match, with the routes that would get them. Writes nothing. */
     async look(filter: PlanAgainFilter, cursor: ReplayCursor, limit: number): Promise<ReplayFound> {
       const seqs = await live.after(cursor.event, limit);
       const rows = (await events.rows(seqs)).filter(
@@ -221,7 +217,7 @@ export function createBackfill({ keys, link, rules, transact, live, events }: Ba
       const last = seqs.at(-1);
       return { found, cursor: last === undefined || seqs.length < limit ? null : { since: cursor.since, event: last, route: 0 } };
     },
-    /** Those of the events that still are what the filter means get their deliveries, in their order. */
+    /** Plans the deliveries of the events that still match the filter, in their order. */
     async plan(seqs: readonly number[], filter: PlanAgainFilter, at: number): Promise<Replayed> {
       const due: DueDelivery[] = [];
       let replayed = 0;

@@ -19,13 +19,13 @@ import {
 import type { Transaction } from "./transact.ts";
 
 /**
- * Rows of subjects as this process last saw them. What is remembered may be old: the script holds it to the row's version,
- * and gives back the row when it is another.
+ * Rows of messages and runs ("subjects") as this process last saw them. A cached row may be stale: the script compares its
+ * version with the stored one, and returns the row when they differ.
  */
 export interface SubjectCache {
-  /** The stored text, `""` for none; undefined when nothing is remembered. */
+  /** The stored text, `""` for none; undefined when it is not cached. */
   known(name: SubjectName): string | undefined;
-  /** Reads it, with the others of this turn in one round trip. Rejects with `StoreUnavailable`. */
+  /** Reads it, in one round trip with the other loads of this turn of the event loop. Rejects with `StoreUnavailable`. */
   load(name: SubjectName): Promise<string>;
   remember(name: SubjectName, row: string): void;
 }
@@ -36,9 +36,9 @@ interface Waiting {
   readonly reject: (error: unknown) => void;
 }
 
-/** `most`: rows remembered, at the least as many as that and at most twice. */
+/** Keeps the last `most` rows at least, and twice as many at most. */
 export function createSubjectCache(keys: Keys, link: RedisLink, most = 10_000): SubjectCache {
-  // Two generations, because a map that loses its oldest entry each time is searched for it past all that it has lost.
+  // Two generations: deleting the oldest entry of a Map each time scans past all entries deleted before.
   let rows = new Map<SubjectName, string>();
   let older = new Map<SubjectName, string>();
   let waiting = new Map<SubjectName, Waiting>();
@@ -51,7 +51,7 @@ export function createSubjectCache(keys: Keys, link: RedisLink, most = 10_000): 
       let n = 0;
       for (const [name, { resolve }] of all) {
         const row = found[n++] ?? "";
-        // Of what is not there nothing is remembered: it will be in a moment.
+        // A missing row is not cached: it is about to be written.
         if (row !== "") remember(name, row);
         resolve(row);
       }
@@ -88,7 +88,7 @@ interface Tracked {
   readonly next: StoredSubject | null;
 }
 
-/** What registration told of a subject; nothing when it was never registered. */
+/** The registered facts of a subject; untracked when it was never registered. */
 export function factsOf(type: "message" | "run", row: StoredSubject): Facts {
   if (row.registeredAt === null) return untrackedFacts(type);
   const { reference, metadata, serviceId } = row;
@@ -129,9 +129,9 @@ export function trackEvent(rules: Rules, event: TrackedPart, row: StoredSubject 
   return null;
 }
 
-/** Subjects as one step finds and leaves them. */
+/** The subjects that one transaction reads and writes. */
 export interface Subjects {
-  /** As it is now, what this step wrote included; null when nothing is known of it. */
+  /** The row, with what this transaction wrote; null when there is none. */
   find(name: SubjectName): Promise<StoredSubject | null>;
   put(name: SubjectName, after: StoredSubject): void;
 }
@@ -139,9 +139,8 @@ export interface Subjects {
 export type SubjectsOf = (tx: Transaction) => Subjects;
 
 /**
- * The one way in which transactions change a subject, so that the lists it stands in stay true:
- * `seen:`/`registered:` by its number, and with the same number `sid:` (the service's id) and `ref:` (its reference);
- * and those by which it is asked about (subject-index.ts).
+ * The only way in which transactions change a subject, so that its indexes stay true: `seen:` or `registered:` by its
+ * number, `sid:` (the service's id) and `ref:` (its reference) with the same number, and the polling lists of `indexSubject`.
  */
 export function createSubjects(keys: Keys): SubjectsOf {
   const { base } = keys;
@@ -186,15 +185,14 @@ export function createSubjects(keys: Keys): SubjectsOf {
   };
 }
 
-/** Lists in which a registered subject is found by what was told of it. */
+/** Indexes of a registered subject by the service's id and by reference. */
 export function indexesOf(base: string, kind: "m" | "r", { serviceId, reference }: StoredSubject): string[] {
   return [...(serviceId === null ? [] : [`${base}sid:${serviceId}`]), ...(reference === null ? [] : [`${base}ref:${kind}:${reference}`])];
 }
 
 /**
- * What a change of a message or run means for those who ask the service: which messages of an account could be read,
- * latest registered first, which are asked about, and which runs are open. For the step that writes the row; null stands
- * for a row that is not there.
+ * Updates of the polling lists for a change of a subject: the messages that can be read from the service, the messages
+ * that are polled, and the open runs. They belong to the step that writes the row; null stands for a missing row.
  */
 export function indexSubject(base: string, name: SubjectName, before: StoredSubject | null, after: StoredSubject | null): Operation[] {
   const { type, account, key } = readSubjectName(name);
@@ -229,7 +227,7 @@ function indexMessage(
   return operations;
 }
 
-/** Of the messages that are the user's: `ti` with the service's id, `tn` those that cannot be read for want of it. */
+/** The list of a registered message: `ti` with the service's id, `tn` without, which cannot be read. */
 export function placeOfMessage(row: StoredSubject | null): "ti" | "tn" | null {
   if (row === null || row.registeredAt === null) return null;
   return row.serviceId === null ? "tn" : "ti";
@@ -242,7 +240,7 @@ function indexRun(base: string, account: string, runId: string, before: StoredSu
   return is ? [["call", "ZADD", key, String(after?.registeredAt), runId]] : [["call", "ZREM", key, runId]];
 }
 
-/** One that a truncated result may be about. */
+/** A run that a truncated result may be about. */
 export function isOpenRun(row: StoredSubject | null): boolean {
   return row !== null && row.registeredAt !== null && (row.status === null || row.status === "started");
 }

@@ -16,17 +16,17 @@ interface Parts {
 }
 
 const beginScript = readScript("begin-sweep");
-/** Longer than any look back at the calls made. */
+/** Longer than any period over which calls are counted. */
 const sweepsKeptMs = 7 * 86_400_000;
 
 /**
- * Sweeps and what they read. An account has one at a time, and whoever begins goes on with it: that of a process that died,
- * too. That only one process does so at once saves calls (the duty in app/hydrating.ts), and nothing rests on it.
+ * Hydration passes (sweeps) and the messages they read. An account has one at a time; the next process continues a pass
+ * whose process died. The lease in app/hydrating.ts only saves calls.
  */
 export function createSweeps({ keys, link, transact, version }: Parts) {
   const { base } = keys;
 
-  /** Goes on with the account's sweep, or begins one; null: nothing waits. */
+  /** Continues the account's sweep, or begins one; null when nothing waits. */
   async function beginSweep(account: string, now: number): Promise<SweepView | null> {
     for (;;) {
       const list = [base, account, String(now), version(), randomUUID()];
@@ -39,7 +39,7 @@ export function createSweeps({ keys, link, transact, version }: Parts) {
         const covered = { events: Number(events), oldest: Number(oldest), newest: Number(newest) };
         return { ...readSweepRow(row), account, source, because: id as EventId, covered };
       }
-      // Retention has taken the event: nobody waits for it.
+      // Retention has deleted the event.
       await link.run((redis) => redis.zrem(`${base}hc:${account}`, first));
     }
   }
@@ -100,8 +100,8 @@ export function createSweeps({ keys, link, transact, version }: Parts) {
 }
 
 /**
- * The sweep, when it is still the account's: a step of one that another process has ended does nothing, because what waits
- * by now is covered by a sweep that has read less.
+ * The sweep's row, null when it is no longer the account's. A step of a sweep that another process has ended does nothing:
+ * the events that wait now belong to a later sweep.
  */
 export async function openSweep(tx: Transaction, keys: Keys, sweep: { account: string; seq: number | string }): Promise<SweepRow | null> {
   const json = await tx.read(keys.of(`sw:${sweep.account}`));
@@ -111,17 +111,17 @@ export async function openSweep(tx: Transaction, keys: Keys, sweep: { account: s
 }
 
 const trackedScript = readScript("tracked-messages");
-/** Reconciliation notes when it had an answer; the call began no longer than this before. */
+/** Reconciliation stores when the answer came; the call began at most this much earlier. */
 const longestCallMs = 15_000;
 
-/** Messages read in one step: Redis does nothing else for half a millisecond. */
+/** Messages per step; each step blocks Redis for half a millisecond. */
 const messagesAtOnce = 100;
 
 type Found = readonly [wamid: string, registeredAt: string, row: string, record: string, isMissing: number];
 
-/** Registered messages of an account, latest registered first, a page at a time: what sweeps walk over. */
+/** Registered messages of an account, newest registration first, in pages: the messages a sweep reads. */
 export function createTrackedMessages({ base }: Keys, link: RedisLink) {
-  /** As `trackedMessages`, no more than are read at once. */
+  /** One step of `trackedMessages`. */
   async function some(account: string, { withId, before, from, limit }: TrackedQuery): Promise<TrackedView[]> {
     const last = typeof before.message === "string" ? readSubjectName(before.message).key : "";
     const list = [base, account, withId ? "ti" : "tn", String(before.registeredAt), last, String(from), String(limit)];
