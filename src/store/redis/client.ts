@@ -14,24 +14,24 @@ type Manner =
   /** For workers of BullMQ: commands wait for the connection, and blocking ones for their work. */
   | "patient";
 
-/** First waits after a lost connection, in milliseconds; doubled from one try to the next. */
+/** First backoff after a lost connection, in ms; doubled for each try. */
 const firstWaitMs = 50;
-/** Longest wait between two tries: how long after its return Redis may go unnoticed. */
+/** Longest backoff, in ms: how long a Redis that is back may go unnoticed. */
 const longestWaitMs = 2_000;
 
-/** A patient connection that has heard nothing for this long is dead: BullMQ's workers ask every ten seconds at the latest. */
+/** A patient connection without any answer for this long is dead: BullMQ's workers send a command at least every ten seconds. */
 const silentMs = 30_000;
 
-/** Waits between tries: 50 ms, doubling to 2 s, each spread by a fifth so that many processes do not come back in one moment. */
+/** Backoff: 50 ms, doubling to 2 s, with 20 % jitter so that processes do not reconnect all at once. */
 function reconnectDelay(tries: number, random: () => number): number {
   const wait = Math.min(longestWaitMs, firstWaitMs * 2 ** Math.min(tries - 1, 10));
   return Math.round(wait * (0.8 + 0.4 * random()));
 }
 
 /**
- * A client for the Redis of the settings: one server, behind Sentinels, or a Cluster. One that fails fast connects by
- * `connect()`, a patient one at once, and both again by themselves for ever. `name` is what `CLIENT LIST` shows. Whoever
- * makes one listens to its `error` events.
+ * A client for the Redis of the settings: one server, behind Sentinels, or a Cluster. A fail-fast client connects on
+ * `connect()`, a patient one at once; both reconnect for ever. `name` is what `CLIENT LIST` shows. The caller must listen
+ * to `error` events.
  */
 export function createRedisClient(settings: RedisSettings, name: string, manner: Manner, random: () => number = Math.random): Redis {
   const place = readRedisUrl(settings.url.reveal());
@@ -39,27 +39,27 @@ export function createRedisClient(settings: RedisSettings, name: string, manner:
   const retryStrategy = (tries: number): number => reconnectDelay(tries, random);
   const options = connectionOptions(place, settings.commandTimeout, name, manner);
   const isPatient = manner === "patient";
-  // A worker of BullMQ gives up for ever when the first `connect()`, which it calls for a lazy client, finds nobody.
+  // BullMQ's worker calls `connect()` on a lazy client, and gives up for ever when that fails.
   const start = { enableOfflineQueue: isPatient, lazyConnect: !isPatient };
 
   if (settings.cluster) {
     const cluster = new Cluster([...place.hosts], {
       ...start,
       clusterRetryStrategy: retryStrategy,
-      // A node that comes back is noticed by itself, and not by the next MOVED of another.
+      // Notice a node that comes back without waiting for the next MOVED.
       clusterNodeRetryStrategy: retryStrategy,
-      // Each redirection to a lost node asks who has its slots now, 100 ms later: three make a failing command fail soon.
+      // Each redirection to a lost node refreshes the slots 100 ms later: three let a failing command fail soon.
       ...(isPatient ? {} : { maxRedirections: 4 }),
       slotsRefreshTimeout: settings.commandTimeout,
-      // Named in their certificates, and not by the addresses behind the names.
+      // Certificates name hosts, not addresses.
       ...(place.tls ? { dnsLookup: (host, done) => done(null, host) } : {}),
       redisOptions: {
         ...options,
-        // Of a node that is hung: the client of one server is told to connect again, that of a Cluster's node cannot be.
+        // Detects a hung node: a client for one server can be reconnected, the client of a Cluster's node cannot.
         ...(isPatient ? {} : { socketTimeout: settings.commandTimeout * 2 }),
       },
     });
-    // It has all of the commands; what differs (events of nodes) is dealt with where it is used.
+    // It has all commands; connection.ts handles its own events, such as `+node`.
     return cluster as unknown as Redis;
   }
   const common = { ...options, ...start, retryStrategy };
@@ -73,8 +73,8 @@ export function createRedisClient(settings: RedisSettings, name: string, manner:
     ...(place.tls ? { sentinelTLS: {}, enableTLSForSentinelMode: true } : {}),
     sentinelCommandTimeout: settings.commandTimeout,
     sentinelRetryStrategy: retryStrategy,
-    // Not failoverDetector: a failover that it hears of while connecting ends the client for ever (ioredis 6.0.0). That the
-    // primary is another one shows without it: the Sentinels close the old one's connections, and it answers READONLY.
+    // Not failoverDetector: a failover during a connect ends the client for ever (ioredis 6.0.0). A new primary shows
+    // without it: the Sentinels close the old one's connections, and it answers READONLY.
   });
   return neverElsewhere(behindSentinels);
 }
@@ -86,16 +86,15 @@ function neverElsewhere(client: Redis): Redis {
 }
 
 /**
- * Gives up a connection on which nothing comes back, and connects anew. With a reset: of one that is closed in order the
- * kernel goes on sending what has not arrived for a minute and longer, and once the network is mended Redis would do
- * commands that had failed long ago. One in TLS can only be closed, as can what a Cluster's client gives up by itself.
+ * Drops a hung connection and reconnects. It resets the connection: after an orderly close the kernel keeps sending for a
+ * minute and longer, so Redis could run commands that failed long ago. TLS connections can only be closed.
  */
 export function giveUpConnection(client: Redis): void {
   if (client.stream instanceof TLSSocket) client.disconnect(true);
   else client.stream.resetAndDestroy();
 }
 
-/** What all three ways to connect have in common. */
+/** Options for one server, Sentinels and Cluster alike. */
 function connectionOptions({ tls, username, password, db }: RedisPlace, commandTimeout: number, name: string, manner: Manner) {
   return {
     db,
@@ -104,10 +103,10 @@ function connectionOptions({ tls, username, password, db }: RedisPlace, commandT
     ...(tls ? { tls: {} } : {}),
     connectionName: name,
     connectTimeout: commandTimeout,
-    // A hung server does not close its side; waiting for that would hold up the next try.
+    // A hung server does not close its side; waiting for that would delay the next try.
     disconnectTimeout: 100,
     keepAlive: 10_000,
-    // While it loads its files, Redis is asked this often, and not only after the time it guesses itself.
+    // While Redis loads its files, retry this often instead of after its own estimate.
     maxLoadingRetryTime: 250,
     ...(manner === "fail-fast"
       ? { commandTimeout, maxRetriesPerRequest: 0, autoResendUnfulfilledCommands: false }
@@ -115,27 +114,24 @@ function connectionOptions({ tls, username, password, db }: RedisPlace, commandT
   };
 }
 
-/** What it is connected to has become a replica, and the name leads to another server by now. A client that fails fast is told so. */
+/** The server became a replica, and its name may lead to the new primary. connection.ts handles this for fail-fast clients. */
 const isReadOnly = (error: Error): boolean => error.message.startsWith("READONLY");
 
-/** The way to Redis as the store uses it. */
+/** The store's access to Redis. */
 export interface RedisLink {
-  /** Rejects with `StoreUnavailable`, at once while Redis is known to be out of reach, and with the fault itself when it is the command's. */
+  /** Rejects with `StoreUnavailable`, at once while Redis is known to be unavailable, and with a plain error when the command is wrong. */
   run<T>(command: (redis: Redis) => Promise<T>): Promise<T>;
 }
 
 type Fill = (commands: ChainableCommander) => unknown;
 
-/** Commands in one round trip, between which others may have their turn; gives what each of them gave. */
+/** Runs commands in one round trip, not atomically; returns their results. */
 export const runPipeline = (link: RedisLink, fill: Fill): Promise<unknown[]> => runAll(link, (redis) => redis.pipeline(), fill);
 
-/** Commands in one piece: nobody sees or changes anything in between. */
+/** Runs commands atomically (MULTI); returns their results. */
 export const runMulti = (link: RedisLink, fill: Fill): Promise<unknown[]> => runAll(link, (redis) => redis.multi(), fill);
 
-/**
- * `exec` resolves whatever the commands did. The first error is thrown while the link looks: it takes it as one of any
- * other command, and what was wrong with Redis is known from then on.
- */
+/** `exec` resolves even if commands failed. Throwing the first error inside `run` lets the link classify it. */
 function runAll(link: RedisLink, begin: (redis: Redis) => ChainableCommander, fill: Fill): Promise<unknown[]> {
   return link.run(async (redis) => {
     const commands = begin(redis);
@@ -149,10 +145,10 @@ function runAll(link: RedisLink, begin: (redis: Redis) => ChainableCommander, fi
   });
 }
 
-/** Redis could not do what it was asked just now. */
+/** Redis is unavailable, or refused the command for now. */
 export class RedisUnavailable extends StoreUnavailable {
   readonly kind: RedisFaultKind;
-  /** True when it may have been done all the same: it was sent, and no answer came. */
+  /** True when the command may have run: it was sent, and no answer came. */
   readonly mayBeDone: boolean;
 
   constructor({ kind, message, mayBeDone }: RedisFault) {
@@ -163,8 +159,8 @@ export class RedisUnavailable extends StoreUnavailable {
 }
 
 /**
- * An error of a client of Redis as one of ours: `StoreUnavailable` where Redis is at fault, else one that says what was wrong
- * with the command. The client's own is left behind: it holds every argument, people's data among them.
+ * Converts an error of the Redis client: `StoreUnavailable` for faults of Redis, else an error that describes the wrong
+ * command. The original is dropped because it holds every argument, personal data among them.
  */
 export function storeError(error: unknown): Error {
   if (error instanceof StoreUnavailable || error instanceof StoreRefused) return error;

@@ -3,27 +3,27 @@ import type { PlanText } from "./event-rows.ts";
 import type { GroupCommit } from "./group-commit.ts";
 import type { Argument } from "./script.ts";
 
-/** One operation of lua/commit.lua, by its name there, with what it is given. */
+/** An operation of lua/commit.lua: its name there, and its arguments. */
 export type Operation = readonly [name: string, ...list: Argument[]];
 
-/** A step that is whole or not at all, as lua/commit.lua reads it. What it has in common with others of its batch is sent once. */
+/** An atomic step, as lua/commit.lua reads it. What the steps of a batch have in common is sent once. */
 export interface Step {
   /** Begins with its kind, unless it has a form. */
   readonly list: readonly Argument[];
   readonly form?: Form;
   readonly account?: string;
   readonly plan?: PlanText;
-  /** How many operations are asked for in it, where that is all it does. */
+  /** Number of operations, if the step consists of them. */
   readonly operations?: number;
-  /** Of the body that is stored with it, where that is large. */
+  /** Size of the body stored with it, if large. */
   readonly bytes?: number;
-  /** What proved it, and when it came (unix ms). */
+  /** The secret that verified the event, and when it was received (unix ms). */
   readonly proof?: { readonly name: string; readonly at: number };
-  /** Names (keys without the base) of strings that it will look at. */
+  /** Names (keys without the base) of the strings that the step reads. */
   readonly looked?: readonly string[];
 }
 
-/** What is done with an event: accepted, tracked and planned; or, accepted before, tracked and planned in its turn. */
+/** `A` accepts, tracks and plans an event; `P` tracks and plans one that was accepted before. */
 type EventKind = "A" | "P";
 
 interface Form {
@@ -32,14 +32,14 @@ interface Form {
   readonly proof: string;
   /** Routes that get a delivery. */
   readonly routes: readonly string[];
-  /** More than the usual is told of it. */
+  /** The step has the arguments of rare cases too. */
   readonly isRare: boolean;
 }
 
-/** A text of an event with which it was done, of everything else a list. */
+/** A text for a stored or planned event, a list for everything else. */
 export type StepResult = string | readonly unknown[];
 
-/** With which that text begins. */
+/** The seq at the start of that text. */
 export function seqIn(result: string): number {
   const end = result.indexOf(" ");
   return Number(end < 0 ? result : result.slice(0, end));
@@ -49,8 +49,8 @@ export function seqIn(result: string): number {
 export type Commit = GroupCommit<Step, StepResult>;
 
 /**
- * A batch as lua/commit.lua takes it: `[base, …accounts, …plans, …proofs, …forms, …looked, …steps]`, each after its length.
- * An argument costs Redis a third of a write of its own, whatever its length: hence all that is sent once.
+ * A batch as lua/commit.lua reads it: `[base, …accounts, …plans, …proofs, …forms, …looked, …steps]`, each after its length.
+ * An argument costs Redis a third of a write, whatever its length, so shared values are sent once.
  */
 export function writeBatch(base: string, batch: readonly Step[]): Argument[] {
   const accounts = new Set<string>();
@@ -95,7 +95,7 @@ export function writeBatch(base: string, batch: readonly Step[]): Argument[] {
   return list.concat(looked, String(batch.length), steps);
 }
 
-/** Adds operations with their counts to a step's list. */
+/** Appends operations with their counts to a step's arguments. */
 export function pushOperations(list: Argument[], operations: readonly Operation[]): void {
   list.push(String(operations.length));
   for (const [name, ...rest] of operations) {
@@ -104,7 +104,7 @@ export function pushOperations(list: Argument[], operations: readonly Operation[
   }
 }
 
-/** Steps that lose the race this often meet a subject that changes all the time. */
+/** Tries of a step before it fails: a row that changes this often changes all the time. */
 export const mostTries = 50;
 
 export const lostTheRace = (what: string) => new StoreUnavailable(`${what} was changed by others ${mostTries} times over`);

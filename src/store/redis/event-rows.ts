@@ -7,7 +7,7 @@ import { type KeptVerdict, keptVerdicts } from "../rules.ts";
 import type { RedisLink } from "./client.ts";
 import type { Keys, SubjectName } from "./keys.ts";
 
-/** An event as it is stored, without its bytes. Times are unix ms. */
+/** A stored event without its body. Times are unix ms. */
 export interface EventRow {
   readonly subject: SubjectName | null;
   readonly account: string;
@@ -19,27 +19,27 @@ export interface EventRow {
   readonly receivedAt: number;
   /** The envelope's `createdAt`. */
   readonly createdAt: number | null;
-  /** Fingerprint of the secret that proved it. */
+  /** Fingerprint of the secret that verified it. */
   readonly secret: string | null;
   readonly status: string | null;
-  /** Of its message or run, before it. */
+  /** Status of its message or run before it. */
   readonly previousStatus: string | null;
   readonly moved: boolean;
   readonly errorCode: string | null;
   readonly disposition: Disposition;
-  /** Digest of its verdicts, see plan-texts.ts. */
+  /** Digest of its verdicts, see `planText`. */
   readonly plan: string | null;
   readonly parkedUntil: number | null;
   /** Why it is quarantined. */
   readonly fault: string | null;
   readonly headers: Readonly<Record<string, string>> | null;
-  /** Bytes of its body. */
+  /** Size of its body in bytes. */
   readonly size: number;
-  /** Of a released body: seq of the event that it became. Of an event that came so: seq of that body. */
+  /** Of a released body, the seq of its event; of that event, the seq of the body. */
   readonly release: number | null;
 }
 
-/** The row as a list, which has no names: they would be most of its size. claim.lua reads the first. Origin and disposition are their places in their lists. */
+/** The row as a JSON list, because names would be most of its size. claim.lua reads the first value. Origin and disposition are indexes. */
 type Kept = [
   subject: SubjectName | null,
   account: string,
@@ -60,7 +60,7 @@ type Kept = [
   fault: string | null,
   headers: Readonly<Record<string, string>> | null,
   size: number,
-  /** Not there: null, as of nearly all. */
+  /** Left out when null, as in nearly all rows. */
   release?: number,
 ];
 
@@ -124,26 +124,26 @@ export function readEventRow(text: string): EventRow {
 export const dispositionCode = (disposition: Disposition): string => String(dispositions.indexOf(disposition));
 
 /**
- * Largest body that stands in the row of its event, after a line's end, in bytes: a key of its own costs Redis some
- * microseconds and 90 bytes, and lists of rows must not carry large ones.
+ * Largest body, in bytes, that is stored inline: in the row of its event, after a newline. A key of its own costs Redis
+ * some microseconds and 90 bytes, and reads of many rows must not carry large bodies.
  */
 export const inlineBytes = 1024;
 
 const lineEnd = 0x0a;
 
-/** A row with the body that stands in it; null: none does. Text where it can be: bytes among a command's arguments cost the client thrice as much. */
+/** A row with an inline body; null: none. Text if possible: Buffer arguments cost the client three times as much. */
 export function rowWithBody(row: string, body: Buffer | null): string | Buffer {
   if (body === null) return row;
   return isUtf8(body) ? `${row}\n${body.toString("utf8")}` : Buffer.concat([Buffer.from(`${row}\n`), body]);
 }
 
-/** The bytes after the row's own text; null when they have a key of their own. JSON has no line's end. */
+/** The inline body; null when it has a key of its own. JSON contains no newline. */
 export function inlineBody(row: Buffer): Buffer | null {
   const end = row.indexOf(lineEnd);
   return end < 0 ? null : row.subarray(end + 1);
 }
 
-/** Bodies of events; null of those that are not there. */
+/** Bodies of events; null for missing events. */
 export async function readBodies(link: RedisLink, keys: Keys, seqs: readonly number[]): Promise<(Buffer | null)[]> {
   if (seqs.length === 0) return [];
   const rows = await link.run((redis) => redis.mgetBuffer(seqs.map(keys.event)));
@@ -160,16 +160,16 @@ export async function readBody(link: RedisLink, keys: Keys, seq: number): Promis
 }
 
 export interface PlanText {
-  /** What an event has of it. */
+  /** Stored in the event's row. */
   readonly digest: string;
-  /** What is kept once for all events with these verdicts. */
+  /** Stored once for all events with these verdicts. */
   readonly verdicts: string;
 }
 
 // The planner gives the same object for the same verdicts, so identity finds nearly all of them.
 const knownTexts = new WeakMap<DeliveryPlan, PlanText>();
 
-/** The verdicts of a plan as they are kept. Reasons depend on the settings alone, so there are few. */
+/** The stored text of a plan's verdicts. They depend on the settings alone, so there are few. */
 export function planText(plan: DeliveryPlan): PlanText {
   const found = knownTexts.get(plan);
   if (found !== undefined) return found;
@@ -183,11 +183,11 @@ export const digestOf = (verdicts: string): string => createHash("sha256").updat
 
 export const readVerdicts = (text: string | null): readonly KeptVerdict[] => (text === null ? [] : (JSON.parse(text) as KeptVerdict[]));
 
-/** Number of a state, as it stands in a delivery's hash. */
+/** Number of a state in a delivery's hash. */
 export const stateCode = (state: (typeof deliveryStates)[number]): string => String(deliveryStates.indexOf(state));
 export const stateOf = (code: string) => deliveryStates[Number(code)] ?? "dead";
 
-/** An attempt as it is kept: `<JSON>\n<bytes of the response>`; without a response there is no line's end. */
+/** A stored attempt: `<JSON>\n<bytes of the response>`; without a response there is no newline. */
 export function writeAttempt({ at, tookMs, result, response }: Attempt): Buffer | string {
   const status = result.kind === "answered" ? result.status : null;
   const error = result.kind === "failed" ? result.error : null;

@@ -31,7 +31,7 @@ const subjectsAtOnce = 20;
  * events, so of two processes one does it; and one more event is parked only with a new version of its subject.
  *
  * A subject whose release is not finished has `releasedTo` in its row and stands in `releasing`. Until it is finished, new
- * events of it are parked as well, so that none overtakes (judge-event.ts), and none of its parked events ends.
+ * events of it are parked as well, so that none overtakes (plan-event.ts), and none of its parked events ends.
  */
 export function createParking({ keys, link, rules, transact, subjectsOf, version, events }: Parts) {
   const releasing = `${keys.base}releasing`;

@@ -15,7 +15,7 @@ import { messageStateOf, runStateOf, type StoredSubject, unseenSubject, withMess
 import type { Subjects, SubjectsOf } from "./subjects.ts";
 import type { Transact, Transaction } from "./transact.ts";
 
-/** `due` is filled when the step is committed. For inside one. */
+/** Registers within a transaction. `due` is filled when the step is committed. */
 type Register = (
   tx: Transaction,
   subjects: Subjects,
@@ -29,12 +29,12 @@ interface Parts {
   readonly parking: Pick<Parking, "release">;
 }
 
-/** Registrations in one step, where each stands for itself. */
+/** Registrations per step when they are independent. */
 const mostAtOnce = 50;
 
 /**
- * Registers a message and releases what was parked for it. Idempotent: what is known already is written nowhere; facts
- * that contradict the stored ones are given back, and nothing of the registration is kept.
+ * Registers a message and releases its parked events. Idempotent: known facts are not written again. Facts that contradict
+ * the stored ones are returned as conflicts, and nothing is written.
  */
 export function createRegisterOne({ parking }: Pick<Parts, "parking">): Register {
   return async (tx, subjects, registration, at) => {
@@ -57,7 +57,7 @@ export function createRegisterOne({ parking }: Pick<Parts, "parking">): Register
 }
 
 export function createRegister({ transact, subjectsOf }: Omit<Parts, "parking">, register: Register) {
-  /** Rows are asked for at once, and then found one after the other. */
+  /** Loads all rows concurrently, so that later reads find them. */
   async function open(tx: Transaction, registrations: readonly MessageRegistration[]): Promise<Subjects> {
     const subjects = subjectsOf(tx);
     await Promise.all(registrations.map(({ account, wamid }) => subjects.find(messageName(account, wamid))));
@@ -79,7 +79,7 @@ export function createRegister({ transact, subjectsOf }: Omit<Parts, "parking">,
       });
       return { created: done.filter(({ result }) => result === "created").length, due: done.flatMap(({ due }) => due) };
     },
-    /** Each on its own, some in a step: one that contradicts what is stored leaves the others be. */
+    /** Registers each on its own, several per step: a conflict does not affect the others. */
     async registerEach(registrations: readonly MessageRegistration[], at: number): Promise<readonly Registered[]> {
       const all: Registered[] = [];
       for (let from = 0; from < registrations.length; from += mostAtOnce) {
@@ -105,7 +105,7 @@ function withFacts(row: StoredSubject, { id, reference, conversationId, metadata
   return { ...row, serviceId: id, reference, conversationId, metadata, sentAt };
 }
 
-/** What is returned is filled when the step is committed. For inside one. */
+/** Registers within a transaction. The result is filled when the step is committed. */
 export type RegisterSent = (tx: Transaction, account: string, sent: SentSubject, at: number) => Promise<readonly DueDelivery[]>;
 
 interface RegisterSentParts {
@@ -115,7 +115,7 @@ interface RegisterSentParts {
   readonly parking: Pick<Parking, "release">;
 }
 
-/** Registers a message or run that the relay sent itself, with its first status, and releases what was parked for it. */
+/** Registers a message or run that the relay sent, with its first status, and releases its parked events. */
 export function createRegisterSent({ rules, subjectsOf, register, parking }: RegisterSentParts): RegisterSent {
   async function registerMessage(tx: Transaction, account: string, sent: Extract<SentSubject, { type: "message" }>, at: number) {
     const { wamid, status } = sent;
@@ -128,7 +128,7 @@ export function createRegisterSent({ rules, subjectsOf, register, parking }: Reg
       const { state } = rules.stepMessage(before, { status, errorCode: null, at });
       if (state !== before) subjects.put(name, withMessageState(row, state, at));
     }
-    // Somebody told other facts of the very wamid that the service gave us only now. Theirs stay: sent is sent, and the answer has ours.
+    // The wamid was registered with other facts before the service returned it. Those stay; the send's answer has its own.
     return registered.result === "conflict" ? [] : registered.due;
   }
 

@@ -6,7 +6,7 @@ import type { SubjectName } from "./keys.ts";
 
 const versionLength = 10;
 
-/** Ten characters that no other write of any process has: the version of a row. */
+/** Versions of rows: ten characters, unique over all writes of all processes. */
 export function createVersions(): () => string {
   const process = randomBytes(3).toString("base64url");
   let count = 0;
@@ -16,7 +16,7 @@ export function createVersions(): () => string {
   };
 }
 
-/** The JSON of a row, without the body that may stand after it (bodies.ts). */
+/** The JSON of a row, without version and inline body (event-rows.ts). */
 export function rowJson(row: string): string {
   const end = row.indexOf("\n", versionLength);
   return end < 0 ? row.slice(versionLength) : row.slice(versionLength, end);
@@ -110,18 +110,18 @@ export function withRunState(row: StoredSubject, state: RunState, at: number): S
   return { ...row, status: state.status, error: state.error, times: state.times as Record<string, number>, updatedAt: at };
 }
 
-/** What became of a truncated event, in the row `h:<seq>`. Times are unix ms. */
+/** The hydration of a truncated event, in the row `h:<seq>`. Times are unix ms. */
 export interface HydrationRow {
   readonly state: HydrationState;
   readonly reason: GiveUpReason | null;
-  /** The id that it came with. */
+  /** The id in the truncated event. */
   readonly target: string | null;
-  /** What follows is known when it is settled. */
+  /** Calls made. This and the following fields are set when it is settled. */
   readonly asked: number;
   readonly found: number;
-  /** News up to this seq are the ones found. */
+  /** The found events end at this seq. */
   readonly last: number | null;
-  /** The message that the id it came with named: only news of it are found. */
+  /** The message of that id: only events of it are found. */
   readonly subject: SubjectName | null;
   readonly unknown: number | null;
   readonly candidates: readonly (readonly [runId: string, reference: string | null])[] | null;
@@ -151,7 +151,7 @@ export function readHydrationRow(text: string): HydrationRow {
   };
 }
 
-/** The part of a row that goes downstream. */
+/** The part of a row that is sent downstream. */
 export function briefOf(text: string): HydrationBrief {
   const { state, reason, asked, found, unknown, candidates } = readHydrationRow(text);
   return { state, reason, asked, found, unknown, candidates: candidatesOf(candidates) };
@@ -161,15 +161,15 @@ export function candidatesOf(runs: HydrationRow["candidates"]): HydrationBrief["
   return runs === null ? null : runs.map(([runId, reference]) => ({ runId, reference }));
 }
 
-/** Events by the id they came with: a target cannot begin like another one, because it is a JSON text. */
+/** Member of the lists by target. A JSON string is never the prefix of another one. */
 export const targetMember = (target: string, seq: number | string): string => hideSeq(JSON.stringify(target)) + seq;
 
-/** The sign that stands for the seq of an event being accepted, where a user's text has it: the same JSON without the sign. */
+/** Escapes the placeholder for a new seq in user text; the JSON means the same. */
 export const hideSeq = (json: string): string => json.replaceAll("@seq@", "\\u0040seq@");
 
 /** An account's open sweep, in the row `sw:<account>`. */
 export interface SweepRow {
-  /** A number: of the file that it was carried over from. */
+  /** A number when it was migrated from a file. */
   readonly seq: string | number;
   readonly through: number;
   /** Unix ms. */
@@ -186,14 +186,14 @@ export function readSweepRow(row: string): SweepRow {
   return { seq, through, startedAt, asked };
 }
 
-/** What is kept of a message that is asked about, beside when it is asked about next. Times are unix ms. */
+/** Polling state of a message, besides the time of its next poll. Times are unix ms. */
 interface AskRecord {
-  /** When it was sent, as far as anybody told when the service's id became known. */
+  /** When it was sent, as far as known when the service's id was registered. */
   readonly since: number;
   readonly asks: number;
-  /** In a row. */
+  /** Consecutive failures. */
   readonly failures: number;
-  /** 404s in a row that count. */
+  /** Consecutive 404s that count. */
   readonly misses: number;
   /** Of the last answer. */
   readonly askedAt: number | null;
@@ -203,7 +203,7 @@ interface AskRecord {
 export const writeAskRecord = ({ since, asks, failures, askedAt, misses }: AskRecord): string =>
   `${since} ${asks} ${failures} ${askedAt ?? "-"} ${misses}`;
 
-/** Of a message that was never polled. */
+/** The record of a message that was never polled. */
 export const newAskRecord = (since: number): string => writeAskRecord({ since, asks: 0, failures: 0, misses: 0, askedAt: null });
 
 export function readAskRecord(text: string): AskRecord {
@@ -219,23 +219,23 @@ export function readAskRecord(text: string): AskRecord {
 
 /** Ranks run from 0 to this one. */
 export const lastRank = 31;
-/** In one list by score all ranks stand one after the other, each with room for times up to the year 2248. */
+/** Scores of one list order by rank first; each rank has room for times up to the year 2248. */
 export const rankStep = 2 ** 43;
 
-/** Where a message stands that is asked about next at `at` (unix ms). A time told from outside can be any number. */
+/** The score of a message that is polled next at `at` (unix ms), clamped: times from outside can be any number. */
 export const askScore = (rank: number, at: number): number => rank * rankStep + Math.min(Math.max(0, Math.round(at)), rankStep - 1);
 
-/** How far retention has come, for all processes: the row `retention`. */
+/** Progress of the purge, for all processes: the row `retention`. */
 export interface RetentionRow {
-  /** Up to this seq the settled deliveries were taken; what was not yet old enough then stands in `kept`. */
+  /** Settled deliveries were deleted up to this seq; what was not old enough then is listed in `kept`. */
   readonly deliveriesTo: number;
-  /** Up to this seq the events were taken, likewise. */
+  /** Events were deleted up to this seq, likewise. */
   readonly eventsTo: number;
-  /** Unix ms at which the last whole walk over registered subjects began. */
+  /** Start of the last complete walk over registered subjects, unix ms. */
   readonly walkedAt: number;
-  /** Events received before this moment (unix ms) may be gone; null: none are. */
+  /** Events received before this time (unix ms) may be deleted; null: none are. */
   readonly sweptEvents: number | null;
-  /** Deliveries settled before it. */
+  /** The same for deliveries settled before it. */
   readonly sweptDeliveries: number | null;
 }
 
@@ -243,10 +243,10 @@ const neverRun: RetentionRow = { deliveriesTo: 0, eventsTo: 0, walkedAt: 0, swep
 
 export const retentionRowName = "retention";
 
-/** `json`: null when retention has never taken anything. */
+/** `json`: null when nothing was ever deleted. */
 export const readRetentionRow = (json: string | null): RetentionRow => (json === null ? neverRun : (JSON.parse(json) as RetentionRow));
 
-/** Never goes back: of each the later one. */
+/** Takes the later value of each field. */
 export function joinRetention(row: RetentionRow, news: Partial<RetentionRow>): RetentionRow {
   const joined = { ...row };
   for (const name of Object.keys(news) as (keyof RetentionRow)[]) {

@@ -6,7 +6,7 @@ import { rowJson } from "./rows.ts";
 import { readScript } from "./script.ts";
 
 /**
- * How this version stores things (keys.ts). A change that an older version would misread raises it: 2 knows events that
+ * Version of the stored format (keys.ts). Raise it with a change that an older version would misread; 2 added events that
  * are only accepted.
  */
 export const schemaVersion = 2;
@@ -14,20 +14,20 @@ export const schemaVersion = 2;
 const mark = readScript("schema");
 
 /**
- * Marks the prefix as a relay's, the first time, and gives the name of what stands there: another one means that Redis has
- * lost what it had. What an older version wrote is this one's from then on, and the older one refuses it. Throws
- * `StoreRefused` when a newer version wrote there, or something that is no relay.
+ * Marks a new prefix as a relay's, and returns the name of its data; a different name later means that Redis lost them.
+ * Data of an older version are raised to this one, which the older version then refuses. Throws `StoreRefused` for data of
+ * a newer version or of another program.
  */
 export async function checkSchema(redis: Redis, prefix: string): Promise<string> {
   const key = keysOf(prefix).of("schema");
-  // Read first: a Redis that takes no writes (full, a replica) refuses the script whole, and what it has can be read.
+  // Read first: a Redis that takes no writes (full, a replica) refuses the script, and its data can still be read.
   const found = await redis.get(key);
   const isMarked = found?.startsWith(`${schemaVersion} `) === true;
   const marked = isMarked ? found : ((await mark.run(redis, key, [String(schemaVersion), randomUUID()])) as string);
   return nameIn(marked, prefix);
 }
 
-/** The same for one who only reads: marks nothing, and raises nothing. What an older version wrote can be read. */
+/** The same check for readers, which write nothing and can read data of an older version. */
 export async function checkReadable(redis: Redis, prefix: string): Promise<void> {
   const marked = await redis.get(keysOf(prefix).of("schema"));
   if (marked !== null) nameIn(marked, prefix);
@@ -45,16 +45,16 @@ function nameIn(marked: string, prefix: string): string {
   return name;
 }
 
-/** How far the migration of a file into these keys has come: the row `migration`, which stays when it has ended. */
+/** Progress of the migration of a database file into these keys, in the row `migration`, which stays when it is finished. */
 export interface MigrationRow {
-  /** What the file was when it began (store/migrate/source.ts). */
+  /** Identity of the file at the start (store/migrate/source.ts). */
   readonly file: string;
-  /** Where it was. */
+  /** Path of the file. */
   readonly path: string;
   /** Unix ms. */
   readonly startedAt: number;
   readonly finishedAt: number | null;
-  /** The step under way, from 0 on, and the last row of it that is here. */
+  /** The current step, from 0, and its last copied row. */
   readonly step: number;
   readonly after: number;
 }
@@ -65,8 +65,8 @@ export const migrationRowName = "migration";
 export const readMigrationRow = (row: string): MigrationRow => JSON.parse(rowJson(row)) as MigrationRow;
 
 /**
- * Throws `StoreRefused` while a migration into these keys has not ended: events that came in meanwhile could be known to
- * the file already, and be planned a second time.
+ * Throws `StoreRefused` while a migration into these keys is unfinished: events accepted now could already be in the file,
+ * and would be planned a second time.
  */
 export async function refuseUnfinished(redis: Redis, prefix: string): Promise<void> {
   const row = await redis.get(keysOf(prefix).of(migrationRowName));

@@ -4,7 +4,7 @@ import { StoreRefused } from "../port.ts";
 import type { Redis } from "./client.ts";
 import { readScript } from "./script.ts";
 
-/** Scripts that name their flags (`#!lua`), so that one is refused whole when memory is full or the server a replica. */
+/** The first version with script flags (`#!lua`): a script is refused whole when memory is full or the server a replica. */
 export const leastVersion = "7.0";
 
 /** The fields of an INFO answer by name. */
@@ -17,7 +17,7 @@ export function isOldVersion(version: string): boolean {
   return Number.parseInt(version, 10) < Number.parseInt(leastVersion, 10);
 }
 
-/** Throws `StoreRefused` for a server that is too old. One whose user may not ask is taken as it is. */
+/** Throws `StoreRefused` when the server is too old. Without permission to run INFO, any version is accepted. */
 export async function checkVersion(client: Redis): Promise<void> {
   const text = await client.info("server").catch((error: Error) => {
     if (error.message.startsWith("NOPERM")) return "";
@@ -30,26 +30,25 @@ export async function checkVersion(client: Redis): Promise<void> {
 }
 
 /**
- * Redis' time, on this process: for all that processes compare, because the clocks of their hosts differ and may be set.
- * With a clock each, one that is an hour ahead ends what another has just parked, and calls an exchange dead that another
- * is at.
+ * Redis' time in this process, for everything that processes compare: the clocks of their hosts differ and may be set.
+ * Otherwise a process an hour ahead would end events that another has just parked.
  */
 export interface RedisClock extends Clock {
-  /** Asks what time it is. To be called on every connection, and again and again: no two clocks go at the same pace. */
+  /** Reads the server's time. Call it on every connection and at intervals, because clocks drift. */
   follow(redis: Redis, key: string): Promise<void>;
 }
 
 const timeScript = readScript("time");
 
-/** Unix ms, with fractions, as the server has it that keeps `key`: of a Cluster not every node has the same. */
+/** Unix ms, with fractions, of the server that holds `key`: the nodes of a Cluster differ. */
 export async function readTime(redis: Redis, key: string): Promise<number> {
   const [seconds, micros] = (await timeScript.run(redis, key, [])) as [string, string];
   return Number(seconds) * 1000 + Number(micros) / 1000;
 }
 
 /**
- * Until Redis was asked it is `machine`'s time; then that goes on with `steady` (ms, never set), so that nothing is lost
- * while Redis is away, and setting the machine's clock changes nothing.
+ * Uses the time of `machine` until the first answer of Redis. From then on it advances with `steady` (ms, monotonic), also
+ * while Redis is unavailable and when the machine's clock is set.
  */
 export function createRedisClock(machine: Clock, steady: () => number = () => performance.now()): RedisClock {
   /** Redis' time when `steady` was 0; null: not known yet. */
@@ -60,8 +59,8 @@ export function createRedisClock(machine: Clock, steady: () => number = () => pe
     async follow(redis, key) {
       const sentAt = steady();
       const told = await readTime(redis, key);
-      // It was that time at some moment on the way: what was known before stays, as far as that leaves it possible. So it
-      // is the fastest answers that count, and a slow one does not make time go to and fro.
+      // The server read its clock at some moment between request and answer. Keeping the known offset within these bounds
+      // lets the fastest answers count, and a slow one does not move the time back and forth.
       const least = told - steady();
       const most = told - sentAt;
       began = Math.min(most, Math.max(least, began ?? (least + most) / 2));
@@ -70,7 +69,7 @@ export function createRedisClock(machine: Clock, steady: () => number = () => pe
 }
 
 const presenceSchema = z.object({
-  /** Of the process, not of the host: unlike all others. */
+  /** Unique per process. */
   id: z.string(),
   role: z.enum(["receive", "work", "both", "command"]),
   host: z.string(),
@@ -82,7 +81,7 @@ const presenceSchema = z.object({
 /** A process that is connected to the Redis of a relay. */
 export type Presence = z.infer<typeof presenceSchema>;
 
-/** A process that has not written for this long is gone, or cut off; it writes every two seconds. */
+/** A process that has not written for this long is dead or cut off; it writes every two seconds. */
 const goneAfterMs = 10_000;
 const forgottenAfterMs = 3_600_000;
 
@@ -98,7 +97,7 @@ export async function removePresence(client: Redis, prefix: string, now: number,
   await client.zremrangebyscore(processesKey(prefix), 0, now - forgottenAfterMs);
 }
 
-/** Who is connected, by the clock of Redis; newest first. */
+/** Connected processes, newest first, by the clock of Redis. */
 export async function readPresences(client: Redis, prefix: string): Promise<Presence[]> {
   const now = await readTime(client, processesKey(prefix));
   const lines = await client.zrangebyscore(processesKey(prefix), now - goneAfterMs, "+inf");

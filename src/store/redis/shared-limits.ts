@@ -3,14 +3,14 @@ import { type RedisLink, runPipeline } from "./client.ts";
 import { keysOf } from "./keys.ts";
 import { readScript } from "./script.ts";
 
-/** What one process tells of a destination and asks; see `lua/breaker.lua`. Times are milliseconds from now. */
+/** A report and request of one process about a destination; see `lua/breaker.lua`. Times are milliseconds from now. */
 interface BreakerAsk {
   readonly holder: string;
-  /** What came of attempts, in their order: `s` success, `f` failure, `n` neither. */
+  /** Results of attempts, in order: `s` success, `f` failure, `n` neither. */
   readonly verdicts: string;
-  /** How long the probe may be out, when it is asked for. */
+  /** How long the probe may take, when one is requested. */
   readonly probeMs: number | null;
-  /** The destination asked not to be called for so long. */
+  /** Pause that the destination asked for. */
   readonly pauseMs: number | null;
   readonly settings: { readonly failures: number; readonly pause: number; readonly longest: number };
 }
@@ -27,15 +27,15 @@ interface BreakerNews {
 interface RedisBreaker {
   /** Rejects as the link does: whether it happened is not known then. */
   step(ask: BreakerAsk): Promise<BreakerNews>;
-  /** An operator ends the pause for all; true when there was one. */
+  /** Ends the pause for all processes; true when there was one. */
   endPause(settings: BreakerAsk["settings"]): Promise<boolean>;
 }
 
 const breakerScript = readScript("breaker");
 
 /**
- * The breaker of one destination, shared over Redis by all that give the same `prefix` and `name`. `now` is for tests, and
- * the same for all processes; not given, it is Redis's own clock, so that those of the hosts need not agree.
+ * The breaker of one destination, shared by all processes with the same `prefix` and `name`. `now` is for tests; by default
+ * Redis' clock counts.
  */
 export function createRedisBreaker(link: RedisLink, prefix: string, name: string, now?: () => number): RedisBreaker {
   const key = keysOf(prefix).of(`breaker:${name}`);
@@ -62,8 +62,8 @@ export function createRedisBreaker(link: RedisLink, prefix: string, name: string
 }
 
 /**
- * The states of breakers by their names, for who only looks: nothing is told or moved. One that is open and whose time is
- * over is half-open. `pausedUntil` is unix milliseconds by Redis's clock; null when it does not pause.
+ * Reads the states of breakers by name, without changing them. An open breaker whose time is over is half-open.
+ * `pausedUntil` is unix ms by Redis' clock; null when it is not paused.
  */
 export async function readRedisBreakers(
   link: RedisLink,
@@ -88,24 +88,24 @@ export async function readRedisBreakers(
   );
 }
 
-/** All in milliseconds, but the tokens. */
+/** Times in ms. */
 interface RateAsk {
   readonly want: number;
   readonly interval: number;
-  /** Worth of how much time may be saved up. */
+  /** Burst size, as the time it takes to fill. */
   readonly saved: number;
 }
 
 interface RedisRate {
-  /** Gives the tokens taken, and the time until there is another. Rejects as the link does: whether they were taken is not known then. */
+  /** Returns the tokens taken, and the time until the next one. Rejects as the link does; the tokens may have been taken then. */
   take(ask: RateAsk): Promise<{ readonly taken: number; readonly waitMs: number }>;
 }
 
 const rateScript = readScript("rate");
 
 /**
- * The rate of one destination, shared over Redis by all that give the same `prefix` and `name`. `now` is for tests, and the
- * same for all processes; not given, it is Redis's own clock, so that those of the hosts need not agree.
+ * The token bucket of one destination, shared by all processes with the same `prefix` and `name`. `now` is for tests; by
+ * default Redis' clock counts.
  */
 export function createRedisRate(link: RedisLink, prefix: string, name: string, now?: () => number): RedisRate {
   const key = keysOf(prefix).of(`rate:${name}`);
@@ -118,7 +118,7 @@ export function createRedisRate(link: RedisLink, prefix: string, name: string, n
   };
 }
 
-/** How a call ended. `lost`: nobody knows whether and when the service counted it; `not-sent`: it surely did not. */
+/** How a call ended. `lost`: it is unknown whether the service counted it; `not-sent`: the service did not count it. */
 type SlotEnd = "answered" | "lost" | "not-sent";
 
 /** One step of a process that shares an account's caps; kinds are indexes from 0. See `lua/caps.lua`. */
@@ -152,23 +152,22 @@ interface CapsAnswer {
 interface RedisCaps {
   /** Rejects as the link does: whether it happened is not known then. */
   step(ask: CapsAsk): Promise<CapsAnswer>;
-  /** What was learned last, and the shared clock of then beside the time; null: nothing. Writes nothing. */
+  /** The latest shared state, with its steady clock and wall time; null when there is none. Writes nothing. */
   read(): Promise<{ readonly state: string; readonly now: number; readonly wall: number } | null>;
 }
 
 const capsScript = readScript("caps");
 
 /**
- * The caps of an account, shared over Redis by all that give the same `prefix`, `account` and `baseUrl`: another base URL is
- * another account at the service. `now` is for tests, and the same for all processes; not given, it is Redis's own clock,
- * so that those of the hosts need not agree.
+ * The caps of an account, shared by all processes with the same `prefix`, `account` and `baseUrl`; another base URL is
+ * another account at the service. `now` is for tests; by default Redis' clock counts.
  */
 export function createRedisCaps(link: RedisLink, prefix: string, account: string, baseUrl: string, now?: () => number): RedisCaps {
   const place = createHash("sha256").update(baseUrl).digest("hex").slice(0, 8);
   const key = keysOf(prefix).of(`caps:${account}:${place}`);
   return {
     async step({ wants, ended, renewed, next, ...ask }) {
-      // An absent field, because Lua has no null; kinds from 1, as lists count there.
+      // Lua has no null, so the field is left out; Lua counts from 1.
       const request = {
         ...ask,
         wants,
@@ -178,7 +177,7 @@ export function createRedisCaps(link: RedisLink, prefix: string, account: string
       };
       const text = await link.run((redis) => capsScript.run(redis, key, [JSON.stringify(request), now === undefined ? "" : String(now())]));
       const { granted, ...answer } = JSON.parse(text as string) as CapsAnswer;
-      // An empty list of Lua is written as an empty object.
+      // Lua encodes an empty list as an object.
       return { ...answer, granted: (Array.isArray(granted) ? granted : []).map((slot) => ({ ...slot, kind: slot.kind - 1 })) };
     },
     async read() {

@@ -9,17 +9,17 @@ export interface StoredEvent extends EventRow {
   readonly seq: number;
 }
 
-/** Rows in one answer of Redis: some 200 KB, and half a millisecond of its time. */
+/** Rows per read: some 200 KB, and half a millisecond of Redis. */
 export const rowsAtOnce = 400;
 
-/** Digests of verdicts in memory; they depend on the settings alone, so there are few. */
+/** Plans kept in memory. They depend on the settings alone, so there are few. */
 const mostPlans = 1_000;
 
-/** Rows of events and the plans they have, for all that reads. */
+/** Reads the rows of events and their plans. */
 export function createStoredEvents(keys: Keys, link: RedisLink) {
   let plans = new Map<string, readonly KeptVerdict[]>();
 
-  /** Of at most `rowsAtOnce` seqs those that are stored, in their order. */
+  /** The stored events of at most `rowsAtOnce` seqs, in the same order. */
   async function rows(seqs: readonly number[]): Promise<StoredEvent[]> {
     if (seqs.length === 0) return [];
     const found = await link.run((redis) => redis.mget(seqs.map(keys.event)));
@@ -31,7 +31,7 @@ export function createStoredEvents(keys: Keys, link: RedisLink) {
     async row(seq: number): Promise<StoredEvent | null> {
       return (await rows([seq]))[0] ?? null;
     },
-    /** What the routes said of each event, in their order; nothing of those that no route has judged. */
+    /** The verdicts of each event; empty for events without a plan. */
     async verdicts(events: readonly Pick<EventRow, "plan">[]): Promise<(readonly KeptVerdict[])[]> {
       const missing = [...new Set(events.flatMap(({ plan }) => (plan === null || plans.has(plan) ? [] : [plan])))];
       const read = new Map(plans);
@@ -58,9 +58,9 @@ export function createStoredEvents(keys: Keys, link: RedisLink) {
 
 export type StoredEvents = ReturnType<typeof createStoredEvents>;
 
-/** Which events are stored, without a look at any of them: holes are what retention has left. */
+/** The seqs of stored events, from bitmaps; retention leaves holes. */
 export interface LiveSeqs {
-  /** The greatest seq ever given; 0 when there was none. */
+  /** The greatest seq ever assigned; 0 when there was none. */
   last(): Promise<number>;
   bounds(): Promise<SeqBounds>;
   /** Up to `limit` seqs after `start`, smallest first. */
@@ -71,18 +71,18 @@ export interface LiveSeqs {
   forth(after: number, before: number, size: number): AsyncGenerator<number[]>;
 }
 
-/** Bitmaps asked about at once when looking for the first one: retention leaves a long row of none. */
+/** Bitmaps per round trip in the search for the first one: retention leaves many missing ones. */
 const mostAtOnce = 1_000;
 
 export function createLiveSeqs(keys: Keys, link: RedisLink): LiveSeqs {
   const keyOf = (chunk: number): string => keys.of(`live:${chunk}`);
   const chunkOf = (seq: number): number => Math.floor(seq / liveBits);
-  /** No bitmap before this one had a bit when the greatest seq was this: bits are never set again behind them. */
+  /** The first bitmap with a bit when the greatest seq was `last`; bits before it are never set again. */
   let known = { first: 0, last: 0 };
 
   async function last(): Promise<number> {
     const found = Number((await link.run((redis) => redis.get(`${keys.base}seq`))) ?? 0);
-    // Redis has lost what it had, and counts from the beginning.
+    // Redis lost its data, and counts from the beginning.
     if (found < known.last) known = { first: 0, last: found };
     return found;
   }
@@ -123,7 +123,7 @@ export function createLiveSeqs(keys: Keys, link: RedisLink): LiveSeqs {
     const end = Math.min(before, (await last()) + 1);
     let from = Math.max(after + 1, 1, known.first * liveBits);
     let gathered: number[] = [];
-    // As many as are asked for, where there are no holes; then whole bitmaps.
+    // First as many bits as needed without holes, then whole bitmaps.
     for (let wanted = size; from < end; wanted = liveBits) {
       const to = Math.min(end - 1, from + wanted - 1, (chunkOf(from) + 1) * liveBits - 1);
       const found = await read(from, to);

@@ -5,24 +5,24 @@ import type { Keys } from "./keys.ts";
 import { rowJson, rowVersion } from "./rows.ts";
 import { type Argument, readScript, type Script } from "./script.ts";
 
-/** What a function under `transact` reads and writes. Keys are whole names. */
+/** Reads and writes of one transaction. Keys are full names. */
 export interface Transaction {
-  /** The JSON of a row; null when there is none. What is read must not have changed when the step is committed. */
+  /** The JSON of a row; null when there is none. The commit fails if the row has changed since. */
   read(key: string): Promise<string | null>;
   /** Writes a row. */
   put(key: string, json: string): void;
-  /** Writes the row of an event, and leaves the body that may stand in it. */
+  /** Writes the row of an event, and keeps an inline body. */
   rewrite(key: string, json: string): void;
   remove(key: string): void;
-  /** Any command of Redis, run in the step. */
+  /** Any Redis command, run in the step. */
   call(command: string, ...list: Argument[]): void;
-  /** An operation of lua/commit.lua; `use` gets what it gave, once the step is committed. */
+  /** An operation of lua/commit.lua; `use` receives its result once the step is committed. */
   operate(operation: Operation, use?: (result: unknown) => void): void;
 }
 
 /**
- * Runs `body`, then commits what it asked for in one atomic step; runs it anew when a row it read was changed meanwhile.
- * It must not keep anything of a run but by its result. Rejects with what `body` throws, nothing written, or with `StoreUnavailable`.
+ * Runs `body`, then commits its writes in one atomic step; runs `body` again when a row it read has changed meanwhile, so
+ * `body` must have no side effects. Rejects with what `body` throws, nothing written, or with `StoreUnavailable`.
  */
 export type Transact = <T>(body: (tx: Transaction) => T | Promise<T>) => Promise<T>;
 
@@ -51,7 +51,7 @@ function createTransact(commit: Commit, get: (key: string) => Promise<string | n
           // A holder waits for no other key: two holders could wait for each other.
           if (!isHolder) await mutex.over(key);
           const found = await get(key);
-          // Two reads of one key at once: the first answer is the one that is held to.
+          // Of two concurrent reads of one key, the first answer counts.
           row = reads.get(key);
           if (row === undefined) {
             reads.set(key, found);
@@ -95,10 +95,10 @@ function createTransact(commit: Commit, get: (key: string) => Promise<string | n
 
 const parts = ["events", "gathered", "operations", "deliveries", "retention"];
 const commitScript = readScript("commit", parts);
-/** The same for steps that take away: a Redis that is full must not refuse them, or it stays full. */
+/** The same for steps that only delete: a full Redis must not refuse them, or it stays full. */
 const clearScript = readScript("commit", parts, " flags=allow-oom");
 
-/** Operations that Redis does in the time of a usual step, which accepts an event or settles a delivery. */
+/** Operations that take as long as a usual step, which accepts an event or settles a delivery. */
 const operationsOfStep = 5;
 
 interface StepsParts {
@@ -138,9 +138,9 @@ export function createSteps({ keys, link, version, committed, arriving, changed 
   return {
     commit,
     transact: transactBy(commit),
-    /** For what only takes away. */
+    /** For steps that only delete. */
     transactClear: transactBy(clear),
-    /** Resolves when everything handed in so far is answered. */
+    /** Resolves when every step passed so far is answered. */
     async idle(): Promise<void> {
       await commit.idle();
       await clear.idle();

@@ -6,20 +6,20 @@ import type { Looked, LookedDelivery } from "./slices.ts";
 
 interface JudgeParts {
   readonly tally: Tally<string>;
-  /** Deliveries settled before this may have been swept; unix ms, null when none was. */
+  /** Deliveries settled before this may be deleted; unix ms, null when none is. */
   readonly sweptBefore: () => number | null;
-  /** A parked event's time may not have been over before this; unix ms. */
+  /** The earliest time at which a parked event may have expired, unix ms. */
   readonly parkedSince: number;
 }
 
-/** Holds one event with its deliveries to the rules, and counts them. The rules are those of the embedded engine's judge. */
+/** Checks one event with its deliveries, and counts them. The embedded engine's audit has the same rules. */
 export function createEventAudit({ tally, sweptBefore, parkedSince }: JudgeParts) {
   function offends(rule: Parameters<typeof tally.offence>[0], seq: number, route: string | null, what: string): false {
     tally.offence(rule, seq, route, what);
     return false;
   }
 
-  /** A route that waits for it waits for a time, or for its hydration; and nothing else does. */
+  /** An event is parked exactly while a route waits for a time or for its hydration. */
   function parking({ row, isHydrating }: Looked, parks: boolean): boolean {
     const { seq, parkedUntil } = row;
     if (parks !== (parkedUntil !== null)) {
@@ -36,7 +36,7 @@ export function createEventAudit({ tally, sweptBefore, parkedSince }: JudgeParts
   }
 
   function disposition({ row }: Looked, verdicts: readonly KeptVerdict[]): boolean {
-    // Of an event that is about no message the same reason means that nobody could have registered it.
+    // Without a subject the same reason means that registration was impossible.
     const isUntracked = row.subject !== null && verdicts.some(([, verdict, reason]) => verdict === "skip" && reason === "untracked");
     const has = (word: KeptVerdict[1]) => verdicts.some(([, verdict]) => verdict === word);
     const expected = has("deliver") ? "forwarded" : has("park") ? "parked" : isUntracked ? "ignored" : "filtered";
@@ -44,14 +44,14 @@ export function createEventAudit({ tally, sweptBefore, parkedSince }: JudgeParts
     return offends("wrong disposition", row.seq, null, `is ${row.disposition}; by the verdicts of its routes it is ${expected}`);
   }
 
-  /** What was only accepted waits for its turn to be planned, and nothing else does. */
+  /** The unplanned list has exactly the events that are only accepted. */
   function turn({ row, isWaiting }: Looked): boolean {
     if (isWaiting === (row.disposition === "accepted")) return true;
     const what = isWaiting ? `waits to be planned, and is ${row.disposition}` : "is only accepted, and does not wait to be planned";
     return offends("planning broken", row.seq, null, what);
   }
 
-  /** Nothing was made of it yet. */
+  /** An accepted event has nothing that only planning writes. */
   function accepted({ row, plannedPlaces: places }: Looked): boolean {
     const { seq, plan, parkedUntil, previousStatus, moved } = row;
     const isBare = plan === null && parkedUntil === null && previousStatus === null && !moved;
@@ -128,13 +128,13 @@ export function createEventAudit({ tally, sweptBefore, parkedSince }: JudgeParts
   };
 }
 
-/** Why what is stored of a delivery, and the lists it stands in, cannot all be true; null when they can. */
+/** Why the stored delivery contradicts the lists it is in; null when it does not. */
 function contradiction({ state, attempts, places, fields }: LookedDelivery, isProxied: boolean): string | null {
   const inLists = places.replace(/[nb]/g, "");
   switch (state) {
     case 0:
       if (fields.has("t")) return "waits, and is settled";
-      // What a proxied exchange came to is written by the exchange itself.
+      // A proxied exchange settles itself.
       if (isProxied) return inLists === "p" ? null : "is an exchange under way, and no list has it";
       if (!fields.has("n")) return "waits for no time";
       return inLists === "d" || inLists === "l" ? null : `waits, and ${inLists === "" ? "nobody would send it" : "is in wrong lists"}`;
@@ -155,7 +155,7 @@ function contradiction({ state, attempts, places, fields }: LookedDelivery, isPr
   }
 }
 
-/** Of one message on one route exactly one open delivery goes out, and all others are behind it (promise 3); null when so. */
+/** Promise 3: of the open deliveries of a message on a route exactly one is sent, all others are held behind it. Null when true. */
 function disorder({ state, places, fields }: LookedDelivery): string | null {
   if (!fields.has("o")) return null;
   if (state === 0) return places.includes("n") ? null : "goes out, and another of its message is said to";

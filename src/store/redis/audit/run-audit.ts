@@ -19,14 +19,14 @@ export interface AuditParts {
   readonly seqBefore: (time: number) => Promise<number>;
 }
 
-/** Parked events may end this much late: a flood's are ended a few at a time. */
+/** Parked events may expire this late: after a flood they expire a few at a time. */
 const lateMs = 5 * 60_000;
-/** Events are stored in the order received, but for clocks that differ; this much is allowed for them. */
+/** Events are stored in the order received, apart from clock differences of this size. */
 const clockSlackMs = 3_600_000;
 
 /**
- * Holds every row to the rules of `auditRules`, some hundred events at a time, so that Redis and this process do other
- * things in between. What comes in after the start is not looked at. Rejects once `signal` is aborted.
+ * Checks every row by `auditRules`, a few hundred events at a time, so that other work gets through in between. Events
+ * received after the start are not checked. Rejects once `signal` is aborted.
  */
 export async function runAudit(
   parts: AuditParts,
@@ -41,8 +41,8 @@ export async function runAudit(
   const newest = await live.last();
   const first = order.from === undefined ? 0 : await parts.seqBefore(order.from - clockSlackMs);
   const last = order.to === undefined ? newest : await parts.seqBefore(order.to + clockSlackMs);
-  // Between the two, so that others may accept events meanwhile: told are all that are stored up to `newest`, and no more
-  // than there ever were afterwards.
+  // Read between `newest` and `everAccepted`, because events arrive meanwhile: the sums cover every event up to `newest`,
+  // and at most `everAccepted`.
   const told = await parts.proofs();
   const everAccepted = await live.last();
   const lastAt = (await events.rows(newest === 0 ? [] : [newest]))[0]?.receivedAt ?? 0;
@@ -89,7 +89,7 @@ export async function runAudit(
   return { ...tally.result(), at: order.now, tookMs: Math.round(performance.now() - startedAt), rows, gone: gaps.result() };
 }
 
-/** Retention lowers what is stored, and nothing lowers what is said to have been proved. */
+/** Retention deletes events, but never lowers the sums of verified events. */
 function checkProofs(tally: Tally<string>, told: readonly Proof[], stored: ReadonlyMap<string, number>, accepted: number): void {
   const all = told.reduce((sum, { events }) => sum + events, 0);
   if (all > accepted) {
@@ -104,10 +104,10 @@ function checkProofs(tally: Tally<string>, told: readonly Proof[], stored: Reado
 }
 
 const deliveryLists = ["due", "leased", "held", "dead", "px"] as const;
-/** Members of a list in one answer, more or less. */
+/** Approximate members per ZSCAN. */
 const membersAtOnce = 500;
 
-/** Deliveries that a list has and whose event is not there. `last`: newer ones are not looked at. */
+/** Finds deliveries in lists whose event is missing, up to seq `last`. */
 async function findStrays({ keys, link }: { keys: Keys; link: RedisLink }, tally: Tally<string>, last: number): Promise<void> {
   async function strays(route: string, list: string, members: readonly string[]): Promise<void> {
     const old = members.filter((member) => Number(member) <= last);
@@ -118,7 +118,7 @@ async function findStrays({ keys, link }: { keys: Keys; link: RedisLink }, tally
     for (const [index, member] of old.entries()) {
       const seq = Number(member);
       if (found[index] === 1) continue;
-      // Retention may have taken both meanwhile.
+      // Retention may have deleted both meanwhile.
       if ((await link.run((redis) => redis.zscore(keys.of(`${list}:${route}`), member))) === null) continue;
       tally.offence("delivery without event", seq, route, "there is no such event");
     }
@@ -140,7 +140,7 @@ async function findStrays({ keys, link }: { keys: Keys; link: RedisLink }, tally
   }
 }
 
-/** What waits to be planned and is not there. `last`: newer ones are not looked at. */
+/** Finds unplanned seqs without an event, up to seq `last`. */
 async function findWaitingStrays(parts: WaitingParts, tally: Tally<string>, last: number): Promise<void> {
   const { keys, link } = parts;
   for await (const some of waitingAfter(parts, 0)) {
@@ -150,7 +150,7 @@ async function findWaitingStrays(parts: WaitingParts, tally: Tally<string>, last
       for (const seq of old) commands.exists(keys.event(seq));
     });
     const missing = old.filter((_, index) => found[index] !== 1);
-    // It may have been planned since, and taken by retention.
+    // It may have been planned and deleted meanwhile.
     const waiting = await waitingAmong(parts, missing);
     for (const seq of missing)
       if (waiting.has(seq)) tally.offence("planning broken", seq, null, "waits to be planned, and there is no such event");

@@ -6,18 +6,18 @@ import { readHydrationRow, rowJson } from "../rows.ts";
 import { readScript } from "../script.ts";
 import { rowsAtOnce, type StoredEvent, type StoredEvents } from "../stored-events.ts";
 
-/** An event with everything that hangs on it. */
+/** An event with its deliveries and everything else that an audit checks. */
 export interface Looked {
   readonly row: StoredEvent;
-  /** Null when it has none, or one that is not there. */
+  /** Null without a plan, or when the plan is missing. */
   readonly verdicts: readonly KeptVerdict[] | null;
   readonly deliveries: readonly LookedDelivery[];
-  /** It stands among those that wait to be planned. */
+  /** It is in the list of unplanned events. */
   readonly isWaiting: boolean;
-  /** Of one that was only accepted: the lists of planned events that have it all the same. */
+  /** For an event that is only accepted: lists of planned events that have it nevertheless. */
   readonly plannedPlaces: readonly string[];
   readonly isHydrating: boolean;
-  /** Seq of the event that its id leads to. */
+  /** Seq of the event that its id maps to. */
   readonly idLeadsTo: number | null;
   readonly duplicates: number;
   readonly conflicts: number;
@@ -29,10 +29,10 @@ interface SlicesParts {
   readonly events: Pick<StoredEvents, "verdicts">;
 }
 
-/** An event that changes at every look is being worked on all the time; the last look counts then. */
+/** Reads of an event that changes every time; then the last read counts. */
 const mostLooks = 20;
 
-/** Reads events with all that hangs on them, each as it is at one moment. */
+/** Reads events with all that is checked, each in one consistent state. */
 export function createSlices({ keys, link, events }: SlicesParts) {
   async function texts(seqs: readonly number[]): Promise<(string | null)[]> {
     return seqs.length === 0 ? [] : link.run((redis) => redis.mget(seqs.map(keys.event)));
@@ -76,7 +76,7 @@ export function createSlices({ keys, link, events }: SlicesParts) {
     });
   }
 
-  /** Of at most `rowsAtOnce` seqs those that are there. What changed under the look is looked at again. */
+  /** Reads at most `rowsAtOnce` seqs. Events that changed meanwhile are read again. */
   return async function read(seqs: readonly number[]): Promise<Looked[]> {
     const routes = await link.run((redis) => redis.smembers(keys.of("routes")));
     const found = new Map<number, Looked>();
@@ -93,14 +93,14 @@ export function createSlices({ keys, link, events }: SlicesParts) {
   };
 }
 
-/** A delivery as an audit sees it. */
+/** What an audit reads of a delivery. */
 export interface LookedDelivery {
   readonly event: number;
   readonly route: string;
-  /** Its place in the list of states. */
+  /** Index in the list of states. */
   readonly state: number;
   readonly attempts: number;
-  /** Attempts written down. */
+  /** Attempts stored. */
   readonly tries: number;
   /** Letters, see `lua/inspect.lua`. */
   readonly places: string;
@@ -109,10 +109,10 @@ export interface LookedDelivery {
 
 const inspectScript = readScript("inspect");
 
-/** Deliveries in one answer: each takes Redis some microseconds, in which it does nothing else. */
+/** Deliveries per step: each blocks Redis for some microseconds. */
 const deliveriesAtOnce = 200;
 
-/** Gives those that are there, in the order asked for. */
+/** Returns the existing deliveries, in the order of `asked`. */
 async function lookAtDeliveries(
   link: RedisLink,
   base: string,
@@ -141,10 +141,10 @@ export interface WaitingParts {
 
 const waitingScript = readScript("unplanned");
 
-/** Seqs in one answer. */
+/** Seqs per step. */
 const waitingAtOnce = 1_000;
 
-/** Those that wait to be planned and are greater than `after`, some at a time. */
+/** Unplanned seqs greater than `after`, some at a time. */
 export async function* waitingAfter({ keys, link }: WaitingParts, after: number): AsyncGenerator<readonly number[]> {
   for (let from = after; ; ) {
     const list = [keys.base, String(from), String(waitingAtOnce)];
@@ -157,7 +157,7 @@ export async function* waitingAfter({ keys, link }: WaitingParts, after: number)
   }
 }
 
-/** Of these seqs, smallest first, those that wait to be planned. */
+/** The unplanned ones of these seqs, which are in ascending order. */
 export async function waitingAmong(parts: WaitingParts, seqs: readonly number[]): Promise<ReadonlySet<number>> {
   const [first, last] = [seqs[0], seqs.at(-1)];
   const found = new Set<number>();
@@ -169,12 +169,12 @@ export async function waitingAmong(parts: WaitingParts, seqs: readonly number[])
   return found;
 }
 
-/** Lists in which only what was planned stands, and which have one of these events that were only accepted; by its seq. */
+/** For events that are only accepted: the lists of planned events that have them, by seq. */
 async function plannedPlaces({ keys, link }: WaitingParts, rows: readonly StoredEvent[]): Promise<ReadonlyMap<number, readonly string[]>> {
   const asked = rows
     .filter(({ disposition }) => disposition === "accepted")
     .flatMap(({ seq, subject, origin }) => [
-      // What the relay learned itself stands among them from the first: it is counted before it is planned.
+      // Events that the relay made itself are listed before they are planned.
       ...(subject === null || origin !== "webhook"
         ? []
         : [{ seq, list: `es:${subject}`, member: String(seq), name: "the events of its message" }]),

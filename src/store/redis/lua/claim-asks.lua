@@ -5,7 +5,7 @@ local base, account = ARGV[1], ARGV[2]
 local limit, until_ = tonumber(ARGV[5]), tonumber(ARGV[6])
 local call = redis.call
 local list, records = base .. 'asks:' .. account, base .. 'ask:' .. account
--- See ask-record.ts.
+-- See rows.ts.
 local step, last_rank = 8796093022208, 31
 
 local found = {}

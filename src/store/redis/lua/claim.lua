@@ -28,7 +28,7 @@ for _, member in ipairs(over) do
   call('HDEL', key, 'c')
 end
 
--- The row's first value is the subject's name, or null: see event-row.ts. No more of it is decoded: a status of which the
+-- The row's first value is the subject's name, or null: see event-rows.ts. No more of it is decoded: a status of which the
 -- relay kept the beginning may end in half a pair of surrogates, which cjson refuses, and nothing of the route would go out.
 local function about_key(event, seq)
   local name = string.match(event, '^%["([^"\\]*)"', 11)

@@ -9,7 +9,7 @@ for n = 2, #ARGV, 3 do
   for number = 1, tonumber(ARGV[n + 2]) do
     local kept = redis.call('HGET', key, 'a' .. number)
     if kept then
-      -- See attempt-row.ts.
+      -- See event-rows.ts.
       local head = cjson.decode(string.match(kept, '^[^\n]*'))
       local status = head[3]
       if head[4] ~= cjson.null then failed = failed + 1

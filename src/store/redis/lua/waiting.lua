@@ -26,7 +26,7 @@ local seqs = redis.call('LRANGE', list, first, high - 1)
 local found = { first, seqs[1], first - low }
 if #ARGV == 4 then return found end
 
--- A row begins, after its version, with `["m:<account>:<wamid>",` (event-row.ts, keys.ts). Accounts have at most 64
+-- A row begins, after its version, with `["m:<account>:<wamid>",` (event-rows.ts, keys.ts). Accounts have at most 64
 -- characters, and none is a colon. The rest is left alone: it would cost Redis as much again.
 local last = 10 + 4 + 64
 for i = 5, #ARGV do last = math.max(last, 10 + 4 + 64 + #ARGV[i]) end
