@@ -22,10 +22,10 @@ const settleScript = readScript("settle-asks");
 const mostCounted = 20_000;
 const chunk = 500;
 
-/** Places in a list; the second is not included. */
+/** Range of indexes in a list; the second is exclusive. */
 type Places = readonly [from: number, to: number];
 
-/** What is asked about. Claims hold over all processes; a message's key is its subject's name. */
+/** Polls of messages. Claims hold for all processes; a message's key is its subject's name. */
 export function createAsks(keys: Keys, link: RedisLink, transact: Transact) {
   const { base } = keys;
 
@@ -55,7 +55,7 @@ export function createAsks(keys: Keys, link: RedisLink, transact: Transact) {
     return rows.map((row) => (row === null ? undefined : readSubjectRow(rowJson(row)).status));
   }
 
-  /** Counts what `counts` picks of a list from one place to another (not included), some at a time. */
+  /** Counts the members of a range that `counts` selects, some at a time. */
   async function countSome(list: string, [from, to]: Places, counts: (wamids: readonly string[]) => Promise<number>): Promise<number> {
     let counted = 0;
     for (let place = from; place < to; place += chunk) {
@@ -66,7 +66,7 @@ export function createAsks(keys: Keys, link: RedisLink, transact: Transact) {
     return counted;
   }
 
-  /** Where ranges of scores begin and end in a list; by its places what is in the middle is found as quickly as its ends. */
+  /** Converts ranges of scores to ranges of indexes, because reading by index is fast anywhere in the list. */
   async function placesOf(list: string, ranges: readonly (readonly [from: number, to: number | "+inf"])[]): Promise<Places[]> {
     const found = await Promise.all(
       ranges.map(async ([from, to]): Promise<Places> => {
@@ -114,7 +114,7 @@ export function createAsks(keys: Keys, link: RedisLink, transact: Transact) {
     });
   }
 
-  /** In the message's row too, where the event or registration that shows the opposite finds it. */
+  /** Also marks the message's row, where a later event or registration clears it. */
   function noteMissing({ message, until, at }: Extract<SettledAsk, { readonly end: "missing" }>): Promise<void> {
     const name = String(message);
     const { account, key: wamid } = readSubjectName(name);
@@ -135,7 +135,7 @@ export function createAsks(keys: Keys, link: RedisLink, transact: Transact) {
   }
 
   return {
-    /** Those asked least often first, the longest due first among them. */
+    /** Least polled messages first; among them the longest due. */
     async claimAsks({ account, now, dueBy, after, limit, leaseMs }: AskClaim): Promise<ClaimedAsk[]> {
       const until = now + leaseMs;
       const list = [base, account, String(dueBy), String(dueBy - after), String(limit), String(until)];
@@ -156,9 +156,9 @@ export function createAsks(keys: Keys, link: RedisLink, transact: Transact) {
       if (list.length > 1) await link.run((redis) => settleScript.run(redis, `${base}seq`, list));
       for (const one of settled) if (one.end === "missing") await noteMissing(one);
     },
-    /** Exact up to some thousands. */
+    /** Exact up to a few thousand. */
     async countAsks(query: AskQuery): Promise<AskCounts> {
-      // All at once: a rejection that nobody waits for yet would end the process.
+      // Concurrently awaited: a rejection without a handler would end the process.
       const [due, unaskable, missing] = await Promise.all([
         countDue(query),
         countUnaskable(query),

@@ -8,16 +8,16 @@ import { keysOf } from "./keys.ts";
 import { checkVersion, type Presence, type RedisClock, removePresence, writePresence } from "./server.ts";
 
 /**
- * What is known of Redis.
+ * The known state of Redis.
  *
- * | state | what is asked of it | left when |
+ * | state | commands | ends when |
  * |---|---|---|
- * | `down` | fails at once, without Redis being asked; so before the first connection too | a probe was written |
- * | `refusing` | is asked: it answers, reads work, and writes fail with why (full, read-only, disk, replicas) | a probe was written, or it goes down |
- * | `up` | is asked | a command or a probe fails with a fault of Redis, or the connection is lost |
+ * | `down` | fail at once, without a round trip; also before the first connection | a probe succeeds |
+ * | `refusing` | are sent: reads work, and writes fail with the reason (full, read-only, disk, replicas) | a probe succeeds, or Redis goes down |
+ * | `up` | are sent | a command or probe fails with a fault of Redis, or the connection is lost |
  *
- * The probe is a write (a PING, of who only looks): this process' presence, on every new connection, every two seconds while
- * up, and otherwise until it succeeds. So it is noticed without traffic too that Redis is gone, and that it is back.
+ * The probe writes this process' presence (readers send PING): on every new connection, every two seconds while up, and
+ * otherwise until it succeeds. So outages and recoveries are noticed without traffic.
  */
 export type RedisState =
   | { readonly kind: "up" }
@@ -25,22 +25,22 @@ export type RedisState =
   | { readonly kind: "down"; readonly fault: RedisFault };
 
 export interface RedisHooks {
-  /** The state, or the kind of its fault, is another: once for each change, however many commands fail. */
+  /** Called once per change of the state or of the kind of its fault. */
   moved?(state: RedisState): void;
   /**
-   * Runs on every new connection before it counts as up. What it throws as `StoreRefused` (another program's data, a
-   * newer schema) is no fault that waiting repairs.
+   * Runs on every new connection before it counts as up. A `StoreRefused` from it (another program's data, a newer schema)
+   * is permanent.
    */
   greet?(redis: Redis): Promise<unknown>;
 }
 
 interface RedisOptions {
-  /** One that follows Redis is told its time at each probe. */
+  /** A `RedisClock` is synchronized at each probe. */
   readonly clock: Clock | RedisClock;
   readonly random?: () => number;
-  /** What tells of this process while it is connected. Null: it only looks, writes nothing, and may look into what takes no writes. */
+  /** Entry of this process in the list of connected processes. Null: it only reads, also where writes are refused. */
   readonly presence: Presence | null;
-  /** What `CLIENT LIST` shows; not given: `wamid-relay`. */
+  /** Shown by `CLIENT LIST`; default: `wamid-relay`. */
   readonly name?: string;
 }
 
@@ -49,52 +49,52 @@ export interface RedisConnection {
   readonly client: Redis;
   /**
    * Runs commands. Rejects with `StoreUnavailable` (a {@link RedisUnavailable}) at once while Redis is known to be down, and
-   * within `commandTimeout` when it proves to be; with the same where Redis refuses; with a plain error where the command is wrong.
+   * within `commandTimeout` when it goes down; the same when Redis refuses. Rejects with a plain error when the command is wrong.
    */
   run<T>(use: (redis: Redis) => Promise<T>): Promise<T>;
   state(): RedisState;
   /**
-   * Resolves with the first state that is known: Redis need not be there. Rejects with `StoreRefused`, one line, for what
-   * no waiting repairs: user or password, a Redis too old, no Redis at all, what `greet` refuses.
+   * Resolves with the first known state, which may be `down`. Rejects with `StoreRefused`, in one line, for permanent faults:
+   * user or password, a Redis too old, another kind of server, what `greet` refuses.
    */
   opened(): Promise<RedisState>;
   close(): Promise<void>;
 }
 
-/** Where the address is for a person to read, without user and password. */
+/** The address for messages, without user and password. */
 export function redisAddress({ url }: RedisSettings): string {
   const place = readRedisUrl(url.reveal());
   return place === null ? "redis" : redisPlaceText(place);
 }
 
-/** Between two probes while up. */
+/** Probe interval while up. */
 const aliveEveryMs = 2_000;
-/** Between two probes while not, at first; doubled while each success is followed by a new refusal. */
+/** First probe interval otherwise; doubled while each success is followed by a new refusal. */
 const probeEveryMs = 250;
 const longestProbeMs = 5_000;
-/** A refusal this soon after the last one is the same trouble, such as memory at its limit. */
+/** A refusal this soon after the last one has the same cause, such as memory at its limit. */
 const relapseMs = 10_000;
 
 const refusals = new Set<RedisFaultKind>(["full", "read-only", "disk", "replicas"]);
 const hopeless = new Set<RedisFaultKind>(["credentials", "database", "stranger"]);
 
-/** Connects at once, and again for ever, until `close`. */
+/** Connects at once, and reconnects until `close`. */
 export function connectRedis(settings: RedisSettings, options: RedisOptions, hooks: RedisHooks = {}): RedisConnection {
   const { clock, presence } = options;
   const client = createRedisClient(settings, options.name ?? "wamid-relay", "fail-fast", options.random);
   const first = Promise.withResolvers<RedisState>();
-  // Whoever does not ask for the first state does not have it thrown at them.
+  // No unhandled rejection when `opened` is never called.
   first.promise.catch(() => {});
 
   let state: RedisState = { kind: "down", fault: { kind: "unreachable", message: "Redis is not connected yet", mayBeDone: false } };
   let isKnown = false;
   let isClosed = false;
   let isProbing = false;
-  /** The first fault that the client told of on this connection: it says more than those of its end. */
+  /** The first error of this connection, which is more specific than those of its end. */
   let firstWords: RedisFault | null = null;
-  /** True once what is connected was greeted; what was down is greeted anew. */
+  /** True once `greet` has run on this connection. */
   let isGreeted = false;
-  /** True while a connection that we gave up ourselves closes, which is no news. */
+  /** True while a connection that was dropped on purpose closes. */
   let isLeft = false;
   let refusedAt = Number.NEGATIVE_INFINITY;
   let relapses = 0;
@@ -130,7 +130,7 @@ export function connectRedis(settings: RedisSettings, options: RedisOptions, hoo
       refuse(fault.message);
       return;
     }
-    // A connection that is down is not brought up by a refusal; only a probe does that. But it is known why.
+    // Only a probe ends `down`, not a refusal. The fault is updated nevertheless.
     if (!refusals.has(fault.kind) || (state.kind === "down" && !isGreeted)) {
       isGreeted = false;
       move({ kind: "down", fault });
@@ -183,12 +183,12 @@ export function connectRedis(settings: RedisSettings, options: RedisOptions, hoo
       return;
     }
     suspect({ kind: fault.kind, message: fault.message, mayBeDone: false });
-    // The name or the Sentinels may lead elsewhere by now, and a connection may be dead on the other side only.
+    // The name or the Sentinels may lead to another server now, and the connection may be dead on the far side only.
     if (fault.kind === "hung") reconnect(() => giveUpConnection(client));
     else if (fault.kind === "read-only") reconnect(() => client.disconnect(true));
   }
 
-  /** A Cluster's client looks after the connections to its nodes itself. */
+  /** A Cluster's client manages the connections to its nodes itself. */
   function reconnect(leave: () => void): void {
     if (client.status !== "ready" || client.isCluster) return;
     isLeft = true;
@@ -210,18 +210,18 @@ export function connectRedis(settings: RedisSettings, options: RedisOptions, hoo
     if (isLeft) isLeft = false;
     else suspect(firstWords ?? { kind: "unreachable", message: "the connection to Redis was lost", mayBeDone: false });
   });
-  // A node of a Cluster: the client connects to it again by itself, and what is there may be another than before.
+  // The client reconnects to a Cluster's node by itself, and the node may have other data than before.
   client.on("+node", (node: Redis) => {
     node.on("close", () => {
       isGreeted = false;
     });
   });
-  // The client gives up by itself in no case that is known; if it does, one connection must not stay down for ever.
+  // No known case ends the client for good; if one does, reconnect.
   client.on("end", () => {
     if (!isClosed) clock.after(longestProbeMs, () => isClosed || void client.connect().catch(() => {}));
   });
   void client.connect().catch(() => {});
-  // Sentinels that are not there are asked again and again without a word.
+  // The client retries missing Sentinels without an event.
   const cancelFirst = clock.after(settings.commandTimeout + probeEveryMs, () => {
     if (!isKnown) suspect(firstWords ?? { kind: "unreachable", message: "Redis cannot be reached", mayBeDone: false });
   });
@@ -229,7 +229,7 @@ export function connectRedis(settings: RedisSettings, options: RedisOptions, hoo
   return {
     client,
     async run(use) {
-      // One that refuses is connected anew from time to time: it says why meanwhile, too.
+      // While a refusing server is reconnected, fail with its fault.
       const isBetween = (client.status !== "ready" || isLeft) && !client.isCluster;
       if (state.kind === "down" || (state.kind === "refusing" && isBetween))
         throw new RedisUnavailable({ ...state.fault, mayBeDone: false });
@@ -237,7 +237,7 @@ export function connectRedis(settings: RedisSettings, options: RedisOptions, hoo
         return onItsOwn(await use(client));
       } catch (error) {
         const fault = redisFaultOf(error);
-        // What fails after that is the same news.
+        // While down, further failures are not reported.
         if (fault !== null && !isDown()) suspect(fault);
         throw storeError(error);
       }
@@ -259,8 +259,8 @@ export function connectRedis(settings: RedisSettings, options: RedisOptions, hoo
 }
 
 /**
- * The elements of a list in a list of their own. The client's promise of an answer is kept until the next full collection
- * (script.ts), and with it all that it holds.
+ * Moves the elements of a list into a new one. The client's promise of an answer lives until the next full collection
+ * (script.ts), and would keep them in memory.
  */
 function onItsOwn<T>(answer: T): T {
   return Array.isArray(answer) ? (answer.splice(0) as T) : answer;

@@ -2,23 +2,23 @@ import { StoreUnavailable } from "../port.ts";
 import type { Argument } from "./script.ts";
 
 export interface GroupCommit<Step, Result> {
-  /** Sends the step with others of its turn; resolves with what came of it, once Redis has it. Rejects with `StoreUnavailable`. */
+  /** Sends the step in a batch with others; resolves with its result once Redis has stored it. Rejects with `StoreUnavailable`. */
   run(step: Step): Promise<Result>;
-  /** Resolves when everything handed in so far is answered. */
+  /** Resolves when every step passed so far is answered. */
   idle(): Promise<void>;
 }
 
 interface GroupCommitHooks<Step, Result> {
-  /** A batch as its script takes it. */
+  /** The arguments of the script for a batch. */
   write(steps: readonly Step[]): Argument[];
-  /** As how many usual steps Redis takes as long for it. */
+  /** Cost of a step, in usual steps. */
   workOf(step: Step): number;
-  /** Of what is large in a step; the rest of it is some hundred bytes. */
+  /** Size of the large parts of a step; the rest is some hundred bytes. */
   bytesOf(step: Step): number;
-  /** Runs the script over a batch; rejects with `StoreUnavailable` when that is not possible. Gives what came of each step. */
+  /** Runs the script with a batch and returns the result of each step. Rejects with `StoreUnavailable`. */
   send(list: Argument[], steps: readonly Step[]): Promise<readonly Result[]>;
   committed(tookMs: number, writes: number): void;
-  /** True while more steps can be expected within one turn of the event loop. Not given: never. */
+  /** True while more steps are expected within one turn of the event loop. Default: never. */
   readonly arriving?: (() => boolean) | undefined;
 }
 
@@ -28,21 +28,21 @@ interface Pending<Step, Result> {
   readonly reject: (error: unknown) => void;
 }
 
-/** Steps in a batch: Redis does nothing else while it runs one, some 50 µs for each. */
+/** Most steps in a batch, which blocks Redis for some 50 µs per step. */
 const mostSteps = 200;
 /**
- * Below that a batch is the fourth part of what waits, but this at least: answers to the first come while Redis has the
- * next, so that neither of the two stands still for the other (a quarter more events, bench/ingest).
+ * Smallest target for a batch. Up to `mostSteps` a batch takes a quarter of the queue, so that Redis runs one batch while
+ * this process handles the answers of another (a quarter more events, bench/ingest).
  */
 const fewSteps = 16;
-/** Bytes after which a batch takes no more: one of large bodies would take longer to send than a command may. */
+/** A batch ends after so many bytes: with large bodies it would take longer to send than `commandTimeout`. */
 const mostBytes = 4 * 1024 * 1024;
-/** Batches under way: beyond that, load makes batches larger, and not the queue longer. */
-const mostUnderWay = 3;
+/** Batches in flight; under more load, batches grow instead. */
+const mostInFlight = 3;
 
 /**
- * Gathers the steps of one turn of the event loop into one script, as the embedded engine gathers them into a transaction.
- * While Redis is busy with a batch and each turn brings another connection, a small batch waits for more.
+ * Sends the steps of one turn of the event loop as one script call, as the embedded engine commits them in one transaction.
+ * While a batch is in flight and connections keep arriving, a small batch waits for more steps.
  */
 export function createGroupCommit<Step, Result>({
   write,
@@ -53,7 +53,7 @@ export function createGroupCommit<Step, Result>({
   arriving = () => false,
 }: GroupCommitHooks<Step, Result>): GroupCommit<Step, Result> {
   let queue: Pending<Step, Result>[] = [];
-  let underWay = 0;
+  let inFlight = 0;
   let scheduled = false;
   let waiters: (() => void)[] = [];
 
@@ -66,12 +66,12 @@ export function createGroupCommit<Step, Result>({
       for (let n = 0; n < batch.length; n++) batch[n]?.resolve(results[n] as Result);
     } catch (error) {
       if (batch.length === 1 || error instanceof StoreUnavailable) for (const { reject } of batch) reject(error);
-      // One bad step must not fail its neighbors. Each knows by itself if it was done before the bad one.
+      // One bad step must not fail the others. Each step detects by itself if it was already done.
       else for (const pending of batch) await flushOne([pending]);
     }
   }
 
-  /** How many of those that wait go into the next batch. */
+  /** Size of the next batch. */
   function sizeOfNext(): number {
     const most = Math.min(mostSteps, Math.max(fewSteps, Math.ceil(queue.length / 4)));
     let [size, work, bytes] = [0, 0, 0];
@@ -85,19 +85,19 @@ export function createGroupCommit<Step, Result>({
 
   function flush(): void {
     scheduled = false;
-    if (underWay > 0 && queue.length < fewSteps && arriving()) {
+    if (inFlight > 0 && queue.length < fewSteps && arriving()) {
       schedule();
       return;
     }
-    while (queue.length > 0 && underWay < mostUnderWay) {
+    while (queue.length > 0 && inFlight < mostInFlight) {
       const size = sizeOfNext();
       const batch = queue.slice(0, size);
       queue = queue.slice(size);
-      underWay += 1;
+      inFlight += 1;
       void flushOne(batch).finally(() => {
-        underWay -= 1;
+        inFlight -= 1;
         schedule();
-        if (queue.length + underWay > 0) return;
+        if (queue.length + inFlight > 0) return;
         const done = waiters;
         waiters = [];
         for (const resolve of done) resolve();
@@ -119,7 +119,7 @@ export function createGroupCommit<Step, Result>({
       });
     },
     idle() {
-      return queue.length + underWay === 0 ? Promise.resolve() : new Promise((resolve) => waiters.push(resolve));
+      return queue.length + inFlight === 0 ? Promise.resolve() : new Promise((resolve) => waiters.push(resolve));
     },
   };
 }

@@ -5,26 +5,26 @@ const byTimer: Clock["after"] = (ms, run) => {
   return () => clearTimeout(timer);
 };
 
-/** How long after another process stored an event its listeners hear of it, at most; one small question to Redis each time. */
+/** Poll interval for events of other processes; one GET each. */
 const lookEveryMs = 200;
 
 /**
- * Wakes those who wait for events: at once for what this process stored, and by looking at the last seq for what others
- * did. Nothing is asked while nobody waits. While Redis cannot be asked they are not woken, and looking goes on.
+ * Wakes listeners: at once for events of this process, and by polling the last seq for events of others. It polls only
+ * while there are listeners, and continues while Redis is unavailable.
  */
 export function createNews(last: () => Promise<number>, after: Clock["after"] = byTimer) {
   const waiting = new Set<() => void>();
   let known = 0;
   let cancel = (): void => {};
   let isLooking = false;
-  let isTold = true;
+  let isNotified = true;
 
-  /** Once for all that one answer of Redis has stored. */
-  function tellSoon(): void {
-    if (!isTold || waiting.size === 0) return;
-    isTold = false;
+  /** Notifies once per turn of the event loop. */
+  function notifySoon(): void {
+    if (!isNotified || waiting.size === 0) return;
+    isNotified = false;
     setImmediate(() => {
-      isTold = true;
+      isNotified = true;
       for (const wake of [...waiting]) wake();
     });
   }
@@ -34,9 +34,9 @@ export function createNews(last: () => Promise<number>, after: Clock["after"] = 
       const found = await last();
       const isNew = found !== known;
       known = found;
-      if (isNew) tellSoon();
+      if (isNew) notifySoon();
     } catch {
-      // It is told elsewhere that Redis is out of reach.
+      // The connection reports that Redis is unavailable.
     } finally {
       isLooking = waiting.size > 0;
       if (isLooking) cancel = after(lookEveryMs, () => void look());
@@ -44,12 +44,12 @@ export function createNews(last: () => Promise<number>, after: Clock["after"] = 
   }
 
   return {
-    /** This process has stored events, the last of them under this seq. */
+    /** This process stored events, the last one with this seq. */
     stored(seq: number): void {
-      // Those of others before it are told with it.
+      // Older seqs were notified already.
       if (seq <= known) return;
       known = seq;
-      tellSoon();
+      notifySoon();
     },
     onStored(wake: () => void): () => void {
       waiting.add(wake);

@@ -27,24 +27,24 @@ import { createSteps } from "./transact.ts";
 
 interface RedisStoreHooks {
   committed(tookMs: number, writes: number): void;
-  /** As `StoreHooks` has it. */
+  /** See `StoreHooks`. */
   readonly arriving?: (() => boolean) | undefined;
-  /** An event waits to be planned, and nothing did before it. */
+  /** Called when the list of unplanned events is no longer empty. */
   waiting?(): void;
 }
 
 export type RedisStore = ReturnType<typeof createRedisStore>;
 
 /**
- * The distributed engine's store. Any number of processes have one, each with the same rules; every write is an atomic
- * step in Redis. Writes reject with `StoreUnavailable` while Redis is out of reach, and go on by themselves when it is back.
- * `plansLater`: events about messages are only accepted, and planned by a process that runs `planning`.
+ * The store of the distributed engine, for any number of processes with the same rules; every write is an atomic step in
+ * Redis. Writes reject with `StoreUnavailable` while Redis is unavailable, and work again when it is back. `plansLater`:
+ * events about messages are only accepted here, and planned by a process that runs `planning`.
  */
 export function createRedisStore(link: RedisLink, prefix: string, rules: Rules, hooks: RedisStoreHooks, plansLater = false) {
   const keys = keysOf(prefix);
   const version = createVersions();
   const { committed, arriving } = hooks;
-  // What this process changes is read anew by those who listen here.
+  // Listeners of this process read again what it changes.
   const steps = createSteps({ keys, link, version, committed, arriving, changed: () => changed() });
   const { commit, transact, transactClear } = steps;
   const cache = createSubjectCache(keys, link);
@@ -98,14 +98,14 @@ export function createRedisStore(link: RedisLink, prefix: string, rules: Rules, 
     planning,
     quarantine: (body: QuarantinedBody): Promise<number> => quarantine(body),
     async nameRequest(request: string, id: EventId, _now: number, forMs: number): Promise<EventId> {
-      // Redis counts the time, so that clocks need not agree.
+      // Redis keeps the time, so clocks need not agree.
       const same = await link.run((redis) => redis.call("SET", keys.of(`req:${request}`), id, "NX", "GET", "PX", String(forMs)));
       return typeof same === "string" ? (same as EventId) : id;
     },
     ...createQuarantine({ keys, link, transact, events, accept }),
     ...deliveries,
     ...registering,
-    /** Null when nothing is known of the message. */
+    /** Null for an unknown message. */
     async messageState(account: string, wamid: string): Promise<MessageState | null> {
       const row = await link.run((redis) => redis.get(keys.of(messageName(account, wamid))));
       return row === null ? null : messageStateOf(readSubjectRow(rowJson(row)));
@@ -123,7 +123,7 @@ export function createRedisStore(link: RedisLink, prefix: string, rules: Rules, 
     findUnplanned: planAgain.look,
     planAgain: planAgain.plan,
     sweep: createPurge({ keys, link, transact: transactClear, live, events }),
-    /** Writes a mark and waits for it: proves that storing works now. */
+    /** Writes a mark, to show that storing works now. */
     async probe(at: number): Promise<void> {
       await transact((tx) => tx.call("SET", keys.of("probed"), String(at)));
     },

@@ -19,23 +19,23 @@ interface Parts {
   readonly events: Pick<StoredEvents, "verdicts">;
 }
 
-/** Events ended in one step: Redis does nothing else for about a millisecond. */
+/** Events expired per step; each step blocks Redis for about a millisecond. */
 const mostAtOnce = 100;
-/** Events released in one step, by all registrations in it together: each is some five commands and a plan. What is left goes out in further steps. */
+/** Events released per step, over all its registrations: each is some five commands and a plan. Further steps release the rest. */
 const releasedAtOnce = 50;
-/** Subjects whose release one step goes on with. */
+/** Subjects whose release one step continues. */
 const subjectsAtOnce = 20;
 
 /**
- * Parked events: released by registration, in order, or ended when their time is up. Both are held to the rows of the
- * events, so of two processes one does it; and one more event is parked only with a new version of its subject.
+ * Parked events: released in order by registration, or expired. Both check the rows of the events, so of two processes one
+ * does it. Parking another event changes the version of its subject.
  *
- * A subject whose release is not finished has `releasedTo` in its row and stands in `releasing`. Until it is finished, new
- * events of it are parked as well, so that none overtakes (plan-event.ts), and none of its parked events ends.
+ * A subject whose release is unfinished has `releasedTo` in its row and is listed in `releasing`. Until then its new events
+ * are parked too, so that none overtakes (plan-event.ts), and its parked events do not expire.
  */
 export function createParking({ keys, link, rules, transact, subjectsOf, version, events }: Parts) {
   const releasing = `${keys.base}releasing`;
-  /** How many events a step may still release. One that is tried again begins anew. */
+  /** Events that a transaction may still release. A retry starts with a new budget. */
   const budgets = new WeakMap<Transaction, number>();
 
   async function readEvent(tx: Transaction, seq: number): Promise<EventRow | null> {
@@ -48,14 +48,14 @@ export function createParking({ keys, link, rules, transact, subjectsOf, version
     return rows.map((one, index) => ({ ...one, kept: kept[index] ?? [] }));
   }
 
-  /** Of those that `kept` parked the routes get nothing; a campaign's events differ in little, so there are few such plans. */
+  /** The row of an expired event: parked routes get nothing. A campaign's events have few different plans. */
   function ended(row: EventRow, kept: readonly KeptVerdict[], plans: Map<string | null, PlanText>): EventRow {
     const text = plans.get(row.plan) ?? planText({ disposition: "forwarded", verdicts: concludeVerdicts(kept, untracked).verdicts });
     plans.set(row.plan, text);
     return { ...row, disposition: row.disposition === "forwarded" ? "forwarded" : "ignored", plan: text.digest, parkedUntil: null };
   }
 
-  /** One command of the script, however many they are: of a campaign most messages are strangers. */
+  /** Expires events with one operation, because most messages of a campaign are never registered. */
   async function expireSome(now: number, limit: number): Promise<number> {
     const { base } = keys;
     const seqs = await link.run((redis) => redis.zrangebyscore(`${base}parked`, "-inf", now, "LIMIT", 0, limit));
@@ -64,7 +64,7 @@ export function createParking({ keys, link, rules, transact, subjectsOf, version
     const rows = texts.flatMap((text, index) => {
       if (text === null) return [];
       const row = readEventRow(rowJson(text));
-      // Registered since the list was read.
+      // Released since the list was read.
       return row.parkedUntil === null ? [] : [{ seq: String(Number(seqs[index])), version: rowVersion(text), row }];
     });
     const plans = new Map<string | null, PlanText>();
@@ -84,8 +84,8 @@ export function createParking({ keys, link, rules, transact, subjectsOf, version
   }
 
   /**
-   * Writes a subject, and releases parked events of it that come after `after.releasedTo`, as far as the step's budget goes: the
-   * routes that held them back judge them anew. What is put into `due` is filled when the step is committed.
+   * Writes a subject, and releases its parked events after `after.releasedTo` within the budget of the transaction: the
+   * routes that held them back decide again. `due` is filled when the step is committed.
    */
   async function releaseFrom(tx: Transaction, subjects: Subjects, name: SubjectName, after: StoredSubject, at: number, due: DueDelivery[]) {
     const budget = budgets.get(tx) ?? releasedAtOnce;
@@ -117,7 +117,7 @@ export function createParking({ keys, link, rules, transact, subjectsOf, version
     return seqs.length;
   }
 
-  /** Goes on with some subjects, those that wait longest first; `found`: how many there were. */
+  /** Continues the release of some subjects, the longest waiting first; `found`: their number. */
   async function releaseNext(at: number): Promise<{ found: number; released: number; due: DueDelivery[] }> {
     const names = await link.run((redis) => redis.zrange(releasing, "0", String(subjectsAtOnce - 1)));
     if (names.length === 0) return { found: 0, released: 0, due: [] };
@@ -128,7 +128,7 @@ export function createParking({ keys, link, rules, transact, subjectsOf, version
       const rows = await Promise.all(names.map((name) => subjects.find(name)));
       for (const [index, name] of names.entries()) {
         const row = rows[index] ?? null;
-        // Forgotten, or finished by another process.
+        // Deleted, or finished by another process.
         if (row === null || row.releasedTo === null) tx.call("ZREM", releasing, name);
         else if (released < releasedAtOnce) released += await releaseFrom(tx, subjects, name, row, at, due);
       }
@@ -138,15 +138,15 @@ export function createParking({ keys, link, rules, transact, subjectsOf, version
 
   return {
     /**
-     * Registration came in time: writes `after`, and releases what was parked, or leaves it to `releaseSome` where that is
-     * much. `tx` has read the subject. What is returned is filled when the step is committed.
+     * For a registration: writes `after` and releases the parked events; `releaseSome` does the rest of a large backlog.
+     * `tx` must have read the subject. The result is filled when the step is committed.
      */
     async release(tx: Transaction, subjects: Subjects, name: SubjectName, after: StoredSubject, at: number): Promise<DueDelivery[]> {
       const due: DueDelivery[] = [];
       await releaseFrom(tx, subjects, name, after, at, due);
       return due;
     },
-    /** Goes on with what registrations left, about `limit` events; gives how many it released. */
+    /** Continues unfinished releases, about `limit` events; returns how many it released. */
     async releaseSome(at: number, limit: number): Promise<{ released: number; due: readonly DueDelivery[] }> {
       const all: DueDelivery[] = [];
       let sum = 0;
@@ -158,14 +158,14 @@ export function createParking({ keys, link, rules, transact, subjectsOf, version
       }
       return { released: sum, due: all };
     },
-    /** Ends events whose time is up, at most `limit`, those that wait longest first; gives how many it ended. */
+    /** Expires at most `limit` events, the longest waiting first; returns how many it expired. */
     async expire(now: number, limit: number): Promise<number> {
       let sum = 0;
       for (let left = limit; left > 0; left -= mostAtOnce) {
         const most = Math.min(left, mostAtOnce);
         const some = await expireSome(now, most);
         sum += some;
-        // No more are due, or another process is at them.
+        // No more are due, or another process expires them.
         if (some < most) break;
       }
       return sum;

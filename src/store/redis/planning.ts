@@ -18,26 +18,26 @@ interface PlanningParts {
   readonly version: () => string;
 }
 
-/** Seqs read at once; their rows come some at a time, the next while these are judged. */
+/** Seqs read at once. Their rows are read in portions, the next one while this one is planned. */
 const mostSeqs = 400;
 const rowsAtOnce = 100;
-/** Bytes of bodies that stand apart, read with them: the next are in memory beside these. */
+/** Bytes of separate bodies per portion; two portions are in memory at once. */
 const mostBytes = 4 * 1024 * 1024;
 
 interface WaitingEvent {
   readonly seq: string;
   readonly row: EventRow;
-  /** Text of its body. */
+  /** Its body as text. */
   readonly body: string;
-  /** Whether that stands in the row. */
+  /** Whether the body is in the row. */
   readonly isInline: boolean;
 }
 
 interface Portion {
   readonly events: readonly WaitingEvent[];
-  /** Taken off the list. */
+  /** Seqs to remove from the list. */
   readonly gone: readonly string[];
-  /** Place of the next that is to be read. */
+  /** Index of the next seq to read. */
   readonly to: number;
 }
 
@@ -49,14 +49,14 @@ interface Sent {
 const untouched = { isHydrating: false, operations: [], proxyRoute: null, apart: null };
 
 /**
- * Tracks and plans what was only accepted (`unplanned`), in the order of acceptance. Any number of processes may try: an
- * event is planned by the one whose step comes first, and a process that ends in the middle leaves the rest to others.
+ * Tracks and plans accepted events (`unplanned`) in the order of acceptance. Any number of processes may do this: the first
+ * step wins, and if a process dies, others plan the rest.
  */
 export function createPlanning({ keys, link, commit, rules, cache, version }: PlanningParts) {
   const judge = createEventPlanner(keys.base, rules, version);
   const list = `${keys.base}unplanned`;
 
-  /** From the place given on, those whose rows are there. One whose row somebody has deleted or damaged must not hold up the others. */
+  /** Reads the next events from index `from`. A deleted or damaged row must not block the others. */
   async function read(seqs: readonly string[], from: number): Promise<Portion> {
     const some = seqs.slice(from, from + rowsAtOnce);
     if (some.length === 0) return { events: [], gone: [], to: from };
@@ -193,7 +193,7 @@ const hasBody = (row: string): boolean => row.includes("\n");
 
 const bodyIn = (row: string): string => row.slice(row.indexOf("\n", rowVersion(row).length) + 1);
 
-/** What rules look at, read from the body again. It was an envelope when it came, and about a message. */
+/** The input of the rules, parsed from the body again. It was a valid envelope about a message when it was accepted. */
 function eventIn({ row, body }: WaitingEvent): EventToPlan {
   const parsed = parseEnvelopeText(body);
   if (!parsed.ok) throw new Error(parsed.error);
@@ -203,7 +203,7 @@ function eventIn({ row, body }: WaitingEvent): EventToPlan {
   return { envelope, subject: { type: "message", wamid: subject.key as Wamid, status: row.status, errorCode: row.errorCode } };
 }
 
-/** An event that rules could not judge, sent nowhere. Its subject is as it was; one that was never seen is seen now. */
+/** An event on which the rules failed: it goes nowhere. Its subject stays as it was; an unknown one is created as seen. */
 function unjudged(row: EventRow, stored: string, version: () => string, error: unknown): PlannedEvent {
   const plan = planText({ disposition: "filtered", verdicts: [] });
   const nextRow = stored === "" ? version() + writeSubjectRow({ ...unseenSubject, updatedAt: row.receivedAt }) : "";

@@ -23,7 +23,7 @@ interface Place {
 export function createQuarantine({ keys, link, transact, events, accept }: Parts) {
   const list = `${keys.base}quarantined`;
 
-  /** All of one millisecond are read together: Redis orders them as text, and not by their seq. */
+  /** Reads all of one millisecond together, because Redis orders them as text, not by seq. */
   async function placesAfter(at: number, seq: number, limit: number): Promise<Place[]> {
     const range = async (from: number | string, to: number | string, most: number | null): Promise<Place[]> => {
       const limited = most === null ? [] : ["LIMIT", 0, most];
@@ -63,8 +63,8 @@ export function createQuarantine({ keys, link, transact, events, accept }: Parts
       return { found, cursor: isOver ? null : { since: cursor.since, event: last.seq, route: last.at } };
     },
     /**
-     * Two steps. A process that ends between them leaves the body in quarantine: released once more, its event is known by
-     * its id, and only the second step is done.
+     * Two steps. If the process dies between them, the body stays quarantined; the next release finds the event by its id,
+     * and only runs the second step.
      */
     async release(event: ReleasedEvent): Promise<AcceptOutcome | null> {
       const { releaseOf: seq } = event;

@@ -14,7 +14,7 @@ interface ReadDeliveriesParts {
   readonly events: StoredEvents;
 }
 
-/** `place`: which of its event's, by the place of its route in the plan, from 1 on. */
+/** `place`: index of its route in the event's plan, from 1. */
 interface Placed {
   readonly view: DeliveryView;
   readonly place: number;
@@ -25,14 +25,14 @@ const mostCommands = 1_000;
 
 /** States that have an index in the list's order. */
 const indexed: Partial<Record<DeliveryState, string>> = { dead: "dead", held: "held" };
-/** Lists of the waiting ones, which are in order of time. */
+/** Lists of waiting deliveries, ordered by time. */
 const waitingLists = ["due", "leased", "px"] as const;
-/** So many waiting deliveries are read whole to find the newest; where there are more, they are met soon by looking at events. */
+/** Up to this many waiting deliveries are read to find the newest; if there are more, a walk over events finds some soon. */
 const mostWaiting = 2_000;
 
-/** An event has deliveries on the routes that its plan names so, whatever has become of them. */
+/** An event has deliveries on the routes with the verdict `deliver`, whatever their state. */
 export function createReadDeliveries({ keys, link, live, events }: ReadDeliveriesParts) {
-  /** What the events owe, or owed, in the list's order as long as they are in it; `route`: on no other. */
+  /** The deliveries of events, in the list's order; `route`: on that route only. */
   async function deliveriesOf(rows: readonly StoredEvent[], route?: string): Promise<Placed[]> {
     const plans = await events.verdicts(rows);
     const asked = rows.flatMap((row, index) =>
@@ -59,7 +59,7 @@ export function createReadDeliveries({ keys, link, live, events }: ReadDeliverie
   const routesOf = (route: string | undefined): Promise<string[]> =>
     route === undefined ? link.run((redis) => redis.smembers(`${keys.base}routes`)) : Promise.resolve([route]);
 
-  /** Seqs of the events with a waiting delivery; null: there are too many of them. */
+  /** Seqs of events with a waiting delivery; null when there are too many. */
   async function fewWaiting(route: string | undefined): Promise<number[] | null> {
     const lists = (await routesOf(route)).flatMap((name) => waitingLists.map((list) => `${keys.base}${list}:${name}`));
     if (lists.length === 0) return [];
@@ -67,16 +67,16 @@ export function createReadDeliveries({ keys, link, live, events }: ReadDeliverie
       for (const list of lists) commands.zcard(list);
     });
     if ((counts as number[]).reduce((sum, count) => sum + count, 0) > mostWaiting) return null;
-    // In one piece: a delivery goes from list to list.
+    // Atomic: deliveries move between these lists.
     const found = await runMulti(link, (commands) => {
       for (const list of lists) commands.zrange(list, "0", String(mostWaiting));
     });
     return (found as string[][]).flat().map(Number);
   }
 
-  /** Seqs of events that may have what is meant, greatest first. */
+  /** Seqs of events that may have matching deliveries, greatest first. */
   async function* candidates({ route, state, event, before, after = 0, limit }: DeliveryFilter): AsyncGenerator<number[]> {
-    // The event of the place may have more before it.
+    // The event of `before` may have more deliveries.
     const end = before === undefined ? Number.MAX_SAFE_INTEGER : before.event + 1;
     if (event !== undefined) {
       if (event > after && event < end) yield [event];
@@ -121,7 +121,7 @@ export function createReadDeliveries({ keys, link, live, events }: ReadDeliverie
       }
       return found;
     },
-    /** Where a delivery stands in the list: the next page is what is before it. */
+    /** Position of a delivery in the list; the next page is before it. */
     async placeOf({ event, route }: { event: number; route: string }): Promise<DeliveryPlace> {
       const row = await events.row(event);
       const [verdicts = []] = row === null ? [] : await events.verdicts([row]);
@@ -150,7 +150,7 @@ export function createReadDeliveries({ keys, link, live, events }: ReadDeliverie
   } satisfies DeliveryReading;
 }
 
-/** Greatest first, each once, some at a time. */
+/** Greatest first, without duplicates, in portions. */
 function* inParts(seqs: readonly number[]): Generator<number[]> {
   const sorted = [...new Set(seqs)].sort((a, b) => b - a);
   for (let from = 0; from < sorted.length; from += rowsAtOnce) yield sorted.slice(from, from + rowsAtOnce);

@@ -13,12 +13,12 @@ interface ReadEventsParts {
   readonly live: LiveSeqs;
   readonly events: StoredEvents;
   readonly waiting: Pick<ReadWaiting, "waitingOf">;
-  /** What became of a truncated event; null for all others. */
+  /** The hydration of a truncated event; null for other events. */
   readonly hydrationOf: (seq: number) => Promise<HydrationView | null>;
 }
 
 export function createReadEvents({ keys, link, live, events, waiting, hydrationOf }: ReadEventsParts) {
-  /** The last range that a list has looked at whole, with when the latest of its events was received: it is asked for next. */
+  /** The last range that was listed completely, with the latest time of receipt, which callers read next. */
   let looked: { readonly after: number; readonly before: number; readonly latest: number | null } | null = null;
 
   async function counts(seqs: readonly number[]): Promise<{ duplicates: number; conflicts: number }[]> {
@@ -37,12 +37,12 @@ export function createReadEvents({ keys, link, live, events, waiting, hydrationO
   }
 
   /**
-   * The seqs of a message's events, greatest first. `unseen`: so many that wait to be planned were not looked at for them.
-   * All of those are older than `reach`.
+   * The seqs of a message's events, greatest first. `unseen`: number of unplanned events, all older than `reach`, that were
+   * not searched.
    */
   async function seqsAbout(wamid: string, { disposition, before = Number.MAX_SAFE_INTEGER, after = 0 }: EventFilter) {
     const isAccepted = disposition === undefined || disposition === "accepted";
-    // First of all: what is planned meanwhile is among those of its message.
+    // Read first: events planned meanwhile are then in the list of their message.
     const { events: waits, unseen } = isAccepted ? await waiting.waitingOf([wamid], { after, before }) : { events: [], unseen: 0 };
     const found = new Set(waits.map(({ seq }) => seq));
     for (const account of await link.run((redis) => redis.smembers(`${keys.base}accounts`))) {
@@ -59,7 +59,7 @@ export function createReadEvents({ keys, link, live, events, waiting, hydrationO
 
   async function list(filter: EventFilter): Promise<EventsListed> {
     const { wamid, before, after, limit } = filter;
-    // A page of whatever there is needs no more than itself.
+    // Without a filter a page needs no further rows.
     const size = isAll(filter) ? Math.min(rowsAtOnce, limit) : rowsAtOnce;
     const about = wamid === undefined ? null : await seqsAbout(wamid, filter);
     const candidates = about === null ? live.back(after ?? 0, before ?? Number.MAX_SAFE_INTEGER, size) : pieces(about.seqs, size);
@@ -71,7 +71,7 @@ export function createReadEvents({ keys, link, live, events, waiting, hydrationO
       found.push(...rows.filter((row) => isMeant(filter, row)));
       if (found.length < limit) continue;
       const page = found.slice(0, limit);
-      // Where it ends among those that were looked at, the next page looks further.
+      // A page that ends above `reach` leaves the unsearched events to the next page.
       const isPast = about !== null && (page.at(-1)?.seq ?? 0) < about.reach;
       return { events: await views(page), unseen: isPast ? about.unseen : 0 };
     }

@@ -12,7 +12,7 @@ interface Parts {
   readonly keys: Keys;
   readonly link: RedisLink;
   readonly transact: Transact;
-  /** For what only takes away. */
+  /** For steps that only delete. */
   readonly transactClear: Transact;
   readonly registerSent: RegisterSent;
 }
@@ -22,26 +22,25 @@ interface SendRow {
   readonly fingerprint: string;
   readonly tries: number;
   readonly about: string;
-  /** The opening of a store that made the latest call. */
+  /** The open store that made the latest call. */
   readonly caller: string;
   readonly startedAt: number;
   readonly answer: Readonly<Record<string, unknown>> | null;
 }
 
 /**
- * How long a call counts as under way when nobody says how it ended: the service is given ten seconds to answer, and
- * what comes of it is stored within seconds. By the clock of Redis.
+ * How long a call without a result counts as in flight, by the clock of Redis. The service has ten seconds to answer, and
+ * the result is stored within seconds.
  */
 const callingMs = 60_000;
 
-/** Keys forgotten in one step. */
+/** Keys deleted per step. */
 const mostAtOnce = 100;
 
 /**
- * Keys of what is sent through the relay. Any process may hold one: the key of a call under way names its caller, and
- * `caller:<id>` stands in Redis until `callingMs` after that caller's last call began, or until it has closed. A call
- * whose caller is gone is of unknown outcome; should it live after all, what it says in the end counts, unless another
- * has called since.
+ * Idempotency keys of sends. The key of a call in flight names its caller, and `caller:<id>` exists until `callingMs` after
+ * the caller's last call began, or until it closes. Without its caller a call has an unknown outcome; a result that still
+ * arrives counts, unless another process has called since.
  */
 export function createSends({ keys, link, transact, transactClear, registerSent }: Parts) {
   const caller = randomBytes(8).toString("hex");
@@ -62,7 +61,7 @@ export function createSends({ keys, link, transact, transactClear, registerSent 
       const found = await link.run((redis) => redis.get(rowKey(key)));
       return viewOf(found === null ? null : rowJson(found));
     },
-    /** Null when the key is taken for a call; else what holds it. */
+    /** Null when the key was reserved for this call; else the stored send. */
     begin: (key: SendKey, { fingerprint, resend, about, at }: SendClaim): Promise<StoredSend | null> =>
       transact(async (tx) => {
         const held = await viewOf(await tx.read(rowKey(key)));
@@ -71,16 +70,16 @@ export function createSends({ keys, link, transact, transactClear, registerSent 
         const row: SendRow = { ...begun, about, caller, startedAt: at, answer: held?.answer ?? null };
         tx.put(rowKey(key), JSON.stringify(row));
         tx.call("SET", callerKey(caller), "1", "PX", String(callingMs));
-        // References of runs are kept for ever.
+        // References of runs never expire.
         if (key.kind === "message") tx.call("ZADD", old, String(at), `${key.account}:${key.key}`);
         return null;
       }),
-    /** Ends a call; what was done is registered. Being told again of a call that has ended changes nothing. */
+    /** Settles a call and registers what was sent. Settling twice changes nothing. */
     settle: (key: SendKey, ended: SendEnd): Promise<readonly DueDelivery[]> =>
       transact(async (tx) => {
         const json = await tx.read(rowKey(key));
         const row = json === null ? null : (JSON.parse(json) as SendRow);
-        // Somebody else who took it for dead and calls by now says what became of the key.
+        // If another process has taken over the key, its call decides.
         if (row?.state === "calling" && row.caller === caller) {
           const after = endKey(row, ended.end);
           if (after === null) {
@@ -93,7 +92,7 @@ export function createSends({ keys, link, transact, transactClear, registerSent 
         }
         return ended.end === "done" ? registerSent(tx, key.account, ended.sent, ended.at) : [];
       }),
-    /** Forgets keys of messages that were used before `before`, but none of a call under way; gives how many. */
+    /** Deletes keys of messages used before `before`, except of calls in flight; returns their number. */
     async forget(before: number, limit: number): Promise<number> {
       const most = Math.min(limit, mostAtOnce);
       const found = await link.run((redis) => redis.zrangebyscore(old, "-inf", `(${before}`, "LIMIT", 0, most));
@@ -112,7 +111,7 @@ export function createSends({ keys, link, transact, transactClear, registerSent 
         return forgotten.reduce((sum, one) => sum + one, 0);
       });
     },
-    /** Calls of this store that have not ended are of unknown outcome from now on; with Redis away, once the caller's key has run out. */
+    /** Unfinished calls of this store have an unknown outcome from now on; if Redis is unavailable, once the caller's key expires. */
     async close(): Promise<void> {
       await link.run((redis) => redis.del(callerKey(caller))).catch(() => {});
     },

@@ -5,45 +5,45 @@ import type { DueDelivery } from "../rules.ts";
 import type { RedisSettings } from "../settings.ts";
 import { createRedisClient, type Redis } from "./client.ts";
 
-/** Name of the BullMQ queue; with the relay's prefix its keys are in the same slot as everything else. */
+/** Name of the BullMQ queue; the relay's prefix puts its keys into the same slot. */
 const workQueueName = "work";
 
 /**
- * The job that carries work to some process with role `work`: deliveries of this route are due, or, without one, accepted
- * events are to be planned. What they are is in Redis itself, where whoever has the job claims them: a job that is lost, done twice or kept too long changes nothing but
- * when they go out, and at most by the second after which every worker looks by itself.
+ * Wakes a process with role `work`: deliveries of this route are due or, without a route, events wait to be planned. The
+ * work itself is claimed from the store. A job that is lost, repeated or late only changes when the work starts, by at most
+ * one second, because every worker also polls.
  */
 interface WorkJob {
   readonly route?: string;
 }
 
 export interface WorkQueue {
-  /** Deliveries became due, or will be: a worker of this process is told at once, one of another by a job. Never fails. */
+  /** Deliveries became due, or will be: wakes a worker of this process at once, of another by a job. Never fails. */
   announce(due: readonly DueDelivery[]): void;
-  /** A delivery of the route waits until `at` (unix ms): whoever lives then gets a job. */
+  /** A delivery of the route waits until `at` (unix ms): adds a job for that time. */
   later(route: string, at: number): void;
-  /** Something has changed about a route for all who send its deliveries. */
+  /** Wakes the workers of a route after a change that concerns all of them. */
   wake(route: string): void;
-  /** Events wait to be planned: a worker of some process gets a job, unless this process plans them itself. Never fails. */
+  /** Events wait to be planned: wakes a planner of this process, or adds a job for another. Never fails. */
   waiting(): void;
   onDue(listener: DueListener): () => void;
-  /** Told of such jobs. */
+  /** Called when events wait to be planned. */
   onWaiting(wake: () => void): () => void;
   close(): Promise<void>;
 }
 
-/** Jobs for deliveries due now, of one route and process, come no closer than this; the last of what is announced has one after it. */
+/** Least interval between jobs for deliveries due now, per route and process; a last job follows the last announcement. */
 const jobEveryMs = 10;
-/** Jobs for later ones are one for each second, whoever adds them. */
+/** One job per route and second for later deliveries, over all processes. */
 const bucketMs = 1000;
-/** Most such jobs of this process that are remembered as added. */
+/** Job ids remembered as added by this process. */
 const mostBuckets = 1000;
-/** Jobs at hand at once: each ends as soon as the route's lane is woken. */
+/** Concurrent jobs; each ends as soon as the route's lane is woken. */
 const concurrency = 16;
 
 interface WorkQueueParts {
   readonly settings: RedisSettings;
-  /** Fails fast: it is the connection of the store. */
+  /** The fail-fast client of the store. */
   readonly client: Redis;
   readonly clock: Clock;
 }
@@ -57,35 +57,35 @@ export function createWorkQueue({ settings, client, clock }: WorkQueueParts): Wo
     skipVersionCheck: true,
     defaultJobOptions: { removeOnComplete: true, removeOnFail: true },
   });
-  // That Redis is out of reach is told by the store's connection, once.
+  // The store's connection reports that Redis is unavailable.
   queue.on("error", () => {});
   const listeners = new Set<DueListener>();
   const planners = new Set<() => void>();
-  /** Routes that had a job just now: whether something was announced since. */
-  const justTold = new Map<string, { isMore: boolean; cancel: () => void }>();
+  /** Routes with a recent job: whether more was announced since. */
+  const recentJobs = new Map<string, { isMore: boolean; cancel: () => void }>();
   const buckets = new Set<string>();
   let worker: { readonly worker: Worker<WorkJob>; readonly client: Redis } | null = null;
   let isClosed = false;
 
-  /** The deliveries are in Redis already: without the job they wait for a worker's own look. */
+  /** The deliveries are stored already: without the job they wait for a worker's poll. */
   function add(route: string, options: { readonly delay?: number; readonly jobId?: string }): void {
     queue.add("deliver", { route }, options).catch(() => {});
   }
 
   function addNow(route: string): void {
-    const told = justTold.get(route);
-    if (told !== undefined) {
-      told.isMore = true;
+    const recent = recentJobs.get(route);
+    if (recent !== undefined) {
+      recent.isMore = true;
       return;
     }
     add(route, {});
-    // What is announced meanwhile may come after the claim that the job leads to: without another job it would wait for a look.
+    // Deliveries announced meanwhile may miss the claim of this job, so another job follows.
     const quiet = () => {
-      const { isMore } = justTold.get(route) ?? { isMore: false };
-      justTold.delete(route);
+      const { isMore } = recentJobs.get(route) ?? { isMore: false };
+      recentJobs.delete(route);
       if (isMore && !isClosed) addNow(route);
     };
-    justTold.set(route, { isMore: false, cancel: clock.after(jobEveryMs, quiet) });
+    recentJobs.set(route, { isMore: false, cancel: clock.after(jobEveryMs, quiet) });
   }
 
   function addLater(route: string, at: number, from: number): void {
@@ -152,8 +152,8 @@ export function createWorkQueue({ settings, client, clock }: WorkQueueParts): Wo
       isClosed = true;
       listeners.clear();
       planners.clear();
-      for (const { cancel } of justTold.values()) cancel();
-      // Its jobs end at once; one that does not is given to another worker when its lock ends.
+      for (const { cancel } of recentJobs.values()) cancel();
+      // Jobs end at once; if one does not, another worker gets it when its lock expires.
       await worker?.worker.close(true).catch(() => {});
       worker?.client.disconnect();
       await queue.close().catch(() => {});
