@@ -12,7 +12,7 @@ import { factsOf } from "./subjects.ts";
 const claimScript = readScript("claim");
 const holdScript = readScript("hold");
 
-interface DeliveryClaims {
+export interface DeliveryClaims {
   readonly deliveries: readonly StoredDelivery[];
   readonly more: boolean;
   readonly nextDueAt: number | null;
