@@ -37,10 +37,14 @@ test.each(["", "-wal"])("relay.db%s moved away: 503 at once, and all is well onc
   const path = `${relay.storePath}${suffix}`;
   renameSync(path, `${path}.away`);
   const refused = Array.from({ length: 10 }, messages.event);
+  const took: number[] = [];
   for (const event of refused) {
     const posted = await postEvent(relay.webhookUrl, event);
     expect(posted).toMatchObject({ status: 503, word: "store_unavailable" });
+    took.push(posted.tookMs);
   }
+  // A busy machine slows some, not all of them.
+  expect(Math.min(...took)).toBeLessThan(1_000);
   const registration = { account: "main", wamid: messages.wamid() };
   expect((await relay.ask("/v1/messages/track", { method: "POST", body: registration })).status).toBe(503);
   expect(await relay.ask("/readyz")).toMatchObject({ status: 503, body: { reason: expect.stringMatching(gone) } });

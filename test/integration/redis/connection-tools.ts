@@ -1,4 +1,4 @@
-import { onTestFinished } from "vitest";
+import { expect, onTestFinished } from "vitest";
 import { systemClock } from "../../../src/app/system-clock.ts";
 import type { Clock } from "../../../src/event/clock.ts";
 import { Secret } from "../../../src/event/secret.ts";
@@ -43,6 +43,13 @@ export function watch(settings: RedisSettings, hooks: RedisHooks = {}, clock: Cl
       await until(`the connection stands as ${as}`, () => standing(redis.state()) === as);
     },
   };
+}
+
+/** The errors of several commands in a row. Fails when each of them waited for Redis: a busy machine slows some, not all. */
+export async function failingAtOnce(redis: RedisConnection): Promise<(Error & { kind?: string; mayBeDone?: boolean })[]> {
+  const failures = [await failing(redis), await failing(redis), await failing(redis)];
+  expect(Math.min(...failures.map(({ tookMs }) => tookMs))).toBeLessThan(commandTimeout);
+  return failures.map(({ error }) => error);
 }
 
 /** How long a command takes to fail, in ms, and why. */
