@@ -1,5 +1,5 @@
 import Database from "better-sqlite3";
-import { Secret } from "../../src/event/secret.ts";
+import { Secret } from "../../src/model/secret.ts";
 import { account, secret, source } from "../events.ts";
 
 export interface BuildOptions {

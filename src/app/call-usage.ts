@@ -1,5 +1,5 @@
 import type { Settings } from "../config/schema.ts";
-import type { Clock } from "../event/clock.ts";
+import type { Clock } from "../model/clock.ts";
 import type { BudgetFacts, Calls } from "../reconcile/port.ts";
 import type { CallOutcome, CallPriority } from "../service/admission.ts";
 import { monthlyCalls } from "../service/limits/caps.ts";

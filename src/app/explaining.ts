@@ -1,7 +1,7 @@
 import type { DeliveryStory, EventStory, Explained, ExplainPort, ExplainQuery, NextStep, Story } from "../control/explain.ts";
 import type { BreakerView } from "../deliver/breaker.ts";
-import { isProxyRoute } from "../event/proxy-route.ts";
-import type { Soon } from "../event/soon.ts";
+import { isProxyRoute } from "../model/proxy-route.ts";
+import type { Soon } from "../model/soon.ts";
 import type { StoreReading } from "../store/reading.ts";
 import type { DeliveryView, EventDetail, WaitingEvent } from "../store/views.ts";
 

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import type { BadTokenHook } from "../control/auth.ts";
 import type { FailedStage, LaneHooks } from "../deliver/lane.ts";
-import { maskText } from "../event/mask.ts";
+import { maskText } from "../model/mask.ts";
 import type { Health } from "../observe/health.ts";
 import type { Logger, Privacy } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";

@@ -1,9 +1,9 @@
 import type { Settings } from "../config/schema.ts";
-import type { Wamid } from "../event/ids.ts";
-import { type LearnedStatus, learnedEvent } from "../event/learned-event.ts";
-import type { ReceivedEvent } from "../event/received.ts";
-import { fieldsSchema } from "../event/subject.ts";
-import type { MessageState } from "../event/tracking.ts";
+import type { Wamid } from "../model/ids.ts";
+import { type LearnedStatus, learnedEvent } from "../model/learned-event.ts";
+import type { ReceivedEvent } from "../model/received.ts";
+import { fieldsSchema } from "../model/subject.ts";
+import type { MessageState } from "../model/tracking.ts";
 import type { AcceptOutcome } from "../store/rules.ts";
 import { stepMessage } from "../track/states.ts";
 

@@ -1,9 +1,9 @@
 import { readFileSync } from "node:fs";
 import type { Listener, ListenFilter, ListenPort } from "../control/listen-stream.ts";
-import type { Clock } from "../event/clock.ts";
-import { parseEnvelope } from "../event/envelope.ts";
-import { RelayError } from "../event/errors.ts";
-import { shownName } from "../event/mask.ts";
+import type { Clock } from "../model/clock.ts";
+import { parseEnvelope } from "../model/envelope.ts";
+import { RelayError } from "../model/errors.ts";
+import { shownName } from "../model/mask.ts";
 import { automationRequest } from "../receive/verify-request.ts";
 import { compileGlobs } from "../route/match.ts";
 import { type Where, whereSchema } from "../route/settings.ts";

@@ -1,4 +1,4 @@
-import type { Clock } from "../event/clock.ts";
+import type { Clock } from "../model/clock.ts";
 import type { Logger, Privacy } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import type { DueDelivery, PlannedSome } from "../store/rules.ts";

@@ -3,12 +3,12 @@ import { compose } from "../deliver/compose.ts";
 import type { OutgoingDelivery, UrlDestination, UrlOutcome } from "../deliver/destinations/destination.ts";
 import type { LaneHooks } from "../deliver/lane.ts";
 import type { UrlDestinationSettings } from "../deliver/settings.ts";
-import type { Clock } from "../event/clock.ts";
-import { keptResponseBytes } from "../event/delivery.ts";
-import { RelayError } from "../event/errors.ts";
-import { proxyRoute } from "../event/proxy-route.ts";
-import type { ReceivedEvent } from "../event/received.ts";
-import type { Settlement, StoredDelivery } from "../event/stored-delivery.ts";
+import type { Clock } from "../model/clock.ts";
+import { keptResponseBytes } from "../model/delivery.ts";
+import { RelayError } from "../model/errors.ts";
+import { proxyRoute } from "../model/proxy-route.ts";
+import type { ReceivedEvent } from "../model/received.ts";
+import type { Settlement, StoredDelivery } from "../model/stored-delivery.ts";
 import type { ProxiedAnswer } from "../receive/receiver.ts";
 
 export interface ProxyingParts {

@@ -1,7 +1,7 @@
 import type { Settings } from "../config/schema.ts";
 import type { ReconcilePort } from "../control/reconcile.ts";
-import type { Clock } from "../event/clock.ts";
-import { RelayError } from "../event/errors.ts";
+import type { Clock } from "../model/clock.ts";
+import { RelayError } from "../model/errors.ts";
 import type { Logger } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import { isFaultStop } from "../reconcile/port.ts";

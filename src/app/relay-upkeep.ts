@@ -1,5 +1,5 @@
 import type { Settings } from "../config/schema.ts";
-import type { Clock } from "../event/clock.ts";
+import type { Clock } from "../model/clock.ts";
 import type { Health } from "../observe/health.ts";
 import type { Logger } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";

@@ -1,6 +1,6 @@
 import type { SendingPort } from "../control/sending.ts";
-import { RelayError } from "../event/errors.ts";
-import { uuidv7 } from "../event/ids.ts";
+import { RelayError } from "../model/errors.ts";
+import { uuidv7 } from "../model/ids.ts";
 import type { Caller } from "../send/once.ts";
 import type { Sending } from "../send/sending.ts";
 import type { CallCap } from "../service/admission.ts";

@@ -1,5 +1,5 @@
 import type { SendingPort } from "../control/sending.ts";
-import type { Clock } from "../event/clock.ts";
+import type { Clock } from "../model/clock.ts";
 import type { Logger, Privacy } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import type { OnceHooks } from "../send/once.ts";

@@ -1,4 +1,4 @@
-import { RelayError } from "../event/errors.ts";
+import { RelayError } from "../model/errors.ts";
 import type { CallResult, CallSteps } from "../send/once.ts";
 import type { ServiceCalls } from "../send/sending.ts";
 import type { CallOperation } from "../service/admission.ts";

@@ -1,4 +1,4 @@
-import type { Clock } from "../event/clock.ts";
+import type { Clock } from "../model/clock.ts";
 import type { PollNews, Sighting, SightingCounts, Store } from "../store/port.ts";
 
 export interface SightingsParts {

@@ -1,5 +1,5 @@
 import { setImmediate as turn } from "node:timers/promises";
-import type { Clock } from "../event/clock.ts";
+import type { Clock } from "../model/clock.ts";
 
 /** Of the one thread that receives and delivers, at most this share goes into work that can wait. */
 const share = 0.2;

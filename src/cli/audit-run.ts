@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import { z } from "zod";
-import { screenId } from "../event/mask.ts";
+import { screenId } from "../model/mask.ts";
 import type { AuditOptions } from "./audit.ts";
 import type { ControlClient } from "./control-client.ts";
 import { readAnswer } from "./control-views.ts";

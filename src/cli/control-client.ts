@@ -91,7 +91,7 @@ export async function openStore(settings: Settings, scope: Scope): Promise<Contr
   const [{ randomBytes }, { createRelay }, { Secret }] = await Promise.all([
     import("node:crypto"),
     import("../app/relay.ts"),
-    import("../event/secret.ts"),
+    import("../model/secret.ts"),
   ]);
   const token = randomBytes(24).toString("hex");
   const relay = await opened(() =>

@@ -1,5 +1,5 @@
 import { type Command, Option } from "commander";
-import { deliveryStates } from "../event/delivery.ts";
+import { deliveryStates } from "../model/delivery.ts";
 import type { Io } from "./io.ts";
 import { count, type RelayOptions, withRelayOptions } from "./options.ts";
 import { printableJson, privateView, tableLines, timeText } from "./output.ts";

@@ -1,4 +1,4 @@
-import { type AttemptError, isOutage } from "../event/delivery.ts";
+import { type AttemptError, isOutage } from "../model/delivery.ts";
 import type { ShownDelivery, ShownEventDetail, ShownHydration } from "./control-views.ts";
 import { type PrivateView, printable, printableLines, timeText } from "./output.ts";
 

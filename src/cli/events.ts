@@ -1,5 +1,5 @@
 import { type Command, Option } from "commander";
-import { dispositions } from "../event/plan.ts";
+import { dispositions } from "../model/plan.ts";
 import type { Io } from "./io.ts";
 import { count, givenArgument, type RelayOptions, type TimeOptions, timeOptions, withRelayOptions } from "./options.ts";
 

@@ -1,5 +1,5 @@
-import { isCanonicalUuid } from "../event/ids.ts";
-import { type IdSort, maskText, maskWamid, screenDeliveryId, screenId } from "../event/mask.ts";
+import { isCanonicalUuid } from "../model/ids.ts";
+import { type IdSort, maskText, maskWamid, screenDeliveryId, screenId } from "../model/mask.ts";
 
 /**
  * Characters that a terminal acts upon instead of showing: controls, and those that turn the direction of

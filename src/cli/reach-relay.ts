@@ -1,7 +1,7 @@
 import { type Command, InvalidArgumentError } from "commander";
 import type { z } from "zod";
 import type { Scope, Settings } from "../config/schema.ts";
-import { durationSchema } from "../event/units.ts";
+import { durationSchema } from "../model/units.ts";
 import {
   type ControlAnswer,
   type ControlClient,

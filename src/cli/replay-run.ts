@@ -2,7 +2,7 @@ import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from "nod
 import { setTimeout as wait } from "node:timers/promises";
 import { type Command, InvalidArgumentError } from "commander";
 import { z } from "zod";
-import { rateSchema } from "../event/units.ts";
+import { rateSchema } from "../model/units.ts";
 import type { ControlClient } from "./control-client.ts";
 import { type ReplayCount, readAnswer, replayCountSchema, replayedSchema } from "./control-views.ts";
 import { CommandFailed, type Io, stopSignal } from "./io.ts";

@@ -1,9 +1,9 @@
 import { readFileSync } from "node:fs";
 import type { Command } from "commander";
 import { durationText } from "../config/human-units.ts";
-import { Secret } from "../event/secret.ts";
-import { resolveScheme } from "../event/signature-scheme.ts";
-import type { SignatureSettings } from "../event/signature-settings.ts";
+import { Secret } from "../model/secret.ts";
+import { resolveScheme } from "../model/signature-scheme.ts";
+import type { SignatureSettings } from "../model/signature-settings.ts";
 import { guessSignature } from "../receive/signature/guess.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import type { VerifyOptions } from "./verify.ts";

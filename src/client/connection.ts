@@ -1,4 +1,4 @@
-import type { ErrorCode } from "../event/errors.ts";
+import type { ErrorCode } from "../model/errors.ts";
 
 /** `no_answer`: no complete answer arrived. `bad_answer`: the answer is not from a relay, or from another version. */
 export type RelayClientErrorCode = ErrorCode | "no_answer" | "bad_answer";

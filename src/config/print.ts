@@ -1,6 +1,6 @@
 import { stringify } from "yaml";
-import { secretName } from "../event/redact.ts";
-import { Secret } from "../event/secret.ts";
+import { secretName } from "../model/redact.ts";
+import { Secret } from "../model/secret.ts";
 import { durationText, rateText, sizeText } from "./human-units.ts";
 import { inputSchema, type JsonSchema, shapesOf, shapesUnder } from "./json-schema.ts";
 import type { Settings } from "./schema.ts";

@@ -1,11 +1,11 @@
 import proxyAddr from "@fastify/proxy-addr";
 import { z } from "zod";
 import { destinationSchema, payloadSchema, urlDestinationSchema } from "../deliver/settings.ts";
-import { Secret, secretSchema } from "../event/secret.ts";
-import { signatureSettingsSchema } from "../event/signature-settings.ts";
-import { fieldsSchema } from "../event/subject.ts";
-import { durationSchema, sizeSchema } from "../event/units.ts";
 import { hydrateSchema } from "../hydrate/settings.ts";
+import { Secret, secretSchema } from "../model/secret.ts";
+import { signatureSettingsSchema } from "../model/signature-settings.ts";
+import { fieldsSchema } from "../model/subject.ts";
+import { durationSchema, sizeSchema } from "../model/units.ts";
 import { reconcileSchema, silenceSchema } from "../reconcile/settings.ts";
 import { routingSchema, trackingSchema } from "../route/settings.ts";
 import { sendSettingsSchema } from "../send/settings.ts";

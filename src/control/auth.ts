@@ -1,7 +1,7 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 import type { IncomingMessage } from "node:http";
-import { RelayError } from "../event/errors.ts";
-import type { Secret } from "../event/secret.ts";
+import { RelayError } from "../model/errors.ts";
+import type { Secret } from "../model/secret.ts";
 import type { Allow } from "./endpoint.ts";
 
 interface Token {

@@ -1,7 +1,7 @@
 import { Readable } from "node:stream";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { z } from "zod";
-import { type ErrorCode, RelayError } from "../event/errors.ts";
+import { type ErrorCode, RelayError } from "../model/errors.ts";
 
 declare module "fastify" {
   interface FastifyContextConfig {

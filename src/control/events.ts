@@ -1,7 +1,7 @@
 import type { FastifyInstance } from "fastify";
 import { z } from "zod";
-import { RelayError } from "../event/errors.ts";
-import { dispositions } from "../event/plan.ts";
+import { RelayError } from "../model/errors.ts";
+import { dispositions } from "../model/plan.ts";
 import { type AttemptView, type DeliveryView, presentAttempt, presentDelivery } from "./deliveries.ts";
 import { type Allow, accountQuery, addEndpoint, iso, listBefore, listLimit, type Page, time } from "./endpoint.ts";
 

@@ -1,9 +1,9 @@
 import { Readable } from "node:stream";
 import type { FastifyInstance } from "fastify";
 import { z } from "zod";
-import { RelayError } from "../event/errors.ts";
-import type { Soon } from "../event/soon.ts";
-import { durationSchema } from "../event/units.ts";
+import { RelayError } from "../model/errors.ts";
+import type { Soon } from "../model/soon.ts";
+import { durationSchema } from "../model/units.ts";
 import { type Allow, addEndpoint } from "./endpoint.ts";
 import { createEventTexts, type ListenFilter, type ListenPort, listenStream, type Start } from "./listen-stream.ts";
 import { letLast } from "./long-request.ts";

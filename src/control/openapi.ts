@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { type ErrorCode, errorCodes } from "../event/errors.ts";
+import { type ErrorCode, errorCodes } from "../model/errors.ts";
 import type { Answer, Endpoint } from "./endpoint.ts";
 
 type JsonSchema = z.core.JSONSchema.BaseSchema;

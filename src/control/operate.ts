@@ -1,6 +1,6 @@
 import type { FastifyInstance } from "fastify";
 import { z } from "zod";
-import { RelayError } from "../event/errors.ts";
+import { RelayError } from "../model/errors.ts";
 import { type Allow, addEndpoint, iso } from "./endpoint.ts";
 
 interface OperateParts {

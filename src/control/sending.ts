@@ -1,9 +1,9 @@
 import type { FastifyInstance } from "fastify";
 import { z } from "zod";
-import { RelayError } from "../event/errors.ts";
-import { maxIdLength } from "../event/ids.ts";
-import { metadataSchema } from "../event/metadata.ts";
-import { durationSchema } from "../event/units.ts";
+import { RelayError } from "../model/errors.ts";
+import { maxIdLength } from "../model/ids.ts";
+import { metadataSchema } from "../model/metadata.ts";
+import { durationSchema } from "../model/units.ts";
 import { type Allow, addEndpoint } from "./endpoint.ts";
 import { goneSignal } from "./long-request.ts";
 

@@ -1,4 +1,4 @@
-import type { AttemptResult } from "../event/delivery.ts";
+import type { AttemptResult } from "../model/delivery.ts";
 import type { CommonSettings } from "./settings.ts";
 
 /*

@@ -1,5 +1,5 @@
-import { deliveryId } from "../event/ids.ts";
-import type { StoredDelivery } from "../event/stored-delivery.ts";
+import { deliveryId } from "../model/ids.ts";
+import type { StoredDelivery } from "../model/stored-delivery.ts";
 import type { OutgoingDelivery } from "./destinations/destination.ts";
 import type { Payload } from "./settings.ts";
 

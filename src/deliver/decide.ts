@@ -1,5 +1,5 @@
-import { type AttemptResult, isOutage, type UrlResult } from "../event/delivery.ts";
-import type { Settled } from "../event/stored-delivery.ts";
+import { type AttemptResult, isOutage, type UrlResult } from "../model/delivery.ts";
+import type { Settled } from "../model/stored-delivery.ts";
 import type { RetrySettings } from "./settings.ts";
 
 /**

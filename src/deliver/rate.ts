@@ -1,4 +1,4 @@
-import type { Clock } from "../event/clock.ts";
+import type { Clock } from "../model/clock.ts";
 
 export interface TokenBucket {
   /** Takes a token if there is one. */

@@ -1,9 +1,9 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
-import { readRedisUrl, redisUrlSchema } from "../event/redis-url.ts";
-import { Secret, secretSchema } from "../event/secret.ts";
-import { decodeKey } from "../event/signature-bytes.ts";
-import { durationSchema, rateSchema } from "../event/units.ts";
+import { readRedisUrl, redisUrlSchema } from "../model/redis-url.ts";
+import { Secret, secretSchema } from "../model/secret.ts";
+import { decodeKey } from "../model/signature-bytes.ts";
+import { durationSchema, rateSchema } from "../model/units.ts";
 
 export const retrySchema = z.strictObject({
   /** Wait before each attempt. There are as many attempts as entries. */

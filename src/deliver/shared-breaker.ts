@@ -1,4 +1,4 @@
-import type { Clock } from "../event/clock.ts";
+import type { Clock } from "../model/clock.ts";
 import { type Breaker, type BreakerState, createBreaker } from "./breaker.ts";
 import type { CommonSettings } from "./settings.ts";
 

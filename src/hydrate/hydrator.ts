@@ -1,4 +1,4 @@
-import type { Clock } from "../event/clock.ts";
+import type { Clock } from "../model/clock.ts";
 import type { HydrationStore, Sweep } from "./candidates.ts";
 import type { HydrateSettings } from "./settings.ts";
 import { type Outside, pauseUntilAborted, runSweep, type SweepParts, type SweepTally } from "./sweep.ts";

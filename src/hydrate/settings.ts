@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { durationSchema } from "../event/units.ts";
+import { durationSchema } from "../model/units.ts";
 
 /** Truncated events: which messages the relay reads through the API for them, and for how long. */
 export const hydrateSchema = z.strictObject({

@@ -1,5 +1,5 @@
 import { createRequire } from "node:module";
-import { lookupFunction } from "../event/name-lookup.ts";
+import { lookupFunction } from "../model/name-lookup.ts";
 
 /** Whether the relay is ready, and if not, why. */
 export interface Health {

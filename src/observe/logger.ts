@@ -1,7 +1,7 @@
 import { write } from "node:fs";
 import { type DestinationStream, type Logger, pino } from "pino";
-import { type IdSort, maskText, maskWamid, shownDeliveryId, shownId, shownKind } from "../event/mask.ts";
-import { createRedactor, type Redactor } from "../event/redact.ts";
+import { type IdSort, maskText, maskWamid, shownDeliveryId, shownId, shownKind } from "../model/mask.ts";
+import { createRedactor, type Redactor } from "../model/redact.ts";
 
 export type { Logger } from "pino";
 

@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { type ErrorCode, errorCodes } from "../event/errors.ts";
+import { type ErrorCode, errorCodes } from "../model/errors.ts";
 
 /** A complete answer, built once and sent many times. */
 export interface Answer {

@@ -1,4 +1,4 @@
-import { growingWait } from "../event/backoff.ts";
+import { growingWait } from "../model/backoff.ts";
 import type { BudgetFacts, ClaimedAsk, PassStop, Service, SettledAsk, Tracking } from "./port.ts";
 import type { ReconcileSettings } from "./settings.ts";
 

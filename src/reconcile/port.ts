@@ -1,6 +1,6 @@
-import type { MessageKey } from "../event/message-key.ts";
-import type { Soon } from "../event/soon.ts";
-import type { MessageState } from "../event/tracking.ts";
+import type { MessageKey } from "../model/message-key.ts";
+import type { Soon } from "../model/soon.ts";
+import type { MessageState } from "../model/tracking.ts";
 
 /** A message that this process may poll until `until`. Times are unix ms. */
 export interface ClaimedAsk {

@@ -1,6 +1,6 @@
 import { Cron } from "croner";
-import type { Clock } from "../event/clock.ts";
-import type { Soon } from "../event/soon.ts";
+import type { Clock } from "../model/clock.ts";
+import type { Soon } from "../model/soon.ts";
 import {
   type AskingParts,
   type AskOutcome,

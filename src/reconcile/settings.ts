@@ -1,7 +1,7 @@
 import { Cron } from "croner";
 import { z } from "zod";
-import { secretSchema } from "../event/secret.ts";
-import { durationSchema } from "../event/units.ts";
+import { secretSchema } from "../model/secret.ts";
+import { durationSchema } from "../model/units.ts";
 
 /** Checks with the library that runs the schedule. */
 function isSchedule(text: string): boolean {

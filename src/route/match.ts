@@ -1,6 +1,6 @@
-import type { RouteVerdict } from "../event/plan.ts";
-import type { RoutedEvent } from "../event/routed-event.ts";
-import type { Tracking } from "../event/tracking.ts";
+import type { RouteVerdict } from "../model/plan.ts";
+import type { RoutedEvent } from "../model/routed-event.ts";
+import type { Tracking } from "../model/tracking.ts";
 import type { Match, RoutingSettings, UnknownPolicy } from "./settings.ts";
 import { compileWhere } from "./where.ts";
 

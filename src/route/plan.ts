@@ -1,6 +1,6 @@
-import type { DeliveryPlan, Disposition, RouteVerdict } from "../event/plan.ts";
-import type { RoutedEvent } from "../event/routed-event.ts";
-import type { Tracking } from "../event/tracking.ts";
+import type { DeliveryPlan, Disposition, RouteVerdict } from "../model/plan.ts";
+import type { RoutedEvent } from "../model/routed-event.ts";
+import type { Tracking } from "../model/tracking.ts";
 import { compileRoute } from "./match.ts";
 import type { RoutingSettings, UnknownPolicy } from "./settings.ts";
 

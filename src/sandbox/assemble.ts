@@ -1,5 +1,5 @@
 import type { FastifyInstance } from "fastify";
-import type { Clock } from "../event/clock.ts";
+import type { Clock } from "../model/clock.ts";
 import { createApiApp } from "./api/app.ts";
 import { addCampaignsRoutes } from "./api/campaigns-routes.ts";
 import { addContactsRoutes } from "./api/contacts-routes.ts";

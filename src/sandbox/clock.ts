@@ -1,4 +1,4 @@
-import type { Clock } from "../event/clock.ts";
+import type { Clock } from "../model/clock.ts";
 import { createAgenda } from "./agenda.ts";
 
 /** The sandbox's time: runs like the clock beneath it until it is told to stand still or to jump. */

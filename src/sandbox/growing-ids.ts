@@ -1,4 +1,4 @@
-import { uuidv7 } from "../event/ids.ts";
+import { uuidv7 } from "../model/ids.ts";
 import type { Random } from "./random.ts";
 
 /**

@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import type { Clock } from "../event/clock.ts";
+import type { Clock } from "../model/clock.ts";
 import { createSandboxClock, type SandboxClock } from "./clock.ts";
 import type { ClockControls } from "./control/parts.ts";
 import { createGrowingIds } from "./growing-ids.ts";

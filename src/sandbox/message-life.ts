@@ -1,4 +1,4 @@
-import type { MessageStatus } from "../event/statuses.ts";
+import type { MessageStatus } from "../model/statuses.ts";
 import type { Random } from "./random.ts";
 
 /** How a message can fare. */

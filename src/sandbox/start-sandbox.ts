@@ -1,6 +1,6 @@
 import type { AddressInfo } from "node:net";
 import type { FastifyInstance } from "fastify";
-import type { Clock } from "../event/clock.ts";
+import type { Clock } from "../model/clock.ts";
 import { ApiFault } from "./api/fault.ts";
 import { assemble } from "./assemble.ts";
 import { createAccountSetup, newSecret } from "./control/account-setup.ts";

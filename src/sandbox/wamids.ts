@@ -1,4 +1,4 @@
-import type { Wamid } from "../event/ids.ts";
+import type { Wamid } from "../model/ids.ts";
 import type { Random } from "./random.ts";
 
 /** Phone numbers without the plus, 10 to 13 digits: a country's prefix and eight digits drawn at random. */

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { durationSchema } from "../event/units.ts";
+import { durationSchema } from "../model/units.ts";
 
 /** Longest wait of one request. The client keeps its connection open that long. */
 const longestMaxWait = 5 * 60_000;

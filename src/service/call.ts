@@ -1,6 +1,6 @@
 import type { Dispatcher } from "undici";
-import { type Clock, pause } from "../event/clock.ts";
-import type { Secret } from "../event/secret.ts";
+import { type Clock, pause } from "../model/clock.ts";
+import type { Secret } from "../model/secret.ts";
 import type { Admission, CallOutcome, CallPriority } from "./admission.ts";
 import { type Answer, type Read, readAnswer } from "./answers.ts";
 import type { Endpoint } from "./endpoints.ts";

@@ -1,8 +1,8 @@
 import { createRequire } from "node:module";
-import type { Clock } from "../event/clock.ts";
-import { lookupFunction } from "../event/name-lookup.ts";
-import { createRedactor } from "../event/redact.ts";
-import type { Secret } from "../event/secret.ts";
+import type { Clock } from "../model/clock.ts";
+import { lookupFunction } from "../model/name-lookup.ts";
+import { createRedactor } from "../model/redact.ts";
+import type { Secret } from "../model/secret.ts";
 import { type Admission, usuallyAtOnce } from "./admission.ts";
 import { malformed } from "./answers.ts";
 import { type Calling, type CallOptions, type CallReport, call, cutAll, endWaits, type ServiceRequest } from "./call.ts";

@@ -1,5 +1,5 @@
 import { inspect } from "node:util";
-import { maskText } from "../event/mask.ts";
+import { maskText } from "../model/mask.ts";
 import type { CallCap } from "./admission.ts";
 import type { PlanCause } from "./endpoints.ts";
 

@@ -1,4 +1,4 @@
-import { growingWait, withJitter } from "../event/backoff.ts";
+import { growingWait, withJitter } from "../model/backoff.ts";
 import type { ServiceError } from "./errors.ts";
 
 export interface RetrySettings {

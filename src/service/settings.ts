@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { type Secret, secretSchema } from "../event/secret.ts";
+import { type Secret, secretSchema } from "../model/secret.ts";
 
 /** The origin to connect to, and the path of the API root, `{base_url}/api/v1`, without a trailing slash. */
 interface ServiceUrl {

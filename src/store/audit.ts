@@ -1,6 +1,6 @@
-import type { AuditRule, DeliverySums, EventSums, Offender } from "../event/audit-report.ts";
-import { type DeliveryState, deliveryStates } from "../event/delivery.ts";
-import { type Disposition, dispositions } from "../event/plan.ts";
+import type { AuditRule, DeliverySums, EventSums, Offender } from "../model/audit-report.ts";
+import { type DeliveryState, deliveryStates } from "../model/delivery.ts";
+import { type Disposition, dispositions } from "../model/plan.ts";
 
 const dayMs = 86_400_000;
 

@@ -1,10 +1,10 @@
-import type { DeliveryState } from "../event/delivery.ts";
-import type { EventId } from "../event/ids.ts";
-import type { Disposition } from "../event/plan.ts";
-import type { KeptHeaders, Origin, QuarantinedBody, ReceivedEvent } from "../event/received.ts";
-import type { Soon } from "../event/soon.ts";
-import type { Settlement } from "../event/stored-delivery.ts";
-import type { MessageState } from "../event/tracking.ts";
+import type { DeliveryState } from "../model/delivery.ts";
+import type { EventId } from "../model/ids.ts";
+import type { Disposition } from "../model/plan.ts";
+import type { KeptHeaders, Origin, QuarantinedBody, ReceivedEvent } from "../model/received.ts";
+import type { Soon } from "../model/soon.ts";
+import type { Settlement } from "../model/stored-delivery.ts";
+import type { MessageState } from "../model/tracking.ts";
 import type { Inspecting, StoreReading } from "./reading.ts";
 import type { MessageRegistration, Registered } from "./registration.ts";
 import type { AcceptOutcome, DueDelivery } from "./rules.ts";

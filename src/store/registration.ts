@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
-import { RelayError } from "../event/errors.ts";
-import { metadataFault } from "../event/metadata.ts";
+import { RelayError } from "../model/errors.ts";
+import { metadataFault } from "../model/metadata.ts";
 import type { DueDelivery } from "./rules.ts";
 
 /** Registers a message as the user's. */

@@ -1,11 +1,11 @@
-import { isTruncated, parseEnvelope } from "../event/envelope.ts";
-import type { HydrationStart } from "../event/hydration.ts";
-import { maskText } from "../event/mask.ts";
-import type { DeliveryPlan, RouteVerdict } from "../event/plan.ts";
-import type { ReceivedEvent } from "../event/received.ts";
-import type { RoutedEvent } from "../event/routed-event.ts";
-import type { RunStatus } from "../event/statuses.ts";
-import type { MessageState, RunState, Step, Tracking } from "../event/tracking.ts";
+import { isTruncated, parseEnvelope } from "../model/envelope.ts";
+import type { HydrationStart } from "../model/hydration.ts";
+import { maskText } from "../model/mask.ts";
+import type { DeliveryPlan, RouteVerdict } from "../model/plan.ts";
+import type { ReceivedEvent } from "../model/received.ts";
+import type { RoutedEvent } from "../model/routed-event.ts";
+import type { RunStatus } from "../model/statuses.ts";
+import type { MessageState, RunState, Step, Tracking } from "../model/tracking.ts";
 
 /**
  * The pure functions of tracking and routing that the store calls within its own step, so that tracking and planning are

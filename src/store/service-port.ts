@@ -1,9 +1,9 @@
-import type { GiveUpReason } from "../event/hydration.ts";
-import type { EventId } from "../event/ids.ts";
-import type { MessageKey } from "../event/message-key.ts";
-import type { KeyHeld, SendKey } from "../event/send-key.ts";
-import type { Soon } from "../event/soon.ts";
-import type { MessageState } from "../event/tracking.ts";
+import type { GiveUpReason } from "../model/hydration.ts";
+import type { EventId } from "../model/ids.ts";
+import type { MessageKey } from "../model/message-key.ts";
+import type { KeyHeld, SendKey } from "../model/send-key.ts";
+import type { Soon } from "../model/soon.ts";
+import type { MessageState } from "../model/tracking.ts";
 import type { DueDelivery } from "./rules.ts";
 
 /** The store of reconciliation: its port `AskStore`, and the calls made to the service. */

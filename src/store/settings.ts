@@ -1,7 +1,7 @@
 import { z } from "zod";
-import { readRedisUrl, redisUrlSchema } from "../event/redis-url.ts";
-import { Secret } from "../event/secret.ts";
-import { durationSchema } from "../event/units.ts";
+import { readRedisUrl, redisUrlSchema } from "../model/redis-url.ts";
+import { Secret } from "../model/secret.ts";
+import { durationSchema } from "../model/units.ts";
 
 const sqliteSchema = z.strictObject({
   driver: z.literal("sqlite").default("sqlite"),

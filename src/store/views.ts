@@ -1,7 +1,7 @@
-import type { DeliveryState } from "../event/delivery.ts";
-import type { HydrationBrief } from "../event/hydration.ts";
-import type { DeliveryId, EventId } from "../event/ids.ts";
-import type { Disposition } from "../event/plan.ts";
+import type { DeliveryState } from "../model/delivery.ts";
+import type { HydrationBrief } from "../model/hydration.ts";
+import type { DeliveryId, EventId } from "../model/ids.ts";
+import type { Disposition } from "../model/plan.ts";
 import type { KeptVerdict } from "./rules.ts";
 
 /** The oldest and the newest seq. Null: no rows. */

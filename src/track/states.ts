@@ -1,5 +1,5 @@
-import { isMessageStatus, type MessageStatus, type RunStatus } from "../event/statuses.ts";
-import type { MessageState, RunState, Step } from "../event/tracking.ts";
+import { isMessageStatus, type MessageStatus, type RunStatus } from "../model/statuses.ts";
+import type { MessageState, RunState, Step } from "../model/tracking.ts";
 
 /*
  * The status of a message (DESIGN.md, promise 4). Rows: the status it has; columns: the status that comes in;

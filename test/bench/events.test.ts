@@ -2,8 +2,8 @@ import { createHmac } from "node:crypto";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { eventAt, numbersIn, requestFor, secret, wamidsOf } from "../../bench/events.ts";
-import { parseEnvelope } from "../../src/event/envelope.ts";
-import { isCanonicalUuid } from "../../src/event/ids.ts";
+import { parseEnvelope } from "../../src/model/envelope.ts";
+import { isCanonicalUuid } from "../../src/model/ids.ts";
 
 const runs = fc.integer({ min: 0, max: 4095 });
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { deliveryId, type EventId } from "../../src/event/ids.ts";
+import { deliveryId, type EventId } from "../../src/model/ids.ts";
 import { accept, delivered, openWith, settle, stateOf } from "./contract-tools.ts";
 import { anEvent, start } from "./store-events.ts";
 import type { OpenSubject } from "./store-port.ts";

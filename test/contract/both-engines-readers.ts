@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect } from "vitest";
-import { deliveryStates } from "../../src/event/delivery.ts";
-import { dispositions } from "../../src/event/plan.ts";
+import { deliveryStates } from "../../src/model/delivery.ts";
+import { dispositions } from "../../src/model/plan.ts";
 import type { ListenPage, StoreReading, Wanted } from "../../src/store/reading.ts";
 import type { DeliveryFilter, DeliveryView, EventFilter, MessageFilter } from "../../src/store/views.ts";
 import { routes } from "./both-engines-draws.ts";

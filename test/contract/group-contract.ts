@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { RelayError } from "../../src/event/errors.ts";
+import { RelayError } from "../../src/model/errors.ts";
 import { accept, openWith } from "./contract-tools.ts";
 import { anEvent, start } from "./store-events.ts";
 import type { ContractStore, OpenSubject } from "./store-port.ts";

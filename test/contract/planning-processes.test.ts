@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import type { ReceivedEvent } from "../../src/event/received.ts";
-import type { Settlement } from "../../src/event/stored-delivery.ts";
+import type { ReceivedEvent } from "../../src/model/received.ts";
+import type { Settlement } from "../../src/model/stored-delivery.ts";
 import { createRandom } from "../../src/sandbox/random.ts";
 import type { RedisLink } from "../../src/store/redis/client.ts";
 import { keysOf } from "../../src/store/redis/keys.ts";

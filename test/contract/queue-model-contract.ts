@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import type { DeliveryState } from "../../src/event/delivery.ts";
+import type { DeliveryState } from "../../src/model/delivery.ts";
 import { soakSize } from "../harness/soak.ts";
 import { settle } from "./contract-tools.ts";
 import { anEvent, rulesFor, start } from "./store-events.ts";

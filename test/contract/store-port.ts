@@ -1,11 +1,11 @@
-import type { AuditFilter, AuditReport } from "../../src/event/audit-report.ts";
-import type { DeliveryState } from "../../src/event/delivery.ts";
-import type { EventId } from "../../src/event/ids.ts";
-import type { Disposition } from "../../src/event/plan.ts";
-import type { QuarantinedBody, ReceivedEvent } from "../../src/event/received.ts";
-import type { SendKey } from "../../src/event/send-key.ts";
-import type { Settlement, StoredDelivery } from "../../src/event/stored-delivery.ts";
 import type { HydrationStore } from "../../src/hydrate/candidates.ts";
+import type { AuditFilter, AuditReport } from "../../src/model/audit-report.ts";
+import type { DeliveryState } from "../../src/model/delivery.ts";
+import type { EventId } from "../../src/model/ids.ts";
+import type { Disposition } from "../../src/model/plan.ts";
+import type { QuarantinedBody, ReceivedEvent } from "../../src/model/received.ts";
+import type { SendKey } from "../../src/model/send-key.ts";
+import type { Settlement, StoredDelivery } from "../../src/model/stored-delivery.ts";
 import type { AskCounts, AskStore, ClaimedAsk, SettledAsk } from "../../src/reconcile/port.ts";
 import type { Ended, StoredClaim, StoredSend } from "../../src/send/keys.ts";
 import type { Quarantine } from "../../src/store/port.ts";

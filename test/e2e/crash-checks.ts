@@ -1,6 +1,6 @@
 import { expect } from "vitest";
-import type { RunStatus } from "../../src/event/statuses.ts";
-import type { MessageState, RunState } from "../../src/event/tracking.ts";
+import type { RunStatus } from "../../src/model/statuses.ts";
+import type { MessageState, RunState } from "../../src/model/tracking.ts";
 import type { Arrival } from "../../src/sandbox/downstream/arrivals.ts";
 import { newMessage, newRun, stepMessage, stepRun } from "../../src/track/states.ts";
 import { rowsOf } from "../harness/store-rows.ts";

@@ -1,5 +1,5 @@
 import { Redis } from "ioredis";
-import type { RunStatus } from "../../src/event/statuses.ts";
+import type { RunStatus } from "../../src/model/statuses.ts";
 import type { Arrival } from "../../src/sandbox/downstream/arrivals.ts";
 import { type EventRow, readAttempt, readEventRow } from "../../src/store/redis/event-rows.ts";
 import { messageStateOf, readSubjectRow, rowJson, runStateOf, type StoredSubject } from "../../src/store/redis/rows.ts";

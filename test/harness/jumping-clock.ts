@@ -1,4 +1,4 @@
-import type { Clock } from "../../src/event/clock.ts";
+import type { Clock } from "../../src/model/clock.ts";
 
 /** A clock that goes as the machine's does, or faster, and can be put forward. */
 export interface JumpingClock extends Clock {

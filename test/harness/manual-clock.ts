@@ -1,4 +1,4 @@
-import type { Clock } from "../../src/event/clock.ts";
+import type { Clock } from "../../src/model/clock.ts";
 
 /** A clock that stands still until told to go on. */
 export interface ManualClock extends Clock {

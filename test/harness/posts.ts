@@ -1,5 +1,5 @@
-import type { Wamid } from "../../src/event/ids.ts";
-import type { MessageStatus } from "../../src/event/statuses.ts";
+import type { Wamid } from "../../src/model/ids.ts";
+import type { MessageStatus } from "../../src/model/statuses.ts";
 import { bodyOf, createEventMaker, type SandboxEvent } from "../../src/sandbox/events/event-maker.ts";
 import { createRandom } from "../../src/sandbox/random.ts";
 import type { Post } from "../../src/sandbox/traffic/post.ts";

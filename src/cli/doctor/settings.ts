@@ -5,8 +5,8 @@ import { loadSettings } from "../../config/load.ts";
 import type { Settings } from "../../config/schema.ts";
 import { warnings } from "../../config/warnings.ts";
 import type { SecretUse } from "../../control/operate.ts";
-import { readRedisUrl } from "../../event/redis-url.ts";
-import { Secret } from "../../event/secret.ts";
+import { readRedisUrl } from "../../model/redis-url.ts";
+import { Secret } from "../../model/secret.ts";
 import type { Proof } from "../../store/views.ts";
 import { type Finding, fail, ok, spanText, warn } from "./finding.ts";
 

@@ -1,4 +1,4 @@
-import type { Clock } from "../../event/clock.ts";
+import type { Clock } from "../../model/clock.ts";
 import { CommandFailed } from "../io.ts";
 import { createSseParser, type Gap, type Hello, type ListenedEvent, type Place, parseMessage } from "./wire.ts";
 

@@ -1,8 +1,8 @@
 import type { UrlDestination } from "../../deliver/destinations/destination.ts";
 import { createUrlDestination } from "../../deliver/destinations/url.ts";
 import { urlDestinationSchema } from "../../deliver/settings.ts";
-import type { Clock } from "../../event/clock.ts";
-import type { DeliveryId } from "../../event/ids.ts";
+import type { Clock } from "../../model/clock.ts";
+import type { DeliveryId } from "../../model/ids.ts";
 import { backoffMs, waitFor } from "./follow.ts";
 import type { ListenedEvent } from "./wire.ts";
 

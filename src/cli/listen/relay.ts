@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import type { Command } from "commander";
 import { Agent } from "undici";
-import { durationSchema } from "../../event/units.ts";
+import { durationSchema } from "../../model/units.ts";
 import { ownAddress } from "../control-client.ts";
 import { CommandFailed, type Io } from "../io.ts";
 import { checkedOption, relayUrl, time } from "../options.ts";

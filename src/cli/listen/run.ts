@@ -1,4 +1,4 @@
-import type { Clock } from "../../event/clock.ts";
+import type { Clock } from "../../model/clock.ts";
 import type { Io } from "../io.ts";
 import type { PrivateView } from "../output.ts";
 import { type FollowParts, follow, type StreamState, waitFor } from "./follow.ts";

@@ -1,4 +1,4 @@
-import { maskWamid } from "../../event/mask.ts";
+import { maskWamid } from "../../model/mask.ts";
 import { noEnvelope, requestKind } from "../../sandbox/fixtures/fixture-posts.ts";
 import type { Post } from "../../sandbox/traffic/post.ts";
 import type { PostResult } from "../../sandbox/traffic/post-result.ts";

@@ -2,7 +2,7 @@ import { createRequire } from "node:module";
 import net from "node:net";
 import tls from "node:tls";
 import type { Client } from "undici";
-import type { LookupAll } from "../../event/name-lookup.ts";
+import type { LookupAll } from "../../model/name-lookup.ts";
 import { blockedAddress, ConnectionFailed, guardedLookup, isPublicAddress } from "./address-guard.ts";
 
 /** One connection to the destination. undici opens a new socket when the old one was closed while idle. */

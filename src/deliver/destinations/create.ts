@@ -1,5 +1,5 @@
-import { keptResponseBytes } from "../../event/delivery.ts";
-import type { Redactor } from "../../event/redact.ts";
+import { keptResponseBytes } from "../../model/delivery.ts";
+import type { Redactor } from "../../model/redact.ts";
 import type { DestinationSettings } from "../settings.ts";
 import type { AttemptOutcome, Destination, OutgoingDelivery } from "./destination.ts";
 import { createQueueDestination } from "./queue.ts";

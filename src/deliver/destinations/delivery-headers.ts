@@ -1,6 +1,6 @@
-import { createHmacKey, type HmacKey } from "../../event/hmac.ts";
-import type { Secret } from "../../event/secret.ts";
-import { decodeKey } from "../../event/signature-bytes.ts";
+import { createHmacKey, type HmacKey } from "../../model/hmac.ts";
+import type { Secret } from "../../model/secret.ts";
+import { decodeKey } from "../../model/signature-bytes.ts";
 import type { CommonSettings, UrlDestinationSettings } from "../settings.ts";
 import type { OutgoingDelivery } from "./destination.ts";
 

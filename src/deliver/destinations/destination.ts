@@ -1,6 +1,6 @@
-import type { AttemptResult, UrlResult } from "../../event/delivery.ts";
-import type { DeliveryId } from "../../event/ids.ts";
-import type { KeptHeaders } from "../../event/received.ts";
+import type { AttemptResult, UrlResult } from "../../model/delivery.ts";
+import type { DeliveryId } from "../../model/ids.ts";
+import type { KeptHeaders } from "../../model/received.ts";
 
 /** A delivery as it leaves the relay. */
 export interface OutgoingDelivery {

@@ -1,5 +1,5 @@
 import type { Dispatcher } from "undici";
-import type { AttemptError } from "../../event/delivery.ts";
+import type { AttemptError } from "../../model/delivery.ts";
 import { ConnectionFailed } from "./address-guard.ts";
 import type { Borrower, Connection, Connections } from "./connections.ts";
 import type { Abortable, UrlOutcome } from "./destination.ts";

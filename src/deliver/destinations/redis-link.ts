@@ -1,11 +1,11 @@
 import net from "node:net";
 import tls from "node:tls";
 import type { Redis } from "ioredis";
-import type { AttemptError } from "../../event/delivery.ts";
-import { lookupFunction } from "../../event/name-lookup.ts";
-import { isWithoutDatabase, type RedisFault, redisErrorText, redisFaultOf } from "../../event/redis-fault.ts";
-import { type RedisPlace, readRedisUrl } from "../../event/redis-url.ts";
-import type { Secret } from "../../event/secret.ts";
+import type { AttemptError } from "../../model/delivery.ts";
+import { lookupFunction } from "../../model/name-lookup.ts";
+import { isWithoutDatabase, type RedisFault, redisErrorText, redisFaultOf } from "../../model/redis-fault.ts";
+import { type RedisPlace, readRedisUrl } from "../../model/redis-url.ts";
+import type { Secret } from "../../model/secret.ts";
 import { type AttemptOutcome, UnderWay } from "./destination.ts";
 
 /** The connection to one Redis, shared by all destinations there. */

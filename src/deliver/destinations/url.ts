@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { keptResponseBytes } from "../../event/delivery.ts";
+import { keptResponseBytes } from "../../model/delivery.ts";
 import type { UrlDestinationSettings } from "../settings.ts";
 import { type ConnectorOptions, createConnections, createConnector } from "./connections.ts";
 import { createDeliveryHeaders } from "./delivery-headers.ts";

@@ -1,7 +1,7 @@
-import { Secret } from "../../event/secret.ts";
-import { decodeStrictly, type SignatureEncoding } from "../../event/signature-bytes.ts";
-import { resolveScheme } from "../../event/signature-scheme.ts";
-import type { SignatureSettings } from "../../event/signature-settings.ts";
+import { Secret } from "../../model/secret.ts";
+import { decodeStrictly, type SignatureEncoding } from "../../model/signature-bytes.ts";
+import { resolveScheme } from "../../model/signature-scheme.ts";
+import type { SignatureSettings } from "../../model/signature-settings.ts";
 import { algorithmOfLength, type CapturedRequest, findCandidates, listHeaders, type NamedValue } from "./candidates.ts";
 import { searchSignatures } from "./search.ts";
 import { findUnsupported, looksSigned } from "./unsupported.ts";

@@ -1,9 +1,9 @@
-import { createHmacKey, type HmacKey } from "../../event/hmac.ts";
-import { Secret } from "../../event/secret.ts";
-import { decodeKey, type SecretEncoding } from "../../event/signature-bytes.ts";
-import { presetAxes } from "../../event/signature-presets.ts";
-import { computeSignature, findSchemeFaults, resolveScheme } from "../../event/signature-scheme.ts";
-import { type SignatureSettings, secretEncodings, signaturePresets } from "../../event/signature-settings.ts";
+import { createHmacKey, type HmacKey } from "../../model/hmac.ts";
+import { Secret } from "../../model/secret.ts";
+import { decodeKey, type SecretEncoding } from "../../model/signature-bytes.ts";
+import { presetAxes } from "../../model/signature-presets.ts";
+import { computeSignature, findSchemeFaults, resolveScheme } from "../../model/signature-scheme.ts";
+import { type SignatureSettings, secretEncodings, signaturePresets } from "../../model/signature-settings.ts";
 import {
   type CapturedRequest,
   findCandidates,

@@ -1,7 +1,7 @@
 import { createHash, createHmac } from "node:crypto";
-import { createHmacKey, type HmacKey } from "../../event/hmac.ts";
-import { digestLengths } from "../../event/signature-bytes.ts";
-import { signatureAlgorithms } from "../../event/signature-settings.ts";
+import { createHmacKey, type HmacKey } from "../../model/hmac.ts";
+import { digestLengths } from "../../model/signature-bytes.ts";
+import { signatureAlgorithms } from "../../model/signature-settings.ts";
 import {
   type CapturedRequest,
   findIdHeaders,

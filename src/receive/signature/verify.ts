@@ -1,9 +1,9 @@
 import { timingSafeEqual } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
-import type { Secret } from "../../event/secret.ts";
-import { decodeStrictly, digestLengths } from "../../event/signature-bytes.ts";
-import { computeSignature, resolveScheme, type SignatureScheme, type SignedRequest, signatureKey } from "../../event/signature-scheme.ts";
-import type { SignatureSettings } from "../../event/signature-settings.ts";
+import type { Secret } from "../../model/secret.ts";
+import { decodeStrictly, digestLengths } from "../../model/signature-bytes.ts";
+import { computeSignature, resolveScheme, type SignatureScheme, type SignedRequest, signatureKey } from "../../model/signature-scheme.ts";
+import type { SignatureSettings } from "../../model/signature-settings.ts";
 
 export type Verified =
   | {

@@ -1,4 +1,4 @@
-import type { Clock } from "../../event/clock.ts";
+import type { Clock } from "../../model/clock.ts";
 import { refused } from "../api/fault.ts";
 import type { AutomationRecord, ConversationRecord, RunRecord } from "../world/records.ts";
 import { isWithHuman } from "./human-reply.ts";

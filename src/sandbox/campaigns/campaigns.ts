@@ -1,4 +1,4 @@
-import type { Clock } from "../../event/clock.ts";
+import type { Clock } from "../../model/clock.ts";
 import { ApiFault, invalid } from "../api/fault.ts";
 import { requirePhone } from "../messaging/phone.ts";
 import type { Messaging } from "../messaging/port.ts";

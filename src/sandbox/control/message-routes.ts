@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import { z } from "zod";
-import { messageStatuses } from "../../event/statuses.ts";
+import { messageStatuses } from "../../model/statuses.ts";
 import type { MessageRecord } from "../world/records.ts";
 import type { ControlParts } from "./parts.ts";
 import { found, read, wholeNumber } from "./refusal.ts";

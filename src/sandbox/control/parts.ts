@@ -1,4 +1,4 @@
-import type { Clock } from "../../event/clock.ts";
+import type { Clock } from "../../model/clock.ts";
 import type { Campaigns } from "../campaigns/port.ts";
 import type { Posting, Publisher } from "../events/port.ts";
 import type { FaultSettings } from "../faults.ts";

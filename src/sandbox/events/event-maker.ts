@@ -1,5 +1,5 @@
-import type { EventId, RunId, Wamid } from "../../event/ids.ts";
-import type { MessageStatus } from "../../event/statuses.ts";
+import type { EventId, RunId, Wamid } from "../../model/ids.ts";
+import type { MessageStatus } from "../../model/statuses.ts";
 import { createGrowingIds } from "../growing-ids.ts";
 import type { Random } from "../random.ts";
 import { automationCompletedData, automationFailedData, type EventData, messageStatusData, truncatedData } from "./event-data.ts";

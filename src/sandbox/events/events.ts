@@ -1,4 +1,4 @@
-import type { Clock } from "../../event/clock.ts";
+import type { Clock } from "../../model/clock.ts";
 import type { EventFaults } from "../faults.ts";
 import type { Limits } from "../limits/port.ts";
 import type { Random } from "../random.ts";

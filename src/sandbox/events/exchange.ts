@@ -1,5 +1,5 @@
 import type { Dispatcher } from "undici";
-import type { Clock } from "../../event/clock.ts";
+import type { Clock } from "../../model/clock.ts";
 import type { Answer } from "./after-try.ts";
 
 type Controller = Dispatcher.DispatchController;

@@ -1,4 +1,4 @@
-import type { Clock } from "../../event/clock.ts";
+import type { Clock } from "../../model/clock.ts";
 import type { Random } from "../random.ts";
 import type { World } from "../world/world.ts";
 import { afterTry, type EventRetry } from "./after-try.ts";

@@ -1,5 +1,5 @@
-import type { Clock } from "../../event/clock.ts";
-import type { EventId } from "../../event/ids.ts";
+import type { Clock } from "../../model/clock.ts";
+import type { EventId } from "../../model/ids.ts";
 import type { Limits } from "../limits/port.ts";
 import { plans } from "../world/plans.ts";
 import type { AccountRecord, DeliveryRecord, EventRecord, WebhookRecord } from "../world/records.ts";

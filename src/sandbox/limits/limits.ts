@@ -1,4 +1,4 @@
-import type { Clock } from "../../event/clock.ts";
+import type { Clock } from "../../model/clock.ts";
 import { blockedAddress, limitReached, limitsOf, notInPlan, refused } from "../api/fault.ts";
 import type { PlanLimits } from "../world/plans.ts";
 import type { AccountRecord } from "../world/records.ts";

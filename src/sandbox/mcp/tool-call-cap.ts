@@ -1,4 +1,4 @@
-import type { Clock } from "../../event/clock.ts";
+import type { Clock } from "../../model/clock.ts";
 import { limitsOf } from "../api/fault.ts";
 import { createMinuteWindow, type MinuteWindow } from "../limits/minute-window.ts";
 import type { AppRecord, Plan } from "../world/records.ts";

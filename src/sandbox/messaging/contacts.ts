@@ -1,4 +1,4 @@
-import type { Clock } from "../../event/clock.ts";
+import type { Clock } from "../../model/clock.ts";
 import type { ContactRecord, ConversationRecord } from "../world/records.ts";
 import type { World } from "../world/world.ts";
 import { contactLimitReached } from "./refusals.ts";

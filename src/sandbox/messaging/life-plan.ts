@@ -1,4 +1,4 @@
-import type { MessageStatus } from "../../event/statuses.ts";
+import type { MessageStatus } from "../../model/statuses.ts";
 import type { Random } from "../random.ts";
 import type { FutureStep } from "../world/records.ts";
 import { fateOf, stepsOf } from "./numbers.ts";

@@ -1,5 +1,5 @@
-import type { Clock } from "../../event/clock.ts";
-import type { MessageStatus } from "../../event/statuses.ts";
+import type { Clock } from "../../model/clock.ts";
+import type { MessageStatus } from "../../model/statuses.ts";
 import type { CampaignTotals } from "../campaigns/totals.ts";
 import type { Publisher } from "../events/port.ts";
 import type { FutureStep, MessageRecord } from "../world/records.ts";

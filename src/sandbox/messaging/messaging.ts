@@ -1,4 +1,4 @@
-import type { Clock } from "../../event/clock.ts";
+import type { Clock } from "../../model/clock.ts";
 import { createCampaignTotals } from "../campaigns/totals.ts";
 import type { Publisher } from "../events/port.ts";
 import type { Random } from "../random.ts";

@@ -1,4 +1,4 @@
-import type { MessageStatus } from "../../event/statuses.ts";
+import type { MessageStatus } from "../../model/statuses.ts";
 import type { MessageRecord } from "../world/records.ts";
 
 /** `failed` is not the end: another device of the same person may still get the message (FACTS.md, "The domain"). */

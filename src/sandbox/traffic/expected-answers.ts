@@ -1,4 +1,4 @@
-import type { EventId } from "../../event/ids.ts";
+import type { EventId } from "../../model/ids.ts";
 import type { Acknowledgement } from "./acknowledgements.ts";
 import type { Post } from "./post.ts";
 import type { PostResult } from "./post-result.ts";

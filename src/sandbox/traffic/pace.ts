@@ -1,4 +1,4 @@
-import type { Clock } from "../../event/clock.ts";
+import type { Clock } from "../../model/clock.ts";
 
 /** How often the pace looks at the clock: one timer for all who wait, whatever the rate. */
 const tickMs = 5;

@@ -1,4 +1,4 @@
-import type { EventId, RunId, Wamid } from "../../event/ids.ts";
+import type { EventId, RunId, Wamid } from "../../model/ids.ts";
 
 /** What a post plays; summaries count by it. */
 export const postSorts = [

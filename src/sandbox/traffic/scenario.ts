@@ -1,4 +1,4 @@
-import type { RunId, Wamid } from "../../event/ids.ts";
+import type { RunId, Wamid } from "../../model/ids.ts";
 import { bodyOf, createEventMaker, type SandboxEvent } from "../events/event-maker.ts";
 import { malformations, malformedBody } from "../events/malformed.ts";
 import { type LifeShares, messageLife, pickLife, usualLives } from "../message-life.ts";

@@ -1,6 +1,6 @@
-import type { Wamid } from "../../event/ids.ts";
-import type { SignatureSettings } from "../../event/signature-settings.ts";
-import type { MessageStatus } from "../../event/statuses.ts";
+import type { Wamid } from "../../model/ids.ts";
+import type { SignatureSettings } from "../../model/signature-settings.ts";
+import type { MessageStatus } from "../../model/statuses.ts";
 import type { plans } from "./plans.ts";
 
 /**

@@ -1,4 +1,4 @@
-import { growingWait } from "../../event/backoff.ts";
+import { growingWait } from "../../model/backoff.ts";
 import type { CallCap } from "../admission.ts";
 import { type AccountState, type EndedCall, type HoldState, holdToPlan, type Identity, keyOf, type LearnedCap } from "./account.ts";
 

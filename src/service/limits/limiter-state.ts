@@ -1,4 +1,4 @@
-import type { SteadyTime } from "../../event/clock.ts";
+import type { SteadyTime } from "../../model/clock.ts";
 import { type CallCap, type CallPriority, callPriorities } from "../admission.ts";
 import type { HoldState, QuotaReason } from "./account.ts";
 import type { Caps } from "./caps.ts";

@@ -1,5 +1,5 @@
-import type { Clock } from "../../event/clock.ts";
-import { createSteadyTime } from "../../event/clock.ts";
+import type { Clock } from "../../model/clock.ts";
+import { createSteadyTime } from "../../model/clock.ts";
 import { type Admission, type CallOperation, type CallOutcome, type CallRequest, type Permit, usuallyAtOnce } from "../admission.ts";
 import { capsUnknown } from "../errors.ts";
 import { type Identity, keyOf, type QuotaReason, quotaReasons, type StopReason, stopReasons } from "./account.ts";

@@ -1,4 +1,4 @@
-import type { Clock, SteadyTime } from "../../event/clock.ts";
+import type { Clock, SteadyTime } from "../../model/clock.ts";
 import type { CallCap, CallPriority } from "../admission.ts";
 import { type CallKind, callKinds } from "./slots.ts";
 

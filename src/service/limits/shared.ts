@@ -1,5 +1,5 @@
-import type { Clock, SteadyTime } from "../../event/clock.ts";
-import { uuidv7 } from "../../event/ids.ts";
+import type { Clock, SteadyTime } from "../../model/clock.ts";
+import { uuidv7 } from "../../model/ids.ts";
 import type { CallCap } from "../admission.ts";
 import { type Caps, quotasOf } from "./caps.ts";
 import type { Learned } from "./learned.ts";

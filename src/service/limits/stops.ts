@@ -1,4 +1,4 @@
-import type { SteadyTime } from "../../event/clock.ts";
+import type { SteadyTime } from "../../model/clock.ts";
 import type { CallOperation, CallOutcome } from "../admission.ts";
 import { refusedUnasked, type ServiceError } from "../errors.ts";
 import {

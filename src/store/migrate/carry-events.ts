@@ -1,4 +1,4 @@
-import type { Attempt, AttemptError, AttemptResult } from "../../event/delivery.ts";
+import type { Attempt, AttemptError, AttemptResult } from "../../model/delivery.ts";
 import { digestOf, inlineBytes, stateCode, writeAttempt, writeEventRow } from "../redis/event-rows.ts";
 import { messageName, orderKey, padSeq, runName, type SubjectName } from "../redis/keys.ts";
 import { type HydrationRow, targetMember, writeHydrationRow } from "../redis/rows.ts";

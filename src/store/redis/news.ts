@@ -1,4 +1,4 @@
-import type { Clock } from "../../event/clock.ts";
+import type { Clock } from "../../model/clock.ts";
 
 const byTimer: Clock["after"] = (ms, run) => {
   const timer = setTimeout(run, ms);

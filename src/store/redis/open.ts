@@ -1,6 +1,6 @@
-import type { EventId } from "../../event/ids.ts";
-import type { QuarantinedBody, ReceivedEvent } from "../../event/received.ts";
-import type { MessageState } from "../../event/tracking.ts";
+import type { EventId } from "../../model/ids.ts";
+import type { QuarantinedBody, ReceivedEvent } from "../../model/received.ts";
+import type { MessageState } from "../../model/tracking.ts";
 import type { AcceptOutcome, Rules } from "../rules.ts";
 import { createAccept, createAcceptOnly } from "./accept.ts";
 import { createAsks } from "./asks.ts";

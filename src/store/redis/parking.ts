@@ -1,4 +1,4 @@
-import type { RouteVerdict } from "../../event/plan.ts";
+import type { RouteVerdict } from "../../model/plan.ts";
 import { againBy, concludeVerdicts, type DueDelivery, judgeAgain, type KeptVerdict, type Rules } from "../rules.ts";
 import type { RedisLink } from "./client.ts";
 import { type EventRow, type PlanText, planText, readBody, readEventRow, writeEventRow } from "./event-rows.ts";

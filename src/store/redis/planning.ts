@@ -1,5 +1,5 @@
-import { parseEnvelopeText } from "../../event/envelope.ts";
-import type { Wamid } from "../../event/ids.ts";
+import { parseEnvelopeText } from "../../model/envelope.ts";
+import type { Wamid } from "../../model/ids.ts";
 import { type Planned, type PlannedSome, planningFault, type Rules } from "../rules.ts";
 import type { RedisLink } from "./client.ts";
 import { type Commit, type StepResult, seqIn } from "./commit.ts";

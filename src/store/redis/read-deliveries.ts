@@ -1,5 +1,5 @@
-import type { DeliveryState } from "../../event/delivery.ts";
-import { deliveryId, type EventId, parseDeliveryId, routeTag } from "../../event/ids.ts";
+import type { DeliveryState } from "../../model/delivery.ts";
+import { deliveryId, type EventId, parseDeliveryId, routeTag } from "../../model/ids.ts";
 import type { DeliveryReading } from "../reading.ts";
 import type { AttemptView, DeliveryFilter, DeliveryPlace, DeliveryView } from "../views.ts";
 import { type RedisLink, runMulti, runPipeline } from "./client.ts";

@@ -1,4 +1,4 @@
-import { type EventId, hasIdLength } from "../../event/ids.ts";
+import { type EventId, hasIdLength } from "../../model/ids.ts";
 import type { EventReading } from "../reading.ts";
 import { type EventDetail, type EventFilter, type EventsListed, type EventView, type HydrationView, releaseView } from "../views.ts";
 import { type RedisLink, runPipeline } from "./client.ts";

@@ -1,4 +1,4 @@
-import type { EventId } from "../../event/ids.ts";
+import type { EventId } from "../../model/ids.ts";
 import type { FoundView, HydrationView } from "../views.ts";
 import type { RedisLink } from "./client.ts";
 import { readEventRow } from "./event-rows.ts";

@@ -1,4 +1,4 @@
-import type { EventId } from "../../event/ids.ts";
+import type { EventId } from "../../model/ids.ts";
 import type { ListenedContent, ListenPage, ListenReading, ListenRow, OpenPage, Wanted } from "../reading.ts";
 import type { RedisLink } from "./client.ts";
 import { readBodies } from "./event-rows.ts";

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { type DeliveryState, deliveryStates } from "../../event/delivery.ts";
-import { type Disposition, dispositions } from "../../event/plan.ts";
+import { type DeliveryState, deliveryStates } from "../../model/delivery.ts";
+import { type Disposition, dispositions } from "../../model/plan.ts";
 import type { Stats } from "../reading.ts";
 import type { Proof, RouteBacklog } from "../views.ts";
 import { type RedisLink, runMulti, runPipeline } from "./client.ts";

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
-import { type GiveUpReason, giveUpReasons, type HydrationBrief, type HydrationState, hydrationStates } from "../../event/hydration.ts";
-import type { MessageStatus, RunStatus } from "../../event/statuses.ts";
-import type { MessageState, RunState } from "../../event/tracking.ts";
+import { type GiveUpReason, giveUpReasons, type HydrationBrief, type HydrationState, hydrationStates } from "../../model/hydration.ts";
+import type { MessageStatus, RunStatus } from "../../model/statuses.ts";
+import type { MessageState, RunState } from "../../model/tracking.ts";
 import type { SubjectName } from "./keys.ts";
 
 const versionLength = 10;

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { Clock } from "../../event/clock.ts";
+import type { Clock } from "../../model/clock.ts";
 import { StoreRefused } from "../port.ts";
 import type { Redis } from "./client.ts";
 import { readScript } from "./script.ts";

@@ -1,5 +1,5 @@
-import type { ReceivedEvent } from "../../event/received.ts";
-import type { Tracking } from "../../event/tracking.ts";
+import type { ReceivedEvent } from "../../model/received.ts";
+import type { Tracking } from "../../model/tracking.ts";
 import { type Facts, type Rules, untrackedFacts } from "../rules.ts";
 import type { RedisLink } from "./client.ts";
 import type { Operation } from "./commit.ts";

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import type { EventId } from "../../event/ids.ts";
+import type { EventId } from "../../model/ids.ts";
 import type { CoveredEvents, Covering, ReadMessage, SweepView, TrackedQuery, TrackedView } from "../service-port.ts";
 import type { RedisLink } from "./client.ts";
 import { readEventRow } from "./event-rows.ts";

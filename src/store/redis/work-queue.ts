@@ -1,5 +1,5 @@
 import { Queue, Worker } from "bullmq";
-import type { Clock } from "../../event/clock.ts";
+import type { Clock } from "../../model/clock.ts";
 import type { DueListener } from "../port.ts";
 import type { DueDelivery } from "../rules.ts";
 import type { RedisSettings } from "../settings.ts";

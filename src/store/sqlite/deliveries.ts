@@ -1,6 +1,6 @@
-import type { EventId } from "../../event/ids.ts";
-import { isProxyRoute } from "../../event/proxy-route.ts";
-import type { DeliverySubject, Settlement, StoredDelivery } from "../../event/stored-delivery.ts";
+import type { EventId } from "../../model/ids.ts";
+import { isProxyRoute } from "../../model/proxy-route.ts";
+import type { DeliverySubject, Settlement, StoredDelivery } from "../../model/stored-delivery.ts";
 import { createReadHydrations } from "./hydrations.ts";
 import { type Names, originList, stateCode, unpackEventId } from "./names.ts";
 import type { Db } from "./open.ts";

@@ -1,7 +1,7 @@
-import type { CandidateRun, GiveUpReason, HydrationBrief, HydrationStart } from "../../event/hydration.ts";
-import type { EventId } from "../../event/ids.ts";
-import type { RouteVerdict } from "../../event/plan.ts";
-import type { ReceivedEvent } from "../../event/received.ts";
+import type { CandidateRun, GiveUpReason, HydrationBrief, HydrationStart } from "../../model/hydration.ts";
+import type { EventId } from "../../model/ids.ts";
+import type { RouteVerdict } from "../../model/plan.ts";
+import type { ReceivedEvent } from "../../model/received.ts";
 import { againBy, type DueDelivery, judgeTruncated } from "../rules.ts";
 import {
   type CoveredEvents,

@@ -1,7 +1,7 @@
 import { Worker } from "node:worker_threads";
-import type { AuditReport } from "../../event/audit-report.ts";
-import type { DeliveryState } from "../../event/delivery.ts";
-import type { Disposition } from "../../event/plan.ts";
+import type { AuditReport } from "../../model/audit-report.ts";
+import type { DeliveryState } from "../../model/delivery.ts";
+import type { Disposition } from "../../model/plan.ts";
 import { StoreUnavailable } from "../port.ts";
 import type { AuditOrder, AuditProgress, Inspecting, Stats } from "../reading.ts";
 import { dispositionList, stateList } from "./names.ts";

@@ -1,4 +1,4 @@
-import type { EventId } from "../../event/ids.ts";
+import type { EventId } from "../../model/ids.ts";
 import type { RecentCall } from "../service-port.ts";
 import type { Names } from "./names.ts";
 import type { Db } from "./open.ts";

@@ -1,4 +1,4 @@
-import type { DeliveryPlan, RouteVerdict } from "../../event/plan.ts";
+import type { DeliveryPlan, RouteVerdict } from "../../model/plan.ts";
 import { concludeVerdicts, type DueDelivery, type JudgedEvent, type KeptVerdict, keptVerdicts, type Rules } from "../rules.ts";
 import { type Names, type SubjectKey, stateCode } from "./names.ts";
 import type { Db } from "./open.ts";

@@ -1,4 +1,4 @@
-import { deliveryId, parseDeliveryId, routeTag } from "../../event/ids.ts";
+import { deliveryId, parseDeliveryId, routeTag } from "../../model/ids.ts";
 import type { AttemptView, DeliveryFilter, DeliveryPlace, DeliveryView, RouteBacklog, Unplanned } from "../views.ts";
 import { type Names, stateCode, stateList, unpackEventId } from "./names.ts";
 import type { Db } from "./open.ts";

@@ -1,4 +1,4 @@
-import { hasIdLength } from "../../event/ids.ts";
+import { hasIdLength } from "../../model/ids.ts";
 import {
   type EventDetail,
   type EventFilter,

@@ -1,4 +1,4 @@
-import { shownMetadata } from "../../event/metadata.ts";
+import { shownMetadata } from "../../model/metadata.ts";
 import type { MessageFilter, MessageView, RunFilter, RunView, SeqBounds } from "../views.ts";
 import type { Names } from "./names.ts";
 import type { Db } from "./open.ts";

@@ -1,10 +1,10 @@
 import { hostname } from "node:os";
 import Database from "better-sqlite3";
-import type { EventId } from "../../event/ids.ts";
-import type { QuarantinedBody, ReceivedEvent } from "../../event/received.ts";
-import type { SendKey } from "../../event/send-key.ts";
-import type { Settlement } from "../../event/stored-delivery.ts";
-import type { MessageState } from "../../event/tracking.ts";
+import type { EventId } from "../../model/ids.ts";
+import type { QuarantinedBody, ReceivedEvent } from "../../model/received.ts";
+import type { SendKey } from "../../model/send-key.ts";
+import type { Settlement } from "../../model/stored-delivery.ts";
+import type { MessageState } from "../../model/tracking.ts";
 import {
   type AlarmInForce,
   type DueListener,

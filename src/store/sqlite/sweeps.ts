@@ -1,4 +1,4 @@
-import type { EventId } from "../../event/ids.ts";
+import type { EventId } from "../../model/ids.ts";
 import type { Covering, ReadMessage, SweepView, TrackedQuery, TrackedView } from "../service-port.ts";
 import type { createHydrations } from "./hydrations.ts";
 import { type Names, unpackEventId } from "./names.ts";

@@ -1,6 +1,6 @@
-import type { ReceivedEvent } from "../../event/received.ts";
-import type { MessageStatus, RunStatus } from "../../event/statuses.ts";
-import type { MessageState, RunState, Tracking } from "../../event/tracking.ts";
+import type { ReceivedEvent } from "../../model/received.ts";
+import type { MessageStatus, RunStatus } from "../../model/statuses.ts";
+import type { MessageState, RunState, Tracking } from "../../model/tracking.ts";
 import type { MessageFacts } from "../registration.ts";
 import { type Facts, factsOf, nothingTracked, type Rules, unseenMessage, unseenRun } from "../rules.ts";
 import { messageSubject, runSubject, type SubjectKey } from "./names.ts";

@@ -1,7 +1,7 @@
 import Database from "better-sqlite3";
 import { Redis } from "ioredis";
 import { describe, expect, test } from "vitest";
-import type { Wamid } from "../../../src/event/ids.ts";
+import type { Wamid } from "../../../src/model/ids.ts";
 import { keysOf, messageName } from "../../../src/store/redis/keys.ts";
 import { readSubjectRow, rowJson, rowVersion, writeSubjectRow } from "../../../src/store/redis/rows.ts";
 import { openDownstream } from "../../harness/downstream.ts";

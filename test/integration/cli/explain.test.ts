@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { maskWamid } from "../../../src/event/mask.ts";
+import { maskWamid } from "../../../src/model/mask.ts";
 import { type Downstream, startDownstream } from "../../../src/sandbox/downstream/downstream.ts";
 import { postEvent } from "../../harness/post-event.ts";
 import { createMessages } from "../../harness/posts.ts";

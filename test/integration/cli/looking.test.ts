@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { maskWamid } from "../../../src/event/mask.ts";
+import { maskWamid } from "../../../src/model/mask.ts";
 import { type Downstream, startDownstream } from "../../../src/sandbox/downstream/downstream.ts";
 import { bodyOf, type SandboxEvent } from "../../../src/sandbox/events/event-maker.ts";
 import { postEvent } from "../../harness/post-event.ts";

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { Queue } from "bullmq";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
-import { attemptErrors } from "../../../src/event/delivery.ts";
+import { attemptErrors } from "../../../src/model/delivery.ts";
 import { withBusyThreads } from "../../harness/busy-threads.ts";
 import { type Redis, startRedis } from "../../setup/redis.ts";
 import { attempt, delivery, look, openDestinations, told } from "./destinations.ts";

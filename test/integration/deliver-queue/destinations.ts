@@ -3,7 +3,7 @@ import { onTestFinished } from "vitest";
 import { createDestinations } from "../../../src/deliver/destinations/create.ts";
 import type { AttemptOutcome, Destination, OutgoingDelivery } from "../../../src/deliver/destinations/destination.ts";
 import { destinationSchema } from "../../../src/deliver/settings.ts";
-import type { DeliveryId } from "../../../src/event/ids.ts";
+import type { DeliveryId } from "../../../src/model/ids.ts";
 
 /** Makes destinations that share their connections and end with the test. */
 export function openDestinations(): (to: Record<string, unknown>) => Destination {

@@ -6,7 +6,7 @@ import { createRelay } from "../../../src/app/relay.ts";
 import type { Role } from "../../../src/app/role.ts";
 import { parseSettings } from "../../../src/config/load.ts";
 import { scopes } from "../../../src/config/schema.ts";
-import { errorCodes } from "../../../src/event/errors.ts";
+import { errorCodes } from "../../../src/model/errors.ts";
 import { askRelay } from "../../harness/ask-relay.ts";
 import { redisForTest } from "../../harness/redis-states.ts";
 import { startRelayHere } from "../../harness/relay-here.ts";

@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import type { Wamid } from "../../../src/event/ids.ts";
-import { dispositions } from "../../../src/event/plan.ts";
-import type { MessageStatus } from "../../../src/event/statuses.ts";
+import type { Wamid } from "../../../src/model/ids.ts";
+import { dispositions } from "../../../src/model/plan.ts";
+import type { MessageStatus } from "../../../src/model/statuses.ts";
 import type { SandboxEvent } from "../../../src/sandbox/events/event-maker.ts";
 import { rowsOf } from "../../harness/store-rows.ts";
 import { until } from "../../harness/until.ts";

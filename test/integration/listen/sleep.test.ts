@@ -1,7 +1,7 @@
 import { expect, onTestFinished, test } from "vitest";
 import { follow, type StreamState } from "../../../src/cli/listen/follow.ts";
 import { openStream } from "../../../src/cli/listen/relay.ts";
-import type { Clock } from "../../../src/event/clock.ts";
+import type { Clock } from "../../../src/model/clock.ts";
 import { postEvent } from "../../harness/post-event.ts";
 import { createMessages } from "../../harness/posts.ts";
 import { type AnyRelay, startRelayHere } from "../../harness/relay-here.ts";

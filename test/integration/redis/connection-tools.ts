@@ -1,7 +1,7 @@
 import { expect, onTestFinished } from "vitest";
 import { systemClock } from "../../../src/app/system-clock.ts";
-import type { Clock } from "../../../src/event/clock.ts";
-import { Secret } from "../../../src/event/secret.ts";
+import type { Clock } from "../../../src/model/clock.ts";
+import { Secret } from "../../../src/model/secret.ts";
 import { connectRedis, type RedisConnection, type RedisHooks, type RedisState } from "../../../src/store/redis/connection.ts";
 import type { RedisSettings } from "../../../src/store/settings.ts";
 import { until } from "../../harness/until.ts";

@@ -1,7 +1,7 @@
 import { expect, onTestFinished, test } from "vitest";
-import type { Wamid } from "../../../src/event/ids.ts";
-import { learnedEvent } from "../../../src/event/learned-event.ts";
-import { fieldsSchema } from "../../../src/event/subject.ts";
+import type { Wamid } from "../../../src/model/ids.ts";
+import { learnedEvent } from "../../../src/model/learned-event.ts";
+import { fieldsSchema } from "../../../src/model/subject.ts";
 import { keysOf } from "../../../src/store/redis/keys.ts";
 import { createRedisStore, type RedisStore } from "../../../src/store/redis/open.ts";
 import type { Planned, Rules } from "../../../src/store/rules.ts";

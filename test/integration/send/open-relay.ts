@@ -6,7 +6,7 @@ import { z } from "zod";
 import { createRelay, type Relay } from "../../../src/app/relay.ts";
 import { systemClock } from "../../../src/app/system-clock.ts";
 import { parseSettings } from "../../../src/config/load.ts";
-import type { Clock } from "../../../src/event/clock.ts";
+import type { Clock } from "../../../src/model/clock.ts";
 import { type Sandbox, type SandboxOptions, startSandbox } from "../../../src/sandbox/start-sandbox.ts";
 import { relayToken, type SettingsParts, settingsOf } from "../../harness/relay-settings.ts";
 

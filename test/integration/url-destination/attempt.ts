@@ -3,7 +3,7 @@ import type { ConnectorOptions } from "../../../src/deliver/destinations/connect
 import type { OutgoingDelivery, UrlDestination, UrlOutcome } from "../../../src/deliver/destinations/destination.ts";
 import { createUrlDestination } from "../../../src/deliver/destinations/url.ts";
 import { urlDestinationSchema } from "../../../src/deliver/settings.ts";
-import type { DeliveryId } from "../../../src/event/ids.ts";
+import type { DeliveryId } from "../../../src/model/ids.ts";
 
 /** A destination that may reach loopback and ends with the test. */
 export function destinationTo(url: string, settings: Record<string, unknown> = {}, connector?: ConnectorOptions): UrlDestination {

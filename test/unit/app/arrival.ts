@@ -1,4 +1,4 @@
-import type { ReceivedEvent } from "../../../src/event/received.ts";
+import type { ReceivedEvent } from "../../../src/model/received.ts";
 
 /** A webhook about a message, as `watching` is told of it. */
 export const arrival = (wamid: string, status: string) =>

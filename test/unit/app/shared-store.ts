@@ -1,4 +1,4 @@
-import type { Clock } from "../../../src/event/clock.ts";
+import type { Clock } from "../../../src/model/clock.ts";
 import { type AlarmInForce, type NotedAlarmChange, type Sighting, StoreUnavailable } from "../../../src/store/port.ts";
 import type { EventDetail } from "../../../src/store/views.ts";
 

@@ -1,6 +1,6 @@
 import { createPostLog, type DemoOutcome, type PostLog } from "../../../src/cli/demo/checks.ts";
 import { answeredPath, everythingPath, failuresPath, statusesPath } from "../../../src/cli/demo/relay.ts";
-import type { Wamid } from "../../../src/event/ids.ts";
+import type { Wamid } from "../../../src/model/ids.ts";
 import { type Arrival, createArrivalLog } from "../../../src/sandbox/downstream/arrivals.ts";
 import type { ObservedPost } from "../../../src/sandbox/start-sandbox.ts";
 

@@ -4,7 +4,7 @@ import { parse } from "yaml";
 import { durationText, rateText, sizeText } from "../../../src/config/human-units.ts";
 import { parseSettings } from "../../../src/config/load.ts";
 import { printableSettings, printSettings } from "../../../src/config/print.ts";
-import { durationSchema, rateSchema, sizeSchema } from "../../../src/event/units.ts";
+import { durationSchema, rateSchema, sizeSchema } from "../../../src/model/units.ts";
 
 test("units come back as they were, whatever the number", () => {
   fc.assert(

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { breakerVerdict, createBreaker } from "../../../src/deliver/breaker.ts";
-import { attemptErrors } from "../../../src/event/delivery.ts";
+import { attemptErrors } from "../../../src/model/delivery.ts";
 
 const settings = { failures: 3, pause: 1000, longest: 5000 };
 

@@ -5,7 +5,7 @@ import type { ClaimStore } from "../../../src/deliver/claims.ts";
 import type { AttemptOutcome, Destination } from "../../../src/deliver/destinations/destination.ts";
 import { createLane, type Lane } from "../../../src/deliver/lane.ts";
 import { type LaneSettings, urlDestinationSchema } from "../../../src/deliver/settings.ts";
-import type { Clock } from "../../../src/event/clock.ts";
+import type { Clock } from "../../../src/model/clock.ts";
 import { createManualClock, settled } from "../../harness/manual-clock.ts";
 import { createClaimsInMemory } from "./claims-in-memory.ts";
 

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { decide, settledBy } from "../../../src/deliver/decide.ts";
 import { retrySchema } from "../../../src/deliver/settings.ts";
-import { type AttemptResult, attemptErrors, isOutage } from "../../../src/event/delivery.ts";
+import { type AttemptResult, attemptErrors, isOutage } from "../../../src/model/delivery.ts";
 
 const day = 24 * 3_600_000;
 const retry = retrySchema.parse({});

@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { createDeliveryHeaders, eventHeader } from "../../../src/deliver/destinations/delivery-headers.ts";
 import type { OutgoingDelivery } from "../../../src/deliver/destinations/destination.ts";
 import { urlDestinationSchema } from "../../../src/deliver/settings.ts";
-import type { DeliveryId } from "../../../src/event/ids.ts";
+import type { DeliveryId } from "../../../src/model/ids.ts";
 
 const now = 1_795_000_000_999;
 const delivery: OutgoingDelivery = {

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { createRedactor } from "../../../src/event/redact.ts";
-import { Secret } from "../../../src/event/secret.ts";
+import { createRedactor } from "../../../src/model/redact.ts";
+import { Secret } from "../../../src/model/secret.ts";
 import { createLogger, createPrivacy } from "../../../src/observe/logger.ts";
 
 const secret = "sk_live_0123456789";

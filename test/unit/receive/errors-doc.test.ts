@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { errorCodes, RelayError } from "../../../src/event/errors.ts";
+import { errorCodes, RelayError } from "../../../src/model/errors.ts";
 
 const page = readFileSync(new URL("../../../docs/errors.md", import.meta.url), "utf8");
 

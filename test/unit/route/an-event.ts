@@ -1,5 +1,5 @@
-import type { RoutedEvent } from "../../../src/event/routed-event.ts";
-import type { Tracking } from "../../../src/event/tracking.ts";
+import type { RoutedEvent } from "../../../src/model/routed-event.ts";
+import type { Tracking } from "../../../src/model/tracking.ts";
 import { type RoutingSettings, routingSchema } from "../../../src/route/settings.ts";
 
 /** A `message.status` event, but for what is given. */

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import type { RoutedEvent } from "../../../src/event/routed-event.ts";
-import type { Tracking } from "../../../src/event/tracking.ts";
+import type { RoutedEvent } from "../../../src/model/routed-event.ts";
+import type { Tracking } from "../../../src/model/tracking.ts";
 import { createPlanner } from "../../../src/route/plan.ts";
 import type { UnknownPolicy } from "../../../src/route/settings.ts";
 import { anEvent, anUnknown, aRoute, aTracking, noSubject } from "./an-event.ts";

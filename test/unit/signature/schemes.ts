@@ -1,13 +1,13 @@
 import fc from "fast-check";
-import { Secret } from "../../../src/event/secret.ts";
-import { signatureHeaders } from "../../../src/event/signature-scheme.ts";
+import { Secret } from "../../../src/model/secret.ts";
+import { signatureHeaders } from "../../../src/model/signature-scheme.ts";
 import {
   type SignatureSettings,
   secretEncodings,
   signatureAlgorithms,
   signatureEncodings,
   signaturePresets,
-} from "../../../src/event/signature-settings.ts";
+} from "../../../src/model/signature-settings.ts";
 import { createVerifier, type VerifiableRequest, type Verified } from "../../../src/receive/signature/verify.ts";
 
 export const publicUrl = "https://relay.example";

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { Secret } from "../../../src/event/secret.ts";
-import { signatureHeaders } from "../../../src/event/signature-scheme.ts";
-import type { SignatureSettings } from "../../../src/event/signature-settings.ts";
+import { Secret } from "../../../src/model/secret.ts";
+import { signatureHeaders } from "../../../src/model/signature-scheme.ts";
+import type { SignatureSettings } from "../../../src/model/signature-settings.ts";
 import { verify } from "./schemes.ts";
 
 const body = '{"id":"e-1","event":"message.status","data":{"text":"ñandú"}}';

@@ -5,9 +5,9 @@ import { expect, test } from "vitest";
 import { parse } from "yaml";
 import type { Io } from "../../../src/cli/io.ts";
 import { main } from "../../../src/cli/main.ts";
-import { Secret } from "../../../src/event/secret.ts";
-import { signatureHeaders } from "../../../src/event/signature-scheme.ts";
-import { type SignatureSettings, signatureSettingsSchema } from "../../../src/event/signature-settings.ts";
+import { Secret } from "../../../src/model/secret.ts";
+import { signatureHeaders } from "../../../src/model/signature-scheme.ts";
+import { type SignatureSettings, signatureSettingsSchema } from "../../../src/model/signature-settings.ts";
 import { publicUrl, receive, secretOf, sent, verify } from "./schemes.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "verify-"));

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { resolveScheme, signatureHeaders } from "../../../src/event/signature-scheme.ts";
-import { signatureSettingsSchema } from "../../../src/event/signature-settings.ts";
+import { resolveScheme, signatureHeaders } from "../../../src/model/signature-scheme.ts";
+import { signatureSettingsSchema } from "../../../src/model/signature-settings.ts";
 import { receive, type Sent, secretOf, sent, settingsArbitrary, signedAtMs, verify } from "./schemes.ts";
 
 const requestArbitrary: fc.Arbitrary<Sent> = fc.record({

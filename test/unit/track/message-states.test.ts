@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { isMessageStatus, messageStatuses } from "../../../src/event/statuses.ts";
-import type { MessageState } from "../../../src/event/tracking.ts";
+import { isMessageStatus, messageStatuses } from "../../../src/model/statuses.ts";
+import type { MessageState } from "../../../src/model/tracking.ts";
 import { newMessage, stepMessage } from "../../../src/track/states.ts";
 
 interface Seen {

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { RunStatus } from "../../../src/event/statuses.ts";
-import type { RunState } from "../../../src/event/tracking.ts";
+import type { RunStatus } from "../../../src/model/statuses.ts";
+import type { RunState } from "../../../src/model/tracking.ts";
 import { newRun, stepRun } from "../../../src/track/states.ts";
 
 interface Seen {

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { messageStatuses, runStatuses } from "../../../src/event/statuses.ts";
-import type { MessageState, RunState } from "../../../src/event/tracking.ts";
+import { messageStatuses, runStatuses } from "../../../src/model/statuses.ts";
+import type { MessageState, RunState } from "../../../src/model/tracking.ts";
 import { newMessage, newRun, stepMessage, stepRun } from "../../../src/track/states.ts";
 
 interface Cell {

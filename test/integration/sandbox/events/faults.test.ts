@@ -1,6 +1,6 @@
 import { createHmac } from "node:crypto";
 import { expect, test } from "vitest";
-import { parseEnvelope } from "../../../../src/event/envelope.ts";
+import { parseEnvelope } from "../../../../src/model/envelope.ts";
 import type { EventFaults } from "../../../../src/sandbox/faults.ts";
 import { createManualClock } from "../../../harness/manual-clock.ts";
 import { type SeenRequest, startTestServer } from "../test-server.ts";

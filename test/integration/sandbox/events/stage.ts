@@ -1,6 +1,6 @@
-import type { Wamid } from "../../../../src/event/ids.ts";
-import type { SignatureSettings } from "../../../../src/event/signature-settings.ts";
-import type { MessageStatus } from "../../../../src/event/statuses.ts";
+import type { Wamid } from "../../../../src/model/ids.ts";
+import type { SignatureSettings } from "../../../../src/model/signature-settings.ts";
+import type { MessageStatus } from "../../../../src/model/statuses.ts";
 import { createSandboxClock } from "../../../../src/sandbox/clock.ts";
 import { createEvents, type EventsSettings } from "../../../../src/sandbox/events/events.ts";
 import { type EventFaults, eventFaultsSchema } from "../../../../src/sandbox/faults.ts";

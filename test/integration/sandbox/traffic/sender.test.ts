@@ -1,8 +1,8 @@
 import { createHmac } from "node:crypto";
 import type { ServerResponse } from "node:http";
 import { expect, test } from "vitest";
-import type { Clock } from "../../../../src/event/clock.ts";
-import { parseEnvelope } from "../../../../src/event/envelope.ts";
+import type { Clock } from "../../../../src/model/clock.ts";
+import { parseEnvelope } from "../../../../src/model/envelope.ts";
 import { unexpectedOfEvents, unexpectedOfPost } from "../../../../src/sandbox/traffic/expected-answers.ts";
 import type { Post } from "../../../../src/sandbox/traffic/post.ts";
 import { scenario } from "../../../../src/sandbox/traffic/scenario.ts";

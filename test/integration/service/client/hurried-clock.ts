@@ -1,4 +1,4 @@
-import type { Clock } from "../../../../src/event/clock.ts";
+import type { Clock } from "../../../../src/model/clock.ts";
 
 /**
  * A clock for tests with real sockets: deadlines (waits of exactly `deadlineMs`) come only when told, all

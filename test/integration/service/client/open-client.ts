@@ -1,5 +1,5 @@
 import { onTestFinished } from "vitest";
-import { Secret } from "../../../../src/event/secret.ts";
+import { Secret } from "../../../../src/model/secret.ts";
 import type { Admission, CallOutcome, CallRequest } from "../../../../src/service/admission.ts";
 import type { CallReport } from "../../../../src/service/call.ts";
 import { createServiceClient, type ServiceClient, type ServiceClientSettings } from "../../../../src/service/client.ts";

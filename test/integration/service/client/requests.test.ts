@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { Secret } from "../../../../src/event/secret.ts";
+import { Secret } from "../../../../src/model/secret.ts";
 import { createServiceClient } from "../../../../src/service/client.ts";
 import { apiKey, openClient } from "./open-client.ts";
 import { jsonAnswer, startScripted } from "./scripted-service.ts";

@@ -1,5 +1,5 @@
 import { expect, onTestFinished } from "vitest";
-import { Secret } from "../../../../src/event/secret.ts";
+import { Secret } from "../../../../src/model/secret.ts";
 import type { Happening, Sandbox, SandboxOptions } from "../../../../src/sandbox/start-sandbox.ts";
 import { startSandbox } from "../../../../src/sandbox/start-sandbox.ts";
 import type { Admission, CallOutcome, CallRequest } from "../../../../src/service/admission.ts";

@@ -2,7 +2,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { Pool } from "undici";
 import { onTestFinished } from "vitest";
-import type { Clock } from "../../../../src/event/clock.ts";
+import type { Clock } from "../../../../src/model/clock.ts";
 
 /** A road to the service that takes its time, by the clock, each way. */
 export interface SlowRoad {

@@ -1,4 +1,4 @@
-import type { Wamid } from "../../../../src/event/ids.ts";
+import type { Wamid } from "../../../../src/model/ids.ts";
 import { type AutomationsParts, createAutomations } from "../../../../src/sandbox/automations/automations.ts";
 import { createSandboxClock } from "../../../../src/sandbox/clock.ts";
 import type { Publisher } from "../../../../src/sandbox/events/port.ts";

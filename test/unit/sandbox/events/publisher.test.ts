@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { Wamid } from "../../../../src/event/ids.ts";
+import type { Wamid } from "../../../../src/model/ids.ts";
 import { noFaults } from "../../../../src/sandbox/events/delivery-faults.ts";
 import type { Owed } from "../../../../src/sandbox/events/owed.ts";
 import { createPublisher } from "../../../../src/sandbox/events/publisher.ts";

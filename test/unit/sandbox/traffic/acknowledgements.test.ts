@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { EventId } from "../../../../src/event/ids.ts";
+import type { EventId } from "../../../../src/model/ids.ts";
 import { createAcknowledgements } from "../../../../src/sandbox/traffic/acknowledgements.ts";
 import { unexpectedOfEvents, unexpectedOfPost } from "../../../../src/sandbox/traffic/expected-answers.ts";
 import type { Answer, Post } from "../../../../src/sandbox/traffic/post.ts";

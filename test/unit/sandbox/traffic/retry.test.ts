@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { Clock } from "../../../../src/event/clock.ts";
+import type { Clock } from "../../../../src/model/clock.ts";
 import { createPace } from "../../../../src/sandbox/traffic/pace.ts";
 import { isWorthRetry, retryWait } from "../../../../src/sandbox/traffic/retry.ts";
 

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { parseEnvelope } from "../../../../src/event/envelope.ts";
+import { parseEnvelope } from "../../../../src/model/envelope.ts";
 import { type Post, postSorts } from "../../../../src/sandbox/traffic/post.ts";
 import { type ScenarioSettings, scenario } from "../../../../src/sandbox/traffic/scenario.ts";
 import { plainMix, type ScenarioMix } from "../../../../src/sandbox/traffic/scenario-mix.ts";

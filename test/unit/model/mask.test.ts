@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { deliveryId, type EventId, uuidv7 } from "../../../src/event/ids.ts";
-import { maskId, maskText, screenDeliveryId, screenId, shownDeliveryId, shownId, shownKind, shownName } from "../../../src/event/mask.ts";
+import { deliveryId, type EventId, uuidv7 } from "../../../src/model/ids.ts";
+import { maskId, maskText, screenDeliveryId, screenId, shownDeliveryId, shownId, shownKind, shownName } from "../../../src/model/mask.ts";
 import { hostileId, phone, traces } from "../../harness/personal.ts";
 
 const uuid = "01998d3e-7c1a-7000-8000-00000000002a";

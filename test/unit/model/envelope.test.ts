@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { createdAtOf, envelopeSchema, isUsualEnvelope, parseEnvelope, readTime } from "../../../src/event/envelope.ts";
+import { createdAtOf, envelopeSchema, isUsualEnvelope, parseEnvelope, readTime } from "../../../src/model/envelope.ts";
 
 const usual = {
   id: "01998d3e-7c1a-7000-8000-00000000002a",

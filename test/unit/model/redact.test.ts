@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { parseSettings } from "../../../src/config/load.ts";
-import { createRedactor, redacted } from "../../../src/event/redact.ts";
-import { Secret } from "../../../src/event/secret.ts";
+import { createRedactor, redacted } from "../../../src/model/redact.ts";
+import { Secret } from "../../../src/model/secret.ts";
 
 /** Secrets with the characters that encoders change. */
 const secretText = fc.string({ unit: fc.constantFrom(..."aZ09kQ+/=_-.~%&\"'\\<>é "), minLength: 12, maxLength: 60 });

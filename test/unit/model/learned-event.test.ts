@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { parseEnvelope } from "../../../src/event/envelope.ts";
-import type { Wamid } from "../../../src/event/ids.ts";
-import { type LearnedStatus, learnedEvent, learnedEventId } from "../../../src/event/learned-event.ts";
-import { fieldsSchema, subjectOf } from "../../../src/event/subject.ts";
+import { parseEnvelope } from "../../../src/model/envelope.ts";
+import type { Wamid } from "../../../src/model/ids.ts";
+import { type LearnedStatus, learnedEvent, learnedEventId } from "../../../src/model/learned-event.ts";
+import { fieldsSchema, subjectOf } from "../../../src/model/subject.ts";
 
 const learned: LearnedStatus = {
   account: "main",
