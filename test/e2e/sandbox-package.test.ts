@@ -21,7 +21,7 @@ const example = /## Use it in your own tests\n[\s\S]*?```js\n([\s\S]*?)```/.exec
 // What `npm install` of the package would bring: its package.json, its build and its dependencies. Node strips no types
 // under node_modules, so nothing but the build can run there.
 beforeAll(async () => {
-  const tsc = join(root, "node_modules/typescript/bin/tsc");
+  const tsc = join(root, "node_modules/typescript-7/bin/tsc");
   mkdirSync(installed, { recursive: true });
   // The same output as `npm run build`, in a third of its time: that the sources' types are right is known (`npm run check`, image.test.ts).
   const options = ["-p", join(root, "src/tsconfig.json"), "--noCheck", "--singleThreaded", "--outDir", join(installed, "dist")];
@@ -70,7 +70,7 @@ void startSandbox({ plan: "free" });
     "node",
   ];
   symlinkSync(join(root, "node_modules/@types"), join(folder, "node_modules/@types"));
-  const { stdout } = await run(process.execPath, [join(root, "node_modules/typescript/bin/tsc"), ...options, "typed.ts"], {
+  const { stdout } = await run(process.execPath, [join(root, "node_modules/typescript-7/bin/tsc"), ...options, "typed.ts"], {
     cwd: folder,
   }).catch((error: { stdout: string }) => error);
   expect(stdout).toBe("");
@@ -112,7 +112,7 @@ void new RelayClient({ url: "http://relay", token: "t" }).track({ account: "main
   const options = ["--noEmit", "--strict", "--exactOptionalPropertyTypes", "--module", "nodenext", "--target", "es2024"];
   const { stdout } = await run(
     process.execPath,
-    [join(root, "node_modules/typescript/bin/tsc"), ...options, "--lib", "es2024,dom,dom.iterable", "--types", "", "typed-client.ts"],
+    [join(root, "node_modules/typescript-7/bin/tsc"), ...options, "--lib", "es2024,dom,dom.iterable", "--types", "", "typed-client.ts"],
     { cwd: folder },
   ).catch((error: { stdout: string }) => error);
   expect(stdout).toBe("");
