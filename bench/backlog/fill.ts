@@ -60,7 +60,7 @@ export async function fill({ relay, load, deliveries, connections, say }: FillOp
     );
   }
   const dispositions = await relay.dispositions();
-  if (dispositions["forwarded"] !== deliveries) throw new Error(`not every event was forwarded: ${JSON.stringify(dispositions)}`);
+  if (dispositions["routed"] !== deliveries) throw new Error(`not every event was routed: ${JSON.stringify(dispositions)}`);
   return {
     startPerSecond: median(rates.slice(1, 1 + counted)),
     endPerSecond: median(rates.slice(-counted)),

@@ -130,8 +130,8 @@ async function startReceiver(stack: AsyncDisposableStack): Promise<Side> {
   return {
     ...relaySide("relay+redis", relay),
     async settle(acknowledged) {
-      const { accepted = 0, forwarded } = await holdsExactly(relay, acknowledged);
-      if (accepted > 0 && forwarded !== planned) throw new Error(`${planned} events were planned, and ${forwarded} are now`);
+      const { accepted = 0, routed } = await holdsExactly(relay, acknowledged);
+      if (accepted > 0 && routed !== planned) throw new Error(`${planned} events were planned, and ${routed} are now`);
       const plannedPerSecond = await planAll(redis.url);
       await holdsPlanned(relay, acknowledged);
       planned = acknowledged;
@@ -160,6 +160,6 @@ async function holdsExactly(relay: Relay, acknowledged: number): Promise<Partial
 
 async function holdsPlanned(relay: Relay, acknowledged: number): Promise<Settled> {
   const dispositions = await holdsExactly(relay, acknowledged);
-  if (dispositions["forwarded"] !== acknowledged) throw new Error(`not every event was forwarded: ${JSON.stringify(dispositions)}`);
+  if (dispositions["routed"] !== acknowledged) throw new Error(`not every event was routed: ${JSON.stringify(dispositions)}`);
   return nothingLeft;
 }

@@ -62,8 +62,8 @@ export async function floodRelay(options: RelayFloodOptions): Promise<RelayFlood
     for (const loop of ["closed", "open"] as const) {
       for (const phase of phases) {
         run += 1;
-        const { result, forwarded } = await measure(relay, load, { ...options, run, phase, rate: loop === "open" ? options.rate : null });
-        known += forwarded;
+        const { result, routed } = await measure(relay, load, { ...options, run, phase, rate: loop === "open" ? options.rate : null });
+        known += routed;
         results[loop][phase].push(result);
         const { p99, max } = result.latency;
         say(`${loop} loop, ${phase}: ${Math.round(result.perSecond)}/s, p99 ${p99.toFixed(2)} ms, at most ${max.toFixed(1)} ms`);
@@ -93,7 +93,7 @@ async function measure(relay: Relay, load: Child, { run, phase, rate, seconds, w
   const wamids = wamidsOf(set);
   await load.ask({ prepare: set });
   await relay.register(phase === "flood" ? wamids.filter((_, message) => message % knownOneIn === 0) : wamids);
-  const before = (await relay.dispositions())["forwarded"] ?? 0;
+  const before = (await relay.dispositions())["routed"] ?? 0;
   const spec: RunSpec = {
     port: relay.port,
     limit: count,
@@ -106,18 +106,18 @@ async function measure(relay: Relay, load: Child, { run, phase, rate, seconds, w
   };
   const result = (await load.ask({ run: spec })) as RunResult;
   if (result.statuses["200"] !== result.sent) throw new Error(`of ${result.sent} events: ${JSON.stringify(result.statuses)}`);
-  const forwarded = ((await relay.dispositions())["forwarded"] ?? 0) - before;
+  const routed = ((await relay.dispositions())["routed"] ?? 0) - before;
   const least = phase === "flood" ? 0 : result.sent;
-  if (forwarded < least) throw new Error(`of ${result.sent} events of known messages ${forwarded} were forwarded`);
-  return { result, forwarded };
+  if (routed < least) throw new Error(`of ${result.sent} events of known messages ${routed} were routed`);
+  return { result, routed };
 }
 
 /** Waits until every unknown event was ended and swept; rejects when a known one is missing then. */
 async function atRest(relay: Relay, known: number): Promise<void> {
   const deadline = performance.now() + restWithinMs;
   for (;;) {
-    const { parked = 0, ignored = 0, forwarded } = await relay.dispositions();
-    if (forwarded !== known) throw new Error(`${known} events were forwarded and the file holds ${forwarded}`);
+    const { parked = 0, ignored = 0, routed } = await relay.dispositions();
+    if (routed !== known) throw new Error(`${known} events were routed and the file holds ${routed}`);
     // The very last event stays, so that its number is never given again.
     if (parked === 0 && ignored <= 1) return;
     if (performance.now() > deadline) throw new Error(`the flood is not gone: ${parked} parked, ${ignored} ignored`);

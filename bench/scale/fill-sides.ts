@@ -44,7 +44,7 @@ export async function fillRelay(
     if (result.statuses["200"] !== set.count) throw new Error(`of ${set.count} events: ${JSON.stringify(result.statuses)}`);
     if (isPlanned) await planAll(redis.url);
     const dispositions = await receiver.dispositions();
-    const word = isPlanned ? "forwarded" : "accepted";
+    const word = isPlanned ? "routed" : "accepted";
     if (dispositions[word] !== set.count) throw new Error(`not every event is ${word}: ${JSON.stringify(dispositions)}`);
   } finally {
     await receiver.stop();

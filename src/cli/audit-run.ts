@@ -43,7 +43,7 @@ async function untilDone(client: ControlClient, path: string, isJson: boolean, i
 
 const eventWords = [
   "received",
-  "forwarded",
+  "routed",
   "filtered",
   "ignored",
   "quarantined",
@@ -104,7 +104,7 @@ export function offenderLines({ broken, offenders }: AuditView): string[] {
 
 const events = {
   received: z.number(),
-  forwarded: z.number(),
+  routed: z.number(),
   filtered: z.number(),
   ignored: z.number(),
   quarantined: z.number(),

@@ -12,7 +12,7 @@ export interface AuditOptions extends RelayOptions, TimeOptions {
 export function addAuditCommand(program: Command, io: Io): void {
   const audit = withRelayOptions(program.command("audit"));
   audit
-    .description("prove from the rows that every event is accounted for: received = forwarded + filtered + …")
+    .description("prove from the rows that every event is accounted for: received = routed + filtered + …")
     .addOption(
       new Option("--day <date>", "received on this day (UTC), such as 2026-11-20").argParser(day).conflicts(["from", "to", "since"]),
     );

@@ -32,7 +32,7 @@ export function addReplayCommand(program: Command, io: Io): void {
       new Option(
         "--disposition <word>",
         "of events with this disposition: filtered and ignored ones are judged anew, quarantined ones released",
-      ).choices(["forwarded", "filtered", "ignored", "quarantined"]),
+      ).choices(["routed", "filtered", "ignored", "quarantined"]),
     )
     .option("--source <name>", "with --disposition quarantined: received by this source")
     .option("--event <seq>", "with --disposition quarantined: this one alone", count)

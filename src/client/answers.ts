@@ -39,7 +39,7 @@ export interface EventFilter {
   source?: string | undefined;
   account?: string | undefined;
   status?: string | undefined;
-  disposition?: "forwarded" | "filtered" | "ignored" | "quarantined" | "released" | "parked" | "accepted" | undefined;
+  disposition?: "routed" | "filtered" | "ignored" | "quarantined" | "released" | "parked" | "accepted" | undefined;
   /** With Redis, if more than 50,000 events are unplanned, only the newest of those are searched. */
   wamid?: string | undefined;
   /** Received from this time on. */

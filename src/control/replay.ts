@@ -31,7 +31,7 @@ const replayBody = z
   .strictObject({
     route: z.string().optional(),
     disposition: z
-      .enum(["forwarded", "filtered", "ignored", "quarantined"])
+      .enum(["routed", "filtered", "ignored", "quarantined"])
       .optional()
       .describe(
         "Of events with this one. `filtered` and `ignored` ones are judged anew, `quarantined` ones are released when they are valid now; `states` says nothing then.",

@@ -2,14 +2,14 @@ import type { RouteName } from "./ids.ts";
 
 /**
  * The one final word on an event. `accepted` and `parked` are not final. A parked event becomes
- * `forwarded` when its wamid is registered in time, or `filtered` if the reference or metadata then do
+ * `routed` when its wamid is registered in time, or `filtered` if the reference or metadata then do
  * not match; else `ignored`. An accepted one is stored and waits for a worker to plan it (Redis engine
  * only), which gives it one of the others, `quarantined` excepted. A quarantined body that becomes an event after all is
  * `released`; that event has a word of its own.
  *
  * Stores keep a word as its place in this list: new ones go to the end.
  */
-export const dispositions = ["forwarded", "filtered", "ignored", "quarantined", "parked", "accepted", "released"] as const;
+export const dispositions = ["routed", "filtered", "ignored", "quarantined", "parked", "accepted", "released"] as const;
 export type Disposition = (typeof dispositions)[number];
 
 /** What one route does with an event; `reason` names the first criterion of `match` that said no. */

@@ -28,7 +28,7 @@ export function createPlanner(routes: readonly RoutingSettings[], unknown: Unkno
 }
 
 function dispositionOf(verdicts: readonly RouteVerdict[], ignored: ReadonlySet<RouteVerdict>): Disposition {
-  if (verdicts.some((verdict) => verdict.verdict === "deliver")) return "forwarded";
+  if (verdicts.some((verdict) => verdict.verdict === "deliver")) return "routed";
   if (verdicts.some((verdict) => verdict.verdict === "park")) return "parked";
   return verdicts.some((verdict) => ignored.has(verdict)) ? "ignored" : "filtered";
 }

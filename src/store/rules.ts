@@ -227,11 +227,11 @@ export function heldBehind(plan: DeliveryPlan, unregistered: DeliveryPlan): Deli
     return verdict.verdict === "deliver" && before?.verdict === "park" ? before : verdict;
   });
   const has = (word: RouteVerdict["verdict"]): boolean => verdicts.some(({ verdict }) => verdict === word);
-  return { ...plan, disposition: has("deliver") ? "forwarded" : has("park") ? "parked" : plan.disposition, verdicts };
+  return { ...plan, disposition: has("deliver") ? "routed" : has("park") ? "parked" : plan.disposition, verdicts };
 }
 
 /** Adds the exchange that a `mode: proxy` source makes at once, as a delivery that no dispatcher picks up. */
 export function withProxy(plan: DeliveryPlan, route: string | null): DeliveryPlan {
   if (route === null) return plan;
-  return { ...plan, disposition: "forwarded", verdicts: [{ route, verdict: "deliver" }, ...plan.verdicts] };
+  return { ...plan, disposition: "routed", verdicts: [{ route, verdict: "deliver" }, ...plan.verdicts] };
 }

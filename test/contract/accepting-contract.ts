@@ -14,7 +14,7 @@ export function acceptingContract(open: OpenSubject): void {
       const event = anEvent({ wamid: "w" });
       const outcomes = await Promise.all(Array.from({ length: 50 }, () => store.accept(event)));
       const accepted = outcomes.filter(({ result }) => result === "accepted");
-      expect(accepted).toMatchObject([{ disposition: "forwarded", due: [{ route: "one" }, { route: "two" }] }]);
+      expect(accepted).toMatchObject([{ disposition: "routed", due: [{ route: "one" }, { route: "two" }] }]);
       const seq = accepted[0]?.seq as number;
       expect(outcomes.filter(({ result }) => result === "duplicate")).toEqual(
         Array.from({ length: 49 }, () => ({ result: "duplicate", seq, conflict: false })),
@@ -87,7 +87,7 @@ export function acceptingContract(open: OpenSubject): void {
         const event = await store.event(seq);
         return [event?.disposition, ...(event?.verdicts ?? []).map(([, verdict, reason]) => reason ?? verdict)];
       };
-      expect(await verdictsOf(await accept(store, { wamid: "a", status: "failed" }))).toEqual(["forwarded", "deliver", "park"]);
+      expect(await verdictsOf(await accept(store, { wamid: "a", status: "failed" }))).toEqual(["routed", "deliver", "park"]);
       expect(await verdictsOf(await accept(store, { wamid: "a", status: "sent" }))).toEqual(["parked", "status", "park"]);
       expect(await verdictsOf(await accept(store, { event: "contact.created" }))).toEqual(["filtered", "status", "event"]);
       const ignoring = await openWith(open, routes, { unknown: "ignore" });

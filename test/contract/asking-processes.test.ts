@@ -116,7 +116,7 @@ describe("asking, by several processes", () => {
     const settled = await Promise.all([stores[1], next].map((store) => store.settleCovered(sweep, all, start + 9, 100)));
     expect(settled.reduce((sum, { events }) => sum + events, 0)).toBe(3);
     expect(settled.flatMap(({ due }) => due.map(({ event }) => event)).toSorted((a, b) => a - b)).toEqual(seqs);
-    for (const seq of seqs) expect(await next.read.events.get(seq)).toMatchObject({ disposition: "forwarded", hydration: { asked: 4 } });
+    for (const seq of seqs) expect(await next.read.events.get(seq)).toMatchObject({ disposition: "routed", hydration: { asked: 4 } });
   });
 
   test("an ended sweep settles nothing of the next one", async () => {
@@ -259,10 +259,10 @@ test("whatever processes do at once, each truncated event is settled once, and w
         expect(view?.hydration?.state).toBe("done");
         expect(view?.hydration?.found).toHaveLength(view?.hydration?.foundCount ?? -1);
         const isAccountedFor = view?.hydration?.unknown === 0 && (view.hydration.foundCount ?? 0) > 0;
-        expect(view?.disposition).toBe(isAccountedFor ? "filtered" : "forwarded");
+        expect(view?.disposition).toBe(isAccountedFor ? "filtered" : "routed");
       }
-      const forwarded = views.flatMap((view) => (view?.disposition === "forwarded" ? [view.seq] : []));
-      expect(due.map(({ event }) => event).toSorted((a, b) => a - b)).toEqual(forwarded.toSorted((a, b) => a - b));
+      const routed = views.flatMap((view) => (view?.disposition === "routed" ? [view.seq] : []));
+      expect(due.map(({ event }) => event).toSorted((a, b) => a - b)).toEqual(routed.toSorted((a, b) => a - b));
     }),
     { numRuns: 40 },
   );

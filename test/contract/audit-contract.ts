@@ -177,10 +177,10 @@ export function auditContract(open: OpenSubject): void {
       await accept(store, { wamid: "w2", status: "read", receivedAt: next });
       await accept(store, { event: "account.note", receivedAt: next });
       const report = await store.audit(next);
-      const none = { forwarded: 0, filtered: 0, ignored: 0 };
+      const none = { routed: 0, filtered: 0, ignored: 0 };
       expect(report.days).toMatchObject([
-        { day: "2027-01-15", source: "main", received: 1, ...none, forwarded: 1 },
-        { day: "2027-01-15", source: "second", received: 1, ...none, forwarded: 1 },
+        { day: "2027-01-15", source: "main", received: 1, ...none, routed: 1 },
+        { day: "2027-01-15", source: "second", received: 1, ...none, routed: 1 },
         { day: "2027-01-16", source: "main", received: 2, ...none, ignored: 1, filtered: 1 },
       ]);
       expect(report.routes).toMatchObject([

@@ -46,7 +46,7 @@ export function hydrationContract(open: OpenSubject): void {
       expect(await store.waitingAccounts()).toEqual([]);
       const seq = await truncated(store);
       expect(await store.event(seq)).toMatchObject({
-        disposition: "forwarded",
+        disposition: "routed",
         parkedUntil: null,
         verdicts: [
           ["all", "deliver"],
@@ -188,7 +188,7 @@ export function hydrationContract(open: OpenSubject): void {
       if (hasNews) await store.accept(news("w", "sent"));
       const { due } = await store.settleCovered(sweep, { ...end, receivedBy: start }, start + 9, 10);
       expect(due).toEqual([{ route: "holding", event: seq, at: start + 9 }]);
-      expect(await store.event(seq)).toMatchObject({ disposition: "forwarded", verdicts: [["holding", "deliver"]] });
+      expect(await store.event(seq)).toMatchObject({ disposition: "routed", verdicts: [["holding", "deliver"]] });
       expect((await store.load("holding", seq))?.hydration).toMatchObject({
         state: end.reason === null ? "done" : "given-up",
         reason: end.reason,

@@ -12,7 +12,7 @@ export function parkingContract(open: OpenSubject): void {
     test("only the routes that ask for tracked messages are held back", async () => {
       const { store } = await openWith(open, routes, { parkFor: 60_000 });
       const outcome = await store.accept(anEvent({ wamid: "w" }));
-      expect(outcome).toMatchObject({ result: "accepted", disposition: "forwarded", due: [{ route: "all" }] });
+      expect(outcome).toMatchObject({ result: "accepted", disposition: "routed", due: [{ route: "all" }] });
       expect(await store.event(outcome.seq)).toMatchObject({
         parkedUntil: start + 60_000,
         verdicts: [
@@ -28,7 +28,7 @@ export function parkingContract(open: OpenSubject): void {
       const { store } = await openWith(open, routes);
       expect(await store.register([registration], start)).toEqual({ created: 1, due: [] });
       const seq = await accept(store, { wamid: "w" });
-      expect(await store.event(seq)).toMatchObject({ disposition: "forwarded", parkedUntil: null });
+      expect(await store.event(seq)).toMatchObject({ disposition: "routed", parkedUntil: null });
       expect(await stateOf(store, seq, "ours")).toBe("waiting");
     });
 
@@ -43,7 +43,7 @@ export function parkingContract(open: OpenSubject): void {
       const { created, due } = await store.register([registration], at);
       expect([created, due]).toEqual([1, [{ route: "ours", event: seqs[0], at }]]);
       for (const seq of seqs)
-        expect(await store.event(seq)).toMatchObject({ disposition: "forwarded", parkedUntil: null, verdicts: [["ours", "deliver"]] });
+        expect(await store.event(seq)).toMatchObject({ disposition: "routed", parkedUntil: null, verdicts: [["ours", "deliver"]] });
       seqs.push(await accept(store, { wamid: "w", status: "read", receivedAt: at }));
       const order = [];
       for (let next: number | null = seqs[0] as number; next !== null; next = await settle(store, "ours", next, delivered, { at }))
@@ -122,7 +122,7 @@ export function parkingContract(open: OpenSubject): void {
       await store.register([registration], start);
       const late = await store.accept(anEvent({ wamid: "w", status: "read" }));
       expect(await store.event(late.seq)).toMatchObject({
-        disposition: "forwarded",
+        disposition: "routed",
         verdicts: [
           ["ours", "park"],
           ["all", "deliver"],
@@ -148,7 +148,7 @@ export function parkingContract(open: OpenSubject): void {
       while ((await store.expireParked(start + 60_000, 1_000)) > 0);
       expect(await store.event(stranger)).toMatchObject({ disposition: "ignored" });
       await releaseAll(store);
-      for (const seq of seqs) expect(await store.event(seq)).toMatchObject({ disposition: "forwarded" });
+      for (const seq of seqs) expect(await store.event(seq)).toMatchObject({ disposition: "routed" });
     });
 
     test("too late: ignored, and registration then counts for what comes from then on", async () => {
@@ -177,7 +177,7 @@ export function parkingContract(open: OpenSubject): void {
       expect(await store.expireParked(start + 60_000, 3)).toBe(3);
       expect(await store.expireParked(start + 60_000, 3)).toBe(2);
       expect(await store.event(seq)).toMatchObject({
-        disposition: "forwarded",
+        disposition: "routed",
         verdicts: [
           ["ours", "skip", "untracked"],
           ["all", "deliver"],
@@ -200,7 +200,7 @@ export function parkingContract(open: OpenSubject): void {
       });
       await store.register([registration], start);
       expect(await store.event(read)).toMatchObject({
-        disposition: "forwarded",
+        disposition: "routed",
         verdicts: [
           ["vip", "skip", "reference"],
           ["moves", "deliver"],

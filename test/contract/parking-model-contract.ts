@@ -33,7 +33,7 @@ interface Real {
 }
 
 const dispositionOf = ({ ours, status }: ModelEvent) =>
-  status === "sent" || ours === "deliver" ? "forwarded" : ours === "park" ? "parked" : "ignored";
+  status === "sent" || ours === "deliver" ? "routed" : ours === "park" ? "parked" : "ignored";
 
 async function check(model: Model, { store }: Real): Promise<void> {
   await Promise.all(

@@ -44,7 +44,7 @@ export function quarantineContract(open: OpenSubject): void {
       });
       expect(await store.event(made as number)).toMatchObject({
         id: event.envelope.id,
-        disposition: "forwarded",
+        disposition: "routed",
         releasedAs: null,
         releasedFrom: seq,
         fault: null,
@@ -56,7 +56,7 @@ export function quarantineContract(open: OpenSubject): void {
       expect(await store.due("all", start + 20_000, 10)).toEqual([made]);
       expect(await store.audit(start + 20_000)).toMatchObject({
         balanced: true,
-        events: { received: 2, quarantined: 0, released: 1, forwarded: 1, unaccounted: 0 },
+        events: { received: 2, quarantined: 0, released: 1, routed: 1, unaccounted: 0 },
       });
     });
 

@@ -76,7 +76,7 @@ describe("registration by several processes", () => {
           const event = await stores[0].read.events.get(seq);
           const [verdict] = event?.verdicts ?? [];
           fates.set(seq, verdict?.[1] ?? "none");
-          expect(event?.disposition).toBe({ deliver: "forwarded", skip: "ignored", park: "parked" }[verdict?.[1] ?? "park"]);
+          expect(event?.disposition).toBe({ deliver: "routed", skip: "ignored", park: "parked" }[verdict?.[1] ?? "park"]);
           expect(await client.exists(key(`d:${seq}:ours`))).toBe(verdict?.[1] === "deliver" ? 1 : 0);
         }
         const left = all.filter((seq) => fates.get(seq) === "park").length;

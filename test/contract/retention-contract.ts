@@ -37,7 +37,7 @@ export function retentionContract(open: OpenSubject): void {
       expect(await sweepAll(store, now)).toMatchObject({ events: 1, deliveries: 3 });
       expect(await store.event(done)).toBeNull();
       expect(await store.delivery(done, "a")).toBeNull();
-      expect(await store.event(half)).toMatchObject({ disposition: "forwarded" });
+      expect(await store.event(half)).toMatchObject({ disposition: "routed" });
       expect(await store.delivery(half, "a")).toBeNull();
       expect(await store.delivery(half, "b")).toMatchObject({ state: "waiting", tries: { length: 1 } });
       expect(await store.delivery(held, "b")).toMatchObject({ state: "held" });
@@ -64,7 +64,7 @@ export function retentionContract(open: OpenSubject): void {
       const { seq } = await store.accept(event);
       await settle(store, "a", seq, delivered);
       expect(await sweepAll(store, start + 8 * day, { ...keep, deliveries: 7 * day })).toMatchObject({ events: 0, deliveries: 1 });
-      expect(await store.event(seq)).toMatchObject({ disposition: "forwarded" });
+      expect(await store.event(seq)).toMatchObject({ disposition: "routed" });
       expect(await store.accept(event)).toMatchObject({ result: "duplicate", seq });
       expect(await store.due("a", start + 8 * day, 10)).toEqual([]);
     });

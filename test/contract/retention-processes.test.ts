@@ -200,6 +200,6 @@ describe("retention of several processes", () => {
     const planned = await Promise.all(late.map((store) => store.planAgain(ignored, filter, start + 1)));
     expect(planned.reduce((sum, { replayed }) => sum + replayed, 0)).toBe(50);
     expect(planned.flatMap(({ due }) => due).map(({ event }) => event)).toEqual(ignored.slice(0, 5));
-    expect((await late[0].read.events.get(ignored[0] as number))?.disposition).toBe("forwarded");
+    expect((await late[0].read.events.get(ignored[0] as number))?.disposition).toBe("routed");
   });
 });

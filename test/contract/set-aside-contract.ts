@@ -66,9 +66,9 @@ export function setAsideContract(open: OpenSubject): void {
       expect((await again.replayFiltered(start)).replayed).toBe(0);
       heal();
       expect(await again.replayFiltered(start)).toMatchObject({ replayed: 2, due: [{ event: seq }, { event: run }] });
-      expect(await again.event(seq)).toMatchObject({ disposition: "forwarded", fault: null, verdicts: [["all", "deliver"]] });
+      expect(await again.event(seq)).toMatchObject({ disposition: "routed", fault: null, verdicts: [["all", "deliver"]] });
       expect(await stateOf(again, seq, "all")).toBe("waiting");
-      expect(await again.audit(start)).toMatchObject({ balanced: true, events: { forwarded: 4 } });
+      expect(await again.audit(start)).toMatchObject({ balanced: true, events: { routed: 4 } });
     });
 
     test("leaves its message as it was when tracking failed, and the next event of it goes on", async () => {
@@ -81,7 +81,7 @@ export function setAsideContract(open: OpenSubject): void {
         expect(await store.event(failed)).toMatchObject({ disposition: "filtered", fault, transition: false });
       expect(await store.message("main", "a")).toMatchObject({ status: "delivered" });
       expect(await store.message("main", "b")).toMatchObject({ status: null });
-      expect(await store.event(last)).toMatchObject({ previousStatus: "sent", transition: true, disposition: "forwarded" });
+      expect(await store.event(last)).toMatchObject({ previousStatus: "sent", transition: true, disposition: "routed" });
       expect(await store.audit(start)).toMatchObject({ balanced: true });
       heal();
       expect((await store.replayFiltered(start)).replayed).toBe(2);
@@ -102,7 +102,7 @@ export function setAsideContract(open: OpenSubject): void {
         verdicts: [["all", "skip", "planning failed"]],
         parkedUntil: null,
       });
-      for (const released of [first, last]) expect(await store.event(released)).toMatchObject({ disposition: "forwarded" });
+      for (const released of [first, last]) expect(await store.event(released)).toMatchObject({ disposition: "routed" });
       expect(await store.audit(start)).toMatchObject({ balanced: true });
       heal();
       expect((await store.replayFiltered(start)).replayed).toBe(1);

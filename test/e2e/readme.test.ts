@@ -78,7 +78,7 @@ test("the README's five minutes, as they stand there", async () => {
   expect(out).toContain('{"status":"accepted"}');
   expect(out).toContain('{"status":"duplicate"}');
   expect(out).toContain('"code":"bad_signature"');
-  expect(out).toMatch(/forwarded[\s\S]*01998d3e-7c1a-7000-8000-000000000001/);
+  expect(out).toMatch(/routed[\s\S]*01998d3e-7c1a-7000-8000-000000000001/);
   expect(out).toContain("secrets:");
   expect(out.slice(out.lastIndexOf('{"id":'))).toContain('"status":"delivered"');
   expect(code, out).toBe(0);

@@ -27,7 +27,7 @@ test("commands look and write in Redis, whatever listens here, and say in one li
   ]);
   expect([events.code, audit.code]).toEqual([0, 0]);
   const { data } = JSON.parse(events.stdout) as { data: { disposition: string }[] };
-  expect(data.map(({ disposition }) => disposition)).toEqual(["forwarded", "accepted"]);
+  expect(data.map(({ disposition }) => disposition)).toEqual(["routed", "accepted"]);
   expect(audit.stdout).toContain("the sums match");
   const told = (JSON.parse(doctor.stdout) as { checks: { check: string; message: string }[] }).checks;
   expect(told.find(({ check }) => check === "processes")?.message).toContain("1 receive, 0 work");
@@ -47,7 +47,7 @@ test("commands look and write in Redis, whatever listens here, and say in one li
   };
   await makeReplica(server);
   const [looked] = await Promise.all([runCli("events", "list", ...at), failsAs("Redis is a read-only replica", "resume", "everything")]);
-  expect(looked).toMatchObject({ code: 0, stdout: expect.stringContaining("forwarded") });
+  expect(looked).toMatchObject({ code: 0, stdout: expect.stringContaining("routed") });
 
   await server.kill();
   const away = "Redis cannot be reached \\(ECONNREFUSED\\)";

@@ -53,7 +53,7 @@ test("a receiver alone takes in and says what waits; a worker that comes plans a
   const [first] = events as [SandboxEvent];
   expect(await sender.post(postOf(first))).toMatchObject({ answer: "duplicate" });
 
-  expect((await receiver.ask("/v1/stats")).body).toMatchObject({ dispositions: { accepted: 180, forwarded: 0 }, duplicates: 1 });
+  expect((await receiver.ask("/v1/stats")).body).toMatchObject({ dispositions: { accepted: 180, routed: 0 }, duplicates: 1 });
   expect(await gauges(receiver)).toMatchObject({ relay_unplanned_events: 180 });
   const listed = await runHere([
     "events",
@@ -80,7 +80,7 @@ test("a receiver alone takes in and says what waits; a worker that comes plans a
   });
   const seqOf = new Map(census.events.map(({ id, seq }) => [id as string, seq]));
   expect([seqOf.size, census.deliveries.length]).toEqual([180, 180]);
-  expect(census.events.filter(({ disposition }) => disposition !== "forwarded")).toEqual([]);
+  expect(census.events.filter(({ disposition }) => disposition !== "routed")).toEqual([]);
   expect(findDisorder(census, downstream.arrivals, "all", seqOf)).toEqual([]);
   expect(findWrongSubjects(census)).toEqual([]);
   expect(downstream.counts().duplicates).toBe(0);
@@ -137,7 +137,7 @@ test("a worker killed while it plans a long backlog: another goes on, nothing is
   const census = await takeCensus(redis.url);
   const wanted = Array.from({ length: count }, (_, n) => n + 1);
   expect(census.events.map(({ seq }) => seq)).toEqual(wanted);
-  expect(census.events.filter(({ disposition }) => disposition !== "forwarded")).toEqual([]);
+  expect(census.events.filter(({ disposition }) => disposition !== "routed")).toEqual([]);
   expect(census.deliveries.map(({ seq }) => seq).sort((a, b) => a - b)).toEqual(wanted);
   expect(findWrongSubjects(census)).toEqual([]);
   // The first of each message goes out next, the others are held behind it in the order in which they came.

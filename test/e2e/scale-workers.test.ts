@@ -59,7 +59,7 @@ test("an id posted to two receivers at the same instant is one event and one del
   await expectDelivered(redis.url, downstream, 160);
   expect(downstream.counts()).toMatchObject({ arrivals: 160, taken: 160 });
   const sums = await first.ask("/v1/stats");
-  expect(sums.body).toMatchObject({ duplicates: 480, dispositions: { forwarded: 160 } });
+  expect(sums.body).toMatchObject({ duplicates: 480, dispositions: { routed: 160 } });
   await balanced(second);
 });
 

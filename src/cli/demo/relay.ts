@@ -150,7 +150,7 @@ routes:
 /** What the demo reads of `GET /v1/stats`. */
 const statsSchema = z.looseObject({
   dispositions: z.looseObject({
-    forwarded: z.number(),
+    routed: z.number(),
     filtered: z.number(),
     ignored: z.number(),
     quarantined: z.number(),
@@ -162,8 +162,8 @@ const statsSchema = z.looseObject({
 export type RelayStats = z.infer<typeof statsSchema>;
 
 /** All stored events that are not quarantined. */
-export function acceptedBy({ forwarded, filtered, ignored, parked }: RelayStats["dispositions"]): number {
-  return forwarded + filtered + ignored + parked;
+export function acceptedBy({ routed, filtered, ignored, parked }: RelayStats["dispositions"]): number {
+  return routed + filtered + ignored + parked;
 }
 
 export interface TrackedMessage {

@@ -110,7 +110,7 @@ export function createHydrations({ keys, link, rules, transact, events }: Parts)
     if (row.disposition === "quarantined" || !kept.some(([, verdict]) => verdict === "park")) return due;
     const again = isAccountedFor ? hydrated : await judge(seq, row);
     const { verdicts, released, isDelivered } = concludeVerdicts(kept, again);
-    concludeEvent(tx, keys, seq, row, { disposition: isDelivered ? "forwarded" : "filtered", verdicts });
+    concludeEvent(tx, keys, seq, row, { disposition: isDelivered ? "routed" : "filtered", verdicts });
     deliverAll(tx, rules, { seq, subject: null, verdicts: released, at: now }, due);
     return due;
   }

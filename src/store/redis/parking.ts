@@ -50,9 +50,9 @@ export function createParking({ keys, link, rules, transact, subjectsOf, version
 
   /** The row of an expired event: parked routes get nothing. A campaign's events have few different plans. */
   function ended(row: EventRow, kept: readonly KeptVerdict[], plans: Map<string | null, PlanText>): EventRow {
-    const text = plans.get(row.plan) ?? planText({ disposition: "forwarded", verdicts: concludeVerdicts(kept, untracked).verdicts });
+    const text = plans.get(row.plan) ?? planText({ disposition: "routed", verdicts: concludeVerdicts(kept, untracked).verdicts });
     plans.set(row.plan, text);
-    return { ...row, disposition: row.disposition === "forwarded" ? "forwarded" : "ignored", plan: text.digest, parkedUntil: null };
+    return { ...row, disposition: row.disposition === "routed" ? "routed" : "ignored", plan: text.digest, parkedUntil: null };
   }
 
   /** Expires events with one operation, because most messages of a campaign are never registered. */
@@ -110,8 +110,8 @@ export function createParking({ keys, link, rules, transact, subjectsOf, version
       const fresh = body === null ? null : judgeAgain(rules, { ...row, body }, facts);
       if (fresh === null) continue;
       const { verdicts, released } = concludeVerdicts(kept, againBy(fresh));
-      const isForwarded = row.disposition === "forwarded" || released.some(({ verdict }) => verdict === "deliver");
-      concludeEvent(tx, keys, seq, row, { disposition: isForwarded ? "forwarded" : "filtered", verdicts });
+      const isRouted = row.disposition === "routed" || released.some(({ verdict }) => verdict === "deliver");
+      concludeEvent(tx, keys, seq, row, { disposition: isRouted ? "routed" : "filtered", verdicts });
       deliverAll(tx, rules, { seq, subject: name, verdicts: released, at }, due);
     }
     return seqs.length;

@@ -252,7 +252,7 @@ function planOf(verdicts: readonly RouteVerdict[]): ReturnType<typeof planText> 
   const known = texts.get(verdicts);
   if (known !== undefined) return known;
   // Only the verdicts are stored; the disposition is in the event's row.
-  const text = planText({ disposition: "forwarded", verdicts });
+  const text = planText({ disposition: "routed", verdicts });
   texts.set(verdicts, text);
   return text;
 }

@@ -197,7 +197,7 @@ export function createBackfill({ keys, link, rules, transact, live, events }: Ba
         if (body === null) continue;
         const { verdicts, added } = await planOf(row, body, subject, route);
         if (added.length === 0) continue;
-        concludeEvent(tx, keys, seq, row, { disposition: "forwarded", verdicts });
+        concludeEvent(tx, keys, seq, row, { disposition: "routed", verdicts });
         deliverAll(tx, rules, { seq, subject: row.subject, verdicts: added, at, replays: 1 }, due);
         replayed += added.length;
       }

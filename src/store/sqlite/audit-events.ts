@@ -269,8 +269,8 @@ function createPlanFacts(db: Db, names: Names): (plan: number) => PlanFacts | nu
     const parks = verdicts.some(([, verdict]) => verdict === "park");
     // Without a message, this reason means that the event cannot be registered.
     const isUntracked = verdicts.some(([, verdict, reason]) => verdict === "skip" && reason === "untracked");
-    const { forwarded, parked, ignored, filtered } = dispositionCode;
-    const given = deliver.length > 0 ? forwarded : parks ? parked : null;
+    const { routed, parked, ignored, filtered } = dispositionCode;
+    const given = deliver.length > 0 ? routed : parks ? parked : null;
     return {
       deliver: deliver.sort((a, b) => a - b),
       parks,

@@ -100,8 +100,8 @@ export function createHydrations(db: Db, { names, plans, rules, messages, planDe
     if (!plans.verdictsOf(row.plan).some(([, verdict]) => verdict === "park")) return [];
     const again = isAccountedFor ? (route: string): RouteVerdict => ({ route, verdict: "skip", reason: "hydrated" }) : judge(row);
     const { plan, released, isDelivered } = concludePlan(plans, row.plan, again);
-    conclude.run(isDelivered ? dispositionCode.forwarded : dispositionCode.filtered, plan, row.event);
-    return planDeliveries(row.event, null, { disposition: "forwarded", verdicts: released }, now, null);
+    conclude.run(isDelivered ? dispositionCode.routed : dispositionCode.filtered, plan, row.event);
+    return planDeliveries(row.event, null, { disposition: "routed", verdicts: released }, now, null);
   }
 
   function settleOne(

@@ -61,9 +61,9 @@ export function createParking(db: Db, { names, plans, rules, messages, runs, pla
     const fresh = judgeAgain(rules, judgedEvent(row, names), facts);
     if (fresh === null) return;
     const { plan, released } = concludePlan(plans, row.plan, againBy(fresh));
-    const forwarded = row.disposition === dispositionCode.forwarded || released.some((verdict) => verdict.verdict === "deliver");
-    end.run(forwarded ? dispositionCode.forwarded : dispositionCode.filtered, plan, row.seq);
-    due.push(...planDeliveries(row.seq, subject, { disposition: "forwarded", verdicts: released }, at, null));
+    const routed = row.disposition === dispositionCode.routed || released.some((verdict) => verdict.verdict === "deliver");
+    end.run(routed ? dispositionCode.routed : dispositionCode.filtered, plan, row.seq);
+    due.push(...planDeliveries(row.seq, subject, { disposition: "routed", verdicts: released }, at, null));
   }
 
   /** Releases at most `most` events of a subject, and records whether more are left. Returns how many it released. */
@@ -125,7 +125,7 @@ export function createParking(db: Db, { names, plans, rules, messages, runs, pla
             plan = concludePlan(plans, row.plan, (route) => ({ route, verdict: "skip", reason: "untracked" })).plan;
             concluded.set(row.plan, plan);
           }
-          end.run(row.disposition === dispositionCode.forwarded ? dispositionCode.forwarded : dispositionCode.ignored, plan, row.seq);
+          end.run(row.disposition === dispositionCode.routed ? dispositionCode.routed : dispositionCode.ignored, plan, row.seq);
         }
         return rows.length;
       });

@@ -49,7 +49,7 @@ export function concludePlan(
 ): { readonly plan: number; readonly released: readonly RouteVerdict[]; readonly isDelivered: boolean } {
   const { verdicts, ...concluded } = concludeVerdicts(plans.verdictsOf(kept), again);
   // Only the verdicts are stored. The caller sets the disposition.
-  return { plan: plans.idOf({ disposition: "forwarded", verdicts }), ...concluded };
+  return { plan: plans.idOf({ disposition: "routed", verdicts }), ...concluded };
 }
 
 /** Writes the deliveries of a plan. Returns those that are not held. */

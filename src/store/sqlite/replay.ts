@@ -147,7 +147,7 @@ export function createPlanAgain(db: Db, { names, plans, rules, messages, runs, p
     "SELECT seq, account, source, body, subject, status, previous_status, moved, error_code, plan, disposition FROM events WHERE seq = ?",
   );
   const conclude = db.prepare<[number, number]>(
-    `UPDATE events SET disposition = ${dispositionCode.forwarded}, plan = ?, fault = NULL WHERE seq = ?`,
+    `UPDATE events SET disposition = ${dispositionCode.routed}, plan = ?, fault = NULL WHERE seq = ?`,
   );
   const mark = db.prepare<[number, number]>("UPDATE deliveries SET replays = 1 WHERE event = ? AND route = ?");
 
@@ -195,8 +195,8 @@ export function createPlanAgain(db: Db, { names, plans, rules, messages, runs, p
         if (row === undefined || row.disposition !== dispositionCode[disposition]) continue;
         const { verdicts, added } = planOf(row, only);
         if (added.length === 0) continue;
-        conclude.run(plans.idOf({ disposition: "forwarded", verdicts }), seq);
-        due.push(...planDeliveries(seq, row.subject, { disposition: "forwarded", verdicts: added }, at, null));
+        conclude.run(plans.idOf({ disposition: "routed", verdicts }), seq);
+        due.push(...planDeliveries(seq, row.subject, { disposition: "routed", verdicts: added }, at, null));
         for (const { route } of added) mark.run(seq, names.idOf("route", route));
         replayed += added.length;
       }

@@ -112,7 +112,7 @@ describe.each(engines)("on %s", (engine) => {
     const replayed = await relay.ask("/v1/replay", { method: "POST", body: { disposition: "filtered" } });
     expect(replayed).toMatchObject({ status: 200, body: { replayed: 1 } });
     await until("it is delivered", () => downstream.counts().taken === 4);
-    expect(await event(2)).toMatchObject({ disposition: "forwarded", fault: null });
+    expect(await event(2)).toMatchObject({ disposition: "routed", fault: null });
     expect(await audit()).toMatchObject({ balanced: true });
   });
 });

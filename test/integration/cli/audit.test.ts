@@ -49,14 +49,14 @@ test.each(engines)("beside a relay that runs, through it, and without it, on %s:
   // How far it is, on a machine that takes over two seconds for it; no complaint.
   expect(err).toMatch(/^(\d+% {2}.*\n)*$/);
   expect(out).toMatch(
-    /^DAY \(UTC\) +SOURCE +RECEIVED +FORWARDED +FILTERED +IGNORED +QUARANTINED +RELEASED +PARKED +ACCEPTED +UNACCOUNTED +DUPLICATES\n/,
+    /^DAY \(UTC\) +SOURCE +RECEIVED +ROUTED +FILTERED +IGNORED +QUARANTINED +RELEASED +PARKED +ACCEPTED +UNACCOUNTED +DUPLICATES\n/,
   );
   expect(out).toMatch(/\nall +6 +5 +0 +0 +1 +0 +0 +0 +0 +5\n/);
   expect(out).toMatch(/\nthe sums match; 6 events, 5 deliveries and 5 attempts in .* events\/s\)\n$/);
   const remote = jsonOf<Report>(await runRemote(relay, "audit", "--json", "--day", day, "--source", "main"));
   expect(remote).toMatchObject({
     balanced: true,
-    events: { received: 6, forwarded: 5, quarantined: 1, duplicates: 5 },
+    events: { received: 6, routed: 5, quarantined: 1, duplicates: 5 },
     deliveries: { planned: 5, delivered: 5 },
     broken: {},
   });
@@ -80,7 +80,7 @@ test("a delivery that somebody deleted: named with its event and route, exit cod
   expect(out).toMatch(/\nall +6 +3 +0 +0 +1 +0 +0 +0 +2 +5\n/);
   expect(out).toMatch(/\nthe sums do not match: 2 offences; /);
   expect(err).toContain(`delivery missing: event 2 (${ids[1]}): route everything: was to be delivered, and there is no delivery\n`);
-  expect(err).toContain(`wrong disposition: event 4 (${ids[3]}): is filtered; by the verdicts of its routes it is forwarded\n`);
+  expect(err).toContain(`wrong disposition: event 4 (${ids[3]}): is filtered; by the verdicts of its routes it is routed\n`);
   expect(err).toContain("delivery missing: 1 in all\n");
   const { code: same, out: json } = await runOn(relay, "audit", "--json");
   expect(same).toBe(1);

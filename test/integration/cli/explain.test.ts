@@ -127,7 +127,7 @@ test("by event id, by seq, and by a reference that two messages share; from anot
 
 test("what is parked says until when, and a page says where the next begins", async () => {
   const { out } = await runOn(relay, "explain", stranger.id);
-  expect(out).toMatch(/came to {5}forwarded, parked until .*: released when it is registered by then/);
+  expect(out).toMatch(/came to {5}routed, parked until .*: released when it is registered by then/);
   expect(out).toContain("ours: holds it back (parked)");
   const first = await runOn(relay, "explain", wamid, "--limit", "2");
   expect(first.err).toBe("there are later events: --after 2, or a greater --limit\n");

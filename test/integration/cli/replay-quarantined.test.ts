@@ -73,13 +73,13 @@ describe.each(engines)("%s", (engine) => {
     for (const { seq, releasedAs } of released) {
       expect((await relay.ask(`/v1/events/${releasedAs}`)).body).toMatchObject({
         releasedFrom: seq,
-        disposition: "forwarded",
+        disposition: "routed",
         createdAt: "2027-01-15T08:00:00.000Z",
       });
     }
     expect((await relay.ask("/v1/audit")).body).toMatchObject({
       balanced: true,
-      events: { received: 7, forwarded: 3, released: 3, quarantined: 1, unaccounted: 0 },
+      events: { received: 7, routed: 3, released: 3, quarantined: 1, unaccounted: 0 },
     });
     const told = await runOn(relay, "explain", String(released[0]?.seq));
     expect(told.out).toContain(`released as event ${released[0]?.releasedAs}; it was quarantined: of another time`);

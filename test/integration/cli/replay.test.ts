@@ -186,7 +186,7 @@ test.each(engines)(
     expect((await runOn(relay, "replay", "--disposition", "ignored", "--yes")).out).toBe("2 of 2 deliveries go out again\n");
     await until("both are delivered", async () => (await counts(relay)).deliveries.delivered === 2);
     expect(downstream.arrivals.map(({ eventId }) => eventId)).toEqual(events.map(({ id }) => id));
-    expect((await counts(relay)).dispositions).toMatchObject({ ignored: 1, forwarded: 2 });
+    expect((await counts(relay)).dispositions).toMatchObject({ ignored: 1, routed: 2 });
     expect((await runOn(relay, "replay", "--disposition", "ignored", "--yes")).out).toBe("0 deliveries match\n");
     expect(jsonOf<{ balanced: boolean }>(await runOn(relay, "audit", "--json")).balanced).toBe(true);
   },

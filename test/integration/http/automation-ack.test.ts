@@ -71,7 +71,7 @@ test.each(bodies)("%s: stored, 200 at once, forwarded as it came", async (_name,
   else expect(request?.body.equals(body)).toBe(true);
 
   const [stored] = ((await relay.ask("/v1/events?source=flows&limit=1")).body as { data: Record<string, unknown>[] }).data;
-  expect(stored).toMatchObject({ event: "automation.request", disposition: "forwarded", size: body.length, subject: null, status: null });
+  expect(stored).toMatchObject({ event: "automation.request", disposition: "routed", size: body.length, subject: null, status: null });
   const detail = await relay.ask(`/v1/events/${String(stored?.["id"])}`);
   expect(detail.body).toMatchObject({ body: body.toString("base64"), deliveries: [{ state: "delivered", attempts: 1 }] });
 });

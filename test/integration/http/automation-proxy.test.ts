@@ -90,7 +90,7 @@ describe("the downstream's answer is passed back: status, content type and body"
       const { event, proxied } = await recorded(relay);
       expect(event).toMatchObject({
         event: "automation.request",
-        disposition: "forwarded",
+        disposition: "routed",
         body: Buffer.from('{"step":1}').toString("base64"),
       });
       expect(proxied).toMatchObject({ state, attempts: 1, tries: [{ status }] });
@@ -98,7 +98,7 @@ describe("the downstream's answer is passed back: status, content type and body"
     }
     // One exchange for each: nothing was sent again, also not after a failure.
     expect(downstream.seen.length).toBe(answers.length);
-    expect(await metric(relay, "relay_events_total", { source: "flows", disposition: "forwarded" })).toBe(answers.length);
+    expect(await metric(relay, "relay_events_total", { source: "flows", disposition: "routed" })).toBe(answers.length);
     expect(await metric(relay, "relay_delivery_attempts_total", { route: "proxy:flows" })).toBe(answers.length);
     await nothingInFlight(relay);
   });
@@ -257,7 +257,7 @@ test("stored before it is forwarded, and other routes still get their copy", asy
     routeTo(`${others.url}/not`, { name: "not", match: { where: { step: 2 } } }),
   ]);
   expect((await send(relay)).status).toBe(503);
-  expect(seenInStore).toMatchObject({ data: [{ event: "automation.request", disposition: "forwarded" }] });
+  expect(seenInStore).toMatchObject({ data: [{ event: "automation.request", disposition: "routed" }] });
   await until("the copy arrives", () => others.counts("/copy").taken === 1);
   const { proxied, others: deliveries } = await recorded(relay);
   expect(proxied.state).toBe("dead");
@@ -300,7 +300,7 @@ test("killed in the middle: after the next start the delivery is dead, with the 
   relay.writeSettings({});
   await relay.start();
   const { event, proxied } = await recorded(relay);
-  expect(event).toMatchObject({ disposition: "forwarded" });
+  expect(event).toMatchObject({ disposition: "routed" });
   expect(proxied).toMatchObject({
     state: "dead",
     reason: expect.stringContaining("the relay stopped during the exchange"),

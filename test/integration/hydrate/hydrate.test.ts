@@ -12,7 +12,7 @@ test("nothing tracked: recorded as done with nothing found, and no call made", a
   expect((await relay.truncated())[0]?.hydration).toMatchObject({ state: "waiting", asked: 0, found: [], settledAt: null });
   await relay.pass(5_000);
   const [event] = await relay.truncated();
-  expect(event).toMatchObject({ disposition: "forwarded", routes: [{ route: "all", verdict: "deliver" }] });
+  expect(event).toMatchObject({ disposition: "routed", routes: [{ route: "all", verdict: "deliver" }] });
   expect(event?.hydration).toMatchObject({ state: "done", reason: null, asked: 0, found: [], foundCount: 0, unknown: 0 });
   expect(relay.asked).toEqual([]);
 });
@@ -33,7 +33,7 @@ test("one tracked: its news goes in by the front door, and is recorded on the ev
     status: "delivered",
     previousStatus: null,
     transition: true,
-    disposition: "forwarded",
+    disposition: "routed",
   });
   expect(JSON.parse(learned.text)).toMatchObject({ relay: { origin: "hydrate", messageId: message.id, because: event?.id } });
   expect(relay.asked).toEqual([message.id]);
@@ -160,7 +160,7 @@ describe("routes that hold", () => {
     expect([at("/all").length, at("/holding").length]).toEqual([1, 0]);
     await relay.pass(5_000);
     const [event] = await relay.truncated();
-    expect(event).toMatchObject({ disposition: "forwarded", routes: [{}, { route: "holding", verdict: "skip", reason: "hydrated" }, {}] });
+    expect(event).toMatchObject({ disposition: "routed", routes: [{}, { route: "holding", verdict: "skip", reason: "hydrated" }, {}] });
     const news = event?.hydration?.found[0]?.id;
     expect([at("/all"), at("/holding"), at("/reads")].map((arrivals) => arrivals.map(({ eventId }) => eventId))).toEqual([
       [event?.id, news],

@@ -13,7 +13,7 @@ test("registered 1 ms before its first event: nothing is parked, and everything 
   const sent = relay.event(wamid, "sent");
   await relay.post(sent);
   for (const path of [paths.all, paths.events, paths.transitions]) await arrived(relay, path, wamid, [sent]);
-  expect(await relay.seen(sent)).toMatchObject({ disposition: "forwarded", parkedUntil: null });
+  expect(await relay.seen(sent)).toMatchObject({ disposition: "routed", parkedUntil: null });
 });
 
 test.each([
@@ -55,7 +55,7 @@ test.each([
   await relay.clock.advance(2 * minute);
   await arrived(relay, paths.all, wamid, [...all, failed]);
   await arrived(relay, paths.transitions, wamid, moves);
-  for (const event of [...all, failed]) expect(await relay.seen(event)).toMatchObject({ disposition: "forwarded", parkedUntil: null });
+  for (const event of [...all, failed]) expect(await relay.seen(event)).toMatchObject({ disposition: "routed", parkedUntil: null });
 });
 
 test("registered 5 minutes after its event: that one was ignored for a reason, and tracking begins from the status it told", async () => {

@@ -109,7 +109,7 @@ function movesOf({ events }: Told): Set<string> {
 test("registrations racing events: each event ends once, each route gets what it is owed once and in order", async () => {
   const relay = await openRelay({ routes: ["reads", "events", "transitions"] });
   const sums = { released: 0, ignored: 0, direct: 0 };
-  const words = { forwarded: 0, ignored: 0 };
+  const words = { routed: 0, ignored: 0 };
   await fc.assert(
     fc.asyncProperty(plot, async ({ lives, pauses: waits, asLines }) => {
       const told = lives.map((): Told => ({ wamid: relay.wamid(), events: [], registeredAt: null }));
@@ -130,7 +130,7 @@ test("registrations racing events: each event ends once, each route gets what it
         const moves = movesOf(one);
         expect(at(paths.transitions)).toEqual(came.filter((id) => moves.has(id as string)));
         for (const { event, status, at: acceptedAt } of one.events) {
-          words[status === "read" || came.includes(event.id) ? "forwarded" : "ignored"] += 1;
+          words[status === "read" || came.includes(event.id) ? "routed" : "ignored"] += 1;
           if (one.registeredAt !== null && acceptedAt > one.registeredAt) sums.direct += 1;
           else if (came.includes(event.id)) sums.released += 1;
           else sums.ignored += 1;

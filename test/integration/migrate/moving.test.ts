@@ -41,7 +41,7 @@ test("a relay moves from its file to Redis: what waited goes out in order, what 
   expect(refused).toMatchObject({ code: 1, stdout: "", stderr: expect.stringMatching(/^wamid-relay: [^\n]* is in use by [^\n]*\n$/) });
   await old.stop();
   const moved = await runCli(...command);
-  expect(moved.stdout).toMatch(/^events forwarded +16 +16 *$/m);
+  expect(moved.stdout).toMatch(/^events routed +16 +16 *$/m);
   expect(moved.stdout).toMatch(/^events parked until a time +4 +4 *$/m);
   expect(moved.stdout).toMatch(/^audit of Redis: the sums match/m);
   expect(moved.code).toBe(0);

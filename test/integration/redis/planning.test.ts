@@ -89,7 +89,7 @@ test.each([
   const fault = `could not be planned: no rule for number ${odd}`;
   const planned = await planAll(worker);
   expect(planned.map(({ seq, disposition, fault }) => [seq, disposition, fault])).toEqual(
-    [1, 2, 3, 4].map((seq) => (seq === odd ? [seq, "filtered", fault] : [seq, "forwarded", null])),
+    [1, 2, 3, 4].map((seq) => (seq === odd ? [seq, "filtered", fault] : [seq, "routed", null])),
   );
   // It is tracked all the same: the first one moved the status.
   expect(await worker.read.events.get(odd)).toMatchObject({ disposition: "filtered", fault, transition: odd === 1, verdicts: [] });
@@ -113,7 +113,7 @@ test("a message of which there is nothing but an event that could not be planned
   expect(seen).toEqual(["m:main:w", "m:main:v"]);
   expect(await client().exists(...seen.map(keysOf("odd alone").of))).toBe(2);
   expect(await receiver.accept(aNumbered(3))).toMatchObject({ disposition: "accepted" });
-  expect(await planAll(worker)).toMatchObject([{ seq: 3, disposition: "forwarded", fault: null }]);
+  expect(await planAll(worker)).toMatchObject([{ seq: 3, disposition: "routed", fault: null }]);
   expect(await worker.read.messages.find("w")).toMatchObject([{ status: "sent" }]);
   await expectBalanced(worker);
 });
@@ -129,9 +129,9 @@ test("what was deleted or damaged by hand holds up no other, and is told: a row,
   await client().set(keys.event(6), "no row");
   const { planned, lost } = await worker.planning.planSome(start);
   expect(planned.map(({ seq, disposition }) => [seq, disposition])).toEqual([
-    [2, "forwarded"],
+    [2, "routed"],
     [4, "filtered"],
-    [5, "forwarded"],
+    [5, "routed"],
   ]);
   expect(lost).toEqual(["1", "3", "6"]);
   expect(planned[1]?.fault).toMatch(/^could not be planned: /);
@@ -150,7 +150,7 @@ test("what comes again while it waits is a duplicate at every process; with othe
       expect(await store.accept(event)).toEqual({ result: "duplicate", seq, conflict: false });
       expect(await store.accept(changed)).toEqual({ result: "duplicate", seq, conflict: true });
     }
-    expect(await planAll(worker)).toMatchObject([{ seq, disposition: "forwarded" }]);
+    expect(await planAll(worker)).toMatchObject([{ seq, disposition: "routed" }]);
     expect(await receiver.accept(changed)).toEqual({ result: "duplicate", seq, conflict: true });
     expect(await worker.read.events.get(seq)).toMatchObject({ duplicates: 7, conflicts: 4, status: "sent", body: event.body });
   }
@@ -163,21 +163,21 @@ test("a receiver plans at once what is about no message, also while others wait"
   const [receiver, worker] = [open("at-once", { role: "receive" }), open("at-once")];
   const truncated = { truncated: true, id: null, size: 300_000 };
   expect(await receiver.accept(anEvent({ wamid: "w" }))).toEqual({ result: "accepted", seq: 1, disposition: "accepted", due: [] });
-  expect(await receiver.accept(anEvent({ runId: "r" }))).toMatchObject({ disposition: "forwarded", due: [{ route: "all" }, {}] });
-  expect(await receiver.accept(anEvent({ event: "contact.created" }))).toMatchObject({ disposition: "forwarded" });
+  expect(await receiver.accept(anEvent({ runId: "r" }))).toMatchObject({ disposition: "routed", due: [{ route: "all" }, {}] });
+  expect(await receiver.accept(anEvent({ event: "contact.created" }))).toMatchObject({ disposition: "routed" });
   expect(await receiver.accept(anEvent({ data: truncated }))).toMatchObject({
-    disposition: "forwarded",
+    disposition: "routed",
     due: [{ route: "all", event: 4 }],
   });
   expect(await receiver.waitingAccounts()).toEqual(["main"]);
-  expect(await receiver.accept(anEvent({ event: "automation.requested" }), "proxy:flows")).toMatchObject({ disposition: "forwarded" });
+  expect(await receiver.accept(anEvent({ event: "automation.requested" }), "proxy:flows")).toMatchObject({ disposition: "routed" });
   // What was cut short, and says all the same which message it is about, is about that message.
   expect(await receiver.accept(anEvent({ wamid: "w", data: truncated }))).toMatchObject({ seq: 6, disposition: "accepted" });
   expect(await unplanned("at-once")).toEqual(["1", "6"]);
   await expectBalanced(receiver);
   expect(await planAll(worker)).toMatchObject([
-    { seq: 1, disposition: "forwarded" },
-    { seq: 6, disposition: "forwarded" },
+    { seq: 1, disposition: "routed" },
+    { seq: 6, disposition: "routed" },
   ]);
   expect((await worker.read.events.get(6))?.hydration).toBeNull();
   await expectBalanced(worker);
@@ -186,7 +186,7 @@ test("a receiver plans at once what is about no message, also while others wait"
 test("who plans at once stands back while others wait, so that nothing is overtaken; whoever is first in the list is told of", async () => {
   told.length = 0;
   const [receiver, both] = [open("behind", { role: "receive" }), open("behind")];
-  expect(await both.accept(anEvent({ wamid: "w", status: "sent" }))).toMatchObject({ seq: 1, disposition: "forwarded" });
+  expect(await both.accept(anEvent({ wamid: "w", status: "sent" }))).toMatchObject({ seq: 1, disposition: "routed" });
   expect(told).toEqual([]);
   await receiver.accept(anEvent({ wamid: "w", status: "delivered" }));
   await receiver.accept(anEvent({ wamid: "v" }));
@@ -200,7 +200,7 @@ test("who plans at once stands back while others wait, so that nothing is overta
   expect(await both.accept(anEvent({ wamid: "new" }))).toMatchObject({ seq: 5, disposition: "accepted" });
   expect(told).toEqual(["behind"]);
   expect((await planAll(both)).map(({ seq }) => seq)).toEqual([2, 3, 4, 5]);
-  expect(await both.accept(anEvent({ wamid: "w", status: "read" }))).toMatchObject({ seq: 6, disposition: "forwarded" });
+  expect(await both.accept(anEvent({ wamid: "w", status: "read" }))).toMatchObject({ seq: 6, disposition: "routed" });
   expect(await both.due("all", start, 9)).toEqual([1, 3, 5]);
   expect(await both.read.messages.find("w")).toMatchObject([{ status: "read" }]);
   await receiver.accept(anEvent({ wamid: "w" }));
@@ -265,8 +265,8 @@ test("what a worker learns joins those that wait, and counts at once for the eve
     });
   }
   expect((await planAll(worker)).map(({ seq, disposition }) => [seq, disposition])).toEqual([
-    [3, "forwarded"],
-    [4, "forwarded"],
+    [3, "routed"],
+    [4, "routed"],
   ]);
   expect(await worker.read.messages.find("w")).toMatchObject([{ status: "delivered" }]);
   expect(await worker.read.events.get(named)).toMatchObject({ hydration: { foundCount: 1, found: [{ seq: 4 }] } });
@@ -281,7 +281,7 @@ test("registered while its event waits: it is planned as one that is tracked, an
   expect(await planAll(worker)).toMatchObject([{ disposition: "parked", due: [] }]);
   await receiver.accept(anEvent({ wamid: "w", status: "read" }));
   expect(await worker.register([{ account: "main", wamid: "w" }], start)).toMatchObject({ due: [{ event: 1 }] });
-  expect(await planAll(worker)).toMatchObject([{ seq: 2, disposition: "forwarded", due: [] }]);
+  expect(await planAll(worker)).toMatchObject([{ seq: 2, disposition: "routed", due: [] }]);
   expect(await worker.due("ours", start, 9)).toEqual([1]);
   expect((await worker.read.deliveries.list({ limit: 9 })).map(({ event, state }) => [event, state])).toEqual([
     [2, "held"],

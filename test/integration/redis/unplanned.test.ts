@@ -95,7 +95,7 @@ test("an event that waits is listed, found and heard as accepted, and its messag
   const { receiver, worker } = await aReceiver("seen");
   const listed = async (filter: object) => (await receiver.read.events.list({ limit: 10, ...filter })).events.map(({ seq }) => seq);
   expect(await listed({ disposition: "accepted" })).toEqual([3, 2, 1]);
-  expect(await listed({ disposition: "forwarded" })).toEqual([4]);
+  expect(await listed({ disposition: "routed" })).toEqual([4]);
   expect(await listed({ wamid: "w1" })).toEqual([3, 2, 1]);
   expect(await receiver.read.events.get(1)).toMatchObject({
     disposition: "accepted",
@@ -112,10 +112,10 @@ test("an event that waits is listed, found and heard as accepted, and its messag
     [1, "accepted"],
     [2, "accepted"],
     [3, "accepted"],
-    [4, "forwarded"],
+    [4, "routed"],
   ]);
   expect(await receiver.read.messages.find("w1")).toEqual([]);
-  expect((await receiver.inspecting.stats()).dispositions).toMatchObject({ accepted: 3, forwarded: 1 });
+  expect((await receiver.inspecting.stats()).dispositions).toMatchObject({ accepted: 3, routed: 1 });
   await planAll(worker);
   expect(await listed({ disposition: "accepted" })).toEqual([]);
   expect(await listed({ wamid: "w1" })).toEqual([3, 2, 1]);
@@ -151,11 +151,11 @@ describe("audit", () => {
     const { receiver, worker } = await aReceiver("sound");
     const before = await audit(receiver, start + 90 * day);
     expect(before.offenders).toEqual([]);
-    expect(before.events).toMatchObject({ received: 4, accepted: 3, forwarded: 1, unaccounted: 0 });
+    expect(before.events).toMatchObject({ received: 4, accepted: 3, routed: 1, unaccounted: 0 });
     await planAll(worker);
     const after = await audit(worker);
     expect(after.offenders).toEqual([]);
-    expect(after.events).toMatchObject({ received: 4, accepted: 0, forwarded: 4, unaccounted: 0 });
+    expect(after.events).toMatchObject({ received: 4, accepted: 0, routed: 4, unaccounted: 0 });
   });
 
   type Damage = (parts: Awaited<ReturnType<typeof aReceiver>>) => Promise<unknown>;
@@ -232,7 +232,7 @@ describe("retention", () => {
     }
     expect(await planAll(worker)).toBe(3);
     await sweepAll(worker, start + 302 * day);
-    expect(await worker.read.events.get(1)).toMatchObject({ disposition: "forwarded" });
+    expect(await worker.read.events.get(1)).toMatchObject({ disposition: "routed" });
     await deliverAll(worker, start + 302 * day);
     // Kept as long as deliveries are, from when they were made.
     expect(await sweepAll(worker, start + 304 * day)).toBe(0);

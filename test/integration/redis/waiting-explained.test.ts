@@ -37,7 +37,7 @@ const listed = async (store: RedisStore, wamid: string, filter: Partial<EventFil
   (await store.read.events.list({ wamid, limit: 100, ...filter })).events.map(({ seq }) => seq);
 
 /** The pages of a list one after the other, as whoever asks gets them. */
-async function pagesOf(store: RedisStore, wamid: string, limit: number, disposition?: "accepted" | "forwarded") {
+async function pagesOf(store: RedisStore, wamid: string, limit: number, disposition?: "accepted" | "routed") {
   const reading = createReadingPort(store.read, { stats: () => Promise.reject(new Error("nobody counts")) });
   const pages: (readonly [seqs: number[], unseen: number])[] = [];
   for (let before: number | undefined; ; ) {
@@ -75,7 +75,7 @@ test("a message of which only events that wait are known; then planned and waiti
   await planAll(worker);
   await accept("w3", "sent", 4);
   await accept("w1", "read", 5);
-  const planned = [1, 3].map((seq) => [seq, "forwarded", null]);
+  const planned = [1, 3].map((seq) => [seq, "routed", null]);
   const known = { account: "main", known: true, next: null };
   expect(await told(receiver, "w1")).toEqual({ stories: [{ ...known, events: [...planned, ...waits([5, 1])] }], unseen: 0 });
   // Page after page.
@@ -84,7 +84,7 @@ test("a message of which only events that wait are known; then planned and waiti
   expect(await told(worker, "w1", { after: 5 })).toMatchObject({ stories: [{ events: [], next: null }] });
   expect(await listed(worker, "w1")).toEqual([5, 3, 1]);
   await planAll(worker);
-  const last = [5, "forwarded", null];
+  const last = [5, "routed", null];
   expect(await told(receiver, "w1")).toEqual({ stories: [{ ...known, events: [...planned, last] }], unseen: 0 });
 });
 
@@ -148,7 +148,7 @@ test("where one look ends and the next begins nothing is lost or told twice, and
     expect(await found(where)).toEqual([[], 0]);
   expect(await listed(receiver, "w1", { before: 1_001, limit: 3 })).toEqual([1_000, 502, 501]);
   expect(await listed(receiver, "w1", { disposition: "accepted" })).toEqual(mine.toReversed());
-  expect(await listed(receiver, "w1", { disposition: "forwarded" })).toEqual([]);
+  expect(await listed(receiver, "w1", { disposition: "routed" })).toEqual([]);
   expect([await receiver.read.stories.ahead(1), await receiver.read.stories.ahead(777)]).toEqual([0, 776]);
   expect(await receiver.read.stories.ahead(1_201)).toBeNull();
 });
@@ -247,7 +247,7 @@ test("a list by wamid says so too: on the page that leaves them out, and not whe
   expect(await pagesOf(receiver, "w2", 100)).toEqual([[[5, 2], 2]]);
   expect(await pagesOf(receiver, "nobody", 100)).toEqual([[[], 2]]);
   // None of these waits.
-  expect(await pagesOf(receiver, "w1", 100, "forwarded")).toEqual([[[1], 0]]);
+  expect(await pagesOf(receiver, "w1", 100, "routed")).toEqual([[[1], 0]]);
   expect(await pagesOf(receiver, "w1", 100, "accepted")).toEqual([[[50_004, 6], 2]]);
   expect(await receiver.read.events.list({ limit: 1 })).toMatchObject({ events: [{ seq: 50_004 }], unseen: 0 });
 });

@@ -28,7 +28,7 @@ test("what no worker has planned yet is shown as that everywhere, and as what it
   const event = messages.status(messages.wamid(), "sent");
   expect((await postEvent(receiver.webhookUrl, event)).word).toBe("accepted");
 
-  expect((await receiver.ask("/v1/stats")).body).toMatchObject({ dispositions: { accepted: 1, forwarded: 0 } });
+  expect((await receiver.ask("/v1/stats")).body).toMatchObject({ dispositions: { accepted: 1, routed: 0 } });
   const waiting = await metricsOf(receiver);
   expect(waiting.get("relay_unplanned_events")).toBe(1);
   const seconds = waiting.get("relay_unplanned_oldest_seconds") ?? -1;
@@ -53,16 +53,16 @@ test("what no worker has planned yet is shown as that everywhere, and as what it
 
   const worker = await startRelayHere({ role: "work", settings });
   await until("it is delivered", () => downstream.counts().taken === 1);
-  await until("it is settled", async () => (await listed("forwarded")).length === 1);
+  await until("it is settled", async () => (await listed("routed")).length === 1);
   expect(await listed("accepted")).toEqual([]);
   for (const relay of [receiver, worker]) {
     const after = await metricsOf(relay);
     expect([after.get("relay_unplanned_events"), after.get("relay_unplanned_oldest_seconds")]).toEqual([0, 0]);
   }
   // Counted once, by the process that planned it.
-  const counted = 'relay_events_total{source="main",disposition="forwarded"}';
+  const counted = 'relay_events_total{source="main",disposition="routed"}';
   expect([(await metricsOf(receiver)).get(counted), (await metricsOf(worker)).get(counted)]).toEqual([undefined, 1]);
-  expect((await runRemote(receiver, "explain", event.id)).out).toMatch(/^ +came to +forwarded$/m);
+  expect((await runRemote(receiver, "explain", event.id)).out).toMatch(/^ +came to +routed$/m);
   expect((await runRemote(receiver, "events", "show", event.id)).out).not.toContain("waits for");
   expect((await runRemote(receiver, "audit")).out).not.toContain("are accepted and wait");
 });

@@ -54,7 +54,7 @@ test("with all workers down a receiver tells a message's newest events: by the A
   const both = await ask(old);
   expect(both).toMatchObject({ data: [{ message: { wamid: old, status: "sent" } }], unseen: 0 });
   expect(wordsOf(both)).toEqual([
-    [1, "forwarded", undefined],
+    [1, "routed", undefined],
     [2, "accepted", 0],
   ]);
   const waiting = await ask(fresh);
@@ -67,7 +67,7 @@ test("with all workers down a receiver tells a message's newest events: by the A
   expect(await list(old)).toMatchObject({
     data: [
       { seq: 2, disposition: "accepted" },
-      { seq: 1, disposition: "forwarded" },
+      { seq: 1, disposition: "routed" },
     ],
     next: null,
     unseen: 0,
@@ -92,7 +92,7 @@ test("with all workers down a receiver tells a message's newest events: by the A
     const after = (await run(receiver, "explain", old)).out;
     expect(after).toMatch(/^message wamid:\w+ of account main\n +status +sent$/m);
     expect(after).toMatch(
-      /came to +forwarded\n(.+\n)+\n.+event 2: (.+\n)+ +came to +accepted; waits for .+ to plan it, since \S+ \S+, and is next$/m,
+      /came to +routed\n(.+\n)+\n.+event 2: (.+\n)+ +came to +accepted; waits for .+ to plan it, since \S+ \S+, and is next$/m,
     );
     const rows = jsonOf<Told>(await run(receiver, "events", "list", "--wamid", fresh, "--json")).data;
     expect(rows).toMatchObject([{ seq: 4 }, { seq: 3 }]);
@@ -104,7 +104,7 @@ test("with all workers down a receiver tells a message's newest events: by the A
   // So many more wait that the oldest are out of reach; of these nothing is there but that they wait.
   const more = Array.from({ length: 49_999 }, (_, n) => 5 + n);
   for (let n = 0; n < more.length; n += 10_000) await tellRedis(redis, "RPUSH", "{relay}:unplanned", ...more.slice(n, n + 10_000));
-  expect(wordsOf(await ask(old))).toEqual([[1, "forwarded", undefined]]);
+  expect(wordsOf(await ask(old))).toEqual([[1, "routed", undefined]]);
   expect(await ask(fresh)).toMatchObject({ data: [{ events: [{ seq: 4 }] }], unseen: 2 });
   const some = await runRemote(receiver, "explain", fresh);
   expect([some.code, some.err]).toEqual([0, expect.stringContaining("not looked at: the oldest 2 of the events that wait to be planned")]);
@@ -127,7 +127,7 @@ test("with all workers down a receiver tells a message's newest events: by the A
   await until("all is delivered", () => downstream.counts().taken === 4);
   await until("all is told as planned", async () => (await ask(fresh)).data[0]?.message?.status === "delivered");
   expect(wordsOf(await ask(fresh))).toEqual([
-    [3, "forwarded", undefined],
-    [4, "forwarded", undefined],
+    [3, "routed", undefined],
+    [4, "routed", undefined],
   ]);
 });

@@ -27,7 +27,7 @@ function open() {
   const plannedOf = (seq: number): Planned =>
     odd.has(seq)
       ? { seq, source: "main", disposition: "filtered", fault: "no rule for it", due: [] }
-      : { seq, source: "main", disposition: "forwarded", fault: null, due: [{ route: "all", event: seq, at: seq }] };
+      : { seq, source: "main", disposition: "routed", fault: null, due: [{ route: "all", event: seq, at: seq }] };
 
   /** One process. */
   function start(name: string): () => Promise<void> {
@@ -107,7 +107,7 @@ test("what waits when it starts, and stays, is planned; woken once, all there is
   await settled();
   expect(waiting).toEqual([]);
   expect(announced.map(({ event }) => event)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9]);
-  expect(counted).toEqual(Array(9).fill("forwarded"));
+  expect(counted).toEqual(Array(9).fill("routed"));
   expect(runs.length).toBe(4);
   expect(logged).toEqual([]);
 });
@@ -239,7 +239,7 @@ test("an event that could not be judged is counted and logged with its reason; t
   wake();
   await settled();
   expect(announced.map(({ event }) => event)).toEqual([1, 3]);
-  expect(counted).toEqual(["forwarded", "filtered", "forwarded"]);
+  expect(counted).toEqual(["routed", "filtered", "routed"]);
   expect(logged).toEqual([
     [{ seq: 2, source: "main", fault: "no rule for it" }, "an event could not be planned; replay it once the cause is gone"],
   ]);

@@ -4,7 +4,7 @@ import { auditLines, auditSchema } from "../../../src/cli/audit-run.ts";
 test("what an older relay proves is read too: it knows of no events that wait to be planned", () => {
   const events = {
     received: 2,
-    forwarded: 2,
+    routed: 2,
     filtered: 0,
     ignored: 0,
     quarantined: 0,

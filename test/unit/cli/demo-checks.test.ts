@@ -23,7 +23,7 @@ const again = (path: string, eventId: string) => (arrivals: Arrivals) =>
   void arrivals.push({ ...(arrivals[at(arrivals, path, eventId)] as Arrival), deliveryId: "made twice" });
 const deliveries = (changes: Partial<DemoOutcome["stats"]["deliveries"]>) => ({ ...outcomeOf().stats.deliveries, ...changes });
 const dispositions = (changes: Partial<DemoOutcome["stats"]["dispositions"]>) => ({ ...outcomeOf().stats.dispositions, ...changes });
-const { forwarded } = outcomeOf().stats.dispositions;
+const { routed } = outcomeOf().stats.dispositions;
 const { delivered } = outcomeOf().stats.deliveries;
 
 test("the sums of a run in which all went well match", () => {
@@ -37,11 +37,11 @@ const planted: readonly (readonly [string, Plant, string[]])[] = [
     "an event acknowledged and not stored",
     {
       arrivals: drop(everythingPath, "e10"),
-      stats: { dispositions: dispositions({ forwarded: forwarded - 1 }), deliveries: deliveries({ delivered: delivered - 1 }) },
+      stats: { dispositions: dispositions({ routed: routed - 1 }), deliveries: deliveries({ delivered: delivered - 1 }) },
     },
     [emitted],
   ],
-  ["an event stored twice", { stats: { dispositions: dispositions({ forwarded: forwarded + 1 }) } }, [emitted]],
+  ["an event stored twice", { stats: { dispositions: dispositions({ routed: routed + 1 }) } }, [emitted]],
   ["an event stored and not planned", { arrivals: drop(everythingPath, "e12") }, [emitted, "deliveries"]],
   [
     "an event that the service never posted",
@@ -57,7 +57,7 @@ const planted: readonly (readonly [string, Plant, string[]])[] = [
   ["a duplicate not counted", { stats: { duplicates: 0 } }, ["duplicates"]],
   [
     "a malformed one let through",
-    { stats: { dispositions: dispositions({ quarantined: 0, forwarded: forwarded + 1 }) } },
+    { stats: { dispositions: dispositions({ quarantined: 0, routed: routed + 1 }) } },
     [emitted, "quarantined"],
   ],
   ["a delivery still owed", { stats: { deliveries: deliveries({ waiting: 1 }) } }, ["still owed, or out of attempts"]],

@@ -130,7 +130,7 @@ export function outcomeOf(plant: Plant = {}): DemoOutcome {
 
 export function statsOf(accepted: number, delivered: number): DemoOutcome["stats"] {
   return {
-    dispositions: { forwarded: accepted, filtered: 0, ignored: 0, parked: 0, quarantined: 1 },
+    dispositions: { routed: accepted, filtered: 0, ignored: 0, parked: 0, quarantined: 1 },
     duplicates: 1,
     deliveries: { waiting: 0, held: 0, dead: 0, delivered },
   };

@@ -98,7 +98,7 @@ describe("a route with tracked: true, on a message nobody registered", () => {
   test.each<[UnknownPolicy, string, string]>([
     ["park", "park", "parked"],
     ["ignore", "skip: untracked", "ignored"],
-    ["forward", "deliver", "forwarded"],
+    ["forward", "deliver", "routed"],
   ])("%s: %s, and the event is %s", (unknown, expected, disposition) => {
     expect(verdict(match, anEvent(), anUnknown(), unknown)).toBe(expected);
     expect(createPlanner([aRoute({ match })], unknown)(anEvent(), anUnknown()).disposition).toBe(disposition);
@@ -156,7 +156,7 @@ describe("disposition of an event on several routes", () => {
   const none = aRoute({ name: "none", match: { events: ["x"] } });
 
   test.each([
-    ["one delivers, one would park", [tracked, all], "park", "forwarded"],
+    ["one delivers, one would park", [tracked, all], "park", "routed"],
     ["one parks, one skips", [none, tracked], "park", "parked"],
     ["one waits in vain, one skips", [none, tracked], "ignore", "ignored"],
     ["all skip", [none], "park", "filtered"],

@@ -18,12 +18,12 @@ async function opened() {
 
 test("it sees what was committed just before, each time", async () => {
   const { subject, inspecting } = await opened();
-  expect((await inspecting.stats()).dispositions.forwarded).toBe(0);
+  expect((await inspecting.stats()).dispositions.routed).toBe(0);
   for (let each = 1; each <= 3; each += 1) {
     const event = await accept(subject.store, { wamid: `w${each}` });
     await settle(subject.store, "all", event, delivered);
     expect(await inspecting.stats()).toEqual({
-      dispositions: { forwarded: each, filtered: 0, ignored: 0, quarantined: 0, parked: 0, accepted: 0, released: 0 },
+      dispositions: { routed: each, filtered: 0, ignored: 0, quarantined: 0, parked: 0, accepted: 0, released: 0 },
       duplicates: 0,
       deliveries: { waiting: 0, held: 0, delivered: each, dead: 0 },
       attempts: { made: each, failed: 0 },

@@ -39,7 +39,7 @@ export function createEventAudit({ tally, sweptBefore, parkedSince }: JudgeParts
     // Without a subject the same reason means that registration was impossible.
     const isUntracked = row.subject !== null && verdicts.some(([, verdict, reason]) => verdict === "skip" && reason === "untracked");
     const has = (word: KeptVerdict[1]) => verdicts.some(([, verdict]) => verdict === word);
-    const expected = has("deliver") ? "forwarded" : has("park") ? "parked" : isUntracked ? "ignored" : "filtered";
+    const expected = has("deliver") ? "routed" : has("park") ? "parked" : isUntracked ? "ignored" : "filtered";
     if (expected === row.disposition) return true;
     return offends("wrong disposition", row.seq, null, `is ${row.disposition}; by the verdicts of its routes it is ${expected}`);
   }
