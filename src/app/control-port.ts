@@ -3,7 +3,7 @@ import type { Control } from "../control/routes.ts";
 import type { Registration, RegistrationOutcome } from "../control/track.ts";
 import type { BreakerView } from "../deliver/breaker.ts";
 import { RelayError } from "../model/errors.ts";
-import type { Soon } from "../model/soon.ts";
+import type { Soon } from "../model/maybe-promise.ts";
 import type { Store } from "../store/port.ts";
 import { conflictError } from "../store/registration.ts";
 import { createReadingPort } from "./reading-port.ts";

@@ -1,8 +1,6 @@
 import type { Settings } from "../config/schema.ts";
+import { fieldsSchema, type LearnedStatus, learnedEvent, type ReceivedEvent } from "../model/event.ts";
 import type { Wamid } from "../model/ids.ts";
-import { type LearnedStatus, learnedEvent } from "../model/learned-event.ts";
-import type { ReceivedEvent } from "../model/received.ts";
-import { fieldsSchema } from "../model/subject.ts";
 import type { MessageState } from "../model/tracking.ts";
 import type { AcceptOutcome } from "../store/rules.ts";
 import { stepMessage } from "../track/states.ts";

@@ -11,7 +11,7 @@ import { createDestinations, redactAnswer, redactAnswers } from "../deliver/dest
 import { createUrlDestination } from "../deliver/destinations/url.ts";
 import { createDispatcher } from "../deliver/dispatcher.ts";
 import type { Clock } from "../model/clock.ts";
-import type { ReceivedEvent } from "../model/received.ts";
+import type { ReceivedEvent } from "../model/event.ts";
 import { createRedactor } from "../model/redact.ts";
 import { createHealth } from "../observe/health.ts";
 import { createLogger, createPrivacy, type LogStream } from "../observe/logger.ts";

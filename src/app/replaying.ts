@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { ReplayCount, ReplayQuery } from "../control/replay.ts";
-import type { Soon } from "../model/soon.ts";
+import type { Soon } from "../model/maybe-promise.ts";
 import type { ReplayCursor, Replayed, ReplayFound, Store } from "../store/port.ts";
 import type { DueDelivery } from "../store/rules.ts";
 

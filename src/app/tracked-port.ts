@@ -1,5 +1,5 @@
 import type { TrackedReading } from "../control/messages.ts";
-import type { Soon } from "../model/soon.ts";
+import type { Soon } from "../model/maybe-promise.ts";
 import type { StoreReading } from "../store/reading.ts";
 import type { SeqBounds } from "../store/views.ts";
 import { walkBack } from "./walk-back.ts";

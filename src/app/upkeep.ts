@@ -1,5 +1,5 @@
 import type { Clock } from "../model/clock.ts";
-import type { Soon } from "../model/soon.ts";
+import type { Soon } from "../model/maybe-promise.ts";
 import type { Swept } from "../store/port.ts";
 
 export interface UpkeepParts {

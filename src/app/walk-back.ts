@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import type { Soon } from "../model/soon.ts";
+import type { Soon } from "../model/maybe-promise.ts";
 
 /** How a list is read: newest first, a window of event seqs at a time. */
 export interface WalkBack<T> {

@@ -1,4 +1,4 @@
-import type { Soon } from "../model/soon.ts";
+import type { Soon } from "../model/maybe-promise.ts";
 import { iso } from "./endpoint.ts";
 
 /** An event as sent to listeners. */

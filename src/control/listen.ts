@@ -2,7 +2,7 @@ import { Readable } from "node:stream";
 import type { FastifyInstance } from "fastify";
 import { z } from "zod";
 import { RelayError } from "../model/errors.ts";
-import type { Soon } from "../model/soon.ts";
+import type { Soon } from "../model/maybe-promise.ts";
 import { durationSchema } from "../model/units.ts";
 import { type Allow, addEndpoint } from "./endpoint.ts";
 import { createEventTexts, type ListenFilter, type ListenPort, listenStream, type Start } from "./listen-stream.ts";

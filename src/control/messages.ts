@@ -1,7 +1,7 @@
 import type { FastifyInstance } from "fastify";
 import { z } from "zod";
 import { RelayError } from "../model/errors.ts";
-import type { Soon } from "../model/soon.ts";
+import type { Soon } from "../model/maybe-promise.ts";
 import { type Allow, accountQuery, addEndpoint, iso, listBefore, listLimit, type Page } from "./endpoint.ts";
 
 /** Reads tracked messages and runs. Times in views are unix ms. */

@@ -2,7 +2,7 @@ import type { FastifyInstance } from "fastify";
 import { z } from "zod";
 import { RelayError } from "../model/errors.ts";
 import { maxIdLength } from "../model/ids.ts";
-import { metadataSchema } from "../model/metadata.ts";
+import { metadataSchema } from "../model/message.ts";
 import { durationSchema } from "../model/units.ts";
 import { type Allow, addEndpoint } from "./endpoint.ts";
 import { goneSignal } from "./long-request.ts";

@@ -1,5 +1,5 @@
 import type { Clock } from "../model/clock.ts";
-import type { StoredDelivery } from "../model/stored-delivery.ts";
+import type { StoredDelivery } from "../model/delivery.ts";
 import { type Claim, type ClaimStore, createHeldClaims } from "./claims.ts";
 import type { DeliveryQueue, QueueLane } from "./delivery-queue.ts";
 

@@ -1,4 +1,4 @@
-import type { Settlement, StoredDelivery } from "../model/stored-delivery.ts";
+import type { Settlement, StoredDelivery } from "../model/delivery.ts";
 
 /**
  * What `claim-queue.ts` needs of a store that many processes share.

@@ -1,4 +1,4 @@
-import type { StoredDelivery } from "../model/stored-delivery.ts";
+import type { StoredDelivery } from "../model/delivery.ts";
 import { type BreakerState, breakerVerdict } from "./breaker.ts";
 import { type Decision, decide, pauseOf, settledBy } from "./decide.ts";
 import type { QueueOf } from "./delivery-queue.ts";

@@ -1,6 +1,6 @@
 import type { Clock } from "../model/clock.ts";
+import type { StoredDelivery } from "../model/delivery.ts";
 import { maskText } from "../model/mask.ts";
-import type { StoredDelivery } from "../model/stored-delivery.ts";
 import { type Breaker, type BreakerState, createBreaker } from "./breaker.ts";
 import { compose, composeOriginal } from "./compose.ts";
 import type { AttemptOutcome, Destination, OutgoingDelivery } from "./destinations/destination.ts";

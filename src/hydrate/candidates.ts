@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { GiveUpReason, HydrationStart } from "../model/hydration.ts";
-import type { MessageKey } from "../model/message-key.ts";
-import type { Soon } from "../model/soon.ts";
+import type { Soon } from "../model/maybe-promise.ts";
+import type { MessageKey } from "../model/message.ts";
 import type { HydrateSettings } from "./settings.ts";
 
 /**

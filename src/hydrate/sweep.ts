@@ -1,7 +1,7 @@
 import { growingWait, withJitter } from "../model/backoff.ts";
 import { type Clock, pause } from "../model/clock.ts";
 import type { GiveUpReason } from "../model/hydration.ts";
-import type { MessageKey } from "../model/message-key.ts";
+import type { MessageKey } from "../model/message.ts";
 import { type Covered, countUnread, type HydrationStore, type Sweep, type TrackedMessage, unreadMessages } from "./candidates.ts";
 import type { HydrateSettings } from "./settings.ts";
 

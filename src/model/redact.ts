@@ -1,4 +1,4 @@
-import { readRedisUrl } from "./redis-url.ts";
+import { readRedisUrl } from "./redis.ts";
 import { Secret } from "./secret.ts";
 
 /** Takes the secrets of the settings out of text that came from elsewhere: a destination that echoes its request sends them back. */

@@ -1,5 +1,5 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "@prometheus-io/client";
-import type { Soon } from "../model/soon.ts";
+import type { Soon } from "../model/maybe-promise.ts";
 import { createHydrationMetrics, createReconcileMetrics, createServiceMetrics, type ServiceGauges } from "./account-metrics.ts";
 
 interface RouteGauges {

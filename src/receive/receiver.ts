@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { RelayError } from "../model/errors.ts";
-import type { QuarantinedBody, ReceivedEvent } from "../model/received.ts";
+import type { QuarantinedBody, ReceivedEvent } from "../model/event.ts";
 import { type Answer, errorAnswer, jsonAnswer, send, sendEarly } from "./answer.ts";
 import { createFailureLimit } from "./failure-limit.ts";
 import { createBodyReader, type WebhookRequest } from "./read-body.ts";

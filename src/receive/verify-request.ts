@@ -2,11 +2,10 @@ import { isUtf8 } from "node:buffer";
 import { createHash } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
 import { parseEnvelope } from "../model/envelope.ts";
+import { type FieldPaths, type QuarantinedBody, type ReceivedEvent, subjectOf } from "../model/event.ts";
 import { type EventId, uuidv7 } from "../model/ids.ts";
-import type { QuarantinedBody, ReceivedEvent } from "../model/received.ts";
 import type { Secret } from "../model/secret.ts";
-import type { SignatureSettings } from "../model/signature-settings.ts";
-import { type FieldPaths, subjectOf } from "../model/subject.ts";
+import type { SignatureSettings } from "../model/signature.ts";
 import { createVerifier, type SignatureRefusal } from "./signature/verify.ts";
 
 /** One inbound endpoint, as configured. */

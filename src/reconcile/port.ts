@@ -1,5 +1,5 @@
-import type { MessageKey } from "../model/message-key.ts";
-import type { Soon } from "../model/soon.ts";
+import type { Soon } from "../model/maybe-promise.ts";
+import type { MessageKey } from "../model/message.ts";
 import type { MessageState } from "../model/tracking.ts";
 
 /** A message that this process may poll until `until`. Times are unix ms. */

@@ -1,6 +1,6 @@
 import { Cron } from "croner";
 import type { Clock } from "../model/clock.ts";
-import type { Soon } from "../model/soon.ts";
+import type { Soon } from "../model/maybe-promise.ts";
 import {
   type AskingParts,
   type AskOutcome,

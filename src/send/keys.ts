@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { RelayError } from "../model/errors.ts";
-import type { KeyHeld, SendKey, SendKind } from "../model/send-key.ts";
+import type { KeyHeld, SendKey, SendKind } from "../model/send.ts";
 
 /** The store, as sending uses it. When a promise resolves, its step is durable and visible to the other processes. */
 export interface SendStore {

@@ -1,6 +1,6 @@
 import { type Clock, pause } from "../model/clock.ts";
 import { RelayError } from "../model/errors.ts";
-import type { SendKey } from "../model/send-key.ts";
+import type { SendKey } from "../model/send.ts";
 import {
   checkHeldKey,
   type Ended,

@@ -1,9 +1,8 @@
-import type { DeliveryState } from "../model/delivery.ts";
+import type { DeliveryState, Settlement } from "../model/delivery.ts";
+import type { KeptHeaders, Origin, QuarantinedBody, ReceivedEvent } from "../model/event.ts";
 import type { EventId } from "../model/ids.ts";
+import type { Soon } from "../model/maybe-promise.ts";
 import type { Disposition } from "../model/plan.ts";
-import type { KeptHeaders, Origin, QuarantinedBody, ReceivedEvent } from "../model/received.ts";
-import type { Soon } from "../model/soon.ts";
-import type { Settlement } from "../model/stored-delivery.ts";
 import type { MessageState } from "../model/tracking.ts";
 import type { Inspecting, StoreReading } from "./reading.ts";
 import type { MessageRegistration, Registered } from "./registration.ts";

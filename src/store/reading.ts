@@ -1,8 +1,8 @@
-import type { AuditFilter, AuditReport } from "../model/audit-report.ts";
+import type { AuditFilter, AuditReport } from "../model/audit.ts";
 import type { DeliveryState } from "../model/delivery.ts";
 import type { EventId } from "../model/ids.ts";
+import type { Soon } from "../model/maybe-promise.ts";
 import type { Disposition } from "../model/plan.ts";
-import type { Soon } from "../model/soon.ts";
 import type {
   AttemptView,
   DeliveryFilter,

@@ -1,8 +1,8 @@
 import type { GiveUpReason } from "../model/hydration.ts";
 import type { EventId } from "../model/ids.ts";
-import type { MessageKey } from "../model/message-key.ts";
-import type { KeyHeld, SendKey } from "../model/send-key.ts";
-import type { Soon } from "../model/soon.ts";
+import type { Soon } from "../model/maybe-promise.ts";
+import type { MessageKey } from "../model/message.ts";
+import type { KeyHeld, SendKey } from "../model/send.ts";
 import type { MessageState } from "../model/tracking.ts";
 import type { DueDelivery } from "./rules.ts";
 

@@ -1,9 +1,8 @@
 import fc from "fast-check";
 import { Redis as Client } from "ioredis";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { fieldsSchema, learnedEvent } from "../../src/model/event.ts";
 import type { Wamid } from "../../src/model/ids.ts";
-import { learnedEvent } from "../../src/model/learned-event.ts";
-import { fieldsSchema } from "../../src/model/subject.ts";
 import { createRedisStore, type RedisStore } from "../../src/store/redis/open.ts";
 import type { DueDelivery } from "../../src/store/rules.ts";
 import type { ClaimedAsk } from "../../src/store/service-port.ts";

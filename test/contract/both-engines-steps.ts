@@ -1,8 +1,6 @@
 import { expect } from "vitest";
-import type { DeliveryState } from "../../src/model/delivery.ts";
-import { isProxyRoute, proxyRoute } from "../../src/model/proxy-route.ts";
-import type { Soon } from "../../src/model/soon.ts";
-import type { Settlement, StoredDelivery } from "../../src/model/stored-delivery.ts";
+import { type DeliveryState, isProxyRoute, proxyRoute, type Settlement, type StoredDelivery } from "../../src/model/delivery.ts";
+import type { Soon } from "../../src/model/maybe-promise.ts";
 import type { ReplayCursor, ReplayFound, Store } from "../../src/store/port.ts";
 import type { Stats } from "../../src/store/reading.ts";
 import type { Rules } from "../../src/store/rules.ts";

@@ -1,7 +1,6 @@
 import { describe, expect, test } from "vitest";
+import { fieldsSchema, learnedEvent } from "../../src/model/event.ts";
 import type { Wamid } from "../../src/model/ids.ts";
-import { learnedEvent } from "../../src/model/learned-event.ts";
-import { fieldsSchema } from "../../src/model/subject.ts";
 import { accept, openWith, stateOf } from "./contract-tools.ts";
 import { type EventParts, start } from "./store-events.ts";
 import type { ContractStore, OpenSubject } from "./store-port.ts";

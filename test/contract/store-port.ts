@@ -1,11 +1,10 @@
 import type { HydrationStore } from "../../src/hydrate/candidates.ts";
-import type { AuditFilter, AuditReport } from "../../src/model/audit-report.ts";
-import type { DeliveryState } from "../../src/model/delivery.ts";
+import type { AuditFilter, AuditReport } from "../../src/model/audit.ts";
+import type { DeliveryState, Settlement, StoredDelivery } from "../../src/model/delivery.ts";
+import type { QuarantinedBody, ReceivedEvent } from "../../src/model/event.ts";
 import type { EventId } from "../../src/model/ids.ts";
 import type { Disposition } from "../../src/model/plan.ts";
-import type { QuarantinedBody, ReceivedEvent } from "../../src/model/received.ts";
-import type { SendKey } from "../../src/model/send-key.ts";
-import type { Settlement, StoredDelivery } from "../../src/model/stored-delivery.ts";
+import type { SendKey } from "../../src/model/send.ts";
 import type { AskCounts, AskStore, ClaimedAsk, SettledAsk } from "../../src/reconcile/port.ts";
 import type { Ended, StoredClaim, StoredSend } from "../../src/send/keys.ts";
 import type { Quarantine } from "../../src/store/port.ts";

@@ -3,8 +3,7 @@ import tls from "node:tls";
 import type { Redis } from "ioredis";
 import type { AttemptError } from "../../model/delivery.ts";
 import { lookupFunction } from "../../model/name-lookup.ts";
-import { isWithoutDatabase, type RedisFault, redisErrorText, redisFaultOf } from "../../model/redis-fault.ts";
-import { type RedisPlace, readRedisUrl } from "../../model/redis-url.ts";
+import { isWithoutDatabase, type RedisFault, type RedisPlace, readRedisUrl, redisErrorText, redisFaultOf } from "../../model/redis.ts";
 import type { Secret } from "../../model/secret.ts";
 import { type AttemptOutcome, UnderWay } from "./destination.ts";
 

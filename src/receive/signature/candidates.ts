@@ -1,6 +1,12 @@
 import type { IncomingHttpHeaders } from "node:http";
-import { decodeStrictly, digestLengths, type SignatureAlgorithm, type SignatureEncoding } from "../../model/signature-bytes.ts";
-import { signatureAlgorithms, signatureEncodings } from "../../model/signature-settings.ts";
+import {
+  decodeStrictly,
+  digestLengths,
+  type SignatureAlgorithm,
+  type SignatureEncoding,
+  signatureAlgorithms,
+  signatureEncodings,
+} from "../../model/signature.ts";
 
 /** A captured request; `url` is its target, or the whole URL it was sent to. */
 export interface CapturedRequest {

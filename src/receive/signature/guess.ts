@@ -1,7 +1,5 @@
 import { Secret } from "../../model/secret.ts";
-import { decodeStrictly, type SignatureEncoding } from "../../model/signature-bytes.ts";
-import { resolveScheme } from "../../model/signature-scheme.ts";
-import type { SignatureSettings } from "../../model/signature-settings.ts";
+import { decodeStrictly, resolveScheme, type SignatureEncoding, type SignatureSettings } from "../../model/signature.ts";
 import { algorithmOfLength, type CapturedRequest, findCandidates, listHeaders, type NamedValue } from "./candidates.ts";
 import { searchSignatures } from "./search.ts";
 import { findUnsupported, looksSigned } from "./unsupported.ts";

@@ -1,9 +1,17 @@
-import { createHmacKey, type HmacKey } from "../../model/hmac.ts";
 import { Secret } from "../../model/secret.ts";
-import { decodeKey, type SecretEncoding } from "../../model/signature-bytes.ts";
-import { presetAxes } from "../../model/signature-presets.ts";
-import { computeSignature, findSchemeFaults, resolveScheme } from "../../model/signature-scheme.ts";
-import { type SignatureSettings, secretEncodings, signaturePresets } from "../../model/signature-settings.ts";
+import {
+  computeSignature,
+  createHmacKey,
+  decodeKey,
+  findSchemeFaults,
+  type HmacKey,
+  presetAxes,
+  resolveScheme,
+  type SecretEncoding,
+  type SignatureSettings,
+  secretEncodings,
+  signaturePresets,
+} from "../../model/signature.ts";
 import {
   type CapturedRequest,
   findCandidates,

@@ -1,7 +1,5 @@
 import { createHash, createHmac } from "node:crypto";
-import { createHmacKey, type HmacKey } from "../../model/hmac.ts";
-import { digestLengths } from "../../model/signature-bytes.ts";
-import { signatureAlgorithms } from "../../model/signature-settings.ts";
+import { createHmacKey, digestLengths, type HmacKey, signatureAlgorithms } from "../../model/signature.ts";
 import {
   type CapturedRequest,
   findIdHeaders,

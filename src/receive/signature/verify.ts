@@ -1,9 +1,16 @@
 import { timingSafeEqual } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
 import type { Secret } from "../../model/secret.ts";
-import { decodeStrictly, digestLengths } from "../../model/signature-bytes.ts";
-import { computeSignature, resolveScheme, type SignatureScheme, type SignedRequest, signatureKey } from "../../model/signature-scheme.ts";
-import type { SignatureSettings } from "../../model/signature-settings.ts";
+import {
+  computeSignature,
+  decodeStrictly,
+  digestLengths,
+  resolveScheme,
+  type SignatureScheme,
+  type SignatureSettings,
+  type SignedRequest,
+  signatureKey,
+} from "../../model/signature.ts";
 
 export type Verified =
   | {

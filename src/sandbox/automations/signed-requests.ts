@@ -1,7 +1,7 @@
 import { Agent, request } from "undici";
 import type { Clock } from "../../model/clock.ts";
 import { lookupFunction } from "../../model/name-lookup.ts";
-import { signatureHeaders } from "../../model/signature-scheme.ts";
+import { signatureHeaders } from "../../model/signature.ts";
 import type { AutomationRecord } from "../world/records.ts";
 
 /** "Receiver of an automation's signed request must answer within 10 seconds." (messaging-service-api.md, "Other constants") */

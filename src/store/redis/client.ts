@@ -1,7 +1,14 @@
 import { TLSSocket } from "node:tls";
 import { type ChainableCommander, Cluster, Redis } from "ioredis";
-import { isWithoutDatabase, type RedisFault, type RedisFaultKind, redisErrorText, redisFaultOf } from "../../model/redis-fault.ts";
-import { type RedisPlace, readRedisUrl } from "../../model/redis-url.ts";
+import {
+  isWithoutDatabase,
+  type RedisFault,
+  type RedisFaultKind,
+  type RedisPlace,
+  readRedisUrl,
+  redisErrorText,
+  redisFaultOf,
+} from "../../model/redis.ts";
 import { StoreRefused, StoreUnavailable } from "../port.ts";
 import type { RedisSettings } from "../settings.ts";
 

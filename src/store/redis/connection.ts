@@ -1,6 +1,5 @@
 import type { Clock } from "../../model/clock.ts";
-import { type RedisFault, type RedisFaultKind, redisFaultOf } from "../../model/redis-fault.ts";
-import { readRedisUrl, redisPlaceText } from "../../model/redis-url.ts";
+import { type RedisFault, type RedisFaultKind, readRedisUrl, redisFaultOf, redisPlaceText } from "../../model/redis.ts";
 import { StoreRefused } from "../port.ts";
 import type { RedisSettings } from "../settings.ts";
 import { createRedisClient, giveUpConnection, type Redis, RedisUnavailable, storeError } from "./client.ts";

@@ -1,6 +1,6 @@
+import type { DeliverySubject, Settlement, StoredDelivery } from "../../model/delivery.ts";
 import type { HydrationBrief } from "../../model/hydration.ts";
 import type { EventId } from "../../model/ids.ts";
-import type { DeliverySubject, Settlement, StoredDelivery } from "../../model/stored-delivery.ts";
 import type { RedisLink } from "./client.ts";
 import { type Commit, pushOperations } from "./commit.ts";
 import { type EventRow, inlineBody, readBody, readEventRow, stateCode, writeAttempt } from "./event-rows.ts";

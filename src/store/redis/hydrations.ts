@@ -1,6 +1,6 @@
+import type { ReceivedEvent } from "../../model/event.ts";
 import type { GiveUpReason, HydrationStart } from "../../model/hydration.ts";
 import type { RouteVerdict } from "../../model/plan.ts";
-import type { ReceivedEvent } from "../../model/received.ts";
 import { againBy, concludeVerdicts, type DueDelivery, judgeTruncated, type Rules } from "../rules.ts";
 import { type Covering, type HydrationEnd, mostCandidates, mostOpenRuns, type SettledHydrations, targetOf } from "../service-port.ts";
 import type { RedisLink } from "./client.ts";

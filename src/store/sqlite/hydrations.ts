@@ -1,7 +1,7 @@
+import type { ReceivedEvent } from "../../model/event.ts";
 import type { CandidateRun, GiveUpReason, HydrationBrief, HydrationStart } from "../../model/hydration.ts";
 import type { EventId } from "../../model/ids.ts";
 import type { RouteVerdict } from "../../model/plan.ts";
-import type { ReceivedEvent } from "../../model/received.ts";
 import { againBy, type DueDelivery, judgeTruncated } from "../rules.ts";
 import {
   type CoveredEvents,

@@ -1,8 +1,8 @@
 import { type DeliveryState, deliveryStates } from "../../model/delivery.ts";
+import { type Origin, origins } from "../../model/event.ts";
 import { type GiveUpReason, giveUpReasons, type HydrationState, hydrationStates } from "../../model/hydration.ts";
 import { type EventId, isCanonicalUuid } from "../../model/ids.ts";
 import { type Disposition, dispositions } from "../../model/plan.ts";
-import { type Origin, origins } from "../../model/received.ts";
 import type { Db } from "./open.ts";
 
 type NameKind = "account" | "source" | "route" | "kind" | "secret";

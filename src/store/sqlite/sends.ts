@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { beginKey, endKey, keyStates, type SendKey, sendKinds } from "../../model/send-key.ts";
+import { beginKey, endKey, keyStates, type SendKey, sendKinds } from "../../model/send.ts";
 import type { DueDelivery } from "../rules.ts";
 import type { SendClaim, SendEnd, StoredSend } from "../service-port.ts";
 import type { Names } from "./names.ts";

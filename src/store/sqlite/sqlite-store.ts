@@ -1,9 +1,9 @@
 import { hostname } from "node:os";
 import Database from "better-sqlite3";
+import type { Settlement } from "../../model/delivery.ts";
+import type { QuarantinedBody, ReceivedEvent } from "../../model/event.ts";
 import type { EventId } from "../../model/ids.ts";
-import type { QuarantinedBody, ReceivedEvent } from "../../model/received.ts";
-import type { SendKey } from "../../model/send-key.ts";
-import type { Settlement } from "../../model/stored-delivery.ts";
+import type { SendKey } from "../../model/send.ts";
 import type { MessageState } from "../../model/tracking.ts";
 import {
   type AlarmInForce,

@@ -1,7 +1,6 @@
 import { expect, onTestFinished, test } from "vitest";
+import { fieldsSchema, learnedEvent } from "../../../src/model/event.ts";
 import type { Wamid } from "../../../src/model/ids.ts";
-import { learnedEvent } from "../../../src/model/learned-event.ts";
-import { fieldsSchema } from "../../../src/model/subject.ts";
 import { keysOf } from "../../../src/store/redis/keys.ts";
 import { createRedisStore, type RedisStore } from "../../../src/store/redis/open.ts";
 import type { Planned, Rules } from "../../../src/store/rules.ts";

@@ -1,6 +1,6 @@
 import type { Claim, ClaimStore } from "../../../src/deliver/claims.ts";
+import type { Settlement, StoredDelivery } from "../../../src/model/delivery.ts";
 import type { EventId } from "../../../src/model/ids.ts";
-import type { Settlement, StoredDelivery } from "../../../src/model/stored-delivery.ts";
 
 export interface ClaimedRow {
   readonly event: number;

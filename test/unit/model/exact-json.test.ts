@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { parseEnvelope } from "../../../src/model/envelope.ts";
-import { parseExact } from "../../../src/model/exact-json.ts";
-import { fieldsSchema, subjectOf } from "../../../src/model/subject.ts";
+import { fieldsSchema, subjectOf } from "../../../src/model/event.ts";
+import { parseExact } from "../../../src/model/json.ts";
 
 test("keeps the digits of integers that JavaScript would round, and nothing else becomes text", () => {
   const text = '{"a":12345678901234567890,"b":[-9007199254740993],"c":9007199254740991,"d":1.5,"e":"12345678901234567890","f":1e30}';

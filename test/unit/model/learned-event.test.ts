@@ -1,9 +1,8 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { parseEnvelope } from "../../../src/model/envelope.ts";
+import { fieldsSchema, type LearnedStatus, learnedEvent, learnedEventId, subjectOf } from "../../../src/model/event.ts";
 import type { Wamid } from "../../../src/model/ids.ts";
-import { type LearnedStatus, learnedEvent, learnedEventId } from "../../../src/model/learned-event.ts";
-import { fieldsSchema, subjectOf } from "../../../src/model/subject.ts";
 
 const learned: LearnedStatus = {
   account: "main",

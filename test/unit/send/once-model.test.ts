@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { beginKey, endKey, type KeyHeld } from "../../../src/model/send-key.ts";
+import { beginKey, endKey, type KeyHeld } from "../../../src/model/send.ts";
 import type { Ended, SendStore, StoredSend } from "../../../src/send/keys.ts";
 import type { CallResult, CallSteps } from "../../../src/send/once.ts";
 import { createOnce } from "../../../src/send/once.ts";

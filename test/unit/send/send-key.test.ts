@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { beginKey, type CallEnd, endKey, type KeyHeld } from "../../../src/model/send-key.ts";
+import { beginKey, type CallEnd, endKey, type KeyHeld } from "../../../src/model/send.ts";
 import { fingerprintOf } from "../../../src/send/keys.ts";
 
 const held = (state: KeyHeld["state"], tries = 1): KeyHeld => ({ state, tries, fingerprint: "f" });

@@ -4,8 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
-import { presetAxes } from "../../../src/model/signature-presets.ts";
-import { signaturePresets, signatureSettingsSchema } from "../../../src/model/signature-settings.ts";
+import { presetAxes, signaturePresets, signatureSettingsSchema } from "../../../src/model/signature.ts";
 
 const page = readFileSync(new URL("../../../docs/signatures.md", import.meta.url), "utf8");
 const blocks = (language: string) =>

@@ -7,7 +7,7 @@ import {
   signatureEncodings,
   signaturePresets,
   signatureSettingsSchema,
-} from "../../../src/model/signature-settings.ts";
+} from "../../../src/model/signature.ts";
 import { guessSignature } from "../../../src/receive/signature/guess.ts";
 import { publicUrl, receive, type Sent, secretFor, secretOf, sent, signedAtMs, verify } from "./schemes.ts";
 

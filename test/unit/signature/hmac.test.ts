@@ -1,8 +1,7 @@
 import { createHmac } from "node:crypto";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { createHmacKey } from "../../../src/model/hmac.ts";
-import { signatureAlgorithms } from "../../../src/model/signature-settings.ts";
+import { createHmacKey, signatureAlgorithms } from "../../../src/model/signature.ts";
 
 /** RFC 4231, section 4: key, data and HMAC-SHA-256. The sixth key is longer than a block. */
 const vectors: [string, string, string][] = [

@@ -1,13 +1,13 @@
 import fc from "fast-check";
 import { Secret } from "../../../src/model/secret.ts";
-import { signatureHeaders } from "../../../src/model/signature-scheme.ts";
 import {
   type SignatureSettings,
   secretEncodings,
   signatureAlgorithms,
   signatureEncodings,
+  signatureHeaders,
   signaturePresets,
-} from "../../../src/model/signature-settings.ts";
+} from "../../../src/model/signature.ts";
 import { createVerifier, type VerifiableRequest, type Verified } from "../../../src/receive/signature/verify.ts";
 
 export const publicUrl = "https://relay.example";

@@ -6,8 +6,7 @@ import { parse } from "yaml";
 import type { Io } from "../../../src/cli/io.ts";
 import { main } from "../../../src/cli/main.ts";
 import { Secret } from "../../../src/model/secret.ts";
-import { signatureHeaders } from "../../../src/model/signature-scheme.ts";
-import { type SignatureSettings, signatureSettingsSchema } from "../../../src/model/signature-settings.ts";
+import { type SignatureSettings, signatureHeaders, signatureSettingsSchema } from "../../../src/model/signature.ts";
 import { publicUrl, receive, secretOf, sent, verify } from "./schemes.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "verify-"));

@@ -1,7 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { resolveScheme, signatureHeaders } from "../../../src/model/signature-scheme.ts";
-import { signatureSettingsSchema } from "../../../src/model/signature-settings.ts";
+import { resolveScheme, signatureHeaders, signatureSettingsSchema } from "../../../src/model/signature.ts";
 import { receive, type Sent, secretOf, sent, settingsArbitrary, signedAtMs, verify } from "./schemes.ts";
 
 const requestArbitrary: fc.Arbitrary<Sent> = fc.record({

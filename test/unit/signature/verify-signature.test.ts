@@ -2,8 +2,7 @@ import { createServer, request as httpRequest } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, test } from "vitest";
 import { Secret } from "../../../src/model/secret.ts";
-import { signatureHeaders } from "../../../src/model/signature-scheme.ts";
-import type { SignatureSettings } from "../../../src/model/signature-settings.ts";
+import { type SignatureSettings, signatureHeaders } from "../../../src/model/signature.ts";
 import { createVerifier, type VerifiableRequest } from "../../../src/receive/signature/verify.ts";
 import { publicUrl, receive, sent, signedAtMs, verify } from "./schemes.ts";
 

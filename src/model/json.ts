@@ -69,3 +69,42 @@ function endOfText(text: string, from: number): number {
   }
   return text.length;
 }
+
+type Reviver = (key: string, value: unknown, context: { readonly source?: string }) => unknown;
+// Node has the third argument, TypeScript's library does not know it yet.
+const parseWith = JSON.parse as (text: string, reviver: Reviver) => unknown;
+
+/** An integer that JavaScript would round has 16 digits at least. */
+const longNumber = /\d{16}/;
+const digits = /^-?\d+$/;
+
+/** `JSON.parse`, but an integer that would be rounded becomes a text with its digits. Throws as `JSON.parse` does. */
+export function parseExact(text: string): unknown {
+  if (!longNumber.test(text)) return JSON.parse(text) as unknown;
+  return parseWith(text, (_key, value, { source = "" }) =>
+    mayBeRounded(value) && digits.test(source) && source !== String(value) ? source : value,
+  );
+}
+
+export function mayBeRounded(value: unknown): value is number {
+  return Number.isInteger(value) && !Number.isSafeInteger(value);
+}
+
+/**
+ * The value at a dotted path (`message.error.code`, `items.0.id`) inside parsed JSON; undefined when
+ * any step is missing. Own properties only, so `constructor` or `__proto__` in a path finds nothing.
+ */
+export function readPath(root: unknown, path: string): unknown {
+  let value: unknown = root;
+  if (!path.includes(".")) return step(value, path);
+  for (const key of path.split(".")) {
+    value = step(value, key);
+    if (value === undefined) return undefined;
+  }
+  return value;
+}
+
+function step(value: unknown, key: string): unknown {
+  if (typeof value !== "object" || value === null) return undefined;
+  return Object.hasOwn(value, key) ? (value as Record<string, unknown>)[key] : undefined;
+}

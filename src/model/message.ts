@@ -1,5 +1,8 @@
 import { z } from "zod";
 
+/** Names a message within the store, which alone knows what is in it. */
+export type MessageKey = number | string;
+
 /**
  * What the metadata of a message or run may hold. It goes into memory and into the body of each delivery with
  * `payload: enriched`, and writing it as JSON needs a stack as deep as it is nested.

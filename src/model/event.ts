@@ -1,0 +1,199 @@
+import { createHash } from "node:crypto";
+import { z } from "zod";
+import type { Envelope } from "./envelope.ts";
+import { type AccountName, cutText, type EventId, hasIdLength, maxIdLength, type RunId, type SourceName, type Wamid } from "./ids.ts";
+import { mayBeRounded, parseExact, readPath } from "./json.ts";
+
+/** How an event came to the relay. All are equal to tracking, and remembered. */
+export const origins = ["webhook", "hydrate", "reconcile"] as const;
+export type Origin = (typeof origins)[number];
+
+/** The headers kept with an event: those its signature rests on, and, for an automation's request, the content type and encoding. Names in lower case. */
+export type KeptHeaders = Readonly<Record<string, string>>;
+
+interface Received {
+  readonly account: AccountName;
+  readonly source: SourceName;
+  readonly origin: Origin;
+  /** Unix milliseconds. */
+  readonly receivedAt: number;
+  /** The bytes as they came in. */
+  readonly body: Buffer;
+  readonly headers: KeptHeaders;
+  /** Fingerprint of the secret that proved the event; null for events the relay made itself. */
+  readonly secret: string | null;
+}
+
+/** A proved event with a valid envelope. */
+export interface ReceivedEvent extends Received {
+  readonly envelope: Envelope;
+  readonly subject: Subject;
+  /** Of an automation's request: how the same signed bytes are known again. */
+  readonly request?: string;
+  /** Seq of the quarantined body that it was read from; not given: it came as an event. */
+  readonly releaseOf?: number;
+}
+
+/** Signed by the right secret, but not a valid envelope. */
+export interface QuarantinedBody extends Received {
+  /** Why it is no envelope. */
+  readonly error: string;
+}
+
+const paths = (...fallback: string[]) => z.array(z.string().min(1)).min(1).default(fallback);
+
+/**
+ * Where in `data` the tracked fields are, as dotted paths tried in order. The service's document does
+ * not show the full payload of `message.status`, so this is a setting and not a fact.
+ */
+export const fieldsSchema = z.strictObject({
+  wamid: paths("wamid"),
+  status: paths("status"),
+  errorCode: paths("errorCode"),
+  runId: paths("runId"),
+  error: paths("error"),
+});
+export type FieldPaths = z.infer<typeof fieldsSchema>;
+
+/** What an event is about: a message, a run, or nothing that is tracked. */
+export type Subject =
+  | { readonly type: "message"; readonly wamid: Wamid; readonly status: string | null; readonly errorCode: string | null }
+  | { readonly type: "run"; readonly runId: RunId; readonly status: "completed" | "failed" | null; readonly error: string | null }
+  | { readonly type: "none" };
+
+const none: Subject = { type: "none" };
+
+/**
+ * Reads the subject of an event. Fields of a wrong type count as absent: they never make an event invalid. `body` is the
+ * envelope's text, from which an error code gets the digits that a JavaScript number cannot hold.
+ */
+export function subjectOf(envelope: Envelope, fields: FieldPaths, body: Buffer): Subject {
+  if (envelope.event.startsWith("message.")) {
+    const wamid = identifier(first(envelope.data, fields.wamid));
+    if (wamid === null) return none;
+    const status = first(envelope.data, fields.status);
+    return {
+      type: "message",
+      wamid: wamid as Wamid,
+      status: typeof status === "string" && status !== "" ? cutText(status, maxIdLength) : null,
+      errorCode: codeText(exactly(first(envelope.data, fields.errorCode), fields, body)),
+    };
+  }
+  if (envelope.event.startsWith("automation.")) {
+    const runId = identifier(first(envelope.data, fields.runId));
+    if (runId === null) return none;
+    const error = first(envelope.data, fields.error);
+    return {
+      type: "run",
+      runId: runId as RunId,
+      status: envelope.event === "automation.completed" ? "completed" : envelope.event === "automation.failed" ? "failed" : null,
+      error: typeof error === "string" ? cutText(error, 1024) : null,
+    };
+  }
+  return none;
+}
+
+function first(data: Readonly<Record<string, unknown>>, candidates: readonly string[]): unknown {
+  for (const path of candidates) {
+    const value = readPath(data, path);
+    if (value !== undefined && value !== null) return value;
+  }
+  return undefined;
+}
+
+function identifier(value: unknown): string | null {
+  return typeof value === "string" && value !== "" && hasIdLength(value) && value.isWellFormed() ? value : null;
+}
+
+function exactly(code: unknown, fields: FieldPaths, body: Buffer): unknown {
+  if (!mayBeRounded(code)) return code;
+  try {
+    const { data } = parseExact(body.toString("utf8")) as Pick<Envelope, "data">;
+    return first(data, fields.errorCode);
+  } catch {
+    // `parseExact` recurses where `JSON.parse` does not: a body nested some thousand levels deep keeps the rounded number.
+    return code;
+  }
+}
+
+/** Error codes stay text: providers mix numbers, numeric strings and words (FACTS.md, "The domain"). */
+export function codeText(value: unknown): string | null {
+  if (typeof value === "number" && Number.isFinite(value)) return String(value);
+  if (typeof value === "string" && value !== "") return cutText(value, maxIdLength);
+  return null;
+}
+
+/** A status that the relay learned by asking, instead of by a webhook. */
+export interface LearnedStatus {
+  readonly account: AccountName;
+  /** The source whose webhook should have told it. */
+  readonly source: SourceName;
+  /** Where that source has its fields: the event made here has them at the first of these places. */
+  readonly fields: FieldPaths;
+  readonly origin: Exclude<Origin, "webhook">;
+  /** The service's id of the message. */
+  readonly messageId: string;
+  readonly wamid: Wamid;
+  readonly status: string;
+  readonly errorCode: string | number | null;
+  /** Unix ms at which the service said so. */
+  readonly at: number;
+  /** Id of the truncated event that made the relay ask. */
+  readonly because?: string;
+}
+
+/**
+ * The event that a webhook would have brought. Its id rests on account, message and status alone, so that
+ * the same news learned twice (by hydration and reconciliation, or by two processes) is one event.
+ */
+export function learnedEvent(learned: LearnedStatus): ReceivedEvent {
+  const { account, source, fields, origin, messageId, wamid, status, errorCode, at, because } = learned;
+  const data: Record<string, unknown> = {};
+  put(data, fields.wamid, wamid);
+  put(data, fields.status, status);
+  if (errorCode !== null) put(data, fields.errorCode, errorCode);
+  const envelope: Envelope & { readonly relay: unknown } = {
+    id: learnedEventId(account, messageId, status),
+    event: "message.status",
+    createdAt: new Date(at).toISOString(),
+    data,
+    relay: { origin, messageId, ...(because === undefined ? {} : { because }) },
+  };
+  const body = Buffer.from(JSON.stringify(envelope), "utf8");
+  return {
+    account,
+    source,
+    origin,
+    receivedAt: at,
+    body,
+    headers: {},
+    secret: null,
+    envelope,
+    subject: subjectOf(envelope, fields, body),
+  };
+}
+
+/** A UUID of version 8 (RFC 9562, 5.8): the first 122 bits of a SHA-256. */
+export function learnedEventId(account: AccountName, messageId: string, status: string): EventId {
+  const hash = createHash("sha256").update(`wamid-relay learned\0${account}\0${messageId}\0${status}`).digest();
+  hash[6] = ((hash[6] as number) & 0x0f) | 0x80;
+  hash[8] = ((hash[8] as number) & 0x3f) | 0x80;
+  const hex = hash.toString("hex", 0, 16);
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}` as EventId;
+}
+
+/** Sets the value at the first of the dotted paths. Digits in a path would be places in a list; here they are keys, which reads the same. */
+function put(data: Record<string, unknown>, paths: readonly string[], value: unknown): void {
+  const keys = (paths[0] as string).split(".");
+  let place = data;
+  for (const key of keys.slice(0, -1)) {
+    const inner = Object.hasOwn(place, key) ? place[key] : undefined;
+    if (typeof inner === "object" && inner !== null) place = inner as Record<string, unknown>;
+    else {
+      const made: Record<string, unknown> = {};
+      Object.defineProperty(place, key, { value: made, enumerable: true, configurable: true, writable: true });
+      place = made;
+    }
+  }
+  Object.defineProperty(place, keys.at(-1) as string, { value, enumerable: true, configurable: true, writable: true });
+}
