@@ -1,4 +1,4 @@
-import type { Soon } from "../model/maybe-promise.ts";
+import type { MaybePromise } from "../model/maybe-promise.ts";
 import { iso } from "./endpoint.ts";
 
 /** An event as sent to listeners. */
@@ -55,13 +55,13 @@ export interface ListenPort {
   /** For the events that match. Throws `bad_request` for an invalid filter. */
   open(filter: ListenFilter): ReadPage;
   /** Seqs of the oldest and newest stored event, 0 when there is none, and when the oldest was received. */
-  ends(): Soon<{ readonly oldest: number; readonly newest: number; readonly oldestAt: number | null }>;
+  ends(): MaybePromise<{ readonly oldest: number; readonly newest: number; readonly oldestAt: number | null }>;
   /** The seq after which all events of this time and later are. */
-  seqBefore(time: number): Soon<number>;
+  seqBefore(time: number): MaybePromise<number>;
   /** Calls `wake` for each event stored from now on, until the returned function is called. */
   onStored(wake: () => void): () => void;
   /** Null when no listener has used this name. */
-  cursor(name: string): Soon<number | null>;
+  cursor(name: string): MaybePromise<number | null>;
   /** A cursor never moves back; returns its current position. */
   moveCursor(name: string, seq: number): Promise<number>;
   /** Reserves a slot for one more listener; null when there is none. The returned function releases it. */

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { GiveUpReason, HydrationStart } from "../model/hydration.ts";
-import type { Soon } from "../model/maybe-promise.ts";
+import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { MessageKey } from "../model/message.ts";
 import type { HydrateSettings } from "./settings.ts";
 
@@ -62,26 +62,26 @@ interface Settled {
 /** The store, as hydration uses it. */
 export interface HydrationStore {
   /** Accounts with truncated events that wait. */
-  waitingAccounts(): Soon<readonly string[]>;
+  waitingAccounts(): MaybePromise<readonly string[]>;
   /** When the first of an account's waiting events was received; null: none waits. */
-  waitingSince(account: string): Soon<number | null>;
+  waitingSince(account: string): MaybePromise<number | null>;
   /** Resumes the account's pass or begins one over all waiting events. Null: none waits, or another process has the pass. */
   beginSweep(account: string, now: number): Promise<Sweep | null>;
   /** The covered events that wait now; null: none. */
-  covered(sweep: Sweep): Soon<Covered | null>;
+  covered(sweep: Sweep): MaybePromise<Covered | null>;
   /** The distinct ids of covered events. */
-  targets(sweep: Sweep, limit: number): Soon<readonly string[]>;
+  targets(sweep: Sweep, limit: number): MaybePromise<readonly string[]>;
   /** Settles the events with such an id; if it names no message, leaves them to the pass. */
   settleTarget(sweep: Sweep, target: string, wamid: string | null, now: number): Promise<Settled>;
   /** Tracked messages of the account after `before`, registered at `from` or later, latest first; with or without the service's id. */
   trackedMessages(
     account: string,
     query: { readonly withId: boolean; readonly before: Place; readonly from: number; readonly limit: number },
-  ): Soon<readonly TrackedMessage[]>;
+  ): MaybePromise<readonly TrackedMessage[]>;
   /** Records calls; `at` is when the request was sent. */
   noteAsked(sweep: Sweep, asked: number, read: readonly { message: MessageKey; at: number }[]): Promise<void>;
   /** Calls of the account's passes since `since`. */
-  callsSince(account: string, since: number): Soon<number>;
+  callsSince(account: string, since: number): MaybePromise<number>;
   /** Ends covered events received at `receivedBy` or earlier, at most `limit` of them. */
   settleCovered(
     sweep: Sweep,

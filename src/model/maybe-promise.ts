@@ -1,2 +1,2 @@
 /** What one engine has at once and another one asks for. */
-export type Soon<T> = T | Promise<T>;
+export type MaybePromise<T> = T | Promise<T>;

@@ -1,4 +1,4 @@
-import type { Soon } from "../model/maybe-promise.ts";
+import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { MessageKey } from "../model/message.ts";
 import type { MessageState } from "../model/tracking.ts";
 
@@ -68,7 +68,7 @@ export interface AskStore {
     readonly from: number;
     readonly resting: readonly string[];
     readonly rare: { readonly statuses: readonly string[]; readonly sentBy: number };
-  }): Soon<AskCounts>;
+  }): MaybePromise<AskCounts>;
 }
 
 export const holdReasons = ["quota", "unauthenticated", "blocked"] as const;
@@ -146,4 +146,4 @@ export interface BudgetFacts {
 }
 
 /** The counted calls and their quota. */
-export type BudgetFactsOf = (account: string) => Soon<BudgetFacts>;
+export type BudgetFactsOf = (account: string) => MaybePromise<BudgetFacts>;

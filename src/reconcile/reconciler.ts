@@ -1,6 +1,6 @@
 import { Cron } from "croner";
 import type { Clock } from "../model/clock.ts";
-import type { Soon } from "../model/maybe-promise.ts";
+import type { MaybePromise } from "../model/maybe-promise.ts";
 import {
   type AskingParts,
   type AskOutcome,
@@ -34,7 +34,7 @@ interface ReconcilerParts {
   readonly tracking: Tracking;
   readonly budget: BudgetFactsOf;
   /** Whether this process makes the scheduled passes of an account; default: always. */
-  readonly isOurs?: (account: string) => Soon<boolean>;
+  readonly isOurs?: (account: string) => MaybePromise<boolean>;
   readonly clock: Clock;
   readonly hooks: ReconcilerHooks;
 }

@@ -1,7 +1,7 @@
 import type { DeliveryState, Settlement } from "../model/delivery.ts";
 import type { KeptHeaders, Origin, QuarantinedBody, ReceivedEvent } from "../model/event.ts";
 import type { EventId } from "../model/ids.ts";
-import type { Soon } from "../model/maybe-promise.ts";
+import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { Disposition } from "../model/plan.ts";
 import type { MessageState } from "../model/tracking.ts";
 import type { Inspecting, StoreReading } from "./reading.ts";
@@ -48,7 +48,7 @@ export interface Store extends Accepting, Replays, Quarantine, Sends, Asks, Hydr
   /** True when other processes write to it too. Work that one process must do alone then takes a `duty`. */
   readonly isShared: boolean;
   /** Whether this process holds a leader lease for the next `forMs`. On an embedded store it holds all of them. */
-  duty(name: string, forMs: number): Soon<boolean>;
+  duty(name: string, forMs: number): MaybePromise<boolean>;
 
   /** Notifies the dispatchers of all processes of deliveries that this process made due. */
   announce(due: readonly DueDelivery[]): void;
@@ -84,9 +84,9 @@ interface Accepting {
   /** Each on its own, in order: a conflict does not affect the others. */
   registerEach(registrations: readonly MessageRegistration[], at: number): Promise<readonly Registered[]>;
   /** Null: unknown message. */
-  messageState(account: string, wamid: string): Soon<MessageState | null>;
+  messageState(account: string, wamid: string): MaybePromise<MessageState | null>;
   /** Null: unknown listener. */
-  findCursor(name: string): Soon<number | null>;
+  findCursor(name: string): MaybePromise<number | null>;
   /** Never moves back. Returns the current position. */
   moveCursor(name: string, seq: number, at: number): Promise<number>;
 }
@@ -104,7 +104,7 @@ interface Housekeeping {
   /** Deletes idempotency keys of messages that were used before `before`. Returns how many. */
   forgetSends(before: number, limit: number): Promise<number>;
   /** False when the store knows without writing that it cannot write. It reports the reason to `failed`. */
-  isInPlace(): Soon<boolean>;
+  isInPlace(): MaybePromise<boolean>;
   /** Writes a mark and waits for the commit, to show that the store can write. */
   probe(at: number): Promise<void>;
 }
@@ -133,11 +133,11 @@ interface Replays {
   /** Retries one delivery: a settled one waits again, a waiting one goes out at once. Null: not found. */
   retry(event: number, route: string, at: number): Promise<Retried | null>;
   /** The next settled deliveries that match, out of `limit` that it reads, and the new cursor. Writes nothing. */
-  findReplay(filter: ReplayFilter, cursor: ReplayCursor, now: number, limit: number): Soon<ReplayFound>;
+  findReplay(filter: ReplayFilter, cursor: ReplayCursor, now: number, limit: number): MaybePromise<ReplayFound>;
   /** Makes those of `found` that are still settled wait again, under their old ids. */
   replay(found: ReplayFound["found"], states: ReplayFilter["states"], at: number): Promise<Replayed>;
   /** Unrouted events that match a route of the current settings, out of `limit` that it reads. Writes nothing. */
-  findUnplanned(filter: PlanAgainFilter, cursor: ReplayCursor, limit: number): Soon<ReplayFound>;
+  findUnplanned(filter: PlanAgainFilter, cursor: ReplayCursor, limit: number): MaybePromise<ReplayFound>;
   /** Plans the deliveries of those events that still match the filter. */
   planAgain(events: readonly number[], filter: PlanAgainFilter, at: number): Promise<Replayed>;
 }
@@ -218,9 +218,9 @@ export interface QuarantinedFound {
  */
 export interface Quarantine {
   /** The next bodies that match, in the order received, `limit` or a few more. Writes nothing. */
-  findQuarantined(filter: QuarantineFilter, cursor: ReplayCursor, limit: number): Soon<QuarantinedFound>;
+  findQuarantined(filter: QuarantineFilter, cursor: ReplayCursor, limit: number): MaybePromise<QuarantinedFound>;
   /** Null: no body with this seq is in quarantine. */
-  quarantined(seq: number): Soon<QuarantinedEvent | null>;
+  quarantined(seq: number): MaybePromise<QuarantinedEvent | null>;
   /**
    * Accepts `event`, parsed from the body `event.releaseOf`, and marks that body as released. Repeated calls make one event,
    * because the event id is the same. Null: the body is no longer in quarantine.
@@ -237,14 +237,14 @@ interface Sightings {
   /** Stored for as long as the longest `silence.after`. */
   noteSightings(sightings: readonly Sighting[]): Promise<void>;
   /** The observations after a place. Null: after the time `from`. */
-  sightings(place: string | null, from: number): Soon<SightingsRead>;
+  sightings(place: string | null, from: number): MaybePromise<SightingsRead>;
   /** Alarms that a process reported and that have not ended. */
-  alarmsInForce(): Soon<readonly AlarmInForce[]>;
+  alarmsInForce(): MaybePromise<readonly AlarmInForce[]>;
   /** Whether this process alone reports the change. It calls `alarmTold` when it has. */
-  noteAlarm(change: NotedAlarmChange): Soon<boolean>;
+  noteAlarm(change: NotedAlarmChange): MaybePromise<boolean>;
   /** Changes that no process has reported yet: the one that noted them may have died. */
-  untoldAlarms(): Soon<readonly NotedAlarmChange[]>;
-  alarmTold(change: NotedAlarmChange): Soon<void>;
+  untoldAlarms(): MaybePromise<readonly NotedAlarmChange[]>;
+  alarmTold(change: NotedAlarmChange): MaybePromise<void>;
 }
 
 /** What one process observed of an account's webhooks within a few seconds. */

@@ -1,6 +1,6 @@
 import type { GiveUpReason } from "../model/hydration.ts";
 import type { EventId } from "../model/ids.ts";
-import type { Soon } from "../model/maybe-promise.ts";
+import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { MessageKey } from "../model/message.ts";
 import type { KeyHeld, SendKey } from "../model/send.ts";
 import type { MessageState } from "../model/tracking.ts";
@@ -10,9 +10,9 @@ import type { DueDelivery } from "./rules.ts";
 export interface Asks {
   claimAsks(claim: AskClaim): Promise<readonly ClaimedAsk[]>;
   settleAsks(settled: readonly SettledAsk[]): Promise<void>;
-  countAsks(query: AskQuery): Soon<AskCounts>;
+  countAsks(query: AskQuery): MaybePromise<AskCounts>;
   /** The days from `from` on, earliest first. */
-  serviceCalls(account: string, from: number): Soon<readonly DayCalls[]>;
+  serviceCalls(account: string, from: number): MaybePromise<readonly DayCalls[]>;
   addServiceCalls(counts: readonly CallCount[]): Promise<void>;
   /** Calls of earlier processes that the caps must count, earliest first. Empty where processes share the caps. */
   recentCalls(account: string, from: number): readonly RecentCall[];
@@ -112,17 +112,17 @@ export interface RecentCall {
 
 /** The store of hydration: its port `HydrationStore`. Deliveries that it releases are returned as due. */
 export interface Hydrations {
-  waitingAccounts(): Soon<readonly string[]>;
-  waitingSince(account: string): Soon<number | null>;
+  waitingAccounts(): MaybePromise<readonly string[]>;
+  waitingSince(account: string): MaybePromise<number | null>;
   /** Continues the account's pass, whichever process began it, or begins one. Null: no event waits. One pass per account. */
   beginSweep(account: string, now: number): Promise<SweepView | null>;
-  covered(sweep: Covering): Soon<CoveredEvents | null>;
-  targets(sweep: Covering, limit: number): Soon<readonly string[]>;
+  covered(sweep: Covering): MaybePromise<CoveredEvents | null>;
+  targets(sweep: Covering, limit: number): MaybePromise<readonly string[]>;
   /** `wamid`: of the message with this id. Null: the service has none, and the pass settles the events. */
   settleTarget(sweep: Covering, target: string, wamid: string | null, now: number): Promise<SettledHydrations>;
-  trackedMessages(account: string, query: TrackedQuery): Soon<readonly TrackedView[]>;
+  trackedMessages(account: string, query: TrackedQuery): MaybePromise<readonly TrackedView[]>;
   noteAsked(sweep: Covering, asked: number, read: readonly ReadMessage[]): Promise<void>;
-  callsSince(account: string, since: number): Soon<number>;
+  callsSince(account: string, since: number): MaybePromise<number>;
   settleCovered(sweep: Covering, end: HydrationEnd, now: number, limit: number): Promise<SettledHydrations>;
   endSweep(sweep: Covering, now: number): Promise<void>;
 }
@@ -203,7 +203,7 @@ export function targetOf(data: Readonly<Record<string, unknown>>): string | null
 
 /** The store of the send stage: its port `SendStore`. */
 export interface Sends {
-  findSend(key: SendKey): Soon<StoredSend | null>;
+  findSend(key: SendKey): MaybePromise<StoredSend | null>;
   beginSend(key: SendKey, claim: SendClaim): Promise<StoredSend | null>;
   settleSend(key: SendKey, ended: SendEnd): Promise<readonly DueDelivery[]>;
 }
