@@ -2,93 +2,18 @@ import type { GiveUpReason } from "../model/hydration.ts";
 import type { EventId } from "../model/ids.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { MessageKey } from "../model/message.ts";
+import type { AskStore } from "../model/poll.ts";
 import type { KeyHeld, SendKey } from "../model/send.ts";
-import type { MessageState } from "../model/tracking.ts";
 import type { DueDelivery } from "./rules.ts";
 
-/** The store of reconciliation: its port `AskStore`, and the calls made to the service. */
-export interface Asks {
-  claimAsks(claim: AskClaim): Promise<readonly ClaimedAsk[]>;
-  settleAsks(settled: readonly SettledAsk[]): Promise<void>;
-  countAsks(query: AskQuery): MaybePromise<AskCounts>;
+/** Polls, and counts of calls to the service. */
+export interface Asks extends AskStore {
   /** The days from `from` on, earliest first. */
   serviceCalls(account: string, from: number): MaybePromise<readonly DayCalls[]>;
   addServiceCalls(counts: readonly CallCount[]): Promise<void>;
   /** Calls of earlier processes that the caps must count, earliest first. Empty where processes share the caps. */
   recentCalls(account: string, from: number): readonly RecentCall[];
   noteCall(account: string, call: RecentCall): Promise<void>;
-}
-
-/** Which polls to claim. Times are unix ms. */
-export interface AskClaim {
-  readonly account: string;
-  readonly now: number;
-  /** Only polls due by this time, which is `now` or earlier. */
-  readonly dueBy: number;
-  /** Wait between the send and the first poll. */
-  readonly after: number;
-  readonly limit: number;
-  /** The claim expires after this time, so that a crash loses none. */
-  readonly leaseMs: number;
-}
-
-/** A message that no other process polls until `until`. */
-export interface ClaimedAsk {
-  readonly message: MessageKey;
-  readonly until: number;
-  readonly wamid: string;
-  /** The service's. */
-  readonly messageId: string;
-  readonly state: MessageState;
-  /** When it was sent, or else registered. */
-  readonly since: number;
-  /** When it was due. */
-  readonly dueAt: number;
-  readonly rank: number;
-  readonly asks: number;
-  readonly failures: number;
-  /** 404s in a row that count. */
-  readonly misses: number;
-  readonly askedAt: number | null;
-  /** When hydration last requested it. Null: never. */
-  readonly readAt: number | null;
-}
-
-/** The result of a claimed poll. If the claim has expired and another process has it, the result is ignored. */
-export type SettledAsk = { readonly message: MessageKey; readonly until: number } & (
-  | {
-      readonly end: "again";
-      readonly nextAt: number;
-      readonly rank: number;
-      readonly asks: number;
-      readonly failures: number;
-      readonly misses: number;
-      readonly askedAt: number | null;
-    }
-  /** Its status is final, or it is too old. */
-  | { readonly end: "over" }
-  /** The service does not know it. It is not polled until an event or a registration shows that it exists. */
-  | { readonly end: "missing"; readonly at: number }
-);
-
-export interface AskQuery {
-  readonly account: string;
-  readonly dueBy: number;
-  readonly after: number;
-  /** Sent or registered no earlier. */
-  readonly from: number;
-  /** Statuses that are not polled any more. */
-  readonly resting: readonly string[];
-  /** Statuses that are polled less often: only messages sent by `sentBy` (unix ms) count. */
-  readonly rare: { readonly statuses: readonly string[]; readonly sentBy: number };
-}
-
-export interface AskCounts {
-  readonly due: number;
-  /** Registered without the service's id, and not final. */
-  readonly unaskable: number;
-  /** Unknown to the service. */
-  readonly missing: number;
 }
 
 /** Calls to the service of one day. */

@@ -3,9 +3,9 @@ import { Redis as Client } from "ioredis";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { fieldsSchema, learnedEvent } from "../../src/model/event.ts";
 import type { Wamid } from "../../src/model/ids.ts";
+import type { ClaimedAsk } from "../../src/model/poll.ts";
 import { createRedisStore, type RedisStore } from "../../src/store/redis/open.ts";
 import type { DueDelivery } from "../../src/store/rules.ts";
-import type { ClaimedAsk } from "../../src/store/service-port.ts";
 import { type Redis, startRedis } from "../setup/redis.ts";
 import { anEvent, rulesFor, start } from "./store-events.ts";
 

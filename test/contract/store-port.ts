@@ -4,8 +4,8 @@ import type { DeliveryState, Settlement, StoredDelivery } from "../../src/model/
 import type { QuarantinedBody, ReceivedEvent } from "../../src/model/event.ts";
 import type { EventId } from "../../src/model/ids.ts";
 import type { Disposition } from "../../src/model/plan.ts";
+import type { AskCounts, AskStore, ClaimedAsk, SettledAsk } from "../../src/model/poll.ts";
 import type { SendKey } from "../../src/model/send.ts";
-import type { AskCounts, AskStore, ClaimedAsk, SettledAsk } from "../../src/reconcile/port.ts";
 import type { Ended, StoredClaim, StoredSend } from "../../src/send/keys.ts";
 import type { Quarantine } from "../../src/store/port.ts";
 import type { AcceptOutcome, DueDelivery, Rules } from "../../src/store/rules.ts";

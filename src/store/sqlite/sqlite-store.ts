@@ -3,6 +3,7 @@ import Database from "better-sqlite3";
 import type { Settlement } from "../../model/delivery.ts";
 import type { QuarantinedBody, ReceivedEvent } from "../../model/event.ts";
 import type { EventId } from "../../model/ids.ts";
+import type { AskClaim, SettledAsk } from "../../model/poll.ts";
 import type { SendKey } from "../../model/send.ts";
 import type { MessageState } from "../../model/tracking.ts";
 import {
@@ -22,7 +23,6 @@ import {
 import { conflictError, type MessageRegistration, type Registered } from "../registration.ts";
 import type { AcceptOutcome, DueDelivery, Rules } from "../rules.ts";
 import type {
-  AskClaim,
   CallCount,
   Covering,
   HydrationEnd,
@@ -30,7 +30,6 @@ import type {
   RecentCall,
   SendClaim,
   SendEnd,
-  SettledAsk,
   StoredSend,
   TrackedQuery,
 } from "../service-port.ts";
