@@ -1,7 +1,5 @@
-import type { GiveUpReason } from "../model/hydration.ts";
-import type { EventId } from "../model/ids.ts";
+import type { Covering, HydrationEnd, HydrationStore } from "../model/hydration.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
-import type { MessageKey } from "../model/message.ts";
 import type { AskStore } from "../model/poll.ts";
 import type { KeyHeld, SendKey } from "../model/send.ts";
 import type { DueDelivery } from "./rules.ts";
@@ -35,83 +33,15 @@ export interface RecentCall {
   readonly at: number;
 }
 
-/** The store of hydration: its port `HydrationStore`. Deliveries that it releases are returned as due. */
-export interface Hydrations {
-  waitingAccounts(): MaybePromise<readonly string[]>;
-  waitingSince(account: string): MaybePromise<number | null>;
-  /** Continues the account's pass, whichever process began it, or begins one. Null: no event waits. One pass per account. */
-  beginSweep(account: string, now: number): Promise<SweepView | null>;
-  covered(sweep: Covering): MaybePromise<CoveredEvents | null>;
-  targets(sweep: Covering, limit: number): MaybePromise<readonly string[]>;
-  /** `wamid`: of the message with this id. Null: the service has none, and the pass settles the events. */
+/** Hydration passes. Deliveries that a step releases are returned as due. */
+export interface Hydrations extends HydrationStore {
   settleTarget(sweep: Covering, target: string, wamid: string | null, now: number): Promise<SettledHydrations>;
-  trackedMessages(account: string, query: TrackedQuery): MaybePromise<readonly TrackedView[]>;
-  noteAsked(sweep: Covering, asked: number, read: readonly ReadMessage[]): Promise<void>;
-  callsSince(account: string, since: number): MaybePromise<number>;
   settleCovered(sweep: Covering, end: HydrationEnd, now: number, limit: number): Promise<SettledHydrations>;
-  endSweep(sweep: Covering, now: number): Promise<void>;
-}
-
-/** Identifies a hydration pass and the events that it covers. */
-export interface Covering {
-  /** Identifies the pass within the store. */
-  readonly seq: number | string;
-  readonly account: string;
-  /** Events up to this seq are covered. */
-  readonly through: number;
-}
-
-/** The covered events that are still waiting. */
-export interface CoveredEvents {
-  readonly events: number;
-  /** When the first and the last of them were received, in unix ms. */
-  readonly oldest: number;
-  readonly newest: number;
-}
-
-export interface SweepView extends Covering {
-  readonly startedAt: number;
-  readonly asked: number;
-  readonly source: string;
-  readonly because: EventId;
-  readonly covered: CoveredEvents;
-}
-
-export interface HydrationEnd {
-  readonly reason: GiveUpReason | null;
-  readonly unknown: number;
-  /** Unix ms. */
-  readonly receivedBy: number;
 }
 
 export interface SettledHydrations {
   readonly events: number;
   readonly due: readonly DueDelivery[];
-}
-
-export interface TrackedQuery {
-  readonly withId: boolean;
-  /** A place in the list, latest registration first. `message` null: before the first one of that time. */
-  readonly before: { readonly registeredAt: number; readonly message: MessageKey | null };
-  readonly from: number;
-  readonly limit: number;
-}
-
-export interface TrackedView {
-  readonly message: MessageKey;
-  readonly messageId: string | null;
-  readonly status: string | null;
-  readonly registeredAt: number;
-  readonly sentAt: number | null;
-  readonly changedAt: number;
-  readonly askedAt: number | null;
-  readonly isMissing: boolean;
-}
-
-/** A message that a hydration pass read. `at`: when it sent the request. */
-export interface ReadMessage {
-  readonly message: MessageKey;
-  readonly at: number;
 }
 
 /** Longest id of a truncated event that is looked up. */

@@ -1,7 +1,7 @@
-import type { HydrationStore } from "../../src/hydrate/candidates.ts";
 import type { AuditFilter, AuditReport } from "../../src/model/audit.ts";
 import type { DeliveryState, Settlement, StoredDelivery } from "../../src/model/delivery.ts";
 import type { QuarantinedBody, ReceivedEvent } from "../../src/model/event.ts";
+import type { HydrationStore } from "../../src/model/hydration.ts";
 import type { EventId } from "../../src/model/ids.ts";
 import type { Disposition } from "../../src/model/plan.ts";
 import type { AskCounts, AskStore, ClaimedAsk, SettledAsk } from "../../src/model/poll.ts";

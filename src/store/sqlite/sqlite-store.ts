@@ -2,6 +2,7 @@ import { hostname } from "node:os";
 import Database from "better-sqlite3";
 import type { Settlement } from "../../model/delivery.ts";
 import type { QuarantinedBody, ReceivedEvent } from "../../model/event.ts";
+import type { Covering, HydrationEnd, ReadMessage, TrackedQuery } from "../../model/hydration.ts";
 import type { EventId } from "../../model/ids.ts";
 import type { AskClaim, SettledAsk } from "../../model/poll.ts";
 import type { SendKey } from "../../model/send.ts";
@@ -22,17 +23,7 @@ import {
 } from "../port.ts";
 import { conflictError, type MessageRegistration, type Registered } from "../registration.ts";
 import type { AcceptOutcome, DueDelivery, Rules } from "../rules.ts";
-import type {
-  CallCount,
-  Covering,
-  HydrationEnd,
-  ReadMessage,
-  RecentCall,
-  SendClaim,
-  SendEnd,
-  StoredSend,
-  TrackedQuery,
-} from "../service-port.ts";
+import type { CallCount, RecentCall, SendClaim, SendEnd, StoredSend } from "../service-port.ts";
 import { createAccept, createQuarantine } from "./accept.ts";
 import { createAsks } from "./asks.ts";
 import { createDeliveries } from "./deliveries.ts";
