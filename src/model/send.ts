@@ -34,11 +34,51 @@ export interface KeyHeld {
 
 export interface KeyClaim {
   readonly fingerprint: string;
-  /** Calls of unknown outcome that whoever asks knows of, and sends again all the same; 0: of none. */
+  /** The number of calls of unknown outcome that the caller knows and sends again all the same. */
   readonly resend: number;
 }
 
-export type CallEnd = "done" | "not-done" | "unknown";
+/** A claim with what people see of it. */
+export interface SendClaim extends KeyClaim {
+  /** The recipient, for people: a masked phone, or the id of an automation. */
+  readonly about: string;
+  /** Unix ms. */
+  readonly at: number;
+}
+
+export interface StoredSend extends KeyHeld {
+  readonly about: string;
+  /** Unix ms at which its latest call started. */
+  readonly startedAt: number;
+  /** The first answer; null unless the call is done. */
+  readonly answer: SendAnswer | null;
+}
+
+export type SendAnswer = Readonly<Record<string, unknown>>;
+
+export type SendEnd =
+  | { readonly end: "not-done" | "unknown" }
+  /** `at`: unix ms. */
+  | { readonly end: "done"; readonly at: number; readonly answer: SendAnswer; readonly sent: SentSubject };
+
+/** A sent message or run to register, as the service answered. */
+export type SentSubject =
+  | {
+      readonly type: "message";
+      /** The service's id; null when its answer had none. */
+      readonly id: string | null;
+      readonly wamid: string;
+      readonly status: string;
+      readonly conversationId: string | null;
+      readonly reference: string | undefined;
+      readonly metadata: Readonly<Record<string, unknown>> | undefined;
+    }
+  | {
+      readonly type: "run";
+      readonly runId: string;
+      readonly reference: string;
+      readonly metadata: Readonly<Record<string, unknown>> | undefined;
+    };
 
 /**
  * The key as it is once the call may begin; null when it may not, because of what holds it. To send again takes
@@ -52,7 +92,7 @@ export function beginKey(held: KeyHeld | null, { fingerprint, resend }: KeyClaim
 }
 
 /** The key after its call has ended; null: free. Of a key that is not `calling` nothing is changed: `held` itself. */
-export function endKey(held: KeyHeld, end: CallEnd): KeyHeld | null {
+export function endKey(held: KeyHeld, end: SendEnd["end"]): KeyHeld | null {
   if (held.state !== "calling") return held;
   if (end !== "not-done") return { ...held, state: end };
   // What the calls before it did is no better known than it was.

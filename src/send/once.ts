@@ -1,16 +1,7 @@
 import { type Clock, pause } from "../model/clock.ts";
 import { RelayError } from "../model/errors.ts";
-import type { SendKey } from "../model/send.ts";
-import {
-  checkHeldKey,
-  type Ended,
-  outcomeUnknown,
-  refuseOther,
-  type SendAnswer,
-  type SendRequest,
-  type SendStore,
-  type StoredSend,
-} from "./keys.ts";
+import type { SendAnswer, SendEnd, SendKey, StoredSend } from "../model/send.ts";
+import { checkHeldKey, outcomeUnknown, refuseOther, type SendRequest, type SendStore } from "./keys.ts";
 
 export interface CallSteps {
   /** Ends the call while it waits; a request in flight continues. */
@@ -30,7 +21,7 @@ export type CallResult<T> =
 
 /** A call to make once under its key. */
 export interface Order extends SendRequest {
-  call(steps: CallSteps): Promise<CallResult<Extract<Ended, { end: "done" }>>>;
+  call(steps: CallSteps): Promise<CallResult<Extract<SendEnd, { end: "done" }>>>;
 }
 
 export interface Caller {
@@ -54,7 +45,7 @@ export interface OnceHooks {
   /** After each call, but not after replayed answers. `reason`: null for a call that is done. */
   ended(order: SendRequest, outcome: "done" | "not-done" | "unknown", tookMs: number, reason: string | null): void;
   /** The store could not save the outcome of a call. The relay retries until it can. */
-  notStored(order: SendRequest, end: Ended["end"], error: unknown): void;
+  notStored(order: SendRequest, end: SendEnd["end"], error: unknown): void;
 }
 
 export interface OnceParts {
@@ -186,7 +177,7 @@ export function createOnce({ store, clock, hooks }: OnceParts) {
         isHeld = false;
       },
     };
-    const release = async (ended: Ended): Promise<boolean> => {
+    const release = async (ended: SendEnd): Promise<boolean> => {
       if (isHeld) return conclude(order, ended, forget);
       forget();
       return true;
@@ -231,7 +222,7 @@ export function createOnce({ store, clock, hooks }: OnceParts) {
   }
 
   /** Stores the outcome now or as soon as possible; until then this process holds the key. */
-  async function conclude(order: Order, ended: Ended, forget: () => void): Promise<boolean> {
+  async function conclude(order: Order, ended: SendEnd, forget: () => void): Promise<boolean> {
     try {
       await store.settle(order.key, ended);
     } catch (error) {
@@ -243,7 +234,7 @@ export function createOnce({ store, clock, hooks }: OnceParts) {
     return true;
   }
 
-  function concludeLater(key: SendKey, ended: Ended, forget: () => void): void {
+  function concludeLater(key: SendKey, ended: SendEnd, forget: () => void): void {
     const cancel = clock.after(storeAgainMs, () => {
       unstored.delete(cancel);
       store.settle(key, ended).then(forget, () => concludeLater(key, ended, forget));

@@ -1,7 +1,7 @@
 import type { Covering, HydrationEnd, HydrationStore } from "../model/hydration.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { AskStore } from "../model/poll.ts";
-import type { KeyHeld, SendKey } from "../model/send.ts";
+import type { SendClaim, SendEnd, SendKey, SentSubject, StoredSend } from "../model/send.ts";
 import type { DueDelivery } from "./rules.ts";
 
 /** Polls, and counts of calls to the service. */
@@ -62,43 +62,6 @@ export interface Sends {
   beginSend(key: SendKey, claim: SendClaim): Promise<StoredSend | null>;
   settleSend(key: SendKey, ended: SendEnd): Promise<readonly DueDelivery[]>;
 }
-
-export interface SendClaim {
-  readonly fingerprint: string;
-  readonly resend: number;
-  readonly about: string;
-  /** Unix ms. */
-  readonly at: number;
-}
-
-export interface StoredSend extends KeyHeld {
-  readonly about: string;
-  /** Unix ms. */
-  readonly startedAt: number;
-  readonly answer: Readonly<Record<string, unknown>> | null;
-}
-
-export type SendEnd =
-  | { readonly end: "not-done" | "unknown" }
-  | { readonly end: "done"; readonly at: number; readonly answer: Readonly<Record<string, unknown>>; readonly sent: SentSubject };
-
-/** A message or run sent through the relay, as the service answered. */
-export type SentSubject =
-  | {
-      readonly type: "message";
-      readonly id: string | null;
-      readonly wamid: string;
-      readonly status: string;
-      readonly conversationId: string | null;
-      readonly reference: string | undefined;
-      readonly metadata: Readonly<Record<string, unknown>> | undefined;
-    }
-  | {
-      readonly type: "run";
-      readonly runId: string;
-      readonly reference: string;
-      readonly metadata: Readonly<Record<string, unknown>> | undefined;
-    };
 
 /** The facts in the service's answer to a send. Missing ones may be registered later. */
 export function sentFacts({ wamid, id, conversationId, reference, metadata }: Extract<SentSubject, { type: "message" }>) {

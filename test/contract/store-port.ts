@@ -5,8 +5,7 @@ import type { HydrationStore } from "../../src/model/hydration.ts";
 import type { EventId } from "../../src/model/ids.ts";
 import type { Disposition } from "../../src/model/plan.ts";
 import type { AskCounts, AskStore, ClaimedAsk, SettledAsk } from "../../src/model/poll.ts";
-import type { SendKey } from "../../src/model/send.ts";
-import type { Ended, StoredClaim, StoredSend } from "../../src/send/keys.ts";
+import type { SendClaim, SendEnd, SendKey, StoredSend } from "../../src/model/send.ts";
 import type { Quarantine } from "../../src/store/port.ts";
 import type { AcceptOutcome, DueDelivery, Rules } from "../../src/store/rules.ts";
 
@@ -51,8 +50,8 @@ export interface ContractStore extends Omit<HydrationStore, "settleTarget" | "se
 
   /** As `SendStore` in src/send/keys.ts; what a send releases comes back as due. */
   findSend(key: SendKey): MaybePromise<StoredSend | null>;
-  beginSend(key: SendKey, claim: StoredClaim): Promise<StoredSend | null>;
-  settleSend(key: SendKey, ended: Ended): Promise<readonly DueDelivery[]>;
+  beginSend(key: SendKey, claim: SendClaim): Promise<StoredSend | null>;
+  settleSend(key: SendKey, ended: SendEnd): Promise<readonly DueDelivery[]>;
   forgetSends(before: number, limit: number): Promise<number>;
   /** As `AskStore` in src/reconcile/port.ts. */
   claimAsks(claim: Parameters<AskStore["claimAsks"]>[0]): Promise<readonly ClaimedAsk[]>;

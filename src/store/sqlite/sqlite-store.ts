@@ -5,7 +5,7 @@ import type { QuarantinedBody, ReceivedEvent } from "../../model/event.ts";
 import type { Covering, HydrationEnd, ReadMessage, TrackedQuery } from "../../model/hydration.ts";
 import type { EventId } from "../../model/ids.ts";
 import type { AskClaim, SettledAsk } from "../../model/poll.ts";
-import type { SendKey } from "../../model/send.ts";
+import type { SendClaim, SendEnd, SendKey, StoredSend } from "../../model/send.ts";
 import type { MessageState } from "../../model/tracking.ts";
 import {
   type AlarmInForce,
@@ -23,7 +23,7 @@ import {
 } from "../port.ts";
 import { conflictError, type MessageRegistration, type Registered } from "../registration.ts";
 import type { AcceptOutcome, DueDelivery, Rules } from "../rules.ts";
-import type { CallCount, RecentCall, SendClaim, SendEnd, StoredSend } from "../service-port.ts";
+import type { CallCount, RecentCall } from "../service-port.ts";
 import { createAccept, createQuarantine } from "./accept.ts";
 import { createAsks } from "./asks.ts";
 import { createDeliveries } from "./deliveries.ts";
