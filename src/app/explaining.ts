@@ -1,7 +1,7 @@
 import type { DeliveryStory, EventStory, Explained, ExplainPort, ExplainQuery, NextStep, Story } from "../control/explain.ts";
-import type { BreakerView } from "../deliver/breaker.ts";
 import { isProxyRoute } from "../model/delivery.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
+import type { BreakerView } from "../model/shared-limits.ts";
 import type { StoreReading } from "../store/reading.ts";
 import type { DeliveryView, EventDetail, WaitingEvent } from "../store/views.ts";
 

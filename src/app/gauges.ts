@@ -1,6 +1,6 @@
-import type { BreakerView } from "../deliver/breaker.ts";
 import type { LaneState } from "../deliver/lane.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
+import type { BreakerView } from "../model/shared-limits.ts";
 import type { ServiceGauges } from "../observe/account-metrics.ts";
 import type { Gauges } from "../observe/metrics.ts";
 import { type CallCap, callPriorities } from "../service/admission.ts";
