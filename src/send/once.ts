@@ -1,6 +1,6 @@
 import { type Clock, pause } from "../model/clock.ts";
 import { RelayError } from "../model/errors.ts";
-import type { SendAnswer, SendEnd, SendKey, StoredSend } from "../model/send.ts";
+import type { SendEnd, SendKey, SendResult, StoredSend } from "../model/send.ts";
 import { checkHeldKey, outcomeUnknown, refuseOther, type SendRequest, type SendStore } from "./keys.ts";
 
 export interface CallSteps {
@@ -33,14 +33,6 @@ export interface Caller {
   readonly tooLong: () => Error;
 }
 
-export interface Sent {
-  readonly answer: SendAnswer;
-  /** The answer of a call that another request made. */
-  readonly replayed: boolean;
-  /** False: it was sent, but is not stored yet. The relay retries until it is. */
-  readonly stored: boolean;
-}
-
 export interface OnceHooks {
   /** After each call, but not after replayed answers. `reason`: null for a call that is done. */
   ended(order: SendRequest, outcome: "done" | "not-done" | "unknown", tookMs: number, reason: string | null): void;
@@ -59,7 +51,7 @@ interface Live {
   readonly patience: AbortController;
   /** Requests that wait for its answer. */
   waiting: number;
-  outcome: Promise<Omit<Sent, "replayed">>;
+  outcome: Promise<Omit<SendResult, "replayed">>;
 }
 
 /** Pause between attempts to store an outcome. */
@@ -83,7 +75,7 @@ export function createOnce({ store, clock, hooks }: OnceParts) {
   const live = new Map<string, Live>();
   const unstored = new Set<() => void>();
 
-  async function send(order: Order, caller: Caller): Promise<Sent> {
+  async function send(order: Order, caller: Caller): Promise<SendResult> {
     const name = JSON.stringify([order.key.account, order.key.kind, order.key.key]);
     const startedAt = clock.now();
     for (;;) {
@@ -120,7 +112,7 @@ export function createOnce({ store, clock, hooks }: OnceParts) {
   }
 
   /** Null: the call ended because all its clients disconnected. `elsewhere`: another process claimed the key and calls. */
-  async function join(running: Live, order: Order, { gone }: Caller, replayed: boolean): Promise<Sent | null | typeof elsewhere> {
+  async function join(running: Live, order: Order, { gone }: Caller, replayed: boolean): Promise<SendResult | null | typeof elsewhere> {
     refuseOther(running.order, order);
     running.waiting += 1;
     const leave = () => {
@@ -151,7 +143,7 @@ export function createOnce({ store, clock, hooks }: OnceParts) {
     return begun;
   }
 
-  async function carryOut(order: Order, patience: AbortSignal, forget: () => void): Promise<Omit<Sent, "replayed">> {
+  async function carryOut(order: Order, patience: AbortSignal, forget: () => void): Promise<Omit<SendResult, "replayed">> {
     /** The key is `calling` in the store, and a request may have been sent. */
     let isHeld = false;
     /** It is unknown whether the key is `calling`, and nothing was sent. */

@@ -1,3 +1,4 @@
+import type { Alarm, AlarmChange } from "../model/alarm.ts";
 import type { DeliveryState, Settlement } from "../model/delivery.ts";
 import type { KeptHeaders, Origin, QuarantinedBody, ReceivedEvent } from "../model/event.ts";
 import type { EventId } from "../model/ids.ts";
@@ -239,12 +240,12 @@ interface Sightings {
   /** The observations after a place. Null: after the time `from`. */
   sightings(place: string | null, from: number): MaybePromise<SightingsRead>;
   /** Alarms that a process reported and that have not ended. */
-  alarmsInForce(): MaybePromise<readonly AlarmInForce[]>;
+  alarmsInForce(): MaybePromise<readonly Alarm[]>;
   /** Whether this process alone reports the change. It calls `alarmTold` when it has. */
-  noteAlarm(change: NotedAlarmChange): MaybePromise<boolean>;
+  noteAlarm(change: AlarmChange): MaybePromise<boolean>;
   /** Changes that no process has reported yet: the one that noted them may have died. */
-  untoldAlarms(): MaybePromise<readonly NotedAlarmChange[]>;
-  alarmTold(change: NotedAlarmChange): MaybePromise<void>;
+  untoldAlarms(): MaybePromise<readonly AlarmChange[]>;
+  alarmTold(change: AlarmChange): MaybePromise<void>;
 }
 
 /** What one process observed of an account's webhooks within a few seconds. */
@@ -277,20 +278,4 @@ export interface SightingsRead {
   readonly sightings: readonly Sighting[];
   /** Where the next read continues. An internal value of the store. */
   readonly place: string | null;
-}
-
-/** An alarm that processes share. */
-export interface AlarmInForce {
-  readonly alarm: "silence" | "key" | "polls";
-  readonly account: string;
-  /** Unix ms. */
-  readonly since: number;
-  readonly text: string;
-  readonly causes: readonly string[];
-}
-
-/** A change of an alarm, which one process reports. */
-export interface NotedAlarmChange {
-  readonly state: "began" | "ended";
-  readonly alarm: AlarmInForce;
 }

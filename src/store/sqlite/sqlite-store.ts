@@ -1,5 +1,6 @@
 import { hostname } from "node:os";
 import Database from "better-sqlite3";
+import type { Alarm, AlarmChange } from "../../model/alarm.ts";
 import type { Settlement } from "../../model/delivery.ts";
 import type { QuarantinedBody, ReceivedEvent } from "../../model/event.ts";
 import type { Covering, HydrationEnd, ReadMessage, TrackedQuery } from "../../model/hydration.ts";
@@ -8,9 +9,7 @@ import type { AskClaim, SettledAsk } from "../../model/poll.ts";
 import type { SendClaim, SendEnd, SendKey, StoredSend } from "../../model/send.ts";
 import type { MessageState } from "../../model/tracking.ts";
 import {
-  type AlarmInForce,
   type DueListener,
-  type NotedAlarmChange,
   type PlanAgainFilter,
   type ReleasedEvent,
   type ReplayCursor,
@@ -246,9 +245,9 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks) {
     onStored: news.onStored,
     noteSightings: async (): Promise<void> => {},
     sightings: (): SightingsRead => ({ sightings: [], place: null }),
-    alarmsInForce: (): readonly AlarmInForce[] => [],
+    alarmsInForce: (): readonly Alarm[] => [],
     noteAlarm: (): boolean => true,
-    untoldAlarms: (): readonly NotedAlarmChange[] => [],
+    untoldAlarms: (): readonly AlarmChange[] => [],
     alarmTold: (): void => {},
     /** False while the file is deleted or replaced. */
     isInPlace: (): boolean => refusal() === null,
