@@ -124,6 +124,17 @@ export interface Settlement {
   readonly pause?: { readonly breaker: string; readonly until: number };
 }
 
+/** Deliveries of a route that a process leased. */
+export interface ClaimedDeliveries {
+  readonly deliveries: readonly StoredDelivery[];
+  /** True when more deliveries were due. */
+  readonly more: boolean;
+  /** Unix ms at which the next one becomes due; null when none waits. Meaningless when `more`. */
+  readonly nextDueAt: number | null;
+  /** Why the destination is stopped, in which case nothing is returned; else null. */
+  readonly stopped: string | null;
+}
+
 const prefix = "proxy:";
 
 /** The name under which a proxied exchange stands among the deliveries. No route can be called so. */

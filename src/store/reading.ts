@@ -1,6 +1,6 @@
 import type { AuditFilter, AuditReport } from "../model/audit.ts";
 import type { DeliveryState } from "../model/delivery.ts";
-import type { EventId } from "../model/ids.ts";
+import type { ListenedEvent, ListenPage, ListenRow } from "../model/listen.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { Disposition } from "../model/plan.ts";
 import type {
@@ -102,42 +102,6 @@ export interface ListenReading {
   ends(): MaybePromise<{ readonly oldest: number; readonly newest: number; readonly oldestAt: number | null }>;
   /** The seq after which the events received from `time` (unix ms) on are. */
   seqBefore(time: number): MaybePromise<number>;
-}
-
-/** An event before its body is read. Times are unix ms. */
-export interface ListenRow {
-  readonly seq: number;
-  readonly id: EventId;
-  readonly event: string;
-  readonly source: string;
-  readonly account: string;
-  readonly origin: string;
-  readonly receivedAt: number;
-  readonly disposition: Disposition;
-  readonly status: string | null;
-  readonly subject: { readonly type: "message" | "run"; readonly key: string } | null;
-  /** Whether its message or run is registered now. */
-  readonly tracked: boolean;
-}
-
-export interface ListenedContent {
-  readonly headers: Readonly<Record<string, string>>;
-  readonly body: Buffer;
-}
-
-export interface ListenedEvent extends ListenRow {
-  /** May be called only within `use` of the page. */
-  content(): ListenedContent;
-}
-
-export interface ListenPage {
-  readonly events: readonly ListenedEvent[];
-  /** The last seq that was read. */
-  readonly through: number;
-  /** Purged events within the page: their number, and the first and last seq. */
-  readonly missing: { readonly from: number; readonly to: number; readonly count: number } | null;
-  /** True when there was nothing after `through`. */
-  readonly atEnd: boolean;
 }
 
 /** Selects events. `event` is called only when `row` returned true. */
