@@ -1,12 +1,16 @@
-import { createHmac, createSecretKey, hash } from "node:crypto";
+import { createHmac, createSecretKey } from "node:crypto";
 import { z } from "zod";
 import { durationSchema } from "./units.ts";
 
 export const signatureAlgorithms = ["sha1", "sha256", "sha384", "sha512"] as const;
+export type SignatureAlgorithm = (typeof signatureAlgorithms)[number];
 export const signatureEncodings = ["hex", "base64", "base64url"] as const;
+export type SignatureEncoding = (typeof signatureEncodings)[number];
 export const secretEncodings = ["utf8", "hex", "base64", "whsec"] as const;
-/** Families of signature met in the field (FACTS.md, "Signature schemes met in the field"). */
+export type SecretEncoding = (typeof secretEncodings)[number];
+/** Families of signatures seen in the field (FACTS.md, "Signature schemes met in the field"). */
 export const signaturePresets = ["plain", "meta", "shopify", "stripe", "slack", "standard-webhooks", "hubspot"] as const;
+type SignaturePreset = (typeof signaturePresets)[number];
 
 const headerName = z
   .string()
@@ -56,21 +60,20 @@ const axesSchema = z.strictObject({
 export type SignatureSettings = z.infer<typeof axesSchema>;
 
 /**
- * How a signature is made, as axes. A preset fills axes that are not given; with neither, the default
- * is: HMAC-SHA256 over the body, hex, bare or after `sha256=`. The service's document shows neither
- * algorithm nor encoding, so every part is a setting.
+ * How a signature is made, as axes. A preset fills the axes that are not given. The default is HMAC-SHA256 over the body,
+ * in hex, bare or after `sha256=`. Every part is a setting, because the service's document shows neither algorithm nor
+ * encoding.
  */
 export const signatureSettingsSchema = axesSchema.superRefine((settings, context) => {
   for (const { key, message } of findSchemeFaults(settings)) context.addIssue({ code: "custom", path: [key], message });
 });
 
-export type SignaturePreset = (typeof signaturePresets)[number];
-/** The settings that say how a signature is made, without the names that only choose among them. */
-export type SignatureAxes = Omit<SignatureSettings, "preset" | "service" | "publicUrl">;
+/** The settings that describe a signature, without those that only select among them. */
+type SignatureAxes = Omit<SignatureSettings, "preset" | "service" | "publicUrl">;
 
 const fiveMinutes = 5 * 60_000;
 
-/** What each preset fills in; what it leaves out is as without a preset (FACTS.md, "Signature schemes met in the field"). */
+/** The axes of each preset; the others keep their defaults (FACTS.md, "Signature schemes met in the field"). */
 export const presetAxes: Readonly<Record<SignaturePreset, SignatureAxes>> = {
   plain: { prefix: "" },
   meta: { header: "x-hub-signature-256", prefix: "sha256=" },
@@ -112,121 +115,20 @@ export const presetAxes: Readonly<Record<SignaturePreset, SignatureAxes>> = {
   },
 };
 
-export type SignatureAlgorithm = (typeof signatureAlgorithms)[number];
-export type SignatureEncoding = (typeof signatureEncodings)[number];
-export type SecretEncoding = (typeof secretEncodings)[number];
+/** A part of the signed content: fixed bytes, or a part of the request. */
+type ContentPart = Buffer | "body" | "timestamp" | "id" | "method" | "url";
 
-/** Bytes in a digest. */
-export const digestLengths: Readonly<Record<SignatureAlgorithm, number>> = { sha1: 20, sha256: 32, sha384: 48, sha512: 64 };
-
-const hexDigits = /^[0-9a-fA-F]+$/;
-
-/**
- * The bytes that `text` stands for; null when it is not exactly that encoding. Hex in either case;
- * base64 and base64url with or without padding. Strict because `Buffer.from` is not: it stops at or
- * skips what it does not know, so that several texts would stand for one signature.
- */
-export function decodeStrictly(text: string, encoding: SignatureEncoding): Buffer | null {
-  if (encoding === "hex") return text.length % 2 === 0 && hexDigits.test(text) ? Buffer.from(text, "hex") : null;
-  const bytes = Buffer.from(text, encoding);
-  if (bytes.length === 0) return null;
-  const canonical = bytes.toString(encoding);
-  if (text === canonical) return bytes;
-  const [bare, padding] =
-    encoding === "base64" ? [canonical.replace(/=+$/, ""), ""] : [canonical, "=".repeat((3 - (bytes.length % 3)) % 3)];
-  return text === bare + padding ? bytes : null;
-}
-
-/**
- * The key that a secret stands for. `whsec` is the way of Standard Webhooks: base64, after `whsec_` or bare.
- * Throws a RangeError, which does not quote the secret, when the text is not in that encoding.
- */
-export function decodeKey(secret: string, encoding: SecretEncoding): Buffer {
-  const key = keyBytes(secret, encoding);
-  if (key === null || key.length === 0) {
-    throw new RangeError(encoding === "whsec" ? "the secret is not base64 (after whsec_)" : `the secret is not ${encoding}`);
-  }
-  return key;
-}
-
-function keyBytes(secret: string, encoding: SecretEncoding): Buffer | null {
-  switch (encoding) {
-    case "utf8":
-      return Buffer.from(secret, "utf8");
-    case "hex":
-      return decodeStrictly(secret, "hex");
-    case "base64":
-      return decodeStrictly(secret, "base64") ?? decodeStrictly(secret, "base64url");
-    case "whsec":
-      return decodeStrictly(secret.startsWith("whsec_") ? secret.slice("whsec_".length) : secret, "base64");
-  }
-}
-
-/** A secret ready to sign with. */
-export interface HmacKey {
-  /** The HMAC over the parts as if they were one. Texts: one character a byte. */
-  digest(parts: readonly (Buffer | string)[]): Buffer;
-}
-
-/** Bytes that the hash takes at a time. */
-const blockLengths: Readonly<Record<SignatureAlgorithm, number>> = { sha1: 64, sha256: 64, sha384: 128, sha512: 128 };
-const innerPad = 0x36;
-const outerPad = 0x5c;
-
-/** Bytes, the key's block among them, that are copied together to be hashed; what is longer is hashed part by part. */
-const mostAtOnce = 16 * 1024;
-const content = Buffer.allocUnsafeSlow(mostAtOnce);
-
-/**
- * HMAC by its definition (RFC 2104): `H(key ^ opad, H(key ^ ipad, content))`. Node's own makes an object for each digest,
- * which its collector has to come back for: over an event of the usual size that takes more than twice as long.
- */
-export function createHmacKey(algorithm: SignatureAlgorithm, secret: Buffer): HmacKey {
-  const blockLength = blockLengths[algorithm];
-  const key = Buffer.alloc(blockLength);
-  if (secret.length > blockLength) key.write(hash(algorithm, secret, "hex"), "hex");
-  else secret.copy(key);
-  const inner = key.map((byte) => byte ^ innerPad);
-  const outer = Buffer.concat([key.map((byte) => byte ^ outerPad), Buffer.from(hash(algorithm, "", "hex"), "hex")]);
-  const long = createSecretKey(secret);
-
-  return {
-    digest(parts) {
-      let length = blockLength;
-      for (const part of parts) length += part.length;
-      if (length > mostAtOnce) {
-        const hmac = createHmac(algorithm, long);
-        for (const part of parts) hmac.update(typeof part === "string" ? Buffer.from(part, "latin1") : part);
-        return hmac.digest();
-      }
-      content.set(inner);
-      let end = blockLength;
-      for (const part of parts) {
-        if (typeof part === "string") content.write(part, end, "latin1");
-        else content.set(part, end);
-        end += part.length;
-      }
-      // Hex: what else the hash can be given as makes a buffer on the way.
-      outer.write(hash(algorithm, content.subarray(0, end), "hex"), blockLength, "hex");
-      return Buffer.from(hash(algorithm, outer, "hex"), "hex");
-    },
-  };
-}
-
-/** A part of the signed content: bytes that are always the same, or something of the request. */
-export type ContentPart = Buffer | "body" | "timestamp" | "id" | "method" | "url";
-
-/** How a signature is made and read: a preset, the axes given and the defaults, resolved. */
+/** How a signature is made and read: preset, axes and defaults, resolved. */
 export interface SignatureScheme {
   /** Header with the signature or signatures, in lower case. */
   readonly header: string;
   readonly algorithm: SignatureAlgorithm;
   readonly encoding: SignatureEncoding;
-  /** Texts of which one stands before a signature; a sender writes the first. */
+  /** One of these texts precedes each signature. A sender writes the first. */
   readonly prefixes: readonly [string, ...string[]];
-  /** What stands between the entries of the header; null: the header is one signature. */
+  /** What separates the entries of the header; null: the header is one signature. */
   readonly separator: string | null;
-  /** Where the timestamp is: a header, or an entry `key=…` of the signature header. Null: none is signed. */
+  /** The place of the timestamp: a header, or an entry `key=…` of the signature header. Null: none is signed. */
   readonly timestamp: { readonly in: "header"; readonly name: string } | { readonly in: "entry"; readonly key: string } | null;
   readonly timestampUnit: "s" | "ms";
   /** Null: no id is signed. */
@@ -234,39 +136,29 @@ export interface SignatureScheme {
   readonly content: readonly ContentPart[];
   readonly secretEncoding: SecretEncoding;
   readonly toleranceMs: number | null;
-  /** Origin put before the request target in `{url}`; empty: the target alone. */
+  /** Origin before the request target in `{url}`; empty: the target alone. */
   readonly publicUrl: string;
 }
 
-/** What of a request may be signed. Texts of headers as Node gives them: one character a byte. */
-export interface SignedRequest {
-  readonly method: string;
-  /** A request target such as `/webhooks/main`, or a whole URL, of which the target is taken. */
-  readonly url: string;
-  readonly body: Buffer;
-  readonly timestamp: string;
-  readonly id: string;
-}
-
-/** One fault of the settings: which key, and what is wrong. */
-export interface SchemeFault {
+/** A fault of the settings: which key, and what is wrong. */
+interface SchemeFault {
   readonly key: keyof SignatureSettings;
   readonly message: string;
 }
 
-/** The axes with the preset's and the defaults filled in. An explicit axis is stronger than the preset's. */
+/** The axes with preset and defaults filled in. An explicit axis takes precedence over the preset's. */
 function fillAxes(settings: SignatureSettings): SignatureAxes & { content: string } {
   const preset = settings.preset === undefined ? {} : presetAxes[settings.preset];
   const explicit = Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined)) as SignatureSettings;
   const axes: SignatureAxes = { ...preset, ...explicit };
   if (explicit.header === undefined && explicit.service !== undefined) axes.header = `x-${explicit.service.toLowerCase()}-signature`;
-  // The two ways to give a timestamp exclude each other, so the explicit one takes the place of the preset's.
+  // The two places of a timestamp exclude each other, so the explicit one replaces the preset's.
   if (explicit.timestampHeader !== undefined && explicit.timestampField === undefined) delete axes.timestampField;
   if (explicit.timestampField !== undefined && explicit.timestampHeader === undefined) delete axes.timestampHeader;
   return { ...axes, content: axes.content ?? "{body}" };
 }
 
-/** What makes settings unusable although each value is valid by itself; empty when they are good. */
+/** What makes settings unusable although each value is valid by itself. */
 export function findSchemeFaults(settings: SignatureSettings): SchemeFault[] {
   const axes = fillAxes(settings);
   const faults: SchemeFault[] = [];
@@ -282,7 +174,7 @@ export function findSchemeFaults(settings: SignatureSettings): SchemeFault[] {
   if (signsTimestamp && axes.timestampHeader === undefined && axes.timestampField === undefined) {
     fault("content", "has {timestamp}, which needs timestampHeader or timestampField");
   }
-  // A timestamp that is not signed can be changed by anybody, so it protects from nothing.
+  // Anyone can change a timestamp that is not signed, so it protects from nothing.
   if (settings.tolerance !== undefined && !signsTimestamp) fault("tolerance", "needs {timestamp} in content");
   if (axes.content.includes("{id}") && axes.idHeader === undefined) fault("content", "has {id}, which needs idHeader");
   if (settings.preset === "hubspot" && settings.content === undefined && settings.publicUrl === undefined) {
@@ -291,10 +183,7 @@ export function findSchemeFaults(settings: SignatureSettings): SchemeFault[] {
   return faults;
 }
 
-/**
- * The scheme that settings describe. Throws an Error that names the fault when they are unusable;
- * settings that went through `signatureSettingsSchema` are not.
- */
+/** The scheme that settings describe. Throws an Error for settings that {@link signatureSettingsSchema} refuses. */
 export function resolveScheme(settings: SignatureSettings): SignatureScheme {
   const [fault] = findSchemeFaults(settings);
   if (fault !== undefined) throw new Error(`signature: ${fault.key} ${fault.message}`);
@@ -329,12 +218,84 @@ function parseContent(content: string): ContentPart[] {
     .map((part) => (part.startsWith("{") && part.endsWith("}") ? (part.slice(1, -1) as ContentPart) : Buffer.from(part, "utf8")));
 }
 
-/** The key of a secret, decoded once. Throws a RangeError when the secret is not in the scheme's encoding. */
+/** Bytes in a digest. */
+export const digestLengths: Readonly<Record<SignatureAlgorithm, number>> = { sha1: 20, sha256: 32, sha384: 48, sha512: 64 };
+
+const hexDigits = /^[0-9a-fA-F]+$/;
+
+/**
+ * The bytes of a text; null when it is not exactly in that encoding. Hex in either case; base64 and base64url with or
+ * without padding. `Buffer.from` skips or stops at unknown characters, so that several texts would be one signature.
+ */
+export function decodeStrictly(text: string, encoding: SignatureEncoding): Buffer | null {
+  if (encoding === "hex") return text.length % 2 === 0 && hexDigits.test(text) ? Buffer.from(text, "hex") : null;
+  const bytes = Buffer.from(text, encoding);
+  if (bytes.length === 0) return null;
+  const bare = bytes.toString(encoding).replace(/=+$/, "");
+  return text === bare || text === bare + "=".repeat((3 - (bytes.length % 3)) % 3) ? bytes : null;
+}
+
+/**
+ * The key of a secret. `whsec` is the encoding of Standard Webhooks: base64, after `whsec_` or bare. Throws a RangeError,
+ * which does not quote the secret, when the text is not in that encoding.
+ */
+export function decodeKey(secret: string, encoding: SecretEncoding): Buffer {
+  const key = keyBytes(secret, encoding);
+  if (key === null || key.length === 0) {
+    throw new RangeError(encoding === "whsec" ? "the secret is not base64 (after whsec_)" : `the secret is not ${encoding}`);
+  }
+  return key;
+}
+
+function keyBytes(secret: string, encoding: SecretEncoding): Buffer | null {
+  switch (encoding) {
+    case "utf8":
+      return Buffer.from(secret, "utf8");
+    case "hex":
+      return decodeStrictly(secret, "hex");
+    case "base64":
+      return decodeStrictly(secret, "base64") ?? decodeStrictly(secret, "base64url");
+    case "whsec":
+      return decodeStrictly(secret.replace(/^whsec_/, ""), "base64");
+  }
+}
+
+/** A secret ready to sign with. */
+export interface HmacKey {
+  /** The HMAC over the joined parts. Texts have one character per byte. */
+  digest(parts: readonly (Buffer | string)[]): Buffer;
+}
+
+export function createHmacKey(algorithm: SignatureAlgorithm, secret: Buffer): HmacKey {
+  const key = createSecretKey(secret);
+  return {
+    digest(parts) {
+      const hmac = createHmac(algorithm, key);
+      for (const part of parts) {
+        if (typeof part === "string") hmac.update(part, "latin1");
+        else hmac.update(part);
+      }
+      return hmac.digest();
+    },
+  };
+}
+
+/** The key of a secret. Throws a RangeError when the secret is not in the scheme's encoding. */
 export function signatureKey(scheme: SignatureScheme, secret: string): HmacKey {
   return createHmacKey(scheme.algorithm, decodeKey(secret, scheme.secretEncoding));
 }
 
-/** The HMAC over the content, as bytes: the body is hashed as received, never re-encoded. */
+/** The parts of a request that may be signed. Header values have one character per byte, as in Node. */
+export interface SignedRequest {
+  readonly method: string;
+  /** A request target such as `/webhooks/main`, or a whole URL, of which the target counts. */
+  readonly url: string;
+  readonly body: Buffer;
+  readonly timestamp: string;
+  readonly id: string;
+}
+
+/** The HMAC over the content. The body is hashed as received. */
 export function computeSignature(scheme: SignatureScheme, key: HmacKey, request: SignedRequest): Buffer {
   return key.digest(
     scheme.content.map((part) => {
@@ -349,18 +310,13 @@ function signedUrl(scheme: SignatureScheme, url: string): string {
   return scheme.publicUrl + (target.startsWith("/") ? target : `/${target}`);
 }
 
-/** What a sender signs. `url` may be a whole URL or a request target. */
-export interface RequestToSign {
-  readonly method: string;
-  readonly url: string;
-  readonly body: Buffer;
-  readonly id: string;
+interface RequestToSign extends Omit<SignedRequest, "timestamp"> {
   readonly timestampMs: number;
 }
 
 /**
- * What makes the headers that a sender adds to prove a request, with names in lower case. Settings and
- * secret are read once: for who signs many. Throws like {@link resolveScheme} and {@link signatureKey}.
+ * Returns a function that makes the signature headers of a request, with names in lower case. Throws like
+ * {@link resolveScheme} and {@link decodeKey}.
  */
 export function createSigner(settings: SignatureSettings, secret: string): (request: RequestToSign) => Record<string, string> {
   const scheme = resolveScheme(settings);
@@ -375,9 +331,4 @@ export function createSigner(settings: SignatureSettings, secret: string): (requ
     headers[scheme.header] = scheme.timestamp?.in === "entry" ? `${scheme.timestamp.key}=${timestamp}${scheme.separator}${entry}` : entry;
     return headers;
   };
-}
-
-/** The headers for one request: see {@link createSigner}. */
-export function signatureHeaders(settings: SignatureSettings, secret: string, request: RequestToSign): Record<string, string> {
-  return createSigner(settings, secret)(request);
 }

@@ -1,11 +1,11 @@
 import fc from "fast-check";
 import { Secret } from "../../../src/model/secret.ts";
 import {
+  createSigner,
   type SignatureSettings,
   secretEncodings,
   signatureAlgorithms,
   signatureEncodings,
-  signatureHeaders,
   signaturePresets,
 } from "../../../src/model/signature.ts";
 import { createVerifier, type VerifiableRequest, type Verified } from "../../../src/receive/signature/verify.ts";
@@ -39,6 +39,11 @@ export const secretFor: Record<(typeof secretEncodings)[number], string> = {
 
 export function secretOf(settings: SignatureSettings): string {
   return secretFor[settings.secretEncoding ?? (settings.preset === "standard-webhooks" ? "whsec" : "utf8")];
+}
+
+/** The signature headers of one request. */
+export function signatureHeaders(settings: SignatureSettings, secret: string, request: Sent): Record<string, string> {
+  return createSigner(settings, secret)(request);
 }
 
 /** What the receiver sees of `request` signed with `settings`. */

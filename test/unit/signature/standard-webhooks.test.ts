@@ -1,7 +1,6 @@
 import { Webhook } from "standardwebhooks";
 import { expect, test } from "vitest";
-import { signatureHeaders } from "../../../src/model/signature.ts";
-import { verify } from "./schemes.ts";
+import { signatureHeaders, verify } from "./schemes.ts";
 
 const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const settings = { preset: "standard-webhooks" } as const;

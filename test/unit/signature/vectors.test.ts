@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { Secret } from "../../../src/model/secret.ts";
-import { type SignatureSettings, signatureHeaders } from "../../../src/model/signature.ts";
-import { verify } from "./schemes.ts";
+import type { SignatureSettings } from "../../../src/model/signature.ts";
+import { signatureHeaders, verify } from "./schemes.ts";
 
 const body = '{"id":"e-1","event":"message.status","data":{"text":"ñandú"}}';
 

@@ -6,8 +6,8 @@ import { parse } from "yaml";
 import type { Io } from "../../../src/cli/io.ts";
 import { main } from "../../../src/cli/main.ts";
 import { Secret } from "../../../src/model/secret.ts";
-import { type SignatureSettings, signatureHeaders, signatureSettingsSchema } from "../../../src/model/signature.ts";
-import { publicUrl, receive, secretOf, sent, verify } from "./schemes.ts";
+import { type SignatureSettings, signatureSettingsSchema } from "../../../src/model/signature.ts";
+import { publicUrl, receive, secretOf, sent, signatureHeaders, verify } from "./schemes.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "verify-"));
 const bodyFile = file("body.json", sent.body);

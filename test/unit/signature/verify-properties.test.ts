@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { resolveScheme, signatureHeaders, signatureSettingsSchema } from "../../../src/model/signature.ts";
-import { receive, type Sent, secretOf, sent, settingsArbitrary, signedAtMs, verify } from "./schemes.ts";
+import { resolveScheme, signatureSettingsSchema } from "../../../src/model/signature.ts";
+import { receive, type Sent, secretOf, sent, settingsArbitrary, signatureHeaders, signedAtMs, verify } from "./schemes.ts";
 
 const requestArbitrary: fc.Arbitrary<Sent> = fc.record({
   method: fc.constantFrom("POST", "PUT"),

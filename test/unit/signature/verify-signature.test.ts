@@ -2,9 +2,9 @@ import { createServer, request as httpRequest } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, test } from "vitest";
 import { Secret } from "../../../src/model/secret.ts";
-import { type SignatureSettings, signatureHeaders } from "../../../src/model/signature.ts";
+import type { SignatureSettings } from "../../../src/model/signature.ts";
 import { createVerifier, type VerifiableRequest } from "../../../src/receive/signature/verify.ts";
-import { publicUrl, receive, sent, signedAtMs, verify } from "./schemes.ts";
+import { publicUrl, receive, sent, signatureHeaders, signedAtMs, verify } from "./schemes.ts";
 
 const plain: SignatureSettings = { service: "acme" };
 const hexOf = (secret: string) => signatureHeaders(plain, secret, sent)["x-acme-signature"] as string;
