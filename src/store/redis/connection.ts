@@ -1,3 +1,4 @@
+import { growingWait } from "../../model/backoff.ts";
 import type { Clock } from "../../model/clock.ts";
 import { type RedisFault, type RedisFaultKind, readRedisUrl, redisFaultOf, redisPlaceText } from "../../model/redis.ts";
 import { StoreRefused } from "../port.ts";
@@ -166,7 +167,7 @@ export function connectRedis(settings: RedisSettings, options: RedisOptions, hoo
       failed(error);
     } finally {
       isProbing = false;
-      if (!isClosed) probeIn(state.kind === "up" ? aliveEveryMs : Math.min(longestProbeMs, probeEveryMs * 2 ** Math.min(relapses, 5)));
+      if (!isClosed) probeIn(state.kind === "up" ? aliveEveryMs : growingWait(relapses + 1, probeEveryMs, longestProbeMs));
     }
   }
 
