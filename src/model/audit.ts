@@ -1,25 +1,25 @@
 import type { Disposition } from "./plan.ts";
 
 /**
- * What `audit` holds a store to. Each rule is about single rows, so that every break has an offender with a number
- * (docs/audit.md has the same list).
+ * The rules that `audit` checks (docs/audit.md has the same list). Each concerns single rows, so that every violation has an
+ * offender with a seq.
  */
 export const auditRules = {
-  "event missing": "its number is gone, and retention cannot have taken it",
-  "event without plan": "nothing says what the routes made of it",
-  "wrong disposition": "its one word is not the one that follows from the verdicts of its routes",
-  "planning broken": "it waits to be planned and nobody would, or the other way round",
-  "parking broken": "a route waits for it and no time or hydration ends that, or the other way round",
-  "parked too long": "its time was over more than five minutes before the relay last did anything",
-  "delivery missing": "a route was to get it, and there is no delivery that retention could have taken",
-  "delivery not planned": "the route's verdict was not to get it",
-  "delivery without event": "there is no such event",
-  "delivery contradicts itself": "its state and its times cannot both be true",
-  "attempts miscounted": "it says another number of attempts than were written down",
-  "attempt without delivery": "there is no such delivery",
-  "order broken": "of one message on one route not exactly one delivery is next: none, or several at once",
-  "id repeated": "two events of one account have the same id, or the index that prevents it is gone",
-  "proofs differ": "secrets are said to have proved less than is stored, or more than was ever accepted",
+  "event missing": "a seq has no event, and retention cannot have deleted it",
+  "event without plan": "it has no verdicts of routes",
+  "wrong disposition": "its disposition does not follow from the verdicts of its routes",
+  "planning broken": "it waits to be planned but is not queued, or the reverse",
+  "parking broken": "a route parks it without a time limit or hydration, or the reverse",
+  "parked too long": "its time limit ended more than five minutes before the relay's last activity",
+  "delivery missing": "a route's verdict is to deliver, but there is no delivery, and retention cannot have deleted it",
+  "delivery not planned": "the route's verdict was not to deliver",
+  "delivery without event": "its event does not exist",
+  "delivery contradicts itself": "its state contradicts its times",
+  "attempts miscounted": "its number of attempts differs from the stored attempts",
+  "attempt without delivery": "its delivery does not exist",
+  "order broken": "of the deliveries of a message on a route, not exactly one is next",
+  "id repeated": "two events of an account have the same id, or the unique index is missing",
+  "proofs differ": "the secret usage counts fewer events than are stored, or more than were accepted",
 } as const;
 export type AuditRule = keyof typeof auditRules;
 
@@ -30,32 +30,32 @@ export interface AuditFilter {
   readonly source?: string | undefined;
 }
 
-/** Events by what became of them: `received` is the sum of the dispositions and `unaccounted`. */
+/** Events by disposition. `received` is the sum of the dispositions and `unaccounted`. */
 export interface EventSums extends Record<Disposition, number> {
   received: number;
-  /** Events that break a rule: counted under no word. */
+  /** Events that violate a rule, which no disposition counts. */
   unaccounted: number;
-  /** Known ids that came again, and those of them with other bytes; no part of `received`. */
+  /** Repeated ids, and those of them with other bytes. Not part of `received`. */
   duplicates: number;
   conflicts: number;
 }
 
 /** Deliveries: `planned` is the sum of the states, `swept` and `unaccounted`. */
 export interface DeliverySums {
-  /** Verdicts to deliver, of the events looked at. */
+  /** Verdicts to deliver of the checked events. */
   planned: number;
   waiting: number;
   held: number;
   delivered: number;
   dead: number;
-  /** Settled, and taken away by retention while the event stays. */
+  /** Settled, and deleted by retention before their event. */
   swept: number;
   unaccounted: number;
 }
 
 export interface Offender {
   readonly rule: AuditRule;
-  /** Seq; null when the rule is about no single event. */
+  /** Seq; null when the rule concerns no single event. */
   readonly event: number | null;
   readonly eventId: string | null;
   readonly route: string | null;
@@ -65,20 +65,20 @@ export interface Offender {
 
 export interface AuditReport {
   readonly balanced: boolean;
-  /** Unix ms at which it began. */
+  /** Unix ms of its start. */
   readonly at: number;
   readonly tookMs: number;
-  /** Rows looked at. */
+  /** Rows checked. */
   readonly rows: { readonly events: number; readonly deliveries: number; readonly attempts: number };
   readonly events: EventSums;
   /** By day of acceptance (UTC, `2026-11-20`) and source. */
   readonly days: readonly (EventSums & { readonly day: string; readonly source: string })[];
   readonly deliveries: DeliverySums;
   readonly routes: readonly (DeliverySums & { readonly route: string })[];
-  /** Events whose numbers are gone: taken by retention, or missing. */
+  /** Seqs without an event: deleted by retention, or missing. */
   readonly gone: { readonly swept: number; readonly missing: number };
-  /** How often each rule is broken; rules that hold are left out. */
+  /** Violations by rule, without rules that hold. */
   readonly broken: Readonly<Partial<Record<AuditRule, number>>>;
-  /** The first of them. */
+  /** The first offenders. */
   readonly offenders: readonly Offender[];
 }

@@ -4,11 +4,11 @@ import type { Envelope } from "./envelope.ts";
 import { type AccountName, cutText, type EventId, hasIdLength, maxIdLength, type RunId, type SourceName, type Wamid } from "./ids.ts";
 import { mayBeRounded, parseExact, readPath } from "./json.ts";
 
-/** How an event came to the relay. All are equal to tracking, and remembered. */
+/** How an event reached the relay. Tracking treats all alike. */
 export const origins = ["webhook", "hydrate", "reconcile"] as const;
 export type Origin = (typeof origins)[number];
 
-/** The headers kept with an event: those its signature rests on, and, for an automation's request, the content type and encoding. Names in lower case. */
+/** The headers stored with an event, names in lower case: those of its signature, and an automation request's content headers. */
 export type KeptHeaders = Readonly<Record<string, string>>;
 
 interface Received {
@@ -17,34 +17,34 @@ interface Received {
   readonly origin: Origin;
   /** Unix milliseconds. */
   readonly receivedAt: number;
-  /** The bytes as they came in. */
+  /** The bytes as received. */
   readonly body: Buffer;
   readonly headers: KeptHeaders;
-  /** Fingerprint of the secret that proved the event; null for events the relay made itself. */
+  /** Fingerprint of the secret that verified the event; null for events that the relay made. */
   readonly secret: string | null;
 }
 
-/** A proved event with a valid envelope. */
+/** A verified event with a valid envelope. */
 export interface ReceivedEvent extends Received {
   readonly envelope: Envelope;
   readonly subject: Subject;
-  /** Of an automation's request: how the same signed bytes are known again. */
+  /** Of an automation's request: identifies the same signed bytes. */
   readonly request?: string;
-  /** Seq of the quarantined body that it was read from; not given: it came as an event. */
+  /** Seq of the quarantined body that it was read from; absent when it arrived as an event. */
   readonly releaseOf?: number;
 }
 
-/** Signed by the right secret, but not a valid envelope. */
+/** A verified body without a valid envelope. */
 export interface QuarantinedBody extends Received {
-  /** Why it is no envelope. */
+  /** Why the envelope is invalid. */
   readonly error: string;
 }
 
 const paths = (...fallback: string[]) => z.array(z.string().min(1)).min(1).default(fallback);
 
 /**
- * Where in `data` the tracked fields are, as dotted paths tried in order. The service's document does
- * not show the full payload of `message.status`, so this is a setting and not a fact.
+ * The places of tracked fields in `data`, as dotted paths tried in order. They are settings, because the service's document
+ * does not show the full payload of `message.status`.
  */
 export const fieldsSchema = z.strictObject({
   wamid: paths("wamid"),
@@ -64,8 +64,8 @@ export type Subject =
 const none: Subject = { type: "none" };
 
 /**
- * Reads the subject of an event. Fields of a wrong type count as absent: they never make an event invalid. `body` is the
- * envelope's text, from which an error code gets the digits that a JavaScript number cannot hold.
+ * Reads the subject of an event. Fields of a wrong type count as absent. `body` is the envelope's text: an error code may
+ * have more digits than a JavaScript number holds.
  */
 export function subjectOf(envelope: Envelope, fields: FieldPaths, body: Buffer): Subject {
   if (envelope.event.startsWith("message.")) {
@@ -111,24 +111,24 @@ function exactly(code: unknown, fields: FieldPaths, body: Buffer): unknown {
     const { data } = parseExact(body.toString("utf8")) as Pick<Envelope, "data">;
     return first(data, fields.errorCode);
   } catch {
-    // `parseExact` recurses where `JSON.parse` does not: a body nested some thousand levels deep keeps the rounded number.
+    // `parseExact` recurses, unlike `JSON.parse`: a body nested thousands of levels deep keeps the rounded number.
     return code;
   }
 }
 
-/** Error codes stay text: providers mix numbers, numeric strings and words (FACTS.md, "The domain"). */
+/** Error codes are text, because providers mix numbers, numeric strings and words (FACTS.md, "The domain"). */
 export function codeText(value: unknown): string | null {
   if (typeof value === "number" && Number.isFinite(value)) return String(value);
   if (typeof value === "string" && value !== "") return cutText(value, maxIdLength);
   return null;
 }
 
-/** A status that the relay learned by asking, instead of by a webhook. */
+/** A status that a poll found. */
 export interface LearnedStatus {
   readonly account: AccountName;
-  /** The source whose webhook should have told it. */
+  /** The source whose webhook should have reported it. */
   readonly source: SourceName;
-  /** Where that source has its fields: the event made here has them at the first of these places. */
+  /** The places of that source's fields. The event has its fields at the first of each. */
   readonly fields: FieldPaths;
   readonly origin: Exclude<Origin, "webhook">;
   /** The service's id of the message. */
@@ -136,15 +136,15 @@ export interface LearnedStatus {
   readonly wamid: Wamid;
   readonly status: string;
   readonly errorCode: string | number | null;
-  /** Unix ms at which the service said so. */
+  /** Unix ms of the answer. */
   readonly at: number;
-  /** Id of the truncated event that made the relay ask. */
+  /** Id of the truncated event that caused the poll. */
   readonly because?: string;
 }
 
 /**
- * The event that a webhook would have brought. Its id rests on account, message and status alone, so that
- * the same news learned twice (by hydration and reconciliation, or by two processes) is one event.
+ * The event that a webhook would have delivered. Its id depends only on account, message and status, so a status that
+ * hydration and reconciliation, or two processes, both find is one event.
  */
 export function learnedEvent(learned: LearnedStatus): ReceivedEvent {
   const { account, source, fields, origin, messageId, wamid, status, errorCode, at, because } = learned;
@@ -182,7 +182,7 @@ export function learnedEventId(account: AccountName, messageId: string, status: 
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}` as EventId;
 }
 
-/** Sets the value at the first of the dotted paths. Digits in a path would be places in a list; here they are keys, which reads the same. */
+/** Sets the value at the first of the dotted paths. Digits in a path become keys of an object, which `readPath` reads alike. */
 function put(data: Record<string, unknown>, paths: readonly string[], value: unknown): void {
   const keys = (paths[0] as string).split(".");
   let place = data;

@@ -1,12 +1,9 @@
 import { RelayError } from "./errors.ts";
 
-/**
- * What a JSON body may hold. An empty list takes three bytes of a body and ten times that in memory, and whatever reads
- * the parsed body may be recursive.
- */
+/** Limits of a JSON body. An empty list takes three bytes of a body and ten times that in memory; readers may be recursive. */
 export const bodyLimits = { levels: 32, values: 250_000 } as const;
 
-/** The same of one line of NDJSON: a registration, and what its metadata may hold. */
+/** Limits of a line of NDJSON, which holds a registration with its metadata. */
 export const lineLimits = { levels: 32, values: 2_000 } as const;
 
 /** Parses a JSON body. Throws `bad_request`. */
@@ -16,7 +13,7 @@ export function parseBody(text: string): unknown {
   return parsed.value;
 }
 
-/** Parses JSON that somebody sent, after looking at its shape. `fault` goes on from a name of the text. */
+/** Parses JSON from outside after a check of its shape. `fault` continues a sentence that begins with the name of the text. */
 export function parseWithin(
   text: string,
   { levels, values }: { readonly levels: number; readonly values: number },
@@ -31,14 +28,14 @@ export function parseWithin(
   }
 }
 
-/** What text that should be JSON has too much of, found without parsing it, which is what costs memory. */
+/** Which limit the text exceeds, found without parsing, which would take the memory. */
 function shapeOf(text: string, mostLevels: number, mostValues: number): "deep" | "many" | null {
   let depth = 0;
   let values = 1;
   for (let at = 0; at < text.length; at++) {
     switch (text.charCodeAt(at)) {
       case 0x22: // "
-        at = endOfText(text, at);
+        at = endOfString(text, at);
         break;
       case 0x5b: // [
       case 0x7b: // {
@@ -60,8 +57,8 @@ function shapeOf(text: string, mostLevels: number, mostValues: number): "deep" |
   return null;
 }
 
-/** The place of the quote that ends what the one at `from` begins. */
-function endOfText(text: string, from: number): number {
+/** The index of the quote that ends the string at `from`. */
+function endOfString(text: string, from: number): number {
   for (let at = from + 1; at < text.length; at++) {
     const code = text.charCodeAt(at);
     if (code === 0x22) return at;
@@ -71,14 +68,14 @@ function endOfText(text: string, from: number): number {
 }
 
 type Reviver = (key: string, value: unknown, context: { readonly source?: string }) => unknown;
-// Node has the third argument, TypeScript's library does not know it yet.
+// TypeScript's library lacks the third argument.
 const parseWith = JSON.parse as (text: string, reviver: Reviver) => unknown;
 
-/** An integer that JavaScript would round has 16 digits at least. */
+/** JavaScript rounds integers of 16 digits and more. */
 const longNumber = /\d{16}/;
 const digits = /^-?\d+$/;
 
-/** `JSON.parse`, but an integer that would be rounded becomes a text with its digits. Throws as `JSON.parse` does. */
+/** Like `JSON.parse`, but an integer that would be rounded becomes a text with its digits. */
 export function parseExact(text: string): unknown {
   if (!longNumber.test(text)) return JSON.parse(text) as unknown;
   return parseWith(text, (_key, value, { source = "" }) =>

@@ -1,2 +1,2 @@
-/** What one engine has at once and another one asks for. */
+/** The embedded engine has it at once, the Redis engine later. */
 export type MaybePromise<T> = T | Promise<T>;

@@ -1,10 +1,10 @@
 import type { AccountName } from "./ids.ts";
 
-/** What is sent through the relay, once per key: a message, or the run of an automation (whose key is its reference). */
+/** What is sent once per key: a message, or the run of an automation, whose key is its reference. */
 export const sendKinds = ["message", "run"] as const;
 export type SendKind = (typeof sendKinds)[number];
 
-/** Names one send. The same text is another key in another account, and for another kind. */
+/** Identifies one send. The same text is another key in another account, and for another kind. */
 export interface SendKey {
   readonly account: AccountName;
   readonly kind: SendKind;
@@ -12,13 +12,13 @@ export interface SendKey {
 }
 
 /*
- * The state of a key; a key that nobody holds is free. docs/sending.md has the same table for users.
+ * The states of a key. docs/sending.md has the same table for users.
  *
  * |         | begin                        | not done                       | done | unknown, or the process died |
  * |---------|------------------------------|--------------------------------|------|------------------------------|
  * | (free)  | calling                      |                                |      |                              |
  * | calling | refused                      | free; unknown after a resend   | done | unknown                      |
- * | unknown | calling, if told to resend   |                                |      |                              |
+ * | unknown | calling, on a resend         |                                |      |                              |
  * | done    | refused                      |                                |      |                              |
  */
 export const keyStates = ["calling", "done", "unknown"] as const;
@@ -26,9 +26,9 @@ export type KeyState = (typeof keyStates)[number];
 
 export interface KeyHeld {
   readonly state: KeyState;
-  /** Of the body: SHA-256, in hex. */
+  /** SHA-256 of the body, in hex. */
   readonly fingerprint: string;
-  /** Calls that may have done something: those of unknown outcome, the one under way, and the one that was done. */
+  /** Calls that may have had an effect: those of unknown outcome, the one in flight, and the one that succeeded. */
   readonly tries: number;
 }
 
@@ -89,9 +89,8 @@ export type SentSubject =
     };
 
 /**
- * The key as it is once the call may begin; null when it may not, because of what holds it. To send again takes
- * the number of tries that the asker was told: the same request, repeated by a client that got no answer, does not
- * send a third time.
+ * The key once the call may begin; null when it may not, because the key is held. A resend needs the number of tries from
+ * the last answer: a client that repeats the same request without an answer does not send a third time.
  */
 export function beginKey(held: KeyHeld | null, { fingerprint, resend }: KeyClaim): KeyHeld | null {
   if (held === null) return { state: "calling", fingerprint, tries: 1 };
@@ -99,10 +98,10 @@ export function beginKey(held: KeyHeld | null, { fingerprint, resend }: KeyClaim
   return { ...held, state: "calling", tries: held.tries + 1 };
 }
 
-/** The key after its call has ended; null: free. Of a key that is not `calling` nothing is changed: `held` itself. */
+/** The key after its call ended; null: free. A key that is not `calling` stays as it is. */
 export function endKey(held: KeyHeld, end: SendEnd["end"]): KeyHeld | null {
   if (held.state !== "calling") return held;
   if (end !== "not-done") return { ...held, state: end };
-  // What the calls before it did is no better known than it was.
+  // The outcome of earlier calls is still unknown.
   return held.tries === 1 ? null : { ...held, state: "unknown", tries: held.tries - 1 };
 }
