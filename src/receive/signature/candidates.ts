@@ -7,14 +7,7 @@ import {
   signatureAlgorithms,
   signatureEncodings,
 } from "../../model/signature.ts";
-
-/** A captured request; `url` is its target, or the whole URL it was sent to. */
-export interface CapturedRequest {
-  readonly method: string;
-  readonly url: string;
-  readonly headers: IncomingHttpHeaders;
-  readonly body: Buffer;
-}
+import type { CapturedRequest } from "./verify.ts";
 
 /** A way to read one header as a signature. */
 export interface SignatureCandidate {

@@ -13,7 +13,6 @@ import {
   signaturePresets,
 } from "../../model/signature.ts";
 import {
-  type CapturedRequest,
   findCandidates,
   findIdHeaders,
   findTimestampHeaders,
@@ -23,7 +22,7 @@ import {
   type SignatureCandidate,
   type SignedContent,
 } from "./candidates.ts";
-import { createVerifier } from "./verify.ts";
+import { type CapturedRequest, createVerifier } from "./verify.ts";
 
 /** The tolerance proposed for a signed timestamp. The schemes that document one use this value. */
 const proposedToleranceMs = 5 * 60_000;

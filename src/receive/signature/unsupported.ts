@@ -1,7 +1,6 @@
 import { createHash, createHmac } from "node:crypto";
 import { createHmacKey, digestLengths, type HmacKey, signatureAlgorithms } from "../../model/signature.ts";
 import {
-  type CapturedRequest,
   findIdHeaders,
   findTimestampHeaders,
   type LooseBytes,
@@ -11,6 +10,7 @@ import {
   readLoosely,
 } from "./candidates.ts";
 import { findSignedContent } from "./search.ts";
+import type { CapturedRequest } from "./verify.ts";
 
 /** A way to authenticate a request that no settings describe. */
 interface Unsupported {

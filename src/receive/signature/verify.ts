@@ -30,12 +30,16 @@ export type Verified =
  */
 export type SignatureRefusal = "missing-signature" | "malformed-signature" | "no-match" | "missing-timestamp" | "stale-timestamp";
 
-/** A received request; `url` is the request target, `nowMs` Unix milliseconds. */
-export interface VerifiableRequest {
+/** A request with its whole body; `url` is its target, or the whole URL it was sent to. */
+export interface CapturedRequest {
   readonly method: string;
   readonly url: string;
   readonly headers: IncomingHttpHeaders;
   readonly body: Buffer;
+}
+
+/** A received request; `nowMs` in Unix milliseconds. */
+export interface VerifiableRequest extends CapturedRequest {
   readonly nowMs: number;
 }
 
