@@ -1,6 +1,6 @@
 import type { Alarm, AlarmChange } from "../model/alarm.ts";
 import type { DeliveryState, Settlement } from "../model/delivery.ts";
-import type { KeptHeaders, Origin, QuarantinedBody, ReceivedEvent } from "../model/event.ts";
+import type { QuarantinedBody, ReceivedEvent } from "../model/event.ts";
 import type { EventId } from "../model/ids.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { Disposition } from "../model/plan.ts";
@@ -196,15 +196,8 @@ export interface QuarantineFilter {
 }
 
 /** A quarantined body as it was received. */
-export interface QuarantinedEvent {
+export interface QuarantinedEvent extends Omit<QuarantinedBody, "secret" | "error"> {
   readonly seq: number;
-  readonly account: string;
-  readonly source: string;
-  readonly origin: Origin;
-  /** Unix ms. */
-  readonly receivedAt: number;
-  readonly headers: KeptHeaders;
-  readonly body: Buffer;
 }
 
 export interface QuarantinedFound {
