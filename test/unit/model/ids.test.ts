@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { deliveryId, type EventId, isCanonicalUuid, parseDeliveryId, routeTag, uuidv7 } from "../../src/model/ids.ts";
+import { deliveryId, type EventId, isCanonicalUuid, parseDeliveryId, routeTag, uuidv7 } from "../../../src/model/ids.ts";
 
 test("a delivery id gives back its event id and route tag, for any text", () => {
   fc.assert(
