@@ -1,7 +1,17 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
 import type { Envelope } from "./envelope.ts";
-import { type AccountName, cutText, type EventId, hasIdLength, maxIdLength, type RunId, type SourceName, type Wamid } from "./ids.ts";
+import {
+  type AccountName,
+  cutText,
+  type EventId,
+  hasIdLength,
+  maxIdLength,
+  type RunId,
+  type SourceName,
+  uuidText,
+  type Wamid,
+} from "./ids.ts";
 import { mayBeRounded, parseExact, readPath } from "./json.ts";
 
 /** How an event reached the relay. Tracking treats all alike. */
@@ -178,8 +188,7 @@ export function learnedEventId(account: AccountName, messageId: string, status: 
   const hash = createHash("sha256").update(`wamid-relay learned\0${account}\0${messageId}\0${status}`).digest();
   hash[6] = ((hash[6] as number) & 0x0f) | 0x80;
   hash[8] = ((hash[8] as number) & 0x3f) | 0x80;
-  const hex = hash.toString("hex", 0, 16);
-  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}` as EventId;
+  return uuidText(hash.toString("hex", 0, 16)) as EventId;
 }
 
 /** Sets the value at the first of the dotted paths. Digits in a path become keys of an object, which `readPath` reads alike. */

@@ -47,6 +47,11 @@ export function isCanonicalUuid(text: string): boolean {
   return canonicalUuid.test(text);
 }
 
+/** The UUID of 32 hex digits. */
+export function uuidText(hex: string): string {
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
+}
+
 /**
  * Id of the delivery of an event to a route. Destinations dedupe by it, so it stays the same on every engine and after the
  * loss of the store. `dlv_<32 hex>_<12 hex>` for UUID event ids, `dlv_b<base64url>_<12 hex>` for others.
@@ -74,10 +79,7 @@ export function parseDeliveryId(text: string): { eventId: EventId; routeTag: str
   const match = /^dlv_(?:([0-9a-f]{32})|b([A-Za-z0-9_-]+))_([0-9a-f]{12})$/.exec(text);
   if (match === null) return null;
   const [, hex, encoded, tag] = match;
-  const eventId =
-    hex !== undefined
-      ? `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`
-      : Buffer.from(encoded as string, "base64url").toString("utf8");
+  const eventId = hex !== undefined ? uuidText(hex) : Buffer.from(encoded as string, "base64url").toString("utf8");
   return { eventId: eventId as EventId, routeTag: tag as string };
 }
 
@@ -88,6 +90,5 @@ export function uuidv7(now: number, random: (size: number) => Buffer = randomByt
   random(10).copy(bytes, 6);
   bytes[6] = ((bytes[6] as number) & 0x0f) | 0x70;
   bytes[8] = ((bytes[8] as number) & 0x3f) | 0x80;
-  const hex = bytes.toString("hex");
-  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
+  return uuidText(bytes.toString("hex"));
 }
