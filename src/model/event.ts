@@ -134,7 +134,7 @@ export function codeText(value: unknown): string | null {
 }
 
 /** A status that a poll found. */
-export interface LearnedStatus {
+export interface PolledStatus {
   readonly account: AccountName;
   /** The source whose webhook should have reported it. */
   readonly source: SourceName;
@@ -156,14 +156,14 @@ export interface LearnedStatus {
  * The event that a webhook would have delivered. Its id depends only on account, message and status, so a status that
  * hydration and reconciliation, or two processes, both find is one event.
  */
-export function learnedEvent(learned: LearnedStatus): ReceivedEvent {
+export function polledEvent(learned: PolledStatus): ReceivedEvent {
   const { account, source, fields, origin, messageId, wamid, status, errorCode, at, because } = learned;
   const data: Record<string, unknown> = {};
   put(data, fields.wamid, wamid);
   put(data, fields.status, status);
   if (errorCode !== null) put(data, fields.errorCode, errorCode);
   const envelope: Envelope & { readonly relay: unknown } = {
-    id: learnedEventId(account, messageId, status),
+    id: polledEventId(account, messageId, status),
     event: "message.status",
     createdAt: new Date(at).toISOString(),
     data,
@@ -184,7 +184,7 @@ export function learnedEvent(learned: LearnedStatus): ReceivedEvent {
 }
 
 /** A UUID of version 8 (RFC 9562, 5.8): the first 122 bits of a SHA-256. */
-export function learnedEventId(account: AccountName, messageId: string, status: string): EventId {
+export function polledEventId(account: AccountName, messageId: string, status: string): EventId {
   const hash = createHash("sha256").update(`wamid-relay learned\0${account}\0${messageId}\0${status}`).digest();
   hash[6] = ((hash[6] as number) & 0x0f) | 0x80;
   hash[8] = ((hash[8] as number) & 0x3f) | 0x80;

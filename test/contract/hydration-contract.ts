@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { fieldsSchema, learnedEvent } from "../../src/model/event.ts";
+import { fieldsSchema, polledEvent } from "../../src/model/event.ts";
 import type { Wamid } from "../../src/model/ids.ts";
 import { accept, openWith, stateOf } from "./contract-tools.ts";
 import { type EventParts, start } from "./store-events.ts";
@@ -21,7 +21,7 @@ async function sweepOf(store: ContractStore, account = "main", now = start) {
 }
 
 function news(wamid: string, status: string, messageId = `id-of-${wamid}`) {
-  return learnedEvent({
+  return polledEvent({
     account: "main",
     source: "main",
     fields: fieldsSchema.parse({}),

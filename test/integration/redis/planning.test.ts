@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from "vitest";
-import { fieldsSchema, learnedEvent } from "../../../src/model/event.ts";
+import { fieldsSchema, polledEvent } from "../../../src/model/event.ts";
 import type { Wamid } from "../../../src/model/ids.ts";
 import { keysOf } from "../../../src/store/redis/keys.ts";
 import { createRedisStore, type RedisStore } from "../../../src/store/redis/open.ts";
@@ -227,7 +227,7 @@ test("a batch with events of both kinds keeps their order, and tells once that s
 
 /** What the relay learns when it asks. */
 const news = (wamid: string, status: string) =>
-  learnedEvent({
+  polledEvent({
     account: "main",
     source: "main",
     fields: fieldsSchema.parse({}),
