@@ -16,7 +16,7 @@ const learned: PolledStatus = {
   at: Date.UTC(2026, 10, 21, 12),
 };
 
-test("a learned status is an event like the service's own, marked with what made the relay ask", () => {
+test("makes an event like the service's from a polled status, with the cause of the poll", () => {
   const event = polledEvent({ ...learned, origin: "hydrate", because: "evt-1" });
   expect(JSON.parse(event.body.toString("utf8"))).toEqual({
     id: event.envelope.id,
@@ -29,7 +29,7 @@ test("a learned status is an event like the service's own, marked with what made
   expect(event.secret).toBeNull();
 });
 
-test("the id is the same however and whenever it was learned, and another for other news", () => {
+test("derives the id from account, message and status alone", () => {
   const id = polledEvent(learned).envelope.id;
   expect(id).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
   expect(polledEvent({ ...learned, origin: "hydrate", at: learned.at + 5, errorCode: null }).envelope.id).toBe(id);
@@ -41,13 +41,13 @@ test("the id is the same however and whenever it was learned, and another for ot
   expect(new Set([id, ...others]).size).toBe(4);
 });
 
-test("wherever a source has its fields, reading the made event finds them", () => {
+test("puts the fields where the source reads them", () => {
   const segment = fc.constantFrom("a", "b", "status", "0", "__proto__", "constructor");
   const path = fc.array(segment, { minLength: 1, maxLength: 3 }).map((keys) => keys.join("."));
   fc.assert(
     fc.property(path, path, path, (wamid, status, errorCode) => {
       const all = [wamid, status, errorCode];
-      // One path inside another, or the same twice, is a setting that no event could satisfy.
+      // No event can satisfy a path inside another one, or the same path twice.
       fc.pre(all.every((one, at) => all.every((other, place) => at === place || !`${other}.`.startsWith(`${one}.`))));
       const fields = fieldsSchema.parse({ wamid: [wamid], status: [status], errorCode: [errorCode] });
       const event = polledEvent({ ...learned, fields });
