@@ -1,5 +1,5 @@
 import type { AuditPort, AuditUnderWay } from "../control/audit.ts";
-import type { AuditReport } from "../model/audit-report.ts";
+import type { AuditReport } from "../model/audit.ts";
 import type { Inspecting } from "../store/reading.ts";
 
 export interface AuditingParts {

@@ -1,9 +1,9 @@
 import type { ReplayQuery } from "../control/replay.ts";
 import type { Control } from "../control/routes.ts";
 import type { Registration, RegistrationOutcome } from "../control/track.ts";
-import type { BreakerView } from "../deliver/breaker.ts";
 import { RelayError } from "../model/errors.ts";
-import type { Soon } from "../model/soon.ts";
+import type { MaybePromise } from "../model/maybe-promise.ts";
+import type { BreakerView } from "../model/shared-limits.ts";
 import type { Store } from "../store/port.ts";
 import { conflictError } from "../store/registration.ts";
 import { createReadingPort } from "./reading-port.ts";
@@ -22,7 +22,7 @@ export interface ControlPortParts {
   readonly registered: (account: string, sentAt: number | undefined) => void;
   /** Ends the stops of an account's quotas; gives those that there were. */
   readonly resumeAccount: (account: string) => Promise<readonly string[]>;
-  readonly breakers: () => Soon<ReadonlyMap<string, BreakerView>>;
+  readonly breakers: () => MaybePromise<ReadonlyMap<string, BreakerView>>;
   readonly resume: Control["resume"];
   readonly stopping: () => boolean;
   readonly fieldsOf: ReleasingParts["fieldsOf"];

@@ -1,7 +1,7 @@
 import type { DeliveryStory, EventStory, Explained, ExplainPort, ExplainQuery, NextStep, Story } from "../control/explain.ts";
-import type { BreakerView } from "../deliver/breaker.ts";
-import { isProxyRoute } from "../model/proxy-route.ts";
-import type { Soon } from "../model/soon.ts";
+import { isProxyRoute } from "../model/delivery.ts";
+import type { MaybePromise } from "../model/maybe-promise.ts";
+import type { BreakerView } from "../model/shared-limits.ts";
 import type { StoreReading } from "../store/reading.ts";
 import type { DeliveryView, EventDetail, WaitingEvent } from "../store/views.ts";
 
@@ -9,7 +9,7 @@ export interface ExplainingParts {
   readonly read: Pick<StoreReading, "events" | "deliveries" | "messages" | "runs" | "stories">;
   readonly now: () => number;
   /** By the routes of the settings. */
-  readonly breakers: () => Soon<ReadonlyMap<string, BreakerView>>;
+  readonly breakers: () => MaybePromise<ReadonlyMap<string, BreakerView>>;
 }
 
 interface StoredStory extends EventStory {

@@ -1,6 +1,6 @@
-import type { BreakerView } from "../deliver/breaker.ts";
 import type { LaneState } from "../deliver/lane.ts";
-import type { Soon } from "../model/soon.ts";
+import type { MaybePromise } from "../model/maybe-promise.ts";
+import type { BreakerView } from "../model/shared-limits.ts";
 import type { ServiceGauges } from "../observe/account-metrics.ts";
 import type { Gauges } from "../observe/metrics.ts";
 import { type CallCap, callPriorities } from "../service/admission.ts";
@@ -11,13 +11,13 @@ import type { RouteBacklog, Unplanned } from "../store/views.ts";
 
 export interface GaugeParts {
   readonly now: () => number;
-  readonly backlog: () => Soon<readonly RouteBacklog[]>;
-  readonly unplanned: () => Soon<Unplanned>;
+  readonly backlog: () => MaybePromise<readonly RouteBacklog[]>;
+  readonly unplanned: () => MaybePromise<Unplanned>;
   readonly lanes: () => ReadonlyMap<string, LaneState>;
   /** Of the routes of the settings, as all processes have them. */
-  readonly breakers: () => Soon<ReadonlyMap<string, BreakerView>>;
+  readonly breakers: () => MaybePromise<ReadonlyMap<string, BreakerView>>;
   readonly limiters: () => ReadonlyMap<string, LimiterState>;
-  readonly listeners: () => Soon<Gauges["listeners"]>;
+  readonly listeners: () => MaybePromise<Gauges["listeners"]>;
   readonly inFlight: () => number;
   readonly storing: () => boolean;
 }
@@ -32,7 +32,7 @@ export function createGaugeReader(parts: GaugeParts): () => Promise<Gauges> {
   let unplanned: Unplanned = { events: 0, oldestAt: null };
 
   /** While the store cannot be asked, the last answer stands: the scrape has much else to tell. */
-  async function asked<T>(ask: () => Soon<T>, last: T): Promise<T> {
+  async function asked<T>(ask: () => MaybePromise<T>, last: T): Promise<T> {
     try {
       return await ask();
     } catch (error) {

@@ -3,7 +3,7 @@ import { createHydrator } from "../hydrate/hydrator.ts";
 import type { News, Outside, ReadAnswer } from "../hydrate/sweep.ts";
 import type { Clock } from "../model/clock.ts";
 import { isTruncated } from "../model/envelope.ts";
-import type { ReceivedEvent } from "../model/received.ts";
+import type { ReceivedEvent } from "../model/event.ts";
 import type { Logger } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import type { ServiceError } from "../service/errors.ts";

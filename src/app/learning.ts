@@ -1,8 +1,6 @@
 import type { Settings } from "../config/schema.ts";
+import { fieldsSchema, type PolledStatus, polledEvent, type ReceivedEvent } from "../model/event.ts";
 import type { Wamid } from "../model/ids.ts";
-import { type LearnedStatus, learnedEvent } from "../model/learned-event.ts";
-import type { ReceivedEvent } from "../model/received.ts";
-import { fieldsSchema } from "../model/subject.ts";
 import type { MessageState } from "../model/tracking.ts";
 import type { AcceptOutcome } from "../store/rules.ts";
 import { stepMessage } from "../track/states.ts";
@@ -14,7 +12,7 @@ export interface LearningParts {
 }
 
 /** A status that the service told when asked. */
-export interface Learned extends Pick<LearnedStatus, "account" | "origin" | "messageId" | "status" | "errorCode" | "because"> {
+export interface Learned extends Pick<PolledStatus, "account" | "origin" | "messageId" | "status" | "errorCode" | "because"> {
   readonly wamid: string;
   /** Not given: the first source of the account's events; an account that has none is its own. */
   readonly source?: string;
@@ -38,7 +36,7 @@ export function createLearning({ settings, now, accept }: LearningParts): Learni
       const from = source ?? sourceOf(settings(), learned.account);
       const given = settings().sources[from];
       const fields = given?.kind === "events" ? given.fields : fieldsSchema.parse({});
-      const event = learnedEvent({ ...learned, wamid: wamid as Wamid, source: from, fields, at: now() });
+      const event = polledEvent({ ...learned, wamid: wamid as Wamid, source: from, fields, at: now() });
       return (await accept(event)).result === "accepted";
     },
   };

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import type { AccountSettings } from "../config/schema.ts";
-import type { AuditReport } from "../model/audit-report.ts";
+import type { AuditReport } from "../model/audit.ts";
 import { carryOver } from "../store/migrate/carry.ts";
 import { countBoth, type KindCount } from "../store/migrate/check.ts";
 import { openSource, type Source } from "../store/migrate/source.ts";

@@ -4,7 +4,7 @@ import { createClaimQueue } from "../deliver/claim-queue.ts";
 import type { ClaimStore } from "../deliver/claims.ts";
 import { createSharedLine } from "../deliver/session.ts";
 import { breakerName } from "../deliver/settings.ts";
-import { isProxyRoute } from "../model/proxy-route.ts";
+import { isProxyRoute } from "../model/delivery.ts";
 import type { Store } from "../store/port.ts";
 import { RedisUnavailable } from "../store/redis/client.ts";
 import { connectRedis } from "../store/redis/connection.ts";

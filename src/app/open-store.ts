@@ -1,11 +1,11 @@
-import { type BreakerView, createBreaker } from "../deliver/breaker.ts";
+import { createBreaker } from "../deliver/breaker.ts";
 import type { LaneParts } from "../deliver/lane.ts";
 import { createReadyQueue } from "../deliver/ready-queue.ts";
 import { breakerName, type LaneSettings } from "../deliver/settings.ts";
 import type { Clock } from "../model/clock.ts";
-import type { Soon } from "../model/soon.ts";
+import type { MaybePromise } from "../model/maybe-promise.ts";
+import type { BreakerView, SharedCaps } from "../model/shared-limits.ts";
 import type { Plan } from "../service/limits/caps.ts";
-import type { SharedCaps } from "../service/limits/shared-port.ts";
 import type { Store, StoreHooks } from "../store/port.ts";
 import type { Inspecting, StoreReading } from "../store/reading.ts";
 import type { Rules } from "../store/rules.ts";
@@ -32,7 +32,7 @@ export interface OpenedStore {
 }
 
 /** What the store knows of the breakers of routes, by the routes' names. */
-export type BreakersOf = (routes: readonly LaneSettings[]) => Soon<ReadonlyMap<string, BreakerView>>;
+export type BreakersOf = (routes: readonly LaneSettings[]) => MaybePromise<ReadonlyMap<string, BreakerView>>;
 
 export interface OpenParts {
   readonly storage: StorageSettings;

@@ -4,11 +4,9 @@ import type { OutgoingDelivery, UrlDestination, UrlOutcome } from "../deliver/de
 import type { LaneHooks } from "../deliver/lane.ts";
 import type { UrlDestinationSettings } from "../deliver/settings.ts";
 import type { Clock } from "../model/clock.ts";
-import { keptResponseBytes } from "../model/delivery.ts";
+import { keptResponseBytes, proxyRoute, type Settlement, type StoredDelivery } from "../model/delivery.ts";
 import { RelayError } from "../model/errors.ts";
-import { proxyRoute } from "../model/proxy-route.ts";
-import type { ReceivedEvent } from "../model/received.ts";
-import type { Settlement, StoredDelivery } from "../model/stored-delivery.ts";
+import type { ReceivedEvent } from "../model/event.ts";
 import type { ProxiedAnswer } from "../receive/receiver.ts";
 
 export interface ProxyingParts {

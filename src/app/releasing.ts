@@ -1,7 +1,7 @@
 import type { ReplayCount, ReplayDone, ReplayQuery } from "../control/replay.ts";
 import { type Envelope, parseEnvelope } from "../model/envelope.ts";
 import { RelayError } from "../model/errors.ts";
-import { type FieldPaths, subjectOf } from "../model/subject.ts";
+import { type FieldPaths, subjectOf } from "../model/event.ts";
 import type { QuarantinedEvent, ReleasedEvent, ReplayCursor, Store } from "../store/port.ts";
 import type { AcceptOutcome } from "../store/rules.ts";
 import { cursorText, parseCursor } from "./replaying.ts";

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { ReplayCount, ReplayQuery } from "../control/replay.ts";
-import type { Soon } from "../model/soon.ts";
+import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { ReplayCursor, Replayed, ReplayFound, Store } from "../store/port.ts";
 import type { DueDelivery } from "../store/rules.ts";
 
@@ -14,7 +14,7 @@ export interface ReplayingParts {
 }
 
 interface Steps {
-  look(cursor: ReplayCursor, limit: number): Soon<ReplayFound>;
+  look(cursor: ReplayCursor, limit: number): MaybePromise<ReplayFound>;
   go(found: ReplayFound["found"]): Promise<Replayed>;
 }
 

@@ -2,12 +2,12 @@ import { createHash } from "node:crypto";
 import type { AccountSettings, Settings } from "../config/schema.ts";
 import type { Clock } from "../model/clock.ts";
 import type { Secret } from "../model/secret.ts";
+import type { SharedCaps } from "../model/shared-limits.ts";
 import { createServiceClient, type ServiceClient } from "../service/client.ts";
 import { ServiceError } from "../service/errors.ts";
 import type { QuotaReason } from "../service/limits/account.ts";
 import { type Allowance, createLimiter, type LetGo, type Limiter, type LimiterHooks } from "../service/limits/limiter.ts";
 import type { LimiterState } from "../service/limits/limiter-state.ts";
-import type { SharedCaps } from "../service/limits/shared-port.ts";
 import { StoreUnavailable } from "../store/port.ts";
 
 /** The accounts whose service can be asked: each with its client, and a limiter that keeps its caps. */

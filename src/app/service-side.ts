@@ -1,6 +1,6 @@
 import type { Settings } from "../config/schema.ts";
 import type { Clock } from "../model/clock.ts";
-import type { ReceivedEvent } from "../model/received.ts";
+import type { ReceivedEvent } from "../model/event.ts";
 import type { Logger, Privacy } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import { budgetOf } from "../reconcile/polls.ts";

@@ -1,5 +1,5 @@
-import type { BreakerView } from "../deliver/breaker.ts";
 import { breakerName } from "../deliver/settings.ts";
+import type { BreakerView } from "../model/shared-limits.ts";
 import type { RedisLink } from "../store/redis/client.ts";
 import { readRedisBreakers } from "../store/redis/shared-limits.ts";
 import type { BreakersOf } from "./open-store.ts";

@@ -1,5 +1,5 @@
 import type { Settings } from "../config/schema.ts";
-import { fieldsSchema } from "../model/subject.ts";
+import { fieldsSchema } from "../model/event.ts";
 import type { InboundSource } from "../receive/verify-request.ts";
 
 const noFields = fieldsSchema.parse({});

@@ -1,5 +1,6 @@
 import type { Settings } from "../config/schema.ts";
-import { type AlarmChange, alertBody, postAlert } from "../observe/health.ts";
+import type { AlarmChange } from "../model/alarm.ts";
+import { alertBody, postAlert } from "../observe/health.ts";
 import type { Logger } from "../observe/logger.ts";
 import type { Store } from "../store/port.ts";
 

@@ -1,5 +1,5 @@
 import type { TrackedReading } from "../control/messages.ts";
-import type { Soon } from "../model/soon.ts";
+import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { StoreReading } from "../store/reading.ts";
 import type { SeqBounds } from "../store/views.ts";
 import { walkBack } from "./walk-back.ts";
@@ -14,8 +14,8 @@ export function createTrackedPort({ messages, runs }: Pick<StoreReading, "messag
       readonly reference?: string | undefined;
       readonly runId?: string | undefined;
     },
-    bounds: () => Soon<SeqBounds>,
-    list: (after: number, before: number, limit: number) => Soon<readonly V[]>,
+    bounds: () => MaybePromise<SeqBounds>,
+    list: (after: number, before: number, limit: number) => MaybePromise<readonly V[]>,
   ): Promise<{ data: Omit<V, "seq">[]; next: number | null }> {
     // What has a name of its own is found by index, and there are few of it.
     const isNamed = query.reference !== undefined || query.runId !== undefined;

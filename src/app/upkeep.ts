@@ -1,5 +1,5 @@
 import type { Clock } from "../model/clock.ts";
-import type { Soon } from "../model/soon.ts";
+import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { Swept } from "../store/port.ts";
 
 export interface UpkeepParts {
@@ -13,9 +13,9 @@ export interface UpkeepParts {
   readonly probe: () => Promise<void>;
   /** False while the last write failed: then a probe is due. */
   readonly storing: () => boolean;
-  readonly isInPlace: () => Soon<boolean>;
+  readonly isInPlace: () => MaybePromise<boolean>;
   /** Whether this process, of several, has a duty for the next `forMs`. */
-  readonly duty: (name: string, forMs: number) => Soon<boolean>;
+  readonly duty: (name: string, forMs: number) => MaybePromise<boolean>;
   /** Null: nothing is left to be ended while this process lives. */
   readonly endLeftExchanges: (() => Promise<number>) | null;
   readonly swept: (swept: Swept) => void;

@@ -1,16 +1,16 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import type { Soon } from "../model/soon.ts";
+import type { MaybePromise } from "../model/maybe-promise.ts";
 
 /** How a list is read: newest first, a window of event seqs at a time. */
 export interface WalkBack<T> {
   /** Exclusive; null: from the newest on. */
   readonly before: number | null;
   readonly limit: number;
-  readonly bounds: () => Soon<{ readonly oldest: number; readonly newest: number } | null>;
+  readonly bounds: () => MaybePromise<{ readonly oldest: number; readonly newest: number } | null>;
   /** Up to `limit` rows of the seqs between, newest first. */
-  readonly read: (after: number, before: number, limit: number) => Soon<readonly T[]>;
+  readonly read: (after: number, before: number, limit: number) => MaybePromise<readonly T[]>;
   /** True when nothing older than these seqs can match. */
-  readonly isPast?: (after: number, before: number) => Soon<boolean>;
+  readonly isPast?: (after: number, before: number) => MaybePromise<boolean>;
 }
 
 /** Seqs in one window: a few milliseconds of the thread that also receives. */

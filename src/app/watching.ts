@@ -1,8 +1,9 @@
 import type { Settings } from "../config/schema.ts";
+import type { AlarmChange } from "../model/alarm.ts";
 import type { Clock } from "../model/clock.ts";
 import { isTruncated } from "../model/envelope.ts";
-import type { ReceivedEvent } from "../model/received.ts";
-import { type AlarmChange, createAlarms } from "../observe/health.ts";
+import type { ReceivedEvent } from "../model/event.ts";
+import { createAlarms } from "../observe/health.ts";
 import type { Logger } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import type { PollFault } from "../reconcile/port.ts";

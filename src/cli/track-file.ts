@@ -1,5 +1,5 @@
 import { createReadStream, statSync } from "node:fs";
-import { createLineSplitter } from "../model/split-lines.ts";
+import { createLineSplitter } from "../control/split-lines.ts";
 import { CommandFailed } from "./io.ts";
 
 interface RegistrationFile {

@@ -1,6 +1,5 @@
 import type { UrlDestinationSettings } from "../deliver/settings.ts";
-import { decodeKey } from "../model/signature-bytes.ts";
-import { resolveScheme } from "../model/signature-scheme.ts";
+import { decodeKey, resolveScheme } from "../model/signature.ts";
 import { nearest, type SettingsPath } from "./fault.ts";
 import { isPrivateHost } from "./private-address.ts";
 import { type RouteSettings, readOnce, routeSchema, type SourceSettings, sourceSchema, type TokenSettings, tokenSchema } from "./schema.ts";

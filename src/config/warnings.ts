@@ -1,5 +1,5 @@
 import type { DestinationSettings, UrlDestinationSettings } from "../deliver/settings.ts";
-import { readRedisUrl } from "../model/redis-url.ts";
+import { readRedisUrl } from "../model/redis.ts";
 import { pathText } from "./fault.ts";
 import { isLoopbackHost, isPrivateHost } from "./private-address.ts";
 import type { AccountSettings, Settings } from "./schema.ts";

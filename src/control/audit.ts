@@ -1,6 +1,6 @@
 import type { FastifyInstance } from "fastify";
 import { z } from "zod";
-import type { AuditFilter, AuditReport } from "../model/audit-report.ts";
+import type { AuditFilter, AuditReport } from "../model/audit.ts";
 import { type Allow, addEndpoint, iso, time } from "./endpoint.ts";
 
 export interface AuditUnderWay {

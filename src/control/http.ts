@@ -1,9 +1,9 @@
 import type { Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import Fastify, { type FastifyInstance, type FastifyServerFactory } from "fastify";
-import { parseBody } from "../model/bounded-json.ts";
 import { type ErrorCode, errorCodes, RelayError } from "../model/errors.ts";
 import { maxIdLength } from "../model/ids.ts";
+import { parseBody } from "../model/json.ts";
 import { mayLast } from "./long-request.ts";
 
 declare module "fastify" {

@@ -1,23 +1,6 @@
-import type { Soon } from "../model/soon.ts";
+import type { ListenedEvent, ListenPage } from "../model/event.ts";
+import type { MaybePromise } from "../model/maybe-promise.ts";
 import { iso } from "./endpoint.ts";
-
-/** An event as sent to listeners. */
-interface ListenEvent {
-  readonly seq: number;
-  readonly id: string;
-  readonly event: string;
-  readonly source: string;
-  readonly account: string;
-  readonly origin: string;
-  /** Unix ms. */
-  readonly receivedAt: number;
-  readonly disposition: string;
-  readonly status: string | null;
-  readonly subject: { readonly type: string; readonly key: string } | null;
-  readonly tracked: boolean;
-  /** Headers and bytes. Valid only while the page is in use. */
-  content(): { readonly headers: Readonly<Record<string, string>>; readonly body: Buffer };
-}
 
 /** Fields that are not set match every event. */
 export interface ListenFilter {
@@ -28,15 +11,6 @@ export interface ListenFilter {
   readonly tracked?: boolean | undefined;
   /** A condition on `data`, as in routes. */
   readonly where?: unknown;
-}
-
-export interface ListenPage {
-  readonly events: readonly ListenEvent[];
-  /** The last seq that was searched. */
-  readonly through: number;
-  /** How many events retention deleted in between, and between which seqs. */
-  readonly missing: { readonly from: number; readonly to: number; readonly count: number } | null;
-  readonly atEnd: boolean;
 }
 
 /** Reads the next events after a seq. `use` runs at once, so that its time counts toward the share of time for listeners. */
@@ -55,13 +29,13 @@ export interface ListenPort {
   /** For the events that match. Throws `bad_request` for an invalid filter. */
   open(filter: ListenFilter): ReadPage;
   /** Seqs of the oldest and newest stored event, 0 when there is none, and when the oldest was received. */
-  ends(): Soon<{ readonly oldest: number; readonly newest: number; readonly oldestAt: number | null }>;
+  ends(): MaybePromise<{ readonly oldest: number; readonly newest: number; readonly oldestAt: number | null }>;
   /** The seq after which all events of this time and later are. */
-  seqBefore(time: number): Soon<number>;
+  seqBefore(time: number): MaybePromise<number>;
   /** Calls `wake` for each event stored from now on, until the returned function is called. */
   onStored(wake: () => void): () => void;
   /** Null when no listener has used this name. */
-  cursor(name: string): Soon<number | null>;
+  cursor(name: string): MaybePromise<number | null>;
   /** A cursor never moves back; returns its current position. */
   moveCursor(name: string, seq: number): Promise<number>;
   /** Reserves a slot for one more listener; null when there is none. The returned function releases it. */
@@ -221,7 +195,7 @@ function message(event: string, data: unknown, id: number | null): string {
 }
 
 interface EventTexts {
-  of(event: ListenEvent): string;
+  of(event: ListenedEvent): string;
   clear(): void;
 }
 
@@ -258,7 +232,7 @@ export function createEventTexts(most = mostCached): EventTexts {
 }
 
 /** Bytes as base64: text in JSON would lose what is not UTF-8. */
-function present({ content, receivedAt, ...rest }: ListenEvent) {
+function present({ content, receivedAt, ...rest }: ListenedEvent) {
   const { headers, body } = content();
   return { ...rest, receivedAt: iso(receivedAt), headers, body: body.toString("base64") };
 }

@@ -2,7 +2,7 @@ import { Readable } from "node:stream";
 import type { FastifyInstance } from "fastify";
 import { z } from "zod";
 import { RelayError } from "../model/errors.ts";
-import type { Soon } from "../model/soon.ts";
+import type { MaybePromise } from "../model/maybe-promise.ts";
 import { durationSchema } from "../model/units.ts";
 import { type Allow, addEndpoint } from "./endpoint.ts";
 import { createEventTexts, type ListenFilter, type ListenPort, listenStream, type Start } from "./listen-stream.ts";
@@ -161,7 +161,11 @@ export async function startOf(query: ListenQuery, lastEventId: string | undefine
   return known > newest ? { after: newest, reset: true } : { after: known, reset: false };
 }
 
-function resumeAt({ after, since, latest, as }: ListenQuery, lastEventId: string | undefined, port: ListenPort): Soon<number | null> {
+function resumeAt(
+  { after, since, latest, as }: ListenQuery,
+  lastEventId: string | undefined,
+  port: ListenPort,
+): MaybePromise<number | null> {
   if (lastEventId) return Number(lastEventId);
   if (after !== undefined) return after;
   if (since !== undefined) return port.seqBefore(typeof since === "number" ? port.now() - since : since.getTime());

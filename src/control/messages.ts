@@ -1,7 +1,7 @@
 import type { FastifyInstance } from "fastify";
 import { z } from "zod";
 import { RelayError } from "../model/errors.ts";
-import type { Soon } from "../model/soon.ts";
+import type { MaybePromise } from "../model/maybe-promise.ts";
 import { type Allow, accountQuery, addEndpoint, iso, listBefore, listLimit, type Page } from "./endpoint.ts";
 
 /** Reads tracked messages and runs. Times in views are unix ms. */
@@ -9,7 +9,7 @@ export interface TrackedReading {
   /** Registered ones, newest first. */
   listMessages(filter: z.infer<typeof messageQuery>): Promise<Page<MessageView, number>>;
   /** By wamid, else by the service's message id, else by reference. */
-  findMessages(name: string): Soon<readonly MessageView[]>;
+  findMessages(name: string): MaybePromise<readonly MessageView[]>;
   /** Newest first. */
   listRuns(filter: z.infer<typeof runQuery>): Promise<Page<RunView, number>>;
 }

@@ -2,7 +2,8 @@ import type { FastifyInstance } from "fastify";
 import { z } from "zod";
 import { RelayError } from "../model/errors.ts";
 import { maxIdLength } from "../model/ids.ts";
-import { metadataSchema } from "../model/metadata.ts";
+import { metadataSchema } from "../model/message.ts";
+import type { SendResult } from "../model/send.ts";
 import { durationSchema } from "../model/units.ts";
 import { type Allow, addEndpoint } from "./endpoint.ts";
 import { goneSignal } from "./long-request.ts";
@@ -27,13 +28,6 @@ interface SendCaller {
   readonly gone: AbortSignal;
   /** In ms. Default: the setting. */
   readonly maxWait?: number | undefined;
-}
-
-interface SendResult {
-  readonly answer: Readonly<Record<string, unknown>>;
-  readonly replayed: boolean;
-  /** False: it was sent, but the store is unavailable. */
-  readonly stored: boolean;
 }
 
 /** A reference chosen by the user; compared exactly. */

@@ -3,13 +3,13 @@ import { Readable } from "node:stream";
 import { setImmediate as yieldToLoop } from "node:timers/promises";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { z } from "zod";
-import { lineLimits, parseWithin } from "../model/bounded-json.ts";
 import { type ErrorCode, RelayError } from "../model/errors.ts";
 import { maxIdLength } from "../model/ids.ts";
-import { metadataSchema } from "../model/metadata.ts";
-import { createLineSplitter, type Line } from "../model/split-lines.ts";
+import { lineLimits, parseWithin } from "../model/json.ts";
+import { metadataSchema } from "../model/message.ts";
 import { type Allow, addEndpoint, badRequest } from "./endpoint.ts";
 import { type Chunk, letLast, nextChunk } from "./long-request.ts";
+import { createLineSplitter, type Line } from "./split-lines.ts";
 
 export interface TrackPort {
   /** All or none. Throws `bad_request`, or `conflict` when one contradicts what is stored. */

@@ -1,4 +1,5 @@
 import type { AttemptResult } from "../model/delivery.ts";
+import type { BreakerState } from "../model/shared-limits.ts";
 import type { CommonSettings } from "./settings.ts";
 
 /*
@@ -15,14 +16,6 @@ import type { CommonSettings } from "./settings.ts";
  *
  * Neutral changes nothing else. There is no timer: each call checks the time.
  */
-export type BreakerState = "closed" | "open" | "half-open";
-
-/** The public view of a breaker. */
-export interface BreakerView {
-  readonly state: BreakerState;
-  /** Unix milliseconds until which the destination asked for a pause; null without one. */
-  readonly pausedUntil: number | null;
-}
 
 /** The circuit breaker of one destination. While it is open, no attempts are spent. */
 export interface Breaker {

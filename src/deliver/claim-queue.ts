@@ -1,6 +1,6 @@
 import type { Clock } from "../model/clock.ts";
-import type { StoredDelivery } from "../model/stored-delivery.ts";
-import { type Claim, type ClaimStore, createHeldClaims } from "./claims.ts";
+import type { ClaimedDeliveries, StoredDelivery } from "../model/delivery.ts";
+import { type ClaimStore, createHeldClaims } from "./claims.ts";
 import type { DeliveryQueue, QueueLane } from "./delivery-queue.ts";
 
 interface ClaimQueueParts {
@@ -99,7 +99,7 @@ export function createClaimQueue(route: string, lane: QueueLane, { store, clock,
     dueAt = null;
     const sentAt = clock.now();
     const stopsBefore = stopChanges;
-    let answer: Claim;
+    let answer: ClaimedDeliveries;
     try {
       answer = await store.claim(route, { now: sentAt, limit, maxBytes, leaseMs, holder });
     } catch (error) {

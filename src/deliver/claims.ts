@@ -1,4 +1,4 @@
-import type { Settlement, StoredDelivery } from "../model/stored-delivery.ts";
+import type { ClaimedDeliveries, Settlement, StoredDelivery } from "../model/delivery.ts";
 
 /**
  * What `claim-queue.ts` needs of a store that many processes share.
@@ -10,7 +10,7 @@ import type { Settlement, StoredDelivery } from "../model/stored-delivery.ts";
  */
 export interface ClaimStore {
   /** Leases deliveries of a route that are due at `now` (unix ms), soonest first, including those with an expired lease. */
-  claim(route: string, request: ClaimRequest): Promise<Claim>;
+  claim(route: string, request: ClaimRequest): Promise<ClaimedDeliveries>;
   /** Renews these leases for `leaseMs` from now; returns the events that the holder has lost. */
   renew(route: string, events: readonly number[], holder: string, leaseMs: number): Promise<readonly number[]>;
   /** Ends these leases; the deliveries keep their place among those due. Leases of other holders stay. */
@@ -28,16 +28,6 @@ interface ClaimRequest {
   readonly maxBytes: number;
   readonly leaseMs: number;
   readonly holder: string;
-}
-
-export interface Claim {
-  readonly deliveries: readonly StoredDelivery[];
-  /** True when more deliveries were due. */
-  readonly more: boolean;
-  /** Unix ms at which the next one becomes due; null when none waits. Meaningless when `more`. */
-  readonly nextDueAt: number | null;
-  /** Why the destination is stopped, in which case nothing is returned; else null. */
-  readonly stopped: string | null;
 }
 
 interface SettledClaim {

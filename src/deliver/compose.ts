@@ -1,5 +1,5 @@
+import type { StoredDelivery } from "../model/delivery.ts";
 import { deliveryId } from "../model/ids.ts";
-import type { StoredDelivery } from "../model/stored-delivery.ts";
 import type { OutgoingDelivery } from "./destinations/destination.ts";
 import type { Payload } from "./settings.ts";
 

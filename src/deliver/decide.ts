@@ -1,5 +1,4 @@
-import { type AttemptResult, isOutage, type UrlResult } from "../model/delivery.ts";
-import type { Settled } from "../model/stored-delivery.ts";
+import { type AttemptResult, isOutage, type Settled, type UrlResult } from "../model/delivery.ts";
 import type { RetrySettings } from "./settings.ts";
 
 /**

@@ -1,4 +1,4 @@
-import type { Settlement, StoredDelivery } from "../model/stored-delivery.ts";
+import type { Settlement, StoredDelivery } from "../model/delivery.ts";
 
 /**
  * Which delivery of a route goes next: the lane's port to the store. There are two, one over a store of this process

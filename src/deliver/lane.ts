@@ -1,5 +1,6 @@
-import type { StoredDelivery } from "../model/stored-delivery.ts";
-import { type BreakerState, breakerVerdict } from "./breaker.ts";
+import type { StoredDelivery } from "../model/delivery.ts";
+import type { BreakerState } from "../model/shared-limits.ts";
+import { breakerVerdict } from "./breaker.ts";
 import { type Decision, decide, pauseOf, settledBy } from "./decide.ts";
 import type { QueueOf } from "./delivery-queue.ts";
 import type { AttemptOutcome, OutgoingDelivery } from "./destinations/destination.ts";

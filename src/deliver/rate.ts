@@ -1,4 +1,5 @@
 import type { Clock } from "../model/clock.ts";
+import type { SharedRate } from "../model/shared-limits.ts";
 
 export interface TokenBucket {
   /** Takes a token if there is one. */
@@ -42,19 +43,6 @@ export function createTokenBucket(perSecond: number, clock: () => number): Token
     nextAt: () => origin + next(clock() - origin),
     close() {},
   };
-}
-
-/** The rate of a destination, shared by all processes. */
-export interface SharedRate {
-  /** Takes up to `want` tokens. Rejects when the store is down; the outcome is then unknown. */
-  take(request: SharedRateRequest): Promise<{ readonly taken: number; readonly waitMs: number }>;
-}
-
-interface SharedRateRequest {
-  readonly want: number;
-  /** Milliseconds between two tokens, and how many milliseconds worth of tokens may be saved up. */
-  readonly interval: number;
-  readonly saved: number;
 }
 
 /** The lane looks again after this long while a request is in flight. Usually `changed` is called sooner. */

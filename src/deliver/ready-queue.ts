@@ -1,5 +1,5 @@
 import type { Clock } from "../model/clock.ts";
-import type { Settlement, StoredDelivery } from "../model/stored-delivery.ts";
+import type { Settlement, StoredDelivery } from "../model/delivery.ts";
 import type { DeliveryQueue } from "./delivery-queue.ts";
 
 /** What the queue needs of the store. Deliveries are named by route and the event's seq. */

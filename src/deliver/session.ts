@@ -1,12 +1,13 @@
 import type { Clock } from "../model/clock.ts";
+import type { StoredDelivery } from "../model/delivery.ts";
 import { maskText } from "../model/mask.ts";
-import type { StoredDelivery } from "../model/stored-delivery.ts";
-import { type Breaker, type BreakerState, createBreaker } from "./breaker.ts";
+import type { BreakerState, SharedBreaker, SharedRate } from "../model/shared-limits.ts";
+import { type Breaker, createBreaker } from "./breaker.ts";
 import { compose, composeOriginal } from "./compose.ts";
 import type { AttemptOutcome, Destination, OutgoingDelivery } from "./destinations/destination.ts";
-import { createSharedRate, createTokenBucket, type SharedRate, type TokenBucket } from "./rate.ts";
+import { createSharedRate, createTokenBucket, type TokenBucket } from "./rate.ts";
 import { breakerName, type DestinationSettings, type LaneSettings } from "./settings.ts";
-import { createSharedBreaker, type SharedBreaker } from "./shared-breaker.ts";
+import { createSharedBreaker } from "./shared-breaker.ts";
 
 export interface SessionParts {
   readonly clock: Clock;

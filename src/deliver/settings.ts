@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
-import { readRedisUrl, redisUrlSchema } from "../model/redis-url.ts";
+import { readRedisUrl, redisUrlSchema } from "../model/redis.ts";
 import { Secret, secretSchema } from "../model/secret.ts";
-import { decodeKey } from "../model/signature-bytes.ts";
+import { decodeKey } from "../model/signature.ts";
 import { durationSchema, rateSchema } from "../model/units.ts";
 
 export const retrySchema = z.strictObject({

@@ -1,36 +1,7 @@
 import type { Clock } from "../model/clock.ts";
-import { type Breaker, type BreakerState, createBreaker } from "./breaker.ts";
+import type { BreakerState, SharedBreaker, SharedBreakerAnswer } from "../model/shared-limits.ts";
+import { type Breaker, createBreaker } from "./breaker.ts";
 import type { CommonSettings } from "./settings.ts";
-
-/** The breaker of a destination shared by all processes. It follows the table of `breaker.ts`. */
-export interface SharedBreaker {
-  /** Reports verdicts and reads the state in one step. Rejects when the store is down; the outcome is then unknown. */
-  step(request: SharedBreakerStep): Promise<SharedBreakerAnswer>;
-}
-
-interface SharedBreakerStep {
-  /** Names this process. */
-  readonly holder: string;
-  /** Outcomes of attempts in order: `s` success, `f` failure, `n` neutral. */
-  readonly verdicts: string;
-  /** Requests the probe: how long it may be in flight, in milliseconds; null: not requested. */
-  readonly probeMs: number | null;
-  /** Pause that the destination asked for, in milliseconds; null: none. */
-  readonly pauseMs: number | null;
-  readonly settings: CommonSettings["breaker"];
-}
-
-/** Times are milliseconds from now; 0: none. */
-interface SharedBreakerAnswer {
-  readonly state: BreakerState;
-  /** Failures in a row, while closed. */
-  readonly failures: number;
-  readonly openMs: number;
-  /** How long the probe in flight has left, and whether it belongs to the caller. */
-  readonly probeMs: number;
-  readonly ownsProbe: boolean;
-  readonly pausedMs: number;
-}
 
 interface SharedBreakerParts {
   readonly shared: SharedBreaker;

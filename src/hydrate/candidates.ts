@@ -1,96 +1,6 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import type { GiveUpReason, HydrationStart } from "../model/hydration.ts";
-import type { MessageKey } from "../model/message-key.ts";
-import type { Soon } from "../model/soon.ts";
+import type { CoveredEvents, HydrationStart, HydrationStore, Sweep, TrackedMessage, TrackedQuery } from "../model/hydration.ts";
 import type { HydrateSettings } from "./settings.ts";
-
-/**
- * One hydration pass: reads the candidate messages of an account for all truncated events that waited when it began. Times
- * are unix ms.
- */
-export interface Sweep {
-  /** Identifies it in the store. */
-  readonly seq: number | string;
-  readonly account: string;
-  /** Events up to this seq are covered. */
-  readonly through: number;
-  readonly startedAt: number;
-  /** Calls so far, including before a restart. */
-  readonly asked: number;
-  /** Of the first covered event: found statuses are submitted with its source and as its consequence. */
-  readonly source: string;
-  readonly because: string;
-  readonly covered: Covered;
-}
-
-/** The covered events that still wait. */
-export interface Covered {
-  readonly events: number;
-  /** When the first and the last of them were received. */
-  readonly oldest: number;
-  readonly newest: number;
-}
-
-/** What decides whether a tracked message is a candidate. */
-export interface TrackedMessage {
-  readonly message: MessageKey;
-  /** The service's id; null: it cannot be read. */
-  readonly messageId: string | null;
-  readonly status: string | null;
-  readonly registeredAt: number;
-  /** When it was sent, as far as known. */
-  readonly sentAt: number | null;
-  readonly changedAt: number;
-  /** When it was last read, by any process; null: never. */
-  readonly askedAt: number | null;
-  /** The service does not know it. */
-  readonly isMissing: boolean;
-}
-
-/** A position in the order of messages, latest registered first. */
-interface Place {
-  readonly registeredAt: number;
-  /** Null: before the first message registered then. */
-  readonly message: MessageKey | null;
-}
-
-interface Settled {
-  /** Events settled in this step; fewer than the limit: there are no more. */
-  readonly events: number;
-}
-
-/** The store, as hydration uses it. */
-export interface HydrationStore {
-  /** Accounts with truncated events that wait. */
-  waitingAccounts(): Soon<readonly string[]>;
-  /** When the first of an account's waiting events was received; null: none waits. */
-  waitingSince(account: string): Soon<number | null>;
-  /** Resumes the account's pass or begins one over all waiting events. Null: none waits, or another process has the pass. */
-  beginSweep(account: string, now: number): Promise<Sweep | null>;
-  /** The covered events that wait now; null: none. */
-  covered(sweep: Sweep): Soon<Covered | null>;
-  /** The distinct ids of covered events. */
-  targets(sweep: Sweep, limit: number): Soon<readonly string[]>;
-  /** Settles the events with such an id; if it names no message, leaves them to the pass. */
-  settleTarget(sweep: Sweep, target: string, wamid: string | null, now: number): Promise<Settled>;
-  /** Tracked messages of the account after `before`, registered at `from` or later, latest first; with or without the service's id. */
-  trackedMessages(
-    account: string,
-    query: { readonly withId: boolean; readonly before: Place; readonly from: number; readonly limit: number },
-  ): Soon<readonly TrackedMessage[]>;
-  /** Records calls; `at` is when the request was sent. */
-  noteAsked(sweep: Sweep, asked: number, read: readonly { message: MessageKey; at: number }[]): Promise<void>;
-  /** Calls of the account's passes since `since`. */
-  callsSince(account: string, since: number): Soon<number>;
-  /** Ends covered events received at `receivedBy` or earlier, at most `limit` of them. */
-  settleCovered(
-    sweep: Sweep,
-    end: { readonly reason: GiveUpReason | null; readonly unknown: number; readonly receivedBy: number },
-    now: number,
-    limit: number,
-  ): Promise<Settled>;
-  endSweep(sweep: Sweep, now: number): Promise<void>;
-}
 
 /** What is known of a truncated event on arrival. */
 interface TruncatedEvent {
@@ -115,7 +25,7 @@ type Windows = Pick<HydrateSettings, "reach" | "settledAfter">;
 const clockSlackMs = 5 * 60_000;
 
 /** Only messages registered from then on are candidates. */
-export function registeredFrom({ oldest }: Covered, { reach }: Windows): number {
+export function registeredFrom({ oldest }: CoveredEvents, { reach }: Windows): number {
   return oldest - reach;
 }
 
@@ -123,7 +33,7 @@ export function registeredFrom({ oldest }: Covered, { reach }: Windows): number 
  * Whether one of the covered events could be about this message: its status can still change, and it was sent before them.
  * The query excludes messages that were registered too early ({@link registeredFrom}).
  */
-export function couldBeMeant(message: TrackedMessage, { oldest, newest }: Covered, { settledAfter }: Windows): boolean {
+export function couldBeMeant(message: TrackedMessage, { oldest, newest }: CoveredEvents, { settledAfter }: Windows): boolean {
   const { status, changedAt, sentAt, isMissing } = message;
   if (isMissing || status === "read" || status === "received") return false;
   if (sentAt !== null && sentAt > newest + clockSlackMs) return false;
@@ -132,7 +42,7 @@ export function couldBeMeant(message: TrackedMessage, { oldest, newest }: Covere
 }
 
 /** Whether it was read after the last event, so that the status of all events is known. */
-export function isRead({ askedAt }: TrackedMessage, { newest }: Covered): boolean {
+export function isRead({ askedAt }: TrackedMessage, { newest }: CoveredEvents): boolean {
   return askedAt !== null && askedAt >= newest;
 }
 
@@ -142,7 +52,7 @@ const stepRows = 500;
 interface WalkParts {
   readonly store: Pick<HydrationStore, "trackedMessages">;
   readonly sweep: Pick<Sweep, "account" | "startedAt">;
-  readonly covered: Covered;
+  readonly covered: CoveredEvents;
   readonly settings: HydrateSettings;
 }
 
@@ -150,7 +60,7 @@ interface WalkParts {
 export async function* unreadMessages(parts: WalkParts, withId: boolean): AsyncGenerator<TrackedMessage> {
   const { store, sweep, covered, settings } = parts;
   const from = registeredFrom(covered, settings);
-  let before: Place = { registeredAt: sweep.startedAt, message: null };
+  let before: TrackedQuery["before"] = { registeredAt: sweep.startedAt, message: null };
   for (;;) {
     const rows = await store.trackedMessages(sweep.account, { withId, before, from, limit: stepRows });
     for (const row of rows) if (couldBeMeant(row, covered, settings) && !isRead(row, covered)) yield row;

@@ -1,5 +1,5 @@
 import type { Clock } from "../model/clock.ts";
-import type { HydrationStore, Sweep } from "./candidates.ts";
+import type { HydrationStore, Sweep } from "../model/hydration.ts";
 import type { HydrateSettings } from "./settings.ts";
 import { type Outside, pauseUntilAborted, runSweep, type SweepParts, type SweepTally } from "./sweep.ts";
 

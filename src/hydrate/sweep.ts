@@ -1,8 +1,8 @@
 import { growingWait, withJitter } from "../model/backoff.ts";
 import { type Clock, pause } from "../model/clock.ts";
-import type { GiveUpReason } from "../model/hydration.ts";
-import type { MessageKey } from "../model/message-key.ts";
-import { type Covered, countUnread, type HydrationStore, type Sweep, type TrackedMessage, unreadMessages } from "./candidates.ts";
+import type { CoveredEvents, GiveUpReason, HydrationStore, Sweep, TrackedMessage } from "../model/hydration.ts";
+import type { MessageKey } from "../model/message.ts";
+import { countUnread, unreadMessages } from "./candidates.ts";
 import type { HydrateSettings } from "./settings.ts";
 
 /** The service's answer about one message. `at` is when the request was sent, in unix ms. */
@@ -81,14 +81,14 @@ type Item = { readonly id: string; readonly message: MessageKey | null; failures
 export async function runSweep(sweep: Sweep, parts: SweepParts): Promise<SweepTally | null> {
   const { store, outside, clock, signal } = parts;
   const tally = { events: 0, asked: 0, changed: 0, missing: 0, unknown: 0, gaveUp: null as GiveUpReason | null };
-  let covered: Covered | null = sweep.covered;
+  let covered: CoveredEvents | null = sweep.covered;
   let failures = 0;
   let hasAnswered = false;
   let hasFound = false;
   /** Answered 404 before the service had found any message: read again once it has. */
   let doubtful: Item[] = [];
 
-  async function settle(facts: Covered, reason: GiveUpReason | null, receivedBy: number): Promise<void> {
+  async function settle(facts: CoveredEvents, reason: GiveUpReason | null, receivedBy: number): Promise<void> {
     const unknown = await countUnread({ store, sweep, covered: facts, settings: parts.settings() });
     let events: number;
     do {
@@ -101,7 +101,7 @@ export async function runSweep(sweep: Sweep, parts: SweepParts): Promise<SweepTa
   }
 
   /** Waits at most until the oldest event's time is up. */
-  async function rest(ms: number, { oldest }: Covered): Promise<void> {
+  async function rest(ms: number, { oldest }: CoveredEvents): Promise<void> {
     await pauseUntilAborted(clock, Math.max(1, Math.min(ms, oldest + parts.settings().giveUpAfter - clock.now())), signal);
   }
 

@@ -1,12 +1,12 @@
-/** Time as the relay sees it; tests pass one of their own, so that a ten-hour backoff takes a millisecond. */
+/** Injected, so that tests run a ten-hour backoff in a millisecond. */
 export interface Clock {
   /** Unix milliseconds. */
   now(): number;
-  /** Calls `run` once, `ms` from now; the returned function takes it back. */
+  /** Calls `run` once, `ms` from now; the returned function cancels it. */
   after(ms: number, run: () => void): () => void;
 }
 
-/** Resolves after `ms`; rejects with the signal's reason if that is aborted first. */
+/** Resolves after `ms`; rejects with the signal's reason when that is aborted first. */
 export function pause(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     if (signal.aborted) return reject(signal.reason);
@@ -22,7 +22,7 @@ export function pause(clock: Clock, ms: number, signal: AbortSignal): Promise<vo
   });
 }
 
-/** Milliseconds since its creation. Never goes back, even if somebody sets the wall clock. */
+/** Milliseconds since its creation. Never goes back, even when the wall clock is set. */
 export interface SteadyTime {
   now(): number;
   /** Unix ms of a steady time, by the present wall clock. */
@@ -30,8 +30,8 @@ export interface SteadyTime {
 }
 
 /**
- * When the wall clock is set back, steady time continues from where it was; otherwise the limiter would hold slots for too
- * long. When it is set forward, the jump counts as elapsed: that is true after sleep, and costs one 429 at worst otherwise.
+ * When the wall clock is set back, steady time continues, so that the limiter does not hold slots for too long. A jump
+ * forward counts as elapsed time: that is right after sleep, and costs one 429 at worst otherwise.
  */
 export function createSteadyTime(clock: Clock): SteadyTime {
   let seen = clock.now();

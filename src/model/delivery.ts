@@ -1,58 +1,145 @@
-import { type RedisFaultKind, redisFaultKinds } from "./redis-fault.ts";
+import type { KeptHeaders, Origin } from "./event.ts";
+import type { HydrationBrief } from "./hydration.ts";
+import type { EventId } from "./ids.ts";
+import { type RedisFaultKind, redisFaultKinds } from "./redis.ts";
 
 /**
  * The states of a delivery.
  *
  * | state | meaning | moves to |
  * |---|---|---|
- * | `waiting` | owed, goes out when `nextAt` has come | `delivered`, `dead`, `waiting` (after a failed attempt) |
- * | `held` | owed, but an earlier delivery of the same message on the same route is still open | `waiting` |
- * | `delivered` | the destination took it | `waiting` (replay) |
- * | `dead` | out of attempts, or refused for good: the dead letter | `waiting` (retry, replay) |
+ * | `waiting` | due at `nextAt` | `delivered`, `dead`, `waiting` (after a failed attempt) |
+ * | `held` | waits for an earlier delivery of the same message on the same route | `waiting` |
+ * | `delivered` | the destination accepted it | `waiting` (replay) |
+ * | `dead` | a dead letter: out of attempts, or rejected permanently | `waiting` (retry, replay) |
  */
 export const deliveryStates = ["waiting", "held", "delivered", "dead"] as const;
 export type DeliveryState = (typeof deliveryStates)[number];
 
-/** What came of one attempt to deliver, as data: what follows from it is decided by `decide` in deliver/. */
+/** The result of one attempt. `deliver/decide` decides what follows from it. */
 export type AttemptResult =
   | { readonly kind: "answered"; readonly status: number; readonly retryAfterMs: number | null }
-  /** A queue or a stream has it. */
+  /** A queue or a stream accepted it. */
   | { readonly kind: "taken" }
   | { readonly kind: "failed"; readonly error: AttemptError };
 
-/** What can come of one to a URL. */
+/** The result of an attempt to a URL. */
 export type UrlResult = Exclude<AttemptResult, { kind: "taken" }>;
 
 /**
- * Why a URL gave no answer. `blocked` is the guard against private addresses, before a byte was sent; `internal` is a fault
- * of the relay, of any destination.
+ * Why a URL gave no answer. `blocked`: the guard against private addresses refused it before a byte was sent; `internal`: a
+ * fault of the relay, with any kind of destination.
  */
 const urlErrors = ["timeout", "connect", "dns", "reset", "tls", "blocked", "protocol", "aborted", "internal"] as const;
 
 /**
- * Why an attempt failed without a status. Of a queue or a stream: what is wrong with its Redis, or `refused`, when
- * Redis is well and does not take this (a key of another type).
+ * Why an attempt failed without a status. For a queue or a stream: the fault of its Redis, or `refused` when Redis works and
+ * rejects this command (a key of another type).
  */
 export const attemptErrors = [...urlErrors, ...redisFaultKinds, "refused"] as const;
 export type AttemptError = (typeof attemptErrors)[number];
 
-/** True when the error says that the whole destination can take nothing now: no delivery is to blame, nor given up for it. */
+/** True when the whole destination is unavailable. No delivery is given up for such an error. */
 export function isOutage(error: AttemptError): error is RedisFaultKind {
   return (redisFaultKinds as readonly string[]).includes(error);
 }
 
-/** One attempt as it is kept. */
+/** One attempt, as stored. */
 export interface Attempt {
   /** 1 for the first. */
   readonly number: number;
-  /** Unix milliseconds at which it began. */
+  /** Unix milliseconds of its start. */
   readonly at: number;
-  /** How long it took, in milliseconds. */
   readonly tookMs: number;
   readonly result: AttemptResult;
-  /** The first 4 KiB of the answer's body, or the text of the error. */
+  /** The start of the answer's body, or the text of the error. */
   readonly response: Buffer | null;
 }
 
-/** Longest response kept with an attempt, in bytes (DESIGN.md, "deliver"). */
+/** Longest response stored with an attempt, in bytes (DESIGN.md, "deliver"). */
 export const keptResponseBytes = 4096;
+
+/** A delivery with all that an attempt needs. */
+export interface StoredDelivery {
+  readonly route: string;
+  /** The event's seq. */
+  readonly event: number;
+  readonly account: string;
+  readonly source: string;
+  readonly eventId: EventId;
+  /** Event kind. */
+  readonly kind: string;
+  readonly origin: Origin;
+  /** Unix ms at which the event was accepted. */
+  readonly receivedAt: number;
+  readonly body: Buffer;
+  readonly headers: KeptHeaders;
+  /** Attempts made in all, and since it was planned or last replayed. */
+  readonly attempts: number;
+  readonly spent: number;
+  readonly replays: number;
+  readonly subject: DeliverySubject | null;
+  /** Of a truncated event: the state of its hydration. */
+  readonly hydration?: HydrationBrief;
+}
+
+export interface DeliverySubject {
+  readonly type: "message" | "run";
+  /** wamid or run id. */
+  readonly key: string;
+  readonly tracked: boolean;
+  /** The service's id of a message, when known. */
+  readonly id: string | null;
+  readonly reference: string | null;
+  readonly metadata: Readonly<Record<string, unknown>> | null;
+  /** Status before the event; the event's own is in its data. */
+  readonly previousStatus: string | null;
+  readonly status: string | null;
+  /** True when the event was a transition. */
+  readonly moved: boolean;
+}
+
+/** The next state of a delivery. */
+export type Settled =
+  | { readonly to: "delivered" }
+  /** `spares`: the attempt does not count toward the limit (`spent`). */
+  | { readonly to: "waiting"; readonly nextAt: number; readonly spares?: boolean }
+  | { readonly to: "dead"; readonly reason: string };
+
+/** The outcome of an attempt. `attempt.number` is one more than the delivery's `attempts`. */
+export interface Settlement {
+  readonly route: string;
+  readonly event: number;
+  /** The event's id, when known. A store that lost events since then reuses their numbers. */
+  readonly eventId?: EventId;
+  readonly attempt: Attempt;
+  readonly settled: Settled;
+  /** Unix ms. */
+  readonly at: number;
+  /** Why the destination refuses all deliveries from now on (410). */
+  readonly stop?: string;
+  /** A pause that the destination asked for (429), until unix ms. `breaker` names the breaker settings that it applies to. */
+  readonly pause?: { readonly breaker: string; readonly until: number };
+}
+
+/** Deliveries of a route that a process leased. */
+export interface ClaimedDeliveries {
+  readonly deliveries: readonly StoredDelivery[];
+  /** True when more deliveries were due. */
+  readonly more: boolean;
+  /** Unix ms at which the next one becomes due; null when none waits. Meaningless when `more`. */
+  readonly nextDueAt: number | null;
+  /** Why the destination is stopped, in which case nothing is returned; else null. */
+  readonly stopped: string | null;
+}
+
+const prefix = "proxy:";
+
+/** The name of a proxied exchange in the list of deliveries. No route can have this name. */
+export function proxyRoute(source: string): string {
+  return `${prefix}${source}`;
+}
+
+export function isProxyRoute(route: string): boolean {
+  return route.startsWith(prefix);
+}

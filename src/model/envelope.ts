@@ -10,9 +10,9 @@ const identifier = z
   .refine((text) => text.isWellFormed(), "is not well-formed text");
 
 /**
- * The service's event envelope (messaging-service-api.md, "Event envelope"). Unknown fields are let
- * through and never touched: what is forwarded is the body as received, not this object. `createdAt`
- * is not here: no value of it makes an event invalid (see {@link readTime}).
+ * The service's event envelope (messaging-service-api.md, "Event envelope"). Unknown fields are allowed: destinations get
+ * the body as received, not this object. `createdAt` is absent because no value of it makes an event invalid (see
+ * {@link readTime}).
  */
 export const envelopeSchema = z.looseObject({
   id: identifier,
@@ -24,7 +24,7 @@ export interface Envelope {
   readonly id: EventId;
   /** Event kind, e.g. `message.status`. Unknown kinds are valid. */
   readonly event: string;
-  /** ISO 8601 with a zone; null when the body has no time that can be read: then the time of receipt counts. */
+  /** ISO 8601 with a zone; null when the body has no readable time. The time of receipt counts then. */
   readonly createdAt: string | null;
   /** Empty when the body has `null`. */
   readonly data: Readonly<Record<string, unknown>>;
@@ -32,17 +32,14 @@ export interface Envelope {
 
 export type EnvelopeResult = { ok: true; envelope: Envelope } | { ok: false; error: string };
 
-/**
- * Reads an envelope from the raw body. Never throws.
- * `error` is one line for the operator: what is wrong and where, without quoting the body.
- */
+/** Reads an envelope. Never throws. `error` is one line for the operator, which does not quote the body. */
 export function parseEnvelope(body: Buffer): EnvelopeResult {
   if (body.length === 0) return { ok: false, error: "the body is empty" };
   if (!isUtf8(body)) return { ok: false, error: "the body is not valid UTF-8" };
   return parseEnvelopeText(body.toString("utf8"));
 }
 
-/** The same of a body that is text already. */
+/** Like {@link parseEnvelope}, for a decoded body. */
 export function parseEnvelopeText(body: string): EnvelopeResult {
   let value: unknown;
   try {
@@ -68,9 +65,8 @@ const validTime = z.iso.datetime({ offset: true });
 const longestTime = 64;
 
 /**
- * A time as ISO 8601 with a zone; null when the value is no time, or could be several. A time without a
- * zone is UTC, as all times of the service are. A number is unix seconds or milliseconds: no moment from
- * 2001 to 5138 can be both.
+ * A time as ISO 8601 with a zone; null when the value is no time, or ambiguous. A time without a zone is UTC, as all times
+ * of the service are. A number is unix seconds or milliseconds: from 2001 to 5138 it cannot be both.
  */
 export function readTime(value: unknown): string | null {
   if (typeof value === "number") return epochTime(value);
@@ -90,7 +86,7 @@ function epochTime(value: number): string | null {
   return null;
 }
 
-/** Unix ms at which the service made the event; `receivedAt` when the envelope does not say. */
+/** Unix ms at which the service made the event; `receivedAt` when the envelope has no time. */
 export function createdAtOf({ createdAt }: Pick<Envelope, "createdAt">, receivedAt: number): number {
   const at = createdAt === null ? Number.NaN : Date.parse(createdAt);
   return Number.isNaN(at) ? receivedAt : at;
@@ -100,9 +96,8 @@ const usualEvent = /^[a-z._-]{1,64}$/;
 const usualTime = /^20\d\d-(0[1-9]|1[0-2])-(0[1-9]|1\d|2[0-8])T([01]\d|2[0-3]):[0-5]\d:[0-5]\d\.\d{3}Z$/;
 
 /**
- * True for envelopes as the service's document shows them: all of these are valid by the schema, and
- * finding that out so takes a tenth of its time, on every request. Whatever looks otherwise is the
- * schema's to judge.
+ * True for envelopes as the service's document shows them. All of them are valid by the schema, and this check takes a tenth
+ * of its time, on every request. The schema decides on all others.
  */
 export function isUsualEnvelope(value: unknown): value is Envelope {
   if (typeof value !== "object" || value === null) return false;
@@ -120,7 +115,7 @@ export function isUsualEnvelope(value: unknown): value is Envelope {
   );
 }
 
-/** True for the envelope that the service sends in place of data over 256 KB (messaging-service-api.md, "Events", 3). */
+/** True for the envelope that the service sends instead of data over 256 KB (messaging-service-api.md, "Events", 3). */
 export function isTruncated(envelope: Envelope): boolean {
   return envelope.data["truncated"] === true;
 }

@@ -1,54 +1,51 @@
-/**
- * Every error the relay answers with over HTTP: `{error, code, details?}`. docs/errors.md lists the
- * same, and a test fails when the two differ.
- */
+/** Every error of the HTTP API: `{error, code, details?}`. A test compares this list with docs/errors.md. */
 export const errorCodes = {
   bad_request: {
     status: 400,
-    meaning: "The request is no valid HTTP, or its query or body is not what the endpoint takes; then `details` says where.",
+    meaning: "The request is not valid HTTP, or its query or body is invalid; `details` then lists the faults.",
   },
-  bad_signature: { status: 401, meaning: "The signature is missing, malformed, stale, or made with none of the source's secrets." },
+  bad_signature: { status: 401, meaning: "The signature is missing, malformed or stale, or matches none of the source's secrets." },
   unauthorized: { status: 401, meaning: "The bearer token is missing or unknown." },
   forbidden: { status: 403, meaning: "The token does not have the scope that the endpoint needs." },
   not_found: { status: 404, meaning: "No such path, source, event, delivery or message." },
   method_not_allowed: { status: 405, meaning: "The path exists, but not for this method; the `Allow` header lists its methods." },
-  request_timeout: { status: 408, meaning: "The request did not arrive whole within `server.requestTimeout`; the connection is closed." },
-  conflict: { status: 409, meaning: "What was asked for cannot be done as things stand; `details` says how they stand." },
+  request_timeout: { status: 408, meaning: "The request was not complete within `server.requestTimeout`; the connection is closed." },
+  conflict: { status: 409, meaning: "The request conflicts with the current state, which `details` describes." },
   idempotency_conflict: {
     status: 409,
-    meaning: "The idempotency key, or the reference of a run, stands for something else that was sent before; `details` names both.",
+    meaning: "The idempotency key, or the reference of a run, was used for another request; `details` names both.",
   },
   outcome_unknown: {
     status: 409,
     meaning:
-      "The call to the service had no known end: it may have been sent. `details` says what to check; it is sent again only by `?resend=` with the number given there.",
+      "The call to the service may have succeeded. `details` lists what to check. The relay resends only with `?resend=` and the number in `details`.",
   },
   too_large: { status: 413, meaning: "The body is larger than `server.bodyLimit`; under `/v1`, than 8 MiB." },
   expectation_failed: { status: 417, meaning: "The `Expect` header is not `100-continue`; the connection is closed." },
   service_refused: {
     status: 422,
-    meaning: "The messaging service did not take it; `error` is its own text, `details` has its status and reasons. Nothing was sent.",
+    meaning: "The messaging service refused it. `error` is the service's text, `details` has its status and reasons. Nothing was sent.",
   },
   too_many_bad_signatures: {
     status: 429,
-    meaning: "This address keeps sending bad signatures; events that prove themselves are still taken.",
+    meaning: "This address keeps sending bad signatures. Events with a valid signature are still accepted.",
   },
   too_many_bad_tokens: {
     status: 429,
-    meaning: "This address keeps sending bad tokens, or none; requests with a good token still work.",
+    meaning: "This address keeps sending requests with a bad token or none. Requests with a good token still work.",
   },
   service_rate_limited: {
     status: 429,
-    meaning: "The account's per-minute caps leave no room in time. Nothing was sent; send again after `Retry-After`.",
+    meaning: "The account's per-minute caps leave no room in time. Nothing was sent; retry after `Retry-After`.",
   },
   service_quota_used_up: {
     status: 429,
     meaning:
-      "The account's monthly quota is used up until `details.until`. Nothing was sent. There is no `Retry-After`: a plan change ends it earlier.",
+      "The account's monthly quota is used up until `details.until`. Nothing was sent. There is no `Retry-After`, because a plan change may end it earlier.",
   },
   headers_too_large: { status: 431, meaning: "Request line and headers are larger than 16 KiB; the connection is closed." },
-  internal: { status: 500, meaning: "A fault of the relay; its log says more." },
-  downstream_failed: { status: 502, meaning: "In proxy mode: the destination gave no answer, or one of more than 1 MiB." },
+  internal: { status: 500, meaning: "A fault of the relay; see its log." },
+  downstream_failed: { status: 502, meaning: "In proxy mode: the destination did not answer, or answered with more than 1 MiB." },
   service_unreachable: { status: 502, meaning: "The messaging service could not be reached. Nothing was sent." },
   service_key_refused: {
     status: 502,
@@ -57,24 +54,24 @@ export const errorCodes = {
   overloaded: {
     status: 503,
     meaning:
-      "More requests are in hand than `server.maxInFlight`, or more bytes of bodies than memory is set aside for, or one connection has too many without an answer; send again after `Retry-After`.",
+      "Too many requests (`server.maxInFlight`), bytes of bodies, or requests on one connection are in flight; retry after `Retry-After`.",
   },
   too_many_listeners: {
     status: 503,
-    meaning: "As many listen (`GET /v1/listen`) as the relay takes; ask again after `Retry-After`.",
+    meaning: "The relay has as many listeners (`GET /v1/listen`) as it accepts; retry after `Retry-After`.",
   },
   store_unavailable: {
     status: 503,
     meaning:
-      "It cannot be stored or read now (disk full, file locked, damaged, truncated or deleted …), and nothing was done; send again after `Retry-After`.",
+      "The store cannot be written or read (disk full; file locked, damaged, truncated or deleted; …). Nothing was done; retry after `Retry-After`.",
   },
-  shutting_down: { status: 503, meaning: "The relay is stopping; send again after `Retry-After`." },
+  shutting_down: { status: 503, meaning: "The relay is stopping; retry after `Retry-After`." },
   downstream_timeout: { status: 504, meaning: "In proxy mode: the destination did not answer in time." },
 } as const satisfies Record<string, { status: number; meaning: string }>;
 
 export type ErrorCode = keyof typeof errorCodes;
 
-/** An error that is answered as it is. `message` is for people, `code` for programs. */
+/** An error that becomes the answer. `message` is for people, `code` for programs. */
 export class RelayError extends Error {
   override readonly name = "RelayError";
   readonly code: ErrorCode;
@@ -94,8 +91,7 @@ export class RelayError extends Error {
   }
 
   toBody(): { error: string; code: ErrorCode; details?: unknown } {
-    return this.details === undefined
-      ? { error: this.message, code: this.code }
-      : { error: this.message, code: this.code, details: this.details };
+    const { message: error, code, details } = this;
+    return details === undefined ? { error, code } : { error, code, details };
   }
 }

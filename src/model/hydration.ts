@@ -1,41 +1,137 @@
+import type { MaybePromise } from "./maybe-promise.ts";
+import type { MessageKey } from "./message.ts";
+
 /**
- * What the relay does about an event that the service sent without its data (messaging-service-api.md, "Events", 3).
+ * The hydration of a truncated event (messaging-service-api.md, "Events", 3).
  *
  * | state | meaning | moves to |
  * |---|---|---|
- * | `waiting` | the messages that could be meant are still being read | `done`, `given-up` |
- * | `done` | every one that can be read has been read since the event came | |
- * | `given-up` | that did not come to its end, or never began: `reason` says why | |
+ * | `waiting` | candidate messages are still to be read | `done`, `given-up` |
+ * | `done` | every readable candidate was read after the event arrived | |
+ * | `given-up` | ended early, or never began: see `reason` | |
  */
 export const hydrationStates = ["waiting", "done", "given-up"] as const;
 export type HydrationState = (typeof hydrationStates)[number];
 
 /**
- * Why a hydration was given up. `not-readable`: the API has no way to read what it was about (automations, unknown
- * kinds); `no-key`: the account has no base URL or API key; `too-long`: `hydrate.giveUpAfter` was over.
+ * Why a hydration was given up. `not-readable`: the API has no GET for its subject (automations, unknown kinds); `no-key`:
+ * the account has no base URL or API key; `too-long`: `hydrate.giveUpAfter` is over.
  */
 export const giveUpReasons = ["not-readable", "no-key", "too-long"] as const;
 export type GiveUpReason = (typeof giveUpReasons)[number];
 
-/** How a hydration begins: it waits, or is over at once. */
 export type HydrationStart = { readonly state: "waiting" } | { readonly state: "given-up"; readonly reason: GiveUpReason };
 
-/** An open run of the account, which a truncated result of an automation may be about. */
+/** An open run that a truncated automation event may be about. */
 export interface CandidateRun {
   readonly runId: string;
   readonly reference: string | null;
 }
 
-/** What the relay knows about a truncated event, in few words: the part that goes downstream with `payload: enriched`. */
+/** The hydration of an event, as destinations with `payload: enriched` get it. */
 export interface HydrationBrief {
   readonly state: HydrationState;
   readonly reason: GiveUpReason | null;
-  /** Messages that the service was asked about. */
+  /** Messages that were read. */
   readonly asked: number;
-  /** News learned by asking since the event came. */
+  /** Statuses found since the event arrived. */
   readonly found: number;
-  /** Tracked messages or runs that could be meant and were not read; null: not counted. */
+  /** Candidate messages or runs that were not read; null: not counted. */
   readonly unknown: number | null;
-  /** The latest open runs, for results of automations; null for everything else. */
+  /** The latest open runs, for automation events; else null. */
   readonly candidates: readonly CandidateRun[] | null;
+}
+
+/** Identifies a pass: it reads the candidate messages of an account for all truncated events that waited when it began. */
+export interface Covering {
+  /** Identifies the pass within the store. */
+  readonly seq: number | string;
+  readonly account: string;
+  /** Events up to this seq are covered. */
+  readonly through: number;
+}
+
+/** A hydration pass. Times are unix ms. */
+export interface Sweep extends Covering {
+  readonly startedAt: number;
+  /** Calls so far, including before a restart. */
+  readonly asked: number;
+  /** Of the first covered event: found statuses are submitted with its source and as its consequence. */
+  readonly source: string;
+  readonly because: string;
+  readonly covered: CoveredEvents;
+}
+
+/** The covered events that still wait. */
+export interface CoveredEvents {
+  readonly events: number;
+  /** When the first and the last of them were received. */
+  readonly oldest: number;
+  readonly newest: number;
+}
+
+/** What decides whether a tracked message is a candidate. */
+export interface TrackedMessage {
+  readonly message: MessageKey;
+  /** The service's id; null: it cannot be read. */
+  readonly messageId: string | null;
+  readonly status: string | null;
+  readonly registeredAt: number;
+  /** When it was sent, as far as known. */
+  readonly sentAt: number | null;
+  readonly changedAt: number;
+  /** When it was last read, by any process; null: never. */
+  readonly askedAt: number | null;
+  /** The service does not know it. */
+  readonly isMissing: boolean;
+}
+
+/** Tracked messages after `before`, registered at `from` or later, latest first; with or without the service's id. */
+export interface TrackedQuery {
+  readonly withId: boolean;
+  /** `message` null: before the first message registered then. */
+  readonly before: { readonly registeredAt: number; readonly message: MessageKey | null };
+  readonly from: number;
+  readonly limit: number;
+}
+
+/** A message that a pass read. `at`: when the request was sent. */
+export interface ReadMessage {
+  readonly message: MessageKey;
+  readonly at: number;
+}
+
+/** How covered events end that were received at `receivedBy` (unix ms) or earlier. */
+export interface HydrationEnd {
+  readonly reason: GiveUpReason | null;
+  readonly unknown: number;
+  readonly receivedBy: number;
+}
+
+interface SettledEvents {
+  /** Events settled in this step; fewer than the limit: there are no more. */
+  readonly events: number;
+}
+
+/** The store, as hydration uses it. */
+export interface HydrationStore {
+  /** Accounts with truncated events that wait. */
+  waitingAccounts(): MaybePromise<readonly string[]>;
+  /** When the first of an account's waiting events was received; null: none waits. */
+  waitingSince(account: string): MaybePromise<number | null>;
+  /** Resumes the account's pass or begins one over all waiting events. Null: none waits, or another process has the pass. */
+  beginSweep(account: string, now: number): Promise<Sweep | null>;
+  /** The covered events that wait now; null: none. */
+  covered(sweep: Covering): MaybePromise<CoveredEvents | null>;
+  /** The distinct ids of covered events. */
+  targets(sweep: Covering, limit: number): MaybePromise<readonly string[]>;
+  /** Settles the events with such an id; if it names no message, leaves them to the pass. */
+  settleTarget(sweep: Covering, target: string, wamid: string | null, now: number): Promise<SettledEvents>;
+  trackedMessages(account: string, query: TrackedQuery): MaybePromise<readonly TrackedMessage[]>;
+  noteAsked(sweep: Covering, asked: number, read: readonly ReadMessage[]): Promise<void>;
+  /** Calls of the account's passes since `since`. */
+  callsSince(account: string, since: number): MaybePromise<number>;
+  /** Ends covered events, at most `limit` of them. */
+  settleCovered(sweep: Covering, end: HydrationEnd, now: number, limit: number): Promise<SettledEvents>;
+  endSweep(sweep: Covering, now: number): Promise<void>;
 }

@@ -1,12 +1,12 @@
 import { createHash, randomBytes } from "node:crypto";
 
-/** Text with a mark of what it names, so that a wamid cannot be passed where an event id is meant. */
+/** Text that the compiler does not mix up with other ids. */
 export type Brand<T extends string> = string & { readonly __brand: T };
 
 export type AccountName = string;
 export type SourceName = string;
 export type RouteName = string;
-/** Id of an event, as the service gave it; unique within an account. Text that compares (FACTS.md, "The domain"). */
+/** Id of an event from the service, unique within an account, compared as text (FACTS.md, "The domain"). */
 export type EventId = Brand<"EventId">;
 /** Network id of a message: opaque, case-sensitive, and it contains the recipient's phone number. */
 export type Wamid = Brand<"Wamid">;
@@ -14,12 +14,11 @@ export type RunId = Brand<"RunId">;
 export type DeliveryId = Brand<"DeliveryId">;
 
 /**
- * Longest event id, event kind, wamid, run id or reference taken; four times the longest seen in the field. Counted in code
- * points everywhere, as JSON Schema counts `maxLength`: 256 emoji are 512 UTF-16 units.
+ * Longest event id, event kind, wamid, run id or reference; four times the longest seen in the field. In code points, like
+ * `maxLength` of JSON Schema.
  */
 export const maxIdLength = 256;
 
-/** True when the text has at most {@link maxIdLength} code points. Costs nothing for usual ids. */
 export function hasIdLength(text: string): boolean {
   return text.length <= maxIdLength || (text.length <= 2 * maxIdLength && codePoints(text) <= maxIdLength);
 }
@@ -30,7 +29,7 @@ function codePoints(text: string): number {
   return count;
 }
 
-/** The first `most` code points of a text that may come from anywhere, without half of a surrogate pair. */
+/** The first `most` code points, well-formed. */
 export function cutText(text: string, most: number): string {
   const cut =
     text.length <= most
@@ -43,15 +42,19 @@ export function cutText(text: string, most: number): string {
 
 const canonicalUuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
-/** True for the one spelling of a UUID that survives a trip through its 16 bytes (lower case, with hyphens, any version). */
+/** True for a UUID in lower case with hyphens: it can be stored as 16 bytes. */
 export function isCanonicalUuid(text: string): boolean {
   return canonicalUuid.test(text);
 }
 
+/** The UUID of 32 hex digits. */
+export function uuidText(hex: string): string {
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
+}
+
 /**
- * Id of the delivery that `eventId` owes to `route`: the same for ever, on every engine and after the
- * store was lost, because downstream dedupes by it. Reversible: see {@link parseDeliveryId}.
- * Shape: `dlv_<32 hex>_<12 hex>` for UUID event ids, `dlv_b<base64url>_<12 hex>` for other text.
+ * Id of the delivery of an event to a route. Destinations dedupe by it, so it stays the same on every engine and after the
+ * loss of the store. `dlv_<32 hex>_<12 hex>` for UUID event ids, `dlv_b<base64url>_<12 hex>` for others.
  */
 export function deliveryId(account: AccountName, eventId: EventId, route: RouteName): DeliveryId {
   const event = isCanonicalUuid(eventId) ? eventId.replaceAll("-", "") : `b${Buffer.from(eventId, "utf8").toString("base64url")}`;
@@ -60,7 +63,7 @@ export function deliveryId(account: AccountName, eventId: EventId, route: RouteN
 
 const routeTags = new Map<string, string>();
 
-/** 12 hex digits that stand for (account, route) in a delivery id. */
+/** Identifies (account, route) in a delivery id: 12 hex digits. */
 export function routeTag(account: AccountName, route: RouteName): string {
   const key = `${account}\0${route}`;
   let tag = routeTags.get(key);
@@ -71,28 +74,21 @@ export function routeTag(account: AccountName, route: RouteName): string {
   return tag;
 }
 
-/** The event id and route tag inside a delivery id; null when the text is no delivery id. */
+/** The event id and route tag in a delivery id; null when the text is none. */
 export function parseDeliveryId(text: string): { eventId: EventId; routeTag: string } | null {
   const match = /^dlv_(?:([0-9a-f]{32})|b([A-Za-z0-9_-]+))_([0-9a-f]{12})$/.exec(text);
   if (match === null) return null;
   const [, hex, encoded, tag] = match;
-  const eventId =
-    hex !== undefined
-      ? `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`
-      : Buffer.from(encoded as string, "base64url").toString("utf8");
+  const eventId = hex !== undefined ? uuidText(hex) : Buffer.from(encoded as string, "base64url").toString("utf8");
   return { eventId: eventId as EventId, routeTag: tag as string };
 }
 
-/**
- * A UUID version 7 (RFC 9562): grows with time, as the service's own ids do.
- * `random` gives 10 bytes; injected so that tests can repeat a run.
- */
+/** A UUID version 7 (RFC 9562), which grows with time, like the service's ids. */
 export function uuidv7(now: number, random: (size: number) => Buffer = randomBytes): string {
   const bytes = Buffer.alloc(16);
   bytes.writeUIntBE(now, 0, 6);
   random(10).copy(bytes, 6);
   bytes[6] = ((bytes[6] as number) & 0x0f) | 0x70;
   bytes[8] = ((bytes[8] as number) & 0x3f) | 0x80;
-  const hex = bytes.toString("hex");
-  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
+  return uuidText(bytes.toString("hex"));
 }

@@ -11,30 +11,30 @@ export interface NameLookupParts {
   readonly servers?: readonly string[];
   readonly hostsFile?: string;
   readonly resolvConf?: string;
-  /** The system's own look-up (getaddrinfo). */
+  /** The system's lookup (getaddrinfo). */
   readonly system?: LookupAll;
   /** Milliseconds from any start. */
   readonly now?: () => number;
   readonly withinMs?: number;
 }
 
-/** A look-up that takes longer has failed. */
+/** Timeout of a lookup. */
 const defaultWithinMs = 5_000;
 
 /**
- * When a look-up asks, in milliseconds from its start: each time another server first, if there are several. A packet may
- * be lost, and c-ares, when it repeats a query by itself, drops a late answer to the first.
+ * Start times of the queries of a lookup, in ms; each begins with another server, if there are several. A packet may be
+ * lost, and c-ares drops late answers to the first query when it repeats one itself.
  */
-const asksAfterMs = [0, 1_000, 2_500];
+const queriesAfterMs = [0, 1_000, 2_500];
 
-/** How long an IPv6 answer may come after the IPv4 one: some name servers never answer AAAA. */
+/** Wait for the IPv6 answer after the IPv4 one. Some name servers never answer AAAA. */
 const ipv6GraceMs = 250;
 
-/** Bounds for the TTL of an answer. The upper one lets a changed address take effect within a minute. */
+/** Bounds of the TTL of an answer. A changed address takes effect within a minute. */
 const shortestTtlMs = 1_000;
 const longestTtlMs = 60_000;
 
-/** The system's own look-up gives no TTL. */
+/** The system's lookup returns no TTL. */
 const systemTtlMs = 10_000;
 
 const mostNames = 1_000;
@@ -42,8 +42,8 @@ const mostAddresses = 16;
 const mostSearchDomains = 16;
 
 /**
- * getaddrinfo blocks one of the four threads that file access, Redis and all other look-ups share, for as long as a name
- * server is silent. It may hold two of them.
+ * While a name server is silent, getaddrinfo blocks one of the four threads that file access and other lookups share. It may
+ * block two of them.
  */
 const systemLookupsAtOnce = 2;
 
@@ -52,10 +52,10 @@ const loopback: readonly LookupAddress[] = [
   { address: "::1", family: 6 },
 ];
 
-/** The name servers know no such name, or there are none: the system may know it otherwise (mDNS, LDAP, the machine's own name). */
-const askSystemAfter = new Set(["ENOTFOUND", "ENODATA", "ECONNREFUSED"]);
+/** Errors after which the system may still find the name (mDNS, LDAP, the machine's own name). */
+const systemAfter = new Set(["ENOTFOUND", "ENODATA", "ECONNREFUSED"]);
 
-/** After these the next name of the search list is tried, as glibc does. */
+/** Errors after which the next name of the search list is tried, as glibc does. */
 const triesNextAfter = new Set(["ENOTFOUND", "ENODATA", "ESERVFAIL"]);
 
 interface Answer {
@@ -65,9 +65,8 @@ interface Answer {
 
 /**
  * Resolves names without threads, so that a silent name server delays only the names it serves. Order: the hosts file,
- * `localhost`, DNS with the search list of resolv.conf, the system's own look-up.
- *
- * Look-ups of one name at the same time are one. Both files are read for each look-up, so that changes take effect at once.
+ * `localhost`, DNS with the search list of resolv.conf, the system's lookup. Concurrent lookups of a name share one query.
+ * Both files are checked for each lookup, so that changes take effect at once.
  */
 export function createNameLookup(parts: NameLookupParts = {}): LookupAll {
   const { servers, hostsFile = "/etc/hosts", resolvConf = "/etc/resolv.conf", now = () => performance.now() } = parts;
@@ -96,24 +95,24 @@ export function createNameLookup(parts: NameLookupParts = {}): LookupAll {
 
   async function answerOf(name: string, signal: AbortSignal): Promise<Answer> {
     try {
-      return await askServers(name, signal);
+      return await queryServers(name, signal);
     } catch (error) {
-      if (signal.aborted || !askSystemAfter.has(codeOf(error))) throw error;
+      if (signal.aborted || !systemAfter.has(codeOf(error))) throw error;
     }
     const addresses = await systemSlots.run(signal, () => system(name));
     if (addresses.length === 0) throw failure("ENODATA", `${name} has no address`);
     return { addresses, ttlMs: systemTtlMs };
   }
 
-  /** Gives what the first of several attempts brings, whatever it is. */
-  async function askServers(name: string, given: AbortSignal): Promise<Answer> {
+  /** The result of the query that ends first, also when it is an error. */
+  async function queryServers(name: string, given: AbortSignal): Promise<Answer> {
     const over = new AbortController();
     const signal = AbortSignal.any([given, over.signal]);
     try {
       return await Promise.race(
-        asksAfterMs.map(async (ms, index) => {
+        queriesAfterMs.map(async (ms, index) => {
           if (ms > 0) await wait(ms, null, { signal });
-          return askOnce(name, index, signal);
+          return queryOnce(name, index, signal);
         }),
       );
     } finally {
@@ -121,8 +120,8 @@ export function createNameLookup(parts: NameLookupParts = {}): LookupAll {
     }
   }
 
-  async function askOnce(name: string, first: number, signal: AbortSignal): Promise<Answer> {
-    // One for each attempt: it reads resolv.conf anew, and can be cancelled without others.
+  async function queryOnce(name: string, first: number, signal: AbortSignal): Promise<Answer> {
+    // One per query: it reads resolv.conf anew, and is cancelled alone.
     const resolver = new promises.Resolver({ timeout: withinMs, tries: 1 });
     const all = servers ?? resolver.getServers();
     const from = first % all.length;
@@ -134,7 +133,7 @@ export function createNameLookup(parts: NameLookupParts = {}): LookupAll {
       for (const candidate of searchList(name, readText(resolvConf))) {
         if (signal.aborted) break;
         try {
-          return await askBoth(resolver, candidate);
+          return await queryBoth(resolver, candidate);
         } catch (error) {
           if (!triesNextAfter.has(codeOf(error))) throw error;
           last = error;
@@ -160,7 +159,7 @@ export function createNameLookup(parts: NameLookupParts = {}): LookupAll {
     const bare = name.replace(/\.$/, "");
     const fromFile = hosts(bare);
     if (fromFile.length > 0) return inOrder(fromFile).slice(0, mostAddresses);
-    // RFC 6761: no name server is asked for these.
+    // RFC 6761: these never go to a name server.
     if (bare === "localhost" || bare.endsWith(".localhost")) return inOrder(loopback);
     if (bare.endsWith(".invalid")) throw failure("ENOTFOUND", `${name} is no name by definition`);
     const entry = known.get(name);
@@ -171,10 +170,10 @@ export function createNameLookup(parts: NameLookupParts = {}): LookupAll {
   };
 }
 
-/** The look-up of this process: all connections share its cache. */
+/** The lookup of this process. All connections share its cache. */
 export const lookUpName: LookupAll = createNameLookup();
 
-/** A look-up as `lookup` of `net`, `tls` and undici takes it. */
+/** A lookup as an option of `net`, `tls` and undici. */
 export function lookupFunction(lookup: LookupAll = lookUpName): LookupFunction {
   return (name, { all, family }, callback) => {
     const isWanted = (address: LookupAddress) => (family !== 4 && family !== 6) || address.family === family;
@@ -191,8 +190,8 @@ export function lookupFunction(lookup: LookupAll = lookUpName): LookupFunction {
   };
 }
 
-/** Asks for both families at once. */
-async function askBoth(resolver: promises.Resolver, name: string): Promise<Answer> {
+/** Queries both families at once. */
+async function queryBoth(resolver: promises.Resolver, name: string): Promise<Answer> {
   const four = settled(resolver.resolve4(name, { ttl: true }), 4);
   const six = settled(resolver.resolve6(name, { ttl: true }), 6);
   const first = await four;
@@ -201,13 +200,13 @@ async function askBoth(resolver: promises.Resolver, name: string): Promise<Answe
   if (answers.length > 0) {
     return { addresses: answers.flatMap(({ addresses }) => addresses), ttlMs: Math.min(...answers.map(({ ttlMs }) => ttlMs)) };
   }
-  // "No such name" counts only when both say so.
+  // The name is unknown only when both queries say so.
   throw [first, second].find((error) => error instanceof Error && !triesNextAfter.has(codeOf(error))) ?? first;
 }
 
-async function settled(asked: Promise<RecordWithTtl[]>, family: 4 | 6): Promise<Answer | Error> {
+async function settled(query: Promise<RecordWithTtl[]>, family: 4 | 6): Promise<Answer | Error> {
   try {
-    const records = await asked;
+    const records = await query;
     if (records.length === 0) return failure("ENODATA", "no address");
     return { addresses: records.map(({ address }) => ({ address, family })), ttlMs: Math.min(...records.map(({ ttl }) => ttl)) * 1000 };
   } catch (error) {
@@ -215,13 +214,13 @@ async function settled(asked: Promise<RecordWithTtl[]>, family: 4 | 6): Promise<
   }
 }
 
-/** IPv4 first, unless Node is told otherwise (`--dns-result-order`): not each host with an IPv6 address reaches others by it. */
+/** IPv4 first, unless `--dns-result-order` differs: not every host with an IPv6 address can reach others by it. */
 function inOrder(addresses: readonly LookupAddress[]): LookupAddress[] {
   const first = getDefaultResultOrder() === "ipv6first" ? 6 : 4;
   return [...addresses].sort((a, b) => Number(b.family === first) - Number(a.family === first));
 }
 
-/** The names to ask for, in the order of glibc: a name with fewer dots than `ndots` is completed first. */
+/** The names to query, in the order of glibc: a name with fewer dots than `ndots` is completed first. */
 export function searchList(name: string, resolvConf: string): string[] {
   if (name.endsWith(".")) return [name.slice(0, -1)];
   let search: string[] = [];
@@ -240,7 +239,7 @@ export function searchList(name: string, resolvConf: string): string[] {
   return dots >= ndots ? [name, ...completed] : [...completed, name];
 }
 
-/** Finds the addresses of a name in a hosts file, which is parsed again when it changed. */
+/** Finds the addresses of a name in a hosts file. Parses it again after a change. */
 function createHosts(path: string): (name: string) => readonly LookupAddress[] {
   let version = "";
   let hosts = new Map<string, LookupAddress[]>();
@@ -269,7 +268,7 @@ function parseHosts(text: string): Map<string, LookupAddress[]> {
   return hosts;
 }
 
-/** The text of a file; none when it cannot be read. */
+/** The text of a file; empty when it cannot be read. */
 function readText(path: string): string {
   try {
     return readFileSync(path, "utf8");
@@ -278,7 +277,7 @@ function readText(path: string): string {
   }
 }
 
-/** Runs at most `limit` at a time, the rest in the order asked; none that was aborted before its turn. */
+/** Runs at most `limit` tasks at a time, the rest in order, without those aborted while they waited. */
 function createSlots(limit: number) {
   let running = 0;
   const waiting: (() => void)[] = [];
@@ -290,7 +289,6 @@ function createSlots(limit: number) {
         if (signal.aborted) throw failure("ECANCELLED", "cancelled");
         return await task();
       } finally {
-        // The slot goes to the next one in line.
         const next = waiting.shift();
         if (next === undefined) running -= 1;
         else next();

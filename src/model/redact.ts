@@ -1,24 +1,23 @@
-import { readRedisUrl } from "./redis-url.ts";
+import { readRedisUrl } from "./redis.ts";
 import { Secret } from "./secret.ts";
 
-/** Takes the secrets of the settings out of text that came from elsewhere: a destination that echoes its request sends them back. */
+/** Removes the secrets of the settings from text, for example from the answer of a destination that echoes its request. */
 export interface Redactor {
-  /** Foreign text, such as an error of the service. */
+  /** Text from outside, such as an error of the service. */
   text(text: string): string;
-  /** The same of bytes. `more`: values that are secret in this answer only. */
+  /** Bytes from outside. `more`: values that are secret in this answer only. */
   bytes(bytes: Buffer, more?: readonly string[]): Buffer;
-  /** A whole log line. Leaves out secrets under 8 characters, and headers such as `x-tenant`, which may be words of the line itself. */
+  /** A log line. Keeps secrets under 8 characters and headers such as `x-tenant`, which may be words of the line itself. */
   line(line: string): string;
-  /** Other settings; the secrets before them stay known until the next reload, because attempts in flight still send them. */
+  /** Replaces the settings. Redacts the previous secrets until the next reload, because attempts in flight still send them. */
   reload(settings: unknown): void;
 }
 
-/** What stands in the place of a secret. */
 export const redacted = "[secret]";
 
-/** Shorter ones are ordinary words and numbers, such as `1` or `on`. */
+/** Shorter values are ordinary words and numbers, such as `1` or `on`. */
 const shortest = 4;
-/** Shorter ones are found only as whole words, and not in base64. */
+/** Shorter values are found only as whole words, and not in base64. */
 const shortestAnywhere = 8;
 
 /** Names of headers and of query parameters whose values are secret. */
@@ -26,7 +25,7 @@ export const secretName = /auth|token|secret|passw|signature|credential|cookie|^
 const openHeaders = new Set(["accept", "accept-charset", "accept-encoding", "accept-language", "cache-control", "user-agent"]);
 const urlKeys = new Set(["url", "baseUrl", "publicUrl"]);
 
-/** Reads any part of the settings: secrets are known by their type, and by their place in a URL. */
+/** Reads any part of the settings. Finds secrets by their type, and in URLs. */
 export function createRedactor(settings: unknown): Redactor {
   let current = secretsIn(settings);
   let all = createSearch(current.foreign, true);
@@ -36,7 +35,7 @@ export function createRedactor(settings: unknown): Redactor {
     text: (text) => standardSignatures(all.replace(text)),
     bytes(bytes, more = []) {
       if (bytes.length < shortest) return bytes;
-      // One character for each byte, so that what is not text stays as it is.
+      // One character per byte, so that binary parts stay unchanged.
       const before = bytes.toString("latin1");
       let after = standardSignatures(all.replace(before));
       for (const value of more) if (value.length >= shortestAnywhere) after = after.replace(new RegExp(anySpelling(value), "g"), redacted);
@@ -53,9 +52,9 @@ export function createRedactor(settings: unknown): Redactor {
 }
 
 interface Known {
-  /** Taken out of what others send. */
+  /** Redacted in text from outside. */
   readonly foreign: readonly string[];
-  /** Taken out of log lines as well. */
+  /** Redacted in log lines too. */
   readonly line: readonly string[];
 }
 
@@ -87,9 +86,9 @@ function partsOfSecret(text: string): string[] {
   return text.includes("://") ? [...partsOfUrl(text), ...longSegments(text)] : [];
 }
 
-/** Of a URL: its password, and what a query says after `token=` or the like. */
+/** The password of a URL, and query values such as that of `token=`. */
 function partsOfUrl(text: string): string[] {
-  // A Redis URL may name several hosts, which no other URL does.
+  // A Redis URL may have several hosts, which URL.parse refuses.
   const redis = readRedisUrl(text);
   if (redis !== null) return [redis.password];
   const url = URL.parse(text);
@@ -98,14 +97,14 @@ function partsOfUrl(text: string): string[] {
   return [url.password, decoded(url.password), ...named];
 }
 
-/** An alert URL is a secret as a whole, and often has its token in the path. */
+/** An alert URL often has its token in the path. */
 function longSegments(text: string): string[] {
   const url = URL.parse(text);
   if (url === null || !/^https?:$/.test(url.protocol)) return [];
   return [...url.pathname.split("/"), ...url.searchParams.values()].filter((part) => part.length >= shortestAnywhere);
 }
 
-/** Of `Bearer …` what follows; of `Basic …` the password too. */
+/** The credentials after a scheme such as `Bearer`; of `Basic`, the password too. */
 function credentialsOf(header: string): string[] {
   const match = /^([A-Za-z][\w-]*)\s+(\S.*)$/.exec(header);
   const [, scheme = "", credentials = ""] = match ?? [];
@@ -126,28 +125,27 @@ interface Search {
   replace(text: string): string;
 }
 
-/** Length of the pieces of text by which it is seen at once that a text holds no secret. */
 const anchorLength = 4;
 const tableBits = 18;
 
 /**
- * Finds all of `secrets` in one pass. Most texts hold none: a hash of each four characters is looked up, and a regular
- * expression runs only where they are of its secret. `mayBeCut`: a secret may stand at the end in part.
+ * Finds all `secrets`. Most texts have none, so a table is searched for the hash of each four characters, and the regular
+ * expression of a secret runs only when its hash occurs. `mayBeCut`: the text may end within a secret.
  */
 function createSearch(secrets: readonly string[], mayBeCut: boolean): Search {
   const distinct = [...new Set(secrets)].toSorted((a, b) => b.length - a.length);
-  /** The longest first: a header's value goes as a whole before the token in it. */
+  /** Longest first, so that a header's value is replaced before the token in it. */
   const patterns: RegExp[] = [];
-  /** Patterns by the hash of the four characters that each of them needs. */
+  /** Indexes of patterns by the hash of four characters that they need. */
   const anchored = new Map<number, number[]>();
-  /** Those of secrets without four letters or digits in a row. */
+  /** Patterns without four letters or digits in a row. */
   const always: number[] = [];
   const table = new Uint8Array(2 ** tableBits);
   const spellings: string[] = [];
 
   const addSpelling = (spelling: string, source: string): void => {
     const index = patterns.push(new RegExp(source, "g")) - 1;
-    // The last ones: many secrets begin alike.
+    // The last four characters, because many secrets begin alike.
     const anchor = /.*([A-Za-z0-9]{4})/s.exec(spelling)?.[1];
     if (anchor === undefined) always.push(index);
     else {
@@ -164,7 +162,7 @@ function createSearch(secrets: readonly string[], mayBeCut: boolean): Search {
       continue;
     }
     addSpelling(secret, anySpelling(secret));
-    // In base64 it may stand as a URL or JSON had it.
+    // Base64 may encode it as written in JSON or in a URL.
     const written = new Set([secret, JSON.stringify(secret).slice(1, -1), encodeURIComponent(secret.toWellFormed())]);
     spellings.push(...written);
     for (const core of [...written].flatMap(base64Cores)) {
@@ -172,7 +170,7 @@ function createSearch(secrets: readonly string[], mayBeCut: boolean): Search {
     }
   }
 
-  /** Which patterns may match. */
+  /** The patterns that may match. */
   function candidates(text: string): readonly number[] {
     let found: Set<number> | null = null;
     let hash = 0;
@@ -185,7 +183,7 @@ function createSearch(secrets: readonly string[], mayBeCut: boolean): Search {
     return found === null ? always : [...found].toSorted((a, b) => a - b);
   }
 
-  /** Answers are kept up to a length: the beginning of a secret may be at the cut. */
+  /** Stored answers are cut, perhaps within a secret. */
   function withoutHead(text: string): string {
     for (const spelling of spellings) {
       const head = spelling.slice(0, shortestHead);
@@ -206,12 +204,12 @@ function createSearch(secrets: readonly string[], mayBeCut: boolean): Search {
   };
 }
 
-/** Fewer characters of a secret at a cut give nothing away. */
+/** Fewer characters of a secret reveal nothing. */
 const shortestHead = 6;
-/** No text is cut at fewer characters: 300 of an error, 4 KiB of an answer. */
+/** Errors are cut at 300 characters, answers at 4 KiB. */
 const shortestCut = 300;
 
-/** Of the last four characters: each shift takes older ones out of the table's bits. */
+/** A hash of the last four characters: shifts move older ones out of the table's bits. */
 function nextHash(hash: number, code: number): number {
   return ((hash << shift) ^ (code * 0x9e5 + (code >> 3))) & (2 ** tableBits - 1);
 }
@@ -223,7 +221,7 @@ function hashOf(anchor: string): number {
   return hash;
 }
 
-/** The characters of base64 that stand for nothing but `secret`, wherever in the encoded text it begins. */
+/** The base64 characters that depend only on `secret`, for each of its three offsets in the encoded bytes. */
 function base64Cores(secret: string): string[] {
   const bytes = Buffer.from(secret, "utf8");
   return [0, 1, 2].map((offset) => {
@@ -235,7 +233,7 @@ function base64Cores(secret: string): string[] {
   });
 }
 
-/** A pattern for `text` as itself, percent-encoded, escaped in JSON (also twice) or in HTML, whatever of it the encoder chose to write so. */
+/** A pattern for `text` with any of its characters percent-encoded, or escaped in JSON (also twice) or HTML. */
 function anySpelling(text: string): string {
   return Array.from(text, (character) => {
     if (/[A-Za-z0-9]/.test(character)) return character;
@@ -267,7 +265,7 @@ function anyCase(hex: string): string {
 
 const signature = /\bv1a?(?:,|%2C)(?:[A-Za-z0-9+]|\\{0,8}\/|%2[BF]|\\+u002[Bf]){43,86}(?:={1,2}|(?:%3D|\\+u003d){1,2})?/gi;
 
-/** Signatures of the Standard Webhooks: whoever has one can send the same event to the destination for some minutes. */
+/** Signatures of Standard Webhooks. With one, anyone can replay the event to the destination for some minutes. */
 function standardSignatures(text: string): string {
   return text.includes("v1") ? text.replace(signature, redacted) : text;
 }

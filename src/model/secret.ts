@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { inspect } from "node:util";
 import { z } from "zod";
 
-/** A secret, token or key. It prints, serialises and inspects as `[secret]`; only `reveal()` gives the text. */
+/** A secret, token or key. It prints, serializes and inspects as `[secret]`; only `reveal()` returns the text. */
 export class Secret {
   readonly #text: string;
 
@@ -14,10 +14,7 @@ export class Secret {
     return this.#text;
   }
 
-  /**
-   * Names the secret without telling it: 12 hex digits, salted by purpose so that it cannot be
-   * looked up in tables of plain SHA-256 sums. Says which secret proved an event.
-   */
+  /** Identifies the secret: 12 hex digits. Salted, so that no table of SHA-256 sums has it. */
   fingerprint(): string {
     return createHash("sha256").update("wamid-relay secret\0").update(this.#text).digest("hex").slice(0, 12);
   }
@@ -35,10 +32,10 @@ export class Secret {
   }
 }
 
-/** A secret in the settings: text that is not empty. */
+/** A secret in the settings. */
 export const secretSchema = z
   .string()
   .min(1, "is empty (is the environment variable set?)")
-  // The title is how the JSON Schema, and what reads it, knows a secret.
+  // The title marks secrets in the JSON Schema.
   .meta({ title: "secret" })
   .transform((text) => new Secret(text));

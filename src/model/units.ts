@@ -10,8 +10,8 @@ function inUnits(text: string, units: Record<string, number>): number {
 }
 
 /**
- * The `title` of each schema says which unit a number has after parsing, so that `config print` can write
- * it as a person would. The largest values keep sums of them exact, and JSON free of exponents.
+ * The `title` of a schema is the unit of the parsed number, with which `config print` formats it. The maxima keep sums
+ * exact, and JSON free of exponents.
  */
 export type UnitTitle = "duration" | "size" | "rate";
 const titled = (title: UnitTitle) => ({ title });

@@ -1,4 +1,5 @@
 import { createRequire } from "node:module";
+import type { Alarm, AlarmChange } from "../model/alarm.ts";
 import { lookupFunction } from "../model/name-lookup.ts";
 
 /** Whether the relay is ready, and if not, why. */
@@ -31,25 +32,8 @@ export function createHealth(): Health {
   };
 }
 
-/** A condition that needs an operator, although the relay keeps working. */
-export interface Alarm {
-  /** `silence`: webhooks are missing; `key`: the service refuses the API key; `polls`: its answers to polls are unusable. */
-  readonly alarm: "silence" | "key" | "polls";
-  readonly account: string;
-  /** Unix ms. */
-  readonly since: number;
-  readonly text: string;
-  /** Possible causes, the most likely first. */
-  readonly causes: readonly string[];
-}
-
 /** With times as ISO 8601. */
 type AlarmView = Omit<Alarm, "since"> & { readonly since: string };
-
-export interface AlarmChange {
-  readonly state: "began" | "ended";
-  readonly alarm: Alarm;
-}
 
 interface Alarms {
   /** Has no effect while the alarm is in force. */

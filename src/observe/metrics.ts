@@ -1,5 +1,5 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "@prometheus-io/client";
-import type { Soon } from "../model/soon.ts";
+import type { MaybePromise } from "../model/maybe-promise.ts";
 import { createHydrationMetrics, createReconcileMetrics, createServiceMetrics, type ServiceGauges } from "./account-metrics.ts";
 
 interface RouteGauges {
@@ -41,7 +41,7 @@ const breakerNumber = { closed: 0, "half-open": 1, open: 2 };
 const secondsSince = (at: number | null, now: number): number => (at === null ? 0 : Math.max(0, (now - at) / 1000));
 
 /** The relay's metrics, in their own registry. Labels are few, and never hold a wamid or a phone number. */
-export function createMetrics(read: () => Soon<Gauges>) {
+export function createMetrics(read: () => MaybePromise<Gauges>) {
   const registry = new Registry();
   const registers = [registry];
   collectDefaultMetrics({ register: registry });

@@ -1,11 +1,11 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { RelayError } from "../model/errors.ts";
-import type { QuarantinedBody, ReceivedEvent } from "../model/received.ts";
+import type { QuarantinedBody, ReceivedEvent } from "../model/event.ts";
 import { type Answer, errorAnswer, jsonAnswer, send, sendEarly } from "./answer.ts";
 import { createFailureLimit } from "./failure-limit.ts";
 import { createBodyReader, type WebhookRequest } from "./read-body.ts";
 import type { SignatureRefusal } from "./signature/verify.ts";
-import { createRequestVerifier, type InboundSource, type RawRequest, type VerifiedRequest } from "./verify-request.ts";
+import { createRequestVerifier, type InboundSource, type VerifiedRequest } from "./verify-request.ts";
 
 /** What the receiver needs of the store and of proxying. Every call rejects when nothing can be stored now. */
 interface Accepting {
@@ -101,7 +101,7 @@ const roomForBodies = 64 * 1024 ** 2;
 
 interface Endpoint {
   readonly source: InboundSource;
-  readonly verify: (request: RawRequest) => VerifiedRequest;
+  readonly verify: ReturnType<typeof createRequestVerifier>;
 }
 
 /**
@@ -167,7 +167,7 @@ export function createReceiver(parts: ReceiverParts): Receiver {
     const fail = (error: unknown): void => answerFailure(source.name, response, error);
     let verified: VerifiedRequest;
     try {
-      verified = verify({ method: "POST", url: request.url ?? "", headers: request.headers, body, now: at });
+      verified = verify({ method: "POST", url: request.url ?? "", headers: request.headers, body, nowMs: at });
     } catch (error) {
       fail(error);
       return;

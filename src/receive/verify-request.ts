@@ -1,13 +1,11 @@
 import { isUtf8 } from "node:buffer";
 import { createHash } from "node:crypto";
-import type { IncomingHttpHeaders } from "node:http";
 import { parseEnvelope } from "../model/envelope.ts";
+import { type FieldPaths, type QuarantinedBody, type ReceivedEvent, subjectOf } from "../model/event.ts";
 import { type EventId, uuidv7 } from "../model/ids.ts";
-import type { QuarantinedBody, ReceivedEvent } from "../model/received.ts";
 import type { Secret } from "../model/secret.ts";
-import type { SignatureSettings } from "../model/signature-settings.ts";
-import { type FieldPaths, subjectOf } from "../model/subject.ts";
-import { createVerifier, type SignatureRefusal } from "./signature/verify.ts";
+import type { SignatureSettings } from "../model/signature.ts";
+import { createVerifier, type SignatureRefusal, type VerifiableRequest } from "./signature/verify.ts";
 
 /** One inbound endpoint, as configured. */
 export interface InboundSource {
@@ -20,16 +18,6 @@ export interface InboundSource {
   readonly fields: FieldPaths;
 }
 
-/** A request whose body is complete. */
-export interface RawRequest {
-  readonly method: string;
-  readonly url: string;
-  readonly headers: IncomingHttpHeaders;
-  readonly body: Buffer;
-  /** Unix ms. */
-  readonly now: number;
-}
-
 export type VerifiedRequest =
   | { readonly kind: "event"; readonly event: ReceivedEvent }
   | { readonly kind: "quarantined"; readonly body: QuarantinedBody }
@@ -38,14 +26,12 @@ export type VerifiedRequest =
 /** Event kind of an automation's request. It has no envelope, so the relay makes one. */
 export const automationRequest = "automation.request";
 
-/** Turns raw requests of one source into verified events. Pure except for `makeId`, which gives requests without an id one. */
-export function createRequestVerifier(
-  source: InboundSource,
-  makeId: (now: number) => string = uuidv7,
-): (request: RawRequest) => VerifiedRequest {
+/** Turns raw requests of one source into verified events. */
+export function createRequestVerifier(source: InboundSource): (request: VerifiableRequest) => VerifiedRequest {
   const verify = createVerifier(source.signature);
-  return ({ method, url, headers, body, now }) => {
-    const verified = verify({ method, url, headers, body, nowMs: now });
+  return (request) => {
+    const { headers, body, nowMs: now } = request;
+    const verified = verify(request);
     if (!verified.ok) return { kind: "refused", reason: verified.reason };
     const received = {
       account: source.account,
@@ -60,7 +46,7 @@ export function createRequestVerifier(
     if (source.kind === "automation-request") {
       const json = readJson(body);
       const envelope = {
-        id: makeId(now) as EventId,
+        id: uuidv7(now) as EventId,
         event: automationRequest,
         createdAt: new Date(now).toISOString(),
         data: isObject(json) ? json : {},

@@ -1,5 +1,6 @@
 import { growingWait } from "../model/backoff.ts";
-import type { BudgetFacts, ClaimedAsk, PassStop, Service, SettledAsk, Tracking } from "./port.ts";
+import type { ClaimedAsk, SettledAsk } from "../model/poll.ts";
+import type { BudgetFacts, PassStop, Service, Tracking } from "./port.ts";
 import type { ReconcileSettings } from "./settings.ts";
 
 /** Calls in flight at once; the limiter also spreads them over the minute. */

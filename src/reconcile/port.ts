@@ -1,75 +1,6 @@
-import type { MessageKey } from "../model/message-key.ts";
-import type { Soon } from "../model/soon.ts";
+import type { MaybePromise } from "../model/maybe-promise.ts";
+import type { ClaimedAsk } from "../model/poll.ts";
 import type { MessageState } from "../model/tracking.ts";
-
-/** A message that this process may poll until `until`. Times are unix ms. */
-export interface ClaimedAsk {
-  readonly message: MessageKey;
-  readonly until: number;
-  readonly wamid: string;
-  /** The service's id. */
-  readonly messageId: string;
-  readonly state: MessageState;
-  /** When it was sent, as far as known. */
-  readonly since: number;
-  readonly dueAt: number;
-  readonly rank: number;
-  readonly asks: number;
-  /** In a row. */
-  readonly failures: number;
-  /** 404s in a row that count. */
-  readonly misses: number;
-  readonly askedAt: number | null;
-  /** When hydration last read it; null: never. */
-  readonly readAt: number | null;
-}
-
-interface NextAsk {
-  readonly end: "again";
-  readonly nextAt: number;
-  readonly rank: number;
-  readonly asks: number;
-  readonly failures: number;
-  readonly misses: number;
-  readonly askedAt: number | null;
-}
-
-export type SettledAsk = { readonly message: MessageKey; readonly until: number } & (
-  | NextAsk
-  | { readonly end: "over" }
-  | { readonly end: "missing"; readonly at: number }
-);
-
-export interface AskCounts {
-  readonly due: number;
-  /** Registered without the service's id, and not in a final status. */
-  readonly unaskable: number;
-  /** Of those that the service does not know. */
-  readonly missing: number;
-}
-
-/** The store, as reconciliation uses it. */
-export interface AskStore {
-  /** Claims in one step, lower ranks first. No other process gets the same messages until the lease expires. */
-  claimAsks(claim: {
-    readonly account: string;
-    readonly now: number;
-    readonly dueBy: number;
-    readonly after: number;
-    readonly limit: number;
-    readonly leaseMs: number;
-  }): Promise<readonly ClaimedAsk[]>;
-  /** Ignores claims that have expired. */
-  settleAsks(settled: readonly SettledAsk[]): Promise<void>;
-  countAsks(query: {
-    readonly account: string;
-    readonly dueBy: number;
-    readonly after: number;
-    readonly from: number;
-    readonly resting: readonly string[];
-    readonly rare: { readonly statuses: readonly string[]; readonly sentBy: number };
-  }): Soon<AskCounts>;
-}
 
 export const holdReasons = ["quota", "unauthenticated", "blocked"] as const;
 /** Why the service is not called at all. `until` in unix ms. */
@@ -146,4 +77,4 @@ export interface BudgetFacts {
 }
 
 /** The counted calls and their quota. */
-export type BudgetFactsOf = (account: string) => Soon<BudgetFacts>;
+export type BudgetFactsOf = (account: string) => MaybePromise<BudgetFacts>;

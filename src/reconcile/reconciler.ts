@@ -1,6 +1,7 @@
 import { Cron } from "croner";
 import type { Clock } from "../model/clock.ts";
-import type { Soon } from "../model/soon.ts";
+import type { MaybePromise } from "../model/maybe-promise.ts";
+import type { AskStore, ClaimedAsk, SettledAsk } from "../model/poll.ts";
 import {
   type AskingParts,
   type AskOutcome,
@@ -14,18 +15,7 @@ import {
   settledStatuses,
   waitAfterFailure,
 } from "./polls.ts";
-import {
-  type AskStore,
-  type BudgetFacts,
-  type BudgetFactsOf,
-  type ClaimedAsk,
-  type FaultStop,
-  isFaultStop,
-  type PassStop,
-  type Service,
-  type SettledAsk,
-  type Tracking,
-} from "./port.ts";
+import { type BudgetFacts, type BudgetFactsOf, type FaultStop, isFaultStop, type PassStop, type Service, type Tracking } from "./port.ts";
 import type { ReconcileSettings } from "./settings.ts";
 
 interface ReconcilerParts {
@@ -34,7 +24,7 @@ interface ReconcilerParts {
   readonly tracking: Tracking;
   readonly budget: BudgetFactsOf;
   /** Whether this process makes the scheduled passes of an account; default: always. */
-  readonly isOurs?: (account: string) => Soon<boolean>;
+  readonly isOurs?: (account: string) => MaybePromise<boolean>;
   readonly clock: Clock;
   readonly hooks: ReconcilerHooks;
 }

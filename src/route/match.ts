@@ -1,5 +1,4 @@
-import type { RouteVerdict } from "../model/plan.ts";
-import type { RoutedEvent } from "../model/routed-event.ts";
+import type { RoutedEvent, RouteVerdict } from "../model/plan.ts";
 import type { Tracking } from "../model/tracking.ts";
 import type { Match, RoutingSettings, UnknownPolicy } from "./settings.ts";
 import { compileWhere } from "./where.ts";

@@ -1,5 +1,4 @@
-import type { DeliveryPlan, Disposition, RouteVerdict } from "../model/plan.ts";
-import type { RoutedEvent } from "../model/routed-event.ts";
+import type { DeliveryPlan, Disposition, RoutedEvent, RouteVerdict } from "../model/plan.ts";
 import type { Tracking } from "../model/tracking.ts";
 import { compileRoute } from "./match.ts";
 import type { RoutingSettings, UnknownPolicy } from "./settings.ts";

@@ -1,4 +1,4 @@
-import { readPath } from "../model/read-path.ts";
+import { readPath } from "../model/json.ts";
 import { compilePattern } from "./pattern.ts";
 import { type Comparison, type Where, whereOperators } from "./settings.ts";
 

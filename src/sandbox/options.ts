@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { signatureSettingsSchema } from "../model/signature-settings.ts";
+import { signatureSettingsSchema } from "../model/signature.ts";
 import { faultsSchema } from "./faults.ts";
 import { plans } from "./world/plans.ts";
 import type { Plan } from "./world/records.ts";

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { RelayError } from "../model/errors.ts";
-import type { KeyHeld, SendKey, SendKind } from "../model/send-key.ts";
+import type { SendAnswer, SendClaim, SendEnd, SendKey, SendKind, StoredSend } from "../model/send.ts";
 
 /** The store, as sending uses it. When a promise resolves, its step is durable and visible to the other processes. */
 export interface SendStore {
@@ -10,54 +10,9 @@ export interface SendStore {
    * Claims the key in one step, by the rules of `beginKey`. Returns null on success, else what holds the key. After an
    * error whose `mayBeDone` is true, it is unknown whether the key was claimed.
    */
-  begin(key: SendKey, claim: StoredClaim): Promise<StoredSend | null>;
+  begin(key: SendKey, claim: SendClaim): Promise<StoredSend | null>;
   /** Ends the call by the rules of `endKey`, and registers a successful one in the same step. Idempotent. */
-  settle(key: SendKey, ended: Ended): Promise<void>;
-}
-
-export interface StoredClaim {
-  readonly fingerprint: string;
-  readonly resend: number;
-  /** The recipient, for people: a masked phone, or the id of an automation. */
-  readonly about: string;
-  /** Unix ms. */
-  readonly at: number;
-}
-
-export interface StoredSend extends KeyHeld {
-  readonly about: string;
-  /** Unix ms at which its latest call started. */
-  readonly startedAt: number;
-  /** The first answer; null unless the call is done. */
-  readonly answer: SendAnswer | null;
-}
-
-export type SendAnswer = Readonly<Record<string, unknown>>;
-
-export type Ended =
-  | { readonly end: "not-done" }
-  | { readonly end: "unknown" }
-  /** `at`: unix ms. */
-  | { readonly end: "done"; readonly at: number; readonly answer: SendAnswer; readonly sent: SentMessage | StartedRun };
-
-/** A message to register. */
-interface SentMessage {
-  readonly type: "message";
-  /** The service's id; null when its answer had none. */
-  readonly id: string | null;
-  readonly wamid: string;
-  readonly status: string;
-  readonly conversationId: string | null;
-  readonly reference: string | undefined;
-  readonly metadata: Readonly<Record<string, unknown>> | undefined;
-}
-
-/** A run to register. */
-interface StartedRun {
-  readonly type: "run";
-  readonly runId: string;
-  readonly reference: string;
-  readonly metadata: Readonly<Record<string, unknown>> | undefined;
+  settle(key: SendKey, ended: SendEnd): Promise<void>;
 }
 
 const words: Record<SendKind, { readonly what: string; readonly check: string; readonly key: string }> = {

@@ -1,16 +1,7 @@
 import { type Clock, pause } from "../model/clock.ts";
 import { RelayError } from "../model/errors.ts";
-import type { SendKey } from "../model/send-key.ts";
-import {
-  checkHeldKey,
-  type Ended,
-  outcomeUnknown,
-  refuseOther,
-  type SendAnswer,
-  type SendRequest,
-  type SendStore,
-  type StoredSend,
-} from "./keys.ts";
+import type { SendEnd, SendKey, SendResult, StoredSend } from "../model/send.ts";
+import { checkHeldKey, outcomeUnknown, refuseOther, type SendRequest, type SendStore } from "./keys.ts";
 
 export interface CallSteps {
   /** Ends the call while it waits; a request in flight continues. */
@@ -30,7 +21,7 @@ export type CallResult<T> =
 
 /** A call to make once under its key. */
 export interface Order extends SendRequest {
-  call(steps: CallSteps): Promise<CallResult<Extract<Ended, { end: "done" }>>>;
+  call(steps: CallSteps): Promise<CallResult<Extract<SendEnd, { end: "done" }>>>;
 }
 
 export interface Caller {
@@ -42,19 +33,11 @@ export interface Caller {
   readonly tooLong: () => Error;
 }
 
-export interface Sent {
-  readonly answer: SendAnswer;
-  /** The answer of a call that another request made. */
-  readonly replayed: boolean;
-  /** False: it was sent, but is not stored yet. The relay retries until it is. */
-  readonly stored: boolean;
-}
-
 export interface OnceHooks {
   /** After each call, but not after replayed answers. `reason`: null for a call that is done. */
   ended(order: SendRequest, outcome: "done" | "not-done" | "unknown", tookMs: number, reason: string | null): void;
   /** The store could not save the outcome of a call. The relay retries until it can. */
-  notStored(order: SendRequest, end: Ended["end"], error: unknown): void;
+  notStored(order: SendRequest, end: SendEnd["end"], error: unknown): void;
 }
 
 export interface OnceParts {
@@ -68,7 +51,7 @@ interface Live {
   readonly patience: AbortController;
   /** Requests that wait for its answer. */
   waiting: number;
-  outcome: Promise<Omit<Sent, "replayed">>;
+  outcome: Promise<Omit<SendResult, "replayed">>;
 }
 
 /** Pause between attempts to store an outcome. */
@@ -92,7 +75,7 @@ export function createOnce({ store, clock, hooks }: OnceParts) {
   const live = new Map<string, Live>();
   const unstored = new Set<() => void>();
 
-  async function send(order: Order, caller: Caller): Promise<Sent> {
+  async function send(order: Order, caller: Caller): Promise<SendResult> {
     const name = JSON.stringify([order.key.account, order.key.kind, order.key.key]);
     const startedAt = clock.now();
     for (;;) {
@@ -129,7 +112,7 @@ export function createOnce({ store, clock, hooks }: OnceParts) {
   }
 
   /** Null: the call ended because all its clients disconnected. `elsewhere`: another process claimed the key and calls. */
-  async function join(running: Live, order: Order, { gone }: Caller, replayed: boolean): Promise<Sent | null | typeof elsewhere> {
+  async function join(running: Live, order: Order, { gone }: Caller, replayed: boolean): Promise<SendResult | null | typeof elsewhere> {
     refuseOther(running.order, order);
     running.waiting += 1;
     const leave = () => {
@@ -160,7 +143,7 @@ export function createOnce({ store, clock, hooks }: OnceParts) {
     return begun;
   }
 
-  async function carryOut(order: Order, patience: AbortSignal, forget: () => void): Promise<Omit<Sent, "replayed">> {
+  async function carryOut(order: Order, patience: AbortSignal, forget: () => void): Promise<Omit<SendResult, "replayed">> {
     /** The key is `calling` in the store, and a request may have been sent. */
     let isHeld = false;
     /** It is unknown whether the key is `calling`, and nothing was sent. */
@@ -186,7 +169,7 @@ export function createOnce({ store, clock, hooks }: OnceParts) {
         isHeld = false;
       },
     };
-    const release = async (ended: Ended): Promise<boolean> => {
+    const release = async (ended: SendEnd): Promise<boolean> => {
       if (isHeld) return conclude(order, ended, forget);
       forget();
       return true;
@@ -231,7 +214,7 @@ export function createOnce({ store, clock, hooks }: OnceParts) {
   }
 
   /** Stores the outcome now or as soon as possible; until then this process holds the key. */
-  async function conclude(order: Order, ended: Ended, forget: () => void): Promise<boolean> {
+  async function conclude(order: Order, ended: SendEnd, forget: () => void): Promise<boolean> {
     try {
       await store.settle(order.key, ended);
     } catch (error) {
@@ -243,7 +226,7 @@ export function createOnce({ store, clock, hooks }: OnceParts) {
     return true;
   }
 
-  function concludeLater(key: SendKey, ended: Ended, forget: () => void): void {
+  function concludeLater(key: SendKey, ended: SendEnd, forget: () => void): void {
     const cancel = clock.after(storeAgainMs, () => {
       unstored.delete(cancel);
       store.settle(key, ended).then(forget, () => concludeLater(key, ended, forget));

@@ -1,5 +1,6 @@
+import type { SendResult } from "../model/send.ts";
 import { fingerprintOf } from "./keys.ts";
-import { type Caller, type CallResult, type CallSteps, createOnce, type OnceParts, type Order, type Sent } from "./once.ts";
+import { type Caller, type CallResult, type CallSteps, createOnce, type OnceParts, type Order } from "./once.ts";
 
 /** The messaging service, as sending uses it. Rejects only with what `CallSteps` rejected with, or with an unexpected error. */
 export interface ServiceCalls {
@@ -93,8 +94,8 @@ export function createSending({ calls, ...parts }: SendingParts) {
   }
 
   return {
-    sendMessage: (order: MessageOrder, caller: Caller): Promise<Sent> => once.send(messageOrder(order), caller),
-    startRun: (order: RunOrder, caller: Caller): Promise<Sent> => once.send(runOrder(order), caller),
+    sendMessage: (order: MessageOrder, caller: Caller): Promise<SendResult> => once.send(messageOrder(order), caller),
+    startRun: (order: RunOrder, caller: Caller): Promise<SendResult> => once.send(runOrder(order), caller),
     close: once.close,
   };
 }

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { parseExact } from "../model/exact-json.ts";
+import { parseExact } from "../model/json.ts";
 import type { CallCap } from "./admission.ts";
 import { type Endpoint, type PlanCause, planCauseSchema } from "./endpoints.ts";
 import { type CallEffect, ServiceError, type ServiceFailure, type ValidationProblem } from "./errors.ts";

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { codeText } from "../model/subject.ts";
+import { codeText } from "../model/event.ts";
 import type { CallCap, CallOperation, CallPriority } from "./admission.ts";
 
 /**

@@ -1,4 +1,4 @@
-import type { AuditRule, DeliverySums, EventSums, Offender } from "../model/audit-report.ts";
+import type { AuditRule, DeliverySums, EventSums, Offender } from "../model/audit.ts";
 import { type DeliveryState, deliveryStates } from "../model/delivery.ts";
 import { type Disposition, dispositions } from "../model/plan.ts";
 

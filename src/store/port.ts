@@ -1,9 +1,9 @@
-import type { DeliveryState } from "../model/delivery.ts";
+import type { Alarm, AlarmChange } from "../model/alarm.ts";
+import type { DeliveryState, Settlement } from "../model/delivery.ts";
+import type { QuarantinedBody, ReceivedEvent } from "../model/event.ts";
 import type { EventId } from "../model/ids.ts";
+import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { Disposition } from "../model/plan.ts";
-import type { KeptHeaders, Origin, QuarantinedBody, ReceivedEvent } from "../model/received.ts";
-import type { Soon } from "../model/soon.ts";
-import type { Settlement } from "../model/stored-delivery.ts";
 import type { MessageState } from "../model/tracking.ts";
 import type { Inspecting, StoreReading } from "./reading.ts";
 import type { MessageRegistration, Registered } from "./registration.ts";
@@ -49,7 +49,7 @@ export interface Store extends Accepting, Replays, Quarantine, Sends, Asks, Hydr
   /** True when other processes write to it too. Work that one process must do alone then takes a `duty`. */
   readonly isShared: boolean;
   /** Whether this process holds a leader lease for the next `forMs`. On an embedded store it holds all of them. */
-  duty(name: string, forMs: number): Soon<boolean>;
+  duty(name: string, forMs: number): MaybePromise<boolean>;
 
   /** Notifies the dispatchers of all processes of deliveries that this process made due. */
   announce(due: readonly DueDelivery[]): void;
@@ -85,9 +85,9 @@ interface Accepting {
   /** Each on its own, in order: a conflict does not affect the others. */
   registerEach(registrations: readonly MessageRegistration[], at: number): Promise<readonly Registered[]>;
   /** Null: unknown message. */
-  messageState(account: string, wamid: string): Soon<MessageState | null>;
+  messageState(account: string, wamid: string): MaybePromise<MessageState | null>;
   /** Null: unknown listener. */
-  findCursor(name: string): Soon<number | null>;
+  findCursor(name: string): MaybePromise<number | null>;
   /** Never moves back. Returns the current position. */
   moveCursor(name: string, seq: number, at: number): Promise<number>;
 }
@@ -105,7 +105,7 @@ interface Housekeeping {
   /** Deletes idempotency keys of messages that were used before `before`. Returns how many. */
   forgetSends(before: number, limit: number): Promise<number>;
   /** False when the store knows without writing that it cannot write. It reports the reason to `failed`. */
-  isInPlace(): Soon<boolean>;
+  isInPlace(): MaybePromise<boolean>;
   /** Writes a mark and waits for the commit, to show that the store can write. */
   probe(at: number): Promise<void>;
 }
@@ -134,11 +134,11 @@ interface Replays {
   /** Retries one delivery: a settled one waits again, a waiting one goes out at once. Null: not found. */
   retry(event: number, route: string, at: number): Promise<Retried | null>;
   /** The next settled deliveries that match, out of `limit` that it reads, and the new cursor. Writes nothing. */
-  findReplay(filter: ReplayFilter, cursor: ReplayCursor, now: number, limit: number): Soon<ReplayFound>;
+  findReplay(filter: ReplayFilter, cursor: ReplayCursor, now: number, limit: number): MaybePromise<ReplayFound>;
   /** Makes those of `found` that are still settled wait again, under their old ids. */
   replay(found: ReplayFound["found"], states: ReplayFilter["states"], at: number): Promise<Replayed>;
   /** Unrouted events that match a route of the current settings, out of `limit` that it reads. Writes nothing. */
-  findUnplanned(filter: PlanAgainFilter, cursor: ReplayCursor, limit: number): Soon<ReplayFound>;
+  findUnplanned(filter: PlanAgainFilter, cursor: ReplayCursor, limit: number): MaybePromise<ReplayFound>;
   /** Plans the deliveries of those events that still match the filter. */
   planAgain(events: readonly number[], filter: PlanAgainFilter, at: number): Promise<Replayed>;
 }
@@ -196,15 +196,8 @@ export interface QuarantineFilter {
 }
 
 /** A quarantined body as it was received. */
-export interface QuarantinedEvent {
+export interface QuarantinedEvent extends Omit<QuarantinedBody, "secret" | "error"> {
   readonly seq: number;
-  readonly account: string;
-  readonly source: string;
-  readonly origin: Origin;
-  /** Unix ms. */
-  readonly receivedAt: number;
-  readonly headers: KeptHeaders;
-  readonly body: Buffer;
 }
 
 export interface QuarantinedFound {
@@ -219,9 +212,9 @@ export interface QuarantinedFound {
  */
 export interface Quarantine {
   /** The next bodies that match, in the order received, `limit` or a few more. Writes nothing. */
-  findQuarantined(filter: QuarantineFilter, cursor: ReplayCursor, limit: number): Soon<QuarantinedFound>;
+  findQuarantined(filter: QuarantineFilter, cursor: ReplayCursor, limit: number): MaybePromise<QuarantinedFound>;
   /** Null: no body with this seq is in quarantine. */
-  quarantined(seq: number): Soon<QuarantinedEvent | null>;
+  quarantined(seq: number): MaybePromise<QuarantinedEvent | null>;
   /**
    * Accepts `event`, parsed from the body `event.releaseOf`, and marks that body as released. Repeated calls make one event,
    * because the event id is the same. Null: the body is no longer in quarantine.
@@ -238,14 +231,14 @@ interface Sightings {
   /** Stored for as long as the longest `silence.after`. */
   noteSightings(sightings: readonly Sighting[]): Promise<void>;
   /** The observations after a place. Null: after the time `from`. */
-  sightings(place: string | null, from: number): Soon<SightingsRead>;
+  sightings(place: string | null, from: number): MaybePromise<SightingsRead>;
   /** Alarms that a process reported and that have not ended. */
-  alarmsInForce(): Soon<readonly AlarmInForce[]>;
+  alarmsInForce(): MaybePromise<readonly Alarm[]>;
   /** Whether this process alone reports the change. It calls `alarmTold` when it has. */
-  noteAlarm(change: NotedAlarmChange): Soon<boolean>;
+  noteAlarm(change: AlarmChange): MaybePromise<boolean>;
   /** Changes that no process has reported yet: the one that noted them may have died. */
-  untoldAlarms(): Soon<readonly NotedAlarmChange[]>;
-  alarmTold(change: NotedAlarmChange): Soon<void>;
+  untoldAlarms(): MaybePromise<readonly AlarmChange[]>;
+  alarmTold(change: AlarmChange): MaybePromise<void>;
 }
 
 /** What one process observed of an account's webhooks within a few seconds. */
@@ -278,20 +271,4 @@ export interface SightingsRead {
   readonly sightings: readonly Sighting[];
   /** Where the next read continues. An internal value of the store. */
   readonly place: string | null;
-}
-
-/** An alarm that processes share. */
-export interface AlarmInForce {
-  readonly alarm: "silence" | "key" | "polls";
-  readonly account: string;
-  /** Unix ms. */
-  readonly since: number;
-  readonly text: string;
-  readonly causes: readonly string[];
-}
-
-/** A change of an alarm, which one process reports. */
-export interface NotedAlarmChange {
-  readonly state: "began" | "ended";
-  readonly alarm: AlarmInForce;
 }

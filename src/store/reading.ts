@@ -1,8 +1,8 @@
-import type { AuditFilter, AuditReport } from "../model/audit-report.ts";
+import type { AuditFilter, AuditReport } from "../model/audit.ts";
 import type { DeliveryState } from "../model/delivery.ts";
-import type { EventId } from "../model/ids.ts";
+import type { ListenedEvent, ListenPage, ListenRow } from "../model/event.ts";
+import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { Disposition } from "../model/plan.ts";
-import type { Soon } from "../model/soon.ts";
 import type {
   AttemptView,
   DeliveryFilter,
@@ -35,109 +35,73 @@ export interface StoreReading {
   readonly runs: RunReading;
   readonly stories: StoryReading;
   readonly listen: ListenReading;
-  proofs(): Soon<readonly Proof[]>;
+  proofs(): MaybePromise<readonly Proof[]>;
   /** Routes with open or dead deliveries, or whose destination is stopped. */
-  backlog(): Soon<readonly RouteBacklog[]>;
+  backlog(): MaybePromise<readonly RouteBacklog[]>;
   /** Always none on the embedded engine, which plans an event in the step that accepts it. */
-  unplanned(): Soon<Unplanned>;
+  unplanned(): MaybePromise<Unplanned>;
 }
 
 export interface EventReading {
-  list(filter: EventFilter): Soon<EventsListed>;
-  get(seq: number): Soon<EventDetail | null>;
-  bounds(): Soon<SeqBounds>;
+  list(filter: EventFilter): MaybePromise<EventsListed>;
+  get(seq: number): MaybePromise<EventDetail | null>;
+  bounds(): MaybePromise<SeqBounds>;
   /** When the last event between two seqs (exclusive) was received, in unix ms. Null: no events. */
-  latestReceived(after: number, before: number): Soon<number | null>;
+  latestReceived(after: number, before: number): MaybePromise<number | null>;
   /** The seqs of an event id, one per account that has it. */
-  seqsOf(id: string): Soon<readonly number[]>;
+  seqsOf(id: string): MaybePromise<readonly number[]>;
 }
 
 export interface DeliveryReading {
   /** Newest events first. */
-  list(filter: DeliveryFilter): Soon<readonly DeliveryView[]>;
+  list(filter: DeliveryFilter): MaybePromise<readonly DeliveryView[]>;
   /** The position of a delivery in the list. The next page begins before it. */
-  placeOf(delivery: { readonly event: number; readonly route: string }): Soon<DeliveryPlace>;
-  attempts(delivery: { readonly event: number; readonly route: string }): Soon<readonly AttemptView[]>;
-  find(id: string): Soon<DeliveryView | null>;
+  placeOf(delivery: { readonly event: number; readonly route: string }): MaybePromise<DeliveryPlace>;
+  attempts(delivery: { readonly event: number; readonly route: string }): MaybePromise<readonly AttemptView[]>;
+  find(id: string): MaybePromise<DeliveryView | null>;
 }
 
 export interface MessageReading {
   /** Seqs of messages, which are numbers of their own. */
-  bounds(): Soon<SeqBounds>;
+  bounds(): MaybePromise<SeqBounds>;
   /** Registered ones, newest first. */
-  list(filter: MessageFilter): Soon<readonly (MessageView & { readonly seq: number })[]>;
+  list(filter: MessageFilter): MaybePromise<readonly (MessageView & { readonly seq: number })[]>;
   /** By wamid; by the service's id when none has it; else by reference. */
-  find(name: string): Soon<readonly MessageView[]>;
+  find(name: string): MaybePromise<readonly MessageView[]>;
 }
 
 export interface RunReading {
   /** Seqs of runs, which are numbers of their own. */
-  bounds(): Soon<SeqBounds>;
+  bounds(): MaybePromise<SeqBounds>;
   /** Newest first. */
-  list(filter: RunFilter): Soon<readonly (RunView & { readonly seq: number })[]>;
+  list(filter: RunFilter): MaybePromise<readonly (RunView & { readonly seq: number })[]>;
 }
 
 /** The reads of `explain` beside the views of events, messages and deliveries. */
 export interface StoryReading {
   /** Seqs of the events about a message or run, oldest first. Most unplanned events are only in `waitingOf`. */
-  eventsOf(type: "message" | "run", account: string, key: string, after: number, limit: number): Soon<readonly number[]>;
+  eventsOf(type: "message" | "run", account: string, key: string, after: number, limit: number): MaybePromise<readonly number[]>;
   /**
    * Unplanned events about messages of these wamids, of any account. Call it before `eventsOf`: an event that is planned
    * in between is then in both. In the other order it is in neither.
    */
-  waitingOf(wamids: readonly string[], range: SeqRange): Soon<WaitingEvents>;
+  waitingOf(wamids: readonly string[], range: SeqRange): MaybePromise<WaitingEvents>;
   /** How many events are planned before this one. Null: it is planned. */
-  ahead(event: number): Soon<number | null>;
+  ahead(event: number): MaybePromise<number | null>;
   /** What a held delivery waits for; null when it is not held any more. */
-  held(event: number, route: string): Soon<Held | null>;
+  held(event: number, route: string): MaybePromise<Held | null>;
   /** Why a route's destination is stopped; null when it is not. */
-  stopReason(route: string): Soon<string | null>;
+  stopReason(route: string): MaybePromise<string | null>;
 }
 
 /** Events in the order of their seq, for listeners. */
 export interface ListenReading {
   /** A page of the next wanted events after `start`. */
-  page(start: number, wanted: Wanted): Soon<OpenPage>;
+  page(start: number, wanted: Wanted): MaybePromise<OpenPage>;
   /** Smallest and greatest seq, 0 when there are no events; `oldestAt` is when the oldest was received. */
-  ends(): Soon<{ readonly oldest: number; readonly newest: number; readonly oldestAt: number | null }>;
+  ends(): MaybePromise<{ readonly oldest: number; readonly newest: number; readonly oldestAt: number | null }>;
   /** The seq after which the events received from `time` (unix ms) on are. */
-  seqBefore(time: number): Soon<number>;
-}
-
-/** An event before its body is read. Times are unix ms. */
-export interface ListenRow {
-  readonly seq: number;
-  readonly id: EventId;
-  readonly event: string;
-  readonly source: string;
-  readonly account: string;
-  readonly origin: string;
-  readonly receivedAt: number;
-  readonly disposition: Disposition;
-  readonly status: string | null;
-  readonly subject: { readonly type: "message" | "run"; readonly key: string } | null;
-  /** Whether its message or run is registered now. */
-  readonly tracked: boolean;
-}
-
-export interface ListenedContent {
-  readonly headers: Readonly<Record<string, string>>;
-  readonly body: Buffer;
-}
-
-export interface ListenedEvent extends ListenRow {
-  /** May be called only within `use` of the page. */
-  content(): ListenedContent;
-}
-
-export interface ListenPage {
-  readonly events: readonly ListenedEvent[];
-  /** The last seq that was read. */
-  readonly through: number;
-  /** Purged events within the page: their number, and the first and last seq. */
-  readonly missing: { readonly from: number; readonly to: number; readonly count: number } | null;
-  /** True when there was nothing after `through`. */
-  readonly atEnd: boolean;
+  seqBefore(time: number): MaybePromise<number>;
 }
 
 /** Selects events. `event` is called only when `row` returned true. */

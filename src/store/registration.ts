@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import { RelayError } from "../model/errors.ts";
-import { metadataFault } from "../model/metadata.ts";
+import { metadataFault } from "../model/message.ts";
 import type { DueDelivery } from "./rules.ts";
 
 /** Registers a message as the user's. */

@@ -1,9 +1,8 @@
 import { isTruncated, parseEnvelope } from "../model/envelope.ts";
+import type { ReceivedEvent } from "../model/event.ts";
 import type { HydrationStart } from "../model/hydration.ts";
 import { maskText } from "../model/mask.ts";
-import type { DeliveryPlan, RouteVerdict } from "../model/plan.ts";
-import type { ReceivedEvent } from "../model/received.ts";
-import type { RoutedEvent } from "../model/routed-event.ts";
+import type { DeliveryPlan, RoutedEvent, RouteVerdict } from "../model/plan.ts";
 import type { RunStatus } from "../model/statuses.ts";
 import type { MessageState, RunState, Step, Tracking } from "../model/tracking.ts";
 

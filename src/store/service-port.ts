@@ -1,94 +1,17 @@
-import type { GiveUpReason } from "../model/hydration.ts";
-import type { EventId } from "../model/ids.ts";
-import type { MessageKey } from "../model/message-key.ts";
-import type { KeyHeld, SendKey } from "../model/send-key.ts";
-import type { Soon } from "../model/soon.ts";
-import type { MessageState } from "../model/tracking.ts";
+import type { Covering, HydrationEnd, HydrationStore } from "../model/hydration.ts";
+import type { MaybePromise } from "../model/maybe-promise.ts";
+import type { AskStore } from "../model/poll.ts";
+import type { SendClaim, SendEnd, SendKey, SentSubject, StoredSend } from "../model/send.ts";
 import type { DueDelivery } from "./rules.ts";
 
-/** The store of reconciliation: its port `AskStore`, and the calls made to the service. */
-export interface Asks {
-  claimAsks(claim: AskClaim): Promise<readonly ClaimedAsk[]>;
-  settleAsks(settled: readonly SettledAsk[]): Promise<void>;
-  countAsks(query: AskQuery): Soon<AskCounts>;
+/** Polls, and counts of calls to the service. */
+export interface Asks extends AskStore {
   /** The days from `from` on, earliest first. */
-  serviceCalls(account: string, from: number): Soon<readonly DayCalls[]>;
+  serviceCalls(account: string, from: number): MaybePromise<readonly DayCalls[]>;
   addServiceCalls(counts: readonly CallCount[]): Promise<void>;
   /** Calls of earlier processes that the caps must count, earliest first. Empty where processes share the caps. */
   recentCalls(account: string, from: number): readonly RecentCall[];
   noteCall(account: string, call: RecentCall): Promise<void>;
-}
-
-/** Which polls to claim. Times are unix ms. */
-export interface AskClaim {
-  readonly account: string;
-  readonly now: number;
-  /** Only polls due by this time, which is `now` or earlier. */
-  readonly dueBy: number;
-  /** Wait between the send and the first poll. */
-  readonly after: number;
-  readonly limit: number;
-  /** The claim expires after this time, so that a crash loses none. */
-  readonly leaseMs: number;
-}
-
-/** A message that no other process polls until `until`. */
-export interface ClaimedAsk {
-  readonly message: MessageKey;
-  readonly until: number;
-  readonly wamid: string;
-  /** The service's. */
-  readonly messageId: string;
-  readonly state: MessageState;
-  /** When it was sent, or else registered. */
-  readonly since: number;
-  /** When it was due. */
-  readonly dueAt: number;
-  readonly rank: number;
-  readonly asks: number;
-  readonly failures: number;
-  /** 404s in a row that count. */
-  readonly misses: number;
-  readonly askedAt: number | null;
-  /** When hydration last requested it. Null: never. */
-  readonly readAt: number | null;
-}
-
-/** The result of a claimed poll. If the claim has expired and another process has it, the result is ignored. */
-export type SettledAsk = { readonly message: MessageKey; readonly until: number } & (
-  | {
-      readonly end: "again";
-      readonly nextAt: number;
-      readonly rank: number;
-      readonly asks: number;
-      readonly failures: number;
-      readonly misses: number;
-      readonly askedAt: number | null;
-    }
-  /** Its status is final, or it is too old. */
-  | { readonly end: "over" }
-  /** The service does not know it. It is not polled until an event or a registration shows that it exists. */
-  | { readonly end: "missing"; readonly at: number }
-);
-
-export interface AskQuery {
-  readonly account: string;
-  readonly dueBy: number;
-  readonly after: number;
-  /** Sent or registered no earlier. */
-  readonly from: number;
-  /** Statuses that are not polled any more. */
-  readonly resting: readonly string[];
-  /** Statuses that are polled less often: only messages sent by `sentBy` (unix ms) count. */
-  readonly rare: { readonly statuses: readonly string[]; readonly sentBy: number };
-}
-
-export interface AskCounts {
-  readonly due: number;
-  /** Registered without the service's id, and not final. */
-  readonly unaskable: number;
-  /** Unknown to the service. */
-  readonly missing: number;
 }
 
 /** Calls to the service of one day. */
@@ -110,83 +33,15 @@ export interface RecentCall {
   readonly at: number;
 }
 
-/** The store of hydration: its port `HydrationStore`. Deliveries that it releases are returned as due. */
-export interface Hydrations {
-  waitingAccounts(): Soon<readonly string[]>;
-  waitingSince(account: string): Soon<number | null>;
-  /** Continues the account's pass, whichever process began it, or begins one. Null: no event waits. One pass per account. */
-  beginSweep(account: string, now: number): Promise<SweepView | null>;
-  covered(sweep: Covering): Soon<CoveredEvents | null>;
-  targets(sweep: Covering, limit: number): Soon<readonly string[]>;
-  /** `wamid`: of the message with this id. Null: the service has none, and the pass settles the events. */
+/** Hydration passes. Deliveries that a step releases are returned as due. */
+export interface Hydrations extends HydrationStore {
   settleTarget(sweep: Covering, target: string, wamid: string | null, now: number): Promise<SettledHydrations>;
-  trackedMessages(account: string, query: TrackedQuery): Soon<readonly TrackedView[]>;
-  noteAsked(sweep: Covering, asked: number, read: readonly ReadMessage[]): Promise<void>;
-  callsSince(account: string, since: number): Soon<number>;
   settleCovered(sweep: Covering, end: HydrationEnd, now: number, limit: number): Promise<SettledHydrations>;
-  endSweep(sweep: Covering, now: number): Promise<void>;
-}
-
-/** Identifies a hydration pass and the events that it covers. */
-export interface Covering {
-  /** Identifies the pass within the store. */
-  readonly seq: number | string;
-  readonly account: string;
-  /** Events up to this seq are covered. */
-  readonly through: number;
-}
-
-/** The covered events that are still waiting. */
-export interface CoveredEvents {
-  readonly events: number;
-  /** When the first and the last of them were received, in unix ms. */
-  readonly oldest: number;
-  readonly newest: number;
-}
-
-export interface SweepView extends Covering {
-  readonly startedAt: number;
-  readonly asked: number;
-  readonly source: string;
-  readonly because: EventId;
-  readonly covered: CoveredEvents;
-}
-
-export interface HydrationEnd {
-  readonly reason: GiveUpReason | null;
-  readonly unknown: number;
-  /** Unix ms. */
-  readonly receivedBy: number;
 }
 
 export interface SettledHydrations {
   readonly events: number;
   readonly due: readonly DueDelivery[];
-}
-
-export interface TrackedQuery {
-  readonly withId: boolean;
-  /** A place in the list, latest registration first. `message` null: before the first one of that time. */
-  readonly before: { readonly registeredAt: number; readonly message: MessageKey | null };
-  readonly from: number;
-  readonly limit: number;
-}
-
-export interface TrackedView {
-  readonly message: MessageKey;
-  readonly messageId: string | null;
-  readonly status: string | null;
-  readonly registeredAt: number;
-  readonly sentAt: number | null;
-  readonly changedAt: number;
-  readonly askedAt: number | null;
-  readonly isMissing: boolean;
-}
-
-/** A message that a hydration pass read. `at`: when it sent the request. */
-export interface ReadMessage {
-  readonly message: MessageKey;
-  readonly at: number;
 }
 
 /** Longest id of a truncated event that is looked up. */
@@ -203,47 +58,10 @@ export function targetOf(data: Readonly<Record<string, unknown>>): string | null
 
 /** The store of the send stage: its port `SendStore`. */
 export interface Sends {
-  findSend(key: SendKey): Soon<StoredSend | null>;
+  findSend(key: SendKey): MaybePromise<StoredSend | null>;
   beginSend(key: SendKey, claim: SendClaim): Promise<StoredSend | null>;
   settleSend(key: SendKey, ended: SendEnd): Promise<readonly DueDelivery[]>;
 }
-
-export interface SendClaim {
-  readonly fingerprint: string;
-  readonly resend: number;
-  readonly about: string;
-  /** Unix ms. */
-  readonly at: number;
-}
-
-export interface StoredSend extends KeyHeld {
-  readonly about: string;
-  /** Unix ms. */
-  readonly startedAt: number;
-  readonly answer: Readonly<Record<string, unknown>> | null;
-}
-
-export type SendEnd =
-  | { readonly end: "not-done" | "unknown" }
-  | { readonly end: "done"; readonly at: number; readonly answer: Readonly<Record<string, unknown>>; readonly sent: SentSubject };
-
-/** A message or run sent through the relay, as the service answered. */
-export type SentSubject =
-  | {
-      readonly type: "message";
-      readonly id: string | null;
-      readonly wamid: string;
-      readonly status: string;
-      readonly conversationId: string | null;
-      readonly reference: string | undefined;
-      readonly metadata: Readonly<Record<string, unknown>> | undefined;
-    }
-  | {
-      readonly type: "run";
-      readonly runId: string;
-      readonly reference: string;
-      readonly metadata: Readonly<Record<string, unknown>> | undefined;
-    };
 
 /** The facts in the service's answer to a send. Missing ones may be registered later. */
 export function sentFacts({ wamid, id, conversationId, reference, metadata }: Extract<SentSubject, { type: "message" }>) {

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { readRedisUrl, redisUrlSchema } from "../model/redis-url.ts";
+import { readRedisUrl, redisUrlSchema } from "../model/redis.ts";
 import { Secret } from "../model/secret.ts";
 import { durationSchema } from "../model/units.ts";
 

@@ -1,4 +1,4 @@
-import type { ReceivedEvent } from "../../src/model/received.ts";
+import type { ReceivedEvent } from "../../src/model/event.ts";
 import type { RedisStore } from "../../src/store/redis/open.ts";
 import type { AcceptOutcome, Planned } from "../../src/store/rules.ts";
 

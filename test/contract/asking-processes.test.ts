@@ -1,12 +1,11 @@
 import fc from "fast-check";
 import { Redis as Client } from "ioredis";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { fieldsSchema, polledEvent } from "../../src/model/event.ts";
 import type { Wamid } from "../../src/model/ids.ts";
-import { learnedEvent } from "../../src/model/learned-event.ts";
-import { fieldsSchema } from "../../src/model/subject.ts";
+import type { ClaimedAsk } from "../../src/model/poll.ts";
 import { createRedisStore, type RedisStore } from "../../src/store/redis/open.ts";
 import type { DueDelivery } from "../../src/store/rules.ts";
-import type { ClaimedAsk } from "../../src/store/service-port.ts";
 import { type Redis, startRedis } from "../setup/redis.ts";
 import { anEvent, rulesFor, start } from "./store-events.ts";
 
@@ -54,7 +53,7 @@ async function truncated(store: RedisStore, receivedAt = start, id: string | nul
 
 function learn(store: RedisStore, wamid: string, status: string) {
   const learned = { account: "main", source: "main", fields: fieldsSchema.parse({}), origin: "hydrate", errorCode: null } as const;
-  return store.accept(learnedEvent({ ...learned, messageId: `id-of-${wamid}`, wamid: wamid as Wamid, status, at: start }));
+  return store.accept(polledEvent({ ...learned, messageId: `id-of-${wamid}`, wamid: wamid as Wamid, status, at: start }));
 }
 
 async function sweepOf(store: RedisStore, now = start) {

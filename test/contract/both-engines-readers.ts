@@ -1,8 +1,9 @@
 import fc from "fast-check";
 import { expect } from "vitest";
 import { deliveryStates } from "../../src/model/delivery.ts";
+import type { ListenPage } from "../../src/model/event.ts";
 import { dispositions } from "../../src/model/plan.ts";
-import type { ListenPage, StoreReading, Wanted } from "../../src/store/reading.ts";
+import type { StoreReading, Wanted } from "../../src/store/reading.ts";
 import type { DeliveryFilter, DeliveryView, EventFilter, MessageFilter } from "../../src/store/views.ts";
 import { routes } from "./both-engines-draws.ts";
 import type { Engine } from "./both-engines-steps.ts";

@@ -1,8 +1,6 @@
 import { expect } from "vitest";
-import type { DeliveryState } from "../../src/model/delivery.ts";
-import { isProxyRoute, proxyRoute } from "../../src/model/proxy-route.ts";
-import type { Soon } from "../../src/model/soon.ts";
-import type { Settlement, StoredDelivery } from "../../src/model/stored-delivery.ts";
+import { type DeliveryState, isProxyRoute, proxyRoute, type Settlement, type StoredDelivery } from "../../src/model/delivery.ts";
+import type { MaybePromise } from "../../src/model/maybe-promise.ts";
 import type { ReplayCursor, ReplayFound, Store } from "../../src/store/port.ts";
 import type { Stats } from "../../src/store/reading.ts";
 import type { Rules } from "../../src/store/rules.ts";
@@ -27,7 +25,7 @@ export interface Engine {
     | "beginSend"
     | "settleSend"
     | "sweep"
-  > & { load(route: string, event: number): Soon<StoredDelivery | null> };
+  > & { load(route: string, event: number): MaybePromise<StoredDelivery | null> };
   /** Gives the event of the delivery it released. */
   settle(settlement: Settlement): Promise<number | null>;
   stats(): Promise<Stats>;
@@ -168,7 +166,7 @@ export async function doOnBoth(
 /** A walk to its end; what each part did, together. */
 async function walked(
   since: number,
-  look: (cursor: ReplayCursor) => Soon<ReplayFound>,
+  look: (cursor: ReplayCursor) => MaybePromise<ReplayFound>,
   act: (found: ReplayFound) => Promise<{ replayed: number; due: readonly unknown[] }>,
 ): Promise<{ replayed: number; due: unknown[] }> {
   const sum = { replayed: 0, due: [] as unknown[] };

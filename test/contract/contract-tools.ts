@@ -1,5 +1,5 @@
 import { onTestFinished } from "vitest";
-import type { Settled } from "../../src/model/stored-delivery.ts";
+import type { Settled } from "../../src/model/delivery.ts";
 import type { UnknownPolicy } from "../../src/route/settings.ts";
 import type { EventParts, RouteParts } from "./store-events.ts";
 import { anEvent, rulesFor, start } from "./store-events.ts";

@@ -1,7 +1,6 @@
 import { describe, expect, test } from "vitest";
+import { fieldsSchema, polledEvent } from "../../src/model/event.ts";
 import type { Wamid } from "../../src/model/ids.ts";
-import { learnedEvent } from "../../src/model/learned-event.ts";
-import { fieldsSchema } from "../../src/model/subject.ts";
 import { accept, openWith, stateOf } from "./contract-tools.ts";
 import { type EventParts, start } from "./store-events.ts";
 import type { ContractStore, OpenSubject } from "./store-port.ts";
@@ -22,7 +21,7 @@ async function sweepOf(store: ContractStore, account = "main", now = start) {
 }
 
 function news(wamid: string, status: string, messageId = `id-of-${wamid}`) {
-  return learnedEvent({
+  return polledEvent({
     account: "main",
     source: "main",
     fields: fieldsSchema.parse({}),

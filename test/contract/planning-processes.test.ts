@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import type { ReceivedEvent } from "../../src/model/received.ts";
-import type { Settlement } from "../../src/model/stored-delivery.ts";
+import type { Settlement } from "../../src/model/delivery.ts";
+import type { ReceivedEvent } from "../../src/model/event.ts";
 import { createRandom } from "../../src/sandbox/random.ts";
 import type { RedisLink } from "../../src/store/redis/client.ts";
 import { keysOf } from "../../src/store/redis/keys.ts";

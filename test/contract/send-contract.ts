@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { beginKey, endKey, type KeyHeld, type SendKey } from "../../src/model/send-key.ts";
+import { beginKey, endKey, type KeyHeld, type SendKey } from "../../src/model/send.ts";
 import { soakSize } from "../harness/soak.ts";
 import { accept, openWith, stateOf } from "./contract-tools.ts";
 import { rulesFor, start } from "./store-events.ts";

@@ -1,6 +1,6 @@
 import { startOf } from "../../src/hydrate/candidates.ts";
+import type { ReceivedEvent } from "../../src/model/event.ts";
 import type { EventId, RunId, Wamid } from "../../src/model/ids.ts";
-import type { ReceivedEvent } from "../../src/model/received.ts";
 import { createPlanner } from "../../src/route/plan.ts";
 import { routingSchema, type UnknownPolicy } from "../../src/route/settings.ts";
 import type { Rules } from "../../src/store/rules.ts";

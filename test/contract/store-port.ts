@@ -1,17 +1,15 @@
-import type { HydrationStore } from "../../src/hydrate/candidates.ts";
-import type { AuditFilter, AuditReport } from "../../src/model/audit-report.ts";
-import type { DeliveryState } from "../../src/model/delivery.ts";
+import type { AuditFilter, AuditReport } from "../../src/model/audit.ts";
+import type { DeliveryState, Settlement, StoredDelivery } from "../../src/model/delivery.ts";
+import type { QuarantinedBody, ReceivedEvent } from "../../src/model/event.ts";
+import type { HydrationStore } from "../../src/model/hydration.ts";
 import type { EventId } from "../../src/model/ids.ts";
 import type { Disposition } from "../../src/model/plan.ts";
-import type { QuarantinedBody, ReceivedEvent } from "../../src/model/received.ts";
-import type { SendKey } from "../../src/model/send-key.ts";
-import type { Settlement, StoredDelivery } from "../../src/model/stored-delivery.ts";
-import type { AskCounts, AskStore, ClaimedAsk, SettledAsk } from "../../src/reconcile/port.ts";
-import type { Ended, StoredClaim, StoredSend } from "../../src/send/keys.ts";
+import type { AskCounts, AskStore, ClaimedAsk, SettledAsk } from "../../src/model/poll.ts";
+import type { SendClaim, SendEnd, SendKey, StoredSend } from "../../src/model/send.ts";
 import type { Quarantine } from "../../src/store/port.ts";
 import type { AcceptOutcome, DueDelivery, Rules } from "../../src/store/rules.ts";
 
-type Soon<T> = T | Promise<T>;
+type MaybePromise<T> = T | Promise<T>;
 
 /** What the contract asks of a store, whichever engine it is. Deliveries are named by route and the event's seq; times are unix ms. */
 export interface ContractStore extends Omit<HydrationStore, "settleTarget" | "settleCovered">, Quarantine {
@@ -30,11 +28,11 @@ export interface ContractStore extends Omit<HydrationStore, "settleTarget" | "se
     }[],
     at: number,
   ): Promise<{ created: number; due: readonly DueDelivery[] }>;
-  due(route: string, now: number, limit: number): Soon<number[]>;
-  nextDueAt(route: string, now: number): Soon<number | null>;
-  load(route: string, event: number): Soon<StoredDelivery | null>;
+  due(route: string, now: number, limit: number): MaybePromise<number[]>;
+  nextDueAt(route: string, now: number): MaybePromise<number | null>;
+  load(route: string, event: number): MaybePromise<StoredDelivery | null>;
   settle(settlement: Settlement): Promise<number | null>;
-  stopReason(route: string): Soon<string | null>;
+  stopReason(route: string): MaybePromise<string | null>;
   resume(route: string): Promise<boolean>;
   retry(event: number, route: string, at: number): Promise<{ state: DeliveryState; due: DueDelivery | null } | null>;
   /** All that the filter means, however many steps it takes. */
@@ -51,36 +49,39 @@ export interface ContractStore extends Omit<HydrationStore, "settleTarget" | "se
   sweep(now: number, keep: Keep, limit: number): Promise<{ events: number; deliveries: number; messages: number; done: boolean }>;
 
   /** As `SendStore` in src/send/keys.ts; what a send releases comes back as due. */
-  findSend(key: SendKey): Soon<StoredSend | null>;
-  beginSend(key: SendKey, claim: StoredClaim): Promise<StoredSend | null>;
-  settleSend(key: SendKey, ended: Ended): Promise<readonly DueDelivery[]>;
+  findSend(key: SendKey): MaybePromise<StoredSend | null>;
+  beginSend(key: SendKey, claim: SendClaim): Promise<StoredSend | null>;
+  settleSend(key: SendKey, ended: SendEnd): Promise<readonly DueDelivery[]>;
   forgetSends(before: number, limit: number): Promise<number>;
   /** As `AskStore` in src/reconcile/port.ts. */
   claimAsks(claim: Parameters<AskStore["claimAsks"]>[0]): Promise<readonly ClaimedAsk[]>;
   settleAsks(settled: readonly SettledAsk[]): Promise<void>;
-  countAsks(query: Parameters<AskStore["countAsks"]>[0]): Soon<AskCounts>;
+  countAsks(query: Parameters<AskStore["countAsks"]>[0]): MaybePromise<AskCounts>;
   /** Calls to the service by day (unix ms of its begin), from `from` on. */
-  serviceCalls(account: string, from: number): Soon<readonly { readonly day: number; readonly polls: number; readonly others: number }[]>;
+  serviceCalls(
+    account: string,
+    from: number,
+  ): MaybePromise<readonly { readonly day: number; readonly polls: number; readonly others: number }[]>;
   addServiceCalls(
     counts: readonly { readonly account: string; readonly day: number; readonly polls: number; readonly others: number }[],
   ): Promise<void>;
   /** Everything that is stored, held to the rules. `now` is unix ms. */
-  audit(now: number, filter?: AuditFilter): Soon<AuditReport>;
+  audit(now: number, filter?: AuditFilter): MaybePromise<AuditReport>;
   /** What each secret has proved so far. */
-  proofs(): Soon<readonly ContractProof[]>;
+  proofs(): MaybePromise<readonly ContractProof[]>;
 
   /** As `HydrationStore` in src/hydrate/candidates.ts; what these two release comes back as due. */
   settleTarget(...order: Parameters<HydrationStore["settleTarget"]>): Promise<{ events: number; due: readonly DueDelivery[] }>;
   settleCovered(...order: Parameters<HydrationStore["settleCovered"]>): Promise<{ events: number; due: readonly DueDelivery[] }>;
 
   /** The seqs of an event id, one per account that has it. */
-  seqsOf(id: string): Soon<readonly number[]>;
+  seqsOf(id: string): MaybePromise<readonly number[]>;
   /** By seq, null when it is gone. */
-  event(seq: number): Soon<ContractEvent | null>;
-  delivery(event: number, route: string): Soon<ContractDelivery | null>;
+  event(seq: number): MaybePromise<ContractEvent | null>;
+  delivery(event: number, route: string): MaybePromise<ContractDelivery | null>;
   /** The whole state of a message or run as it is stored; null when there is none. */
-  message(account: string, wamid: string): Soon<ContractMessage | null>;
-  run(account: string, runId: string): Soon<{ status: string | null } | null>;
+  message(account: string, wamid: string): MaybePromise<ContractMessage | null>;
+  run(account: string, runId: string): MaybePromise<{ status: string | null } | null>;
 }
 
 export interface ContractProof {

@@ -1,4 +1,4 @@
-import type { AuditReport } from "../../src/model/audit-report.ts";
+import type { AuditReport } from "../../src/model/audit.ts";
 import type { AuditOrder } from "../../src/store/reading.ts";
 import { runAudit } from "../../src/store/sqlite/audit.ts";
 import { openForReading } from "../../src/store/sqlite/open.ts";

@@ -1,8 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { setTimeout as wait } from "node:timers/promises";
 import type { Cluster } from "ioredis";
-import { type RedisFault, type RedisFaultKind, redisFaultOf } from "../../model/redis-fault.ts";
-import { readRedisUrl } from "../../model/redis-url.ts";
+import { type RedisFault, type RedisFaultKind, readRedisUrl, redisFaultOf } from "../../model/redis.ts";
 import { createRedisClient, type Redis, storeError } from "../../store/redis/client.ts";
 import { redisAddress } from "../../store/redis/connection.ts";
 import { keysOf } from "../../store/redis/keys.ts";

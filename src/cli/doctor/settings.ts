@@ -5,7 +5,7 @@ import { loadSettings } from "../../config/load.ts";
 import type { Settings } from "../../config/schema.ts";
 import { warnings } from "../../config/warnings.ts";
 import type { SecretUse } from "../../control/operate.ts";
-import { readRedisUrl } from "../../model/redis-url.ts";
+import { readRedisUrl } from "../../model/redis.ts";
 import { Secret } from "../../model/secret.ts";
 import type { Proof } from "../../store/views.ts";
 import { type Finding, fail, ok, spanText, warn } from "./finding.ts";

@@ -1,7 +1,7 @@
 import { accessSync, constants, existsSync, type Stats, statfsSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import type { Settings } from "../../config/schema.ts";
-import type { BreakerView } from "../../deliver/breaker.ts";
+import type { BreakerView } from "../../model/shared-limits.ts";
 import { StoreRefused } from "../../store/port.ts";
 import { isLocked } from "../../store/sqlite/file.ts";
 import { openReader, type StoreReader } from "../../store/sqlite/reader.ts";

@@ -1,9 +1,13 @@
+import { growingWait, withJitter } from "../../model/backoff.ts";
 import type { Clock } from "../../model/clock.ts";
 import { CommandFailed } from "../io.ts";
 import { createSseParser, type Gap, type Hello, type ListenedEvent, type Place, parseMessage } from "./wire.ts";
 
 /** A relay sends something every 15 s. After three times that without data the connection counts as dead. */
 const silenceMs = 45_000;
+/** Before a new connection: doubled for each failure in a row. */
+const firstBackoffMs = 500;
+const longestBackoffMs = 30_000;
 /** A connection that lasted this long, or delivered something, resets the backoff. */
 const goodAfterMs = 10_000;
 
@@ -121,7 +125,10 @@ export function follow(parts: FollowParts, signal: AbortSignal): Following {
       if (anew.signal.aborted) continue;
       if (ended.lasting === true && !wasLive) throw new CommandFailed(ended.why);
       failures = ended.good ? 0 : failures + 1;
-      const ms = Math.max(Math.min(ended.retryAfterMs ?? 0, longestRetryAfterMs), backoffMs(Math.max(0, failures - 1), random));
+      const ms = Math.max(
+        Math.min(ended.retryAfterMs ?? 0, longestRetryAfterMs),
+        withJitter(growingWait(Math.max(1, failures), firstBackoffMs, longestBackoffMs), random()),
+      );
       parts.onState({ is: "waiting", why: ended.why, ms });
       await waitFor(clock, ms, stop);
     }
@@ -208,10 +215,4 @@ export function startWatchdog(clock: Clock, limitMs: number, silent: () => void)
     },
     end: () => cancel(),
   };
-}
-
-/** The pause before try `failures` + 1, in ms: doubled each time up to `longestMs`, of which half is chance. */
-export function backoffMs(failures: number, random: () => number, firstMs = 500, longestMs = 30_000): number {
-  const full = Math.min(longestMs, firstMs * 2 ** Math.min(failures, 20));
-  return Math.round((full / 2) * (1 + random()));
 }

@@ -1,9 +1,10 @@
 import type { UrlDestination } from "../../deliver/destinations/destination.ts";
 import { createUrlDestination } from "../../deliver/destinations/url.ts";
 import { urlDestinationSchema } from "../../deliver/settings.ts";
+import { growingWait, withJitter } from "../../model/backoff.ts";
 import type { Clock } from "../../model/clock.ts";
 import type { DeliveryId } from "../../model/ids.ts";
-import { backoffMs, waitFor } from "./follow.ts";
+import { waitFor } from "./follow.ts";
 import type { ListenedEvent } from "./wire.ts";
 
 interface ForwarderParts {
@@ -78,7 +79,7 @@ export function createForwarder(parts: ForwarderParts): Forwarder {
       if (isLast) return false;
       if (quit.aborted) continue;
       waiting = new AbortController();
-      await waitFor(clock, backoffMs(failures - 1, random, retry.firstMs, retry.longestMs), waiting.signal);
+      await waitFor(clock, withJitter(growingWait(failures, retry.firstMs, retry.longestMs), random()), waiting.signal);
       if (skipped) return false;
     }
   }

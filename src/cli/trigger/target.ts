@@ -1,8 +1,7 @@
 import { type Command, InvalidArgumentError } from "commander";
 import { isLoopbackHost } from "../../config/private-address.ts";
 import type { Settings, SourceSettings } from "../../config/schema.ts";
-import { findSchemeFaults } from "../../model/signature-scheme.ts";
-import { type SignatureSettings, signatureSettingsSchema } from "../../model/signature-settings.ts";
+import { findSchemeFaults, type SignatureSettings, signatureSettingsSchema } from "../../model/signature.ts";
 import { rateSchema } from "../../model/units.ts";
 import { ownAddress } from "../control-client.ts";
 import { CommandFailed, type Io } from "../io.ts";

@@ -1,6 +1,5 @@
-import { createHmacKey, type HmacKey } from "../../model/hmac.ts";
 import type { Secret } from "../../model/secret.ts";
-import { decodeKey } from "../../model/signature-bytes.ts";
+import { createHmacKey, decodeKey, type HmacKey } from "../../model/signature.ts";
 import type { CommonSettings, UrlDestinationSettings } from "../settings.ts";
 import type { OutgoingDelivery } from "./destination.ts";
 

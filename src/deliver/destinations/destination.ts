@@ -1,6 +1,6 @@
 import type { AttemptResult, UrlResult } from "../../model/delivery.ts";
+import type { KeptHeaders } from "../../model/event.ts";
 import type { DeliveryId } from "../../model/ids.ts";
-import type { KeptHeaders } from "../../model/received.ts";
 
 /** A delivery as it leaves the relay. */
 export interface OutgoingDelivery {

@@ -1,10 +1,10 @@
 import net from "node:net";
 import tls from "node:tls";
 import type { Redis } from "ioredis";
+import { growingWait } from "../../model/backoff.ts";
 import type { AttemptError } from "../../model/delivery.ts";
 import { lookupFunction } from "../../model/name-lookup.ts";
-import { isWithoutDatabase, type RedisFault, redisErrorText, redisFaultOf } from "../../model/redis-fault.ts";
-import { type RedisPlace, readRedisUrl } from "../../model/redis-url.ts";
+import { isWithoutDatabase, type RedisFault, type RedisPlace, readRedisUrl, redisErrorText, redisFaultOf } from "../../model/redis.ts";
 import type { Secret } from "../../model/secret.ts";
 import { type AttemptOutcome, UnderWay } from "./destination.ts";
 
@@ -144,7 +144,7 @@ function optionsOf(place: RedisPlace) {
     maxLoadingRetryTime: 1_000,
     // A connection without answers is treated as dead. A new one may reach another server.
     socketTimeout: 10_000,
-    retryStrategy: (times: number) => Math.min(50 * 2 ** Math.min(times, 5), 1_000),
+    retryStrategy: (times: number) => growingWait(times, 100, 1_000),
     // After a failover the old connection leads to a replica, and the name to the new primary.
     reconnectOnError: (error: Error) => error.message.startsWith("READONLY"),
     // Commands of one turn of the event loop go out in one write.

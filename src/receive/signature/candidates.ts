@@ -1,14 +1,13 @@
 import type { IncomingHttpHeaders } from "node:http";
-import { decodeStrictly, digestLengths, type SignatureAlgorithm, type SignatureEncoding } from "../../model/signature-bytes.ts";
-import { signatureAlgorithms, signatureEncodings } from "../../model/signature-settings.ts";
-
-/** A captured request; `url` is its target, or the whole URL it was sent to. */
-export interface CapturedRequest {
-  readonly method: string;
-  readonly url: string;
-  readonly headers: IncomingHttpHeaders;
-  readonly body: Buffer;
-}
+import {
+  decodeStrictly,
+  digestLengths,
+  type SignatureAlgorithm,
+  type SignatureEncoding,
+  signatureAlgorithms,
+  signatureEncodings,
+} from "../../model/signature.ts";
+import type { CapturedRequest } from "./verify.ts";
 
 /** A way to read one header as a signature. */
 export interface SignatureCandidate {

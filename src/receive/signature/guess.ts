@@ -1,11 +1,9 @@
 import { Secret } from "../../model/secret.ts";
-import { decodeStrictly, type SignatureEncoding } from "../../model/signature-bytes.ts";
-import { resolveScheme } from "../../model/signature-scheme.ts";
-import type { SignatureSettings } from "../../model/signature-settings.ts";
-import { algorithmOfLength, type CapturedRequest, findCandidates, listHeaders, type NamedValue } from "./candidates.ts";
+import { decodeStrictly, resolveScheme, type SignatureEncoding, type SignatureSettings } from "../../model/signature.ts";
+import { algorithmOfLength, findCandidates, listHeaders, type NamedValue } from "./candidates.ts";
 import { searchSignatures } from "./search.ts";
 import { findUnsupported, looksSigned } from "./unsupported.ts";
-import { createVerifier } from "./verify.ts";
+import { type CapturedRequest, createVerifier } from "./verify.ts";
 
 interface SignatureGuess {
   /** Settings that verify the request, the simplest first; several when the capture fits more than one. */

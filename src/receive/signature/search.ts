@@ -1,11 +1,18 @@
-import { createHmacKey, type HmacKey } from "../../model/hmac.ts";
 import { Secret } from "../../model/secret.ts";
-import { decodeKey, type SecretEncoding } from "../../model/signature-bytes.ts";
-import { presetAxes } from "../../model/signature-presets.ts";
-import { computeSignature, findSchemeFaults, resolveScheme } from "../../model/signature-scheme.ts";
-import { type SignatureSettings, secretEncodings, signaturePresets } from "../../model/signature-settings.ts";
 import {
-  type CapturedRequest,
+  computeSignature,
+  createHmacKey,
+  decodeKey,
+  findSchemeFaults,
+  type HmacKey,
+  presetAxes,
+  resolveScheme,
+  type SecretEncoding,
+  type SignatureSettings,
+  secretEncodings,
+  signaturePresets,
+} from "../../model/signature.ts";
+import {
   findCandidates,
   findIdHeaders,
   findTimestampHeaders,
@@ -15,7 +22,7 @@ import {
   type SignatureCandidate,
   type SignedContent,
 } from "./candidates.ts";
-import { createVerifier } from "./verify.ts";
+import { type CapturedRequest, createVerifier } from "./verify.ts";
 
 /** The tolerance proposed for a signed timestamp. The schemes that document one use this value. */
 const proposedToleranceMs = 5 * 60_000;

@@ -1,9 +1,6 @@
 import { createHash, createHmac } from "node:crypto";
-import { createHmacKey, type HmacKey } from "../../model/hmac.ts";
-import { digestLengths } from "../../model/signature-bytes.ts";
-import { signatureAlgorithms } from "../../model/signature-settings.ts";
+import { createHmacKey, digestLengths, type HmacKey, signatureAlgorithms } from "../../model/signature.ts";
 import {
-  type CapturedRequest,
   findIdHeaders,
   findTimestampHeaders,
   type LooseBytes,
@@ -13,6 +10,7 @@ import {
   readLoosely,
 } from "./candidates.ts";
 import { findSignedContent } from "./search.ts";
+import type { CapturedRequest } from "./verify.ts";
 
 /** A way to authenticate a request that no settings describe. */
 interface Unsupported {

@@ -1,9 +1,16 @@
 import { timingSafeEqual } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
 import type { Secret } from "../../model/secret.ts";
-import { decodeStrictly, digestLengths } from "../../model/signature-bytes.ts";
-import { computeSignature, resolveScheme, type SignatureScheme, type SignedRequest, signatureKey } from "../../model/signature-scheme.ts";
-import type { SignatureSettings } from "../../model/signature-settings.ts";
+import {
+  computeSignature,
+  decodeStrictly,
+  digestLengths,
+  resolveScheme,
+  type SignatureScheme,
+  type SignatureSettings,
+  type SignedRequest,
+  signatureKey,
+} from "../../model/signature.ts";
 
 export type Verified =
   | {
@@ -23,12 +30,16 @@ export type Verified =
  */
 export type SignatureRefusal = "missing-signature" | "malformed-signature" | "no-match" | "missing-timestamp" | "stale-timestamp";
 
-/** A received request; `url` is the request target, `nowMs` Unix milliseconds. */
-export interface VerifiableRequest {
+/** A request with its whole body; `url` is its target, or the whole URL it was sent to. */
+export interface CapturedRequest {
   readonly method: string;
   readonly url: string;
   readonly headers: IncomingHttpHeaders;
   readonly body: Buffer;
+}
+
+/** A received request; `nowMs` in Unix milliseconds. */
+export interface VerifiableRequest extends CapturedRequest {
   readonly nowMs: number;
 }
 

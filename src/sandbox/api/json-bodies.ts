@@ -1,5 +1,5 @@
 import type { FastifyInstance } from "fastify";
-import { bodyLimits, parseWithin } from "../../model/bounded-json.ts";
+import { bodyLimits, parseWithin } from "../../model/json.ts";
 import { invalid } from "./fault.ts";
 
 /** "Bodies are JSON": anything else is a 400 in the shape of a validation error. No body at all is `undefined`. */

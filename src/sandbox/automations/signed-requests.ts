@@ -1,7 +1,7 @@
 import { Agent, request } from "undici";
 import type { Clock } from "../../model/clock.ts";
 import { lookupFunction } from "../../model/name-lookup.ts";
-import { signatureHeaders } from "../../model/signature-scheme.ts";
+import { createSigner } from "../../model/signature.ts";
 import type { AutomationRecord } from "../world/records.ts";
 
 /** "Receiver of an automation's signed request must answer within 10 seconds." (messaging-service-api.md, "Other constants") */
@@ -55,7 +55,7 @@ export function createSignedRequests(clock: Clock): SignedRequests {
     const plain = { "content-type": "application/json", "user-agent": "wamid-relay-sandbox" };
     let signed: Record<string, string>;
     try {
-      signed = signatureHeaders(automation.signature, automation.token, { method: "POST", url, body, id, timestampMs: clock.now() });
+      signed = createSigner(automation.signature, automation.token)({ method: "POST", url, body, id, timestampMs: clock.now() });
     } catch {
       return "unsigned";
     }

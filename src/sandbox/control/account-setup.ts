@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import type { SignatureSettings } from "../../model/signature-settings.ts";
+import type { SignatureSettings } from "../../model/signature.ts";
 import { limitReached, limitsOf, notInPlan } from "../api/fault.ts";
 import type { AccountRecord, AppRecord, AutomationRecord, KeyRecord, Plan, SendingNumber, WebhookRecord } from "../world/records.ts";
 import type { World } from "../world/world.ts";

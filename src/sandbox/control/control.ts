@@ -1,5 +1,5 @@
 import type { FastifyInstance } from "fastify";
-import { bodyLimits, parseWithin } from "../../model/bounded-json.ts";
+import { bodyLimits, parseWithin } from "../../model/json.ts";
 import { addAccountRoutes } from "./account-routes.ts";
 import { addFlowRoutes } from "./flow-routes.ts";
 import { addMessageRoutes } from "./message-routes.ts";

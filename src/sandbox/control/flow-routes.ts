@@ -1,6 +1,6 @@
 import type { FastifyInstance } from "fastify";
 import { z } from "zod";
-import { signatureSettingsSchema } from "../../model/signature-settings.ts";
+import { signatureSettingsSchema } from "../../model/signature.ts";
 import type { AutomationRecord, AutomationStep } from "../world/records.ts";
 import type { ControlParts } from "./parts.ts";
 import { found, read } from "./refusal.ts";

@@ -1,7 +1,7 @@
 import { Pool } from "undici";
 import type { Clock } from "../../model/clock.ts";
 import { lookupFunction } from "../../model/name-lookup.ts";
-import { createSigner } from "../../model/signature-scheme.ts";
+import { createSigner } from "../../model/signature.ts";
 import type { WebhookRecord } from "../world/records.ts";
 import type { Answer } from "./after-try.ts";
 import { Exchange } from "./exchange.ts";

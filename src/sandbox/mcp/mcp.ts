@@ -1,5 +1,5 @@
-import { bodyLimits, parseWithin } from "../../model/bounded-json.ts";
 import type { Clock } from "../../model/clock.ts";
+import { bodyLimits, parseWithin } from "../../model/json.ts";
 import { ApiFault, limitsOf } from "../api/fault.ts";
 import type { AccountRecord, AppRecord } from "../world/records.ts";
 import { type RpcId, rpcCodes, rpcError, rpcMessageSchema, rpcResult } from "./json-rpc.ts";

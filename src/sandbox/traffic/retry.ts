@@ -1,3 +1,4 @@
+import { growingWait } from "../../model/backoff.ts";
 import { readRetryAfter } from "../retry-after.ts";
 
 /** How a sender repeats a post that found nobody home. The service's own schedule is not shown: this is the sandbox's choice. */
@@ -19,6 +20,5 @@ export function isWorthRetry(status: number): boolean {
 
 /** Milliseconds to wait after try number `tried` (1 for the first). `retryAfter` is the header, in seconds or as a date. */
 export function retryWait(retry: SenderRetry, tried: number, retryAfter: string | undefined, now: number): number {
-  const growing = retry.firstMs * 2 ** (tried - 1);
-  return Math.min(retry.longestMs, Math.max(growing, readRetryAfter(retryAfter, now)));
+  return Math.min(retry.longestMs, Math.max(growingWait(tried, retry.firstMs, retry.longestMs), readRetryAfter(retryAfter, now)));
 }

@@ -1,8 +1,7 @@
 import { Pool } from "undici";
 import type { Clock } from "../../model/clock.ts";
 import type { EventId } from "../../model/ids.ts";
-import { createSigner } from "../../model/signature-scheme.ts";
-import type { SignatureSettings } from "../../model/signature-settings.ts";
+import { createSigner, type SignatureSettings } from "../../model/signature.ts";
 import { type Acknowledgement, createAcknowledgements } from "./acknowledgements.ts";
 import { createPace } from "./pace.ts";
 import type { Post } from "./post.ts";

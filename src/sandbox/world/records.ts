@@ -1,5 +1,5 @@
 import type { Wamid } from "../../model/ids.ts";
-import type { SignatureSettings } from "../../model/signature-settings.ts";
+import type { SignatureSettings } from "../../model/signature.ts";
 import type { MessageStatus } from "../../model/statuses.ts";
 import type { plans } from "./plans.ts";
 

@@ -1,5 +1,5 @@
+import type { SharedAnswer, SharedAsk } from "../../model/shared-limits.ts";
 import { type AccountState, emptyAccountState, shifted } from "./account.ts";
-import type { SharedAnswer, SharedAsk } from "./shared-port.ts";
 
 /** The account state of one process, or of all that share it. */
 export interface Learned {

@@ -1,5 +1,6 @@
 import type { Clock } from "../../model/clock.ts";
 import { createSteadyTime } from "../../model/clock.ts";
+import type { SharedCaps, SlotEnd } from "../../model/shared-limits.ts";
 import { type Admission, type CallOperation, type CallOutcome, type CallRequest, type Permit, usuallyAtOnce } from "../admission.ts";
 import { capsUnknown } from "../errors.ts";
 import { type Identity, keyOf, type QuotaReason, quotaReasons, type StopReason, stopReasons } from "./account.ts";
@@ -9,8 +10,7 @@ import { type LimiterState, limiterState } from "./limiter-state.ts";
 import { coveringReasons } from "./probes.ts";
 import { createCallQueue } from "./queue.ts";
 import { createSharedAccount, type SharedAccount, type Wanted } from "./shared.ts";
-import type { SharedCaps } from "./shared-port.ts";
-import { type CallKind, callKinds, createSlots, type SlotEnd } from "./slots.ts";
+import { type CallKind, callKinds, createSlots } from "./slots.ts";
 import { createStops, type StopState } from "./stops.ts";
 
 /** The account's caps, by plan or in numbers, and the relay's share of them (more than 0, at most 1). */

@@ -1,11 +1,11 @@
 import type { Clock, SteadyTime } from "../../model/clock.ts";
 import { uuidv7 } from "../../model/ids.ts";
+import type { SharedAnswer, SharedAsk, SharedCaps, SharedEnd, SlotEnd } from "../../model/shared-limits.ts";
 import type { CallCap } from "../admission.ts";
 import { type Caps, quotasOf } from "./caps.ts";
 import type { Learned } from "./learned.ts";
 import { createSharedLearned } from "./learned.ts";
-import type { SharedAnswer, SharedAsk, SharedCaps, SharedEnd } from "./shared-port.ts";
-import { type CallKind, callKinds, type Slot, type SlotEnd, type Slots } from "./slots.ts";
+import { type CallKind, callKinds, type Slot, type Slots } from "./slots.ts";
 
 /** The part of an account that its processes may share. */
 export interface SharedAccount {
@@ -65,7 +65,7 @@ interface OwnSlot extends Slot {
  * An account whose slots, stops and holds are shared by several processes.
  *
  * A process requests one slot per waiting call that could go. One step grants slots for all kinds at once, higher priorities
- * and older waits first, across processes (`shared-port.ts`). A granted slot is used in the same turn of the event loop or
+ * and older waits first, across processes (`SharedCaps`). A granted slot is used in the same turn of the event loop or
  * returned, so that idle processes hold none. Each answer carries what other processes learned, which is applied before
  * its slots are used: no call is dispatched against a stop that was known when its slot was granted. What this process
  * learns applies here at once.

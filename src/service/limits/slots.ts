@@ -1,3 +1,4 @@
+import type { SlotEnd } from "../../model/shared-limits.ts";
 import { type CallCap, type CallPriority, callPriorities } from "../admission.ts";
 import { type Caps, quotasOf } from "./caps.ts";
 
@@ -11,9 +12,6 @@ export const callKinds: readonly CallKind[] = callPriorities.flatMap((priority) 
   { cap: "messages", priority },
   { cap: "requests", priority },
 ]);
-
-/** How a call ended. `lost`: unknown whether and when the service counted it; `not-sent`: it certainly did not. */
-export type SlotEnd = "answered" | "lost" | "not-sent";
 
 /** A slot that a call holds. */
 export interface Slot {

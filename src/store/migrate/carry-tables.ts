@@ -1,4 +1,4 @@
-import { type KeyState, keyStates } from "../../model/send-key.ts";
+import { type KeyState, keyStates } from "../../model/send.ts";
 import { digestOf } from "../redis/event-rows.ts";
 import { messageName, runName } from "../redis/keys.ts";
 import {

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { statSync } from "node:fs";
-import { metadataFault } from "../../model/metadata.ts";
+import { metadataFault } from "../../model/message.ts";
 import { StoreRefused } from "../port.ts";
 import { liveBits } from "../redis/keys.ts";
 import { lockFile } from "../sqlite/file.ts";

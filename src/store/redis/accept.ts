@@ -1,6 +1,6 @@
 import { isTruncated } from "../../model/envelope.ts";
+import type { QuarantinedBody, ReceivedEvent } from "../../model/event.ts";
 import type { HydrationStart } from "../../model/hydration.ts";
-import type { QuarantinedBody, ReceivedEvent } from "../../model/received.ts";
 import type { AcceptOutcome, Rules } from "../rules.ts";
 import type { RedisLink } from "./client.ts";
 import { type Commit, lostTheRace, mostTries, type Operation, type StepResult, seqIn } from "./commit.ts";

@@ -1,4 +1,4 @@
-import type { AskClaim, AskCounts, AskQuery, ClaimedAsk, SettledAsk } from "../service-port.ts";
+import type { AskClaim, AskCounts, AskQuery, ClaimedAsk, SettledAsk } from "../../model/poll.ts";
 import type { RedisLink } from "./client.ts";
 import { type Keys, messageName, readSubjectName } from "./keys.ts";
 import {

@@ -1,7 +1,15 @@
 import { TLSSocket } from "node:tls";
 import { type ChainableCommander, Cluster, Redis } from "ioredis";
-import { isWithoutDatabase, type RedisFault, type RedisFaultKind, redisErrorText, redisFaultOf } from "../../model/redis-fault.ts";
-import { type RedisPlace, readRedisUrl } from "../../model/redis-url.ts";
+import { growingWait } from "../../model/backoff.ts";
+import {
+  isWithoutDatabase,
+  type RedisFault,
+  type RedisFaultKind,
+  type RedisPlace,
+  readRedisUrl,
+  redisErrorText,
+  redisFaultOf,
+} from "../../model/redis.ts";
 import { StoreRefused, StoreUnavailable } from "../port.ts";
 import type { RedisSettings } from "../settings.ts";
 
@@ -24,8 +32,7 @@ const silentMs = 30_000;
 
 /** Backoff: 50 ms, doubling to 2 s, with 20 % jitter so that processes do not reconnect all at once. */
 function reconnectDelay(tries: number, random: () => number): number {
-  const wait = Math.min(longestWaitMs, firstWaitMs * 2 ** Math.min(tries - 1, 10));
-  return Math.round(wait * (0.8 + 0.4 * random()));
+  return Math.round(growingWait(tries, firstWaitMs, longestWaitMs) * (0.8 + 0.4 * random()));
 }
 
 /**

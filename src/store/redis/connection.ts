@@ -1,6 +1,6 @@
+import { growingWait } from "../../model/backoff.ts";
 import type { Clock } from "../../model/clock.ts";
-import { type RedisFault, type RedisFaultKind, redisFaultOf } from "../../model/redis-fault.ts";
-import { readRedisUrl, redisPlaceText } from "../../model/redis-url.ts";
+import { type RedisFault, type RedisFaultKind, readRedisUrl, redisFaultOf, redisPlaceText } from "../../model/redis.ts";
 import { StoreRefused } from "../port.ts";
 import type { RedisSettings } from "../settings.ts";
 import { createRedisClient, giveUpConnection, type Redis, RedisUnavailable, storeError } from "./client.ts";
@@ -167,7 +167,7 @@ export function connectRedis(settings: RedisSettings, options: RedisOptions, hoo
       failed(error);
     } finally {
       isProbing = false;
-      if (!isClosed) probeIn(state.kind === "up" ? aliveEveryMs : Math.min(longestProbeMs, probeEveryMs * 2 ** Math.min(relapses, 5)));
+      if (!isClosed) probeIn(state.kind === "up" ? aliveEveryMs : growingWait(relapses + 1, probeEveryMs, longestProbeMs));
     }
   }
 

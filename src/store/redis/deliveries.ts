@@ -1,6 +1,6 @@
+import type { ClaimedDeliveries, DeliverySubject, Settlement, StoredDelivery } from "../../model/delivery.ts";
 import type { HydrationBrief } from "../../model/hydration.ts";
 import type { EventId } from "../../model/ids.ts";
-import type { DeliverySubject, Settlement, StoredDelivery } from "../../model/stored-delivery.ts";
 import type { RedisLink } from "./client.ts";
 import { type Commit, pushOperations } from "./commit.ts";
 import { type EventRow, inlineBody, readBody, readEventRow, stateCode, writeAttempt } from "./event-rows.ts";
@@ -11,13 +11,6 @@ import { factsOf } from "./subjects.ts";
 
 const claimScript = readScript("claim");
 const holdScript = readScript("hold");
-
-export interface DeliveryClaims {
-  readonly deliveries: readonly StoredDelivery[];
-  readonly more: boolean;
-  readonly nextDueAt: number | null;
-  readonly stopped: string | null;
-}
 
 interface DeliveriesParts {
   readonly keys: Keys;
@@ -67,7 +60,7 @@ export function createDeliveries({ keys, link, commit, briefOf }: DeliveriesPart
     async claim(
       route: string,
       { now, limit, maxBytes, leaseMs, holder }: { now: number; limit: number; maxBytes: number; leaseMs: number; holder: string },
-    ): Promise<DeliveryClaims> {
+    ): Promise<ClaimedDeliveries> {
       const list = [base, route, String(now), String(limit), String(maxBytes), String(leaseMs), holder];
       const answer = await link.run((redis) => claimScript.runBuffer(redis, `${base}seq`, list));
       const [stopped, next, found] = answer as [Buffer, Buffer, Buffer[][]];

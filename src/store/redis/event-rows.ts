@@ -1,8 +1,8 @@
 import { isUtf8 } from "node:buffer";
 import { createHash } from "node:crypto";
 import { type Attempt, deliveryStates } from "../../model/delivery.ts";
+import { type Origin, origins } from "../../model/event.ts";
 import { type DeliveryPlan, type Disposition, dispositions } from "../../model/plan.ts";
-import { type Origin, origins } from "../../model/received.ts";
 import { type KeptVerdict, keptVerdicts } from "../rules.ts";
 import type { RedisLink } from "./client.ts";
 import type { Keys, SubjectName } from "./keys.ts";

@@ -1,8 +1,8 @@
-import type { GiveUpReason, HydrationStart } from "../../model/hydration.ts";
+import type { ReceivedEvent } from "../../model/event.ts";
+import type { Covering, GiveUpReason, HydrationEnd, HydrationStart } from "../../model/hydration.ts";
 import type { RouteVerdict } from "../../model/plan.ts";
-import type { ReceivedEvent } from "../../model/received.ts";
 import { againBy, concludeVerdicts, type DueDelivery, judgeTruncated, type Rules } from "../rules.ts";
-import { type Covering, type HydrationEnd, mostCandidates, mostOpenRuns, type SettledHydrations, targetOf } from "../service-port.ts";
+import { mostCandidates, mostOpenRuns, type SettledHydrations, targetOf } from "../service-port.ts";
 import type { RedisLink } from "./client.ts";
 import type { Operation } from "./commit.ts";
 import { type EventRow, readBody, readEventRow } from "./event-rows.ts";

@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
-import type { AlarmInForce, NotedAlarmChange, Sighting, SightingsRead } from "../port.ts";
+import type { Alarm, AlarmChange } from "../../model/alarm.ts";
+import type { Sighting, SightingsRead } from "../port.ts";
 import type { CallCount, DayCalls, RecentCall } from "../service-port.ts";
 import type { RedisLink } from "./client.ts";
 import { type Commit, type Operation, pushOperations } from "./commit.ts";
@@ -21,21 +22,21 @@ export function createSharedAlarms(keys: Keys, link: RedisLink) {
   const notifier = randomUUID();
 
   return {
-    async alarmsInForce(): Promise<readonly AlarmInForce[]> {
+    async alarmsInForce(): Promise<readonly Alarm[]> {
       const found = await link.run((redis) => redis.hvals(key));
-      return found.map((json) => JSON.parse(json) as AlarmInForce);
+      return found.map((json) => JSON.parse(json) as Alarm);
     },
-    async noteAlarm(change: NotedAlarmChange): Promise<boolean> {
+    async noteAlarm(change: AlarmChange): Promise<boolean> {
       const { state, alarm } = change;
       const name = `${alarm.alarm} ${alarm.account}`;
       const args = [keys.base, name, state, JSON.stringify(alarm), JSON.stringify(change), notifier];
       return (await link.run((redis) => noteAlarmScript.run(redis, key, args))) === 1;
     },
-    async untoldAlarms(): Promise<readonly NotedAlarmChange[]> {
+    async untoldAlarms(): Promise<readonly AlarmChange[]> {
       const found = await link.run((redis) => redis.hkeys(untold));
-      return found.map((json) => JSON.parse(json) as NotedAlarmChange);
+      return found.map((json) => JSON.parse(json) as AlarmChange);
     },
-    async alarmTold(change: NotedAlarmChange): Promise<void> {
+    async alarmTold(change: AlarmChange): Promise<void> {
       await link.run((redis) => redis.hdel(untold, JSON.stringify(change)));
     },
   };

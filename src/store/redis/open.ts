@@ -1,5 +1,5 @@
+import type { QuarantinedBody, ReceivedEvent } from "../../model/event.ts";
 import type { EventId } from "../../model/ids.ts";
-import type { QuarantinedBody, ReceivedEvent } from "../../model/received.ts";
 import type { MessageState } from "../../model/tracking.ts";
 import type { AcceptOutcome, Rules } from "../rules.ts";
 import { createAccept, createAcceptOnly } from "./accept.ts";

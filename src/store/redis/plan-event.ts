@@ -1,6 +1,6 @@
 import { createdAtOf, isTruncated } from "../../model/envelope.ts";
+import type { ReceivedEvent } from "../../model/event.ts";
 import type { DeliveryPlan, Disposition, RouteVerdict } from "../../model/plan.ts";
-import type { ReceivedEvent } from "../../model/received.ts";
 import { type DueDelivery, heldBehind, nothingTracked, planEvent, type Rules, setAside, untrackedFacts, withProxy } from "../rules.ts";
 import { type Operation, pushOperations } from "./commit.ts";
 import { dispositionCode, type EventRow, type PlanText, planText, writeEventRow } from "./event-rows.ts";

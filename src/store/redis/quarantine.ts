@@ -1,4 +1,4 @@
-import type { ReceivedEvent } from "../../model/received.ts";
+import type { ReceivedEvent } from "../../model/event.ts";
 import type { QuarantinedEvent, QuarantinedFound, QuarantineFilter, ReleasedEvent, ReplayCursor } from "../port.ts";
 import type { AcceptOutcome } from "../rules.ts";
 import type { RedisLink } from "./client.ts";

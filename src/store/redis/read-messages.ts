@@ -1,4 +1,4 @@
-import { shownMetadata } from "../../model/metadata.ts";
+import { shownMetadata } from "../../model/message.ts";
 import type { MessageReading, RunReading } from "../reading.ts";
 import type { MessageFilter, MessageView, RunFilter, RunView, SeqBounds } from "../views.ts";
 import { type RedisLink, runPipeline } from "./client.ts";

@@ -1,3 +1,4 @@
+import type { SentSubject } from "../../model/send.ts";
 import {
   type Conflicts,
   conflictError,
@@ -8,7 +9,7 @@ import {
   type Registered,
 } from "../registration.ts";
 import type { DueDelivery, Rules } from "../rules.ts";
-import { type SentSubject, sentFacts } from "../service-port.ts";
+import { sentFacts } from "../service-port.ts";
 import { messageName, runName } from "./keys.ts";
 import type { Parking } from "./parking.ts";
 import { messageStateOf, runStateOf, type StoredSubject, unseenSubject, withMessageState, withRunState } from "./rows.ts";

@@ -1,7 +1,15 @@
 import { randomBytes } from "node:crypto";
-import { beginKey, endKey, type KeyState, type SendKey, sendKinds } from "../../model/send-key.ts";
+import {
+  beginKey,
+  endKey,
+  type KeyState,
+  type SendClaim,
+  type SendEnd,
+  type SendKey,
+  type StoredSend,
+  sendKinds,
+} from "../../model/send.ts";
 import type { DueDelivery } from "../rules.ts";
-import type { SendClaim, SendEnd, StoredSend } from "../service-port.ts";
 import type { RedisLink } from "./client.ts";
 import type { Keys } from "./keys.ts";
 import type { RegisterSent } from "./register.ts";

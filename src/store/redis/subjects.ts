@@ -1,4 +1,4 @@
-import type { ReceivedEvent } from "../../model/received.ts";
+import type { ReceivedEvent } from "../../model/event.ts";
 import type { Tracking } from "../../model/tracking.ts";
 import { type Facts, type Rules, untrackedFacts } from "../rules.ts";
 import type { RedisLink } from "./client.ts";

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
+import type { CoveredEvents, Covering, ReadMessage, Sweep, TrackedMessage, TrackedQuery } from "../../model/hydration.ts";
 import type { EventId } from "../../model/ids.ts";
-import type { CoveredEvents, Covering, ReadMessage, SweepView, TrackedQuery, TrackedView } from "../service-port.ts";
 import type { RedisLink } from "./client.ts";
 import { readEventRow } from "./event-rows.ts";
 import { type Keys, messageName, readSubjectName } from "./keys.ts";
@@ -27,7 +27,7 @@ export function createSweeps({ keys, link, transact, version }: Parts) {
   const { base } = keys;
 
   /** Continues the account's sweep, or begins one; null when nothing waits. */
-  async function beginSweep(account: string, now: number): Promise<SweepView | null> {
+  async function beginSweep(account: string, now: number): Promise<Sweep | null> {
     for (;;) {
       const list = [base, account, String(now), version(), randomUUID()];
       const found = (await link.run((redis) => beginScript.run(redis, `${base}sw:${account}`, list))) as string[];
@@ -122,7 +122,7 @@ type Found = readonly [wamid: string, registeredAt: string, row: string, record:
 /** Registered messages of an account, newest registration first, in pages: the messages a sweep reads. */
 export function createTrackedMessages({ base }: Keys, link: RedisLink) {
   /** One step of `trackedMessages`. */
-  async function some(account: string, { withId, before, from, limit }: TrackedQuery): Promise<TrackedView[]> {
+  async function some(account: string, { withId, before, from, limit }: TrackedQuery): Promise<TrackedMessage[]> {
     const last = typeof before.message === "string" ? readSubjectName(before.message).key : "";
     const list = [base, account, withId ? "ti" : "tn", String(before.registeredAt), last, String(from), String(limit)];
     const found = (await link.run((redis) => trackedScript.run(redis, `${base}ti:${account}`, list))) as Found[];
@@ -143,8 +143,8 @@ export function createTrackedMessages({ base }: Keys, link: RedisLink) {
     });
   }
 
-  return async function trackedMessages(account: string, query: TrackedQuery): Promise<TrackedView[]> {
-    const views: TrackedView[] = [];
+  return async function trackedMessages(account: string, query: TrackedQuery): Promise<TrackedMessage[]> {
+    const views: TrackedMessage[] = [];
     while (views.length < query.limit) {
       const limit = Math.min(messagesAtOnce, query.limit - views.length);
       const found = await some(account, { ...query, before: views.at(-1) ?? query.before, limit });

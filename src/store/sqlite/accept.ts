@@ -1,5 +1,5 @@
 import { createdAtOf, isTruncated } from "../../model/envelope.ts";
-import type { QuarantinedBody, ReceivedEvent } from "../../model/received.ts";
+import type { QuarantinedBody, ReceivedEvent } from "../../model/event.ts";
 import type { QuarantinedEvent, QuarantinedFound, QuarantineFilter, ReleasedEvent, ReplayCursor } from "../port.ts";
 import { type AcceptOutcome, heldBehind, planEvent, type Rules, routedWords, setAside, untrackedFacts, withProxy } from "../rules.ts";
 import type { createHydrations } from "./hydrations.ts";

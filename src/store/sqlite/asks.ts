@@ -1,4 +1,5 @@
-import type { AskClaim, AskCounts, AskQuery, CallCount, ClaimedAsk, DayCalls, SettledAsk } from "../service-port.ts";
+import type { AskClaim, AskCounts, AskQuery, ClaimedAsk, SettledAsk } from "../../model/poll.ts";
+import type { CallCount, DayCalls } from "../service-port.ts";
 import type { Names } from "./names.ts";
 import type { Db } from "./open.ts";
 import { type MessageRow, stateOf } from "./track.ts";

@@ -1,4 +1,4 @@
-import { isProxyRoute } from "../../model/proxy-route.ts";
+import { isProxyRoute } from "../../model/delivery.ts";
 import type { Tally } from "../audit.ts";
 import { dispositionCode, dispositionList, hydrationCode, type Names, stateCode } from "./names.ts";
 import type { Db } from "./open.ts";

@@ -1,4 +1,4 @@
-import type { AuditFilter, AuditReport } from "../../model/audit-report.ts";
+import type { AuditFilter, AuditReport } from "../../model/audit.ts";
 import { createGaps, createTally, type Tally } from "../audit.ts";
 import type { AuditOrder, AuditProgress } from "../reading.ts";
 import { createJudge, createSlices, type DeliveryRow, deliveryColumn, eventColumn, nameIn } from "./audit-events.ts";

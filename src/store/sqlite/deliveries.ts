@@ -1,6 +1,5 @@
+import { type DeliverySubject, isProxyRoute, type Settlement, type StoredDelivery } from "../../model/delivery.ts";
 import type { EventId } from "../../model/ids.ts";
-import { isProxyRoute } from "../../model/proxy-route.ts";
-import type { DeliverySubject, Settlement, StoredDelivery } from "../../model/stored-delivery.ts";
 import { createReadHydrations } from "./hydrations.ts";
 import { type Names, originList, stateCode, unpackEventId } from "./names.ts";
 import type { Db } from "./open.ts";

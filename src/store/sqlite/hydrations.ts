@@ -1,17 +1,17 @@
-import type { CandidateRun, GiveUpReason, HydrationBrief, HydrationStart } from "../../model/hydration.ts";
+import type { ReceivedEvent } from "../../model/event.ts";
+import type {
+  CandidateRun,
+  CoveredEvents,
+  Covering,
+  GiveUpReason,
+  HydrationBrief,
+  HydrationEnd,
+  HydrationStart,
+} from "../../model/hydration.ts";
 import type { EventId } from "../../model/ids.ts";
 import type { RouteVerdict } from "../../model/plan.ts";
-import type { ReceivedEvent } from "../../model/received.ts";
 import { againBy, type DueDelivery, judgeTruncated } from "../rules.ts";
-import {
-  type CoveredEvents,
-  type Covering,
-  type HydrationEnd,
-  mostCandidates,
-  mostOpenRuns,
-  type SettledHydrations,
-  targetOf,
-} from "../service-port.ts";
+import { mostCandidates, mostOpenRuns, type SettledHydrations, targetOf } from "../service-port.ts";
 import type { HydrationView } from "../views.ts";
 import { dispositionCode, giveUpCode, giveUpReason, hydrationCode, hydrationState, messageSubject, unpackEventId } from "./names.ts";
 import type { Db } from "./open.ts";

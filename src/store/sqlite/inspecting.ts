@@ -1,5 +1,5 @@
 import { Worker } from "node:worker_threads";
-import type { AuditReport } from "../../model/audit-report.ts";
+import type { AuditReport } from "../../model/audit.ts";
 import type { DeliveryState } from "../../model/delivery.ts";
 import type { Disposition } from "../../model/plan.ts";
 import { StoreUnavailable } from "../port.ts";

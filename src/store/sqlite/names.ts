@@ -1,8 +1,8 @@
 import { type DeliveryState, deliveryStates } from "../../model/delivery.ts";
+import { type Origin, origins } from "../../model/event.ts";
 import { type GiveUpReason, giveUpReasons, type HydrationState, hydrationStates } from "../../model/hydration.ts";
-import { type EventId, isCanonicalUuid } from "../../model/ids.ts";
+import { type EventId, isCanonicalUuid, uuidText } from "../../model/ids.ts";
 import { type Disposition, dispositions } from "../../model/plan.ts";
-import { type Origin, origins } from "../../model/received.ts";
 import type { Db } from "./open.ts";
 
 type NameKind = "account" | "source" | "route" | "kind" | "secret";
@@ -136,8 +136,7 @@ export function packEventId(id: string): Buffer | string {
 export function unpackEventId(value: Uint8Array | string | null): EventId | null {
   if (value === null) return null;
   if (typeof value === "string") return value as EventId;
-  const hex = Buffer.from(value).toString("hex");
-  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}` as EventId;
+  return uuidText(Buffer.from(value).toString("hex")) as EventId;
 }
 
 export type SubjectKey = number;

@@ -1,4 +1,5 @@
-import type { ListenedContent, ListenedEvent, ListenPage, ListenRow, Wanted } from "../reading.ts";
+import type { ListenedContent, ListenedEvent, ListenPage, ListenRow } from "../../model/event.ts";
+import type { Wanted } from "../reading.ts";
 import { dispositionList, type Names, originList, unpackEventId } from "./names.ts";
 import type { Db } from "./open.ts";
 

@@ -1,6 +1,7 @@
+import type { SentSubject } from "../../model/send.ts";
 import { factsTold, joinFacts, type MessageRegistration, type Registered } from "../registration.ts";
 import { type DueDelivery, type Rules, unseenMessage, unseenRun } from "../rules.ts";
-import { type SentSubject, sentFacts } from "../service-port.ts";
+import { sentFacts } from "../service-port.ts";
 import { messageSubject, type Names, runSubject } from "./names.ts";
 import type { Parking } from "./parking.ts";
 import { knownFacts, type MessageRow, type Messages, type Runs, runStateOf, stateOf } from "./track.ts";

@@ -1,14 +1,15 @@
 import { hostname } from "node:os";
 import Database from "better-sqlite3";
+import type { Alarm, AlarmChange } from "../../model/alarm.ts";
+import type { Settlement } from "../../model/delivery.ts";
+import type { QuarantinedBody, ReceivedEvent } from "../../model/event.ts";
+import type { Covering, HydrationEnd, ReadMessage, TrackedQuery } from "../../model/hydration.ts";
 import type { EventId } from "../../model/ids.ts";
-import type { QuarantinedBody, ReceivedEvent } from "../../model/received.ts";
-import type { SendKey } from "../../model/send-key.ts";
-import type { Settlement } from "../../model/stored-delivery.ts";
+import type { AskClaim, SettledAsk } from "../../model/poll.ts";
+import type { SendClaim, SendEnd, SendKey, StoredSend } from "../../model/send.ts";
 import type { MessageState } from "../../model/tracking.ts";
 import {
-  type AlarmInForce,
   type DueListener,
-  type NotedAlarmChange,
   type PlanAgainFilter,
   type ReleasedEvent,
   type ReplayCursor,
@@ -21,19 +22,7 @@ import {
 } from "../port.ts";
 import { conflictError, type MessageRegistration, type Registered } from "../registration.ts";
 import type { AcceptOutcome, DueDelivery, Rules } from "../rules.ts";
-import type {
-  AskClaim,
-  CallCount,
-  Covering,
-  HydrationEnd,
-  ReadMessage,
-  RecentCall,
-  SendClaim,
-  SendEnd,
-  SettledAsk,
-  StoredSend,
-  TrackedQuery,
-} from "../service-port.ts";
+import type { CallCount, RecentCall } from "../service-port.ts";
 import { createAccept, createQuarantine } from "./accept.ts";
 import { createAsks } from "./asks.ts";
 import { createDeliveries } from "./deliveries.ts";
@@ -256,9 +245,9 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks) {
     onStored: news.onStored,
     noteSightings: async (): Promise<void> => {},
     sightings: (): SightingsRead => ({ sightings: [], place: null }),
-    alarmsInForce: (): readonly AlarmInForce[] => [],
+    alarmsInForce: (): readonly Alarm[] => [],
     noteAlarm: (): boolean => true,
-    untoldAlarms: (): readonly NotedAlarmChange[] => [],
+    untoldAlarms: (): readonly AlarmChange[] => [],
     alarmTold: (): void => {},
     /** False while the file is deleted or replaced. */
     isInPlace: (): boolean => refusal() === null,

@@ -1,10 +1,10 @@
+import type { Covering, ReadMessage, Sweep, TrackedMessage, TrackedQuery } from "../../model/hydration.ts";
 import type { EventId } from "../../model/ids.ts";
-import type { Covering, ReadMessage, SweepView, TrackedQuery, TrackedView } from "../service-port.ts";
 import type { createHydrations } from "./hydrations.ts";
 import { type Names, unpackEventId } from "./names.ts";
 import type { Db } from "./open.ts";
 
-interface TrackedRow extends Omit<TrackedView, "askedAt" | "isMissing"> {
+interface TrackedRow extends Omit<TrackedMessage, "askedAt" | "isMissing"> {
   askedAt: number | null;
   answeredAt: number | null;
   isMissing: number;
@@ -59,7 +59,7 @@ export function createSweeps(db: Db, names: Names, hydrations: Pick<ReturnType<t
   }
 
   return {
-    begin(name: string, now: number): SweepView | null {
+    begin(name: string, now: number): Sweep | null {
       const account = names.find("account", name);
       if (account === null) return null;
       let row = begun(account, name);
@@ -90,7 +90,7 @@ export function createSweeps(db: Db, names: Names, hydrations: Pick<ReturnType<t
       const id = names.find("account", account);
       return id === null ? 0 : (spent.get(id, since) ?? 0);
     },
-    trackedMessages(account: string, query: TrackedQuery): TrackedView[] {
+    trackedMessages(account: string, query: TrackedQuery): TrackedMessage[] {
       const id = names.find("account", account);
       if (id === null) return [];
       const rows = (query.withId ? withId : withoutId).all({

@@ -1,4 +1,4 @@
-import type { ReceivedEvent } from "../../model/received.ts";
+import type { ReceivedEvent } from "../../model/event.ts";
 import type { MessageStatus, RunStatus } from "../../model/statuses.ts";
 import type { MessageState, RunState, Tracking } from "../../model/tracking.ts";
 import type { MessageFacts } from "../registration.ts";

@@ -1,11 +1,11 @@
 import { expect, test } from "vitest";
-import type { NotedAlarmChange } from "../../../src/store/port.ts";
+import type { AlarmChange } from "../../../src/model/alarm.ts";
 import { keysOf } from "../../../src/store/redis/keys.ts";
 import { createSharedAlarms } from "../../../src/store/redis/notes.ts";
 import { redisOfFile } from "../../contract/redis-of-file.ts";
 
 const { client, link } = redisOfFile();
-const change = (state: "began" | "ended", since: number, alarm: "silence" | "key" = "silence"): NotedAlarmChange => ({
+const change = (state: "began" | "ended", since: number, alarm: "silence" | "key" = "silence"): AlarmChange => ({
   state,
   alarm: { alarm, account: "main", since, text: "none", causes: ["url"] },
 });

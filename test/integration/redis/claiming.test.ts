@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
+import type { Settlement } from "../../../src/model/delivery.ts";
 import type { EventId } from "../../../src/model/ids.ts";
-import type { Settlement } from "../../../src/model/stored-delivery.ts";
 import { anEvent, start } from "../../contract/store-events.ts";
 import { storesOnRedis } from "./store-tools.ts";
 

@@ -1,5 +1,6 @@
 import { expect, onTestFinished, test } from "vitest";
-import type { ListenPage, Wanted } from "../../../src/store/reading.ts";
+import type { ListenPage } from "../../../src/model/event.ts";
+import type { Wanted } from "../../../src/store/reading.ts";
 import { anEvent } from "../../contract/store-events.ts";
 import { until } from "../../harness/until.ts";
 import { storesOnRedis } from "./store-tools.ts";

@@ -1,7 +1,6 @@
 import { expect, onTestFinished, test } from "vitest";
+import { fieldsSchema, polledEvent } from "../../../src/model/event.ts";
 import type { Wamid } from "../../../src/model/ids.ts";
-import { learnedEvent } from "../../../src/model/learned-event.ts";
-import { fieldsSchema } from "../../../src/model/subject.ts";
 import { keysOf } from "../../../src/store/redis/keys.ts";
 import { createRedisStore, type RedisStore } from "../../../src/store/redis/open.ts";
 import type { Planned, Rules } from "../../../src/store/rules.ts";
@@ -228,7 +227,7 @@ test("a batch with events of both kinds keeps their order, and tells once that s
 
 /** What the relay learns when it asks. */
 const news = (wamid: string, status: string) =>
-  learnedEvent({
+  polledEvent({
     account: "main",
     source: "main",
     fields: fieldsSchema.parse({}),

@@ -1,6 +1,6 @@
 import type { Redis as Client } from "ioredis";
 import { describe, expect, test } from "vitest";
-import type { AuditRule } from "../../../src/model/audit-report.ts";
+import type { AuditRule } from "../../../src/model/audit.ts";
 import { readEventRow, writeEventRow } from "../../../src/store/redis/event-rows.ts";
 import { keysOf, padSeq } from "../../../src/store/redis/keys.ts";
 import { createRedisStore, type RedisStore } from "../../../src/store/redis/open.ts";

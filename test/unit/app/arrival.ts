@@ -1,4 +1,4 @@
-import type { ReceivedEvent } from "../../../src/model/received.ts";
+import type { ReceivedEvent } from "../../../src/model/event.ts";
 
 /** A webhook about a message, as `watching` is told of it. */
 export const arrival = (wamid: string, status: string) =>

@@ -1,5 +1,6 @@
+import type { Alarm, AlarmChange } from "../../../src/model/alarm.ts";
 import type { Clock } from "../../../src/model/clock.ts";
-import { type AlarmInForce, type NotedAlarmChange, type Sighting, StoreUnavailable } from "../../../src/store/port.ts";
+import { type Sighting, StoreUnavailable } from "../../../src/store/port.ts";
 import type { EventDetail } from "../../../src/store/views.ts";
 
 /** What several processes share, as far as duties, sightings and a message's events go. */
@@ -9,7 +10,7 @@ export function createSharedStore(clock: Clock) {
   /** By wamid. */
   const told = new Map<string, Pick<EventDetail, "origin" | "status">[]>();
   const all: Pick<EventDetail, "origin" | "status">[] = [];
-  const alarms = new Map<string, AlarmInForce>();
+  const alarms = new Map<string, Alarm>();
   /** Changes that nobody has told of yet, with who is to. */
   const untold = new Map<string, string>();
   let isAway = false;
@@ -52,7 +53,7 @@ export function createSharedStore(clock: Clock) {
         here();
         return [...alarms.values()];
       },
-      async noteAlarm(change: NotedAlarmChange) {
+      async noteAlarm(change: AlarmChange) {
         here();
         const { state, alarm } = change;
         const name = `${alarm.alarm} ${alarm.account}`;
@@ -63,9 +64,9 @@ export function createSharedStore(clock: Clock) {
       },
       async untoldAlarms() {
         here();
-        return [...untold.keys()].map((json) => JSON.parse(json) as NotedAlarmChange);
+        return [...untold.keys()].map((json) => JSON.parse(json) as AlarmChange);
       },
-      async alarmTold(change: NotedAlarmChange) {
+      async alarmTold(change: AlarmChange) {
         here();
         untold.delete(JSON.stringify(change));
       },

@@ -2,7 +2,7 @@ import { inspect } from "node:util";
 import { describe, expect, test } from "vitest";
 import { parseSettings } from "../../../src/config/load.ts";
 import { printSettings } from "../../../src/config/print.ts";
-import { readRedisUrl, redisPlaceText } from "../../../src/model/redis-url.ts";
+import { readRedisUrl, redisPlaceText } from "../../../src/model/redis.ts";
 import { faultsOf } from "./faults-of.ts";
 
 const url = "redis://app:s3cr%2Ft@redis.internal:6380/2";

@@ -2,8 +2,8 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { messageBody, runBody } from "../../../src/control/sending.ts";
 import { readRegistration, trackBody } from "../../../src/control/track.ts";
-import { bodyLimits, lineLimits, parseBody, parseWithin } from "../../../src/model/bounded-json.ts";
-import { metadataFault, metadataLimits, shownMetadata } from "../../../src/model/metadata.ts";
+import { bodyLimits, lineLimits, parseBody, parseWithin } from "../../../src/model/json.ts";
+import { metadataFault, metadataLimits, shownMetadata } from "../../../src/model/message.ts";
 import { carriedMetadata } from "../../../src/store/migrate/source.ts";
 import { joinFacts } from "../../../src/store/registration.ts";
 

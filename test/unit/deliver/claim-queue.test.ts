@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { createClaimQueue, leaseMs } from "../../../src/deliver/claim-queue.ts";
-import type { Settlement } from "../../../src/model/stored-delivery.ts";
+import type { Settlement } from "../../../src/model/delivery.ts";
 import { createManualClock, settled } from "../../harness/manual-clock.ts";
 import { createClaimsInMemory } from "./claims-in-memory.ts";
 

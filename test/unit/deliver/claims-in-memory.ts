@@ -1,6 +1,6 @@
-import type { Claim, ClaimStore } from "../../../src/deliver/claims.ts";
+import type { ClaimStore } from "../../../src/deliver/claims.ts";
+import type { ClaimedDeliveries, Settlement, StoredDelivery } from "../../../src/model/delivery.ts";
 import type { EventId } from "../../../src/model/ids.ts";
-import type { Settlement, StoredDelivery } from "../../../src/model/stored-delivery.ts";
 
 export interface ClaimedRow {
   readonly event: number;
@@ -47,7 +47,7 @@ export function createClaimsInMemory(now: () => number, bodyBytes = 2) {
   }
 
   const store: ClaimStore = {
-    async claim(_route, { now: at, limit, maxBytes, leaseMs, holder }): Promise<Claim> {
+    async claim(_route, { now: at, limit, maxBytes, leaseMs, holder }): Promise<ClaimedDeliveries> {
       answering("claim");
       const due = [...rows.values()].filter((row) => row.state === "waiting" && row.nextAt <= at && isFree(row));
       due.sort((a, b) => a.nextAt - b.nextAt || a.event - b.event);

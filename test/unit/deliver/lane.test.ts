@@ -6,8 +6,8 @@ import type { AttemptOutcome, Destination, OutgoingDelivery } from "../../../src
 import { createLane, type LaneHooks } from "../../../src/deliver/lane.ts";
 import { createReadyQueue, type DeliveryStore } from "../../../src/deliver/ready-queue.ts";
 import { type LaneSettings, urlDestinationSchema } from "../../../src/deliver/settings.ts";
+import type { DeliverySubject, Settlement, StoredDelivery } from "../../../src/model/delivery.ts";
 import type { EventId } from "../../../src/model/ids.ts";
-import type { DeliverySubject, Settlement, StoredDelivery } from "../../../src/model/stored-delivery.ts";
 import { StoreUnavailable } from "../../../src/store/port.ts";
 import { createManualClock, settled } from "../../harness/manual-clock.ts";
 import { createClaimsInMemory } from "./claims-in-memory.ts";

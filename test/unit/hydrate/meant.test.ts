@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { TrackedMessage } from "../../../src/hydrate/candidates.ts";
 import { couldBeMeant, isRead, registeredFrom, startOf } from "../../../src/hydrate/candidates.ts";
 import { hydrateSchema } from "../../../src/hydrate/settings.ts";
+import type { TrackedMessage } from "../../../src/model/hydration.ts";
 
 const settings = hydrateSchema.parse({});
 const hour = 3_600_000;

@@ -1,4 +1,4 @@
-import type { Covered, HydrationStore, Sweep, TrackedMessage } from "../../../src/hydrate/candidates.ts";
+import type { CoveredEvents, HydrationStore, Sweep, TrackedMessage } from "../../../src/model/hydration.ts";
 
 export interface WaitingEvent {
   readonly seq: number;
@@ -20,7 +20,7 @@ export function createMemoryStore(messages: TrackedMessage[], waiting: WaitingEv
   let calls = 0;
 
   const coveredBy = (through: number) => waiting.filter(({ seq }) => seq <= through);
-  function covered({ through }: Pick<Sweep, "through">): Covered | null {
+  function covered({ through }: Pick<Sweep, "through">): CoveredEvents | null {
     const times = coveredBy(through).map(({ receivedAt }) => receivedAt);
     return times.length === 0 ? null : { events: times.length, oldest: Math.min(...times), newest: Math.max(...times) };
   }
@@ -41,7 +41,7 @@ export function createMemoryStore(messages: TrackedMessage[], waiting: WaitingEv
       if (last === undefined) return null;
       sweeps += 1;
       const begun = { seq: sweeps, account, through: last.seq, startedAt: now, asked: 0, source: "main", because: "event" };
-      open = { ...begun, covered: covered(begun) as Covered };
+      open = { ...begun, covered: covered(begun) as CoveredEvents };
       return open;
     },
     covered,

@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import type { Sweep, TrackedMessage } from "../../../src/hydrate/candidates.ts";
 import { hydrateSchema } from "../../../src/hydrate/settings.ts";
 import type { Outside, ReadAnswer } from "../../../src/hydrate/sweep.ts";
 import { runSweep } from "../../../src/hydrate/sweep.ts";
+import type { Sweep, TrackedMessage } from "../../../src/model/hydration.ts";
 import { createManualClock, settled as turns } from "../../harness/manual-clock.ts";
 import { createMemoryStore, type WaitingEvent } from "./memory-store.ts";
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { backoffMs, startWatchdog, waitFor } from "../../../src/cli/listen/follow.ts";
+import { startWatchdog, waitFor } from "../../../src/cli/listen/follow.ts";
 import { createManualClock } from "../../harness/manual-clock.ts";
 
 test("the watchdog speaks once, after as much silence as it was given, and not while nobody listens", async () => {
@@ -42,10 +42,4 @@ test("a wait counts time, is cut short by its signal, and leaves nothing behind"
   await clock.advance(0);
   expect(done).toBe(2);
   expect(clock.pending()).toBe(0);
-});
-
-test("pauses double up to their longest, and half of each is chance", () => {
-  expect([0, 1, 2, 3].map((failures) => backoffMs(failures, () => 1))).toEqual([500, 1_000, 2_000, 4_000]);
-  expect([0, 1, 2, 3].map((failures) => backoffMs(failures, () => 0))).toEqual([250, 500, 1_000, 2_000]);
-  expect(backoffMs(1_000, () => 1)).toBe(30_000);
 });

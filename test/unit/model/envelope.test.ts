@@ -9,12 +9,12 @@ const usual = {
   data: { wamid: "wamid.x", status: "sent" },
 };
 
-test("the usual envelope needs no schema, and is the object parsed", () => {
+test("returns the parsed object for a usual envelope", () => {
   expect(isUsualEnvelope(usual)).toBe(true);
   expect(parseEnvelope(Buffer.from(JSON.stringify(usual)))).toEqual({ ok: true, envelope: usual });
 });
 
-test("what counts as usual is valid by the schema: never more is taken for speed", () => {
+test("accepts as usual only what the schema accepts", () => {
   const near = fc.record({
     id: fc.oneof(fc.uuid(), fc.constant(usual.id), fc.string()),
     event: fc.oneof(fc.constant("message.status"), fc.string()),
@@ -38,7 +38,7 @@ test("what counts as usual is valid by the schema: never more is taken for speed
   );
 });
 
-test("what is not usual is judged by the schema, with its words", () => {
+test("reports the schema's faults for other envelopes", () => {
   const with_ = (changes: object) => parseEnvelope(Buffer.from(JSON.stringify({ ...usual, ...changes })));
   expect(with_({ id: "any text" }).ok).toBe(true);
   expect(with_({ createdAt: "2028-02-29T00:00:00-03:00" })).toMatchObject({ envelope: { createdAt: "2028-02-29T00:00:00-03:00" } });
@@ -64,7 +64,7 @@ test.each<readonly [name: string, value: unknown, at: number]>([
   ["unix milliseconds", noon, noon],
   ["unix seconds as text", String(noon / 1000), noon],
   ["unix milliseconds as text", String(noon), noon],
-])("a time with %s is read", (_name, value, at) => {
+])("reads a time with %s", (_name, value, at) => {
   const parsed = parseEnvelope(Buffer.from(JSON.stringify({ ...usual, createdAt: value })));
   expect(parsed).toMatchObject({ ok: true });
   if (parsed.ok) expect(createdAtOf(parsed.envelope, 1)).toBe(at);
@@ -84,13 +84,13 @@ test.each<readonly [name: string, value: unknown]>([
   ["a small number", 17],
   ["microseconds", noon * 1000],
   ["a megabyte of digits", "1".repeat(1024 * 1024)],
-])("an envelope whose time is %s counts from its receipt", (_name, value) => {
+])("uses the time of receipt when the envelope's time is %s", (_name, value) => {
   const parsed = parseEnvelope(Buffer.from(JSON.stringify({ ...usual, createdAt: value })));
   expect(parsed).toMatchObject({ ok: true, envelope: { createdAt: null } });
   if (parsed.ok) expect(createdAtOf(parsed.envelope, noon)).toBe(noon);
 });
 
-test("whatever the time is, it is read within its time and gives a moment", () => {
+test("reads any time quickly, as a valid moment", () => {
   fc.assert(
     fc.property(fc.oneof(fc.jsonValue(), fc.double(), fc.string(), fc.stringMatching(/^[-0-9TZtz:.,+ ]{1,40}$/)), (value) => {
       const time = readTime(value);
@@ -100,7 +100,7 @@ test("whatever the time is, it is read within its time and gives a moment", () =
   );
 });
 
-test("data that is null is read as no data, whatever the kind", () => {
+test("reads null data as empty data, for any kind", () => {
   for (const event of ["automation.completed", "message.status", "galaxy.collapsed"]) {
     const body = Buffer.from(JSON.stringify({ ...usual, event, data: null }));
     expect(parseEnvelope(body)).toMatchObject({ ok: true, envelope: { event, data: {} } });
@@ -108,7 +108,7 @@ test("data that is null is read as no data, whatever the kind", () => {
   expect(parseEnvelope(Buffer.from(JSON.stringify({ ...usual, data: undefined })))).toMatchObject({ ok: false });
 });
 
-test("an id has at most 256 characters, however many bytes each has", () => {
+test("limits an id to 256 characters, whatever their bytes", () => {
   const withId = (id: string) => parseEnvelope(Buffer.from(JSON.stringify({ ...usual, id })));
   for (const character of ["x", "é", "語", "😀"]) {
     expect(withId(character.repeat(256)).ok).toBe(true);

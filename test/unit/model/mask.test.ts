@@ -7,7 +7,7 @@ import { hostileId, phone, traces } from "../../harness/personal.ts";
 
 const uuid = "01998d3e-7c1a-7000-8000-00000000002a";
 
-test("shows a UUID and the delivery id made of it in clear", () => {
+test("shows a UUID and its delivery id unmasked", () => {
   expect(shownId("event", uuid)).toBe(uuid);
   const delivery = deliveryId("main", uuid as EventId, "crm");
   expect(shownDeliveryId(delivery)).toBe(delivery);
@@ -31,11 +31,11 @@ test("leaves most UUIDs as they are", () => {
   expect(ids.filter((id) => shownId("event", id) === id).length).toBeGreaterThan(1_600);
 });
 
-test.each(["message.status", "automation.failed", "message.status.v2", "contact_created", "a-b"])("shows the kind %s in clear", (kind) => {
+test.each(["message.status", "automation.failed", "message.status.v2", "contact_created", "a-b"])("shows the kind %s unmasked", (kind) => {
   expect(shownKind(kind)).toBe(kind);
 });
 
-test("an id, a delivery id or a kind shows nothing of a phone number or a wamid in it", () => {
+test("hides phone numbers and wamids in ids, delivery ids and kinds", () => {
   fc.assert(
     fc.property(phone, phone.chain(hostileId), (number, id) => {
       for (const each of [id, number]) {
@@ -57,7 +57,7 @@ test("an id, a delivery id or a kind shows nothing of a phone number or a wamid 
   );
 });
 
-test("an id without a phone number stays readable on a screen", () => {
+test("keeps ids without a phone number readable on a terminal", () => {
   for (const id of ["evt_1", "e-7", "order:1234", uuid]) expect(screenId("event", id)).toBe(id);
   expect(screenDeliveryId(deliveryId("main", "evt_1" as EventId, "crm"))).toBe(deliveryId("main", "evt_1" as EventId, "crm"));
 });
@@ -76,7 +76,7 @@ test("masks phone numbers and wamids in free text, also in base64 and percent-en
   );
 });
 
-test("a masked wamid inside a text is the one that its id is masked as, whatever digits its hash has", () => {
+test("masks a wamid in text like the wamid alone, whatever digits its hash has", () => {
   fc.assert(
     fc.property(phone, fc.nat(), (number, salt) => {
       const wamid = `wamid.${Buffer.from(`\x1c\x18${number}\x15${salt}`).toString("base64url")}`;
@@ -86,7 +86,7 @@ test("a masked wamid inside a text is the one that its id is masked as, whatever
   );
 });
 
-test("leaves ordinary text alone", () => {
+test("does not change ordinary text", () => {
   const text = "the connection was closed before the answer was complete (UND_ERR_SOCKET) at Client.dispatch /srv/relay/client.js:123:45";
   expect(maskText(text)).toBe(text);
 });

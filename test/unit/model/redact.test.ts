@@ -19,7 +19,7 @@ const encoders: Readonly<Record<string, (text: string) => string>> = {
   html: (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll('"', "&#34;").replaceAll("'", "&#x27;"),
 };
 
-test("takes a secret out of foreign text, however it is encoded", () => {
+test("redacts a secret in text from outside, however it is encoded", () => {
   fc.assert(
     fc.property(secretText, fc.constantFrom(...Object.keys(encoders)), fc.string(), fc.string(), (secret, encoder, before, after) => {
       const encoded = encoders[encoder]?.(secret) ?? "";
@@ -34,7 +34,7 @@ test("takes a secret out of foreign text, however it is encoded", () => {
   );
 });
 
-test("takes a secret out of base64 and base64url, wherever in the encoded text it stands", () => {
+test("redacts a secret within base64 and base64url, at any offset", () => {
   fc.assert(
     fc.property(secretText, fc.string(), fc.string(), fc.constantFrom("base64", "base64url"), (secret, before, after, encoding) => {
       const encoded = Buffer.from(`${before}${secret}${after}`).toString(encoding);
@@ -48,7 +48,7 @@ test("takes a secret out of base64 and base64url, wherever in the encoded text i
   );
 });
 
-test("takes out the beginning of a secret at which an answer was cut", () => {
+test("redacts the start of a secret at the cut of an answer", () => {
   const secret = "sk_live_0123456789abcdef/+x";
   const { bytes, text } = createRedactor(new Secret(secret));
   for (let kept = 6; kept < secret.length; kept += 1) {
@@ -58,14 +58,14 @@ test("takes out the beginning of a secret at which an answer was cut", () => {
   }
 });
 
-test("keeps the bytes of an answer without secrets, and what is no text around one", () => {
+test("keeps the bytes of an answer without secrets, and binary bytes around a secret", () => {
   const { bytes } = createRedactor(new Secret("top-secret-1"));
   const clean = Buffer.from([0xff, 0x00, 0xc3, 0x28, 0x41]);
   expect(bytes(clean)).toBe(clean);
   expect(bytes(Buffer.concat([clean, Buffer.from("top-secret-1"), clean]))).toEqual(Buffer.concat([clean, Buffer.from(redacted), clean]));
 });
 
-test("finds a short secret only as a whole word, and leaves very short ones alone", () => {
+test("redacts a short secret only as a whole word, and a very short one never", () => {
   const { text, line } = createRedactor([new Secret("pass1"), new Secret("on")]);
   expect(text('{"p":"pass1"} pass12 xpass1 on')).toBe(`{"p":"${redacted}"} pass12 xpass1 on`);
   expect(line('{"p":"pass1"}')).toBe('{"p":"pass1"}');
@@ -96,7 +96,7 @@ const settings = (authorization = "Bearer first-bearer-value") =>
     {},
   );
 
-test("knows every secret of the settings: tokens, keys, signing secrets, headers and what URLs hold", () => {
+test("redacts every secret of the settings: tokens, keys, signing secrets, headers and parts of URLs", () => {
   const { text, line } = createRedactor(settings());
   const secrets = [
     "control-token-value",
@@ -122,20 +122,20 @@ test("knows every secret of the settings: tokens, keys, signing secrets, headers
   }
 });
 
-test("takes any header's value out of answers, and only secret ones out of log lines", () => {
+test("redacts every header's value in answers, and only secret ones in log lines", () => {
   const { text, line } = createRedactor(settings());
   expect(text("tenant-word application/json 12345678")).toBe(`${redacted} application/json 12345678`);
   expect(line('{"route":"tenant-word"}')).toBe('{"route":"tenant-word"}');
 });
 
-test("knows the secrets of other settings after a reload, and those before them while attempts are in flight", () => {
+test("redacts the new secrets after a reload, and the previous ones until the next", () => {
   const redactor = createRedactor(settings());
   redactor.reload(settings("Bearer second-bearer-value"));
   expect(redactor.text("first-bearer-value second-bearer-value")).toBe(`${redacted} ${redacted}`);
   expect(redactor.line("first-bearer-value second-bearer-value")).toBe(`${redacted} ${redacted}`);
 });
 
-test("takes out signatures of the Standard Webhooks, and values that are secret in one answer", () => {
+test("redacts signatures of Standard Webhooks, and values that are secret in one answer", () => {
   const { bytes } = createRedactor({});
   const signature = Buffer.alloc(32, 0xfb).toString("base64");
   const echo = (value: string) => bytes(Buffer.from(JSON.stringify({ value })), ["sha256=0123456789abcdef"]).toString();

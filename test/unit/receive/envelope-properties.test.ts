@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { isTruncated, parseEnvelope } from "../../../src/model/envelope.ts";
+import { fieldsSchema, subjectOf } from "../../../src/model/event.ts";
 import { hasIdLength, maxIdLength } from "../../../src/model/ids.ts";
-import { fieldsSchema, subjectOf } from "../../../src/model/subject.ts";
 
 const fields = fieldsSchema.parse({});
 

@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import type { ClaimedAsk } from "../../../src/model/poll.ts";
 import type { AskTimes } from "../../../src/reconcile/polls.ts";
 import { afterAnswer, afterMissing, judgeAsk } from "../../../src/reconcile/polls.ts";
-import type { ClaimedAsk } from "../../../src/reconcile/port.ts";
 
 const minute = 60_000;
 const since = 1_800_000_000_000;

@@ -1,13 +1,13 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { beginKey, endKey, type KeyHeld } from "../../../src/model/send-key.ts";
-import type { Ended, SendStore, StoredSend } from "../../../src/send/keys.ts";
+import { beginKey, endKey, type KeyHeld, type SendEnd, type StoredSend } from "../../../src/model/send.ts";
+import type { SendStore } from "../../../src/send/keys.ts";
 import type { CallResult, CallSteps } from "../../../src/send/once.ts";
 import { createOnce } from "../../../src/send/once.ts";
 import { createManualClock, settled } from "../../harness/manual-clock.ts";
 
 const key = { account: "main", kind: "message", key: "k" } as const;
-type Done = Extract<Ended, { end: "done" }>;
+type Done = Extract<SendEnd, { end: "done" }>;
 
 /** A disk that outlives processes, and may refuse writes. `calling` of another process is unknown, as in every store. */
 function createDisk() {

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import type { Ended, SendStore, StoredSend } from "../../../src/send/keys.ts";
+import type { SendEnd, StoredSend } from "../../../src/model/send.ts";
+import type { SendStore } from "../../../src/send/keys.ts";
 import { createOnce, type Order } from "../../../src/send/once.ts";
 import { createManualClock, settled } from "../../harness/manual-clock.ts";
 
@@ -10,7 +11,7 @@ const caller = { gone: new AbortController().signal, maxWait: 1_000, tooLong: ()
 
 /** A store in which the key is free; what is told to it is kept. */
 function setUp(store: Partial<SendStore> = {}) {
-  const settledAs: Ended["end"][] = [];
+  const settledAs: SendEnd["end"][] = [];
   const clock = createManualClock();
   const once = createOnce({
     clock,

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { beginKey, type CallEnd, endKey, type KeyHeld } from "../../../src/model/send-key.ts";
+import { beginKey, endKey, type KeyHeld, type SendEnd } from "../../../src/model/send.ts";
 import { fingerprintOf } from "../../../src/send/keys.ts";
 
 const held = (state: KeyHeld["state"], tries = 1): KeyHeld => ({ state, tries, fingerprint: "f" });
@@ -22,7 +22,7 @@ describe("beginKey", () => {
 });
 
 describe("endKey", () => {
-  test.each<[string, KeyHeld, CallEnd, KeyHeld | null]>([
+  test.each<[string, KeyHeld, SendEnd["end"], KeyHeld | null]>([
     ["done", held("calling"), "done", held("done")],
     ["not done", held("calling"), "not-done", null],
     ["unknown", held("calling"), "unknown", held("unknown")],

@@ -4,21 +4,20 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
-import { presetAxes } from "../../../src/model/signature-presets.ts";
-import { signaturePresets, signatureSettingsSchema } from "../../../src/model/signature-settings.ts";
+import { presetAxes, signaturePresets, signatureSettingsSchema } from "../../../src/model/signature.ts";
 
 const page = readFileSync(new URL("../../../docs/signatures.md", import.meta.url), "utf8");
 const blocks = (language: string) =>
   [...page.matchAll(new RegExp(`^\`\`\`${language}\n(.*?)^\`\`\``, "gms"))].map((match) => match[1] as string);
 const relay = new URL("../../../src/cli/wamid-relay.js", import.meta.url).pathname;
 
-test.each(blocks("yaml"))("the settings shown are valid: %s", (block) => {
+test.each(blocks("yaml"))("documents valid settings: %s", (block) => {
   const { secrets, ...settings } = (parse(block) as { signature: Record<string, unknown> }).signature;
   expect(secrets).not.toEqual([]);
   expect(signatureSettingsSchema.safeParse(settings)).toMatchObject({ success: true });
 });
 
-test("the verify command shown prints what the page says", () => {
+test("documents the output of the verify command", () => {
   const [command] = blocks("sh");
   const script = `wamid-relay() { "$NODE" "$RELAY" "$@"; }\n${command}`;
   const out = execFileSync("bash", ["-euc", script], {
@@ -26,7 +25,7 @@ test("the verify command shown prints what the page says", () => {
     env: { ...process.env, NODE: process.execPath, RELAY: relay },
     encoding: "utf8",
   });
-  // The capture grows older, so that the note on its age comes and goes with the day it is run.
+  // The note on the age of the capture depends on the day.
   const [shown] = blocks("text");
   expect(out.replace(/^note: .*\n/m, "")).toBe(shown);
   const block = /^ {2}signature:\n(?: {4}.*\n)+/m.exec(out)?.[0] ?? "";
@@ -34,7 +33,7 @@ test("the verify command shown prints what the page says", () => {
   expect(signatureSettingsSchema.safeParse(settings)).toMatchObject({ success: true });
 });
 
-test("the tables name every axis and every preset", () => {
+test("documents every axis and every preset", () => {
   const axes = Object.keys(signatureSettingsSchema.shape).filter((axis) => axis !== "preset");
   for (const axis of [...axes, ...signaturePresets]) expect(page).toContain(`\n| \`${axis}\` |`);
   for (const [preset, { header }] of Object.entries(presetAxes)) {

@@ -7,7 +7,7 @@ import {
   signatureEncodings,
   signaturePresets,
   signatureSettingsSchema,
-} from "../../../src/model/signature-settings.ts";
+} from "../../../src/model/signature.ts";
 import { guessSignature } from "../../../src/receive/signature/guess.ts";
 import { publicUrl, receive, type Sent, secretFor, secretOf, sent, signedAtMs, verify } from "./schemes.ts";
 
@@ -19,7 +19,7 @@ const later: Sent = {
   url: "/webhooks/main?a=2",
 };
 
-/** Guesses from one captured request; the guess is right when it proves another request signed in the same way. */
+/** Guesses from one captured request; the guess is right when it verifies another request signed in the same way. */
 function expectFound(settings: SignatureSettings): readonly SignatureSettings[] {
   const secret = secretOf(settings);
   const captured = receive(settings, secret);
@@ -36,17 +36,17 @@ const presets = signaturePresets.map(
     preset === "plain" ? { preset, service: "acme" } : preset === "hubspot" ? { preset, publicUrl } : { preset },
 );
 
-test.each(presets)("a preset is found by its name alone: %o", (settings) => {
+test.each(presets)("finds a preset by its name alone: %o", (settings) => {
   const [first] = expectFound(settings);
   const { tolerance: _, ...told } = first as SignatureSettings;
   expect(told).toEqual(settings.preset === "plain" ? { service: "acme" } : settings);
 });
 
-test.each(presets)("with every algorithm and encoding: %o", (settings) => {
+test.each(presets)("finds every algorithm and encoding: %o", (settings) => {
   for (const algorithm of signatureAlgorithms) for (const encoding of signatureEncodings) expectFound({ ...settings, algorithm, encoding });
 });
 
-test.each(secretEncodings)("with every preset, and a secret in %s", (secretEncoding) => {
+test.each(secretEncodings)("finds every preset with a secret in %s", (secretEncoding) => {
   for (const settings of presets) expectFound({ ...settings, secretEncoding });
 });
 
@@ -68,7 +68,7 @@ const axes: SignatureSettings[] = [
   { content: "{url}{body}", publicUrl },
 ];
 
-test.each(axes)("without a preset: %o", (settings) => {
+test.each(axes)("finds settings without a preset: %o", (settings) => {
   for (const algorithm of signatureAlgorithms) {
     for (const encoding of signatureEncodings) {
       for (const secretEncoding of secretEncodings) {
@@ -78,7 +78,7 @@ test.each(axes)("without a preset: %o", (settings) => {
   }
 });
 
-test("the default comes out as the service's name and nothing else", () => {
+test("describes the default with the service's name alone", () => {
   expect(expectFound({ service: "acme" })).toEqual([{ service: "acme" }]);
   expect(expectFound({ service: "acme", prefix: "sha256=" })).toEqual([{ service: "acme" }]);
   expect(expectFound({ header: "x-sum", algorithm: "sha512", encoding: "base64" })[0]).toEqual({
@@ -88,13 +88,13 @@ test("the default comes out as the service's name and nothing else", () => {
   });
 });
 
-test("a signed time brings a tolerance with it", () => {
+test("proposes a tolerance for a signed timestamp", () => {
   const [found] = expectFound({ service: "acme", ...timed, content: "{timestamp}.{body}" });
   expect(found).toEqual({ service: "acme", content: "{timestamp}.{body}", timestampHeader: "x-acme-timestamp", tolerance: 300_000 });
   expect(signatureSettingsSchema.safeParse({ ...found, tolerance: "5m" }).success).toBe(true);
 });
 
-test("of two signatures in one header, either proves", () => {
+test("verifies either of two signatures in one header", () => {
   const at = { preset: "standard-webhooks" } as const;
   const request = receive(at, secretFor.whsec);
   const old = receive(at, "whsec_b2xkIG9sZCBvbGQ=").headers["webhook-signature"];
@@ -102,7 +102,7 @@ test("of two signatures in one header, either proves", () => {
   expect(guessSignature({ ...request, headers, secret: secretFor.whsec }).matches[0]).toEqual(at);
 });
 
-test("a capture that is old proves, and is said to be refused when it is sent again", () => {
+test("verifies an old capture, with a hint that the relay would refuse it now", () => {
   const request = { ...receive({ preset: "stripe" }, "s"), secret: "s" };
   expect(guessSignature({ ...request, nowMs: signedAtMs }).hints).toEqual([]);
   const { matches, hints } = guessSignature({ ...request, nowMs: signedAtMs + 3_600_000 });
@@ -139,13 +139,13 @@ test.each([
   ["s\n", /loses the white space/],
   ['"s"', /loses the quotes/],
   ["whsec_s", /loses whsec_/],
-])("a secret that is nearly right is named: %j", (secret, expected) => {
+])("suggests the change of a nearly right secret: %j", (secret, expected) => {
   const { matches, hints } = guessSignature({ ...receive({ service: "acme" }, "s"), secret });
   expect(matches).toEqual([]);
   expect(hints).toContainEqual(expect.stringMatching(expected));
 });
 
-test("without any match, the header that looks like a signature is told by its length", () => {
+test("describes a header that looks like a signature by its length", () => {
   const guess = (headers: Record<string, string>) => guessSignature({ ...sent, headers, secret: "s" }).hints.join("\n");
   const sum = (algorithm: string) => createHmac(algorithm, "other").update(sent.body).digest();
   expect(guess({ "x-signature": sum("sha256").toString("hex") })).toMatch(/x-signature holds 32 bytes in hex, as HMAC-SHA256/);
@@ -155,7 +155,7 @@ test("without any match, the header that looks like a signature is told by its l
   expect(guess({ host: "relay.example" })).toMatch(/no header looks like a signature/);
 });
 
-test("another secret finds nothing, whatever the scheme", () => {
+test("finds nothing with another secret, whatever the scheme", () => {
   for (const settings of [...presets, { service: "acme" }]) {
     const captured = receive(settings, secretOf(settings));
     expect(guessSignature({ ...captured, secret: "another secret" }).matches).toEqual([]);
@@ -203,14 +203,14 @@ test.each<[name: string, headers: Record<string, string>, expected: RegExp]>([
     { "x-acme-signature": createHash("sha256").update("the-right-secret").update(sent.body).digest("hex") },
     /SHA256 of the secret and the content, not an HMAC/,
   ],
-])("names what the relay does not support, and does not blame the secret: %s", (_name, headers, expected) => {
+])("names an unsupported scheme and does not blame the secret: %s", (_name, headers, expected) => {
   const { matches, hints, isSupported } = guessOf({ host: "relay.example", "content-length": "1234", ...headers });
   expect({ matches, isSupported }).toEqual({ matches: [], isSupported: false });
   expect(hints).toEqual([expect.stringMatching(expected)]);
   expect(hints[0]).not.toContain("the-right-secret");
 });
 
-test("names Twilio, and says whether the secret is right", () => {
+test("names Twilio, and reports whether the secret is right", () => {
   const url = "https://relay.example/webhooks/main?a=1";
   const form = Buffer.from("To=%2B1&From=%2B2&Body=hi");
   const ofForm = { "x-twilio-signature": hmac("sha1", `${url}BodyhiFrom+2To+1`).toString("base64") };
@@ -218,7 +218,7 @@ test("names Twilio, and says whether the secret is right", () => {
     isSupported: false,
     hints: [expect.stringMatching(/Twilio.*form parameters.*The secret is right/)],
   });
-  // Only the target is captured, and the host.
+  // Without the whole URL, the host header counts.
   const captured = guessOf({ ...ofForm, host: "relay.example" }, { url: "/webhooks/main?a=1", body: form });
   expect(captured.hints[0]).toMatch(/The secret is right/);
   const ofJson = `${url}&bodySHA256=${createHash("sha256").update(sent.body).digest("hex")}`;
@@ -230,7 +230,7 @@ test("names Twilio, and says whether the secret is right", () => {
   expect(hints[0]).toMatch(/Twilio.*can check the secret/);
 });
 
-test("a token of a proxy beside a signature does not hide that the secret is wrong", () => {
+test("reports a wrong secret although a proxy added a token", () => {
   const headers = {
     authorization: "Bearer eyJhbGciOiJIUzI1NiJ9.e30.abc",
     "x-acme-signature": hmac("sha256", sent.body, "other").toString("hex"),
@@ -259,7 +259,7 @@ test.each<[prefix: string, encoding: "hex" | "base64" | "base64url" | "utf8", la
   expect(hints.join("\n")).not.toContain(text);
 });
 
-test("finds a secret whose prefix was left out", () => {
+test("finds a secret without its prefix", () => {
   const signature = hmac("sha256", sent.body, "ats_abcdef").toString("hex");
   expect(guessOf({ "x-acme-signature": signature }, { secret: "abcdef" }).hints).toContainEqual(
     expect.stringMatching(/once the secret begins with ats_/),

@@ -1,13 +1,13 @@
 import fc from "fast-check";
 import { Secret } from "../../../src/model/secret.ts";
-import { signatureHeaders } from "../../../src/model/signature-scheme.ts";
 import {
+  createSigner,
   type SignatureSettings,
   secretEncodings,
   signatureAlgorithms,
   signatureEncodings,
   signaturePresets,
-} from "../../../src/model/signature-settings.ts";
+} from "../../../src/model/signature.ts";
 import { createVerifier, type VerifiableRequest, type Verified } from "../../../src/receive/signature/verify.ts";
 
 export const publicUrl = "https://relay.example";
@@ -29,7 +29,7 @@ export const sent: Sent = {
   timestampMs: signedAtMs,
 };
 
-/** A secret for each encoding; each is only right in its own. */
+/** A secret for each encoding, valid in its own only. */
 export const secretFor: Record<(typeof secretEncodings)[number], string> = {
   utf8: "señal: plain text",
   hex: "00ff10a0b1c2d3e4f5061728394a5b6c",
@@ -41,7 +41,12 @@ export function secretOf(settings: SignatureSettings): string {
   return secretFor[settings.secretEncoding ?? (settings.preset === "standard-webhooks" ? "whsec" : "utf8")];
 }
 
-/** What the receiver sees of `request` signed with `settings`. */
+/** The signature headers of one request. */
+export function signatureHeaders(settings: SignatureSettings, secret: string, request: Sent): Record<string, string> {
+  return createSigner(settings, secret)(request);
+}
+
+/** `request` as received, signed with `settings`. */
 export function receive(settings: SignatureSettings, secret: string, request: Sent = sent): VerifiableRequest {
   const headers = { host: "relay.example", "content-type": "application/json", ...signatureHeaders(settings, secret, request) };
   return { method: request.method, url: request.url, headers, body: request.body, nowMs: request.timestampMs };
@@ -74,7 +79,7 @@ const rawSettings = fc.record({
   publicUrl: maybe(publicUrl, `${publicUrl}/`),
 });
 
-/** Settings over all axes and presets, always usable. */
+/** Usable settings over all axes and presets. */
 export const settingsArbitrary: fc.Arbitrary<SignatureSettings> = rawSettings.map(({ timestamp, ...raw }) => {
   const signsTimestamp = raw.content?.includes("{timestamp}") === true;
   const settings = {
@@ -86,7 +91,7 @@ export const settingsArbitrary: fc.Arbitrary<SignatureSettings> = rawSettings.ma
     timestampField: timestamp === "entry" ? "t" : undefined,
     tolerance: signsTimestamp ? raw.tolerance : undefined,
     publicUrl: raw.publicUrl ?? (raw.preset === "hubspot" ? publicUrl : undefined),
-    // The prefix of standard-webhooks is "v1,": a comma cannot separate as well.
+    // The prefix of standard-webhooks is "v1,", so a comma cannot be the separator.
     prefix: raw.prefix ?? (raw.preset === "standard-webhooks" ? "v1=" : undefined),
   };
   return Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined)) as SignatureSettings;

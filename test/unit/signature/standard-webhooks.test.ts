@@ -1,13 +1,12 @@
 import { Webhook } from "standardwebhooks";
 import { expect, test } from "vitest";
-import { signatureHeaders } from "../../../src/model/signature-scheme.ts";
-import { verify } from "./schemes.ts";
+import { signatureHeaders, verify } from "./schemes.ts";
 
 const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const settings = { preset: "standard-webhooks" } as const;
 const body = '{"text":"ñandú"}';
 
-test("the reference library proves what we sign", () => {
+test("signs requests that the reference library verifies", () => {
   const headers = signatureHeaders(settings, secret, {
     method: "POST",
     url: "/",
@@ -19,7 +18,7 @@ test("the reference library proves what we sign", () => {
   expect(() => new Webhook(secret).verify(`${body} `, headers)).toThrow();
 });
 
-test("we prove what the reference library signs, with other versions beside it", () => {
+test("verifies what the reference library signs, next to other versions", () => {
   const at = new Date(1_800_000_000_000);
   const signature = new Webhook(secret).sign("msg_1", at, body);
   const old = new Webhook("whsec_b2xkIG9sZCBvbGQ=").sign("msg_1", at, body);

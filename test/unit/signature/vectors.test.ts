@@ -1,8 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { Secret } from "../../../src/model/secret.ts";
-import { signatureHeaders } from "../../../src/model/signature-scheme.ts";
-import type { SignatureSettings } from "../../../src/model/signature-settings.ts";
-import { verify } from "./schemes.ts";
+import type { SignatureSettings } from "../../../src/model/signature.ts";
+import { signatureHeaders, verify } from "./schemes.ts";
 
 const body = '{"id":"e-1","event":"message.status","data":{"text":"ñandú"}}';
 
@@ -27,7 +26,7 @@ const opensslVectors = [
   ["sha512", "base64url", "gpAqR_6s1xiebZ6duVPjYbxd-oCROFl44PWSBThy8Fh2Wny9xgyAX1lA6TdDqHUI9GP6d2-rkj5UxYumYTpOvA"],
 ] as const;
 
-test.each(opensslVectors)("what openssl signs with %s in %s is proved, bare and after <algorithm>=", (algorithm, encoding, signature) => {
+test.each(opensslVectors)("verifies what openssl signs with %s in %s, bare and after <algorithm>=", (algorithm, encoding, signature) => {
   const settings = { service: "Acme", algorithm, encoding };
   const request = { method: "POST", url: "/", body: Buffer.from(body), nowMs: 0 };
   for (const value of [signature, `${algorithm}=${signature}`]) {
@@ -42,13 +41,13 @@ test.each(opensslVectors)("what openssl signs with %s in %s is proved, bare and 
   }
 });
 
-test("the body is hashed as bytes: what is no UTF-8 is not replaced by anything", () => {
+test("hashes the body's bytes, also when they are not UTF-8", () => {
   // printf '\377\000\376\r\n' | openssl dgst -sha256 -hmac vector-secret
   const headers = { "x-acme-signature": "9cfdac2a9d37e078b008228b3a9d278193e833915609a7cb42fc3eb872df934a" };
-  const proved = (bytes: number[]) =>
+  const verifies = (bytes: number[]) =>
     verify({ service: "acme" }, "vector-secret", { method: "POST", url: "/", headers, body: Buffer.from(bytes), nowMs: 0 }).ok;
-  expect(proved([0xff, 0, 0xfe, 13, 10])).toBe(true);
-  expect(proved([0xfe, 0, 0xff, 13, 10])).toBe(false);
+  expect(verifies([0xff, 0, 0xfe, 13, 10])).toBe(true);
+  expect(verifies([0xfe, 0, 0xff, 13, 10])).toBe(false);
 });
 
 interface Vector {
@@ -130,7 +129,7 @@ const families: Record<string, Vector> = {
 describe.each(Object.entries(families))("%s", (_name, vector) => {
   const request = { method: "POST", url: vector.url ?? "/", body: Buffer.from(vector.body) };
 
-  test("its signature is proved, and the headers it rests on are kept", () => {
+  test("verifies its signature, and keeps the headers of the signature", () => {
     const headers = { host: "relay.example", cookie: "a=b", ...vector.headers };
     expect(verify(vector.settings, vector.secret, { ...request, headers, nowMs: vector.timestampMs })).toMatchObject({
       ok: true,
@@ -138,7 +137,7 @@ describe.each(Object.entries(families))("%s", (_name, vector) => {
     });
   });
 
-  test("the sender makes the very same headers", () => {
+  test("signs with the same headers", () => {
     expect(signatureHeaders(vector.settings, vector.secret, { ...request, id: vector.id ?? "", timestampMs: vector.timestampMs })).toEqual(
       vector.headers,
     );

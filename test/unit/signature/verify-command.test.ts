@@ -6,9 +6,8 @@ import { parse } from "yaml";
 import type { Io } from "../../../src/cli/io.ts";
 import { main } from "../../../src/cli/main.ts";
 import { Secret } from "../../../src/model/secret.ts";
-import { signatureHeaders } from "../../../src/model/signature-scheme.ts";
-import { type SignatureSettings, signatureSettingsSchema } from "../../../src/model/signature-settings.ts";
-import { publicUrl, receive, secretOf, sent, verify } from "./schemes.ts";
+import { type SignatureSettings, signatureSettingsSchema } from "../../../src/model/signature.ts";
+import { publicUrl, receive, secretOf, sent, signatureHeaders, verify } from "./schemes.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "verify-"));
 const bodyFile = file("body.json", sent.body);
@@ -30,7 +29,7 @@ async function run(argv: readonly string[], { env = {}, stdin = Buffer.alloc(0) 
 const headerOptions = (settings: SignatureSettings) =>
   Object.entries(signatureHeaders(settings, secretOf(settings), sent)).flatMap(([name, value]) => ["-H", `${name}: ${value}`]);
 
-/** The settings that the printed block stands for. */
+/** The settings of the printed block. */
 function pasted(out: string): SignatureSettings {
   const block = /^ {2}signature:\n(?: {4}.*\n?)+/m.exec(out)?.[0] ?? "";
   const { secrets, ...settings } = (parse(block) as { signature: Record<string, unknown> }).signature;
@@ -48,7 +47,7 @@ const schemes: SignatureSettings[] = [
   { header: "x-sum", content: "{timestamp}\n{body}", timestampHeader: "x-time", timestampUnit: "ms" },
 ];
 
-test.each(schemes)("what is printed can be pasted, proves the request, and has no secret in it: %o", async (settings) => {
+test.each(schemes)("prints settings that verify the request, without the secret: %o", async (settings) => {
   const secret = secretOf(settings);
   const url = settings.publicUrl === undefined ? [] : ["--url", `${publicUrl}${sent.url}`];
   const { code, out, err } = await run(["--secret-env", "MY_SECRET", "--body", bodyFile, ...url, ...headerOptions(settings)], {
@@ -61,7 +60,7 @@ test.each(schemes)("what is printed can be pasted, proves the request, and has n
   expect(verify(pasted(out), secret, receive(settings, secret)).ok).toBe(true);
 });
 
-test("a captured request, with CRLF or LF, from a file or standard input", async () => {
+test("reads a captured request with CRLF or LF, from a file or standard input", async () => {
   const settings: SignatureSettings = { preset: "slack" };
   const { headers } = receive(settings, secretOf(settings));
   for (const newline of ["\r\n", "\n"]) {
@@ -81,7 +80,7 @@ test("a captured request, with CRLF or LF, from a file or standard input", async
   }
 });
 
-test("of several secrets it says which, wherever they come from", async () => {
+test("names the secret that matches, wherever it came from", async () => {
   const right = secretOf({});
   const given = ["--body", bodyFile, ...headerOptions({ service: "acme" })];
   const fromFile = await run([...given, "--secret-env", "OTHER", "--secret-file", file("secret", `${right}\n`)], { env: { OTHER: "x" } });
@@ -92,7 +91,7 @@ test("of several secrets it says which, wherever they come from", async () => {
   expect(fromArgument.err).toMatch(/^warning: --secret shows the secret/);
 });
 
-test("without a match: exit code 1, with hints on standard error and nothing on standard output", async () => {
+test("exits with 1 without a match, with hints on standard error and nothing on standard output", async () => {
   const { code, out, err } = await run(["--secret-env", "S", "--body", bodyFile, ...headerOptions({ service: "acme" })], {
     env: { S: `${secretOf({})} ` },
   });
@@ -101,7 +100,7 @@ test("without a match: exit code 1, with hints on standard error and nothing on 
   expect(err).not.toContain(secretOf({}));
 });
 
-test("--json says the same for scripts", async () => {
+test("prints the same as JSON with --json", async () => {
   const given = ["--secret-env", "S", "--body", bodyFile, "--json", ...headerOptions({ preset: "stripe" })];
   const matched = await run(given, { env: { S: secretOf({}) } });
   expect(matched.code).toBe(0);
@@ -121,7 +120,7 @@ test.each([
   ["both request and body", ["--secret", "s", "--body", bodyFile, "--request", bodyFile]],
   ["a header without a colon", ["--secret", "s", "--body", bodyFile, "-H", "x-signature"]],
   ["an unknown option", ["--secret", "s", "--body", bodyFile, "--algorithm", "md5"]],
-])("%s is wrong usage: exit code 2", async (_what, argv) => {
+])("exits with 2 for wrong usage: %s", async (_what, argv) => {
   expect(await run(argv)).toMatchObject({ code: 2, out: "", err: expect.stringContaining("error: ") });
 });
 
@@ -129,11 +128,11 @@ test.each([
   ["a file that is not there", ["--secret", "s", "--body", join(folder, "none")], /cannot read .*none: ENOENT/],
   ["a file that is no request", ["--secret", "s", "--request", bodyFile], /no request line/],
   ["an empty secret file", ["--secret-file", file("empty", "\n"), "--body", bodyFile], /is empty/],
-])("%s fails with one line", async (_what, argv, message) => {
+])("fails with one line: %s", async (_what, argv, message) => {
   expect(await run(argv)).toMatchObject({ code: 1, out: "", err: expect.stringMatching(message) });
 });
 
-test("a static token is named as unsupported, in words and as JSON", async () => {
+test("reports a static token as unsupported, as text and as JSON", async () => {
   const given = ["--secret-env", "S", "--body", bodyFile, "-H", "x-gitlab-token: a-token-of-mine"];
   const { code, out, err } = await run(given, { env: { S: "a-token-of-mine" } });
   expect({ code, out }).toEqual({ code: 1, out: "" });

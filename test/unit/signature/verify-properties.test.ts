@@ -1,8 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { resolveScheme, signatureHeaders } from "../../../src/model/signature-scheme.ts";
-import { signatureSettingsSchema } from "../../../src/model/signature-settings.ts";
-import { receive, type Sent, secretOf, sent, settingsArbitrary, signedAtMs, verify } from "./schemes.ts";
+import { resolveScheme, signatureSettingsSchema } from "../../../src/model/signature.ts";
+import { receive, type Sent, secretOf, sent, settingsArbitrary, signatureHeaders, signedAtMs, verify } from "./schemes.ts";
 
 const requestArbitrary: fc.Arbitrary<Sent> = fc.record({
   method: fc.constantFrom("POST", "PUT"),
@@ -12,7 +11,7 @@ const requestArbitrary: fc.Arbitrary<Sent> = fc.record({
   timestampMs: fc.integer({ min: 1_000_000_000_000, max: 4_000_000_000_000 }),
 });
 
-test("what a sender signs, the verifier proves: over all axes, presets and requests", () => {
+test("verifies what a sender signs, over all axes, presets and requests", () => {
   fc.assert(
     fc.property(settingsArbitrary, requestArbitrary, (settings, request) => {
       const received = receive(settings, secretOf(settings), request);
@@ -23,7 +22,7 @@ test("what a sender signs, the verifier proves: over all axes, presets and reque
   );
 });
 
-test("the settings that the other properties draw are valid in a file", () => {
+test("draws settings that are valid in a file", () => {
   fc.assert(
     fc.property(settingsArbitrary, (settings) => {
       const written = settings.tolerance === undefined ? settings : { ...settings, tolerance: `${settings.tolerance}ms` };
@@ -32,7 +31,7 @@ test("the settings that the other properties draw are valid in a file", () => {
   );
 });
 
-test("one bit flipped in the body, and nothing proves", () => {
+test("refuses a body with one bit flipped", () => {
   fc.assert(
     fc.property(settingsArbitrary, fc.nat(), (settings, at) => {
       const received = receive(settings, secretOf(settings));
@@ -45,7 +44,7 @@ test("one bit flipped in the body, and nothing proves", () => {
   );
 });
 
-test("one bit flipped in any character of any header it rests on, and nothing proves", () => {
+test("refuses a signed header with one bit flipped in any character", () => {
   fc.assert(
     fc.property(settingsArbitrary, fc.nat(), fc.nat(), fc.integer({ min: 0, max: 7 }), (settings, which, at, bit) => {
       const received = receive(settings, secretOf(settings));
@@ -73,21 +72,21 @@ const headerText = fc.oneof(
   fc.tuple(fc.nat({ max: 64 }), fc.string({ maxLength: 3 })).map(([at, put]) => valid.slice(0, at) + put + valid.slice(at)),
 );
 
-test("the default scheme proves exactly one text, bare or after sha256=, in either case of hex", () => {
-  let proved = 0;
+test("accepts exactly one text by default, bare or after sha256=, in either case of hex", () => {
+  let verified = 0;
   fc.assert(
     fc.property(headerText, (text) => {
       const result = verify({ service: "acme" }, "right", { ...sent, headers: { "x-acme-signature": text }, nowMs: signedAtMs });
       const isRight = text.replace(/^sha256=/, "").toLowerCase() === valid;
       expect(result.ok).toBe(isRight);
-      if (isRight) proved += 1;
+      if (isRight) verified += 1;
     }),
     { numRuns: 2000 },
   );
-  expect(proved).toBeGreaterThan(0);
+  expect(verified).toBeGreaterThan(0);
 });
 
-test("no header text makes a verifier throw, or prove a request that nobody signed", () => {
+test("never throws and never verifies an unsigned request, whatever the header", () => {
   fc.assert(
     fc.property(
       settingsArbitrary,

@@ -2,10 +2,9 @@ import { createServer, request as httpRequest } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, test } from "vitest";
 import { Secret } from "../../../src/model/secret.ts";
-import { signatureHeaders } from "../../../src/model/signature-scheme.ts";
-import type { SignatureSettings } from "../../../src/model/signature-settings.ts";
+import type { SignatureSettings } from "../../../src/model/signature.ts";
 import { createVerifier, type VerifiableRequest } from "../../../src/receive/signature/verify.ts";
-import { publicUrl, receive, sent, signedAtMs, verify } from "./schemes.ts";
+import { publicUrl, receive, sent, signatureHeaders, signedAtMs, verify } from "./schemes.ts";
 
 const plain: SignatureSettings = { service: "acme" };
 const hexOf = (secret: string) => signatureHeaders(plain, secret, sent)["x-acme-signature"] as string;
@@ -15,7 +14,7 @@ function withHeader(value: string | undefined, settings: SignatureSettings = pla
   return verify(settings, "right", { ...sent, headers, nowMs: signedAtMs });
 }
 
-test("each of several secrets proves, and is told by its fingerprint", () => {
+test("verifies with each of several secrets, and returns its fingerprint", () => {
   const secrets = ["new", "old", "older"].map((text) => new Secret(text));
   const verifier = createVerifier({ ...plain, secrets });
   for (const secret of secrets) {
@@ -24,7 +23,7 @@ test("each of several secrets proves, and is told by its fingerprint", () => {
   expect(verifier(receive(plain, "other"))).toEqual({ ok: false, reason: "no-match" });
 });
 
-test("several signatures in one header: any of them proves, up to sixteen", () => {
+test("verifies any of up to sixteen signatures in one header", () => {
   const settings = { ...plain, separator: "," };
   const wrong = hexOf("wrong");
   expect(withHeader([...Array(15).fill(wrong), hexOf("right")].join(","), settings)).toMatchObject({ ok: true });
@@ -37,17 +36,17 @@ test.each([
   ["empty", "", "missing-signature"],
   ["of another length", hexOf("right").slice(2), "malformed-signature"],
   ["of odd length", hexOf("right").slice(1), "malformed-signature"],
-  ["with something behind it", `${hexOf("right")}zz`, "malformed-signature"],
+  ["with more text after it", `${hexOf("right")}zz`, "malformed-signature"],
   ["with a space inside", `${hexOf("right").slice(0, 32)} ${hexOf("right").slice(32)}`, "malformed-signature"],
   ["with a letter that only looks like hex", hexOf("right").replace(/^./, "\u0130"), "malformed-signature"],
   ["after another algorithm's name", `sha512=${hexOf("right")}`, "malformed-signature"],
   ["twice", `${hexOf("right")}, ${hexOf("right")}`, "malformed-signature"],
-] as const)("a signature %s is refused", (_what, value, reason) => {
+] as const)("refuses a signature %s", (_what, value, reason) => {
   expect(withHeader(value)).toEqual({ ok: false, reason });
   expect(withHeader(hexOf("right"))).toMatchObject({ ok: true });
 });
 
-test("hex counts in either case, base64 with or without padding but only as the encoder writes it", () => {
+test("accepts hex in either case, and canonical base64 with or without padding", () => {
   expect(withHeader(hexOf("right").toUpperCase())).toMatchObject({ ok: true });
   const settings = { ...plain, encoding: "base64" } as const;
   const padded = signatureHeaders(settings, "right", sent)["x-acme-signature"] as string;
@@ -64,7 +63,7 @@ test("hex counts in either case, base64 with or without padding but only as the 
   }
 });
 
-test("base64 and base64url are told apart", () => {
+test("distinguishes base64 from base64url", () => {
   const url = { ...plain, encoding: "base64url" } as const;
   const standard = { ...plain, encoding: "base64" } as const;
   // A body whose signature has a character that only one of the two alphabets has.
@@ -81,7 +80,7 @@ test.each([
   ["slack", { preset: "slack" }],
   ["hubspot", { preset: "hubspot", publicUrl }],
   ["milliseconds", { ...plain, content: "{body}{timestamp}", timestampHeader: "x-time", timestampUnit: "ms", tolerance: 300_000 }],
-] as [string, SignatureSettings][])("%s: the tolerance holds to the millisecond, both ways", (_name, settings) => {
+] as [string, SignatureSettings][])("applies the tolerance of %s to the millisecond, in both directions", (_name, settings) => {
   const request = receive(settings, "right");
   const at = (nowMs: number) => verify(settings, "right", { ...request, nowMs });
   expect(at(signedAtMs)).toMatchObject({ ok: true });
@@ -89,11 +88,11 @@ test.each([
     expect(at(signedAtMs + sign * 300_000)).toMatchObject({ ok: true });
     expect(at(signedAtMs + sign * 300_001)).toEqual({ ok: false, reason: "stale-timestamp" });
   }
-  // Stale says that the secret was right: with a wrong one it is no match, however old.
+  // A wrong secret does not match, however old the request is.
   expect(verify(settings, "wrong", { ...request, nowMs: signedAtMs + 300_001 })).toEqual({ ok: false, reason: "no-match" });
 });
 
-test("a timestamp or an id that is not there", () => {
+test("refuses a missing timestamp or id", () => {
   const slack = receive({ preset: "slack" }, "right");
   const { "x-slack-request-timestamp": _, ...without } = slack.headers;
   expect(verify({ preset: "slack" }, "right", { ...slack, headers: without })).toEqual({ ok: false, reason: "missing-timestamp" });
@@ -110,12 +109,12 @@ test("a timestamp or an id that is not there", () => {
   expect(verify(settings, "right", { ...standard, headers: noId })).toEqual({ ok: false, reason: "missing-signature" });
 });
 
-test("a header from the prototype is not a header", () => {
+test("ignores headers from the prototype", () => {
   const request = { ...sent, headers: {}, nowMs: 0 } as VerifiableRequest;
   expect(verify({ header: "constructor" }, "right", request)).toEqual({ ok: false, reason: "missing-signature" });
 });
 
-test("through Node's own HTTP server, a signature header sent twice proves only where a separator fits", async () => {
+test("verifies a repeated signature header from Node's HTTP server only when a separator matches", async () => {
   const value = hexOf("right");
   const seen: Record<string, unknown>[] = [];
   const server = createServer((incoming, response) => {

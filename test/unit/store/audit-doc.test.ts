@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { auditRules } from "../../../src/model/audit-report.ts";
+import { auditRules } from "../../../src/model/audit.ts";
 
 const page = readFileSync(new URL("../../../docs/audit.md", import.meta.url), "utf8");
 

@@ -1,6 +1,6 @@
 import Database from "better-sqlite3";
 import { expect, onTestFinished, test } from "vitest";
-import { type AuditRule, auditRules } from "../../../src/model/audit-report.ts";
+import { type AuditRule, auditRules } from "../../../src/model/audit.ts";
 import { accept, dead, delivered, settle } from "../../contract/contract-tools.ts";
 import { openSqliteSubject } from "../../contract/sqlite-subject.ts";
 import { anEvent, rulesFor, start } from "../../contract/store-events.ts";

@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { deliveryStates } from "../../../src/model/delivery.ts";
+import { origins } from "../../../src/model/event.ts";
 import { dispositions } from "../../../src/model/plan.ts";
-import { origins } from "../../../src/model/received.ts";
 import { packEventId, unpackEventId } from "../../../src/store/sqlite/names.ts";
 
 test("an event id survives packing, and no two ids pack alike", () => {

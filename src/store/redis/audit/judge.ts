@@ -1,5 +1,5 @@
+import { isProxyRoute } from "../../../model/delivery.ts";
 import { dispositions } from "../../../model/plan.ts";
-import { isProxyRoute } from "../../../model/proxy-route.ts";
 import type { Tally } from "../../audit.ts";
 import type { KeptVerdict } from "../../rules.ts";
 import type { Looked, LookedDelivery } from "./slices.ts";

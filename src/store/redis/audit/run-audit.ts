@@ -1,4 +1,4 @@
-import type { AuditReport } from "../../../model/audit-report.ts";
+import type { AuditReport } from "../../../model/audit.ts";
 import { createGaps, createTally, type Tally } from "../../audit.ts";
 import type { AuditOrder, AuditProgress } from "../../reading.ts";
 import type { Proof } from "../../views.ts";

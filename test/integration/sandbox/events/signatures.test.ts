@@ -1,7 +1,7 @@
 import { createHmac } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
 import { expect, test } from "vitest";
-import type { SignatureSettings } from "../../../../src/model/signature-settings.ts";
+import type { SignatureSettings } from "../../../../src/model/signature.ts";
 import { type SeenRequest, startTestServer } from "../test-server.ts";
 import { createStage, secret } from "./stage.ts";
 

@@ -1,5 +1,5 @@
 import type { Wamid } from "../../../../src/model/ids.ts";
-import type { SignatureSettings } from "../../../../src/model/signature-settings.ts";
+import type { SignatureSettings } from "../../../../src/model/signature.ts";
 import type { MessageStatus } from "../../../../src/model/statuses.ts";
 import { createSandboxClock } from "../../../../src/sandbox/clock.ts";
 import { createEvents, type EventsSettings } from "../../../../src/sandbox/events/events.ts";

@@ -1,7 +1,7 @@
 import { Redis } from "ioredis";
+import type { SharedCaps } from "../../../../src/model/shared-limits.ts";
 import type { CallOutcome, CallRequest, Permit } from "../../../../src/service/admission.ts";
 import { createLimiter, type Limiter, type LimiterOptions } from "../../../../src/service/limits/limiter.ts";
-import type { SharedCaps } from "../../../../src/service/limits/shared-port.ts";
 import { createRedisCaps } from "../../../../src/store/redis/shared-limits.ts";
 import { createManualClock, type ManualClock } from "../../../harness/manual-clock.ts";
 

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { isTruncated, parseEnvelope } from "../../../../src/model/envelope.ts";
+import { fieldsSchema, subjectOf } from "../../../../src/model/event.ts";
 import { isCanonicalUuid, type Wamid } from "../../../../src/model/ids.ts";
-import { fieldsSchema, subjectOf } from "../../../../src/model/subject.ts";
 import { bodyOf, createEventMaker } from "../../../../src/sandbox/events/event-maker.ts";
 import { malformations, malformedBody } from "../../../../src/sandbox/events/malformed.ts";
 import { lives, messageLife } from "../../../../src/sandbox/message-life.ts";

@@ -1,11 +1,10 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { parseEnvelope } from "../../../src/model/envelope.ts";
+import { fieldsSchema, type PolledStatus, polledEvent, polledEventId, subjectOf } from "../../../src/model/event.ts";
 import type { Wamid } from "../../../src/model/ids.ts";
-import { type LearnedStatus, learnedEvent, learnedEventId } from "../../../src/model/learned-event.ts";
-import { fieldsSchema, subjectOf } from "../../../src/model/subject.ts";
 
-const learned: LearnedStatus = {
+const learned: PolledStatus = {
   account: "main",
   source: "main",
   fields: fieldsSchema.parse({}),
@@ -17,8 +16,8 @@ const learned: LearnedStatus = {
   at: Date.UTC(2026, 10, 21, 12),
 };
 
-test("a learned status is an event like the service's own, marked with what made the relay ask", () => {
-  const event = learnedEvent({ ...learned, origin: "hydrate", because: "evt-1" });
+test("makes an event like the service's from a polled status, with the cause of the poll", () => {
+  const event = polledEvent({ ...learned, origin: "hydrate", because: "evt-1" });
   expect(JSON.parse(event.body.toString("utf8"))).toEqual({
     id: event.envelope.id,
     event: "message.status",
@@ -30,28 +29,28 @@ test("a learned status is an event like the service's own, marked with what made
   expect(event.secret).toBeNull();
 });
 
-test("the id is the same however and whenever it was learned, and another for other news", () => {
-  const id = learnedEvent(learned).envelope.id;
+test("derives the id from account, message and status alone", () => {
+  const id = polledEvent(learned).envelope.id;
   expect(id).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
-  expect(learnedEvent({ ...learned, origin: "hydrate", at: learned.at + 5, errorCode: null }).envelope.id).toBe(id);
+  expect(polledEvent({ ...learned, origin: "hydrate", at: learned.at + 5, errorCode: null }).envelope.id).toBe(id);
   const others = [
-    learnedEventId("other", "0199-1", "failed"),
-    learnedEventId("main", "0199-2", "failed"),
-    learnedEventId("main", "0199-1", "read"),
+    polledEventId("other", "0199-1", "failed"),
+    polledEventId("main", "0199-2", "failed"),
+    polledEventId("main", "0199-1", "read"),
   ];
   expect(new Set([id, ...others]).size).toBe(4);
 });
 
-test("wherever a source has its fields, reading the made event finds them", () => {
+test("puts the fields where the source reads them", () => {
   const segment = fc.constantFrom("a", "b", "status", "0", "__proto__", "constructor");
   const path = fc.array(segment, { minLength: 1, maxLength: 3 }).map((keys) => keys.join("."));
   fc.assert(
     fc.property(path, path, path, (wamid, status, errorCode) => {
       const all = [wamid, status, errorCode];
-      // One path inside another, or the same twice, is a setting that no event could satisfy.
+      // No event can satisfy a path inside another one, or the same path twice.
       fc.pre(all.every((one, at) => all.every((other, place) => at === place || !`${other}.`.startsWith(`${one}.`))));
       const fields = fieldsSchema.parse({ wamid: [wamid], status: [status], errorCode: [errorCode] });
-      const event = learnedEvent({ ...learned, fields });
+      const event = polledEvent({ ...learned, fields });
       const parsed = parseEnvelope(event.body);
       expect(parsed.ok && subjectOf(parsed.envelope, fields, event.body)).toEqual(event.subject);
       expect(event.subject).toEqual({ type: "message", wamid: "wamid.A", status: "failed", errorCode: "131026" });

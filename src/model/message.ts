@@ -1,12 +1,15 @@
 import { z } from "zod";
 
+/** Identifies a message within the store. Opaque to others. */
+export type MessageKey = number | string;
+
 /**
- * What the metadata of a message or run may hold. It goes into memory and into the body of each delivery with
- * `payload: enriched`, and writing it as JSON needs a stack as deep as it is nested.
+ * Limits of the metadata of a message or run. It is held in memory and sent with each delivery with `payload: enriched`, and
+ * JSON.stringify recurses.
  */
 export const metadataLimits = { bytes: 64 * 1024, values: 1000, levels: 16 } as const;
 
-/** What is wrong with metadata, whatever JSON it is; null: nothing. Not recursive: `JSON.parse` takes any depth. */
+/** What is wrong with metadata; null: nothing. Not recursive, because `JSON.parse` accepts any depth. */
 export function metadataFault(metadata: Readonly<Record<string, unknown>>): string | null {
   const { bytes, values, levels } = metadataLimits;
   let count = 0;
@@ -26,7 +29,7 @@ export function metadataFault(metadata: Readonly<Record<string, unknown>>): stri
   return Buffer.byteLength(JSON.stringify(metadata)) > bytes ? `is longer than ${bytes.toLocaleString("en")} bytes as JSON` : null;
 }
 
-/** Stored metadata for people to see. What the relay would not have stored is not shown: writing it might fail. */
+/** Stored metadata for display. Metadata beyond the limits is replaced, because writing it might fail. */
 export function shownMetadata(stored: string | null): Readonly<Record<string, unknown>> | null {
   if (stored === null) return null;
   try {

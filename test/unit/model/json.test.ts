@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
 import { parseEnvelope } from "../../../src/model/envelope.ts";
-import { parseExact } from "../../../src/model/exact-json.ts";
-import { fieldsSchema, subjectOf } from "../../../src/model/subject.ts";
+import { fieldsSchema, subjectOf } from "../../../src/model/event.ts";
+import { parseExact } from "../../../src/model/json.ts";
 
-test("keeps the digits of integers that JavaScript would round, and nothing else becomes text", () => {
+test("keeps the digits of integers that JavaScript would round, and no other value becomes text", () => {
   const text = '{"a":12345678901234567890,"b":[-9007199254740993],"c":9007199254740991,"d":1.5,"e":"12345678901234567890","f":1e30}';
   expect(parseExact(text)).toEqual({
     a: "12345678901234567890",
@@ -21,7 +21,7 @@ test.each([
   ["131026", "131026"],
   ['"131026"', "131026"],
   ['{"code":1}', null],
-])("a webhook's errorCode %s is read as %s", (given, code) => {
+])("reads a webhook's errorCode %s as %s", (given, code) => {
   const body = Buffer.from(
     `{"id":"e","event":"message.status","createdAt":"2026-11-22T12:00:00Z","data":{"wamid":"w","status":"failed","errorCode":${given}}}`,
   );
@@ -30,7 +30,7 @@ test.each([
   expect(subjectOf(parsed.envelope, fieldsSchema.parse({}), body)).toMatchObject({ status: "failed", errorCode: code });
 });
 
-test("a webhook nested too deep for the exact reading keeps its rounded error code", () => {
+test("keeps the rounded error code of a webhook nested too deeply for exact parsing", () => {
   const deep = `${"[".repeat(150_000)}${"]".repeat(150_000)}`;
   const body = Buffer.from(
     `{"id":"e","event":"message.status","createdAt":"2026-11-22T12:00:00Z","data":{"wamid":"w","errorCode":12345678901234567890,"x":${deep}}}`,

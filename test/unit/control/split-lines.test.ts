@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { createLineSplitter, type Line } from "../../../src/model/split-lines.ts";
+import { createLineSplitter, type Line } from "../../../src/control/split-lines.ts";
 
 const limit = 40;
 

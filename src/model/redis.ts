@@ -1,20 +1,82 @@
+import { secretSchema } from "./secret.ts";
+
+/** The address of a Redis and its credentials. Never print it as a whole (see {@link redisPlaceText}). */
+export interface RedisPlace {
+  readonly tls: boolean;
+  /** One server; or any number of nodes of a Cluster or of Sentinels, of which one must answer. */
+  readonly hosts: readonly RedisHost[];
+  /** Empty: the user `default`. */
+  readonly username: string;
+  /** Empty: none. */
+  readonly password: string;
+  readonly db: number;
+}
+
+export interface RedisHost {
+  readonly host: string;
+  readonly port: number;
+}
+
+const form = /^(rediss?):\/\/(?:([^@/?#]*)@)?([^@/?#]+)(?:\/(\d{1,4})?)?$/;
+const hostForm = /^(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::(\d{1,5}))?$/;
+
 /**
- * Why a Redis does not do what it is asked, whoever asks.
+ * Reads `redis://user:password@host:port/db`, or `rediss://` for TLS, with hosts separated by commas. User and password are
+ * percent-encoded. Null when the text is no such URL.
+ */
+export function readRedisUrl(text: string): RedisPlace | null {
+  const match = form.exec(text);
+  if (match === null) return null;
+  const [, scheme, credentials = "", hostsText = "", db = "0"] = match;
+  const hosts: RedisHost[] = [];
+  for (const hostText of hostsText.split(",")) {
+    const found = hostForm.exec(hostText);
+    if (found === null) return null;
+    const port = Number(found[3] ?? 6379);
+    if (port < 1 || port > 65535) return null;
+    hosts.push({ host: found[1] ?? found[2] ?? "", port });
+  }
+  try {
+    const colon = credentials.indexOf(":");
+    const username = decodeURIComponent(colon === -1 ? credentials : credentials.slice(0, colon));
+    const password = colon === -1 ? "" : decodeURIComponent(credentials.slice(colon + 1));
+    // Redis has no users without a password; it was probably forgotten.
+    if (username !== "" && password === "") return null;
+    return { tls: scheme === "rediss", hosts, username, password, db: Number(db) };
+  } catch {
+    return null;
+  }
+}
+
+/** For display: `redis://host:6379/0`, without user and password. */
+export function redisPlaceText({ tls, hosts, db }: RedisPlace): string {
+  const names = hosts.map(({ host, port }) => `${host.includes(":") ? `[${host}]` : host}:${port}`);
+  return `${tls ? "rediss" : "redis"}://${names.join(",")}/${db}`;
+}
+
+/** A secret as a whole, because it has a password. */
+export const redisUrlSchema = secretSchema.refine(
+  (url) => readRedisUrl(url.reveal()) !== null,
+  "is not a Redis URL, such as redis://user:password@host:6379/0, or rediss:// with TLS (in user and password, / ? # @ : and % are percent-encoded)",
+);
+
+/**
+ * Why a Redis command fails.
  *
- * | kind | what it is | who has the answer |
+ * | kind | meaning | answer |
  * |---|---|---|
- * | `unreachable` | no connection: not running, no such name, network, closed while waiting | nobody |
- * | `hung` | connected, and does not answer in time; or a script has kept it busy for seconds | nobody |
- * | `loading` | reads its files after a start | Redis, `LOADING` |
- * | `clients` | has as many connections as it allows | Redis |
- * | `cluster` | the Cluster has no node for the keys, or the keys are moving | Redis, `CLUSTERDOWN`, `MOVED` … |
- * | `credentials` | wrong user or password, or a user without the permissions | Redis, `NOAUTH`, `WRONGPASS`, `NOPERM` |
- * | `database` | has no database of that number | Redis, `ERR DB index is out of range` |
- * | `stranger` | what answers is no Redis, or TLS fails | |
- * | `full` | `maxmemory` is reached: nothing that needs memory is taken | Redis, `OOM` |
- * | `read-only` | a replica: it was the primary, and another one is now | Redis, `READONLY`, `MASTERDOWN` |
- * | `disk` | cannot write its files, so it takes no writes | Redis, `MISCONF` |
- * | `replicas` | fewer replicas than `min-replicas-to-write` | Redis, `NOREPLICAS` |
+ * | `unreachable` | no connection: not running, no such name, network, closed while waiting | none |
+ * | `hung` | connected, and does not answer in time; or a script blocks it for seconds | none |
+ * | `loading` | reads its files after a start | `LOADING` |
+ * | `clients` | `maxclients` is reached | `ERR max number of clients` |
+ * | `cluster` | the Cluster has no node for the keys, or the keys are moving | `CLUSTERDOWN`, `MOVED` … |
+ * | `credentials` | wrong user or password, or a user without the permissions | `NOAUTH`, `WRONGPASS`, `NOPERM` |
+ * | `database` | has no database of that number | `ERR DB index is out of range` |
+ * | `stranger` | the server is no Redis, or TLS fails | |
+ * | `full` | `maxmemory` is reached, commands that need memory fail | `OOM` |
+ * | `read-only` | a replica, no longer the primary | `READONLY`, `MASTERDOWN` |
+ * | `disk` | cannot write its files, so it refuses writes | `MISCONF` |
+ * | `replicas` | fewer replicas than `min-replicas-to-write` | `NOREPLICAS` |
  */
 export const redisFaultKinds = [
   "unreachable",
@@ -34,13 +96,13 @@ export type RedisFaultKind = (typeof redisFaultKinds)[number];
 
 export interface RedisFault {
   readonly kind: RedisFaultKind;
-  /** One line for a person; holds neither arguments of commands nor secrets. */
+  /** One line, without arguments of commands and without secrets. */
   readonly message: string;
-  /** True when what was asked may have been done all the same: it was sent, and no answer came. */
+  /** True when the command may have been executed: it was sent, and no answer came. */
   readonly mayBeDone: boolean;
 }
 
-/** First words of Redis' own answers. */
+/** By the first word of Redis' error. */
 const answered: Readonly<Record<string, { readonly kind: RedisFaultKind; readonly message: string }>> = {
   LOADING: { kind: "loading", message: "Redis is reading its files after a start" },
   BUSY: { kind: "hung", message: "Redis is kept busy by a script" },
@@ -63,15 +125,12 @@ const answered: Readonly<Record<string, { readonly kind: RedisFaultKind; readonl
 const unsent = /enableOfflineQueue|Failed to refresh slots cache|None of startup nodes/;
 const closed =
   /^Connection is closed|Too many Cluster redirections|max retries per request|Command aborted due to connection close|Socket closed/i;
-/** Of a name that does not resolve; the system's own look-up says EAI_AGAIN where the relay's has the other codes. */
+/** A name does not resolve: EAI_AGAIN from the system's lookup, the others from the relay's. */
 const noAddress = ["ENOTFOUND", "EAI_AGAIN", "ENODATA", "ETIMEOUT", "ESERVFAIL", "EREFUSED"];
 const noConnection = new Set(["ECONNREFUSED", "EHOSTUNREACH", "ENETUNREACH", "EHOSTDOWN", "EADDRNOTAVAIL", ...noAddress]);
 const brokenConnection = new Set(["ECONNRESET", "EPIPE", "ECONNABORTED"]);
 
-/**
- * What an error of a Redis client says about Redis; null when it says nothing about it: a command that is wrong, or an
- * error of our own. `error` is anything that was thrown.
- */
+/** The fault of Redis that made a client throw `error`; null for others, such as an invalid command or a bug of the relay. */
 export function redisFaultOf(error: unknown): RedisFault | null {
   if (!(error instanceof Error)) return null;
   const { message, name, code, previousErrors, lastNodeError } = error as Error & {
@@ -79,11 +138,11 @@ export function redisFaultOf(error: unknown): RedisFault | null {
     previousErrors?: unknown;
     lastNodeError?: unknown;
   };
-  // A transaction that was refused while it was gathered, and a Cluster none of whose nodes answered.
+  // A transaction refused while it was queued, and a Cluster without any node that answers.
   if (message.startsWith("EXECABORT") && Array.isArray(previousErrors)) return redisFaultOf(previousErrors[0]);
   if (lastNodeError instanceof Error) return redisFaultOf(lastNodeError) ?? fault("unreachable", "no node of the Redis Cluster answers");
 
-  // Of several tries the last one; an earlier one may have been done, and its answer lost.
+  // The last of several tries; an earlier one may have been executed.
   const lastTry = /^Too many Cluster redirections\. Last error: \w+: ([A-Z]+) /.exec(message)?.[1];
   const known = answered[lastTry ?? /^[A-Z]+/.exec(message)?.[0] ?? ""];
   if (known !== undefined) return { ...known, mayBeDone: lastTry !== undefined };
@@ -97,7 +156,7 @@ export function redisFaultOf(error: unknown): RedisFault | null {
   if (message === "Command timed out" || /^Socket timeout/.test(message)) return fault("hung", "Redis does not answer in time", true);
   if (unsent.test(message)) return fault("unreachable", "Redis is not connected");
   if (closed.test(message)) return fault("unreachable", "the connection to Redis was lost", true);
-  if (name === "ParserError" || message.startsWith("Unknown RESP type")) return fault("stranger", "what answers is no Redis", true);
+  if (name === "ParserError" || message.startsWith("Unknown RESP type")) return fault("stranger", "the server is no Redis", true);
   if (typeof code !== "string") return null;
   if (noConnection.has(code)) return fault("unreachable", `Redis cannot be reached (${code})`);
   if (code === "ETIMEDOUT") return fault("unreachable", "Redis cannot be reached (no connection in time)");
@@ -109,8 +168,8 @@ export function redisFaultOf(error: unknown): RedisFault | null {
 }
 
 /**
- * True of a client's error when the SELECT failed with which its connection begins. The client tells of it and goes on all the
- * same, with database 0, which is another's: the connection must be given up.
+ * True when the initial SELECT of a connection failed. The client reports it and continues with database 0, which belongs to
+ * others, so the connection must be closed.
  */
 export function isWithoutDatabase(error: Error): boolean {
   return (error as { command?: { name?: unknown } }).command?.name === "select";
@@ -120,10 +179,7 @@ function fault(kind: RedisFaultKind, message: string, mayBeDone = false): RedisF
   return { kind, message, mayBeDone };
 }
 
-/**
- * An error of a Redis client as one that can be logged: its own carries the command with every argument (people's data),
- * and Redis quotes arguments in some messages.
- */
+/** The loggable text of a client's error. The error itself has the command's arguments, and Redis quotes them in some messages. */
 export function redisErrorText(error: unknown): string {
   const text = error instanceof Error ? error.message : String(error);
   return (text.split(/, with args beginning with|\n/, 1)[0] ?? "").slice(0, 300);

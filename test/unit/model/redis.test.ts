@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { redisErrorText, redisFaultOf } from "../../../src/model/redis-fault.ts";
+import { redisErrorText, redisFaultOf } from "../../../src/model/redis.ts";
 
 const reply = (message: string) =>
   Object.assign(new Error(message), { name: "ReplyError", command: { name: "set", args: ["k", "secret"] } });
@@ -44,7 +44,7 @@ test.each([
   expect(redisFaultOf(error)).toMatchObject({ kind, mayBeDone });
 });
 
-test("what is wrong with a command, or with ourselves, is no fault of Redis", () => {
+test("reports no fault of Redis for an invalid command or a bug of the relay", () => {
   for (const message of [
     "WRONGTYPE Operation against a key holding the wrong kind of value",
     "ERR syntax error",
@@ -56,7 +56,7 @@ test("what is wrong with a command, or with ourselves, is no fault of Redis", ()
   for (const thrown of [null, undefined, "OOM", { message: "OOM" }]) expect(redisFaultOf(thrown)).toBeNull();
 });
 
-test("no argument of a command is told", () => {
+test("never shows an argument of a command", () => {
   expect(redisErrorText(reply("ERR unknown command 'FOO', with args beginning with: 'wamid.abc' "))).toBe("ERR unknown command 'FOO'");
   expect(redisErrorText(reply(`ERR ${"x".repeat(1000)}\nsecond`))).toHaveLength(300);
 });

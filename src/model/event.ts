@@ -1,0 +1,245 @@
+import { createHash } from "node:crypto";
+import { z } from "zod";
+import type { Envelope } from "./envelope.ts";
+import {
+  type AccountName,
+  cutText,
+  type EventId,
+  hasIdLength,
+  maxIdLength,
+  type RunId,
+  type SourceName,
+  uuidText,
+  type Wamid,
+} from "./ids.ts";
+import { mayBeRounded, parseExact, readPath } from "./json.ts";
+import type { Disposition } from "./plan.ts";
+
+/** How an event reached the relay. Tracking treats all alike. */
+export const origins = ["webhook", "hydrate", "reconcile"] as const;
+export type Origin = (typeof origins)[number];
+
+/** The headers stored with an event, names in lower case: those of its signature, and an automation request's content headers. */
+export type KeptHeaders = Readonly<Record<string, string>>;
+
+interface Received {
+  readonly account: AccountName;
+  readonly source: SourceName;
+  readonly origin: Origin;
+  /** Unix milliseconds. */
+  readonly receivedAt: number;
+  /** The bytes as received. */
+  readonly body: Buffer;
+  readonly headers: KeptHeaders;
+  /** Fingerprint of the secret that verified the event; null for events that the relay made. */
+  readonly secret: string | null;
+}
+
+/** A verified event with a valid envelope. */
+export interface ReceivedEvent extends Received {
+  readonly envelope: Envelope;
+  readonly subject: Subject;
+  /** Of an automation's request: identifies the same signed bytes. */
+  readonly request?: string;
+  /** Seq of the quarantined body that it was read from; absent when it arrived as an event. */
+  readonly releaseOf?: number;
+}
+
+/** A verified body without a valid envelope. */
+export interface QuarantinedBody extends Received {
+  /** Why the envelope is invalid. */
+  readonly error: string;
+}
+
+const paths = (...fallback: string[]) => z.array(z.string().min(1)).min(1).default(fallback);
+
+/**
+ * The places of tracked fields in `data`, as dotted paths tried in order. They are settings, because the service's document
+ * does not show the full payload of `message.status`.
+ */
+export const fieldsSchema = z.strictObject({
+  wamid: paths("wamid"),
+  status: paths("status"),
+  errorCode: paths("errorCode"),
+  runId: paths("runId"),
+  error: paths("error"),
+});
+export type FieldPaths = z.infer<typeof fieldsSchema>;
+
+/** What an event is about: a message, a run, or nothing that is tracked. */
+export type Subject =
+  | { readonly type: "message"; readonly wamid: Wamid; readonly status: string | null; readonly errorCode: string | null }
+  | { readonly type: "run"; readonly runId: RunId; readonly status: "completed" | "failed" | null; readonly error: string | null }
+  | { readonly type: "none" };
+
+const none: Subject = { type: "none" };
+
+/**
+ * Reads the subject of an event. Fields of a wrong type count as absent. `body` is the envelope's text: an error code may
+ * have more digits than a JavaScript number holds.
+ */
+export function subjectOf(envelope: Envelope, fields: FieldPaths, body: Buffer): Subject {
+  if (envelope.event.startsWith("message.")) {
+    const wamid = identifier(first(envelope.data, fields.wamid));
+    if (wamid === null) return none;
+    const status = first(envelope.data, fields.status);
+    return {
+      type: "message",
+      wamid: wamid as Wamid,
+      status: typeof status === "string" && status !== "" ? cutText(status, maxIdLength) : null,
+      errorCode: codeText(exactly(first(envelope.data, fields.errorCode), fields, body)),
+    };
+  }
+  if (envelope.event.startsWith("automation.")) {
+    const runId = identifier(first(envelope.data, fields.runId));
+    if (runId === null) return none;
+    const error = first(envelope.data, fields.error);
+    return {
+      type: "run",
+      runId: runId as RunId,
+      status: envelope.event === "automation.completed" ? "completed" : envelope.event === "automation.failed" ? "failed" : null,
+      error: typeof error === "string" ? cutText(error, 1024) : null,
+    };
+  }
+  return none;
+}
+
+function first(data: Readonly<Record<string, unknown>>, candidates: readonly string[]): unknown {
+  for (const path of candidates) {
+    const value = readPath(data, path);
+    if (value !== undefined && value !== null) return value;
+  }
+  return undefined;
+}
+
+function identifier(value: unknown): string | null {
+  return typeof value === "string" && value !== "" && hasIdLength(value) && value.isWellFormed() ? value : null;
+}
+
+function exactly(code: unknown, fields: FieldPaths, body: Buffer): unknown {
+  if (!mayBeRounded(code)) return code;
+  try {
+    const { data } = parseExact(body.toString("utf8")) as Pick<Envelope, "data">;
+    return first(data, fields.errorCode);
+  } catch {
+    // `parseExact` recurses, unlike `JSON.parse`: a body nested thousands of levels deep keeps the rounded number.
+    return code;
+  }
+}
+
+/** Error codes are text, because providers mix numbers, numeric strings and words (FACTS.md, "The domain"). */
+export function codeText(value: unknown): string | null {
+  if (typeof value === "number" && Number.isFinite(value)) return String(value);
+  if (typeof value === "string" && value !== "") return cutText(value, maxIdLength);
+  return null;
+}
+
+/** A status that a poll found. */
+export interface PolledStatus {
+  readonly account: AccountName;
+  /** The source whose webhook should have reported it. */
+  readonly source: SourceName;
+  /** The places of that source's fields. The event has its fields at the first of each. */
+  readonly fields: FieldPaths;
+  readonly origin: Exclude<Origin, "webhook">;
+  /** The service's id of the message. */
+  readonly messageId: string;
+  readonly wamid: Wamid;
+  readonly status: string;
+  readonly errorCode: string | number | null;
+  /** Unix ms of the answer. */
+  readonly at: number;
+  /** Id of the truncated event that caused the poll. */
+  readonly because?: string;
+}
+
+/**
+ * The event that a webhook would have delivered. Its id depends only on account, message and status, so a status that
+ * hydration and reconciliation, or two processes, both find is one event.
+ */
+export function polledEvent(learned: PolledStatus): ReceivedEvent {
+  const { account, source, fields, origin, messageId, wamid, status, errorCode, at, because } = learned;
+  const data: Record<string, unknown> = {};
+  put(data, fields.wamid, wamid);
+  put(data, fields.status, status);
+  if (errorCode !== null) put(data, fields.errorCode, errorCode);
+  const envelope: Envelope & { readonly relay: unknown } = {
+    id: polledEventId(account, messageId, status),
+    event: "message.status",
+    createdAt: new Date(at).toISOString(),
+    data,
+    relay: { origin, messageId, ...(because === undefined ? {} : { because }) },
+  };
+  const body = Buffer.from(JSON.stringify(envelope), "utf8");
+  return {
+    account,
+    source,
+    origin,
+    receivedAt: at,
+    body,
+    headers: {},
+    secret: null,
+    envelope,
+    subject: subjectOf(envelope, fields, body),
+  };
+}
+
+/** A UUID of version 8 (RFC 9562, 5.8): the first 122 bits of a SHA-256. */
+export function polledEventId(account: AccountName, messageId: string, status: string): EventId {
+  const hash = createHash("sha256").update(`wamid-relay learned\0${account}\0${messageId}\0${status}`).digest();
+  hash[6] = ((hash[6] as number) & 0x0f) | 0x80;
+  hash[8] = ((hash[8] as number) & 0x3f) | 0x80;
+  return uuidText(hash.toString("hex", 0, 16)) as EventId;
+}
+
+/** Sets the value at the first of the dotted paths. Digits in a path become keys of an object, which `readPath` reads alike. */
+function put(data: Record<string, unknown>, paths: readonly string[], value: unknown): void {
+  const keys = (paths[0] as string).split(".");
+  let place = data;
+  for (const key of keys.slice(0, -1)) {
+    const inner = Object.hasOwn(place, key) ? place[key] : undefined;
+    if (typeof inner === "object" && inner !== null) place = inner as Record<string, unknown>;
+    else {
+      const made: Record<string, unknown> = {};
+      Object.defineProperty(place, key, { value: made, enumerable: true, configurable: true, writable: true });
+      place = made;
+    }
+  }
+  Object.defineProperty(place, keys.at(-1) as string, { value, enumerable: true, configurable: true, writable: true });
+}
+
+/** A stored event as listeners filter it, before its body is read. Times are unix ms. */
+export interface ListenRow {
+  readonly seq: number;
+  readonly id: EventId;
+  readonly event: string;
+  readonly source: string;
+  readonly account: string;
+  readonly origin: string;
+  readonly receivedAt: number;
+  readonly disposition: Disposition;
+  readonly status: string | null;
+  readonly subject: { readonly type: "message" | "run"; readonly key: string } | null;
+  /** Whether its message or run is registered now. */
+  readonly tracked: boolean;
+}
+
+export interface ListenedContent {
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Buffer;
+}
+
+export interface ListenedEvent extends ListenRow {
+  /** Valid only while the page is in use. */
+  content(): ListenedContent;
+}
+
+export interface ListenPage {
+  readonly events: readonly ListenedEvent[];
+  /** The last seq that was read. */
+  readonly through: number;
+  /** Purged events within the page: their number, and the first and last seq. */
+  readonly missing: { readonly from: number; readonly to: number; readonly count: number } | null;
+  /** True when there was nothing after `through`. */
+  readonly atEnd: boolean;
+}

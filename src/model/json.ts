@@ -1,0 +1,107 @@
+import { RelayError } from "./errors.ts";
+
+/** Limits of a JSON body. An empty list takes three bytes of a body and ten times that in memory; readers may be recursive. */
+export const bodyLimits = { levels: 32, values: 250_000 } as const;
+
+/** Limits of a line of NDJSON, which holds a registration with its metadata. */
+export const lineLimits = { levels: 32, values: 2_000 } as const;
+
+/** Parses a JSON body. Throws `bad_request`. */
+export function parseBody(text: string): unknown {
+  const parsed = parseWithin(text, bodyLimits);
+  if ("fault" in parsed) throw new RelayError("bad_request", `the body ${parsed.fault}`);
+  return parsed.value;
+}
+
+/** Parses JSON from outside after a check of its shape. `fault` continues a sentence that begins with the name of the text. */
+export function parseWithin(
+  text: string,
+  { levels, values }: { readonly levels: number; readonly values: number },
+): { readonly value: unknown } | { readonly fault: string } {
+  const shape = shapeOf(text, levels, values);
+  if (shape === "deep") return { fault: `is nested more than ${levels} levels deep` };
+  if (shape === "many") return { fault: `has more than ${values.toLocaleString("en")} values` };
+  try {
+    return { value: JSON.parse(text) };
+  } catch {
+    return { fault: "is not valid JSON" };
+  }
+}
+
+/** Which limit the text exceeds, found without parsing, which would take the memory. */
+function shapeOf(text: string, mostLevels: number, mostValues: number): "deep" | "many" | null {
+  let depth = 0;
+  let values = 1;
+  for (let at = 0; at < text.length; at++) {
+    switch (text.charCodeAt(at)) {
+      case 0x22: // "
+        at = endOfString(text, at);
+        break;
+      case 0x5b: // [
+      case 0x7b: // {
+        depth += 1;
+        if (depth > mostLevels) return "deep";
+        values += 1;
+        break;
+      case 0x5d: // ]
+      case 0x7d: // }
+        depth -= 1;
+        break;
+      case 0x2c: // ,
+        values += 1;
+        break;
+      default:
+    }
+    if (values > mostValues) return "many";
+  }
+  return null;
+}
+
+/** The index of the quote that ends the string at `from`. */
+function endOfString(text: string, from: number): number {
+  for (let at = from + 1; at < text.length; at++) {
+    const code = text.charCodeAt(at);
+    if (code === 0x22) return at;
+    if (code === 0x5c) at += 1;
+  }
+  return text.length;
+}
+
+type Reviver = (key: string, value: unknown, context: { readonly source?: string }) => unknown;
+// TypeScript's library lacks the third argument.
+const parseWith = JSON.parse as (text: string, reviver: Reviver) => unknown;
+
+/** JavaScript rounds integers of 16 digits and more. */
+const longNumber = /\d{16}/;
+const digits = /^-?\d+$/;
+
+/** Like `JSON.parse`, but an integer that would be rounded becomes a text with its digits. */
+export function parseExact(text: string): unknown {
+  if (!longNumber.test(text)) return JSON.parse(text) as unknown;
+  return parseWith(text, (_key, value, { source = "" }) =>
+    mayBeRounded(value) && digits.test(source) && source !== String(value) ? source : value,
+  );
+}
+
+export function mayBeRounded(value: unknown): value is number {
+  return Number.isInteger(value) && !Number.isSafeInteger(value);
+}
+
+/**
+ * The value at a dotted path (`message.error.code`, `items.0.id`) inside parsed JSON; undefined when
+ * any step is missing. Own properties only, so `constructor` or `__proto__` in a path finds nothing.
+ */
+export function readPath(root: unknown, path: string): unknown {
+  let value: unknown = root;
+  if (!path.includes(".")) return step(value, path);
+  for (const key of path.split(".")) {
+    value = step(value, key);
+    if (value === undefined) return undefined;
+  }
+  return value;
+}
+
+function step(value: unknown, key: string): unknown {
+  if (typeof value !== "object" || value === null) return undefined;
+  return Object.hasOwn(value, key) ? (value as Record<string, unknown>)[key] : undefined;
+}

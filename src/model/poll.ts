@@ -1,0 +1,76 @@
+import type { MaybePromise } from "./maybe-promise.ts";
+import type { MessageKey } from "./message.ts";
+import type { MessageState } from "./tracking.ts";
+
+/** Polls of messages whose final status is missing, as reconciliation needs them from the store. */
+export interface AskStore {
+  /** Claims in one step, lower ranks first. No other process gets the same messages until the lease expires. */
+  claimAsks(claim: AskClaim): Promise<readonly ClaimedAsk[]>;
+  /** Ignores claims that have expired. */
+  settleAsks(settled: readonly SettledAsk[]): Promise<void>;
+  countAsks(query: AskQuery): MaybePromise<AskCounts>;
+}
+
+/** Which polls to claim. Times are unix ms. */
+export interface AskClaim {
+  readonly account: string;
+  readonly now: number;
+  /** Only polls due by this time, which is `now` or earlier. */
+  readonly dueBy: number;
+  /** Wait between the send and the first poll. */
+  readonly after: number;
+  readonly limit: number;
+  /** The claim expires after this time, so that a crash loses none. */
+  readonly leaseMs: number;
+}
+
+/** A message that no other process polls until `until`. Times are unix ms. */
+export interface ClaimedAsk {
+  readonly message: MessageKey;
+  readonly until: number;
+  readonly wamid: string;
+  /** The service's id. */
+  readonly messageId: string;
+  readonly state: MessageState;
+  /** When it was sent, or else registered. */
+  readonly since: number;
+  readonly dueAt: number;
+  readonly rank: number;
+  readonly asks: number;
+  /** In a row. */
+  readonly failures: number;
+  /** 404s in a row that count. */
+  readonly misses: number;
+  readonly askedAt: number | null;
+  /** When hydration last read it; null: never. */
+  readonly readAt: number | null;
+}
+
+/** The result of a claimed poll. */
+export type SettledAsk = { readonly message: MessageKey; readonly until: number } & (
+  | ({ readonly end: "again"; readonly nextAt: number } & Pick<ClaimedAsk, "rank" | "asks" | "failures" | "misses" | "askedAt">)
+  /** Its status is final, or it is too old. */
+  | { readonly end: "over" }
+  /** The service does not know it. It is not polled until an event or a registration shows that it exists. */
+  | { readonly end: "missing"; readonly at: number }
+);
+
+export interface AskQuery {
+  readonly account: string;
+  readonly dueBy: number;
+  readonly after: number;
+  /** Sent or registered no earlier. */
+  readonly from: number;
+  /** Statuses that are not polled any more. */
+  readonly resting: readonly string[];
+  /** Statuses that are polled less often: only messages sent by `sentBy` (unix ms) count. */
+  readonly rare: { readonly statuses: readonly string[]; readonly sentBy: number };
+}
+
+export interface AskCounts {
+  readonly due: number;
+  /** Registered without the service's id, and not in a final status. */
+  readonly unaskable: number;
+  /** Unknown to the service. */
+  readonly missing: number;
+}

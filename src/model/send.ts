@@ -1,0 +1,107 @@
+import type { AccountName } from "./ids.ts";
+
+/** What is sent once per key: a message, or the run of an automation, whose key is its reference. */
+export const sendKinds = ["message", "run"] as const;
+export type SendKind = (typeof sendKinds)[number];
+
+/** Identifies one send. The same text is another key in another account, and for another kind. */
+export interface SendKey {
+  readonly account: AccountName;
+  readonly kind: SendKind;
+  readonly key: string;
+}
+
+/*
+ * The states of a key. docs/sending.md has the same table for users.
+ *
+ * |         | begin                        | not done                       | done | unknown, or the process died |
+ * |---------|------------------------------|--------------------------------|------|------------------------------|
+ * | (free)  | calling                      |                                |      |                              |
+ * | calling | refused                      | free; unknown after a resend   | done | unknown                      |
+ * | unknown | calling, on a resend         |                                |      |                              |
+ * | done    | refused                      |                                |      |                              |
+ */
+export const keyStates = ["calling", "done", "unknown"] as const;
+export type KeyState = (typeof keyStates)[number];
+
+export interface KeyHeld {
+  readonly state: KeyState;
+  /** SHA-256 of the body, in hex. */
+  readonly fingerprint: string;
+  /** Calls that may have had an effect: those of unknown outcome, the one in flight, and the one that succeeded. */
+  readonly tries: number;
+}
+
+export interface KeyClaim {
+  readonly fingerprint: string;
+  /** The number of calls of unknown outcome that the caller knows and sends again all the same. */
+  readonly resend: number;
+}
+
+/** A claim with what people see of it. */
+export interface SendClaim extends KeyClaim {
+  /** The recipient, for people: a masked phone, or the id of an automation. */
+  readonly about: string;
+  /** Unix ms. */
+  readonly at: number;
+}
+
+export interface StoredSend extends KeyHeld {
+  readonly about: string;
+  /** Unix ms at which its latest call started. */
+  readonly startedAt: number;
+  /** The first answer; null unless the call is done. */
+  readonly answer: SendAnswer | null;
+}
+
+export type SendAnswer = Readonly<Record<string, unknown>>;
+
+export interface SendResult {
+  readonly answer: SendAnswer;
+  /** The answer of a call that another request made. */
+  readonly replayed: boolean;
+  /** False: it was sent, but is not stored yet. The relay retries until it is. */
+  readonly stored: boolean;
+}
+
+export type SendEnd =
+  | { readonly end: "not-done" | "unknown" }
+  /** `at`: unix ms. */
+  | { readonly end: "done"; readonly at: number; readonly answer: SendAnswer; readonly sent: SentSubject };
+
+/** A sent message or run to register, as the service answered. */
+export type SentSubject =
+  | {
+      readonly type: "message";
+      /** The service's id; null when its answer had none. */
+      readonly id: string | null;
+      readonly wamid: string;
+      readonly status: string;
+      readonly conversationId: string | null;
+      readonly reference: string | undefined;
+      readonly metadata: Readonly<Record<string, unknown>> | undefined;
+    }
+  | {
+      readonly type: "run";
+      readonly runId: string;
+      readonly reference: string;
+      readonly metadata: Readonly<Record<string, unknown>> | undefined;
+    };
+
+/**
+ * The key once the call may begin; null when it may not, because the key is held. A resend needs the number of tries from
+ * the last answer: a client that repeats the same request without an answer does not send a third time.
+ */
+export function beginKey(held: KeyHeld | null, { fingerprint, resend }: KeyClaim): KeyHeld | null {
+  if (held === null) return { state: "calling", fingerprint, tries: 1 };
+  if (held.state !== "unknown" || held.fingerprint !== fingerprint || held.tries !== resend) return null;
+  return { ...held, state: "calling", tries: held.tries + 1 };
+}
+
+/** The key after its call ended; null: free. A key that is not `calling` stays as it is. */
+export function endKey(held: KeyHeld, end: SendEnd["end"]): KeyHeld | null {
+  if (held.state !== "calling") return held;
+  if (end !== "not-done") return { ...held, state: end };
+  // The outcome of earlier calls is still unknown.
+  return held.tries === 1 ? null : { ...held, state: "unknown", tries: held.tries - 1 };
+}
