@@ -1,4 +1,4 @@
-import { type AskAnswer, type Hold, holdReasons, type Service } from "../reconcile/port.ts";
+import { type Hold, holdReasons, type PollResult, type Service } from "../reconcile/port.ts";
 import type { ServiceError } from "../service/errors.ts";
 import type { Polling } from "./polling.ts";
 import type { ServiceAccounts } from "./service-accounts.ts";
@@ -35,7 +35,7 @@ export function createAskingService(services: Pick<ServiceAccounts, "limiters">,
   };
 }
 
-function answerOf({ failure, message }: ServiceError, hold: Hold | null): AskAnswer {
+function answerOf({ failure, message }: ServiceError, hold: Hold | null): PollResult {
   switch (failure.kind) {
     case "unauthenticated":
     case "blocked":

@@ -17,7 +17,7 @@ import type { Watching } from "./watching.ts";
 
 export interface ReconcilingParts {
   readonly settings: () => Settings;
-  readonly store: Pick<Store, "claimAsks" | "settleAsks" | "countAsks" | "duty"> & { readonly read: Pick<StoreReading, "unplanned"> };
+  readonly store: Pick<Store, "claimPolls" | "settlePolls" | "countPolls" | "duty"> & { readonly read: Pick<StoreReading, "unplanned"> };
   readonly services: ServiceAccounts;
   readonly usage: CallUsage;
   readonly learning: Learning;

@@ -1,5 +1,5 @@
 import { growingWait } from "../model/backoff.ts";
-import type { ClaimedAsk, SettledAsk } from "../model/poll.ts";
+import type { ClaimedPoll, SettledPoll } from "../model/poll.ts";
 import type { BudgetFacts, PassStop, Service, Tracking } from "./port.ts";
 import type { ReconcileSettings } from "./settings.ts";
 
@@ -8,14 +8,14 @@ const callsAtOnce = 8;
 /** Failures in a row after which the service counts as unreachable. */
 const failuresInRow = 5;
 
-export type AskOutcome = "changed" | "unchanged" | "missing" | "failed";
+export type PollOutcome = "changed" | "unchanged" | "missing" | "failed";
 
 export interface AskingParts {
   readonly service: Service;
   readonly tracking: Tracking;
-  readonly times: AskTimes;
+  readonly times: PollTimes;
   readonly now: () => number;
-  readonly asked: (account: string, outcome: AskOutcome) => void;
+  readonly asked: (account: string, outcome: PollOutcome) => void;
   /** An unexpected error. */
   readonly failed: (account: string, error: unknown) => void;
 }
@@ -24,18 +24,18 @@ export interface AskingParts {
  * Polls claimed messages and returns the result of each. The first poll goes alone, so that a refused key costs one of the
  * 20 bad calls per minute that block the address. Ends early when the service cannot be called or `patience` is aborted.
  */
-export async function askSome(
+export async function pollClaimed(
   account: string,
-  claims: readonly ClaimedAsk[],
+  claims: readonly ClaimedPoll[],
   patience: AbortSignal,
   { service, tracking, times, now, asked, failed }: AskingParts,
-): Promise<{ settled: SettledAsk[]; stopped: PassStop | null }> {
-  const settled: SettledAsk[] = [];
+): Promise<{ settled: SettledPoll[]; stopped: PassStop | null }> {
+  const settled: SettledPoll[] = [];
   const left = claims.toReversed();
   let stopped: PassStop | null = null;
   let inRow = 0;
 
-  async function askOne(ask: ClaimedAsk): Promise<void> {
+  async function askOne(ask: ClaimedPoll): Promise<void> {
     const answer = await service.ask(account, ask.messageId, patience);
     switch (answer.type) {
       case "found": {
@@ -64,7 +64,7 @@ export async function askSome(
     }
   }
 
-  function end(outcome: AskOutcome, one: SettledAsk): void {
+  function end(outcome: PollOutcome, one: SettledPoll): void {
     settled.push(one);
     asked(account, outcome);
   }
@@ -91,16 +91,16 @@ export async function askSome(
 }
 
 /** Whether to poll a claimed message now; if not, how to settle the claim. */
-type Judgement = { readonly ask: true } | { readonly ask: false; readonly settled: SettledAsk };
+type Judgement = { readonly ask: true } | { readonly ask: false; readonly settled: SettledPoll };
 
 /**
  * Checks the message's present state. Since the poll was scheduled, a webhook may have moved it to a final or rarely polled
  * status, or hydration may have read it.
  */
-export function judgeAsk(ask: ClaimedAsk, now: number, times: AskTimes): Judgement {
+export function checkClaim(ask: ClaimedPoll, now: number, times: PollTimes): Judgement {
   const { message, until, since, state, asks, failures, misses, askedAt, readAt } = ask;
   const age = now - since;
-  const byAge = nextAskAge(Math.max(0, (askedAt ?? since) - since, (readAt ?? since) - since), state.status, times);
+  const byAge = nextPollAge(Math.max(0, (askedAt ?? since) - since, (readAt ?? since) - since), state.status, times);
   if (byAge === null || age > times.giveUpAfter) return { ask: false, settled: { message, until, end: "over" } };
   const dueAge = Math.max(byAge, readAt === null ? 0 : readAt + times.after - since);
   if (dueAge <= age) return { ask: true };
@@ -109,9 +109,9 @@ export function judgeAsk(ask: ClaimedAsk, now: number, times: AskTimes): Judgeme
 }
 
 /** After an answer that found the message with this status. */
-export function afterAnswer(ask: ClaimedAsk, status: string | null, now: number, times: AskTimes, misses = 0): SettledAsk {
+export function afterAnswer(ask: ClaimedPoll, status: string | null, now: number, times: PollTimes, misses = 0): SettledPoll {
   const { message, until, since, asks } = ask;
-  const next = nextAskAge(Math.max(0, now - since), status, times);
+  const next = nextPollAge(Math.max(0, now - since), status, times);
   if (next === null) return { message, until, end: "over" };
   const rank = rankOf(status, asks + 1);
   return { message, until, end: "again", nextAt: since + next, rank, asks: asks + 1, failures: 0, misses, askedAt: now };
@@ -121,14 +121,14 @@ export function afterAnswer(ask: ClaimedAsk, status: string | null, now: number,
 const missesToBelieve = 2;
 
 /** After a 404. The message counts as missing after two such polls, each while the service found others. */
-export function afterMissing(ask: ClaimedAsk, isCredible: boolean, now: number, times: AskTimes): SettledAsk {
+export function afterMissing(ask: ClaimedPoll, isCredible: boolean, now: number, times: PollTimes): SettledPoll {
   const misses = ask.misses + (isCredible ? 1 : 0);
   if (misses >= missesToBelieve) return { message: ask.message, until: ask.until, end: "missing", at: now };
   return afterAnswer(ask, ask.state.status, now, times, misses);
 }
 
 /** After a failed call: does not count as a poll, and is repeated after a growing wait. */
-function afterFailure({ message, until, state, asks, failures, misses, askedAt }: ClaimedAsk, now: number): SettledAsk {
+function afterFailure({ message, until, state, asks, failures, misses, askedAt }: ClaimedPoll, now: number): SettledPoll {
   const nextAt = now + waitAfterFailure(failures + 1);
   // Rank 0 is for messages that were never due: with it, a failed first poll would wait once more.
   const rank = Math.max(1, rankOf(state.status, asks));
@@ -136,11 +136,11 @@ function afterFailure({ message, until, state, asks, failures, misses, askedAt }
 }
 
 /** Returns a claim that was not polled, unchanged. */
-export function released({ message, until, dueAt, rank, asks, failures, misses, askedAt }: ClaimedAsk): SettledAsk {
+export function released({ message, until, dueAt, rank, asks, failures, misses, askedAt }: ClaimedPoll): SettledPoll {
   return { message, until, end: "again", nextAt: dueAt, rank, asks, failures, misses, askedAt };
 }
 
-export type AskTimes = Pick<ReconcileSettings, "after" | "giveUpAfter" | "until">;
+export type PollTimes = Pick<ReconcileSettings, "after" | "giveUpAfter" | "until">;
 
 /**
  * Ages of polls, in multiples of `after`, and then the wait between further polls. With `after: 60s`, an open message is
@@ -151,12 +151,12 @@ const openAges = { steps: [1, 2, 3, 5, 10, 20, 40, 80, 160, 320, 1040], lastWait
 const settledAges = { steps: [60, 360, 1440, 2880], lastWait: 1440 } as const;
 
 /** Statuses that are not polled. */
-export function restingStatuses(until: AskTimes["until"]): readonly string[] {
+export function restingStatuses(until: PollTimes["until"]): readonly string[] {
   return until === "delivered" ? ["read", "received", "delivered"] : ["read", "received"];
 }
 
 /** The age of the next poll after one at `age` (0: never polled); null: none. Always greater than `age`. */
-export function nextAskAge(age: number, status: string | null, { after, giveUpAfter, until }: AskTimes): number | null {
+export function nextPollAge(age: number, status: string | null, { after, giveUpAfter, until }: PollTimes): number | null {
   if (status !== null && restingStatuses(until).includes(status)) return null;
   const { steps, lastWait } = isSettled(status) ? settledAges : openAges;
   const last = (steps.at(-1) as number) * after;

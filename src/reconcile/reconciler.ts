@@ -1,15 +1,15 @@
 import { Cron } from "croner";
 import type { Clock } from "../model/clock.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
-import type { AskStore, ClaimedAsk, SettledAsk } from "../model/poll.ts";
+import type { ClaimedPoll, PollStore, SettledPoll } from "../model/poll.ts";
 import {
   type AskingParts,
-  type AskOutcome,
-  askSome,
   budgetOf,
+  checkClaim,
   firstSettledAge,
-  judgeAsk,
   lastsUntil,
+  type PollOutcome,
+  pollClaimed,
   released,
   restingStatuses,
   settledStatuses,
@@ -19,7 +19,7 @@ import { type BudgetFacts, type BudgetFactsOf, type FaultStop, isFaultStop, type
 import type { ReconcileSettings } from "./settings.ts";
 
 interface ReconcilerParts {
-  readonly store: AskStore;
+  readonly store: PollStore;
   readonly service: Service;
   readonly tracking: Tracking;
   readonly budget: BudgetFactsOf;
@@ -30,7 +30,7 @@ interface ReconcilerParts {
 }
 
 export interface ReconcilerHooks {
-  asked(account: string, outcome: AskOutcome): void;
+  asked(account: string, outcome: PollOutcome): void;
   /** After each pass over an account, even an empty one. */
   passed(summary: AccountSummary): void;
   failed(account: string, error: unknown): void;
@@ -114,11 +114,11 @@ export function createReconciler(initial: ReconcileSettings, parts: ReconcilerPa
 
   async function askChunk(account: string, { dueBy, patience }: PassOptions, asking: AskingParts) {
     const now = clock.now();
-    const claims = await store.claimAsks({ account, now, dueBy, after: settings.after, limit: chunk, leaseMs });
-    const settled: SettledAsk[] = [];
-    const due: ClaimedAsk[] = [];
+    const claims = await store.claimPolls({ account, now, dueBy, after: settings.after, limit: chunk, leaseMs });
+    const settled: SettledPoll[] = [];
+    const due: ClaimedPoll[] = [];
     for (const claim of claims) {
-      const judged = judgeAsk(claim, now, settings);
+      const judged = checkClaim(claim, now, settings);
       if (judged.ask) due.push(claim);
       else settled.push(judged.settled);
     }
@@ -132,19 +132,19 @@ export function createReconciler(initial: ReconcileSettings, parts: ReconcilerPa
     reserved.set(account, (reserved.get(account) ?? 0) + reserving);
     let stopped: PassStop | null = null;
     try {
-      const asked = await askSome(account, due.slice(0, may), AbortSignal.any([patience, tooLong.signal]), asking);
+      const asked = await pollClaimed(account, due.slice(0, may), AbortSignal.any([patience, tooLong.signal]), asking);
       settled.push(...asked.settled);
       stopped = asked.stopped;
     } finally {
       cancelLease();
       reserved.set(account, (reserved.get(account) ?? 0) - reserving);
-      await store.settleAsks(settled);
+      await store.settlePolls(settled);
     }
     return { stopped, isLast: claims.length === 0 || due.length > may };
   }
 
   async function runPass(account: string, options: PassOptions): Promise<AccountSummary> {
-    const sums: Record<AskOutcome, number> = { changed: 0, unchanged: 0, missing: 0, failed: 0 };
+    const sums: Record<PollOutcome, number> = { changed: 0, unchanged: 0, missing: 0, failed: 0 };
     const asking: AskingParts = {
       ...parts,
       times: settings,
@@ -199,7 +199,7 @@ export function createReconciler(initial: ReconcileSettings, parts: ReconcilerPa
 
   function countsOf(account: string, dueBy: number) {
     const { after, giveUpAfter, until } = settings;
-    return store.countAsks({
+    return store.countPolls({
       account,
       dueBy,
       after,

@@ -3,7 +3,7 @@ import { Redis as Client } from "ioredis";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { fieldsSchema, learnedEvent } from "../../src/model/event.ts";
 import type { Wamid } from "../../src/model/ids.ts";
-import type { ClaimedAsk } from "../../src/model/poll.ts";
+import type { ClaimedPoll } from "../../src/model/poll.ts";
 import { createRedisStore, type RedisStore } from "../../src/store/redis/open.ts";
 import type { DueDelivery } from "../../src/store/rules.ts";
 import { type Redis, startRedis } from "../setup/redis.ts";
@@ -68,15 +68,15 @@ describe("asking, by several processes", () => {
     const wamids = Array.from({ length: 200 }, (_, n) => `w${n}`);
     await register(stores[0], wamids);
     const claims = await Promise.all(
-      stores.flatMap((store) => [store.claimAsks(claimOf(start + minute, 30)), store.claimAsks(claimOf(start + minute, 30))]),
+      stores.flatMap((store) => [store.claimPolls(claimOf(start + minute, 30)), store.claimPolls(claimOf(start + minute, 30))]),
     );
     const claimed = claims.flat().map(({ wamid }) => wamid);
     expect([claimed.length, new Set(claimed).size]).toEqual([180, 180]);
     const late = start + 2 * minute + leaseMs;
-    const anew = await stores[1].claimAsks(claimOf(late, 1000));
+    const anew = await stores[1].claimPolls(claimOf(late, 1000));
     expect(anew).toHaveLength(200);
-    await stores[0].settleAsks(claims.flat().map(({ message, until }) => ({ message, until, end: "over" })));
-    expect(await stores[2].claimAsks(claimOf(late + minute + leaseMs, 1000))).toHaveLength(200);
+    await stores[0].settlePolls(claims.flat().map(({ message, until }) => ({ message, until, end: "over" })));
+    expect(await stores[2].claimPolls(claimOf(late + minute + leaseMs, 1000))).toHaveLength(200);
   });
 
   test("calls of all processes add up", async () => {
@@ -278,10 +278,10 @@ test("whatever processes claim at once, nobody asks about a message that another
       /** When a message may be claimed, by what is known of it. */
       const free = new Map(wamids.map((wamid) => [wamid, now]));
       const freeAt = (until: number, rank: number) => (rank === 0 ? until + minute : until);
-      const held: ClaimedAsk[][] = [[], [], []];
+      const held: ClaimedPoll[][] = [[], [], []];
       for (const round of rounds) {
         const before = new Map(free);
-        const claimed: ClaimedAsk[] = [];
+        const claimed: ClaimedPoll[] = [];
         let later = 1;
         await Promise.all(
           round.map(async ([what, process, detail]) => {
@@ -290,7 +290,7 @@ test("whatever processes claim at once, nobody asks about a message that another
             if (what === "settle") {
               const some = held[process]?.splice(0, detail) ?? [];
               const [nextAt, rank] = [now + (1 + (detail % 7)) * minute, detail % 32];
-              await store.settleAsks(
+              await store.settlePolls(
                 some.map(({ message, until, asks }) => ({
                   message,
                   until,
@@ -307,7 +307,7 @@ test("whatever processes claim at once, nobody asks about a message that another
               for (const ask of some) if (before.get(ask.wamid) === freeAt(ask.until, ask.rank)) free.set(ask.wamid, freeAt(nextAt, rank));
             }
             if (what !== "claim") return;
-            const asks = await store.claimAsks(claimOf(now, detail));
+            const asks = await store.claimPolls(claimOf(now, detail));
             claimed.push(...asks);
             held[process]?.push(...asks);
           }),
@@ -319,7 +319,7 @@ test("whatever processes claim at once, nobody asks about a message that another
         }
         now += later;
       }
-      const rest = await stores[0].claimAsks(claimOf(now, 100));
+      const rest = await stores[0].claimPolls(claimOf(now, 100));
       const due = wamids.filter((wamid) => (free.get(wamid) ?? 0) <= now);
       expect(rest.map(({ wamid }) => wamid).toSorted()).toEqual(due.toSorted());
     }),

@@ -74,7 +74,7 @@ describe("retention of several processes", () => {
     await two.endSweep(sweep, start);
     const { envelope: _, subject: __, ...bytes } = anEvent();
     await three.quarantine({ ...bytes, error: "no" });
-    await one.claimAsks({ account: "main", now: start + day, dueBy: start + day, after: 0, limit: 3, leaseMs: 60_000 });
+    await one.claimPolls({ account: "main", now: start + day, dueBy: start + day, after: 0, limit: 3, leaseMs: 60_000 });
     for (;;) {
       const due = await Promise.all(
         ["all", "ours", "holding"].map(async (route) => ({ route, events: await one.due(route, start + day, 100) })),

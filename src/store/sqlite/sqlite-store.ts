@@ -5,7 +5,7 @@ import type { Settlement } from "../../model/delivery.ts";
 import type { QuarantinedBody, ReceivedEvent } from "../../model/event.ts";
 import type { Covering, HydrationEnd, ReadMessage, TrackedQuery } from "../../model/hydration.ts";
 import type { EventId } from "../../model/ids.ts";
-import type { AskClaim, SettledAsk } from "../../model/poll.ts";
+import type { PollClaim, SettledPoll } from "../../model/poll.ts";
 import type { SendClaim, SendEnd, SendKey, StoredSend } from "../../model/send.ts";
 import type { MessageState } from "../../model/tracking.ts";
 import {
@@ -206,9 +206,9 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks) {
       writes.run(() => replay.replay(found, states, at)),
     findUnplanned: (filter: PlanAgainFilter, cursor: ReplayCursor, limit: number) => planAgain.look(filter, cursor, limit),
     planAgain: (events: readonly number[], filter: PlanAgainFilter, at: number) => writes.run(() => planAgain.plan(events, filter, at)),
-    claimAsks: (claim: AskClaim) => writes.run(() => asks.claim(claim)),
-    settleAsks: (settled: readonly SettledAsk[]): Promise<void> => writes.run(() => asks.settle(settled)),
-    countAsks: asks.count,
+    claimPolls: (claim: PollClaim) => writes.run(() => asks.claim(claim)),
+    settlePolls: (settled: readonly SettledPoll[]): Promise<void> => writes.run(() => asks.settle(settled)),
+    countPolls: asks.count,
     serviceCalls: asks.calls,
     addServiceCalls: (counts: readonly CallCount[]): Promise<void> => writes.run(() => asks.addCalls(counts)),
     recentCalls: recentCalls.since,

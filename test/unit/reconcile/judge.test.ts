@@ -1,22 +1,22 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import type { ClaimedAsk } from "../../../src/model/poll.ts";
-import type { AskTimes } from "../../../src/reconcile/polls.ts";
-import { afterAnswer, afterMissing, judgeAsk } from "../../../src/reconcile/polls.ts";
+import type { ClaimedPoll } from "../../../src/model/poll.ts";
+import type { PollTimes } from "../../../src/reconcile/polls.ts";
+import { afterAnswer, afterMissing, checkClaim } from "../../../src/reconcile/polls.ts";
 
 const minute = 60_000;
 const since = 1_800_000_000_000;
-const times: AskTimes = { after: minute, giveUpAfter: 72 * 60 * minute, until: "read" };
+const times: PollTimes = { after: minute, giveUpAfter: 72 * 60 * minute, until: "read" };
 
-function claimed(parts: Partial<ClaimedAsk> & { readonly status?: string | null }): ClaimedAsk {
+function claimed(parts: Partial<ClaimedPoll> & { readonly status?: string | null }): ClaimedPoll {
   const { status = "sent", ...more } = parts;
-  const state = { status, errorCode: null, times: {} } as ClaimedAsk["state"];
+  const state = { status, errorCode: null, times: {} } as ClaimedPoll["state"];
   const ask = { message: 1, until: since + 10 * minute, wamid: "w", messageId: "id", state, since, dueAt: since, rank: 0 };
   return { ...ask, asks: 0, failures: 0, misses: 0, askedAt: null, readAt: null, ...more };
 }
 
-const nextAge = (ask: ClaimedAsk, age: number) => {
-  const judged = judgeAsk(ask, since + age, times);
+const nextAge = (ask: ClaimedPoll, age: number) => {
+  const judged = checkClaim(ask, since + age, times);
   if (judged.ask) return "now";
   return judged.settled.end === "again" ? (judged.settled.nextAt - since) / minute : judged.settled.end;
 };
@@ -55,11 +55,11 @@ test("within `after` of a read nothing is asked, and it is never put off for lon
     fc.property(some, some, fc.option(some), fc.constantFrom(null, "sent", "delivered", "failed"), (read, later, asked, status) => {
       const age = read + later;
       const askedAt = asked === null || asked > age ? null : since + asked;
-      const judged = judgeAsk(claimed({ status, readAt: since + read, askedAt }), since + age, times);
+      const judged = checkClaim(claimed({ status, readAt: since + read, askedAt }), since + age, times);
       if (later < times.after) expect(judged.ask).toBe(false);
       if (judged.ask || judged.settled.end !== "again") return;
       expect(judged.settled.nextAt).toBeGreaterThan(since + age);
-      const unread = judgeAsk(claimed({ status, askedAt: Math.max(since + read, askedAt ?? 0) }), since + age, times);
+      const unread = checkClaim(claimed({ status, askedAt: Math.max(since + read, askedAt ?? 0) }), since + age, times);
       const regular = unread.ask ? since + age : unread.settled.end === "again" ? unread.settled.nextAt : Number.POSITIVE_INFINITY;
       expect(judged.settled.nextAt).toBeLessThanOrEqual(Math.max(regular, since + read + times.after));
     }),

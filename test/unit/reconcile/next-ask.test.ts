@@ -1,14 +1,14 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { type AskTimes, firstSettledAge, nextAskAge, rankOf, restingStatuses, waitAfterFailure } from "../../../src/reconcile/polls.ts";
+import { firstSettledAge, nextPollAge, type PollTimes, rankOf, restingStatuses, waitAfterFailure } from "../../../src/reconcile/polls.ts";
 
 const minute = 60_000;
-const defaults: AskTimes = { after: minute, giveUpAfter: 72 * 60 * minute, until: "read" };
+const defaults: PollTimes = { after: minute, giveUpAfter: 72 * 60 * minute, until: "read" };
 
 /** All ages at which a message that keeps this status is asked about. */
-function ages(status: string | null, times: AskTimes): number[] {
+function ages(status: string | null, times: PollTimes): number[] {
   const found: number[] = [];
-  for (let age = nextAskAge(0, status, times); age !== null; age = nextAskAge(age, status, times)) found.push(age);
+  for (let age = nextPollAge(0, status, times); age !== null; age = nextPollAge(age, status, times)) found.push(age);
   return found;
 }
 
@@ -32,7 +32,7 @@ const someTimes = fc
     factor: fc.integer({ min: 2, max: 20_000 }),
     until: fc.constantFrom("read", "delivered"),
   })
-  .map(({ after, factor, until }): AskTimes => ({ after, giveUpAfter: after * factor, until: until as AskTimes["until"] }));
+  .map(({ after, factor, until }): PollTimes => ({ after, giveUpAfter: after * factor, until: until as PollTimes["until"] }));
 const someStatus = fc.constantFrom(null, "pending", "sent", "delivered", "failed", "read", "received", "Held");
 
 test("never before after, never past giveUpAfter, with waits that never shrink; settled ones more rarely", () => {
@@ -57,7 +57,7 @@ test("never before after, never past giveUpAfter, with waits that never shrink; 
 test("from any age the next one is later, and skips what was missed", () => {
   fc.assert(
     fc.property(someStatus, someTimes, fc.integer({ min: 0, max: 400_000_000 }), (status, times, age) => {
-      const next = nextAskAge(age, status, times);
+      const next = nextPollAge(age, status, times);
       if (next === null) return;
       expect(next).toBeGreaterThan(age);
       // None of its regular ages lies between.
