@@ -94,7 +94,7 @@ export function createHydrating(parts: HydratingParts) {
   const hydrator = createHydrator(settings().hydrate, {
     store: {
       ...store,
-      beginSweep: async (account, now) => ((await isOurs(account)) ? store.beginSweep(account, now) : null),
+      beginPass: async (account, now) => ((await isOurs(account)) ? store.beginPass(account, now) : null),
       settleTarget: async (...order) => announced(await store.settleTarget(...order)),
       settleCovered: async (...order) => announced(await store.settleCovered(...order)),
     },

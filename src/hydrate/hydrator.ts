@@ -1,10 +1,10 @@
 import type { Clock } from "../model/clock.ts";
-import type { HydrationStore, Sweep } from "../model/hydration.ts";
+import type { HydrationPass, HydrationStore } from "../model/hydration.ts";
 import type { HydrateSettings } from "./settings.ts";
-import { type Outside, pauseUntilAborted, runSweep, type SweepParts, type SweepTally } from "./sweep.ts";
+import { type Outside, type PassParts, type PassTally, pauseUntilAborted, runHydrationPass } from "./sweep.ts";
 
-interface HydratorHooks extends Pick<SweepParts, "onAsked" | "onSettled"> {
-  swept(sweep: Sweep, tally: SweepTally, tookMs: number): void;
+interface HydratorHooks extends Pick<PassParts, "onAsked" | "onSettled"> {
+  swept(sweep: HydrationPass, tally: PassTally, tookMs: number): void;
   /** The pass is tried again. */
   failed(account: string, error: unknown): void;
 }
@@ -47,9 +47,9 @@ export function createHydrator(initial: HydrateSettings, { store, outside, clock
     await pauseUntilAborted(clock, since + settings.delay - clock.now(), signal);
     if (signal.aborted) return false;
     const startedAt = clock.now();
-    const sweep = await store.beginSweep(account, startedAt);
+    const sweep = await store.beginPass(account, startedAt);
     if (sweep === null) return false;
-    const tally = await runSweep(sweep, { store, outside, clock, random, settings: () => settings, signal, ...hooks });
+    const tally = await runHydrationPass(sweep, { store, outside, clock, random, settings: () => settings, signal, ...hooks });
     if (tally !== null) hooks.swept(sweep, tally, clock.now() - startedAt);
     return true;
   }

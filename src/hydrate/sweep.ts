@@ -1,6 +1,6 @@
 import { growingWait, withJitter } from "../model/backoff.ts";
 import { type Clock, pause } from "../model/clock.ts";
-import type { CoveredEvents, GiveUpReason, HydrationStore, Sweep, TrackedMessage } from "../model/hydration.ts";
+import type { CoveredEvents, GiveUpReason, HydrationPass, HydrationStore, TrackedMessage } from "../model/hydration.ts";
 import type { MessageKey } from "../model/message.ts";
 import { countUnread, unreadMessages } from "./candidates.ts";
 import type { HydrateSettings } from "./settings.ts";
@@ -38,7 +38,7 @@ export interface Outside {
   learn(news: News): Promise<boolean>;
 }
 
-export interface SweepParts {
+export interface PassParts {
   readonly store: HydrationStore;
   readonly outside: Outside;
   readonly clock: Clock;
@@ -48,12 +48,12 @@ export interface SweepParts {
   /** Interrupts the pass; it resumes later. */
   readonly signal: AbortSignal;
   /** Called after every step. */
-  readonly onAsked: (sweep: Sweep, asked: number, changed: number) => void;
-  readonly onSettled: (sweep: Sweep, state: "done" | "given-up", events: number) => void;
+  readonly onAsked: (sweep: HydrationPass, asked: number, changed: number) => void;
+  readonly onSettled: (sweep: HydrationPass, state: "done" | "given-up", events: number) => void;
 }
 
 /** The results of a pass since this process began or resumed it. */
-export interface SweepTally {
+export interface PassTally {
   readonly events: number;
   readonly asked: number;
   /** Answers with a new status. */
@@ -78,7 +78,7 @@ type Item = { readonly id: string; readonly message: MessageKey | null; failures
  * all are read or their time is up. Waits with backoff while the service cannot be called. The store records what was
  * read, so that a crash does not repeat it. Null: ended by the signal.
  */
-export async function runSweep(sweep: Sweep, parts: SweepParts): Promise<SweepTally | null> {
+export async function runHydrationPass(sweep: HydrationPass, parts: PassParts): Promise<PassTally | null> {
   const { store, outside, clock, signal } = parts;
   const tally = { events: 0, asked: 0, changed: 0, missing: 0, unknown: 0, gaveUp: null as GiveUpReason | null };
   let covered: CoveredEvents | null = sweep.covered;
@@ -132,7 +132,7 @@ export async function runSweep(sweep: Sweep, parts: SweepParts): Promise<SweepTa
     tally.missing += asked.filter(({ item, answer }) => item.message !== null && answer.type === "missing").length;
     if (answered.length > 0) {
       hasAnswered = true;
-      await store.noteAsked(sweep, answered.length, read);
+      await store.noteReads(sweep, answered.length, read);
       parts.onAsked(sweep, answered.length, changed);
     }
     for (const { item, answer } of asked) {
@@ -223,7 +223,7 @@ export async function runSweep(sweep: Sweep, parts: SweepParts): Promise<SweepTa
     if (isRead && covered !== null) await settle(covered, null, Number.MAX_SAFE_INTEGER);
   }
   if (signal.aborted) return null;
-  await store.endSweep(sweep, clock.now());
+  await store.endPass(sweep, clock.now());
   return tally;
 }
 

@@ -61,9 +61,9 @@ export function askContract(open: OpenSubject): void {
       const [ask] = await claim(store, start + minute);
       await store.settlePolls([again(ask as ContractPoll, start + 2 * minute)]);
       await accept(store, { data: { truncated: true, id: null, size: 300_000 } });
-      const sweep = await store.beginSweep("main", start + minute);
+      const sweep = await store.beginPass("main", start + minute);
       if (sweep === null) throw new Error("nothing waits");
-      await store.noteAsked(sweep, 1, [{ message: (ask as ContractPoll).message, at: start + 90_000 }]);
+      await store.noteReads(sweep, 1, [{ message: (ask as ContractPoll).message, at: start + 90_000 }]);
       expect(await claim(store, start + 2 * minute)).toMatchObject([{ wamid: "w", askedAt: start + minute, readAt: start + 90_000 }]);
     });
 

@@ -57,7 +57,7 @@ function learn(store: RedisStore, wamid: string, status: string) {
 }
 
 async function sweepOf(store: RedisStore, now = start) {
-  const sweep = await store.beginSweep("main", now);
+  const sweep = await store.beginPass("main", now);
   if (sweep === null) throw new Error("nothing waits");
   return sweep;
 }
@@ -107,7 +107,7 @@ describe("asking, by several processes", () => {
     const seqs = [];
     for (const store of stores) seqs.push(await truncated(store));
     const sweep = await sweepOf(stores[0], start + 5);
-    await stores[0].noteAsked(sweep, 4, []);
+    await stores[0].noteReads(sweep, 4, []);
     expect(await sweepOf(stores[1], start + 9)).toEqual({ ...sweep, asked: 4 });
     const next = another();
     expect(await sweepOf(next, start + 9)).toMatchObject({ seq: sweep.seq, asked: 4, covered: { events: 3 } });
@@ -124,14 +124,14 @@ describe("asking, by several processes", () => {
     await truncated(one, start, "id-of-w");
     const old = await sweepOf(one);
     await other.settleCovered(await sweepOf(other), all, start, 10);
-    await other.endSweep(old, start);
+    await other.endPass(old, start);
     const seq = await truncated(one, start + 1, "id-of-w");
     const next = await sweepOf(other, start + 1);
     expect(await one.covered(old)).toBeNull();
     expect(await one.settleCovered(old, all, start + 2, 10)).toEqual({ events: 0, due: [] });
     expect(await one.settleTarget(old, "id-of-w", "w", start + 2)).toEqual({ events: 0, due: [] });
-    await one.noteAsked(old, 7, []);
-    await one.endSweep(old, start + 2);
+    await one.noteReads(old, 7, []);
+    await one.endPass(old, start + 2);
     expect(await sweepOf(one, start + 3)).toEqual(next);
     expect(await one.targets(next, 10)).toEqual(["id-of-w"]);
     expect((await other.settleTarget(next, "id-of-w", "w", start + 3)).due).toMatchObject([{ event: seq }]);
@@ -164,13 +164,13 @@ describe("asking, by several processes", () => {
     });
     const message = tracked?.message ?? "";
     await Promise.all([
-      stores[0].noteAsked(sweep, 1, [{ message, at: start + 1 }]),
+      stores[0].noteReads(sweep, 1, [{ message, at: start + 1 }]),
       ...["pending", "sent", "delivered"].map((status) => stores[1].accept(anEvent({ wamid: "w", status }))),
-      stores[2].noteAsked(sweep, 1, [{ message, at: start + 1 }]),
+      stores[2].noteReads(sweep, 1, [{ message, at: start + 1 }]),
     ]);
     const query = { withId: true, before: { registeredAt: start, message: null }, from: 0, limit: 1 };
     expect(await stores[2].trackedMessages("main", query)).toMatchObject([{ status: "delivered", askedAt: start + 1 }]);
-    expect(await stores[2].beginSweep("main", start)).toMatchObject({ asked: 2 });
+    expect(await stores[2].beginPass("main", start)).toMatchObject({ asked: 2 });
   });
 
   test("a run that ends while it is registered is no candidate, whoever was first", async () => {
@@ -230,25 +230,25 @@ test("whatever processes do at once, each truncated event is settled once, and w
         }
         if (what === "die") processes[process] = another();
         if (what === "accept" || what === "learn" || what === "die") return;
-        const sweep = await store.beginSweep("main", now);
+        const sweep = await store.beginPass("main", now);
         if (sweep === null) return;
         if (what === "target") {
           for (const target of await store.targets(sweep, 10))
             count(await store.settleTarget(sweep, target, detail % 2 === 0 ? "w1" : null, now));
           return;
         }
-        await store.noteAsked(sweep, 1, []);
+        await store.noteReads(sweep, 1, []);
         count(await store.settleCovered(sweep, { ...all, unknown: detail % 2 }, now, what === "end" && detail > 0 ? 100 : detail));
-        if (what === "end") await store.endSweep(sweep, now);
+        if (what === "end") await store.endPass(sweep, now);
       }
 
       for (const round of rounds) {
         now += 1;
         await Promise.all(round.map(run));
       }
-      for (let sweep = await stores[0].beginSweep("main", now); sweep !== null; sweep = await stores[0].beginSweep("main", now)) {
+      for (let sweep = await stores[0].beginPass("main", now); sweep !== null; sweep = await stores[0].beginPass("main", now)) {
         count(await stores[0].settleCovered(sweep, all, now, 100));
-        await stores[0].endSweep(sweep, now);
+        await stores[0].endPass(sweep, now);
       }
 
       expect(settled).toBe(events.length);

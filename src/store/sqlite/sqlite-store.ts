@@ -224,14 +224,14 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks) {
     targets: hydrations.targets,
     trackedMessages: (account: string, query: TrackedQuery) => sweeps.trackedMessages(account, query),
     callsSince: sweeps.callsSince,
-    beginSweep: (account: string, now: number) => writes.run(() => sweeps.begin(account, now)),
+    beginPass: (account: string, now: number) => writes.run(() => sweeps.begin(account, now)),
     settleTarget: (sweep: Covering, target: string, wamid: string | null, now: number) =>
       writes.run(() => hydrations.settleTarget(sweep, target, wamid, now)),
-    noteAsked: (sweep: Covering, asked: number, read: readonly ReadMessage[]): Promise<void> =>
+    noteReads: (sweep: Covering, asked: number, read: readonly ReadMessage[]): Promise<void> =>
       writes.run(() => sweeps.note(sweep, asked, read)),
     settleCovered: (sweep: Covering, end: HydrationEnd, now: number, limit: number) =>
       writes.run(() => hydrations.settleCovered(sweep, end, now, limit)),
-    endSweep: (sweep: Covering, now: number): Promise<void> => writes.run(() => sweeps.end(sweep, now)),
+    endPass: (sweep: Covering, now: number): Promise<void> => writes.run(() => sweeps.end(sweep, now)),
     releaseParked: (now: number, limit: number) => writes.run(() => parking.releaseSome(now, limit)),
     expireParked: (now: number, limit: number): Promise<number> => writes.run(() => parking.expire(now, limit)),
     sweep: (now: number, keep: RetentionTimes, limit: number) => writes.run(() => sweep(now, keep, limit)),

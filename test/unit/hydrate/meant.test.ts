@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { couldBeMeant, isRead, registeredFrom, startOf } from "../../../src/hydrate/candidates.ts";
+import { isCandidate, isRead, registeredFrom, startOf } from "../../../src/hydrate/candidates.ts";
 import { hydrateSchema } from "../../../src/hydrate/settings.ts";
 import type { TrackedMessage } from "../../../src/model/hydration.ts";
 
@@ -55,7 +55,7 @@ describe("which messages could be meant", () => {
     ["not known to the service", { isMissing: true }, false],
     ["without the service's id, for it counts as unknown", { messageId: null }, true],
   ] as const)("%s", (_, parts, expected) => {
-    expect(couldBeMeant(aMessage(parts), covered, settings)).toBe(expected);
+    expect(isCandidate(aMessage(parts), covered, settings)).toBe(expected);
   });
 
   test("the store is asked for those registered within reach of the first event", () => {
@@ -79,7 +79,7 @@ describe("which messages could be meant", () => {
         const message = aMessage(parts);
         const some = { events: 1, oldest, newest: oldest + length };
         const more = { events: 2, oldest: oldest - earlier, newest: some.newest + later };
-        expect(!couldBeMeant(message, some, settings) || couldBeMeant(message, more, settings)).toBe(true);
+        expect(!isCandidate(message, some, settings) || isCandidate(message, more, settings)).toBe(true);
       }),
     );
   });

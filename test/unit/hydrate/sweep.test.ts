@@ -2,8 +2,8 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { hydrateSchema } from "../../../src/hydrate/settings.ts";
 import type { Outside, ReadAnswer } from "../../../src/hydrate/sweep.ts";
-import { runSweep } from "../../../src/hydrate/sweep.ts";
-import type { Sweep, TrackedMessage } from "../../../src/model/hydration.ts";
+import { runHydrationPass } from "../../../src/hydrate/sweep.ts";
+import type { HydrationPass, TrackedMessage } from "../../../src/model/hydration.ts";
 import { createManualClock, settled as turns } from "../../harness/manual-clock.ts";
 import { createMemoryStore, type WaitingEvent } from "./memory-store.ts";
 
@@ -64,9 +64,9 @@ async function sweepThrough({ messages, events = [{ seq: 1, receivedAt: start, t
     },
   };
   const stop = new AbortController();
-  const sweep = (await store.beginSweep("main", clock.now())) as Sweep;
+  const sweep = (await store.beginPass("main", clock.now())) as HydrationPass;
   let isOver = false;
-  const run = runSweep(sweep, {
+  const run = runHydrationPass(sweep, {
     store,
     outside,
     clock,
