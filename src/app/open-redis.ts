@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import { createClaimQueue } from "../deliver/claim-queue.ts";
 import type { ClaimStore } from "../deliver/claims.ts";
-import { createSharedLine } from "../deliver/session.ts";
+import { createSharedSession } from "../deliver/session.ts";
 import { breakerName } from "../deliver/settings.ts";
 import { isProxyRoute } from "../model/delivery.ts";
 import type { Store } from "../store/port.ts";
@@ -110,7 +110,7 @@ export async function openRedis(
       await connection.close();
     },
   };
-  const shared = createSharedLine({
+  const shared = createSharedSession({
     clock,
     holder,
     breakerNamed: (name) => createRedisBreaker(connection, storage.prefix, name),

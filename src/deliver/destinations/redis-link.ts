@@ -5,7 +5,7 @@ import type { AttemptError } from "../../model/delivery.ts";
 import { lookupFunction } from "../../model/name-lookup.ts";
 import { isWithoutDatabase, type RedisFault, type RedisPlace, readRedisUrl, redisErrorText, redisFaultOf } from "../../model/redis.ts";
 import type { Secret } from "../../model/secret.ts";
-import { type AttemptOutcome, UnderWay } from "./destination.ts";
+import { type AttemptOutcome, InFlight } from "./destination.ts";
 
 /** The connection to one Redis, shared by all destinations there. */
 export interface RedisLink {
@@ -161,7 +161,7 @@ interface RedisAttempts {
 
 /** `timeout` in milliseconds limits one attempt. An attempt that timed out may have succeeded all the same. */
 export function createRedisAttempts(link: RedisLink, timeout: number): RedisAttempts {
-  const inFlight = new UnderWay();
+  const inFlight = new InFlight();
   let isClosed = false;
 
   return {
