@@ -1,6 +1,6 @@
 import type { Settings } from "../config/schema.ts";
 import { createHydrator } from "../hydrate/hydrator.ts";
-import type { News, Outside, ReadAnswer } from "../hydrate/sweep.ts";
+import type { News, Outside, ReadAnswer } from "../hydrate/pass.ts";
 import type { Clock } from "../model/clock.ts";
 import { isTruncated } from "../model/envelope.ts";
 import type { ReceivedEvent } from "../model/event.ts";

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import { createClaimQueue } from "../deliver/claim-queue.ts";
-import type { ClaimStore } from "../deliver/claims.ts";
+import type { ClaimStore } from "../deliver/held-claims.ts";
 import { createSharedSession } from "../deliver/session.ts";
 import { breakerName } from "../deliver/settings.ts";
 import { isProxyRoute } from "../model/delivery.ts";

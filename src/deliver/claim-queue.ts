@@ -1,7 +1,7 @@
 import type { Clock } from "../model/clock.ts";
 import type { StoredDelivery } from "../model/delivery.ts";
-import { type Claim, type ClaimStore, createHeldClaims } from "./claims.ts";
 import type { DeliveryQueue, QueueLane } from "./delivery-queue.ts";
+import { type Claim, type ClaimStore, createHeldClaims } from "./held-claims.ts";
 
 interface ClaimQueueParts {
   readonly store: ClaimStore;

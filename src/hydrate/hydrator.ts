@@ -1,7 +1,7 @@
 import type { Clock } from "../model/clock.ts";
 import type { HydrationPass, HydrationStore } from "../model/hydration.ts";
+import { type Outside, type PassParts, type PassTally, pauseUntilAborted, runHydrationPass } from "./pass.ts";
 import type { HydrateSettings } from "./settings.ts";
-import { type Outside, type PassParts, type PassTally, pauseUntilAborted, runHydrationPass } from "./sweep.ts";
 
 interface HydratorHooks extends Pick<PassParts, "onAsked" | "onSettled"> {
   swept(sweep: HydrationPass, tally: PassTally, tookMs: number): void;

@@ -1,4 +1,4 @@
-import type { Claim, ClaimStore } from "../../../src/deliver/claims.ts";
+import type { Claim, ClaimStore } from "../../../src/deliver/held-claims.ts";
 import type { Settlement, StoredDelivery } from "../../../src/model/delivery.ts";
 import type { EventId } from "../../../src/model/ids.ts";
 

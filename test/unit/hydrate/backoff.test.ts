@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { waitAfter } from "../../../src/hydrate/sweep.ts";
+import { waitAfter } from "../../../src/hydrate/pass.ts";
 
 test("waits grow from half a minute to ten minutes", () => {
   expect([1, 2, 3, 4, 5, 6, 7].map((failures) => waitAfter(failures, null, 1))).toEqual([

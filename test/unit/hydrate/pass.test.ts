@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import type { Outside, ReadAnswer } from "../../../src/hydrate/pass.ts";
+import { runHydrationPass } from "../../../src/hydrate/pass.ts";
 import { hydrateSchema } from "../../../src/hydrate/settings.ts";
-import type { Outside, ReadAnswer } from "../../../src/hydrate/sweep.ts";
-import { runHydrationPass } from "../../../src/hydrate/sweep.ts";
 import type { HydrationPass, TrackedMessage } from "../../../src/model/hydration.ts";
 import { createManualClock, settled as turns } from "../../harness/manual-clock.ts";
 import { createMemoryStore, type WaitingEvent } from "./memory-store.ts";
