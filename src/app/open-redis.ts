@@ -1,7 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
-import { createClaimQueue } from "../deliver/claim-queue.ts";
-import type { ClaimStore } from "../deliver/held-claims.ts";
+import { type ClaimStore, createClaimQueue } from "../deliver/claim-queue.ts";
 import { createSharedSession } from "../deliver/session.ts";
 import { breakerName } from "../deliver/settings.ts";
 import { isProxyRoute } from "../model/delivery.ts";
@@ -135,12 +134,12 @@ function claimStore(engine: RedisStore, work: WorkQueue, isDoubted: () => boolea
     claim: engine.claim,
     renew: engine.renew,
     handBack: engine.handBack,
-    async settle(settlement, { holder }) {
-      const { written, released } = await engine.settle(settlement, holder, isDoubted());
+    async settle(settlement, holder) {
+      const { released } = await engine.settle(settlement, holder, isDoubted());
       const { route, settled } = settlement;
       // Whoever lives then is told, should this process not.
       if (settled.to === "waiting") work.later(route, settled.nextAt);
-      return { written, next: null, released: released !== null };
+      return released;
     },
   };
 }

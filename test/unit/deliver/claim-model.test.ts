@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import type { ClaimStore } from "../../../src/deliver/claim-queue.ts";
 import { createClaimQueue } from "../../../src/deliver/claim-queue.ts";
 import type { AttemptOutcome, Destination } from "../../../src/deliver/destinations/destination.ts";
-import type { ClaimStore } from "../../../src/deliver/held-claims.ts";
 import { createLane, type Lane } from "../../../src/deliver/lane.ts";
 import { type LaneSettings, urlDestinationSchema } from "../../../src/deliver/settings.ts";
 import type { Clock } from "../../../src/model/clock.ts";

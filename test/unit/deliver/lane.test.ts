@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
+import type { ClaimStore } from "../../../src/deliver/claim-queue.ts";
 import { createClaimQueue } from "../../../src/deliver/claim-queue.ts";
 import type { QueueOf } from "../../../src/deliver/delivery-queue.ts";
 import type { AttemptOutcome, Destination, OutgoingDelivery } from "../../../src/deliver/destinations/destination.ts";
-import type { ClaimStore } from "../../../src/deliver/held-claims.ts";
 import { createLane, type LaneHooks } from "../../../src/deliver/lane.ts";
 import { createReadyQueue, type DeliveryStore } from "../../../src/deliver/ready-queue.ts";
 import { type LaneSettings, urlDestinationSchema } from "../../../src/deliver/settings.ts";
