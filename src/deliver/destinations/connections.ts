@@ -104,6 +104,8 @@ export function createConnections(origin: string, limit: number, connect: Connec
     async close() {
       waiting.clear();
       idle.length = 0;
+      // The caller aborts its attempts first: undici ends a request that still waits for its socket at once, as an error.
+      await null;
       for (const connection of all.keys()) shut(connection);
       await Promise.all(closing);
     },
