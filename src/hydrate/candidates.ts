@@ -51,18 +51,18 @@ const stepRows = 500;
 
 interface WalkParts {
   readonly store: Pick<HydrationStore, "trackedMessages">;
-  readonly sweep: Pick<HydrationPass, "account" | "startedAt">;
+  readonly pass: Pick<HydrationPass, "account" | "startedAt">;
   readonly covered: CoveredEvents;
   readonly settings: HydrateSettings;
 }
 
 /** Candidates that were not read since the events, latest registered first. */
 export async function* unreadMessages(parts: WalkParts, withId: boolean): AsyncGenerator<TrackedMessage> {
-  const { store, sweep, covered, settings } = parts;
+  const { store, pass, covered, settings } = parts;
   const from = registeredFrom(covered, settings);
-  let before: TrackedQuery["before"] = { registeredAt: sweep.startedAt, message: null };
+  let before: TrackedQuery["before"] = { registeredAt: pass.startedAt, message: null };
   for (;;) {
-    const rows = await store.trackedMessages(sweep.account, { withId, before, from, limit: stepRows });
+    const rows = await store.trackedMessages(pass.account, { withId, before, from, limit: stepRows });
     for (const row of rows) if (isCandidate(row, covered, settings) && !isRead(row, covered)) yield row;
     const last = rows.at(-1);
     if (last === undefined || rows.length < stepRows) return;

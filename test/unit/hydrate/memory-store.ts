@@ -12,11 +12,11 @@ export interface SettledEvent {
   readonly unknown: number;
 }
 
-/** A store of one account in memory, as far as sweeps look. */
+/** A store of one account in memory, as far as passes use it. */
 export function createMemoryStore(messages: TrackedMessage[], waiting: WaitingEvent[]) {
   const settled: SettledEvent[] = [];
   let open: HydrationPass | null = null;
-  let sweeps = 0;
+  let passes = 0;
   let calls = 0;
 
   const coveredBy = (through: number) => waiting.filter(({ seq }) => seq <= through);
@@ -39,8 +39,8 @@ export function createMemoryStore(messages: TrackedMessage[], waiting: WaitingEv
       if (open !== null && covered(open) !== null) return open;
       const last = waiting.at(-1);
       if (last === undefined) return null;
-      sweeps += 1;
-      const begun = { seq: sweeps, account, through: last.seq, startedAt: now, asked: 0, source: "main", because: "event" };
+      passes += 1;
+      const begun = { seq: passes, account, through: last.seq, startedAt: now, asked: 0, source: "main", because: "event" };
       open = { ...begun, covered: covered(begun) as CoveredEvents };
       return open;
     },
