@@ -15,9 +15,9 @@ export function createAskingService(services: Pick<ServiceAccounts, "limiters">,
 
   return {
     accounts: () => [...services.limiters().keys()],
-    async ask(account, messageId, patience) {
+    async poll(account, messageId, signal) {
       try {
-        const answer = await polling.poll(account, messageId, { patience });
+        const answer = await polling.poll(account, messageId, { patience: signal });
         switch (answer.type) {
           case "no-client":
             return { type: "failed", reason: "the account has no base URL and API key any more" };
@@ -27,7 +27,7 @@ export function createAskingService(services: Pick<ServiceAccounts, "limiters">,
             return answer;
         }
       } catch (error) {
-        if (patience.aborted && error === patience.reason) return { type: "not-asked" };
+        if (signal.aborted && error === signal.reason) return { type: "not-polled" };
         throw error;
       }
     },

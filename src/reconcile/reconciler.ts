@@ -3,12 +3,12 @@ import type { Clock } from "../model/clock.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { ClaimedPoll, PollStore, SettledPoll } from "../model/poll.ts";
 import {
-  type AskingParts,
   budgetOf,
   checkClaim,
   firstSettledAge,
   lastsUntil,
   type PollOutcome,
+  type PollParts,
   pollClaimed,
   released,
   restingStatuses,
@@ -30,7 +30,7 @@ interface ReconcilerParts {
 }
 
 export interface ReconcilerHooks {
-  asked(account: string, outcome: PollOutcome): void;
+  polled(account: string, outcome: PollOutcome): void;
   /** After each pass over an account, even an empty one. */
   passed(summary: AccountSummary): void;
   failed(account: string, error: unknown): void;
@@ -40,7 +40,7 @@ interface PassOptions {
   /** Polls only what was due by then (unix ms). */
   readonly dueBy: number;
   /** Ends the pass; requests in flight continue. */
-  readonly patience: AbortSignal;
+  readonly signal: AbortSignal;
 }
 
 interface Reconciler {
@@ -109,22 +109,22 @@ export function createReconciler(initial: ReconcileSettings, parts: ReconcilerPa
   const faults = new Map<string, { readonly stop: FaultStop; readonly passes: number; readonly until: number }>();
   let cancel = (): void => {};
 
-  const mayAskBy = (account: string, facts: BudgetFacts): number => Math.max(0, budgetOf(facts).mayAsk - (reserved.get(account) ?? 0));
-  const mayAsk = async (account: string): Promise<number> => mayAskBy(account, await parts.budget(account));
+  const mayPollBy = (account: string, facts: BudgetFacts): number => Math.max(0, budgetOf(facts).mayPoll - (reserved.get(account) ?? 0));
+  const mayPoll = async (account: string): Promise<number> => mayPollBy(account, await parts.budget(account));
 
-  async function askChunk(account: string, { dueBy, patience }: PassOptions, asking: AskingParts) {
+  async function pollChunk(account: string, { dueBy, signal }: PassOptions, polling: PollParts) {
     const now = clock.now();
     const claims = await store.claimPolls({ account, now, dueBy, after: settings.after, limit: chunk, leaseMs });
     const settled: SettledPoll[] = [];
     const due: ClaimedPoll[] = [];
     for (const claim of claims) {
-      const judged = checkClaim(claim, now, settings);
-      if (judged.ask) due.push(claim);
-      else settled.push(judged.settled);
+      const notDue = checkClaim(claim, now, settings);
+      if (notDue === null) due.push(claim);
+      else settled.push(notDue);
     }
     const facts = await parts.budget(account);
     // No await between this and the reservation, so no other pass takes the same room.
-    const may = mayAskBy(account, facts);
+    const may = mayPollBy(account, facts);
     settled.push(...due.slice(may).map(released));
     const tooLong = new AbortController();
     const cancelLease = clock.after(leaseMs / 2, () => tooLong.abort());
@@ -132,9 +132,9 @@ export function createReconciler(initial: ReconcileSettings, parts: ReconcilerPa
     reserved.set(account, (reserved.get(account) ?? 0) + reserving);
     let stopped: PassStop | null = null;
     try {
-      const asked = await pollClaimed(account, due.slice(0, may), AbortSignal.any([patience, tooLong.signal]), asking);
-      settled.push(...asked.settled);
-      stopped = asked.stopped;
+      const polled = await pollClaimed(account, due.slice(0, may), AbortSignal.any([signal, tooLong.signal]), polling);
+      settled.push(...polled.settled);
+      stopped = polled.stopped;
     } finally {
       cancelLease();
       reserved.set(account, (reserved.get(account) ?? 0) - reserving);
@@ -145,20 +145,20 @@ export function createReconciler(initial: ReconcileSettings, parts: ReconcilerPa
 
   async function runPass(account: string, options: PassOptions): Promise<AccountSummary> {
     const sums: Record<PollOutcome, number> = { changed: 0, unchanged: 0, missing: 0, failed: 0 };
-    const asking: AskingParts = {
+    const polling: PollParts = {
       ...parts,
       times: settings,
       now: clock.now,
-      asked(of, outcome) {
+      polled(of, outcome) {
         sums[outcome] += 1;
-        hooks.asked(of, outcome);
+        hooks.polled(of, outcome);
       },
       failed: hooks.failed,
     };
-    const patience = AbortSignal.any([options.patience, closing.signal]);
+    const signal = AbortSignal.any([options.signal, closing.signal]);
     let stopped: PassStop | null = holdNow(account);
-    while (stopped === null && !patience.aborted && (await mayAsk(account)) > 0) {
-      const done = await askChunk(account, { ...options, patience }, asking);
+    while (stopped === null && !signal.aborted && (await mayPoll(account)) > 0) {
+      const done = await pollChunk(account, { ...options, signal }, polling);
       stopped = done.stopped;
       if (done.isLast) break;
     }
@@ -166,7 +166,7 @@ export function createReconciler(initial: ReconcileSettings, parts: ReconcilerPa
     else if (sums.changed + sums.unchanged > 0) faults.delete(account);
     const { due, unaskable } = await countsOf(account, options.dueBy);
     const facts = await parts.budget(account);
-    const isBudget = due > 0 && stopped === null && mayAskBy(account, facts) === 0;
+    const isBudget = due > 0 && stopped === null && mayPollBy(account, facts) === 0;
     const leftForBudget = isBudget ? due : 0;
     const summary: AccountSummary = {
       account,
@@ -218,7 +218,7 @@ export function createReconciler(initial: ReconcileSettings, parts: ReconcilerPa
 
   async function scheduledPass(account: string): Promise<void> {
     if (clock.now() < (faults.get(account)?.until ?? 0)) return;
-    if ((await parts.isOurs?.(account)) !== false) await runPass(account, { dueBy: clock.now(), patience: closing.signal });
+    if ((await parts.isOurs?.(account)) !== false) await runPass(account, { dueBy: clock.now(), signal: closing.signal });
   }
 
   function tick(): void {
@@ -250,7 +250,7 @@ export function createReconciler(initial: ReconcileSettings, parts: ReconcilerPa
       const facts = await parts.budget(account);
       const budget = budgetOf(facts);
       const hold = holdNow(account);
-      const may = mayAskBy(account, facts);
+      const may = mayPollBy(account, facts);
       const leftForBudget = Math.max(0, due - may);
       return {
         account,

@@ -53,10 +53,10 @@ function causesOf({ events, refused, quotaUsedUp }: Seen): SilenceCause[] {
 }
 
 export const causeTexts: Record<SilenceCause, string> = {
-  secret: "requests come with signatures that no secret of the source makes: was the secret rotated at the service?",
-  url: "nothing arrives at all: is the webhook URL right, enabled, subscribed to message.status, and reachable from outside?",
+  secret: "no secret of the source matches the signatures: was the secret rotated at the service?",
+  url: "no event arrives: is the webhook URL right, enabled, subscribed to message.status, and reachable from outside?",
   quota: "the month's webhook deliveries may be used up: the service then sends no more until day 1",
-  dropped: "some arrive and some do not: is the URL subscribed to all of message.status, and does it answer in time?",
+  dropped: "some events are missing: is the URL subscribed to all of message.status, and does it answer in time?",
 };
 
 /** An account's alarm, while it lasts. */
