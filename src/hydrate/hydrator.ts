@@ -17,16 +17,6 @@ interface HydratorParts {
   readonly hooks: HydratorHooks;
 }
 
-interface Hydrator {
-  /** Resumes what waited when the relay was stopped. */
-  start(): Promise<void>;
-  /** A truncated event of the account was stored. */
-  wake(account: string): void;
-  reload(settings: HydrateSettings): void;
-  /** Interrupts the passes; resolves when all have ended. */
-  close(): Promise<void>;
-}
-
 /** The wait after an error of the store. */
 const againMs = 10_000;
 
@@ -34,7 +24,7 @@ const againMs = 10_000;
  * Reads through the API what truncated events may have reported. Makes one pass at a time per account over all waiting
  * events. Later events wait for the next pass, so that a burst costs one or two passes.
  */
-export function createHydrator(initial: HydrateSettings, { store, messages, clock, random, hooks }: HydratorParts): Hydrator {
+export function createHydrator(initial: HydrateSettings, { store, messages, clock, random, hooks }: HydratorParts) {
   let settings = initial;
   const stop = new AbortController();
   const { signal } = stop;
@@ -68,6 +58,7 @@ export function createHydrator(initial: HydrateSettings, { store, messages, cloc
     loops.delete(account);
   }
 
+  /** A truncated event of the account was stored. */
   function wake(account: string): void {
     const known = loops.get(account);
     if (known !== undefined) known.isWoken = true;
@@ -79,14 +70,16 @@ export function createHydrator(initial: HydrateSettings, { store, messages, cloc
   }
 
   return {
-    async start() {
+    /** Resumes what waited when the relay was stopped. */
+    async start(): Promise<void> {
       for (const account of await store.waitingAccounts()) wake(account);
     },
     wake,
-    reload(next) {
+    reload(next: HydrateSettings): void {
       settings = next;
     },
-    async close() {
+    /** Interrupts the passes; resolves when all have ended. */
+    async close(): Promise<void> {
       stop.abort();
       await Promise.all([...loops.values()].map(({ ended }) => ended));
     },

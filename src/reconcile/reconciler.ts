@@ -43,17 +43,6 @@ interface PassOptions {
   readonly signal: AbortSignal;
 }
 
-interface Reconciler {
-  accounts(): readonly string[];
-  /** Polls what is due. Concurrent passes never poll the same message. */
-  pass(account: string, options: PassOptions): Promise<AccountSummary>;
-  /** What a pass would do. Calls and writes nothing. */
-  plan(account: string, dueBy: number): Promise<AccountPlan>;
-  reload(settings: ReconcileSettings): void;
-  /** Ends the passes in flight; resolves when their claims are released. */
-  close(): Promise<void>;
-}
-
 /** The result of a pass over one account. */
 export interface AccountSummary {
   readonly account: string;
@@ -97,7 +86,7 @@ const chunk = 100;
 const leaseMs = 600_000;
 
 /** Polls the service for messages without a recent status, on the configured schedule and on request. */
-export function createReconciler(initial: ReconcileSettings, parts: ReconcilerParts): Reconciler {
+export function createReconciler(initial: ReconcileSettings, parts: ReconcilerParts) {
   const { store, service, clock, hooks } = parts;
   let settings = initial;
   /** Polls that passes in flight may still make, by account: the budget does not count them yet. */
@@ -244,8 +233,10 @@ export function createReconciler(initial: ReconcileSettings, parts: ReconcilerPa
   wait();
   return {
     accounts: service.accounts,
-    pass: (account, options) => keep(runPass(account, options)),
-    async plan(account, dueBy) {
+    /** Polls what is due. Concurrent passes never poll the same message. */
+    pass: (account: string, options: PassOptions): Promise<AccountSummary> => keep(runPass(account, options)),
+    /** What a pass would do. Calls and writes nothing. */
+    async plan(account: string, dueBy: number): Promise<AccountPlan> {
       const { due, unaskable, missing } = await countsOf(account, dueBy);
       const facts = await parts.budget(account);
       const budget = budgetOf(facts);
@@ -263,13 +254,14 @@ export function createReconciler(initial: ReconcileSettings, parts: ReconcilerPa
         lastsUntil: leftForBudget > 0 ? lastsUntil(facts, budget, leftForBudget) : null,
       };
     },
-    reload(next) {
+    reload(next: ReconcileSettings): void {
       cancel();
       settings = next;
       faults.clear();
       wait();
     },
-    async close() {
+    /** Ends the passes in flight; resolves when their claims are released. */
+    async close(): Promise<void> {
       cancel();
       closing.abort();
       await Promise.allSettled(inFlight);

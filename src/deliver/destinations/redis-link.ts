@@ -151,21 +151,14 @@ function optionsOf(place: RedisPlace) {
   };
 }
 
-/** Runs the attempts of one destination on its link. */
-interface RedisAttempts {
-  /** One attempt. The result of `command` is kept as the response. Never rejects. */
-  run(signal: AbortSignal, command: (redis: Redis) => Promise<string | null>): Promise<AttemptOutcome>;
-  /** Ends attempts in flight as `aborted`. */
-  close(): void;
-}
-
-/** `timeout` in milliseconds limits one attempt. An attempt that timed out may have succeeded all the same. */
-export function createRedisAttempts(link: RedisLink, timeout: number): RedisAttempts {
+/** Runs the attempts of one destination on its link. `timeout` in milliseconds limits one attempt. An attempt that timed out may have succeeded all the same. */
+export function createRedisAttempts(link: RedisLink, timeout: number) {
   const inFlight = new InFlight();
   let isClosed = false;
 
   return {
-    run(signal, command) {
+    /** One attempt. The result of `command` is kept as the response. Never rejects. */
+    run(signal: AbortSignal, command: (redis: Redis) => Promise<string | null>): Promise<AttemptOutcome> {
       if (isClosed || signal.aborted) return Promise.resolve(failed("aborted", stopping, 0));
       const { promise, resolve } = Promise.withResolvers<AttemptOutcome>();
       const startedAt = performance.now();
@@ -187,7 +180,8 @@ export function createRedisAttempts(link: RedisLink, timeout: number): RedisAtte
         );
       return promise;
     },
-    close() {
+    /** Ends attempts in flight as `aborted`. */
+    close(): void {
       isClosed = true;
       inFlight.abortAll();
     },
