@@ -133,7 +133,7 @@ const answered = (status: number): AttemptOutcome => ({
   response: null,
 });
 
-test("workers killed, stopped, suspended, the store down: nothing lost, order kept, and sent twice only after a lost lease", async () => {
+test("loses nothing and keeps the order when workers or the store fail, and sends twice only after a lost lease", async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(step, { minLength: 20, maxLength: 100, size: "max" }),

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { type Abortable, InFlight } from "../../../src/deliver/destinations/destination.ts";
 
-test("as a Set of attempts, each aborted by its own signal or with all, whatever comes and goes", () => {
+test("behaves like a Set of attempts that are aborted by their signal or together", () => {
   const step = fc.oneof(
     fc.record({ kind: fc.constant("begin" as const), signal: fc.nat(2) }),
     fc.record({ kind: fc.constant("end" as const), which: fc.nat() }),
