@@ -1,4 +1,4 @@
-import { type AskAnswer, type Hold, holdReasons, type Service } from "../reconcile/port.ts";
+import { type Hold, holdReasons, type PollResult, type Service } from "../reconcile/port.ts";
 import type { ServiceError } from "../service/errors.ts";
 import type { Polling } from "./polling.ts";
 import type { ServiceAccounts } from "./service-accounts.ts";
@@ -15,9 +15,9 @@ export function createAskingService(services: Pick<ServiceAccounts, "limiters">,
 
   return {
     accounts: () => [...services.limiters().keys()],
-    async ask(account, messageId, patience) {
+    async poll(account, messageId, signal) {
       try {
-        const answer = await polling.poll(account, messageId, { patience });
+        const answer = await polling.poll(account, messageId, { patience: signal });
         switch (answer.type) {
           case "no-client":
             return { type: "failed", reason: "the account has no base URL and API key any more" };
@@ -27,7 +27,7 @@ export function createAskingService(services: Pick<ServiceAccounts, "limiters">,
             return answer;
         }
       } catch (error) {
-        if (patience.aborted && error === patience.reason) return { type: "not-asked" };
+        if (signal.aborted && error === signal.reason) return { type: "not-polled" };
         throw error;
       }
     },
@@ -35,7 +35,7 @@ export function createAskingService(services: Pick<ServiceAccounts, "limiters">,
   };
 }
 
-function answerOf({ failure, message }: ServiceError, hold: Hold | null): AskAnswer {
+function answerOf({ failure, message }: ServiceError, hold: Hold | null): PollResult {
   switch (failure.kind) {
     case "unauthenticated":
     case "blocked":

@@ -1,6 +1,6 @@
 import type { Settings } from "../config/schema.ts";
 import { createHydrator } from "../hydrate/hydrator.ts";
-import type { News, Outside, ReadAnswer } from "../hydrate/sweep.ts";
+import type { HydratedStatus, HydrationMessages, ReadAnswer } from "../hydrate/pass.ts";
 import type { Clock } from "../model/clock.ts";
 import { isTruncated } from "../model/envelope.ts";
 import type { ReceivedEvent } from "../model/event.ts";
@@ -51,7 +51,7 @@ export function createHydrating(parts: HydratingParts) {
   /** One process reads for an account, while events of it wait. */
   const isOurs = (account: string) => store.duty(`hydrate ${account}`, dutyMs);
 
-  async function learn({ account, source, messageId, wamid, status, errorCode, because }: News): Promise<boolean> {
+  async function submit({ account, source, messageId, wamid, status, errorCode, because }: HydratedStatus): Promise<boolean> {
     // No event was about such a status, a truncated one neither.
     if (!webhooksTell(status)) return false;
     const state = (await store.messageState(account, wamid)) ?? unseenMessage;
@@ -59,7 +59,7 @@ export function createHydrating(parts: HydratingParts) {
     return learning.learn({ account, source, origin: "hydrate", messageId, wamid, status, errorCode, because });
   }
 
-  const outside: Outside = {
+  const messages: HydrationMessages = {
     async read(account, messageId, signal) {
       if (services.client(account) === null) return { type: "no-key" };
       // As when nobody can be asked: sweeps wait, and end when their time is up.
@@ -73,7 +73,7 @@ export function createHydrating(parts: HydratingParts) {
         switch (answer.type) {
           case "found": {
             const { wamid, status, errorCode } = answer;
-            return { type: "told", at, told: { messageId, wamid, status, errorCode } };
+            return { type: "found", at, found: { messageId, wamid, status, errorCode } };
           }
           case "missing":
             return { type: "missing", at, isCredible: answer.isCredible };
@@ -89,25 +89,25 @@ export function createHydrating(parts: HydratingParts) {
         throw error;
       }
     },
-    learn,
+    submit,
   };
   const hydrator = createHydrator(settings().hydrate, {
     store: {
       ...store,
-      beginSweep: async (account, now) => ((await isOurs(account)) ? store.beginSweep(account, now) : null),
+      beginPass: async (account, now) => ((await isOurs(account)) ? store.beginPass(account, now) : null),
       settleTarget: async (...order) => announced(await store.settleTarget(...order)),
       settleCovered: async (...order) => announced(await store.settleCovered(...order)),
     },
-    outside,
+    messages,
     clock,
     random,
     hooks: {
-      onAsked({ account }, asked, changed) {
+      onRead({ account }, asked, changed) {
         metrics().hydration.asks.inc({ account }, asked);
         if (changed > 0) metrics().hydration.found.inc({ account }, changed);
       },
       onSettled: ({ account }, state, events) => metrics().hydration.settled.inc({ account, state }, events),
-      swept({ account, covered }, tally, tookMs) {
+      finished({ account, covered }, tally, tookMs) {
         metrics().hydration.sweeps.inc({ account });
         const { events, gaveUp, ...counts } = tally;
         const line = { account, truncated: Math.max(events, covered.events), ...counts, tookMs };

@@ -1,8 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
-import { createClaimQueue } from "../deliver/claim-queue.ts";
-import type { ClaimStore } from "../deliver/claims.ts";
-import { createSharedLine } from "../deliver/session.ts";
+import { type ClaimStore, createClaimQueue } from "../deliver/claim-queue.ts";
+import { createSharedSession } from "../deliver/session.ts";
 import { breakerName } from "../deliver/settings.ts";
 import { isProxyRoute } from "../model/delivery.ts";
 import type { Store } from "../store/port.ts";
@@ -110,7 +109,7 @@ export async function openRedis(
       await connection.close();
     },
   };
-  const shared = createSharedLine({
+  const shared = createSharedSession({
     clock,
     holder,
     breakerNamed: (name) => createRedisBreaker(connection, storage.prefix, name),
@@ -135,12 +134,12 @@ function claimStore(engine: RedisStore, work: WorkQueue, isDoubted: () => boolea
     claim: engine.claim,
     renew: engine.renew,
     handBack: engine.handBack,
-    async settle(settlement, { holder }) {
-      const { written, released } = await engine.settle(settlement, holder, isDoubted());
+    async settle(settlement, holder) {
+      const { released } = await engine.settle(settlement, holder, isDoubted());
       const { route, settled } = settlement;
       // Whoever lives then is told, should this process not.
       if (settled.to === "waiting") work.later(route, settled.nextAt);
-      return { written, next: null, released: released !== null };
+      return released;
     },
   };
 }

@@ -17,7 +17,7 @@ import type { Watching } from "./watching.ts";
 
 export interface ReconcilingParts {
   readonly settings: () => Settings;
-  readonly store: Pick<Store, "claimAsks" | "settleAsks" | "countAsks" | "duty"> & { readonly read: Pick<StoreReading, "unplanned"> };
+  readonly store: Pick<Store, "claimPolls" | "settlePolls" | "countPolls" | "duty"> & { readonly read: Pick<StoreReading, "unplanned"> };
   readonly services: ServiceAccounts;
   readonly usage: CallUsage;
   readonly learning: Learning;
@@ -46,7 +46,7 @@ export function createReconciling(parts: ReconcilingParts) {
     service: createAskingService(services, polling),
     tracking: {
       moves: learning.moves,
-      async learn(account, { wamid, messageId }, { status, errorCode }) {
+      async submit(account, { wamid, messageId }, { status, errorCode }) {
         const isNews = await learning.learn({ account, origin: "reconcile", messageId, wamid, status, errorCode });
         if (isNews && webhooksTell(status)) watching.learned(account, wamid, status);
         return isNews;
@@ -76,8 +76,8 @@ export function createReconciling(parts: ReconcilingParts) {
     async reconcile(account, given, gone) {
       if (isClosing) throw new RelayError("shutting_down", "the relay is stopping");
       const dueBy = Math.min(given ?? clock.now(), clock.now());
-      const patience = AbortSignal.any([gone, AbortSignal.timeout(longestMs)]);
-      const accounts = await Promise.all(accountsOf(account).map((each) => reconciler.pass(each, { dueBy, patience })));
+      const signal = AbortSignal.any([gone, AbortSignal.timeout(longestMs)]);
+      const accounts = await Promise.all(accountsOf(account).map((each) => reconciler.pass(each, { dueBy, signal })));
       await usage.write();
       return { dueBy, more: accounts.some(({ more }) => more), accounts: accounts.map(({ more, ...summary }) => summary) };
     },
@@ -101,7 +101,7 @@ export function createReconciling(parts: ReconcilingParts) {
 function passHooks(log: Logger, metrics: () => Metrics): ReconcilerHooks {
   const said = new Map<string, string>();
   return {
-    asked: (account, outcome) => metrics().reconcile.asks.inc({ account, outcome }),
+    polled: (account, outcome) => metrics().reconcile.asks.inc({ account, outcome }),
     passed(summary) {
       const { account, asked, leftForBudget, stopped } = summary;
       metrics().reconcile.postponed.set({ account }, leftForBudget);

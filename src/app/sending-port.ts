@@ -32,7 +32,7 @@ export function createSendingPort({ sending, now, known, limiters }: SendingPort
     { gone, maxWait = known().maxWait }: { gone: AbortSignal; maxWait?: number | undefined },
   ): Caller {
     return {
-      gone,
+      disconnected: gone,
       maxWait,
       tooLong: () =>
         new RelayError(

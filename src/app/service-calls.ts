@@ -20,7 +20,7 @@ export interface ServiceCallsParts {
 export function createServiceCalls({ services, now }: ServiceCallsParts): ServiceCalls {
   async function outcomeOf<T>(
     account: string,
-    { patience, starting, repeating }: CallSteps,
+    { signal, starting, repeating }: CallSteps,
     operation: CallOperation,
     call: (client: ServiceClient, options: CallOptions) => Promise<T>,
   ): Promise<CallResult<T>> {
@@ -30,7 +30,7 @@ export function createServiceCalls({ services, now }: ServiceCallsParts): Servic
       return { type: "not-done", error, why: error.message };
     }
     try {
-      return { type: "done", value: await call(client, { patience, watch: { starting, repeating } }) };
+      return { type: "done", value: await call(client, { patience: signal, watch: { starting, repeating } }) };
     } catch (error) {
       if (!(error instanceof ServiceError)) throw error;
       if (error.outcome === "unknown") return { type: "unknown", reason: error.message };

@@ -82,7 +82,7 @@ test("processes of one account over a real connection: caps and stops in common,
   const asked = service.keys.length;
   await server.kill();
   const calls = createServiceCalls({ services: one.services, now: Date.now });
-  const steps = { patience: new AbortController().signal, starting: async () => {}, repeating: async () => {} };
+  const steps = { signal: new AbortController().signal, starting: async () => {}, repeating: async () => {} };
   expect(await calls.sendMessage("main", { to: "+541" } as never, steps)).toMatchObject({
     type: "not-done",
     error: { code: "store_unavailable", retryAfterMs: 1_000 },

@@ -18,12 +18,12 @@ test("what waits to be planned for longer than a message is quiet is not asked a
   const reconciling = createReconciling({
     settings: () => settings,
     store: {
-      claimAsks: async () => {
+      claimPolls: async () => {
         claims += 1;
         return [];
       },
-      settleAsks: async () => {},
-      countAsks: () => ({ due: 0, unaskable: 0, missing: 0 }),
+      settlePolls: async () => {},
+      countPolls: () => ({ due: 0, unaskable: 0, missing: 0 }),
       duty: () => true,
       read: { unplanned: () => unplanned },
     },

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { waitAfter } from "../../../src/hydrate/sweep.ts";
+import { waitAfter } from "../../../src/hydrate/pass.ts";
 
 test("waits grow from half a minute to ten minutes", () => {
   expect([1, 2, 3, 4, 5, 6, 7].map((failures) => waitAfter(failures, null, 1))).toEqual([
@@ -8,13 +8,13 @@ test("waits grow from half a minute to ten minutes", () => {
   ]);
 });
 
-test("where the service says until when, that long, but never longer than ten minutes: a plan can be changed", () => {
+test("waits until the time that the service gives, at most ten minutes", () => {
   expect([5_000, 599_999, 20 * 86_400_000].map((until) => waitAfter(3, until, 0))).toEqual([5_000, 599_999, 600_000]);
-  // A time that is past is no news.
+  // A time in the past is ignored.
   expect(waitAfter(1, -5, 0)).toBe(15_000);
 });
 
-test("never nothing, never more than ten minutes", () => {
+test("is always positive and at most ten minutes", () => {
   const until = fc.option(fc.integer({ min: -1_000, max: 2 ** 40 }));
   const random = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
   fc.assert(

@@ -1,13 +1,13 @@
 import { growingWait, withJitter } from "../model/backoff.ts";
 import { type Clock, pause } from "../model/clock.ts";
-import type { CoveredEvents, GiveUpReason, HydrationStore, Sweep, TrackedMessage } from "../model/hydration.ts";
+import type { CoveredEvents, GiveUpReason, HydrationPass, HydrationStore, ReadMessage } from "../model/hydration.ts";
 import type { MessageKey } from "../model/message.ts";
 import { countUnread, unreadMessages } from "./candidates.ts";
 import type { HydrateSettings } from "./settings.ts";
 
 /** The service's answer about one message. `at` is when the request was sent, in unix ms. */
 export type ReadAnswer =
-  | { readonly type: "told"; readonly at: number; readonly told: ToldStatus }
+  | { readonly type: "found"; readonly at: number; readonly found: FoundStatus }
   /** The service does not know the message. `isCredible`: it found others, so base URL and key are right. */
   | { readonly type: "missing"; readonly at: number; readonly isCredible: boolean }
   /** Reading this id is refused permanently. */
@@ -17,7 +17,7 @@ export type ReadAnswer =
   /** The account has no base URL or key. */
   | { readonly type: "no-key" };
 
-interface ToldStatus {
+interface FoundStatus {
   readonly messageId: string;
   readonly wamid: string;
   readonly status: string;
@@ -25,22 +25,22 @@ interface ToldStatus {
 }
 
 /** A status that a truncated event may have reported. */
-export interface News extends ToldStatus {
+export interface HydratedStatus extends FoundStatus {
   readonly account: string;
   readonly source: string;
   readonly because: string;
 }
 
-/** The other stages, as hydration uses them. */
-export interface Outside {
+/** The messages of an account, as hydration uses them. */
+export interface HydrationMessages {
   read(account: string, messageId: string, signal: AbortSignal): Promise<ReadAnswer>;
   /** Submits a status like a received event if it changes the message; true when it did. */
-  learn(news: News): Promise<boolean>;
+  submit(status: HydratedStatus): Promise<boolean>;
 }
 
-export interface SweepParts {
+export interface PassParts {
   readonly store: HydrationStore;
-  readonly outside: Outside;
+  readonly messages: HydrationMessages;
   readonly clock: Clock;
   readonly random: () => number;
   /** The current settings. */
@@ -48,12 +48,12 @@ export interface SweepParts {
   /** Interrupts the pass; it resumes later. */
   readonly signal: AbortSignal;
   /** Called after every step. */
-  readonly onAsked: (sweep: Sweep, asked: number, changed: number) => void;
-  readonly onSettled: (sweep: Sweep, state: "done" | "given-up", events: number) => void;
+  readonly onRead: (pass: HydrationPass, asked: number, changed: number) => void;
+  readonly onSettled: (pass: HydrationPass, state: "done" | "given-up", events: number) => void;
 }
 
 /** The results of a pass since this process began or resumed it. */
-export interface SweepTally {
+export interface PassTally {
   readonly events: number;
   readonly asked: number;
   /** Answers with a new status. */
@@ -78,10 +78,10 @@ type Item = { readonly id: string; readonly message: MessageKey | null; failures
  * all are read or their time is up. Waits with backoff while the service cannot be called. The store records what was
  * read, so that a crash does not repeat it. Null: ended by the signal.
  */
-export async function runSweep(sweep: Sweep, parts: SweepParts): Promise<SweepTally | null> {
-  const { store, outside, clock, signal } = parts;
+export async function runHydrationPass(pass: HydrationPass, parts: PassParts): Promise<PassTally | null> {
+  const { store, messages, clock, signal } = parts;
   const tally = { events: 0, asked: 0, changed: 0, missing: 0, unknown: 0, gaveUp: null as GiveUpReason | null };
-  let covered: CoveredEvents | null = sweep.covered;
+  let covered: CoveredEvents | null = pass.covered;
   let failures = 0;
   let hasAnswered = false;
   let hasFound = false;
@@ -89,64 +89,70 @@ export async function runSweep(sweep: Sweep, parts: SweepParts): Promise<SweepTa
   let doubtful: Item[] = [];
 
   async function settle(facts: CoveredEvents, reason: GiveUpReason | null, receivedBy: number): Promise<void> {
-    const unknown = await countUnread({ store, sweep, covered: facts, settings: parts.settings() });
+    const unknown = await countUnread({ store, pass, covered: facts, settings: parts.settings() });
     let events: number;
     do {
-      ({ events } = await store.settleCovered(sweep, { reason, unknown, receivedBy }, clock.now(), settleStep));
-      tally.events += events;
-      if (events > 0) parts.onSettled(sweep, reason === null ? "done" : "given-up", events);
+      ({ events } = await store.settleCovered(pass, { reason, unknown, receivedBy }, clock.now(), settleStep));
+      countSettled(reason === null ? "done" : "given-up", events);
     } while (events === settleStep);
     tally.unknown = unknown;
     tally.gaveUp = reason;
   }
 
+  function countSettled(state: "done" | "given-up", events: number): void {
+    tally.events += events;
+    if (events > 0) parts.onSettled(pass, state, events);
+  }
+
   /** Waits at most until the oldest event's time is up. */
-  async function rest(ms: number, { oldest }: CoveredEvents): Promise<void> {
+  async function wait(ms: number, { oldest }: CoveredEvents): Promise<void> {
     await pauseUntilAborted(clock, Math.max(1, Math.min(ms, oldest + parts.settings().giveUpAfter - clock.now())), signal);
   }
 
-  async function askOne(item: Item): Promise<{ item: Item; answer: ReadAnswer; isNews: boolean }> {
-    const answer = await outside.read(sweep.account, item.id, signal);
-    const isNews =
-      answer.type === "told" &&
-      (await outside.learn({ ...answer.told, account: sweep.account, source: sweep.source, because: sweep.because }));
-    return { item, answer, isNews };
+  async function readOne(item: Item): Promise<{ item: Item; answer: ReadAnswer; isNew: boolean }> {
+    const { account, source, because } = pass;
+    const answer = await messages.read(account, item.id, signal);
+    const isNew = answer.type === "found" && (await messages.submit({ ...answer.found, account, source, because }));
+    return { item, answer, isNew };
   }
 
   /** Reads some items; returns those to read again and how long to wait first. */
   async function round(items: readonly Item[]): Promise<{ later: Item[]; until: number | null; hasKey: boolean }> {
-    const asked = await Promise.all(items.map(askOne));
-    const read = asked.flatMap(({ item, answer }) =>
-      item.message !== null && (answer.type === "told" || (answer.type === "missing" && answer.isCredible))
-        ? [{ message: item.message, at: answer.at }]
-        : [],
-    );
-    hasFound ||= asked.some(({ answer }) => answer.type === "told");
-    doubtful.push(
-      ...asked.flatMap(({ item, answer }) => (item.message !== null && answer.type === "missing" && !answer.isCredible ? [item] : [])),
-    );
-    const answered = asked.filter(({ answer }) => answer.type === "told" || answer.type === "missing" || answer.type === "refused");
-    const changed = asked.filter(({ isNews }) => isNews).length;
+    const answers = await Promise.all(items.map(readOne));
+    const read: ReadMessage[] = [];
+    const later: Item[] = [];
+    const untils: number[] = [];
+    for (const { item, answer } of answers) {
+      const { message } = item;
+      hasFound ||= answer.type === "found";
+      if (answer.type === "later") {
+        later.push(item);
+        if (answer.until !== null) untils.push(answer.until);
+      } else if (message !== null && (answer.type === "found" || answer.type === "missing")) {
+        if (answer.type === "missing") tally.missing += 1;
+        if (answer.type === "found" || answer.isCredible) read.push({ message, at: answer.at });
+        else doubtful.push(item);
+      }
+    }
+    const answered = answers.filter(({ answer }) => answer.type !== "later" && answer.type !== "no-key");
+    const changed = answers.filter(({ isNew }) => isNew).length;
     tally.asked += answered.length;
     tally.changed += changed;
-    tally.missing += asked.filter(({ item, answer }) => item.message !== null && answer.type === "missing").length;
     if (answered.length > 0) {
       hasAnswered = true;
-      await store.noteAsked(sweep, answered.length, read);
-      parts.onAsked(sweep, answered.length, changed);
+      await store.noteReads(pass, answered.length, read);
+      parts.onRead(pass, answered.length, changed);
     }
-    for (const { item, answer } of asked) {
-      if (item.message !== null || answer.type === "later" || answer.type === "no-key") continue;
-      const { events } = await store.settleTarget(sweep, item.id, answer.type === "told" ? answer.told.wamid : null, clock.now());
-      tally.events += events;
-      if (events > 0) parts.onSettled(sweep, "done", events);
+    for (const { item, answer } of answered) {
+      if (item.message !== null) continue;
+      const wamid = answer.type === "found" ? answer.found.wamid : null;
+      countSettled("done", (await store.settleTarget(pass, item.id, wamid, clock.now())).events);
     }
     failures = answered.length > 0 ? 0 : failures + 1;
-    const untils = asked.flatMap(({ answer }) => (answer.type === "later" && answer.until !== null ? [answer.until] : []));
     return {
-      later: asked.filter(({ answer }) => answer.type === "later").map(({ item }) => item),
+      later,
       until: untils.length === 0 ? null : Math.max(...untils) - clock.now(),
-      hasKey: asked.every(({ answer }) => answer.type !== "no-key"),
+      hasKey: answers.every(({ answer }) => answer.type !== "no-key"),
     };
   }
 
@@ -160,7 +166,7 @@ export async function runSweep(sweep: Sweep, parts: SweepParts): Promise<SweepTa
       const now = clock.now();
       if (now >= covered.oldest + giveUpAfter) {
         await settle(covered, "too-long", now - giveUpAfter);
-        covered = await store.covered(sweep);
+        covered = await store.covered(pass);
         continue;
       }
       // One call is enough to find out whether the service is back.
@@ -178,10 +184,10 @@ export async function runSweep(sweep: Sweep, parts: SweepParts): Promise<SweepTa
         doubtful = doubtful.slice(most);
       }
       if (items.length === 0) return true;
-      const left = Math.max(0, callsPerDay - (await store.callsSince(sweep.account, now - dayMs)));
+      const left = Math.max(0, callsPerDay - (await store.callsSince(pass.account, now - dayMs)));
       first.unshift(...items.splice(left));
       if (items.length === 0) {
-        await rest(budgetWaitMs, covered);
+        await wait(budgetWaitMs, covered);
         continue;
       }
       const { later, until, hasKey } = await round(items);
@@ -191,12 +197,12 @@ export async function runSweep(sweep: Sweep, parts: SweepParts): Promise<SweepTa
         return false;
       }
       if (failures === 0) {
-        last.push(...blamed(later));
+        last.push(...countFailures(later));
         continue;
       }
-      if (isTail && hasAnswered && until === null) last = [...blamed(later), ...last];
+      if (isTail && hasAnswered && until === null) last = [...countFailures(later), ...last];
       else first = [...later, ...first];
-      if (!signal.aborted) await rest(waitAfter(failures, until, parts.random()), covered);
+      if (!signal.aborted) await wait(waitAfter(failures, until, parts.random()), covered);
     }
   }
 
@@ -204,35 +210,31 @@ export async function runSweep(sweep: Sweep, parts: SweepParts): Promise<SweepTa
   async function readTargets(): Promise<void> {
     const seen = new Set<string>();
     for (;;) {
-      const fresh = (await store.targets(sweep, targetsStep + seen.size)).filter((id) => !seen.has(id));
+      const fresh = (await store.targets(pass, targetsStep + seen.size)).filter((id) => !seen.has(id));
       if (fresh.length === 0) return;
       for (const id of fresh) seen.add(id);
       const items = fresh.map((id): Item => ({ id, message: null, failures: 0 }));
       if (!(await readAll(async () => items.shift() ?? null))) return;
-      covered = await store.covered(sweep);
+      covered = await store.covered(pass);
     }
   }
 
   await readTargets();
   if (covered !== null && !signal.aborted) {
-    const messages = unreadMessages({ store, sweep, covered, settings: parts.settings() }, true);
+    const unread = unreadMessages({ store, pass, covered, settings: parts.settings() }, true);
     const isRead = await readAll(async () => {
-      const { value } = await messages.next();
-      return value === undefined ? null : itemOf(value);
+      const { value } = await unread.next();
+      return value === undefined ? null : { message: value.message, id: value.messageId as string, failures: 0 };
     });
     if (isRead && covered !== null) await settle(covered, null, Number.MAX_SAFE_INTEGER);
   }
   if (signal.aborted) return null;
-  await store.endSweep(sweep, clock.now());
+  await store.endPass(pass, clock.now());
   return tally;
 }
 
-function itemOf({ message, messageId }: TrackedMessage): Item {
-  return { message, id: messageId as string, failures: 0 };
-}
-
-/** Counts a failure for each item; drops those that failed too often. */
-function blamed(items: readonly Item[]): Item[] {
+/** Adds a failure to each item, and drops those that failed too often. */
+function countFailures(items: readonly Item[]): Item[] {
   for (const item of items) item.failures += 1;
   return items.filter(({ failures }) => failures < mostFailuresOfOne);
 }

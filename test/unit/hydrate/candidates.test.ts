@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { couldBeMeant, isRead, registeredFrom, startOf } from "../../../src/hydrate/candidates.ts";
+import { isCandidate, isRead, registeredFrom, startOf } from "../../../src/hydrate/candidates.ts";
 import { hydrateSchema } from "../../../src/hydrate/settings.ts";
 import type { TrackedMessage } from "../../../src/model/hydration.ts";
 
@@ -23,10 +23,10 @@ function aMessage(parts: Partial<TrackedMessage> = {}): TrackedMessage {
   };
 }
 
-describe("how a hydration begins", () => {
+describe("the initial state of a hydration", () => {
   test.each([
     ["a status", { event: "message.status", hasSubject: false, hasKey: true }, { state: "waiting" }],
-    ["a message event of a kind unknown", { event: "message.edited", hasSubject: false, hasKey: true }, { state: "waiting" }],
+    ["a message event of unknown kind", { event: "message.edited", hasSubject: false, hasKey: true }, { state: "waiting" }],
     ["one that names its message", { event: "message.status", hasSubject: true, hasKey: true }, null],
     ["without a key", { event: "message.status", hasSubject: false, hasKey: false }, { state: "given-up", reason: "no-key" }],
     ["an automation", { event: "automation.completed", hasSubject: false, hasKey: true }, { state: "given-up", reason: "not-readable" }],
@@ -37,9 +37,9 @@ describe("how a hydration begins", () => {
   });
 });
 
-describe("which messages could be meant", () => {
+describe("candidates", () => {
   test.each([
-    ["of no status yet", { status: null }, true],
+    ["without a status", { status: null }, true],
     ["pending for days", { status: "pending", changedAt: now - 60 * hour }, true],
     ["sent", {}, true],
     ["of an unknown status word", { status: "queued" }, true],
@@ -52,21 +52,21 @@ describe("which messages could be meant", () => {
     ["sent before the events", { sentAt: now - 1 }, true],
     ["sent a little after, by another clock", { sentAt: now + 60_000 }, true],
     ["sent well after the events", { sentAt: now + hour }, false],
-    ["not known to the service", { isMissing: true }, false],
-    ["without the service's id, for it counts as unknown", { messageId: null }, true],
+    ["unknown to the service", { isMissing: true }, false],
+    ["without the service's id, which counts as unknown", { messageId: null }, true],
   ] as const)("%s", (_, parts, expected) => {
-    expect(couldBeMeant(aMessage(parts), covered, settings)).toBe(expected);
+    expect(isCandidate(aMessage(parts), covered, settings)).toBe(expected);
   });
 
-  test("the store is asked for those registered within reach of the first event", () => {
+  test("are those registered within reach of the first event", () => {
     expect(registeredFrom(covered, settings)).toBe(covered.oldest - 72 * hour);
   });
 
-  test("one that was asked before the last event came is not read, whatever it said", () => {
+  test("a read before the last event arrived does not count", () => {
     expect([null, now - 1, now, now + 1].map((askedAt) => isRead(aMessage({ askedAt }), covered))).toEqual([false, false, true, true]);
   });
 
-  test("what could be meant by some events could be meant by those and earlier or later ones", () => {
+  test("a candidate of some events is a candidate of more events", () => {
     const at = fc.integer({ min: now - 100 * hour, max: now + 2 * hour });
     const messages = fc.record({
       status: fc.constantFrom(null, "pending", "sent", "delivered", "failed", "read"),
@@ -79,7 +79,7 @@ describe("which messages could be meant", () => {
         const message = aMessage(parts);
         const some = { events: 1, oldest, newest: oldest + length };
         const more = { events: 2, oldest: oldest - earlier, newest: some.newest + later };
-        expect(!couldBeMeant(message, some, settings) || couldBeMeant(message, more, settings)).toBe(true);
+        expect(!isCandidate(message, some, settings) || isCandidate(message, more, settings)).toBe(true);
       }),
     );
   });

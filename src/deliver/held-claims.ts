@@ -1,52 +1,4 @@
-import type { ClaimedDeliveries, Settlement, StoredDelivery } from "../model/delivery.ts";
-
-/**
- * What `claim-queue.ts` needs of a store that many processes share.
- *
- * A claimed delivery belongs to its holder until the lease expires; then another process may claim it. Leases are measured
- * on the store's clock, in milliseconds from the call, so that hosts with different clocks agree. `holder` names one queue
- * of one process and is never reused. Every call may reject (the store is down): the outcome is then unknown, and the call
- * may be repeated.
- */
-export interface ClaimStore {
-  /** Leases deliveries of a route that are due at `now` (unix ms), soonest first, including those with an expired lease. */
-  claim(route: string, request: ClaimRequest): Promise<ClaimedDeliveries>;
-  /** Renews these leases for `leaseMs` from now; returns the events that the holder has lost. */
-  renew(route: string, events: readonly number[], holder: string, leaseMs: number): Promise<readonly number[]>;
-  /** Ends these leases; the deliveries keep their place among those due. Leases of other holders stay. */
-  handBack(route: string, events: readonly number[], holder: string): Promise<void>;
-  /** Writes the outcome of an attempt and ends the lease. Resolves once that is durable. */
-  settle(settlement: Settlement, claim: SettledClaim): Promise<SettleAnswer>;
-}
-
-interface ClaimRequest {
-  /** Unix ms on the caller's clock: deliveries due by then. */
-  readonly now: number;
-  /** Most deliveries; at least 1. */
-  readonly limit: number;
-  /** Limit on the sum of the bodies, in bytes. The first delivery is returned whatever its size. */
-  readonly maxBytes: number;
-  readonly leaseMs: number;
-  readonly holder: string;
-}
-
-interface SettledClaim {
-  readonly holder: string;
-  /** Claims the delivery that this one held back for this long; null: leaves it to the next claim. */
-  readonly claimNextMs: number | null;
-}
-
-interface SettleAnswer {
-  /**
-   * False when another process has the lease, or when `attempt.number` is not one more than the delivery's attempts (a
-   * repeated call): nothing was written except `stop`. An expired lease that nobody took is still valid.
-   */
-  readonly written: boolean;
-  /** The delivery this one held back, claimed for the holder. */
-  readonly next: StoredDelivery | null;
-  /** True when one was released and not claimed. A claim will find it. */
-  readonly released: boolean;
-}
+import type { StoredDelivery } from "../model/delivery.ts";
 
 /** A delivery leased to this process. */
 interface HeldClaim {
@@ -59,7 +11,7 @@ interface HeldClaim {
 interface Entry extends HeldClaim {
   until: number;
   takenAt: number;
-  state: "ready" | "started" | "gone";
+  state: "ready" | "started" | "ended";
   lost: boolean;
 }
 
@@ -68,8 +20,8 @@ interface Entry extends HeldClaim {
  *
  * | state | meaning | becomes |
  * |---|---|---|
- * | `ready` | waits for a start | `started`, or `gone` (dropped, or its lease expired before it started) |
- * | `started` | its attempt is in flight or not settled yet | `gone` |
+ * | `ready` | waits for a start | `started`, or `ended` (dropped, or its lease expired before it started) |
+ * | `started` | its attempt is in flight or not settled yet | `ended` |
  */
 export function createHeldClaims() {
   const claims = new Map<number, Entry>();
@@ -79,7 +31,7 @@ export function createHeldClaims() {
 
   function drop(entry: Entry): void {
     if (entry.state === "ready") bytes -= entry.delivery.body.length;
-    entry.state = "gone";
+    entry.state = "ended";
     if (claims.get(entry.event) === entry) claims.delete(entry.event);
   }
 

@@ -1,9 +1,9 @@
 import { getEventListeners } from "node:events";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { type Abortable, UnderWay } from "../../../src/deliver/destinations/destination.ts";
+import { type Abortable, InFlight } from "../../../src/deliver/destinations/destination.ts";
 
-test("as a Set of attempts, each aborted by its own signal or with all, whatever comes and goes", () => {
+test("behaves like a Set of attempts that are aborted by their signal or together", () => {
   const step = fc.oneof(
     fc.record({ kind: fc.constant("begin" as const), signal: fc.nat(2) }),
     fc.record({ kind: fc.constant("end" as const), which: fc.nat() }),
@@ -12,7 +12,7 @@ test("as a Set of attempts, each aborted by its own signal or with all, whatever
   fc.assert(
     fc.property(fc.array(step, { maxLength: 80 }), fc.option(fc.nat(2)), (steps, abortedSignal) => {
       const signals = Array.from({ length: 3 }, () => new AbortController());
-      const underWay = new UnderWay();
+      const underWay = new InFlight();
       const model = new Set<Abortable>();
       const ended: Abortable[] = [];
       const aborted: Abortable[] = [];

@@ -1,20 +1,20 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { type AskTimes, firstSettledAge, nextAskAge, rankOf, restingStatuses, waitAfterFailure } from "../../../src/reconcile/polls.ts";
+import { firstSettledAge, nextPollAge, type PollTimes, rankOf, restingStatuses, waitAfterFailure } from "../../../src/reconcile/polls.ts";
 
 const minute = 60_000;
-const defaults: AskTimes = { after: minute, giveUpAfter: 72 * 60 * minute, until: "read" };
+const defaults: PollTimes = { after: minute, giveUpAfter: 72 * 60 * minute, until: "read" };
 
 /** All ages at which a message that keeps this status is asked about. */
-function ages(status: string | null, times: AskTimes): number[] {
+function ages(status: string | null, times: PollTimes): number[] {
   const found: number[] = [];
-  for (let age = nextAskAge(0, status, times); age !== null; age = nextAskAge(age, status, times)) found.push(age);
+  for (let age = nextPollAge(0, status, times); age !== null; age = nextPollAge(age, status, times)) found.push(age);
   return found;
 }
 
 const inMinutes = (list: number[]) => list.map((age) => age / minute);
 
-test("the ages of docs/reconcile.md", () => {
+test("polls at the ages of docs/reconcile.md", () => {
   expect(inMinutes(ages("sent", defaults))).toEqual([1, 2, 3, 5, 10, 20, 40, 80, 160, 320, 1040, 1760, 2480, 3200, 3920]);
   expect(ages(null, defaults)).toEqual(ages("pending", defaults));
   expect(inMinutes(ages("delivered", defaults))).toEqual([60, 360, 1440, 2880, 4320]);
@@ -32,10 +32,10 @@ const someTimes = fc
     factor: fc.integer({ min: 2, max: 20_000 }),
     until: fc.constantFrom("read", "delivered"),
   })
-  .map(({ after, factor, until }): AskTimes => ({ after, giveUpAfter: after * factor, until: until as AskTimes["until"] }));
+  .map(({ after, factor, until }): PollTimes => ({ after, giveUpAfter: after * factor, until: until as PollTimes["until"] }));
 const someStatus = fc.constantFrom(null, "pending", "sent", "delivered", "failed", "read", "received", "Held");
 
-test("never before after, never past giveUpAfter, with waits that never shrink; settled ones more rarely", () => {
+test("polls from `after` to `giveUpAfter` with growing waits, and settled messages less often", () => {
   fc.assert(
     fc.property(someStatus, someTimes, (status, times) => {
       const all = ages(status, times);
@@ -54,10 +54,10 @@ test("never before after, never past giveUpAfter, with waits that never shrink; 
   );
 });
 
-test("from any age the next one is later, and skips what was missed", () => {
+test("schedules the next poll after any age and skips missed ones", () => {
   fc.assert(
     fc.property(someStatus, someTimes, fc.integer({ min: 0, max: 400_000_000 }), (status, times, age) => {
-      const next = nextAskAge(age, status, times);
+      const next = nextPollAge(age, status, times);
       if (next === null) return;
       expect(next).toBeGreaterThan(age);
       // None of its regular ages lies between.
@@ -67,7 +67,7 @@ test("from any age the next one is later, and skips what was missed", () => {
   );
 });
 
-test("the open go before the settled, and those asked least often first, in 32 ranks", () => {
+test("ranks open before settled messages, and the least polled first", () => {
   fc.assert(
     fc.property(someStatus, someStatus, fc.nat(100), fc.nat(100), (one, other, asks, more) => {
       expect(rankOf(one, asks)).toBeLessThanOrEqual(rankOf(one, asks + more));
@@ -78,6 +78,6 @@ test("the open go before the settled, and those asked least often first, in 32 r
   expect(rankOf(null, 0)).toBe(0);
 });
 
-test("waits after failures double up to an hour", () => {
+test("doubles the wait after failures up to an hour", () => {
   expect([1, 2, 3, 6, 7, 8, 50].map((failures) => waitAfterFailure(failures) / minute)).toEqual([1, 2, 4, 32, 60, 60, 60]);
 });

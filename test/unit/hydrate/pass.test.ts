@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import type { HydrationMessages, ReadAnswer } from "../../../src/hydrate/pass.ts";
+import { runHydrationPass } from "../../../src/hydrate/pass.ts";
 import { hydrateSchema } from "../../../src/hydrate/settings.ts";
-import type { Outside, ReadAnswer } from "../../../src/hydrate/sweep.ts";
-import { runSweep } from "../../../src/hydrate/sweep.ts";
-import type { Sweep, TrackedMessage } from "../../../src/model/hydration.ts";
+import type { HydrationPass, TrackedMessage } from "../../../src/model/hydration.ts";
 import { createManualClock, settled as turns } from "../../harness/manual-clock.ts";
 import { createMemoryStore, type WaitingEvent } from "./memory-store.ts";
 
@@ -25,10 +25,10 @@ function someMessages(count: number, parts: (n: number) => Partial<TrackedMessag
   }));
 }
 
-const told = (id: string, at = start + 2_000): ReadAnswer => ({
-  type: "told",
+const found = (id: string, at = start + 2_000): ReadAnswer => ({
+  type: "found",
   at,
-  told: { messageId: id, wamid: `wamid of ${id}`, status: "delivered", errorCode: null },
+  found: { messageId: id, wamid: `wamid of ${id}`, status: "delivered", errorCode: null },
 });
 const later: ReadAnswer = { type: "later", until: null };
 
@@ -36,44 +36,44 @@ interface Plan {
   readonly messages: TrackedMessage[];
   readonly events?: WaitingEvent[];
   readonly settings?: Record<string, unknown>;
-  /** What the service says. */
+  /** The answer of the service. */
   answer(id: string, now: number): ReadAnswer;
 }
 
-/** Runs one sweep, letting time pass until it is over. */
-async function sweepThrough({ messages, events = [{ seq: 1, receivedAt: start, target: null }], settings = {}, answer }: Plan) {
+/** Runs one pass, and advances the clock until it ends. */
+async function runThrough({ messages, events = [{ seq: 1, receivedAt: start, target: null }], settings = {}, answer }: Plan) {
   const clock = createManualClock(start + 2_000);
   const { store, settled, calls } = createMemoryStore(messages, events);
   const asked: { id: string; at: number }[] = [];
-  const news: string[] = [];
-  let underWay = 0;
+  const submitted: string[] = [];
+  let inFlight = 0;
   let most = 0;
-  const outside: Outside = {
+  const service: HydrationMessages = {
     async read(_, id) {
       asked.push({ id, at: clock.now() });
-      underWay += 1;
-      most = Math.max(most, underWay);
+      inFlight += 1;
+      most = Math.max(most, inFlight);
       await Promise.resolve();
-      underWay -= 1;
+      inFlight -= 1;
       return answer(id, clock.now());
     },
-    async learn({ messageId }) {
-      if (news.includes(messageId)) return false;
-      news.push(messageId);
+    async submit({ messageId }) {
+      if (submitted.includes(messageId)) return false;
+      submitted.push(messageId);
       return true;
     },
   };
   const stop = new AbortController();
-  const sweep = (await store.beginSweep("main", clock.now())) as Sweep;
+  const pass = (await store.beginPass("main", clock.now())) as HydrationPass;
   let isOver = false;
-  const run = runSweep(sweep, {
+  const run = runHydrationPass(pass, {
     store,
-    outside,
+    messages: service,
     clock,
     random: () => 1,
     settings: () => hydrateSchema.parse(settings),
     signal: stop.signal,
-    onAsked: () => {},
+    onRead: () => {},
     onSettled: () => {},
   }).finally(() => {
     isOver = true;
@@ -83,50 +83,50 @@ async function sweepThrough({ messages, events = [{ seq: 1, receivedAt: start, t
     if (!isOver) await clock.advance(minute / 2);
   }
   if (!isOver) stop.abort();
-  return { tally: await run, settled, asked, news, calls, most, clock, events, isOver: !stop.signal.aborted };
+  return { tally: await run, settled, asked, submitted, calls, most, clock, events, isOver: !stop.signal.aborted };
 }
 
-test("all that could be meant are read, latest first, at most eight at once", async () => {
-  const { tally, settled, asked, most } = await sweepThrough({ messages: someMessages(30), answer: told });
+test("reads all candidates, latest first, at most eight at once", async () => {
+  const { tally, settled, asked, most } = await runThrough({ messages: someMessages(30), answer: found });
   expect(asked.map(({ id }) => id)).toEqual(Array.from({ length: 30 }, (_, n) => `id-${30 - n}`));
   expect(tally).toEqual({ events: 1, asked: 30, changed: 30, missing: 0, unknown: 0, gaveUp: null });
   expect(settled).toEqual([{ seq: 1, reason: null, unknown: 0 }]);
   expect(most).toBe(8);
 });
 
-test("what cannot be read for want of an id stays unknown; what the service does not know does not", async () => {
+test("counts messages without the service's id as unknown, but not those that the service does not know", async () => {
   const messages = someMessages(4, (n) => (n === 0 ? { messageId: null } : {}));
-  const { tally, settled } = await sweepThrough({
+  const { tally, settled } = await runThrough({
     messages,
-    answer: (id) => (id === "id-2" ? { type: "missing", at: start + 2_000, isCredible: true } : told(id)),
+    answer: (id) => (id === "id-2" ? { type: "missing", at: start + 2_000, isCredible: true } : found(id)),
   });
   expect(tally).toMatchObject({ asked: 3, missing: 1, unknown: 1 });
   expect(settled).toEqual([{ seq: 1, reason: null, unknown: 1 }]);
 });
 
-test("404s of a service that has found nothing: not read; read again once it has found something", async () => {
+test("reads messages answered 404 again once the service has found another one", async () => {
   let hasFound = false;
   const seen: string[] = [];
   const answer = (id: string, now: number): ReadAnswer => {
     seen.push(id);
     hasFound ||= id === "id-1";
-    return hasFound && id !== "id-2" ? told(id) : { type: "missing", at: now, isCredible: hasFound };
+    return hasFound && id !== "id-2" ? found(id) : { type: "missing", at: now, isCredible: hasFound };
   };
-  const { tally, settled } = await sweepThrough({ messages: someMessages(12), answer });
+  const { tally, settled } = await runThrough({ messages: someMessages(12), answer });
   expect(seen.slice(0, 12)).toEqual(Array.from({ length: 12 }, (_, n) => `id-${12 - n}`));
   expect(new Set(seen.slice(12))).toEqual(new Set(seen.slice(0, 11)));
   expect(tally).toMatchObject({ unknown: 0, changed: 11 });
   expect(settled).toEqual([{ seq: 1, reason: null, unknown: 0 }]);
 
-  const never = await sweepThrough({ messages: someMessages(3), answer: (_, now) => ({ type: "missing", at: now, isCredible: false }) });
+  const never = await runThrough({ messages: someMessages(3), answer: (_, now) => ({ type: "missing", at: now, isCredible: false }) });
   expect(never.tally).toMatchObject({ asked: 3, missing: 3, unknown: 3 });
 });
 
-test("down for an hour: one call at a time, ever more rarely, then all of them", async () => {
+test("probes a service that is down with one call at a time, at growing intervals", async () => {
   const upAt = start + hour;
-  const { tally, asked, settled } = await sweepThrough({
+  const { tally, asked, settled } = await runThrough({
     messages: someMessages(40),
-    answer: (id, now) => (now < upAt ? later : told(id)),
+    answer: (id, now) => (now < upAt ? later : found(id)),
   });
   const failed = asked.filter(({ at }) => at < upAt);
   expect(failed.length).toBeLessThan(8 + 12);
@@ -135,22 +135,22 @@ test("down for an hour: one call at a time, ever more rarely, then all of them",
   expect(settled).toEqual([{ seq: 1, reason: null, unknown: 0 }]);
 });
 
-test("a message that never answers does not hold up the others, nor the events for long", async () => {
-  const { tally, asked, clock } = await sweepThrough({ messages: someMessages(20), answer: (id) => (id === "id-15" ? later : told(id)) });
+test("gives up on a message that never answers without delaying the others", async () => {
+  const { tally, asked, clock } = await runThrough({ messages: someMessages(20), answer: (id) => (id === "id-15" ? later : found(id)) });
   expect(tally).toMatchObject({ asked: 19, unknown: 1, gaveUp: null });
   expect(asked.filter(({ id }) => id === "id-15")).toHaveLength(5);
   expect(clock.now() - start).toBeLessThan(30 * minute);
 });
 
-test("when an event's time is up it ends with what was found, and the rest goes on for the others", async () => {
+test("gives up an event when its time is up and continues for the others", async () => {
   const upAt = start + 5.5 * hour + 6 * hour;
-  const { settled, tally } = await sweepThrough({
+  const { settled, tally } = await runThrough({
     messages: someMessages(3),
     events: [
       { seq: 1, receivedAt: start - 5 * hour, target: null },
       { seq: 2, receivedAt: start, target: null },
     ],
-    answer: (id, now) => (now < upAt - 6 * hour ? later : told(id)),
+    answer: (id, now) => (now < upAt - 6 * hour ? later : found(id)),
   });
   expect(settled).toEqual([
     { seq: 1, reason: "too-long", unknown: 3 },
@@ -159,46 +159,46 @@ test("when an event's time is up it ends with what was found, and the rest goes 
   expect(tally).toMatchObject({ events: 2, asked: 3 });
 });
 
-test("no key any more: over at once", async () => {
-  const { settled, tally } = await sweepThrough({ messages: someMessages(3), answer: () => ({ type: "no-key" }) });
+test("ends at once when the account has no key", async () => {
+  const { settled, tally } = await runThrough({ messages: someMessages(3), answer: () => ({ type: "no-key" }) });
   expect(settled).toEqual([{ seq: 1, reason: "no-key", unknown: 3 }]);
   expect(tally).toMatchObject({ asked: 0, gaveUp: "no-key" });
 });
 
-test("the day's calls used up: it waits, and gives up in time with the rest unknown", async () => {
-  const { settled, calls } = await sweepThrough({ messages: someMessages(30), settings: { callsPerDay: 10 }, answer: told });
+test("waits when the day's calls are used up, and gives up in time", async () => {
+  const { settled, calls } = await runThrough({ messages: someMessages(30), settings: { callsPerDay: 10 }, answer: found });
   expect(calls()).toBe(10);
   expect(settled).toEqual([{ seq: 1, reason: "too-long", unknown: 20 }]);
 });
 
-test("when the day's calls are just enough, nothing waits", async () => {
-  const { settled, clock } = await sweepThrough({ messages: someMessages(10), settings: { callsPerDay: 10 }, answer: told });
+test("does not wait when the day's calls are just enough", async () => {
+  const { settled, clock } = await runThrough({ messages: someMessages(10), settings: { callsPerDay: 10 }, answer: found });
   expect(settled).toEqual([{ seq: 1, reason: null, unknown: 0 }]);
   expect(clock.now() - start).toBeLessThan(minute);
 });
 
-test("an id that an event came with is read and nothing else; one that is no message's leaves it to the walk", async () => {
-  const byId = await sweepThrough({
+test("reads only the id of an event that has one, and all candidates when it names no message", async () => {
+  const byId = await runThrough({
     messages: someMessages(5),
     events: [{ seq: 1, receivedAt: start, target: "id-3" }],
-    answer: told,
+    answer: found,
   });
   expect([byId.asked.map(({ id }) => id), byId.settled]).toEqual([["id-3"], [{ seq: 1, reason: null, unknown: 0 }]]);
   for (const answer of [{ type: "missing", at: start, isCredible: true }, { type: "refused" }] as const) {
     const events = [{ seq: 1, receivedAt: start, target: "odd" }];
-    const { asked } = await sweepThrough({ messages: someMessages(2), events, answer: (id) => (id === "odd" ? answer : told(id)) });
+    const { asked } = await runThrough({ messages: someMessages(2), events, answer: (id) => (id === "odd" ? answer : found(id)) });
     expect(asked.map(({ id }) => id)).toEqual(["odd", "id-2", "id-1"]);
   }
 });
 
-test("what was read since the events came is not read again", async () => {
+test("does not read again what was read since the events arrived", async () => {
   const messages = someMessages(4, (n) => ({ askedAt: n < 2 ? start + 1 : start - 1 }));
-  const { asked, tally } = await sweepThrough({ messages, answer: told });
+  const { asked, tally } = await runThrough({ messages, answer: found });
   expect([asked.map(({ id }) => id), tally?.unknown]).toEqual([["id-4", "id-3"], 0]);
 });
 
-test("whatever the service answers, every event is settled once, and unknown is what was not read", async () => {
-  const behaviour = fc.constantFrom("told", "missing", "refused", "flaky", "never", "down", "no id");
+test("settles every event once and counts what was not read, whatever the service answers", async () => {
+  const behaviour = fc.constantFrom("found", "missing", "refused", "flaky", "never", "down", "no id");
   const target = fc.constantFrom(null, "id-1", "id-2", "odd");
   const event = fc.record({ ago: fc.nat({ max: 5 * hour }), target });
   await fc.assert(
@@ -213,7 +213,7 @@ test("whatever the service answers, every event is settled once, and unknown is 
         const events = given
           .toSorted((a, b) => b.ago - a.ago)
           .map(({ ago, target: id }, n): WaitingEvent => ({ seq: n + 1, receivedAt: start - ago, target: id }));
-        const { settled, isOver, asked } = await sweepThrough({
+        const { settled, isOver, asked } = await runThrough({
           messages,
           events,
           answer(id, now) {
@@ -223,7 +223,7 @@ test("whatever the service answers, every event is settled once, and unknown is 
             seen.set(id, count);
             if (how === "missing") return { type: how, at: now, isCredible: true };
             if (how === "refused") return { type: how };
-            return how === "never" || (how === "flaky" && count < 3) ? later : told(id);
+            return how === "never" || (how === "flaky" && count < 3) ? later : found(id);
           },
         });
         expect(isOver).toBe(true);
