@@ -3,7 +3,8 @@ import { hostname } from "node:os";
 import { type ClaimStore, createClaimQueue } from "../deliver/claim-queue.ts";
 import { createSharedSession } from "../deliver/session.ts";
 import { breakerName } from "../deliver/settings.ts";
-import { isProxyRoute } from "../model/delivery.ts";
+import { isProxyRoute } from "../model/proxy-route.ts";
+import { systemClock } from "../model/system-clock.ts";
 import type { Store } from "../store/port.ts";
 import { RedisUnavailable } from "../store/redis/client.ts";
 import { connectRedis } from "../store/redis/connection.ts";
@@ -15,7 +16,6 @@ import { createWorkQueue, type WorkQueue } from "../store/redis/work-queue.ts";
 import type { RedisSettings } from "../store/settings.ts";
 import type { OpenedStore, OpenParts } from "./open-store.ts";
 import { sharedBreakers } from "./shared-breakers.ts";
-import { systemClock } from "./system-clock.ts";
 
 /** An exchange of a proxy that was not settled for so long belongs to a process that is no more; they take ten seconds. */
 const leftAfterMs = 60_000;

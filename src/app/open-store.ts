@@ -3,8 +3,8 @@ import type { LaneParts } from "../deliver/lane.ts";
 import { createReadyQueue } from "../deliver/ready-queue.ts";
 import { breakerName, type LaneSettings } from "../deliver/settings.ts";
 import type { Clock } from "../model/clock.ts";
-import type { MaybePromise } from "../model/maybe-promise.ts";
-import type { BreakerView, SharedCaps } from "../model/shared-limits.ts";
+import type { Soon } from "../model/soon.ts";
+import { systemClock } from "../model/system-clock.ts";
 import type { Plan } from "../service/limits/caps.ts";
 import type { Store, StoreHooks } from "../store/port.ts";
 import type { Inspecting, StoreReading } from "../store/reading.ts";
@@ -13,8 +13,7 @@ import type { StorageSettings } from "../store/settings.ts";
 import type { StoreReader } from "../store/sqlite/reader.ts";
 import type { WaitingToBePlanned } from "./planning.ts";
 import type { Role } from "./role.ts";
-import type { StopView } from "./service-side.ts";
-import { systemClock } from "./system-clock.ts";
+import type { StopView } from "./service.ts";
 
 /** What is opened of an engine: its store, and what lanes ask of it and of each other in other processes. */
 export interface OpenedStore {

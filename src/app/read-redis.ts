@@ -1,3 +1,4 @@
+import { systemClock } from "../model/system-clock.ts";
 import { type AccountState, quotaReasons } from "../service/limits/account.ts";
 import { planCaps, planId } from "../service/limits/caps.ts";
 import { quotaUntil } from "../service/limits/probes.ts";
@@ -13,7 +14,6 @@ import { createStoredEvents } from "../store/redis/stored-events.ts";
 import type { RedisSettings } from "../store/settings.ts";
 import type { StoreToRead } from "./open-store.ts";
 import { sharedBreakers } from "./shared-breakers.ts";
-import { systemClock } from "./system-clock.ts";
 
 /** A relay's Redis to look into for the length of a command. Throws `StoreRefused` when it does not answer. */
 export async function openRedisForReading(storage: RedisSettings): Promise<StoreToRead> {

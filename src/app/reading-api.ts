@@ -7,7 +7,7 @@ import { addReadingRoutes } from "../control/reading.ts";
 import { createAuditing } from "./auditing.ts";
 import { createExplaining } from "./explaining.ts";
 import { openStoreForReading } from "./open-store.ts";
-import { createReadingPort } from "./reading-port.ts";
+import { createReadingPort } from "./reading.ts";
 
 /**
  * The looking half of the control API straight from a store, for commands: no socket, no token, beside relays that run

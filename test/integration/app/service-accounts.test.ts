@@ -4,8 +4,8 @@ import { expect, onTestFinished, test } from "vitest";
 import { createGaugeReader } from "../../../src/app/gauges.ts";
 import { limiterHooks } from "../../../src/app/hooks.ts";
 import { createServiceAccounts } from "../../../src/app/service-accounts.ts";
-import { systemClock } from "../../../src/app/system-clock.ts";
 import { parseSettings } from "../../../src/config/load.ts";
+import { systemClock } from "../../../src/model/system-clock.ts";
 import { createLogger } from "../../../src/observe/logger.ts";
 import { createMetrics } from "../../../src/observe/metrics.ts";
 

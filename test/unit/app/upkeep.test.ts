@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { startUpkeep, type UpkeepParts } from "../../../src/app/upkeep.ts";
 import { createManualClock } from "../../harness/manual-clock.ts";
-import { createSharedStore } from "./shared-store.ts";
+import { createSharedStore } from "./shared-observations.ts";
 
 function open() {
   const clock = createManualClock();

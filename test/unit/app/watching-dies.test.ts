@@ -8,7 +8,7 @@ import { createMetrics } from "../../../src/observe/metrics.ts";
 import { createManualClock } from "../../harness/manual-clock.ts";
 import { until } from "../../harness/until.ts";
 import { arrival } from "./arrival.ts";
-import { createSharedStore } from "./shared-store.ts";
+import { createSharedStore } from "./shared-observations.ts";
 
 const afterMs = 900_000;
 type Store = Parameters<typeof createWatching>[0]["store"];

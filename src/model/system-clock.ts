@@ -1,4 +1,4 @@
-import type { Clock } from "../model/clock.ts";
+import type { Clock } from "./clock.ts";
 
 /** Longest wait that setTimeout keeps; a longer one would fire at once. */
 const maxTimeout = 2 ** 31 - 1;

@@ -6,7 +6,7 @@ import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { BreakerView } from "../model/shared-limits.ts";
 import type { Store } from "../store/port.ts";
 import { conflictError } from "../store/registration.ts";
-import { createReadingPort } from "./reading-port.ts";
+import { createReadingPort } from "./reading.ts";
 import { createReleasing, type ReleasingParts } from "./releasing.ts";
 import { createReplaying } from "./replaying.ts";
 
