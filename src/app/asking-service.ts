@@ -1,7 +1,7 @@
 import { type Hold, holdReasons, type PollResult, type Service } from "../reconcile/port.ts";
+import type { ServiceAccounts } from "../service/accounts.ts";
 import type { ServiceError } from "../service/errors.ts";
 import type { Polling } from "./polling.ts";
-import type { ServiceAccounts } from "./service-accounts.ts";
 
 /** What reconciliation asks of the service, over the accounts' clients. */
 export function createAskingService(services: Pick<ServiceAccounts, "limiters">, polling: Polling): Service {

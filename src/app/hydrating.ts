@@ -6,12 +6,12 @@ import { isTruncated } from "../model/envelope.ts";
 import type { ReceivedEvent } from "../model/event.ts";
 import type { Logger } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
+import type { ServiceAccounts } from "../service/accounts.ts";
 import type { ServiceError } from "../service/errors.ts";
 import type { Store } from "../store/port.ts";
 import { type DueDelivery, unseenMessage } from "../store/rules.ts";
 import { type Learning, webhooksTell } from "./learning.ts";
 import type { Polling } from "./polling.ts";
-import type { ServiceAccounts } from "./service-accounts.ts";
 
 export interface HydratingParts {
   readonly settings: () => Settings;

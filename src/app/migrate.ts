@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import type { AccountSettings } from "../config/schema.ts";
-import type { AuditReport } from "../model/audit-report.ts";
+import type { AuditReport } from "../model/audit.ts";
 import { systemClock } from "../model/system-clock.ts";
 import { carryOver } from "../store/migrate/carry.ts";
 import { countBoth, type KindCount } from "../store/migrate/check.ts";
@@ -12,7 +12,7 @@ import { checkSchema } from "../store/redis/schema.ts";
 import { createRedisClock, readPresences } from "../store/redis/server.ts";
 import type { RedisSettings } from "../store/settings.ts";
 import { carryRecentCalls } from "./carry-recent-calls.ts";
-import { openRedisForReading } from "./read-redis.ts";
+import { openRedisForReading } from "./open-redis.ts";
 
 export interface MigratingParts {
   /** The file of the embedded engine. */

@@ -1,20 +1,11 @@
 import type { Clock } from "../model/clock.ts";
 import type { Logger, Privacy } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
-import type { DueDelivery, PlannedSome } from "../store/rules.ts";
-
-/** Events that a process accepted and left to others to track and plan, in the order of acceptance. */
-export interface WaitingToBePlanned {
-  /** Plans some, the oldest first; `at` is unix ms. */
-  planSome(at: number): Promise<PlannedSome>;
-  /** What is next in turn; null: none waits. */
-  next(): Promise<string | null>;
-  /** Calls `wake` when events wait that some process should plan; the function returned ends that. */
-  onWaiting(wake: () => void): () => void;
-}
+import type { DueDelivery } from "../store/rules.ts";
+import type { PlanningBacklog } from "./engine.ts";
 
 export interface PlanningParts {
-  readonly planning: WaitingToBePlanned;
+  readonly backlog: PlanningBacklog;
   readonly announce: (due: readonly DueDelivery[]) => void;
   readonly metrics: Pick<Metrics, "dispositions">;
   readonly clock: Clock;
@@ -28,7 +19,7 @@ const lookEveryMs = 500;
 const firstLookMs = 50;
 
 /** Plans what waits, when told that something does, and when nobody has for a moment. Returns the end of it. */
-export function startPlanning({ planning, announce, metrics, clock, log, privacy }: PlanningParts): () => Promise<void> {
+export function startPlanning({ backlog, announce, metrics, clock, log, privacy }: PlanningParts): () => Promise<void> {
   let isEnded = false;
   let isMore = false;
   let running: Promise<void> | null = null;
@@ -39,7 +30,7 @@ export function startPlanning({ planning, announce, metrics, clock, log, privacy
   async function run(): Promise<void> {
     for (;;) {
       isMore = false;
-      const { planned, lost, left } = await planning.planSome(clock.now());
+      const { planned, lost, left } = await backlog.planSome(clock.now());
       isFailing = false;
       for (const { seq, source, disposition, fault, due } of planned) {
         announce(due);
@@ -70,12 +61,12 @@ export function startPlanning({ planning, announce, metrics, clock, log, privacy
   }
 
   async function look(): Promise<void> {
-    const next = running === null ? await planning.next() : null;
+    const next = running === null ? await backlog.next() : null;
     if (next !== null && next === seen) wake();
     seen = next;
   }
 
-  const endWaking = planning.onWaiting(wake);
+  const endWaking = backlog.onWaiting(wake);
   let cancel = (): void => {};
   let pauseMs = firstLookMs;
   function lookLater(): void {

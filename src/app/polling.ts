@@ -1,8 +1,8 @@
 import type { PollFault } from "../reconcile/port.ts";
+import type { ServiceAccounts } from "../service/accounts.ts";
 import type { CallOptions } from "../service/call.ts";
 import type { ServiceClient } from "../service/client.ts";
 import { ServiceError } from "../service/errors.ts";
-import type { ServiceAccounts } from "./service-accounts.ts";
 
 export type PollAnswer =
   | { readonly type: "found"; readonly wamid: string; readonly status: string; readonly errorCode: string | null }

@@ -6,13 +6,13 @@ import type { Logger } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import { isFaultStop } from "../reconcile/port.ts";
 import { type AccountSummary, createReconciler, type ReconcilerHooks } from "../reconcile/reconciler.ts";
+import type { ServiceAccounts } from "../service/accounts.ts";
 import { type Store, StoreUnavailable } from "../store/port.ts";
 import type { StoreReading } from "../store/reading.ts";
 import { createAskingService } from "./asking-service.ts";
 import type { CallUsage } from "./call-usage.ts";
 import { type Learning, webhooksTell } from "./learning.ts";
 import type { Polling } from "./polling.ts";
-import type { ServiceAccounts } from "./service-accounts.ts";
 import type { Watching } from "./watching.ts";
 
 export interface ReconcilingParts {

@@ -23,6 +23,7 @@ import { StoreUnavailable } from "../store/port.ts";
 import type { AcceptOutcome } from "../store/rules.ts";
 import { createAuditing } from "./auditing.ts";
 import { createControlPort } from "./control.ts";
+import { checkRole, type Role } from "./engine.ts";
 import { createExplaining } from "./explaining.ts";
 import { createGaugeReader } from "./gauges.ts";
 import { badTokenHook, faultOf, laneHooks, receiverHooks, storeHooks } from "./hooks.ts";
@@ -31,7 +32,6 @@ import { openStore, storeName } from "./open-store.ts";
 import { startPlanning } from "./planning.ts";
 import { createProxying, stoppedDuring } from "./proxying.ts";
 import { startRelayUpkeep } from "./relay-upkeep.ts";
-import { checkRole, type Role } from "./role.ts";
 import { createRules } from "./rules.ts";
 import { secretUses } from "./secret-uses.ts";
 import { createServiceSide } from "./service.ts";
@@ -98,8 +98,7 @@ export async function createRelay({
   // First, because everything else reports to them; what they read is made by then.
   const metrics = createMetrics(() => readGauges());
   const watchers = { log, privacy, metrics: () => metrics };
-  const { store, clock, planning, lanes, caps, breakersOf, endPause } = await openStore({
-    storage: settings.storage,
+  const { store, clock, backlog, lanes, caps, breakersOf, endPause } = await openStore(settings.storage, {
     role: dispatch ? role : "command",
     rules,
     hooks: storeHooks({ ...watchers, health, arriving: arrivals.expected }),
@@ -270,7 +269,7 @@ export async function createRelay({
   }
 
   const endPlanning =
-    works && planning !== undefined ? startPlanning({ planning, announce: store.announce, metrics, clock, log, privacy }) : () => {};
+    works && backlog !== undefined ? startPlanning({ backlog, announce: store.announce, metrics, clock, log, privacy }) : () => {};
   const endUpkeep = works ? startRelayUpkeep({ settings: () => settings, store, clock, health, metrics, log }) : () => {};
 
   /** An exchange that a crash cut short was answered by nobody: the step has gone its error exit. */

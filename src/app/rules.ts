@@ -1,9 +1,9 @@
 import type { Settings } from "../config/schema.ts";
 import { startOf } from "../hydrate/candidates.ts";
 import { createPlanner, type Planner } from "../route/plan.ts";
+import { isCallable } from "../service/accounts.ts";
 import type { Rules } from "../store/rules.ts";
 import { stepMessage, stepRun } from "../track/states.ts";
-import { isAsked } from "./service-accounts.ts";
 
 export interface ReloadableRules extends Rules {
   reload(settings: Settings): void;
@@ -26,7 +26,7 @@ export function createRules(settings: Settings, failed: NonNullable<Rules["faile
     );
     timings = new Map(routes.map(({ name, to }) => [name, { ordered: to.order === "message", firstWait: to.retry.schedule[0] ?? 0 }]));
     parkFor = tracking.parkFor;
-    asked = new Set(Object.keys(accounts).filter((name) => isAsked(accounts[name])));
+    asked = new Set(Object.keys(accounts).filter((name) => isCallable(accounts[name])));
   }
 
   reload(settings);

@@ -4,9 +4,9 @@ import type { Logger, Privacy } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import type { OnceHooks } from "../send/once.ts";
 import { createSending } from "../send/sending.ts";
+import type { ServiceAccounts } from "../service/accounts.ts";
 import type { Store } from "../store/port.ts";
 import { createSendingPort } from "./sending-port.ts";
-import type { ServiceAccounts } from "./service-accounts.ts";
 import { createServiceCalls } from "./service-calls.ts";
 
 export interface RelaySendingParts {

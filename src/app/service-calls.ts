@@ -1,6 +1,7 @@
 import { RelayError } from "../model/errors.ts";
 import type { CallResult, CallSteps } from "../send/once.ts";
 import type { ServiceCalls } from "../send/sending.ts";
+import type { ServiceAccounts } from "../service/accounts.ts";
 import type { CallOperation } from "../service/admission.ts";
 import type { CallOptions } from "../service/call.ts";
 import type { ServiceClient } from "../service/client.ts";
@@ -8,7 +9,6 @@ import { ServiceError } from "../service/errors.ts";
 import type { QuotaReason } from "../service/limits/account.ts";
 import type { LimiterState } from "../service/limits/limiter-state.ts";
 import { coveringReasons } from "../service/limits/probes.ts";
-import type { ServiceAccounts } from "./service-accounts.ts";
 import { untilRoom } from "./until-room.ts";
 
 export interface ServiceCallsParts {

@@ -5,18 +5,18 @@ import type { Logger, Privacy } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import { budgetOf } from "../reconcile/polls.ts";
 import { isTemporaryRejection } from "../send/settings.ts";
-import { type StopReason, stopReasons } from "../service/limits/account.ts";
-import type { Store } from "../store/port.ts";
+import { createServiceAccounts } from "../service/accounts.ts";
+import { ServiceError } from "../service/errors.ts";
+import { type Store, StoreUnavailable } from "../store/port.ts";
 import type { AcceptOutcome } from "../store/rules.ts";
 import { createCallUsage } from "./call-usage.ts";
+import type { Engine } from "./engine.ts";
 import { limiterHooks } from "./hooks.ts";
 import { createHydrating } from "./hydrating.ts";
 import { createLearning } from "./learning.ts";
-import type { OpenedStore } from "./open-store.ts";
 import { createPolling } from "./polling.ts";
 import { createReconciling } from "./reconciling.ts";
 import { createRelaySending } from "./sending.ts";
-import { createServiceAccounts } from "./service-accounts.ts";
 import { createWatching } from "./watching.ts";
 
 export interface ServiceSideParts {
@@ -24,7 +24,7 @@ export interface ServiceSideParts {
   readonly settings: () => Settings;
   readonly store: Store;
   /** The caps of an account, where processes share them. */
-  readonly caps: OpenedStore["caps"];
+  readonly caps: Engine["caps"];
   readonly clock: Clock;
   readonly random: () => number;
   readonly log: Logger;
@@ -38,15 +38,6 @@ export interface ServiceSideParts {
   readonly calls: boolean;
   /** False: nothing is asked but what somebody tells it to. */
   readonly scheduled: boolean;
-}
-
-/** A stop of an account's calls, as it goes out. */
-export interface StopView {
-  readonly account: string;
-  readonly reason: StopReason;
-  /** Of a quota, as the service names it; null: it does not. */
-  readonly resource: string | null;
-  readonly until: string;
 }
 
 /** Calls counted against a cap of the minute, and the time they may have taken. */
@@ -98,20 +89,15 @@ export function createServiceSide(parts: ServiceSideParts) {
     reconcile: reconciling.port,
     limiters: services.limiters,
     /** Stops of calls that are in force, for `/readyz`. */
-    stops: (): readonly StopView[] =>
-      [...services.limiters()].flatMap(([account, { stops, resources }]) =>
-        stopReasons.flatMap((reason) => {
-          const until = stops[reason];
-          if (until === null) return [];
-          const resource = reason === "unauthenticated" || reason === "blocked" ? null : (resources[reason] ?? null);
-          return [{ account, reason, resource, until: new Date(until).toISOString() }];
-        }),
-      ),
+    stops: services.stops,
     /** Ends the stops of an account's quotas by an operator's order; gives those that there were. */
     async resumeAccount(account: string): Promise<readonly string[]> {
-      const ended = (await services.resume(account)) ?? [];
-      log.info({ account, ended }, "an operator ended the stops of the account's quotas");
-      return ended;
+      const ended = await services.resume(account).catch((error: unknown) => {
+        if (!(error instanceof ServiceError)) throw error;
+        throw new StoreUnavailable("whether the account's stops have ended is not known: the processes that share it cannot be reached");
+      });
+      log.info({ account, ended: ended ?? [] }, "an operator ended the stops of the account's quotas");
+      return ended ?? [];
     },
     alarms: watching.alarms,
     /** An event was stored. */

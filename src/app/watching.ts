@@ -8,9 +8,9 @@ import type { Logger } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import type { PollFault } from "../reconcile/port.ts";
 import { causeTexts, createSilenceWatch, type SilenceAlarm } from "../reconcile/silence.ts";
+import type { ServiceAccounts } from "../service/accounts.ts";
 import { type PollNews, type Store, StoreUnavailable } from "../store/port.ts";
 import { createSightings } from "./observations.ts";
-import type { ServiceAccounts } from "./service-accounts.ts";
 import { createTelling } from "./telling-alarms.ts";
 
 export interface WatchingParts {

@@ -41,7 +41,7 @@ function open() {
     }
     const end = startPlanning({
       privacy: { text: (text) => text },
-      planning: {
+      backlog: {
         planSome,
         async next() {
           if (!canLook && fault !== null) throw fault;

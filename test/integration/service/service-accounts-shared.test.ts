@@ -1,10 +1,10 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
-import { createServiceAccounts } from "../../../src/app/service-accounts.ts";
 import { createServiceCalls } from "../../../src/app/service-calls.ts";
 import { parseSettings } from "../../../src/config/load.ts";
 import { systemClock } from "../../../src/model/system-clock.ts";
+import { createServiceAccounts } from "../../../src/service/accounts.ts";
 import { connectRedis } from "../../../src/store/redis/connection.ts";
 import { createRedisCaps } from "../../../src/store/redis/shared-limits.ts";
 import type { RedisSettings } from "../../../src/store/settings.ts";
