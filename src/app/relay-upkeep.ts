@@ -1,10 +1,10 @@
 import type { Settings } from "../config/schema.ts";
+import { stoppedDuring } from "../deliver/proxy.ts";
 import type { Clock } from "../model/clock.ts";
 import type { Health } from "../observe/health.ts";
 import type { Logger } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import type { Store } from "../store/port.ts";
-import { stoppedDuring } from "./proxying.ts";
 import { startUpkeep } from "./upkeep.ts";
 
 export interface RelayUpkeepParts {

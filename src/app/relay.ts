@@ -9,6 +9,7 @@ import { addControlRoutes } from "../control/routes.ts";
 import { createDestinations, redactAnswer, redactAnswers } from "../deliver/destinations/create.ts";
 import { createUrlDestination } from "../deliver/destinations/url.ts";
 import { createDispatcher } from "../deliver/dispatcher.ts";
+import { createProxy, stoppedDuring } from "../deliver/proxy.ts";
 import type { Clock } from "../model/clock.ts";
 import type { ReceivedEvent } from "../model/event.ts";
 import { createRedactor } from "../model/redact.ts";
@@ -19,6 +20,7 @@ import { createMetrics } from "../observe/metrics.ts";
 import { createArrivals } from "../receive/arrivals.ts";
 import { clientAddress } from "../receive/client-address.ts";
 import { createReceiver } from "../receive/receiver.ts";
+import { secretUsage } from "../receive/signature/usage.ts";
 import { StoreUnavailable } from "../store/port.ts";
 import type { AcceptOutcome } from "../store/rules.ts";
 import { createAuditing } from "./auditing.ts";
@@ -30,12 +32,10 @@ import { badTokenHook, faultOf, laneHooks, receiverHooks, storeHooks } from "./h
 import { createListening } from "./listening.ts";
 import { openStore, storeName } from "./open-store.ts";
 import { startPlanning } from "./planning.ts";
-import { createProxying, stoppedDuring } from "./proxying.ts";
 import { startRelayUpkeep } from "./relay-upkeep.ts";
 import { createRules } from "./rules.ts";
-import { secretUses } from "./secret-uses.ts";
 import { createServiceSide } from "./service.ts";
-import { inboundSources } from "./sources.ts";
+import { inboundSources, proxiedSources } from "./sources.ts";
 import { createWebServer } from "./web-server.ts";
 
 export interface RelayOptions {
@@ -148,14 +148,13 @@ export async function createRelay({
     return id === envelope.id ? event : { ...event, envelope: { ...envelope, id } };
   }
 
-  const proxying = createProxying(settings.sources, {
+  const proxy = createProxy(proxiedSources(settings), {
     connect: (to, keep) => createUrlDestination(to, clock.now, { allowPrivate: to.allowPrivate }, keep),
     clock,
     redact: (outcome, outgoing) => redactAnswer(outcome, outgoing, redactor),
     accept,
     settle: store.settleExchange,
-    attempted: attemptHooks.attempted,
-    storeFailed: attemptHooks.storeFailed,
+    hooks: attemptHooks,
   });
 
   const address = clientAddress(settings.server.trustProxy);
@@ -167,7 +166,7 @@ export async function createRelay({
         await store.quarantine(body);
         metrics.dispositions.count(body.source, "quarantined");
       },
-      proxy: async (event) => proxying.exchange(await named(event)),
+      proxy: async (event) => proxy.exchange(await named(event)),
     },
     now: clock.now,
     address,
@@ -246,7 +245,7 @@ export async function createRelay({
           return outcome;
         },
       }),
-      secretUses: async () => secretUses(settings.sources, await store.read.proofs()),
+      secretUses: async () => secretUsage(settings.sources, await store.read.proofs()),
     });
   }
 
@@ -309,7 +308,7 @@ export async function createRelay({
       redactor.reload(next);
       rules.reload(next);
       receiver.reload(inboundSources(next));
-      proxying.reload(next.sources);
+      proxy.reload(proxiedSources(next));
       dispatcher.reload(works ? next.routes : []);
       service.reload(next);
       authorize = createAuthorize(next.control.tokens);
@@ -330,12 +329,12 @@ export async function createRelay({
       const closing = web.close();
       const cancel = clock.after(settings.server.shutdownTimeout, () => {
         // Steps that still wait for an answer are told, before their connections go.
-        void proxying.close().finally(() => setImmediate(() => web.server.closeAllConnections()));
+        void proxy.close().finally(() => setImmediate(() => web.server.closeAllConnections()));
       });
       const { shutdownTimeout } = settings.server;
       await Promise.all([closing, service.close(shutdownTimeout), dispatcher.close(shutdownTimeout)]);
       cancel();
-      await proxying.close();
+      await proxy.close();
       await planned;
       await service.end();
       await store.close();
