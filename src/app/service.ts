@@ -13,50 +13,41 @@ import { createCallUsage } from "./call-usage.ts";
 import type { Engine } from "./engine.ts";
 import { limiterHooks } from "./hooks.ts";
 import { createHydrating } from "./hydrating.ts";
-import { createLearning } from "./learning.ts";
-import { createPolling } from "./polling.ts";
+import { createPolling, createStatusIntake } from "./polling.ts";
 import { createReconciling } from "./reconciling.ts";
 import { createRelaySending } from "./sending.ts";
+import type { Supervisor } from "./supervise.ts";
 import { createWatching } from "./watching.ts";
 
 export interface ServiceSideParts {
-  /** In force now. */
+  /** The current settings. */
   readonly settings: () => Settings;
   readonly store: Store;
-  /** The caps of an account, where processes share them. */
   readonly caps: Engine["caps"];
   readonly clock: Clock;
+  readonly supervise: Supervisor["supervise"];
   readonly random: () => number;
   readonly log: Logger;
   readonly privacy: Privacy;
-  /** Takes secrets out of what the service says. */
+  /** Removes secrets from the service's texts. */
   readonly redact: (text: string) => string;
   readonly metrics: () => Metrics;
-  /** The front door, for what is learned by asking. */
+  /** Accepts the events made of polled statuses. */
   readonly accept: (event: ReceivedEvent) => Promise<AcceptOutcome>;
   /** Whether the service is called at all. */
   readonly calls: boolean;
-  /** False: nothing is asked but what somebody tells it to. */
+  /** False: it is called only on request. */
   readonly scheduled: boolean;
 }
 
-/** Calls counted against a cap of the minute, and the time they may have taken. */
+/** The window of the per-minute caps, and the time that calls in it may have taken. */
 const recentMs = 180_000;
 
-/** All of the relay that has to do with the messaging service itself: calling it, and noticing when it does not call. */
+/** The messaging service's side of the relay: calling it, and detecting when its webhooks do not arrive. */
 export function createServiceSide(parts: ServiceSideParts) {
-  const { settings, store, caps, clock, random, log, privacy, redact, metrics, accept, calls, scheduled } = parts;
+  const { settings, store, caps, clock, supervise, random, log, privacy, redact, metrics, accept, calls, scheduled } = parts;
   const accountsOf = (from: Settings) => (calls ? from.accounts : {});
-  const usage = createCallUsage({
-    store,
-    clock,
-    settings,
-    failed(error) {
-      // That nothing can be stored is said by the store itself, once.
-      if (!(error instanceof Error && error.name === "StoreUnavailable"))
-        log.error({ err: error }, "calls could not be counted; tried again");
-    },
-  });
+  const usage = createCallUsage({ store, clock, supervise, settings });
   const services = createServiceAccounts(accountsOf(settings()), {
     clock,
     random,
@@ -66,17 +57,17 @@ export function createServiceSide(parts: ServiceSideParts) {
     redact,
     hooks: (account) => ({
       ...limiterHooks(account, { log, metrics, called: usage.ended, keyRefused: (refused) => watching.keyRefused(refused) }),
-      // One that cannot be stored is missing only if this process ends within the minute.
+      // A call that cannot be stored is missing only if this process ends within the minute.
       letGo: (call) => void store.noteCall(account, call).catch(() => {}),
     }),
   });
-  const shared = { settings, store, services, usage, clock, log, metrics };
-  const learning = createLearning({ settings, now: clock.now, accept });
+  const shared = { settings, store, services, usage, clock, supervise, log, metrics };
+  const intake = createStatusIntake({ settings, now: clock.now, accept });
   const watching = createWatching(shared);
-  const polling = createPolling({ services, noted: watching.polled });
-  const reconciling = createReconciling({ ...shared, learning, polling, watching, scheduled });
+  const polling = createPolling({ services, polled: watching.polled });
+  const reconciling = createReconciling({ ...shared, intake, polling, watching, scheduled });
   const mayPoll = async (account: string) => budgetOf(await usage.facts(account)).spare > 0;
-  const hydrating = createHydrating({ ...shared, random, learning, polling, mayPoll, scheduled });
+  const hydrating = createHydrating({ ...shared, random, intake, polling, mayPoll, scheduled });
   const sending = createRelaySending({
     ...shared,
     privacy,
@@ -88,9 +79,8 @@ export function createServiceSide(parts: ServiceSideParts) {
     sending: sending.port,
     reconcile: reconciling.port,
     limiters: services.limiters,
-    /** Stops of calls that are in force, for `/readyz`. */
     stops: services.stops,
-    /** Ends the stops of an account's quotas by an operator's order; gives those that there were. */
+    /** Ends the quota stops of an account on an operator's request; resolves with those that were in force. */
     async resumeAccount(account: string): Promise<readonly string[]> {
       const ended = await services.resume(account).catch((error: unknown) => {
         if (!(error instanceof ServiceError)) throw error;
@@ -100,15 +90,10 @@ export function createServiceSide(parts: ServiceSideParts) {
       return ended ?? [];
     },
     alarms: watching.alarms,
-    /** An event was stored. */
-    stored(event: ReceivedEvent): void {
-      // What is released came long before: it does not end a silence of the service.
-      if (event.releaseOf === undefined) watching.arrived(event);
-      hydrating.stored(event);
-    },
+    arrived: watching.arrived,
+    truncated: hydrating.stored,
     /** A bad signature at a source. */
     refused: watching.refused,
-    /** A message was registered; `sentAt` in unix ms, when told. */
     registered: watching.registered,
     async start(): Promise<void> {
       watching.start();
@@ -119,16 +104,15 @@ export function createServiceSide(parts: ServiceSideParts) {
       reconciling.reload(next);
       hydrating.reload(next);
     },
-    /** Resolves when nothing is asked any more; calls are cut after `withinMs`. */
+    /** Resolves when no call is made any more; calls in flight are cut after `withinMs`. */
     async close(withinMs: number): Promise<void> {
-      // Who asks first: calls that wait are given back, and do not fail with the clients.
+      // The callers first: their waiting calls are released instead of failing with the clients.
       await Promise.all([reconciling.close(), hydrating.close(), services.close(withinMs), watching.close()]);
     },
-    /** To be called when no request comes any more, and before the store is closed: the last of what was sent and counted is stored. */
+    /** Stores the last sends and counts. Call it after the last request, before the store is closed. */
     async end(): Promise<void> {
       await sending.close();
-      usage.close();
-      await usage.write();
+      await usage.close();
     },
   };
 }

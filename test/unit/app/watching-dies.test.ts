@@ -1,6 +1,7 @@
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
+import { createSupervisor } from "../../../src/app/supervise.ts";
 import { createWatching } from "../../../src/app/watching.ts";
 import { parseSettings } from "../../../src/config/load.ts";
 import { createLogger } from "../../../src/observe/logger.ts";
@@ -57,8 +58,10 @@ async function open() {
     const metrics = createMetrics(() => {
       throw new Error("nobody scrapes");
     });
+    const log = createLogger({ level: "silent", pii: "masked" }, { write: () => {} });
+    const { supervise } = createSupervisor({ clock, log });
     const parts = { settings: () => settings, services: { limiters: () => new Map() }, clock, metrics: () => metrics };
-    return createWatching({ ...parts, store, log: createLogger({ level: "silent", pii: "masked" }, { write: () => {} }) });
+    return createWatching({ ...parts, store, supervise, log });
   }
   return {
     clock,

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { proxiedSources } from "../../../src/app/sources.ts";
+import { proxiedSources } from "../../../src/app/rules.ts";
 import { parseSettings } from "../../../src/config/load.ts";
 import type { UrlOutcome } from "../../../src/deliver/destinations/destination.ts";
 import { answerLimit, createProxy, type ProxyParts } from "../../../src/deliver/proxy.ts";
