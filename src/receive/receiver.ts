@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import type { ProxiedAnswer } from "../model/delivery.ts";
 import { RelayError } from "../model/errors.ts";
 import type { QuarantinedBody, ReceivedEvent } from "../model/event.ts";
 import { type Answer, errorAnswer, jsonAnswer, send, sendEarly } from "./answer.ts";
@@ -17,14 +18,6 @@ interface Accepting {
    * and resolves with the answer to pass back. Rejects with a `RelayError` when there is none.
    */
   proxy(event: ReceivedEvent): Promise<ProxiedAnswer>;
-}
-
-/** The part of a downstream's answer that is passed back. Other headers are dropped. */
-export interface ProxiedAnswer {
-  readonly status: number;
-  readonly contentType: string | null;
-  readonly contentEncoding: string | null;
-  readonly body: Buffer;
 }
 
 /** The outcomes of a webhook request; docs/metrics.md lists when each applies. */

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { systemClock } from "../../../src/app/system-clock.ts";
 import type { AccountName } from "../../../src/model/ids.ts";
+import { systemClock } from "../../../src/model/system-clock.ts";
 import { createOnce, type Order } from "../../../src/send/once.ts";
 import type { RedisLink } from "../../../src/store/redis/client.ts";
 import { createRedisStore } from "../../../src/store/redis/open.ts";

@@ -1,7 +1,8 @@
 import { describe, expect, test } from "vitest";
-import { answerLimit, createProxying, type ProxyingParts } from "../../../src/app/proxying.ts";
+import { proxiedSources } from "../../../src/app/rules.ts";
 import { parseSettings } from "../../../src/config/load.ts";
 import type { UrlOutcome } from "../../../src/deliver/destinations/destination.ts";
+import { answerLimit, createProxy, type ProxyParts } from "../../../src/deliver/proxy.ts";
 import { isProxyRoute, proxyRoute, type Settlement } from "../../../src/model/delivery.ts";
 import type { ReceivedEvent } from "../../../src/model/event.ts";
 import type { EventId } from "../../../src/model/ids.ts";
@@ -10,26 +11,28 @@ import { createManualClock, settled } from "../../harness/manual-clock.ts";
 import { settingsOf } from "../../harness/relay-settings.ts";
 
 const sourcesWith = (url: string) =>
-  parseSettings(
-    JSON.stringify(
-      settingsOf(
-        { port: 0, storePath: "none.db" },
-        {
-          sources: {
-            flows: {
-              account: "main",
-              kind: "automation-request",
-              mode: "proxy",
-              signature: { service: "acme", secrets: ["some-secret-of-a-test"] },
-              to: { url },
+  proxiedSources(
+    parseSettings(
+      JSON.stringify(
+        settingsOf(
+          { port: 0, storePath: "none.db" },
+          {
+            sources: {
+              flows: {
+                account: "main",
+                kind: "automation-request",
+                mode: "proxy",
+                signature: { service: "acme", secrets: ["some-secret-of-a-test"] },
+                to: { url },
+              },
             },
           },
-        },
+        ),
       ),
+      "relay.yaml",
+      {},
     ),
-    "relay.yaml",
-    {},
-  ).sources;
+  );
 
 const event: ReceivedEvent = {
   account: "main",
@@ -50,13 +53,13 @@ const answered = (status: number, response: Buffer | null = null): UrlOutcome =>
 });
 
 /** Proxying over a destination that answers when told to, and a store that keeps what it is given. */
-function open(parts: Partial<ProxyingParts> = {}) {
+function open(parts: Partial<ProxyParts> = {}) {
   const clock = createManualClock();
   const settlements: Settlement[] = [];
   const waiting: ((outcome: UrlOutcome) => void)[] = [];
   const destinations: { url: string; closed: boolean }[] = [];
   let storeFailures = 0;
-  const proxying = createProxying(sourcesWith("https://one.example/"), {
+  const proxy = createProxy(sourcesWith("https://one.example/"), {
     clock,
     redact: (outcome) => outcome,
     connect: (to) => {
@@ -75,31 +78,33 @@ function open(parts: Partial<ProxyingParts> = {}) {
     },
     accept: async () => ({ result: "accepted", seq: 7 }),
     settle: async (settlement) => void settlements.push(settlement),
-    attempted: () => {},
-    storeFailed: () => {
-      storeFailures += 1;
+    hooks: {
+      attempted: () => {},
+      storeFailed: () => {
+        storeFailures += 1;
+      },
     },
     ...parts,
   });
-  return { clock, proxying, settlements, waiting, destinations, storeFailures: () => storeFailures };
+  return { clock, proxy, settlements, waiting, destinations, storeFailures: () => storeFailures };
 }
 
 test("what cannot be stored is not sent", async () => {
-  const { proxying, waiting } = open({ accept: () => Promise.reject(new StoreUnavailable("full")) });
-  await expect(proxying.exchange(event)).rejects.toThrow(StoreUnavailable);
+  const { proxy, waiting } = open({ accept: () => Promise.reject(new StoreUnavailable("full")) });
+  await expect(proxy.exchange(event)).rejects.toThrow(StoreUnavailable);
   expect(waiting).toEqual([]);
 });
 
 test("what came of it is written down although the store fails for a while, and the step does not wait for that", async () => {
   let failing = 3;
   const settlements: Settlement[] = [];
-  const { clock, proxying, waiting, storeFailures } = open({
+  const { clock, proxy, waiting, storeFailures } = open({
     settle: async (settlement) => {
       if (failing-- > 0) throw new StoreUnavailable("full");
       settlements.push(settlement);
     },
   });
-  const exchange = proxying.exchange(event);
+  const exchange = proxy.exchange(event);
   await settled();
   waiting[0]?.(answered(200));
   expect((await exchange).status).toBe(200);
@@ -121,8 +126,8 @@ describe("the verdict", () => {
     ["a timeout", failed("timeout"), "dead"],
     ["a reset", failed("reset"), "dead"],
   ])("%s", async (_name, outcome, to) => {
-    const { proxying, settlements, waiting } = open();
-    const exchange = proxying.exchange(event).catch(() => null);
+    const { proxy, settlements, waiting } = open();
+    const exchange = proxy.exchange(event).catch(() => null);
     await settled();
     waiting[0]?.(outcome);
     await exchange;
@@ -133,11 +138,11 @@ describe("the verdict", () => {
 });
 
 test("after a reload the old destination is closed with its last exchange, an idle one at once", async () => {
-  const { proxying, waiting, destinations } = open();
-  const exchange = proxying.exchange(event);
+  const { proxy, waiting, destinations } = open();
+  const exchange = proxy.exchange(event);
   await settled();
-  proxying.reload(sourcesWith("https://two.example/"));
-  proxying.reload(sourcesWith("https://three.example/"));
+  proxy.reload(sourcesWith("https://two.example/"));
+  proxy.reload(sourcesWith("https://three.example/"));
   expect(destinations.map(({ closed }) => closed)).toEqual([false, true, false]);
   waiting[0]?.(answered(204));
   await exchange;
@@ -145,64 +150,64 @@ test("after a reload the old destination is closed with its last exchange, an id
 });
 
 test("closing tells the steps that wait, those of an older configuration too", async () => {
-  const { proxying, settlements } = open();
-  const first = proxying.exchange(event);
+  const { proxy, settlements } = open();
+  const first = proxy.exchange(event);
   await settled();
-  proxying.reload(sourcesWith("https://two.example/"));
-  const second = proxying.exchange({ ...event, envelope: { ...event.envelope, id: "e2" as EventId } });
+  proxy.reload(sourcesWith("https://two.example/"));
+  const second = proxy.exchange({ ...event, envelope: { ...event.envelope, id: "e2" as EventId } });
   await settled();
   const told = Promise.allSettled([first, second]);
-  await proxying.close();
-  await proxying.close();
+  await proxy.close();
+  await proxy.close();
   expect(await told).toMatchObject([{ reason: { code: "downstream_failed" } }, { reason: { code: "downstream_failed" } }]);
   expect(settlements.map(({ settled: { to } }) => to)).toEqual(["dead", "dead"]);
 });
 
 test("a source that is gone", async () => {
-  const { proxying } = open();
-  proxying.reload({});
-  await expect(proxying.exchange(event)).rejects.toMatchObject({ code: "not_found" });
+  const { proxy } = open();
+  proxy.reload([]);
+  await expect(proxy.exchange(event)).rejects.toMatchObject({ code: "not_found" });
   expect([isProxyRoute(proxyRoute("flows")), isProxyRoute("flows")]).toEqual([true, false]);
 });
 
 test("copies get the answer of the first, in flight and after it; only one is sent", async () => {
-  const { proxying, waiting } = open();
-  const copies = [proxying.exchange(event), proxying.exchange(event)];
+  const { proxy, waiting } = open();
+  const copies = [proxy.exchange(event), proxy.exchange(event)];
   await settled();
   expect(waiting.length).toBe(1);
   waiting[0]?.(answered(201, Buffer.from("once")));
-  const answers = await Promise.all([...copies, proxying.exchange(event)]);
+  const answers = await Promise.all([...copies, proxy.exchange(event)]);
   expect(answers.map(({ status, body }) => [status, body.toString()])).toEqual(Array.from({ length: 3 }, () => [201, "once"]));
   expect(waiting.length).toBe(1);
 });
 
 test("a copy of a failed exchange gets the same failure", async () => {
-  const { proxying, waiting } = open();
-  const first = proxying.exchange(event);
+  const { proxy, waiting } = open();
+  const first = proxy.exchange(event);
   await settled();
   waiting[0]?.({ result: { kind: "failed", error: "connect" }, tookMs: 1, response: null });
   await expect(first).rejects.toMatchObject({ code: "downstream_failed" });
-  await expect(proxying.exchange(event)).rejects.toMatchObject({ code: "downstream_failed" });
+  await expect(proxy.exchange(event)).rejects.toMatchObject({ code: "downstream_failed" });
   expect(waiting.length).toBe(1);
 });
 
 test("a copy whose first was answered elsewhere is refused, and nothing is sent", async () => {
-  const { proxying, waiting } = open({ accept: async () => ({ result: "duplicate", seq: 7 }) });
-  await expect(proxying.exchange(event)).rejects.toMatchObject({ code: "conflict" });
+  const { proxy, waiting } = open({ accept: async () => ({ result: "duplicate", seq: 7 }) });
+  await expect(proxy.exchange(event)).rejects.toMatchObject({ code: "conflict" });
   expect(waiting).toEqual([]);
 });
 
 test("after a request could not be stored, the next copy is tried", async () => {
   let fails = true;
-  const { proxying, waiting } = open({
+  const { proxy, waiting } = open({
     accept: async () => {
       if (fails) throw new StoreUnavailable("full");
       return { result: "accepted", seq: 7 };
     },
   });
-  await expect(proxying.exchange(event)).rejects.toThrow(StoreUnavailable);
+  await expect(proxy.exchange(event)).rejects.toThrow(StoreUnavailable);
   fails = false;
-  const second = proxying.exchange(event);
+  const second = proxy.exchange(event);
   await settled();
   waiting[0]?.(answered(200));
   expect((await second).status).toBe(200);
@@ -212,7 +217,7 @@ test("answers kept for copies are bounded: the oldest go first", async () => {
   let sent = 0;
   const body = Buffer.alloc(1024 * 1024);
   const seen = new Set<string>();
-  const { proxying, waiting } = open({
+  const { proxy, waiting } = open({
     accept: async ({ envelope }) => {
       const result = seen.has(envelope.id) ? ("duplicate" as const) : ("accepted" as const);
       seen.add(envelope.id);
@@ -220,13 +225,13 @@ test("answers kept for copies are bounded: the oldest go first", async () => {
     },
   });
   const exchange = async (n: number) => {
-    const answer = proxying.exchange({ ...event, envelope: { ...event.envelope, id: `e${n}` as EventId } });
+    const answer = proxy.exchange({ ...event, envelope: { ...event.envelope, id: `e${n}` as EventId } });
     await settled();
     waiting[sent++]?.(answered(200, body));
     return answer;
   };
   for (let n = 0; n < 20; n += 1) await exchange(n);
-  const again = (n: number) => proxying.exchange({ ...event, envelope: { ...event.envelope, id: `e${n}` as EventId } });
+  const again = (n: number) => proxy.exchange({ ...event, envelope: { ...event.envelope, id: `e${n}` as EventId } });
   expect((await again(19)).status).toBe(200);
   await expect(again(0)).rejects.toMatchObject({ code: "conflict" });
 });

@@ -1,46 +1,64 @@
+import type { Settings } from "../config/schema.ts";
 import type { ReplayQuery } from "../control/replay.ts";
 import type { Control } from "../control/routes.ts";
 import type { Registration, RegistrationOutcome } from "../control/track.ts";
 import { RelayError } from "../model/errors.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { BreakerView } from "../model/shared-limits.ts";
-import type { Store } from "../store/port.ts";
+import type { ReleasedEvent, Store } from "../store/port.ts";
 import { conflictError } from "../store/registration.ts";
-import { createReadingPort } from "./reading-port.ts";
-import { createReleasing, type ReleasingParts } from "./releasing.ts";
-import { createReplaying } from "./replaying.ts";
+import type { AcceptOutcome } from "../store/rules.ts";
+import type { Engine } from "./engine.ts";
+import { createReadingPort } from "./reading.ts";
+import { createReleasing, createReplaying } from "./replaying.ts";
 
-/** A message sent further ahead of the relay's clock than this, in ms, has a wrong time. */
+/** How far the clocks may differ, in ms, for the time when a message was sent. */
 const clocksDifferBy = 24 * 60 * 60 * 1000;
 
-export interface ControlPortParts {
+interface ControlPortParts {
   readonly store: Store;
   readonly now: () => number;
-  /** Names in the settings in force. */
-  readonly known: () => { readonly routes: readonly string[]; readonly accounts: readonly string[] };
-  /** A message was registered that was not; `sentAt` in unix ms, when told. */
+  /** The current settings. */
+  readonly settings: () => Settings;
+  /** A message was registered for the first time; `sentAt` in unix ms, if known. */
   readonly registered: (account: string, sentAt: number | undefined) => void;
-  /** Ends the stops of an account's quotas; gives those that there were. */
+  /** Ends the quota stops of an account; resolves with those that were in force. */
   readonly resumeAccount: (account: string) => Promise<readonly string[]>;
   readonly breakers: () => MaybePromise<ReadonlyMap<string, BreakerView>>;
-  readonly resume: Control["resume"];
+  readonly dispatcher: { endPause(route: string): boolean };
+  readonly endPause: Engine["endPause"];
   readonly stopping: () => boolean;
-  readonly fieldsOf: ReleasingParts["fieldsOf"];
-  readonly release: ReleasingParts["release"];
+  readonly release: (event: ReleasedEvent) => Promise<AcceptOutcome | null>;
 }
 
 /** The control API's port over the store and the dispatcher. */
 export function createControlPort(parts: ControlPortParts): Control {
-  const { store, now, known, registered, resumeAccount, breakers, resume, stopping, fieldsOf, release } = parts;
-  const isRouted = (route: string) => known().routes.includes(route);
+  const { store, now, settings, registered, resumeAccount, breakers, dispatcher, endPause, stopping, release } = parts;
+  const routeNames = () => settings().routes.map(({ name }) => name);
+  const accountNames = () => Object.keys(settings().accounts);
+  const isRouted = (route: string) => routeNames().includes(route);
   const releasing = createReleasing({ store, now, fieldsOf, release, stopping });
-  const replaying = createReplaying({ store, now, isRouted, offer: store.announce, stopping });
+  const replaying = createReplaying({ store, now, isRouted, announce: store.announce, stopping });
 
-  function refuseUnknownRoute({ route }: { route?: string | undefined }): void {
-    if (route !== undefined && !isRouted(route)) throw new RelayError("not_found", `no route "${route}" in the settings`, known().routes);
+  function fieldsOf(name: string) {
+    const { sources } = settings();
+    const source = Object.hasOwn(sources, name) ? sources[name] : undefined;
+    return source?.kind === "events" ? source : null;
   }
 
-  /** A criterion that is not looked at would let everything go. */
+  /** The port that replays events of a disposition. */
+  function replayOf(query: ReplayQuery) {
+    if (query.disposition === "quarantined") return releasing;
+    refuseQuarantineOnly(query);
+    refuseUnknownRoute(query);
+    return replaying;
+  }
+
+  function refuseUnknownRoute({ route }: { route?: string | undefined }): void {
+    if (route !== undefined && !isRouted(route)) throw new RelayError("not_found", `no route "${route}" in the settings`, routeNames());
+  }
+
+  /** Ignoring a criterion would replay everything. */
   function refuseQuarantineOnly({ source, event }: ReplayQuery): void {
     if (source === undefined && event === undefined) return;
     const path = source === undefined ? "event" : "source";
@@ -62,7 +80,7 @@ export function createControlPort(parts: ControlPortParts): Control {
       const delivery = await store.read.deliveries.find(id);
       if (delivery === null) return null;
       const { event, route, state: previousState } = delivery;
-      // Waiting without anybody to send it, it would never settle, and never be taken away either.
+      // Without a route it would never settle, and retention would never delete it.
       if (!isRouted(route)) {
         throw new RelayError("conflict", `nothing would send it: its route "${route}" is not in the settings`, {
           route,
@@ -75,20 +93,10 @@ export function createControlPort(parts: ControlPortParts): Control {
       const stopped = await store.read.stories.stopReason(route);
       return { id, route, state: retried.state, previousState, stopped, pausedUntil: (await breakers()).get(route)?.pausedUntil ?? null };
     },
-    async countReplay(filter) {
-      if (filter.disposition === "quarantined") return releasing.count(filter);
-      refuseQuarantineOnly(filter);
-      refuseUnknownRoute(filter);
-      return replaying.count(filter);
-    },
-    async replay(filter, cursor, limit) {
-      if (filter.disposition === "quarantined") return releasing.replay(filter, cursor, limit);
-      refuseQuarantineOnly(filter);
-      refuseUnknownRoute(filter);
-      return replaying.replay(filter, cursor, limit);
-    },
+    countReplay: async (filter) => replayOf(filter).count(filter),
+    replay: async (filter, cursor, limit) => replayOf(filter).replay(filter, cursor, limit),
     async register(registrations) {
-      const { accounts } = known();
+      const accounts = accountNames();
       for (const registration of registrations) {
         const refusal = refusalOf(registration, accounts);
         if (refusal !== null) throw refusal;
@@ -99,7 +107,7 @@ export function createControlPort(parts: ControlPortParts): Control {
       return { created, known: registrations.length - created };
     },
     async registerEach(registrations) {
-      const { accounts } = known();
+      const accounts = accountNames();
       const refusals = registrations.map((registration) => refusalOf(registration, accounts));
       const good = registrations.filter((_, index) => refusals[index] === null);
       const stored = await store.registerEach(good, now());
@@ -117,9 +125,14 @@ export function createControlPort(parts: ControlPortParts): Control {
         return { result: outcome.result };
       });
     },
-    resume,
-    async resumeAccount(account) {
-      return known().accounts.includes(account) ? resumeAccount(account) : null;
+    async resume(name) {
+      const route = settings().routes.find((each) => each.name === name);
+      if (route === undefined) return null;
+      // The lane before the store, in the order in which a pause is stored: a later pause is kept.
+      const endedHere = dispatcher.endPause(name);
+      const ended = await endPause(route);
+      return (await store.resume(name)) || ended || endedHere;
     },
+    resumeAccount: async (account) => (accountNames().includes(account) ? resumeAccount(account) : null),
   };
 }

@@ -1,114 +1,114 @@
-import type { SourceSettings } from "../config/schema.ts";
-import { compose } from "../deliver/compose.ts";
-import type { OutgoingDelivery, UrlDestination, UrlOutcome } from "../deliver/destinations/destination.ts";
-import type { LaneHooks } from "../deliver/lane.ts";
-import type { UrlDestinationSettings } from "../deliver/settings.ts";
-import type { Clock } from "../model/clock.ts";
-import { keptResponseBytes, proxyRoute, type Settlement, type StoredDelivery } from "../model/delivery.ts";
+import { growingWait } from "../model/backoff.ts";
+import { type Clock, pause } from "../model/clock.ts";
+import { keptResponseBytes, type ProxiedAnswer, proxyRoute, type Settlement, type StoredDelivery } from "../model/delivery.ts";
 import { RelayError } from "../model/errors.ts";
 import type { ReceivedEvent } from "../model/event.ts";
-import type { ProxiedAnswer } from "../receive/receiver.ts";
+import { compose } from "./compose.ts";
+import type { OutgoingDelivery, UrlDestination, UrlOutcome } from "./destinations/destination.ts";
+import type { LaneHooks } from "./lane.ts";
+import type { UrlDestinationSettings } from "./settings.ts";
 
-export interface ProxyingParts {
-  /** A destination that keeps answers up to `keep` bytes, and cuts longer ones off there. */
+/** A source with `mode: proxy`. */
+export interface ProxiedSource {
+  readonly name: string;
+  readonly to: UrlDestinationSettings;
+  /** For how long the same request is recognized, in ms. */
+  readonly dedupe: number;
+}
+
+export interface ProxyParts {
+  /** A destination that keeps answers up to `keep` bytes, and cuts longer ones. */
   readonly connect: (to: UrlDestinationSettings, keep: number) => UrlDestination;
   readonly clock: Clock;
-  /** Takes secrets out of an answer that is stored and logged; the sender is passed the answer as it is. */
+  /** Removes secrets from the answer that is stored and logged. The sender gets the answer unchanged. */
   readonly redact: (outcome: UrlOutcome, outgoing: OutgoingDelivery) => UrlOutcome;
   /** Makes the event durable, with a delivery on `route` that no dispatcher picks up. */
   readonly accept: (event: ReceivedEvent, route: string) => Promise<{ readonly result: "accepted" | "duplicate"; readonly seq: number }>;
   readonly settle: (settlement: Settlement) => Promise<unknown>;
-  readonly attempted: LaneHooks["attempted"];
-  readonly storeFailed: LaneHooks["storeFailed"];
+  readonly hooks: Pick<LaneHooks, "attempted" | "storeFailed">;
 }
 
-export interface Proxying {
+interface Proxy {
   /**
    * Rejects with `downstream_failed` or `downstream_timeout`, or as `accept` does: then nothing was sent. A known event is
-   * not sent again: it gets the answer of the first, or `conflict` where this process does not have it.
+   * not sent again: it gets the first answer, or `conflict` when this process does not have it.
    */
   exchange(event: ReceivedEvent): Promise<ProxiedAnswer>;
-  reload(sources: Readonly<Record<string, SourceSettings>>): void;
-  /** Ends what is under way: steps that wait are told at once. May be called again. */
+  reload(sources: readonly ProxiedSource[]): void;
+  /** Cuts exchanges in flight short; their senders get an error at once. May be called again. */
   close(): Promise<void>;
 }
 
 /** Why a delivery is dead whose exchange the relay's own end cut short. */
 export const stoppedDuring = "proxied: the relay stopped during the exchange";
 
-/** Most bytes of a downstream's answer that are passed back. One of more is no answer: a part of it could be taken for the whole. */
+/** Longest answer in bytes that is passed back. A longer one is an error, because a part of it could be taken for the whole. */
 export const answerLimit = 1024 * 1024;
 
-/** Answers kept for requests that come again; the oldest go first. */
+/** Answers kept for repeated requests; the oldest are dropped first. */
 const keptAnswers = { count: 1_000, bytes: 16 * 1024 * 1024 };
 
-/** How long after a failed write what came of an exchange is written again. */
-const storeRetryMs = 500;
+/** The wait before the result of an exchange is written again. */
+const storeRetryMs = { first: 500, longest: 10_000 };
 
-/** A destination with what is under way on it; ended with the last of that once other settings have taken its place. */
-interface Line {
-  readonly to: UrlDestinationSettings;
+/** A destination with its exchanges in flight. A retired one is closed with the last of them. */
+interface Line extends ProxiedSource {
   readonly destination: UrlDestination;
-  /** The same request may be known again. */
-  readonly dedupes: boolean;
-  underWay: number;
+  inFlight: number;
   retired: boolean;
 }
 
 type Verdict = { readonly kind: "delivered" } | { readonly kind: "dead"; readonly reason: string };
 
 /**
- * `mode: proxy`: the automation step waits for the downstream's answer. The request is stored first and
- * the exchange recorded as a delivery with one attempt; it is never retried, because the step has been
- * told of the failure and goes on by its error exit.
+ * `mode: proxy`: the automation step waits for the downstream's answer. The request is stored first, and the exchange is
+ * recorded as a delivery with one attempt. It is never retried, because the step has received the failure and has gone on
+ * by its error exit.
  */
-export function createProxying(sources: Readonly<Record<string, SourceSettings>>, parts: ProxyingParts): Proxying {
-  const { clock } = parts;
+export function createProxy(sources: readonly ProxiedSource[], parts: ProxyParts): Proxy {
+  const { clock, hooks } = parts;
   const answers = createAnswers();
+  const closing = new AbortController();
   let lines = open(sources);
-  let closed = false;
-  const abort = new AbortController();
 
-  function open(from: Readonly<Record<string, SourceSettings>>): Map<string, Line> {
-    const opened = new Map<string, Line>();
-    for (const [name, source] of Object.entries(from)) {
-      if (source.kind !== "automation-request" || source.mode !== "proxy" || source.to === undefined) continue;
-      // One byte over the limit tells an answer that is too large from one that just fits.
-      const destination = parts.connect(source.to, answerLimit + 1);
-      opened.set(name, { to: source.to, destination, dedupes: source.dedupe > 0, underWay: 0, retired: false });
-    }
-    return opened;
+  function open(from: readonly ProxiedSource[]): Map<string, Line> {
+    // One byte over the limit distinguishes an answer that is too long from one that just fits.
+    return new Map(
+      from.map((source) => [
+        source.name,
+        { ...source, destination: parts.connect(source.to, answerLimit + 1), inFlight: 0, retired: false },
+      ]),
+    );
   }
 
   async function send(line: Line, delivery: StoredDelivery): Promise<UrlOutcome> {
     const outgoing = compose(delivery, "original", line.to.passSignature);
     const at = clock.now();
-    line.underWay += 1;
-    const outcome = await line.destination.send(outgoing, abort.signal);
-    line.underWay -= 1;
-    if (line.retired && line.underWay === 0) void line.destination.close();
-    const decision = judge(outcome);
+    line.inFlight += 1;
+    const outcome = await line.destination.send(outgoing, closing.signal);
+    line.inFlight -= 1;
+    if (line.retired && line.inFlight === 0) void line.destination.close();
+    const decision = verdictOf(outcome);
     const kept = parts.redact({ ...outcome, response: outcome.response?.subarray(0, keptResponseBytes) ?? null }, outgoing);
-    parts.attempted({ delivery, outgoing, outcome: kept, decision });
+    hooks.attempted({ delivery, outgoing, outcome: kept, decision });
     const { result, tookMs } = kept;
     const response = kept.response === null ? null : Buffer.from(kept.response);
     const settled = decision.kind === "dead" ? { to: "dead" as const, reason: decision.reason } : { to: "delivered" as const };
     const { route, event, eventId } = delivery;
-    // Not waited for: the step's time runs. Lost in a crash, it is found open at the next start and ended then.
+    // Not awaited: the sender's time runs. If a crash loses it, the next start ends the exchange.
     void settle({ route, event, eventId, attempt: { number: 1, at, tookMs, result, response }, settled, at: clock.now() });
     return outcome;
   }
 
-  /** Writes down what came of it; while the store cannot take it, keeps it and tries again. */
   async function settle(settlement: Settlement): Promise<void> {
-    for (;;) {
+    for (let failures = 1; ; failures++) {
       try {
         await parts.settle(settlement);
         return;
       } catch (error) {
-        parts.storeFailed(settlement.route, error);
-        if (closed) return;
-        await new Promise<void>((resolve) => clock.after(storeRetryMs, resolve));
+        hooks.storeFailed(settlement.route, error);
+        if (closing.signal.aborted) return;
+        await pause(clock, growingWait(failures, storeRetryMs.first, storeRetryMs.longest), closing.signal).catch(() => {});
       }
     }
   }
@@ -141,12 +141,12 @@ export function createProxying(sources: Readonly<Record<string, SourceSettings>>
       const key = `${event.account}\0${event.envelope.id}`;
       const known = answers.get(key);
       if (known !== undefined) {
-        // Counted where it is stored, and not waited for: the step's time runs.
+        // Stored as a duplicate. Not awaited: the sender's time runs.
         parts.accept(event, proxyRoute(event.source)).catch(() => {});
         return known;
       }
       const answer = exchangeOnce(event);
-      if (lines.get(event.source)?.dedupes === true) answers.begin(key, answer);
+      if ((lines.get(event.source)?.dedupe ?? 0) > 0) answers.begin(key, answer);
       return answer;
     },
     reload(next) {
@@ -154,18 +154,17 @@ export function createProxying(sources: Readonly<Record<string, SourceSettings>>
       lines = open(next);
       for (const line of old.values()) {
         line.retired = true;
-        if (line.underWay === 0) void line.destination.close();
+        if (line.inFlight === 0) void line.destination.close();
       }
     },
     async close() {
-      closed = true;
-      abort.abort();
+      closing.abort();
       await Promise.all([...lines.values()].map(({ destination }) => destination.close()));
     },
   };
 }
 
-/** Answers in flight, and those given, by event. One that ended without a call to the destination is not kept. */
+/** Pending and given answers, by event. An exchange that made no call to the destination is not kept. */
 function createAnswers() {
   const kept = new Map<string, { readonly answer: Promise<ProxiedAnswer>; bytes: number }>();
   let bytes = 0;
@@ -202,7 +201,7 @@ function createAnswers() {
   };
 }
 
-/** The delivery as it stands in the store, just planned. */
+/** The delivery as the store has just planned it. */
 function firstDelivery({ envelope, ...event }: ReceivedEvent, route: string, seq: number): StoredDelivery {
   return {
     ...event,
@@ -221,7 +220,7 @@ function isTooLarge({ response }: UrlOutcome): boolean {
   return response !== null && response.length > answerLimit;
 }
 
-function judge(outcome: UrlOutcome): Verdict {
+function verdictOf(outcome: UrlOutcome): Verdict {
   const { result } = outcome;
   if (result.kind === "failed" && result.error === "aborted") return { kind: "dead", reason: stoppedDuring };
   if (result.kind === "failed") return { kind: "dead", reason: `proxied: no answer (${result.error}); the step was told` };

@@ -3,11 +3,11 @@ import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import { createGaugeReader } from "../../../src/app/gauges.ts";
 import { limiterHooks } from "../../../src/app/hooks.ts";
-import { createServiceAccounts } from "../../../src/app/service-accounts.ts";
-import { systemClock } from "../../../src/app/system-clock.ts";
 import { parseSettings } from "../../../src/config/load.ts";
+import { systemClock } from "../../../src/model/system-clock.ts";
 import { createLogger } from "../../../src/observe/logger.ts";
 import { createMetrics } from "../../../src/observe/metrics.ts";
+import { createServiceAccounts } from "../../../src/service/accounts.ts";
 
 /** Answers `GET /me` to the key `good`, and 401 in the document's shape to others. */
 async function openService() {

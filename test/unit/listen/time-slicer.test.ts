@@ -1,14 +1,14 @@
 import { expect, test } from "vitest";
-import { createTurns } from "../../../src/app/turns.ts";
+import { createTimeSlicer } from "../../../src/app/listening.ts";
 import { createManualClock, settled } from "../../harness/manual-clock.ts";
 
 test("pieces go in order; after some milliseconds of work comes a rest in proportion, whoever asks", async () => {
   const clock = createManualClock();
   let time = 0;
-  const inTurn = createTurns(clock, () => time);
+  const slice = createTimeSlicer(clock, () => time);
   const done: number[] = [];
   const all = [1, 2, 3, 4].map((n) =>
-    inTurn(() => {
+    slice(() => {
       time += 2;
       done.push(n);
       return n;
@@ -26,13 +26,13 @@ test("pieces go in order; after some milliseconds of work comes a rest in propor
 
 test("a piece that fails fails alone, and what takes no time takes no rest", async () => {
   const clock = createManualClock();
-  const inTurn = createTurns(clock, () => 0);
-  const failed = inTurn(() => {
+  const slice = createTimeSlicer(clock, () => 0);
+  const failed = slice(() => {
     throw new Error("this one");
   });
-  const fine = inTurn(() => "fine");
+  const fine = slice(() => "fine");
   await expect(failed).rejects.toThrow("this one");
   expect(await fine).toBe("fine");
   await clock.advance(100);
-  expect(await inTurn(() => "later")).toBe("later");
+  expect(await slice(() => "later")).toBe("later");
 });

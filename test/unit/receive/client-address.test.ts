@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import { expect, test } from "vitest";
-import { clientAddress } from "../../../src/app/client-address.ts";
+import { clientAddress } from "../../../src/receive/client-address.ts";
 
 const request = (remoteAddress: string | undefined, forwardedFor?: string) =>
   ({

@@ -2,48 +2,51 @@ import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import type { AccountSettings } from "../config/schema.ts";
 import type { AuditReport } from "../model/audit.ts";
+import { systemClock } from "../model/system-clock.ts";
+import { callKinds } from "../service/limits/slots.ts";
 import { carryOver } from "../store/migrate/carry.ts";
 import { countBoth, type KindCount } from "../store/migrate/check.ts";
 import { openSource, type Source } from "../store/migrate/source.ts";
 import { StoreRefused } from "../store/port.ts";
+import type { RedisLink } from "../store/redis/client.ts";
 import { connectRedis, type RedisConnection, redisAddress } from "../store/redis/connection.ts";
 import { checkSchema } from "../store/redis/schema.ts";
 import { createRedisClock, readPresences } from "../store/redis/server.ts";
+import { createRedisCaps } from "../store/redis/shared-limits.ts";
 import type { RedisSettings } from "../store/settings.ts";
-import { carryRecentCalls } from "./carry-recent-calls.ts";
-import { openRedisForReading } from "./read-redis.ts";
-import { systemClock } from "./system-clock.ts";
+import { createRecentCalls } from "../store/sqlite/notes.ts";
+import { openRedisForReading } from "./open-redis.ts";
 
 export interface MigratingParts {
   /** The file of the embedded engine. */
   readonly path: string;
   readonly storage: RedisSettings;
   readonly accounts: Readonly<Record<string, Pick<AccountSettings, "baseUrl">>>;
-  /** How much of what goes on is done: from 0 to 1. */
+  /** `part` of the current step is done, from 0 to 1. */
   readonly progress: (part: number, text: string) => void;
 }
 
 export interface MigrationReport {
-  /** `before`: it had ended, and nothing was written. */
+  /** `before`: an earlier run had ended it, and nothing was written. */
   readonly result: "carried" | "resumed" | "before";
   /** Unix ms at which it ended; null: the counts differ, and relays do not start on it. */
   readonly finishedAt: number | null;
-  /** None, where nothing was written. */
+  /** Empty when nothing was written. */
   readonly counts: readonly KindCount[];
-  /** Of what is in Redis then; null where it has not ended, or had before. */
+  /** Of the rows in Redis; null unless this run ended the migration. */
   readonly audit: AuditReport | null;
-  /** Of carrying the rows over, without the checks. */
+  /** The copying alone, without the checks. */
   readonly tookMs: number;
 }
 
-/** Offenders that are named; the others are counted. */
+/** Offenders listed; the others are counted. */
 const mostOffenders = 100;
 
 const grouped = (value: number): string => value.toLocaleString("en-US");
 
 /**
- * Carries the file's rows over to Redis, or goes on with that, counts both sides, and audits what is in Redis. Throws
- * `StoreRefused` where either side is in use or not what it should be, and `StoreUnavailable` when Redis is gone meanwhile.
+ * Copies the file's rows to Redis, or resumes that, counts both sides, and audits Redis. Throws `StoreRefused` when either
+ * side is in use or unsuitable, and `StoreUnavailable` when Redis becomes unavailable.
  */
 export async function migrate({ path, storage, accounts, progress }: MigratingParts): Promise<MigrationReport> {
   const source = openSource(path);
@@ -87,7 +90,7 @@ async function carryAndCheck(
   });
   if (counts.some(({ file, redis }) => file !== redis)) return { result, finishedAt: null, counts, audit: null, tookMs };
   await carryRecentCalls(source, connection, { prefix, accounts, now: systemClock.now() });
-  // One that was started meanwhile, and was not there to be seen.
+  // A relay may have started since the first check.
   await refuseRunning(connection, storage);
   await migration.end();
   const audit = await auditRedis(storage, progress);
@@ -128,5 +131,46 @@ async function auditRedis(storage: RedisSettings, progress: MigratingParts["prog
     );
   } finally {
     await close();
+  }
+}
+
+interface Target {
+  readonly prefix: string;
+  readonly accounts: Readonly<Record<string, Pick<AccountSettings, "baseUrl">>>;
+  /** Unix ms. */
+  readonly now: number;
+}
+
+/** A call counts against the caps for a minute after its end, which is at most ten seconds after its dispatch. */
+const countsMs = 60_000;
+const tookMs = 10_000;
+
+/** Counts the calls of the last minute against the shared caps. Repeating it changes nothing. */
+export async function carryRecentCalls({ db, names }: Source, link: RedisLink, { prefix, accounts, now }: Target): Promise<void> {
+  const recent = createRecentCalls(db, names);
+  for (const [account, { baseUrl }] of Object.entries(accounts)) {
+    if (baseUrl === undefined) continue;
+    const ended = recent.since(account, now - countsMs - tookMs).map(({ at, cap, priority }, index) => ({
+      id: `file:${at}-${index}`,
+      kind: callKinds.findIndex((kind) => kind.cap === cap && kind.priority === priority),
+      how: "answered" as const,
+      ageMs: now - Math.min(at, now) - tookMs,
+    }));
+    if (ended.length === 0) continue;
+    await createRedisCaps(link, prefix, account, baseUrl).step({
+      holder: "file",
+      born: "",
+      // Requests no slots.
+      limits: { requests: 1, messages: 1, asks: 1, polls: 1 },
+      atOnce: { all: 1, others: 1 },
+      graceMs: 0,
+      wants: callKinds.map(() => 0),
+      room: { all: 0, others: 0 },
+      firstId: 1,
+      ended,
+      renewed: [],
+      version: 0,
+      next: null,
+    });
   }
 }

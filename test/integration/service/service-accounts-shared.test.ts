@@ -1,10 +1,10 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
-import { createServiceAccounts } from "../../../src/app/service-accounts.ts";
-import { createServiceCalls } from "../../../src/app/service-calls.ts";
-import { systemClock } from "../../../src/app/system-clock.ts";
+import { createServiceCalls } from "../../../src/app/sending.ts";
 import { parseSettings } from "../../../src/config/load.ts";
+import { systemClock } from "../../../src/model/system-clock.ts";
+import { createServiceAccounts } from "../../../src/service/accounts.ts";
 import { connectRedis } from "../../../src/store/redis/connection.ts";
 import { createRedisCaps } from "../../../src/store/redis/shared-limits.ts";
 import type { RedisSettings } from "../../../src/store/settings.ts";
@@ -81,7 +81,7 @@ test("processes of one account over a real connection: caps and stops in common,
 
   const asked = service.keys.length;
   await server.kill();
-  const calls = createServiceCalls({ services: one.services, now: Date.now });
+  const calls = createServiceCalls(one.services, Date.now);
   const steps = { signal: new AbortController().signal, starting: async () => {}, repeating: async () => {} };
   expect(await calls.sendMessage("main", { to: "+541" } as never, steps)).toMatchObject({
     type: "not-done",
