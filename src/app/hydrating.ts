@@ -3,13 +3,17 @@ import { createHydrator } from "../hydrate/hydrator.ts";
 import type { HydratedStatus, HydrationMessages, ReadAnswer } from "../hydrate/pass.ts";
 import type { Clock } from "../model/clock.ts";
 import type { ReceivedEvent } from "../model/event.ts";
+
+import { isSentByWebhook } from "../model/statuses.ts";
+import { unobserved } from "../model/tracking.ts";
 import type { Logger } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import type { ServiceAccounts } from "../service/accounts.ts";
 import type { ServiceError } from "../service/errors.ts";
 import { type Store, StoreUnavailable } from "../store/port.ts";
-import { type DueDelivery, unseenMessage } from "../store/rules.ts";
-import { isWebhookStatus, type Polling, type StatusIntake } from "./polling.ts";
+import type { DueDelivery } from "../store/rules.ts";
+
+import type { Polling, StatusIntake } from "./polling.ts";
 import type { Supervised, Supervisor } from "./supervise.ts";
 
 export interface HydratingParts {
@@ -51,8 +55,8 @@ export function createHydrating(parts: HydratingParts) {
   const isOurs = (account: string) => store.duty(`hydrate ${account}`, leaseMs);
 
   async function submit({ account, source, messageId, wamid, status, errorCode, because }: HydratedStatus): Promise<boolean> {
-    if (!isWebhookStatus(status)) return false;
-    const state = (await store.messageState(account, wamid)) ?? unseenMessage;
+    if (!isSentByWebhook(status)) return false;
+    const state = (await store.messageState(account, wamid)) ?? unobserved;
     if (!intake.moves(state, status, errorCode)) return false;
     return intake.submit({ account, source, origin: "hydrate", messageId, wamid, status, errorCode, because });
   }

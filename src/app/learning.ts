@@ -28,10 +28,7 @@ export interface Learning {
 
 export function createLearning({ settings, now, accept }: LearningParts): Learning {
   return {
-    moves(state, status, errorCode) {
-      const seen = { status, errorCode, at: now() };
-      return stepMessage(state, seen).transition !== null;
-    },
+    moves: (state, status, errorCode) => stepMessage(state, { status, error: errorCode, at: now() }).transition !== null,
     async learn({ wamid, source, ...learned }) {
       const from = source ?? sourceOf(settings(), learned.account);
       const given = settings().sources[from];
@@ -40,11 +37,6 @@ export function createLearning({ settings, now, accept }: LearningParts): Learni
       return (await accept(event)).result === "accepted";
     },
   };
-}
-
-/** "The status of a sent message changes (sent, delivered, read, failed)": no webhook tells another (document, "Events"). */
-export function webhooksTell(status: string): boolean {
-  return status !== "pending" && status !== "received";
 }
 
 function sourceOf({ sources }: Settings, account: string): string {

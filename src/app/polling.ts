@@ -187,7 +187,7 @@ export function createStatusIntake({
   return {
     /** Whether a status changes a message of this state. */
     moves(state: MessageState, status: string, errorCode: string | null): boolean {
-      return stepMessage(state, { status, errorCode, at: now() }).transition !== null;
+      return stepMessage(state, { status, error: errorCode, at: now() }).transition !== null;
     },
     /** False: the same status was submitted before. */
     async submit({ wamid, source, ...found }: FoundStatus): Promise<boolean> {
@@ -198,11 +198,6 @@ export function createStatusIntake({
       return (await accept(event)).result === "accepted";
     },
   };
-}
-
-/** "The status of a sent message changes (sent, delivered, read, failed)": no webhook has another one (document, "Events"). */
-export function isWebhookStatus(status: string): boolean {
-  return status !== "pending" && status !== "received";
 }
 
 function sourceOf({ sources }: Settings, account: string): string {

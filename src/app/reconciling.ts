@@ -2,6 +2,7 @@ import type { Settings } from "../config/schema.ts";
 import type { ReconcilePort } from "../control/reconcile.ts";
 import type { Clock } from "../model/clock.ts";
 import { RelayError } from "../model/errors.ts";
+import { isSentByWebhook } from "../model/statuses.ts";
 import type { Logger } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import { isFaultStop } from "../reconcile/port.ts";
@@ -10,7 +11,8 @@ import type { ServiceAccounts } from "../service/accounts.ts";
 import { type Store, StoreUnavailable } from "../store/port.ts";
 import type { StoreReading } from "../store/reading.ts";
 import type { CallUsage } from "./call-usage.ts";
-import { createPolledService, isWebhookStatus, type Polling, type StatusIntake } from "./polling.ts";
+import { createPolledService, type Polling, type StatusIntake } from "./polling.ts";
+
 import type { Watching } from "./watching.ts";
 
 export interface ReconcilingParts {
@@ -46,7 +48,7 @@ export function createReconciling(parts: ReconcilingParts) {
       moves: intake.moves,
       async submit(account, { wamid, messageId }, { status, errorCode }) {
         const isNews = await intake.submit({ account, origin: "reconcile", messageId, wamid, status, errorCode });
-        if (isNews && isWebhookStatus(status)) watching.found(account, wamid, status);
+        if (isNews && isSentByWebhook(status)) watching.found(account, wamid, status);
         return isNews;
       },
     },

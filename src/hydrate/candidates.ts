@@ -1,5 +1,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { CoveredEvents, HydrationPass, HydrationStart, HydrationStore, TrackedMessage, TrackedQuery } from "../model/hydration.ts";
+
+import { messageStatuses, stageOf } from "../model/statuses.ts";
 import type { HydrateSettings } from "./settings.ts";
 
 /** What is known of a truncated event on arrival. */
@@ -35,10 +37,10 @@ export function registeredFrom({ oldest }: CoveredEvents, { reach }: Windows): n
  */
 export function isCandidate(message: TrackedMessage, { oldest, newest }: CoveredEvents, { settledAfter }: Windows): boolean {
   const { status, changedAt, sentAt, isMissing } = message;
-  if (isMissing || status === "read" || status === "received") return false;
+  const stage = stageOf(messageStatuses, status);
+  if (isMissing || stage === "final") return false;
   if (sentAt !== null && sentAt > newest + clockSlackMs) return false;
-  if (status === "delivered" || status === "failed") return changedAt >= oldest - settledAfter;
-  return true;
+  return stage === "open" || changedAt >= oldest - settledAfter;
 }
 
 /** Whether it was read after the last event, so that the status of all events is known. */

@@ -14,6 +14,7 @@ import {
 } from "./ids.ts";
 import { mayBeRounded, parseExact, readPath } from "./json.ts";
 import type { Disposition } from "./plan.ts";
+import { type RunStatus, runStatusOf } from "./statuses.ts";
 
 /** How an event reached the relay. Tracking treats all alike. */
 export const origins = ["webhook", "hydrate", "reconcile"] as const;
@@ -69,8 +70,10 @@ export type FieldPaths = z.infer<typeof fieldsSchema>;
 /** What an event is about: a message, a run, or nothing that is tracked. */
 export type Subject =
   | { readonly type: "message"; readonly wamid: Wamid; readonly status: string | null; readonly errorCode: string | null }
-  | { readonly type: "run"; readonly runId: RunId; readonly status: "completed" | "failed" | null; readonly error: string | null }
+  | { readonly type: "run"; readonly runId: RunId; readonly status: RunStatus | null; readonly error: string | null }
   | { readonly type: "none" };
+
+export type TrackedSubject = Exclude<Subject, { readonly type: "none" }>;
 
 const none: Subject = { type: "none" };
 
@@ -97,7 +100,7 @@ export function subjectOf(envelope: Envelope, fields: FieldPaths, body: Buffer):
     return {
       type: "run",
       runId: runId as RunId,
-      status: envelope.event === "automation.completed" ? "completed" : envelope.event === "automation.failed" ? "failed" : null,
+      status: runStatusOf(envelope.event),
       error: typeof error === "string" ? cutText(error, 1024) : null,
     };
   }

@@ -1,17 +1,80 @@
-/**
- * The status words of the service's document (messaging-service-api.md, "Message status").
- * Any other word is kept and forwarded, and moves nothing.
- */
-export const messageStatuses = ["pending", "sent", "delivered", "read", "failed", "received"] as const;
-export type MessageStatus = (typeof messageStatuses)[number];
+/** What a status means. Tracking, storage, polling, the sandbox and docs/states.md follow the tables below. */
+export interface StatusRule {
+  /** A status replaces only one of a lower rank. Of two with the same rank, the first stays. */
+  readonly rank: number;
+  /** `open`: another status is expected. `settled`: another one may still come. `final`: none comes. */
+  readonly stage: "open" | "settled" | "final";
+  /** The status can carry an error. */
+  readonly error: boolean;
+}
 
-export function isMessageStatus(word: string): word is MessageStatus {
-  return (messageStatuses as readonly string[]).includes(word);
+export interface MessageStatusRule extends StatusRule {
+  readonly direction: "outbound" | "inbound";
+  /** The service sends a `message.status` webhook for it. */
+  readonly webhook: boolean;
+}
+
+export interface RunStatusRule extends StatusRule {
+  /** The webhook event that reports it; null: none does. */
+  readonly event: string | null;
 }
 
 /**
- * The states of an automation run. The document shows none; these are the relay's own words for
- * "we know it was started" and the two events that end it.
+ * The statuses of the service's document (messaging-service-api.md, "Message status"). Any other word is stored with its
+ * event and routed, and changes no message.
+ *
+ * `failed` ranks below `delivered` and is not final, because a message can reach another of the recipient's devices.
  */
-export const runStatuses = ["started", "completed", "failed"] as const;
-export type RunStatus = (typeof runStatuses)[number];
+export const messageStatuses = {
+  pending: { rank: 10, stage: "open", direction: "outbound", webhook: false, error: false },
+  sent: { rank: 20, stage: "open", direction: "outbound", webhook: true, error: false },
+  failed: { rank: 30, stage: "settled", direction: "outbound", webhook: true, error: true },
+  delivered: { rank: 40, stage: "settled", direction: "outbound", webhook: true, error: false },
+  read: { rank: 50, stage: "final", direction: "outbound", webhook: true, error: false },
+  received: { rank: 10, stage: "final", direction: "inbound", webhook: false, error: false },
+} as const satisfies Readonly<Record<string, MessageStatusRule>>;
+export type MessageStatus = keyof typeof messageStatuses;
+
+/** The statuses of an automation run. The document names none, so these words are the relay's own. */
+export const runStatuses = {
+  started: { rank: 10, stage: "open", event: null, error: false },
+  completed: { rank: 20, stage: "final", event: "automation.completed", error: false },
+  failed: { rank: 20, stage: "final", event: "automation.failed", error: true },
+} as const satisfies Readonly<Record<string, RunStatusRule>>;
+export type RunStatus = keyof typeof runStatuses;
+
+type Rules<Status extends string> = Readonly<Record<Status, StatusRule & { readonly direction?: MessageStatusRule["direction"] }>>;
+
+export function isStatus<Status extends string>(rules: Rules<Status>, word: string | null): word is Status {
+  return word !== null && Object.hasOwn(rules, word);
+}
+
+export function statusesOf<Status extends string>(rules: Rules<Status>): Status[] {
+  return Object.keys(rules) as Status[];
+}
+
+/** Whether `to` replaces the status `from`. Inbound and outbound messages never turn into each other. */
+export function supersedes<Status extends string>(rules: Rules<Status>, from: Status | null, to: Status): boolean {
+  if (from === null) return true;
+  return rules[from].direction === rules[to].direction && rules[from].rank < rules[to].rank;
+}
+
+/** Whether `status` is `target`, or comes after it in the same direction. */
+export function reaches<Status extends string>(rules: Rules<Status>, status: Status, target: Status): boolean {
+  return status === target || supersedes(rules, target, status);
+}
+
+/** A message or run without a status, or with an unknown one, is open. */
+export function stageOf<Status extends string>(rules: Rules<Status>, status: string | null): StatusRule["stage"] {
+  return isStatus(rules, status) ? rules[status].stage : "open";
+}
+
+/** Whether the service may report this status of a message with a `message.status` webhook. */
+export function isSentByWebhook(status: string): boolean {
+  return !isStatus(messageStatuses, status) || messageStatuses[status].webhook;
+}
+
+/** The status of a run that a webhook event reports. */
+export function runStatusOf(event: string): RunStatus | null {
+  return statusesOf(runStatuses).find((status) => runStatuses[status].event === event) ?? null;
+}

@@ -1,19 +1,25 @@
 import type { MessageStatus, RunStatus } from "./statuses.ts";
 
-/**
- * What is known of a message's status. `times` are unix milliseconds of the first time each status
- * was seen (the event's `createdAt`), kept even for a status that came late and moved nothing.
- */
-export interface MessageState {
-  readonly status: MessageStatus | null;
-  readonly errorCode: string | null;
-  readonly times: Readonly<Partial<Record<MessageStatus, number>>>;
+/** What is known of the status of a message or run. */
+export interface TrackedState<Status extends string> {
+  readonly status: Status | null;
+  /** A message's error code, a run's error. */
+  readonly error: string | null;
+  /** The earliest time of each status in unix ms, also of a status that came late and moved nothing. */
+  readonly times: Readonly<Record<string, number>>;
 }
 
-export interface RunState {
-  readonly status: RunStatus | null;
+export type MessageState = TrackedState<MessageStatus>;
+export type RunState = TrackedState<RunStatus>;
+
+/** The state of a message or run before its first observation. */
+export const unobserved: TrackedState<never> = Object.freeze({ status: null, error: null, times: Object.freeze({}) });
+
+/** A status as an event, a registration or a poll reports it. `status` may be any word; `at` is unix ms. */
+export interface Observation {
+  readonly status: string | null;
   readonly error: string | null;
-  readonly times: Readonly<Partial<Record<RunStatus, number>>>;
+  readonly at: number;
 }
 
 export interface Transition {

@@ -1,6 +1,8 @@
 import { growingWait } from "../model/backoff.ts";
 import type { ClaimedPoll, SettledPoll } from "../model/poll.ts";
+import { messageStatuses, reaches, stageOf, statusesOf } from "../model/statuses.ts";
 import type { BudgetFacts, PassStop, Service, Tracking } from "./port.ts";
+
 import type { ReconcileSettings } from "./settings.ts";
 
 /** Calls in flight at once; the limiter also spreads them over the minute. */
@@ -162,7 +164,9 @@ const settledAges = { steps: [60, 360, 1440, 2880], lastWait: 1440 } as const;
 
 /** Statuses that are not polled. */
 export function restingStatuses(until: PollTimes["until"]): readonly string[] {
-  return until === "delivered" ? ["read", "received", "delivered"] : ["read", "received"];
+  return statusesOf(messageStatuses).filter(
+    (status) => stageOf(messageStatuses, status) === "final" || reaches(messageStatuses, status, until),
+  );
 }
 
 /** The age of the next poll after one at `age` (0: never polled); null: none. Always greater than `age`. */
@@ -177,11 +181,12 @@ export function nextPollAge(age: number, status: string | null, { after, giveUpA
 }
 
 /** Statuses that are polled more rarely, and the age of the first such poll. */
-export const settledStatuses: readonly string[] = ["delivered", "failed"];
+export const settledStatuses = (): readonly string[] =>
+  statusesOf(messageStatuses).filter((status) => stageOf(messageStatuses, status) === "settled");
 export const firstSettledAge = (after: number): number => settledAges.steps[0] * after;
 
 function isSettled(status: string | null): boolean {
-  return status !== null && settledStatuses.includes(status);
+  return stageOf(messageStatuses, status) === "settled";
 }
 
 /** The order of polls under a budget: open before settled messages, then those polled least often. 0 to 31. */

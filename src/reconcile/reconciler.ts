@@ -194,7 +194,7 @@ export function createReconciler(initial: ReconcileSettings, parts: ReconcilerPa
       after,
       from: clock.now() - giveUpAfter,
       resting: restingStatuses(until),
-      rare: { statuses: settledStatuses, sentBy: dueBy - firstSettledAge(after) },
+      rare: { statuses: settledStatuses(), sentBy: dueBy - firstSettledAge(after) },
     });
   }
 

@@ -1,18 +1,17 @@
 import { isTruncated, parseEnvelope } from "../model/envelope.ts";
-import type { ReceivedEvent } from "../model/event.ts";
+import type { ReceivedEvent, TrackedSubject } from "../model/event.ts";
 import type { HydrationStart } from "../model/hydration.ts";
 import { maskText } from "../model/mask.ts";
 import type { DeliveryPlan, RoutedEvent, RouteVerdict } from "../model/plan.ts";
-import type { RunStatus } from "../model/statuses.ts";
-import type { MessageState, RunState, Step, Tracking } from "../model/tracking.ts";
+import type { MessageState, Observation, RunState, Step, TrackedState, Tracking } from "../model/tracking.ts";
 
 /**
  * The pure functions of tracking and routing that the store calls within its own step, so that tracking and planning are
  * atomic. `plan` and the two settings change when the settings are reloaded.
  */
 export interface Rules {
-  stepMessage(state: MessageState, seen: { status: string | null; errorCode: string | null; at: number }): Step<MessageState>;
-  stepRun(state: RunState, seen: { status: RunStatus | null; error: string | null; at: number }): Step<RunState>;
+  stepMessage(state: MessageState, seen: Observation): Step<MessageState>;
+  stepRun(state: RunState, seen: Observation): Step<RunState>;
   plan(event: RoutedEvent, tracking: Tracking): DeliveryPlan;
   /** Reports an event that `plan` or a step failed on, and that is set aside. */
   failed?(error: unknown, event: Pick<RoutedEvent, "event" | "account" | "source">): void;
@@ -72,9 +71,6 @@ export const nothingTracked: Tracking = {
   transition: null,
 };
 
-export const unseenMessage: MessageState = { status: null, errorCode: null, times: {} };
-export const unseenRun: RunState = { status: null, error: null, times: {} };
-
 /** `registered`: null when it was never registered. `metadata` is a JSON object. */
 export function factsOf(
   subject: "message" | "run",
@@ -94,6 +90,26 @@ export function factsOf(
 /** The facts of an unregistered message or run. */
 export function untrackedFacts(subject: Facts["subject"]): Facts {
   return { subject, tracked: false, id: null, reference: null, metadata: null };
+}
+
+/**
+ * Applies an event to the state of its message or run, whose registered facts are `facts`. `at` is the event's own time in
+ * unix ms. Returns the same `state` object when nothing changed.
+ */
+export function stepSubject(
+  rules: Pick<Rules, "stepMessage" | "stepRun">,
+  subject: TrackedSubject,
+  before: TrackedState<string>,
+  facts: Facts,
+  at: number,
+): { readonly state: TrackedState<string>; readonly tracking: Tracking } {
+  const { status } = subject;
+  const isMessage = subject.type === "message";
+  const { state, transition }: Step<TrackedState<string>> = isMessage
+    ? rules.stepMessage(before as MessageState, { status, error: subject.errorCode, at })
+    : rules.stepRun(before as RunState, { status, error: subject.error, at });
+  const errorCode = isMessage ? state.error : null;
+  return { state, tracking: { ...facts, previousStatus: before.status, status: state.status, errorCode, transition } };
 }
 
 /** Status and error code that routes match. */

@@ -117,15 +117,12 @@ function contractOf(store: SqliteStore, path: string): ContractStore {
         wamid,
       );
       if (row === undefined) return null;
-      const times = ["pending", "sent", "delivered", "read", "failed", "received"].flatMap((word) =>
-        row[`${word}_at`] === null ? [] : [[word, row[`${word}_at`] as number] as const],
-      );
       return {
         status: row["status"] as string | null,
         errorCode: row["error_code"] as string | null,
         registeredAt: row["registered_at"] as number | null,
         reference: row["reference"] as string | null,
-        times: Object.fromEntries(times),
+        times: JSON.parse(row["times"] as string),
       };
     },
     run: (account, runId) =>

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { newMessage, stepMessage } from "../../src/track/states.ts";
+import { type MessageState, unobserved } from "../../src/model/tracking.ts";
+import { stepMessage } from "../../src/track/states.ts";
 import { soakSize } from "../harness/soak.ts";
 import { accept, openWith } from "./contract-tools.ts";
 import { rulesFor, start } from "./store-events.ts";
@@ -20,17 +21,17 @@ export function trackingContract(open: OpenSubject): void {
         fc.asyncProperty(fc.array(seen, { minLength: 1, maxLength: 12 }), fc.integer({ min: 0, max: 12 }), async (events, restartAt) => {
           const subject = await open(rulesFor([{ name: "moves", emit: "transitions" }]));
           let { store } = subject;
-          let state = newMessage;
+          let state: MessageState = unobserved;
           for (const [n, { status, errorCode, at }] of events.entries()) {
             if (n === restartAt) store = await subject.reopen();
             const before = state;
-            const step = stepMessage(before, { status, errorCode, at });
+            const step = stepMessage(before, { status, error: errorCode, at });
             state = step.state;
             const seq = await accept(store, { wamid: "w", status, errorCode, at });
             expect(await store.event(seq)).toMatchObject({ previousStatus: before.status, transition: step.transition !== null });
             expect((await store.delivery(seq, "moves")) !== null).toBe(step.transition !== null);
           }
-          expect(await store.message("main", "w")).toMatchObject({ status: state.status, errorCode: state.errorCode });
+          expect(await store.message("main", "w")).toMatchObject({ status: state.status, errorCode: state.error });
           expect((await store.message("main", "w"))?.times).toEqual(state.times);
           await subject.end();
         }),

@@ -1,8 +1,9 @@
 import { setTimeout as wait } from "node:timers/promises";
 import { expect, test } from "vitest";
+import { type MessageState, unobserved } from "../../src/model/tracking.ts";
 import { bodyOf, type SandboxEvent } from "../../src/sandbox/events/event-maker.ts";
 import { createRandom, type Random } from "../../src/sandbox/random.ts";
-import { newMessage, stepMessage } from "../../src/track/states.ts";
+import { stepMessage } from "../../src/track/states.ts";
 import { openDownstream } from "../harness/downstream.ts";
 import { postEvent } from "../harness/post-event.ts";
 import { createMessages } from "../harness/posts.ts";
@@ -212,10 +213,10 @@ test(`a crash loop, ${rounds} times kill -9, while registrations race events: ev
 
 /** Ids of the events that moved the message's status. */
 function movesOf(events: readonly SandboxEvent[]): string[] {
-  let state = newMessage;
+  let state: MessageState = unobserved;
   return events.flatMap(({ id, data }) => {
     const { status } = data as { status: string };
-    const step = stepMessage(state, { status, errorCode: null, at: 0 });
+    const step = stepMessage(state, { status, error: null, at: 0 });
     state = step.state;
     return step.transition === null ? [] : [id as string];
   });

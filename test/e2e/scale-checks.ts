@@ -1,9 +1,9 @@
 import { Redis } from "ioredis";
-import type { RunStatus } from "../../src/model/statuses.ts";
+import { type MessageState, type RunState, type TrackedState, unobserved } from "../../src/model/tracking.ts";
 import type { Arrival } from "../../src/sandbox/downstream/arrivals.ts";
 import { type EventRow, readAttempt, readEventRow } from "../../src/store/redis/event-rows.ts";
-import { messageStateOf, readSubjectRow, rowJson, runStateOf, type StoredSubject } from "../../src/store/redis/rows.ts";
-import { newMessage, newRun, stepMessage, stepRun } from "../../src/track/states.ts";
+import { readSubjectRow, rowJson, type StoredSubject, stateOf } from "../../src/store/redis/rows.ts";
+import { stepMessage, stepRun } from "../../src/track/states.ts";
 
 export interface StoredDelivery {
   readonly seq: number;
@@ -73,20 +73,21 @@ export async function takeCensus(url: string, prefix = "relay"): Promise<Census>
 
 /** Compares each message and run with the state machine applied to the stored events in the order of seq; gives what differs. */
 export function findWrongSubjects({ events, subjects }: Census): string[] {
-  const states = new Map<string, typeof newMessage | typeof newRun>();
+  const states = new Map<string, TrackedState<string>>();
   for (const { subject, status, errorCode, createdAt } of events) {
     if (subject === null) continue;
-    const at = createdAt as number;
-    const known = states.get(subject);
-    if (subject.startsWith("m:")) {
-      states.set(subject, stepMessage((known as typeof newMessage) ?? newMessage, { status, errorCode, at }).state);
-    } else states.set(subject, stepRun((known as typeof newRun) ?? newRun, { status: status as RunStatus | null, error: null, at }).state);
+    const seen = { status, error: errorCode, at: createdAt as number };
+    const known = states.get(subject) ?? unobserved;
+    const { state } = subject.startsWith("m:")
+      ? stepMessage(known as MessageState, seen)
+      : stepRun(known as RunState, { ...seen, error: null });
+    states.set(subject, state);
   }
   return [...states].flatMap(([name, wanted]) => {
     const row = subjects.get(name);
     if (row === undefined) return [`${name} is missing`];
     // An event's row does not have the text of a run's error.
-    const found = name.startsWith("m:") ? messageStateOf(row) : { ...runStateOf(row), error: null };
+    const found = name.startsWith("m:") ? stateOf(row) : { ...stateOf(row), error: null };
     return sameState(found, wanted) ? [] : [`${name} is ${JSON.stringify(found)}, not ${JSON.stringify(wanted)}`];
   });
 }

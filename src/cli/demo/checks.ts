@@ -1,3 +1,4 @@
+import { isStatus, type MessageStatus, messageStatuses, supersedes } from "../../model/statuses.ts";
 import type { Arrival } from "../../sandbox/downstream/arrivals.ts";
 import type { Downstream } from "../../sandbox/downstream/downstream.ts";
 import { type AcceptedAt, findOrderViolations } from "../../sandbox/downstream/order.ts";
@@ -255,9 +256,6 @@ function takenOn(path: string, arrivals: readonly Arrival[]): Arrival[] {
   });
 }
 
-/** In ascending order (docs/states.md); `failed` is not final. */
-const climb = ["pending", "sent", "failed", "delivered", "read"];
-
 /** The transitions of tracked messages that the downstream received. */
 interface ReportedStatuses {
   /** `pending` when no transition arrived. */
@@ -267,14 +265,15 @@ interface ReportedStatuses {
 }
 
 function statusesReported(arrivals: readonly Arrival[]): ReportedStatuses {
-  const last = new Map<string, string>();
-  const lastOf = (wamid: string) => last.get(wamid) ?? "pending";
+  const last = new Map<string, MessageStatus>();
+  const lastOf = (wamid: string): MessageStatus => last.get(wamid) ?? "pending";
   let backwards = 0;
   for (const { wamid, body } of takenOn(statusesPath, arrivals)) {
     const status = (JSON.parse(body?.toString("utf8") ?? "{}") as { data?: { status?: string } }).data?.status ?? "";
     if (wamid === null) continue;
-    if (climb.indexOf(status) <= climb.indexOf(lastOf(wamid))) backwards += 1;
-    last.set(wamid, status);
+    const isKnown = isStatus(messageStatuses, status);
+    if (!isKnown || !supersedes(messageStatuses, lastOf(wamid), status)) backwards += 1;
+    if (isKnown) last.set(wamid, status);
   }
   return { last: lastOf, backwards };
 }

@@ -1,3 +1,4 @@
+import { messageStatuses, reaches, stageOf } from "../../model/statuses.ts";
 import type { MessageRecord } from "../world/records.ts";
 
 /**
@@ -7,16 +8,10 @@ import type { MessageRecord } from "../world/records.ts";
  * stays pending for ever holds up nothing. All of it is the sandbox's choice.
  */
 export function fateOf({ status, future }: MessageRecord): "left" | "failed" | "open" {
-  switch (status) {
-    case "failed":
-      return "failed";
-    case "pending":
-      return future.length > 0 ? "open" : "left";
-    case "sent":
-      return future.some((step) => step.status === "failed") ? "open" : "left";
-    default:
-      return "left";
-  }
+  if (status === "failed") return "failed";
+  if (stageOf(messageStatuses, status) !== "open") return "left";
+  const hasLeft = reaches(messageStatuses, status, "sent");
+  return future.some((step) => !hasLeft || step.status === "failed") ? "open" : "left";
 }
 
 /** The text with which a run ends whose message failed. */

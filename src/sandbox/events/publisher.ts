@@ -1,5 +1,6 @@
 import type { Clock } from "../../model/clock.ts";
 import type { EventId } from "../../model/ids.ts";
+import { isSentByWebhook, messageStatuses } from "../../model/statuses.ts";
 import type { Limits } from "../limits/port.ts";
 import { plans } from "../world/plans.ts";
 import type { AccountRecord, DeliveryRecord, EventRecord, WebhookRecord } from "../world/records.ts";
@@ -22,9 +23,6 @@ export interface PublisherSettings {
   readonly posting: Pick<DeliveryPosting, "add" | "hasRoom">;
   readonly onError: (error: unknown) => void;
 }
-
-/** "Events": message.status is emitted for these; a message is `pending` in the answer to its sender, and `received` is no sent message. */
-const emitted: ReadonlySet<string> = new Set(["sent", "delivered", "read", "failed"]);
 
 /** Makes events, and a delivery of each for every webhook URL that asked for its kind. Never throws. */
 export function createPublisher({ world, clock, ids, limits, drawFaults, posting, onError }: PublisherSettings): Publisher {
@@ -74,8 +72,8 @@ export function createPublisher({ world, clock, ids, limits, drawFaults, posting
   return {
     publish,
     messageStatus({ account, wamid, status, errorCode }) {
-      if (!emitted.has(status)) return;
-      const data = messageStatusData(wamid, status, status === "failed" ? errorCode : undefined);
+      if (!isSentByWebhook(status)) return;
+      const data = messageStatusData(wamid, status, messageStatuses[status].error ? errorCode : undefined);
       publish(account, "message.status", data, { wamid });
     },
     automationCompleted: (account, runId) => publish(account, "automation.completed", automationCompletedData(runId), { runId }),

@@ -1,11 +1,10 @@
 import type { Clock } from "../../model/clock.ts";
-import type { MessageStatus } from "../../model/statuses.ts";
+import { isSentByWebhook, type MessageStatus, messageStatuses, reaches, supersedes } from "../../model/statuses.ts";
 import type { CampaignTotals } from "../campaigns/totals.ts";
 import type { Publisher } from "../events/port.ts";
 import type { FutureStep, MessageRecord } from "../world/records.ts";
 import type { World } from "../world/world.ts";
 import { fateOf } from "./numbers.ts";
-import { becomes, takesOver } from "./status-moves.ts";
 
 /** Moves messages through what their `future` holds; the only place that changes a status. */
 export interface Lives {
@@ -22,10 +21,20 @@ interface Parts {
   readonly totals: CampaignTotals;
 }
 
+/** Changes the record in place. */
+function become(message: MessageRecord, now: number, { status, errorCode }: Omit<FutureStep, "at">): void {
+  message.status = status;
+  message.statusAt = now;
+  delete message.errorCode;
+  if (messageStatuses[status].error && errorCode !== undefined) message.errorCode = errorCode;
+  if (reaches(messageStatuses, status, "delivered")) message.deliveredAt ??= now;
+  if (reaches(messageStatuses, status, "read")) message.readAt ??= now;
+}
+
 export function createLives({ world, clock, publisher, totals }: Parts): Lives {
-  const change = (message: MessageRecord, { status, errorCode }: Omit<FutureStep, "at">): void => {
+  const change = (message: MessageRecord, step: Omit<FutureStep, "at">): void => {
     const before = { ...message };
-    becomes(message, clock.now(), status, errorCode);
+    become(message, clock.now(), step);
     totals.moved(message, before);
   };
   const publish = (message: MessageRecord): void => {
@@ -34,7 +43,7 @@ export function createLives({ world, clock, publisher, totals }: Parts): Lives {
   };
   const take = (message: MessageRecord, step: FutureStep): void => {
     message.future.shift();
-    const isLate = !takesOver(message.status, step.status);
+    const isLate = !supersedes(messageStatuses, message.status, step.status);
     if (!isLate) change(message, step);
     world.messages.put(message);
     // A note that comes late is reported as what it says; the record knows better.
@@ -56,8 +65,7 @@ export function createLives({ world, clock, publisher, totals }: Parts): Lives {
       message.future = [];
       change(message, { status, ...(errorCode === undefined ? {} : { errorCode }) });
       world.messages.put(message);
-      // `pending` is the answer to `POST /messages`, never an event (messaging-service-api.md, "Events").
-      if (status !== "pending") publish(message);
+      if (isSentByWebhook(status)) publish(message);
     },
   };
 }

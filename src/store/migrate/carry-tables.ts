@@ -116,11 +116,8 @@ export function carryMessages({ source, version }: CarrierParts): Carrier {
 }
 
 function messageOf(row: StoredMessage): StoredSubject {
-  const { status, errorCode, times } = stateOf(row);
   return {
-    status,
-    error: errorCode,
-    times: times as Record<string, number>,
+    ...stateOf(row),
     updatedAt: row.updated_at,
     serviceId: row.service_id,
     reference: row.reference,
@@ -169,12 +166,9 @@ export function carryRuns({ source, version }: CarrierParts): Carrier {
 }
 
 function runOf(row: StoredRun): StoredSubject {
-  const { status, error, times } = runStateOf(row);
   return {
     ...unseenSubject,
-    status,
-    error,
-    times: times as Record<string, number>,
+    ...runStateOf(row),
     updatedAt: row.updated_at,
     reference: row.reference,
     metadata: carriedMetadata(row.metadata, `run ${row.seq}`),

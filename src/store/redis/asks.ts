@@ -1,17 +1,7 @@
 import type { ClaimedPoll, PollClaim, PollCounts, PollQuery, SettledPoll } from "../../model/poll.ts";
 import type { RedisLink } from "./client.ts";
 import { type Keys, messageName, readSubjectName } from "./keys.ts";
-import {
-  askScore,
-  lastRank,
-  messageStateOf,
-  rankStep,
-  readAskRecord,
-  readSubjectRow,
-  rowJson,
-  writeAskRecord,
-  writeSubjectRow,
-} from "./rows.ts";
+import { askScore, lastRank, rankStep, readAskRecord, readSubjectRow, rowJson, stateOf, writeAskRecord, writeSubjectRow } from "./rows.ts";
 import { readScript } from "./script.ts";
 import type { Transact } from "./transact.ts";
 
@@ -38,7 +28,7 @@ export function createAsks(keys: Keys, link: RedisLink, transact: Transact) {
       until,
       wamid,
       messageId: message.serviceId ?? "",
-      state: messageStateOf(message),
+      state: stateOf(message),
       since,
       dueAt: Number(dueAt),
       rank,

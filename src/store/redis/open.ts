@@ -18,7 +18,7 @@ import { createReader } from "./read.ts";
 import { createReadHydrations } from "./read-hydrations.ts";
 import { createRegister, createRegisterOne, createRegisterSent } from "./register.ts";
 import { createBackfill, createReplay, createReplayWalk } from "./replay.ts";
-import { briefOf, createVersions, messageStateOf, readSubjectRow, rowJson } from "./rows.ts";
+import { briefOf, createVersions, readSubjectRow, rowJson, stateOf } from "./rows.ts";
 import { createSends } from "./sends.ts";
 import { createLiveSeqs, createStoredEvents } from "./stored-events.ts";
 import { createSubjectCache, createSubjects } from "./subjects.ts";
@@ -108,7 +108,7 @@ export function createRedisStore(link: RedisLink, prefix: string, rules: Rules, 
     /** Null for an unknown message. */
     async messageState(account: string, wamid: string): Promise<MessageState | null> {
       const row = await link.run((redis) => redis.get(keys.of(messageName(account, wamid))));
-      return row === null ? null : messageStateOf(readSubjectRow(rowJson(row)));
+      return row === null ? null : stateOf(readSubjectRow(rowJson(row)));
     },
     releaseParked: parking.releaseSome,
     expireParked: parking.expire,

@@ -1,4 +1,5 @@
 import type { SentSubject } from "../../model/send.ts";
+import type { MessageStatus, RunStatus } from "../../model/statuses.ts";
 import {
   type Conflicts,
   conflictError,
@@ -12,7 +13,7 @@ import type { DueDelivery, Rules } from "../rules.ts";
 import { sentFacts } from "../service-port.ts";
 import { messageName, runName } from "./keys.ts";
 import type { Parking } from "./parking.ts";
-import { messageStateOf, runStateOf, type StoredSubject, unseenSubject, withMessageState, withRunState } from "./rows.ts";
+import { type StoredSubject, stateOf, unseenSubject } from "./rows.ts";
 import type { Subjects, SubjectsOf } from "./subjects.ts";
 import type { Transact, Transaction } from "./transact.ts";
 
@@ -125,9 +126,9 @@ export function createRegisterSent({ rules, subjectsOf, register, parking }: Reg
     const name = messageName(account, wamid);
     const row = await subjects.find(name);
     if (row !== null) {
-      const before = messageStateOf(row);
-      const { state } = rules.stepMessage(before, { status, errorCode: null, at });
-      if (state !== before) subjects.put(name, withMessageState(row, state, at));
+      const before = stateOf<MessageStatus>(row);
+      const { state } = rules.stepMessage(before, { status, error: null, at });
+      if (state !== before) subjects.put(name, { ...row, ...state, updatedAt: at });
     }
     // The wamid was registered with other facts before the service returned it. Those stay; the send's answer has its own.
     return registered.result === "conflict" ? [] : registered.due;
@@ -138,9 +139,9 @@ export function createRegisterSent({ rules, subjectsOf, register, parking }: Reg
     const subjects = subjectsOf(tx);
     const name = runName(account, runId);
     const known = await subjects.find(name);
-    const before = runStateOf(known ?? unseenSubject);
+    const before = stateOf<RunStatus>(known ?? unseenSubject);
     const { state } = rules.stepRun(before, { status: "started", error: null, at });
-    const row = known !== null && state === before ? known : withRunState(known ?? unseenSubject, state, at);
+    const row = known !== null && state === before ? known : { ...(known ?? unseenSubject), ...state, updatedAt: at };
     if (row.registeredAt !== null) {
       if (row !== known) subjects.put(name, row);
       return [];

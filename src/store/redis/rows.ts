@@ -1,7 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { type GiveUpReason, giveUpReasons, type HydrationBrief, type HydrationState, hydrationStates } from "../../model/hydration.ts";
-import type { MessageStatus, RunStatus } from "../../model/statuses.ts";
-import type { MessageState, RunState } from "../../model/tracking.ts";
+import type { TrackedState } from "../../model/tracking.ts";
 import type { SubjectName } from "./keys.ts";
 
 const versionLength = 10;
@@ -25,7 +24,7 @@ export function rowJson(row: string): string {
 export const rowVersion = (row: string | null): string => (row === null ? "" : row.slice(0, versionLength));
 
 /** A message or run as it is stored. Times are unix ms. The first six fields come from its registration. */
-export interface StoredSubject {
+export interface StoredSubject extends TrackedState<string> {
   /** The service's id of a message. */
   readonly serviceId: string | null;
   readonly reference: string | null;
@@ -35,11 +34,6 @@ export interface StoredSubject {
   readonly sentAt: number | null;
   /** Null: not registered, only seen in events. */
   readonly registeredAt: number | null;
-  readonly status: string | null;
-  /** A message's error code, a run's error. */
-  readonly error: string | null;
-  /** First time of each status seen. */
-  readonly times: Readonly<Record<string, number>>;
   readonly updatedAt: number;
   /** When a call that read the message for a sweep began. */
   readonly askedAt: number | null;
@@ -94,20 +88,8 @@ export function readSubjectRow(text: string): StoredSubject {
   } as StoredSubject;
 }
 
-export function messageStateOf(row: StoredSubject): MessageState {
-  return { status: row.status as MessageStatus | null, errorCode: row.error, times: row.times };
-}
-
-export function runStateOf(row: StoredSubject): RunState {
-  return { status: row.status as RunStatus | null, error: row.error, times: row.times };
-}
-
-export function withMessageState(row: StoredSubject, state: MessageState, at: number): StoredSubject {
-  return { ...row, status: state.status, error: state.errorCode, times: state.times as Record<string, number>, updatedAt: at };
-}
-
-export function withRunState(row: StoredSubject, state: RunState, at: number): StoredSubject {
-  return { ...row, status: state.status, error: state.error, times: state.times as Record<string, number>, updatedAt: at };
+export function stateOf<Status extends string>({ status, error, times }: StoredSubject): TrackedState<Status> {
+  return { status: status as Status | null, error, times };
 }
 
 /** The hydration of a truncated event, in the row `h:<seq>`. Times are unix ms. */

@@ -1,21 +1,12 @@
 import type { ReceivedEvent } from "../../model/event.ts";
+
+import { runStatuses, stageOf } from "../../model/statuses.ts";
 import type { Tracking } from "../../model/tracking.ts";
-import { type Facts, type Rules, untrackedFacts } from "../rules.ts";
+import { type Facts, type Rules, stepSubject, untrackedFacts } from "../rules.ts";
 import type { RedisLink } from "./client.ts";
 import type { Operation } from "./commit.ts";
 import { type Keys, messageName, readSubjectName, runName, type SubjectName } from "./keys.ts";
-import {
-  askScore,
-  messageStateOf,
-  newAskRecord,
-  readSubjectRow,
-  runStateOf,
-  type StoredSubject,
-  unseenSubject,
-  withMessageState,
-  withRunState,
-  writeSubjectRow,
-} from "./rows.ts";
+import { askScore, newAskRecord, readSubjectRow, type StoredSubject, stateOf, unseenSubject, writeSubjectRow } from "./rows.ts";
 import type { Transaction } from "./transact.ts";
 
 /**
@@ -105,28 +96,13 @@ type TrackedPart = Pick<ReceivedEvent, "subject" | "receivedAt">;
 /** Applies an event to its message or run; `row` is null when it was never seen. `at` is the event's own time, unix ms. */
 export function trackEvent(rules: Rules, event: TrackedPart, row: StoredSubject | null, at: number): Tracked | null {
   const { subject, receivedAt } = event;
+  if (subject.type === "none") return null;
   const known = row ?? unseenSubject;
-  if (subject.type === "message") {
-    const before = messageStateOf(known);
-    const { state, transition } = rules.stepMessage(before, { status: subject.status, errorCode: subject.errorCode, at });
-    const tracking = { ...factsOf("message", known), previousStatus: before.status, status: state.status };
-    return {
-      tracking: { ...tracking, errorCode: state.errorCode, transition },
-      // An event about a message shows that the service knows it.
-      next:
-        row !== null && state === before && !known.isMissing ? null : withMessageState({ ...known, isMissing: false }, state, receivedAt),
-    };
-  }
-  if (subject.type === "run") {
-    const before = runStateOf(known);
-    const { state, transition } = rules.stepRun(before, { status: subject.status, error: subject.error, at });
-    const tracking = { ...factsOf("run", known), previousStatus: before.status, status: state.status };
-    return {
-      tracking: { ...tracking, errorCode: null, transition },
-      next: row !== null && state === before ? null : withRunState(known, state, receivedAt),
-    };
-  }
-  return null;
+  const before = stateOf<string>(known);
+  const { state, tracking } = stepSubject(rules, subject, before, factsOf(subject.type, known), at);
+  // An event about a message shows that the service knows it.
+  const isUnchanged = row !== null && state === before && !known.isMissing;
+  return { tracking, next: isUnchanged ? null : { ...known, ...state, isMissing: false, updatedAt: receivedAt } };
 }
 
 /** The subjects that one transaction reads and writes. */
@@ -242,5 +218,5 @@ function indexRun(base: string, account: string, runId: string, before: StoredSu
 
 /** A run that a truncated result may be about. */
 export function isOpenRun(row: StoredSubject | null): boolean {
-  return row !== null && row.registeredAt !== null && (row.status === null || row.status === "started");
+  return row !== null && row.registeredAt !== null && stageOf(runStatuses, row.status) !== "final";
 }

@@ -34,12 +34,12 @@ export function createHydrations(db: Db, { names, plans, rules, messages, planDe
     INSERT INTO hydrations (event, account, received_at, state, reason, target, asked, found, last, unknown, candidates, settled_at)
     VALUES (?, ?, ?, ?, ?, ?, 0, 0, ?, ?, ?, ?)`);
   const openRuns = db.prepare<[number], { run_id: string; reference: string | null }>(
-    `SELECT run_id, reference FROM runs WHERE account = ? AND registered_at IS NOT NULL AND (status IS NULL OR status = 'started')
+    `SELECT run_id, reference FROM runs WHERE account = ? AND registered_at IS NOT NULL AND ended = 0
      ORDER BY seq DESC LIMIT ${mostCandidates}`,
   );
   const countOpenRuns = db
     .prepare<[number], number>(
-      `SELECT count(*) FROM (SELECT 1 FROM runs WHERE account = ? AND registered_at IS NOT NULL AND (status IS NULL OR status = 'started')
+      `SELECT count(*) FROM (SELECT 1 FROM runs WHERE account = ? AND registered_at IS NOT NULL AND ended = 0
          LIMIT ${mostOpenRuns})`,
     )
     .pluck();

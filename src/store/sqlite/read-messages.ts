@@ -2,7 +2,7 @@ import { shownMetadata } from "../../model/message.ts";
 import type { MessageFilter, MessageView, RunFilter, RunView, SeqBounds } from "../views.ts";
 import type { Names } from "./names.ts";
 import type { Db } from "./open.ts";
-import { type MessageRow, type RunRow, runStateOf, stateOf } from "./track.ts";
+import type { MessageRow, RunRow } from "./track.ts";
 
 export function createReadMessages(db: Db, names: Names) {
   const columns = ["wamid", "service_id", "reference"] as const;
@@ -26,7 +26,7 @@ export function createReadMessages(db: Db, names: Names) {
       metadata: shownMetadata(row.metadata),
       status: row.status,
       errorCode: row.error_code,
-      times: stateOf(row).times as Record<string, number>,
+      times: JSON.parse(row.times),
       sentAt: row.told_sent_at,
       registeredAt: row.registered_at,
       updatedAt: row.updated_at,
@@ -81,7 +81,7 @@ export function createReadRuns(db: Db, names: Names) {
       metadata: shownMetadata(row.metadata),
       status: row.status,
       error: row.error,
-      times: runStateOf(row).times as Record<string, number>,
+      times: JSON.parse(row.times),
       registeredAt: row.registered_at,
       updatedAt: row.updated_at,
     };

@@ -1,7 +1,9 @@
 import type { SentSubject } from "../../model/send.ts";
+import { unobserved } from "../../model/tracking.ts";
 import { factsTold, joinFacts, type MessageRegistration, type Registered } from "../registration.ts";
-import { type DueDelivery, type Rules, unseenMessage, unseenRun } from "../rules.ts";
+import type { DueDelivery, Rules } from "../rules.ts";
 import { sentFacts } from "../service-port.ts";
+
 import { messageSubject, type Names, runSubject } from "./names.ts";
 import type { Parking } from "./parking.ts";
 import { knownFacts, type MessageRow, type Messages, type Runs, runStateOf, stateOf } from "./track.ts";
@@ -26,7 +28,7 @@ export function createRegister(messages: Messages, names: Names, parking: Parkin
     const account = names.idOf("account", registration.account);
     const row = messages.find(account, registration.wamid);
     if (row !== undefined) return addFacts(row, registration, at);
-    messages.add(account, registration.wamid, unseenMessage, { ...factsTold(registration), at }, at);
+    messages.add(account, registration.wamid, unobserved, at, { ...factsTold(registration), at });
     return { result: "created", due: [] };
   };
 }
@@ -50,7 +52,7 @@ export function createRegisterSent({ messages, runs, names, rules, register, par
     const row = messages.find(names.idOf("account", account), wamid);
     if (row !== undefined) {
       const before = stateOf(row);
-      const { state } = rules.stepMessage(before, { status, errorCode: null, at });
+      const { state } = rules.stepMessage(before, { status, error: null, at });
       if (state !== before) messages.save(row.seq, state, at);
     }
     // A client registered other facts for this wamid first. They stay, and the answer to the send has ours.
@@ -61,7 +63,7 @@ export function createRegisterSent({ messages, runs, names, rules, register, par
     const { runId, reference, metadata } = sent;
     const accountId = names.idOf("account", account);
     const known = runs.find(accountId, runId);
-    const before = known === undefined ? unseenRun : runStateOf(known);
+    const before = known === undefined ? unobserved : runStateOf(known);
     const { state } = rules.stepRun(before, { status: "started", error: null, at });
     const seq = known?.seq ?? runs.add(accountId, runId, state, at);
     if (known !== undefined && state !== before) runs.save(seq, state, at);

@@ -1,10 +1,12 @@
-import type { ReceivedEvent } from "../../model/event.ts";
+import type { ReceivedEvent, TrackedSubject } from "../../model/event.ts";
 import type { MessageStatus, RunStatus } from "../../model/statuses.ts";
+import { runStatuses, stageOf } from "../../model/statuses.ts";
 import type { MessageState, RunState, Tracking } from "../../model/tracking.ts";
+import { type TrackedState, unobserved } from "../../model/tracking.ts";
 import type { MessageFacts } from "../registration.ts";
-import { type Facts, factsOf, nothingTracked, type Rules, unseenMessage, unseenRun } from "../rules.ts";
+import { type Facts, factsOf, nothingTracked, type Rules, stepSubject } from "../rules.ts";
 import { messageSubject, runSubject, type SubjectKey } from "./names.ts";
-import { type Db, isSqliteFault } from "./open.ts";
+import type { Db } from "./open.ts";
 
 interface Tracked {
   readonly subject: SubjectKey | null;
@@ -13,68 +15,48 @@ interface Tracked {
   readonly error?: unknown;
 }
 
-const nothing: Tracked = { subject: null, tracking: nothingTracked };
+/** The rows of messages or of runs. */
+interface Rows<Row extends { readonly seq: number }> {
+  readonly subjectOf: (seq: number) => SubjectKey;
+  readonly stateOf: (row: Row) => TrackedState<string>;
+  readonly factsOf: (row: Row | undefined) => Facts;
+  find(account: number, key: string): Row | undefined;
+  add(account: number, key: string, state: TrackedState<string>, at: number): number;
+  save(seq: number, state: TrackedState<string>, at: number): void;
+  revive?(row: Row): void;
+}
 
 /** Applies an event to its message or run, inside the accepting transaction. */
 export function createTrack(messages: Messages, runs: Runs, rules: Rules) {
-  return function track(account: number, event: ReceivedEvent, at: number): Tracked {
+  function apply<Row extends { readonly seq: number }>(
+    rows: Rows<Row>,
+    account: number,
+    key: string,
+    { subject, receivedAt, at }: { readonly subject: TrackedSubject; readonly receivedAt: number; readonly at: number },
+  ): Tracked {
+    const row = rows.find(account, key);
+    let before: TrackedState<string>;
+    let step: ReturnType<typeof stepSubject>;
     try {
-      return apply(account, event, at);
+      before = row === undefined ? unobserved : rows.stateOf(row);
+      step = stepSubject(rules, subject, before, rows.factsOf(row), at);
     } catch (error) {
-      // An error of the database is not caused by the event.
-      if (isSqliteFault(error)) throw error;
-      return { subject: seen(account, event), tracking: nothingTracked, error };
+      const seq = row?.seq ?? rows.add(account, key, unobserved, receivedAt);
+      return { subject: rows.subjectOf(seq), tracking: nothingTracked, error };
     }
-  };
-
-  /** The unchanged message or run, added if it is new. */
-  function seen(account: number, { subject, receivedAt }: ReceivedEvent): SubjectKey | null {
-    if (subject.type === "message")
-      return messageSubject(
-        messages.find(account, subject.wamid)?.seq ?? messages.add(account, subject.wamid, unseenMessage, null, receivedAt),
-      );
-    if (subject.type === "run")
-      return runSubject(runs.find(account, subject.runId)?.seq ?? runs.add(account, subject.runId, unseenRun, receivedAt));
-    return null;
+    const { state, tracking } = step;
+    if (row === undefined) return { subject: rows.subjectOf(rows.add(account, key, state, receivedAt)), tracking };
+    rows.revive?.(row);
+    if (state !== before) rows.save(row.seq, state, receivedAt);
+    return { subject: rows.subjectOf(row.seq), tracking };
   }
 
-  function apply(account: number, event: ReceivedEvent, at: number): Tracked {
+  return function track(account: number, event: ReceivedEvent, at: number): Tracked {
     const { subject, receivedAt } = event;
-    if (subject.type === "message") {
-      const row = messages.find(account, subject.wamid);
-      const facts = messageFacts(row);
-      const before = row === undefined ? unseenMessage : stateOf(row);
-      const { state, transition } = rules.stepMessage(before, { status: subject.status, errorCode: subject.errorCode, at });
-      let seq: number;
-      if (row === undefined) seq = messages.add(account, subject.wamid, state, null, receivedAt);
-      else {
-        seq = row.seq;
-        messages.revive(row);
-        if (state !== before) messages.save(seq, state, receivedAt);
-      }
-      return {
-        subject: messageSubject(seq),
-        tracking: { ...facts, previousStatus: before.status, status: state.status, errorCode: state.errorCode, transition },
-      };
-    }
-    if (subject.type === "run") {
-      const row = runs.find(account, subject.runId);
-      const facts = runFacts(row);
-      const before = row === undefined ? unseenRun : runStateOf(row);
-      const { state, transition } = rules.stepRun(before, { status: subject.status, error: subject.error, at });
-      let seq: number;
-      if (row === undefined) seq = runs.add(account, subject.runId, state, receivedAt);
-      else {
-        seq = row.seq;
-        if (state !== before) runs.save(seq, state, receivedAt);
-      }
-      return {
-        subject: runSubject(seq),
-        tracking: { ...facts, previousStatus: before.status, status: state.status, errorCode: null, transition },
-      };
-    }
-    return nothing;
-  }
+    if (subject.type === "message") return apply(messages, account, subject.wamid, { subject, receivedAt, at });
+    if (subject.type === "run") return apply(runs, account, subject.runId, { subject, receivedAt, at });
+    return { subject: null, tracking: nothingTracked };
+  };
 }
 
 /** What registration recorded of a message or run, as far as routes see it. */
@@ -84,16 +66,13 @@ export function subjectFacts(subject: SubjectKey, messages: Messages, runs: Runs
 }
 
 function messageFacts(row: MessageRow | undefined): Facts {
-  const registered = row === undefined || row.registered_at === null ? null : row;
-  return factsOf(
-    "message",
-    registered === null ? null : { id: registered.service_id, reference: registered.reference, metadata: registered.metadata },
-  );
+  const isRegistered = row !== undefined && row.registered_at !== null;
+  return factsOf("message", isRegistered ? { id: row.service_id, reference: row.reference, metadata: row.metadata } : null);
 }
 
 function runFacts(row: RunRow | undefined): Facts {
-  const registered = row === undefined || row.registered_at === null ? null : row;
-  return factsOf("run", registered === null ? null : { id: null, reference: registered.reference, metadata: registered.metadata });
+  const isRegistered = row !== undefined && row.registered_at !== null;
+  return factsOf("run", isRegistered ? { id: null, reference: row.reference, metadata: row.metadata } : null);
 }
 
 export interface MessageRow {
@@ -106,12 +85,8 @@ export interface MessageRow {
   registered_at: number | null;
   status: MessageStatus | null;
   error_code: string | null;
-  pending_at: number | null;
-  sent_at: number | null;
-  delivered_at: number | null;
-  read_at: number | null;
-  failed_at: number | null;
-  received_at: number | null;
+  /** JSON. */
+  times: string;
   updated_at: number;
   conversation_id: string | null;
   /** The registered send time in unix ms. */
@@ -135,15 +110,8 @@ export function knownFacts(row: MessageRow): MessageFacts {
   };
 }
 
-export function stateOf(row: MessageRow): MessageState {
-  const times: Partial<Record<MessageStatus, number>> = {};
-  if (row.pending_at !== null) times.pending = row.pending_at;
-  if (row.sent_at !== null) times.sent = row.sent_at;
-  if (row.delivered_at !== null) times.delivered = row.delivered_at;
-  if (row.read_at !== null) times.read = row.read_at;
-  if (row.failed_at !== null) times.failed = row.failed_at;
-  if (row.received_at !== null) times.received = row.received_at;
-  return { status: row.status, errorCode: row.error_code, times };
+export function stateOf({ status, error_code: error, times }: MessageRow): MessageState {
+  return { status, error, times: JSON.parse(times) };
 }
 
 export type Messages = ReturnType<typeof createMessages>;
@@ -153,11 +121,9 @@ export function createMessages(db: Db) {
   const bySeq = db.prepare<[number], MessageRow>("SELECT * FROM messages WHERE seq = ?");
   const insert = db.prepare(`
     INSERT INTO messages (account, wamid, service_id, reference, conversation_id, metadata, told_sent_at, registered_at, status, error_code,
-      pending_at, sent_at, delivered_at, read_at, failed_at, received_at, updated_at)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`);
-  const update = db.prepare(`
-    UPDATE messages SET status = ?, error_code = ?, pending_at = ?, sent_at = ?, delivered_at = ?, read_at = ?,
-      failed_at = ?, received_at = ?, updated_at = ? WHERE seq = ?`);
+      times, updated_at)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`);
+  const update = db.prepare("UPDATE messages SET status = ?, error_code = ?, times = ?, updated_at = ? WHERE seq = ?");
   const register = db.prepare(`
     UPDATE messages SET service_id = ?, reference = ?, conversation_id = ?, metadata = ?, told_sent_at = ?,
       registered_at = coalesce(registered_at, ?), updated_at = ? WHERE seq = ?`);
@@ -171,22 +137,19 @@ export function createMessages(db: Db) {
     return r === null ? [null, null, null, null, null, null] : [r.id, r.reference, r.conversationId, r.metadata, r.sentAt, r.at];
   }
 
-  function times(state: MessageState): (number | null)[] {
-    const t = state.times;
-    return [t.pending ?? null, t.sent ?? null, t.delivered ?? null, t.read ?? null, t.failed ?? null, t.received ?? null];
-  }
-
   return {
+    stateOf,
+    factsOf: messageFacts,
+    subjectOf: messageSubject,
     find: (account: number, wamid: string): MessageRow | undefined => byWamid.get(account, wamid),
     get: (seq: number): MessageRow | undefined => bySeq.get(seq),
     /** Adds a message that was seen, registered or both. Returns its seq. */
-    add(account: number, wamid: string, state: MessageState, registration: Registration | null, at: number): number {
-      return Number(
-        insert.run(account, wamid, ...factsOf(registration), state.status, state.errorCode, ...times(state), at).lastInsertRowid,
-      );
+    add(account: number, wamid: string, state: MessageState, at: number, registration: Registration | null = null): number {
+      const { status, error, times } = state;
+      return Number(insert.run(account, wamid, ...factsOf(registration), status, error, JSON.stringify(times), at).lastInsertRowid);
     },
-    save(seq: number, state: MessageState, at: number): void {
-      update.run(state.status, state.errorCode, ...times(state), at, seq);
+    save(seq: number, { status, error, times }: MessageState, at: number): void {
+      update.run(status, error, JSON.stringify(times), at, seq);
     },
     /** An event or a registration shows that a missing message exists: polling starts again. */
     revive(row: MessageRow): void {
@@ -210,18 +173,13 @@ export interface RunRow {
   registered_at: number | null;
   status: RunStatus | null;
   error: string | null;
-  started_at: number | null;
-  completed_at: number | null;
-  failed_at: number | null;
+  /** JSON. */
+  times: string;
   updated_at: number;
 }
 
-export function runStateOf(row: RunRow): RunState {
-  const times: Partial<Record<RunStatus, number>> = {};
-  if (row.started_at !== null) times.started = row.started_at;
-  if (row.completed_at !== null) times.completed = row.completed_at;
-  if (row.failed_at !== null) times.failed = row.failed_at;
-  return { status: row.status, error: row.error, times };
+export function runStateOf({ status, error, times }: RunRow): RunState {
+  return { status, error, times: JSON.parse(times) };
 }
 
 export type Runs = ReturnType<typeof createRuns>;
@@ -229,22 +187,20 @@ export type Runs = ReturnType<typeof createRuns>;
 export function createRuns(db: Db) {
   const byId = db.prepare<[number, string], RunRow>("SELECT * FROM runs WHERE account = ? AND run_id = ?");
   const bySeq = db.prepare<[number], RunRow>("SELECT * FROM runs WHERE seq = ?");
-  const insert = db.prepare(`
-    INSERT INTO runs (account, run_id, status, error, started_at, completed_at, failed_at, updated_at)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?)`);
-  const update = db.prepare(`
-    UPDATE runs SET status = ?, error = ?, started_at = ?, completed_at = ?, failed_at = ?, updated_at = ? WHERE seq = ?`);
-
+  const insert = db.prepare("INSERT INTO runs (account, run_id, status, error, ended, times, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?)");
+  const update = db.prepare("UPDATE runs SET status = ?, error = ?, ended = ?, times = ?, updated_at = ? WHERE seq = ?");
   const register = db.prepare<[string, string | null, number, number, number]>(
     "UPDATE runs SET reference = ?, metadata = ?, registered_at = ?, updated_at = ? WHERE seq = ?",
   );
 
-  function columns(state: RunState): (string | number | null)[] {
-    const t = state.times;
-    return [state.status, state.error, t.started ?? null, t.completed ?? null, t.failed ?? null];
+  function columns({ status, error, times }: RunState): (string | number | null)[] {
+    return [status, error, stageOf(runStatuses, status) === "final" ? 1 : 0, JSON.stringify(times)];
   }
 
   return {
+    stateOf: runStateOf,
+    factsOf: runFacts,
+    subjectOf: runSubject,
     find: (account: number, runId: string): RunRow | undefined => byId.get(account, runId),
     get: (seq: number): RunRow | undefined => bySeq.get(seq),
     add: (account: number, runId: string, state: RunState, at: number): number =>

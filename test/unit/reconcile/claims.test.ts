@@ -10,7 +10,7 @@ const times: PollTimes = { after: minute, giveUpAfter: 72 * 60 * minute, until: 
 
 function claimed(parts: Partial<ClaimedPoll> & { readonly status?: string | null }): ClaimedPoll {
   const { status = "sent", ...more } = parts;
-  const state = { status, errorCode: null, times: {} } as ClaimedPoll["state"];
+  const state = { status, error: null, times: {} } as ClaimedPoll["state"];
   const claim = { message: 1, until: since + 10 * minute, wamid: "w", messageId: "id", state, since, dueAt: since, rank: 0 };
   return { ...claim, asks: 0, failures: 0, misses: 0, askedAt: null, readAt: null, ...more };
 }

@@ -1,16 +1,10 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { RunStatus } from "../../../src/model/statuses.ts";
-import type { RunState } from "../../../src/model/tracking.ts";
-import { newRun, stepRun } from "../../../src/track/states.ts";
+import { type Observation, type RunState, unobserved } from "../../../src/model/tracking.ts";
+import { stepRun } from "../../../src/track/states.ts";
 
-interface Seen {
-  readonly status: RunStatus | null;
-  readonly error: string | null;
-  readonly at: number;
-}
-
-const seenOf = (...words: (RunStatus | null)[]): fc.Arbitrary<Seen> =>
+const seenOf = (...words: (RunStatus | null)[]): fc.Arbitrary<Observation> =>
   fc.record({
     status: fc.constantFrom(...words),
     error: fc.option(fc.constantFrom("", "no account on the network")),
@@ -18,13 +12,13 @@ const seenOf = (...words: (RunStatus | null)[]): fc.Arbitrary<Seen> =>
   });
 const any = seenOf("started", "completed", "failed", null);
 
-function apply(events: readonly Seen[], from: RunState = newRun): RunState {
+function apply(events: readonly Observation[], from: RunState = unobserved): RunState {
   return events.reduce((state, seen) => stepRun(state, seen).state, from);
 }
 
 describe("examples", () => {
   test("started, then failed", () => {
-    const started = stepRun(newRun, { status: "started", error: null, at: 1 });
+    const started = stepRun(unobserved, { status: "started", error: null, at: 1 });
     expect(started.transition).toEqual({ from: null, to: "started" });
     const failed = stepRun(started.state, { status: "failed", error: "template withdrawn", at: 2 });
     expect(failed.transition).toEqual({ from: "started", to: "failed" });
@@ -60,7 +54,7 @@ describe("for any events", () => {
   test("an end is for ever, and a transition says exactly what changed", () => {
     fc.assert(
       fc.property(fc.array(any), (events) => {
-        let state: RunState = newRun;
+        let state: RunState = unobserved;
         for (const seen of events) {
           const step = stepRun(Object.freeze(state), seen);
           if (state.status === "completed" || state.status === "failed") expect(step.state.status).toBe(state.status);

@@ -1,73 +1,69 @@
 import { readFileSync } from "node:fs";
-import { describe, expect, test } from "vitest";
-import { messageStatuses, runStatuses } from "../../../src/model/statuses.ts";
-import type { MessageState, RunState } from "../../../src/model/tracking.ts";
-import { newMessage, newRun, stepMessage, stepRun } from "../../../src/track/states.ts";
+import { expect, test } from "vitest";
+import { messageStatuses, runStatuses, statusesOf } from "../../../src/model/statuses.ts";
+import { type TrackedState, unobserved } from "../../../src/model/tracking.ts";
+import { stepMessage, stepRun } from "../../../src/track/states.ts";
 
-interface Cell {
-  readonly from: string | null;
-  readonly incoming: string;
-  readonly to: string | null;
+const page = readFileSync(new URL("../../../docs/states.md", import.meta.url), "utf8");
+
+/** The first table of the page that begins with these columns. */
+function tableOf(head: string): string {
+  const start = page.indexOf(head);
+  expect(start, head).not.toBe(-1);
+  const end = page.indexOf("\n\n", start);
+  return page.slice(start, end === -1 ? page.length : end).trim();
 }
 
-/** The cells of the first Markdown table whose head looks so, in a page or in a comment. */
-function cellsOf(file: string, head: RegExp): Cell[] {
-  const lines = readFileSync(new URL(`../../../${file}`, import.meta.url), "utf8")
-    .split("\n")
-    .map((line) => line.replace(/^\s*\*\s?/, ""));
-  const start = lines.findIndex((line) => head.test(line));
-  const split = (line: string) =>
-    line
-      .split("|")
-      .slice(1, -1)
-      .map((cell) => cell.trim());
-  const columns = split(lines[start] ?? "").slice(1);
-  const cells: Cell[] = [];
-  for (let at = start + 2; start !== -1 && lines[at]?.startsWith("|"); at += 1) {
-    const [row = "", ...rest] = split(lines[at] ?? "");
-    const from = row === "(none)" ? null : row;
-    for (const [index, incoming] of columns.entries())
-      cells.push({ from, incoming, to: rest[index] === "=" ? from : (rest[index] ?? null) });
-  }
-  return cells;
+function written(head: readonly string[], rows: readonly (readonly string[])[]): string {
+  const line = (cells: readonly string[]) => `| ${cells.join(" | ")} |`;
+  return [line(head), `|${"---|".repeat(head.length)}`, ...rows.map(line)].join("\n");
 }
 
-const key = (cell: Cell) => `${cell.from}+${cell.incoming}`;
+const yes = (is: boolean) => (is ? "yes" : "no");
 
-describe.each([
-  ["docs/states.md", /^\| message \|/],
-  ["src/track/states.ts", /^\| {2,}\| pending/],
-])("the table of messages in %s", (file, head) => {
-  const cells = cellsOf(file, head);
-
-  test("has every pair once", () => {
-    const pairs = [null, ...messageStatuses].flatMap((from) => messageStatuses.map((incoming) => `${from}+${incoming}`));
-    expect(cells.map(key).sort()).toEqual(pairs.sort());
-  });
-
-  test.each(cells)("$from, then $incoming: $to", ({ from, incoming, to }) => {
-    const before = { ...newMessage, status: from } as MessageState;
-    const { state, transition } = stepMessage(before, { status: incoming, errorCode: null, at: 1 });
-    expect(state.status).toBe(to);
-    expect(transition).toEqual(from === to ? null : { from, to });
-  });
+test("the statuses of messages in docs/states.md are those of model/statuses.ts", () => {
+  const rows = Object.entries(messageStatuses).map(([status, { rank, stage, direction, webhook, error }]) => [
+    `\`${status}\``,
+    direction,
+    String(rank),
+    stage,
+    yes(webhook),
+    yes(error),
+  ]);
+  expect(tableOf("| status | direction |")).toBe(written(["status", "direction", "rank", "stage", "webhook", "error code"], rows));
 });
 
-describe.each([
-  ["docs/states.md", /^\| run \|/],
-  ["src/track/states.ts", /^\| {2,}\| started/],
-])("the table of runs in %s", (file, head) => {
-  const cells = cellsOf(file, head);
+test("the statuses of runs in docs/states.md are those of model/statuses.ts", () => {
+  const rows = Object.entries(runStatuses).map(([status, { rank, stage, event, error }]) => [
+    `\`${status}\``,
+    String(rank),
+    stage,
+    event === null ? "none" : `\`${event}\``,
+    yes(error),
+  ]);
+  expect(tableOf("| status | rank |")).toBe(written(["status", "rank", "stage", "webhook event", "error"], rows));
+});
 
-  test("has every pair once", () => {
-    const pairs = [null, ...runStatuses].flatMap((from) => runStatuses.map((incoming) => `${from}+${incoming}`));
-    expect(cells.map(key).sort()).toEqual(pairs.sort());
-  });
+/** Rows: the status before; columns: the one observed; a cell: the status after it. */
+function transitions<Status extends string>(
+  statuses: readonly Status[],
+  step: (state: TrackedState<Status>, seen: { status: Status; error: null; at: number }) => { readonly state: TrackedState<Status> },
+): string[][] {
+  return [null, ...statuses].map((from) => [
+    from ?? "(none)",
+    ...statuses.map((status) => {
+      const after = step({ ...unobserved, status: from }, { status, error: null, at: 1 }).state.status;
+      return after === null || after === from ? "=" : after;
+    }),
+  ]);
+}
 
-  test.each(cells)("$from, then $incoming: $to", ({ from, incoming, to }) => {
-    const before = { ...newRun, status: from } as RunState;
-    const { state, transition } = stepRun(before, { status: incoming as RunState["status"], error: null, at: 1 });
-    expect(state.status).toBe(to);
-    expect(transition).toEqual(from === to ? null : { from, to });
-  });
+test("the transitions of messages in docs/states.md are those of the state machine", () => {
+  const statuses = statusesOf(messageStatuses);
+  expect(tableOf("| message |")).toBe(written(["message", ...statuses], transitions(statuses, stepMessage)));
+});
+
+test("the transitions of runs in docs/states.md are those of the state machine", () => {
+  const statuses = statusesOf(runStatuses);
+  expect(tableOf("| run |")).toBe(written(["run", ...statuses], transitions(statuses, stepRun)));
 });

@@ -69,12 +69,7 @@ CREATE TABLE messages (
   registered_at   INTEGER, -- unix ms; NULL: only seen
   status          TEXT,
   error_code      TEXT,
-  pending_at      INTEGER,
-  sent_at         INTEGER, -- unix ms of the status `sent`
-  delivered_at    INTEGER,
-  read_at         INTEGER,
-  failed_at       INTEGER,
-  received_at     INTEGER,
+  times           TEXT NOT NULL, -- JSON {status: earliest time in unix ms}
   updated_at      INTEGER NOT NULL,
   conversation_id TEXT,
   told_sent_at    INTEGER, -- unix ms, the earliest send time that a registration gave
@@ -97,14 +92,13 @@ CREATE TABLE runs (
   registered_at INTEGER,
   status        TEXT,
   error         TEXT,
-  started_at    INTEGER,
-  completed_at  INTEGER,
-  failed_at     INTEGER,
+  ended         INTEGER NOT NULL, -- 1 when its status is final
+  times         TEXT NOT NULL,    -- JSON {status: earliest time in unix ms}
   updated_at    INTEGER NOT NULL,
   UNIQUE (account, run_id)
 ) STRICT;
 CREATE INDEX runs_by_reference ON runs (reference) WHERE reference IS NOT NULL;
-CREATE INDEX runs_open ON runs (account) WHERE registered_at IS NOT NULL AND (status IS NULL OR status = 'started');
+CREATE INDEX runs_open ON runs (account) WHERE registered_at IS NOT NULL AND ended = 0;
 
 -- Messages and runs that were registered while more events were parked for them than one transaction releases.
 CREATE TABLE releases (

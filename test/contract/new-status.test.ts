@@ -1,0 +1,121 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import type { ReceivedEvent } from "../../src/model/event.ts";
+import { fieldsSchema, subjectOf } from "../../src/model/event.ts";
+import { type MessageStatusRule, messageStatuses, type RunStatusRule, runStatuses } from "../../src/model/statuses.ts";
+import { unobserved } from "../../src/model/tracking.ts";
+import { nextPollAge, restingStatuses } from "../../src/reconcile/polls.ts";
+import { carryOver } from "../../src/store/migrate/carry.ts";
+import { openSource } from "../../src/store/migrate/source.ts";
+import type { StoreReading } from "../../src/store/reading.ts";
+import { stepMessage } from "../../src/track/states.ts";
+import { openDistributed, openEmbedded } from "./both-engines-open.ts";
+import { redisOfFile } from "./redis-of-file.ts";
+import { newPrefix } from "./redis-subject.ts";
+import { anEvent, type EventParts, rulesFor, start } from "./store-events.ts";
+
+/*
+ * What one more line in model/statuses.ts gives: `deferred` between `sent` and `failed`, and a run that is `paused`.
+ * The tables are restored afterwards, because other test files share the process.
+ */
+const messageTable = messageStatuses as Record<string, MessageStatusRule>;
+const runTable = runStatuses as Record<string, RunStatusRule>;
+beforeAll(() => {
+  messageTable["deferred"] = { rank: 25, stage: "open", direction: "outbound", webhook: true, error: false };
+  runTable["paused"] = { rank: 15, stage: "open", event: "automation.paused", error: false };
+});
+afterAll(() => {
+  delete messageTable["deferred"];
+  delete runTable["paused"];
+});
+
+const { client, link } = redisOfFile();
+const rules = rulesFor([{ name: "all" }]);
+
+test("the state machine ranks it, and it is polled like other open statuses", () => {
+  const seen = (status: string, at: number) => ({ status, error: null, at });
+  const deferred = stepMessage(stepMessage(unobserved, seen("sent", 1)).state, seen("deferred", 2));
+  expect(deferred).toEqual({
+    state: { status: "deferred", error: null, times: { sent: 1, deferred: 2 } },
+    transition: { from: "sent", to: "deferred" },
+  });
+  expect(stepMessage(deferred.state, seen("sent", 3))).toEqual({ state: deferred.state, transition: null });
+  for (const status of ["failed", "delivered", "read"]) {
+    const after = stepMessage(deferred.state, seen(status, 4)).state;
+    expect(after.status).toBe(status);
+    expect(stepMessage(after, seen("deferred", 5)).state).toEqual(after);
+  }
+  const times = { after: 60_000, giveUpAfter: 86_400_000, until: "read" } as const;
+  expect(nextPollAge(0, "deferred", times)).toBe(nextPollAge(0, "sent", times));
+  expect(restingStatuses("read")).not.toContain("deferred");
+});
+
+/** As it is received: its subject comes from the envelope. */
+function received(parts: EventParts): ReceivedEvent {
+  const event = anEvent(parts);
+  return { ...event, subject: subjectOf(event.envelope, fieldsSchema.parse({}), event.body) };
+}
+
+const history = () => [
+  received({ wamid: "w", status: "sent", at: start + 1 }),
+  received({ wamid: "w", status: "deferred", at: start + 9 }),
+  received({ wamid: "w", status: "deferred", at: start + 2 }),
+  received({ wamid: "late", status: "read", at: start + 4 }),
+  received({ wamid: "late", status: "deferred", at: start + 3 }),
+  received({ runId: "r", event: "automation.paused", at: start + 5 }),
+  received({ runId: "r", event: "automation.completed", at: start + 6 }),
+];
+
+async function viewsOf(read: StoreReading) {
+  const messages = await Promise.all(["w", "late"].map((wamid) => read.messages.find(wamid)));
+  const runs = await read.runs.list({ after: 0, before: Number.MAX_SAFE_INTEGER, limit: 10 });
+  return {
+    messages: messages.flat().map(({ wamid, status, times }) => ({ wamid, status, times })),
+    runs: runs.map(({ runId, status, times }) => ({ runId, status, times })),
+  };
+}
+
+const expected = {
+  messages: [
+    { wamid: "w", status: "deferred", times: { sent: start + 1, deferred: start + 2 } },
+    { wamid: "late", status: "read", times: { read: start + 4, deferred: start + 3 } },
+  ],
+  runs: [{ runId: "r", status: "completed", times: { paused: start + 5, completed: start + 6 } }],
+};
+
+test("Redis stores its first time and shows it", async () => {
+  const engine = openDistributed(client(), newPrefix(), rules);
+  onTestFinished(() => engine.end());
+  for (const event of history()) await engine.store.accept(event);
+  expect(await viewsOf(engine.store.read)).toEqual(expected);
+});
+
+test("SQLite stores its first time and shows it, and a migration to Redis keeps it", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "new-status-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const path = join(folder, "relay.db");
+  const embedded = openEmbedded(path, rules);
+  try {
+    for (const event of history()) await embedded.store.accept(event);
+    expect(await viewsOf(embedded.store.read)).toEqual(expected);
+  } finally {
+    await embedded.end();
+  }
+
+  const prefix = newPrefix();
+  const source = openSource(path);
+  try {
+    const migration = await carryOver({ source, link, prefix, now: () => start, prepare: async () => {}, progress: () => {} });
+    await migration.end();
+  } finally {
+    source.close();
+  }
+  const moved = openDistributed(client(), prefix, rules);
+  onTestFinished(() => moved.end());
+  expect(await viewsOf(moved.store.read)).toEqual(expected);
+  await moved.store.accept(received({ wamid: "w", status: "sent", at: start + 20 }));
+  await moved.store.accept(received({ wamid: "w", status: "deferred", at: start }));
+  expect((await moved.store.read.messages.find("w"))[0]).toMatchObject({ status: "deferred", times: { sent: start + 1, deferred: start } });
+});
