@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import type { AccountSettings, Settings } from "../config/schema.ts";
 import type { Clock } from "../model/clock.ts";
 import type { Secret } from "../model/secret.ts";
-import type { SharedCaps } from "../model/shared-limits.ts";
+import type { SharedCaps } from "../model/shared-caps.ts";
 import { createServiceClient, type ServiceClient } from "../service/client.ts";
 import { ServiceError } from "../service/errors.ts";
 import type { QuotaReason } from "../service/limits/account.ts";
