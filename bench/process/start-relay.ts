@@ -20,6 +20,8 @@ export interface RelayOptions {
   readonly to?: Readonly<Record<string, unknown>>;
   /** What `end` leaves to deliveries in flight before they are handed back; not given: the relay's own default. */
   readonly shutdownTimeout?: string;
+  /** Flags for Node beside those of the command's first line. */
+  readonly nodeFlags?: readonly string[];
   /** More of the settings file. */
   readonly settings?: Readonly<Record<string, unknown>>;
 }
@@ -28,6 +30,8 @@ export interface Relay {
   readonly port: number;
   readonly file: string;
   pid(): number;
+  /** The end of what the process that runs now has printed. */
+  output(): string;
   /** Registers messages through `POST /v1/messages/track`, a thousand at a time. */
   register(wamids: readonly string[]): Promise<void>;
   /** Events in the file, by what became of them (`GET /v1/stats`). */
@@ -63,15 +67,21 @@ export async function startRelay(options: RelayOptions): Promise<Relay> {
   await writeFile(settings, JSON.stringify(settingsOf(options, port, file)));
   const role = options.role === undefined ? [] : ["--role", options.role];
   let child: ChildProcess | null = null;
+  let printed = "";
   const endWithUs = () => void child?.kill("SIGKILL");
   process.once("exit", endWithUs);
 
   const start = async () => {
     const startedAt = performance.now();
-    child = spawn(process.execPath, [...(await flagsOf(command)), command, "serve", "--config", settings, ...role], {
-      stdio: ["ignore", "pipe", "pipe"],
-    });
-    await untilReady(child, port);
+    const flags = [...(await flagsOf(command)), ...(options.nodeFlags ?? [])];
+    child = spawn(process.execPath, [...flags, command, "serve", "--config", settings, ...role], { stdio: ["ignore", "pipe", "pipe"] });
+    printed = "";
+    for (const stream of [child.stdout, child.stderr]) {
+      stream?.setEncoding("utf8").on("data", (text: string) => {
+        printed = (printed + text).slice(-2000);
+      });
+    }
+    await untilReady(child, port, () => printed);
     return performance.now() - startedAt;
   };
   const end = async (signal: "SIGKILL" | "SIGTERM") => {
@@ -92,6 +102,7 @@ export async function startRelay(options: RelayOptions): Promise<Relay> {
     port,
     file,
     pid: () => child?.pid ?? 0,
+    output: () => printed,
     register: (wamids) => register(port, wamids),
     dispositions: () => dispositions(port),
     get: (path) => ask(port, path, { method: "GET" }),
@@ -135,13 +146,7 @@ function settingsOf(options: RelayOptions, port: number, file: string): object {
   };
 }
 
-async function untilReady(child: ChildProcess, port: number): Promise<void> {
-  let said = "";
-  const listen = (text: string) => {
-    said = (said + text).slice(-2000);
-  };
-  child.stdout?.setEncoding("utf8").on("data", listen);
-  child.stderr?.setEncoding("utf8").on("data", listen);
+async function untilReady(child: ChildProcess, port: number, output: () => string): Promise<void> {
   const deadline = performance.now() + readyWithinMs;
   while (performance.now() < deadline) {
     if (child.exitCode !== null || child.signalCode !== null) break;
@@ -149,7 +154,7 @@ async function untilReady(child: ChildProcess, port: number): Promise<void> {
     await wait(5);
   }
   await endProcess(child, "SIGKILL");
-  throw new Error(`the relay did not get ready: ${said.trim() === "" ? "it said nothing" : said.trim()}`);
+  throw new Error(`the relay did not get ready: ${output().trim() || "it printed nothing"}`);
 }
 
 /** A `fetch` that finds nobody takes a millisecond of the processor that the start is measured on. */

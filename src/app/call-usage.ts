@@ -4,25 +4,24 @@ import type { BudgetFacts, Calls } from "../reconcile/port.ts";
 import type { CallOutcome, CallPriority } from "../service/admission.ts";
 import { monthlyCalls } from "../service/limits/caps.ts";
 import { quotaDay, quotaMonth } from "../service/renewal.ts";
-import type { Store } from "../store/port.ts";
-import type { DayCalls } from "../store/service-port.ts";
+import { type Store, StoreUnavailable } from "../store/port.ts";
+import type { Supervisor } from "./supervise.ts";
 
 export interface CallUsageParts {
   readonly store: Pick<Store, "serviceCalls" | "addServiceCalls">;
-  readonly clock: Clock;
+  readonly clock: Pick<Clock, "now">;
+  readonly supervise: Supervisor["supervise"];
   readonly settings: () => Settings;
-  /** What was counted could not be stored; it is tried again. */
-  readonly failed: (error: unknown) => void;
 }
 
-/** The calls of each account, by day: what counts against the month's quota. */
+/** The calls of each account by day, as they count toward the month's quota. */
 export interface CallUsage {
   ended(account: string, priority: CallPriority, outcome: CallOutcome): void;
   facts(account: string): Promise<BudgetFacts>;
-  /** Puts what was counted on the disk, as is done every 15 seconds; a crash before that forgets it. */
+  /** Stores the counts. Otherwise this happens every 15 seconds, and a crash loses the counts since. */
   write(): Promise<void>;
-  /** What is counted after it is for another `write`. */
-  close(): void;
+  /** Stores the last counts. */
+  close(): Promise<void>;
 }
 
 /** "An API call is each request with a valid key … Requests rejected by the per-minute cap do not count" (document, "Monthly quotas"). */
@@ -30,19 +29,19 @@ const counted: readonly CallOutcome["type"][] = ["answered", "unknown"];
 
 const writeEveryMs = 15_000;
 
-export function createCallUsage({ store, clock, settings, failed }: CallUsageParts): CallUsage {
-  const { now } = clock;
-  type Count = { account: string; day: number; polls: number; others: number };
+interface Count extends Calls {
+  readonly account: string;
+  readonly day: number;
+}
+
+export function createCallUsage({ store, clock: { now }, supervise, settings }: CallUsageParts): CallUsage {
   let unwritten = new Map<string, Count>();
 
-  /** Of the month, by day; several for a day. */
-  async function countsOf(account: string): Promise<readonly DayCalls[]> {
-    const { from } = quotaMonth(now());
-    const written = await store.serviceCalls(account, from);
-    return [...written, ...[...unwritten.values()].filter((count) => count.account === account && count.day >= from)];
+  function add({ account, day, polls, others }: Count): void {
+    const key = `${day} ${account}`;
+    const count = unwritten.get(key);
+    unwritten.set(key, { account, day, polls: polls + (count?.polls ?? 0), others: others + (count?.others ?? 0) });
   }
-
-  let cancel = writeLater();
 
   /** The relay's share of the account's calls a month; null: unlimited. */
   function quota(account: string): number | null {
@@ -51,55 +50,56 @@ export function createCallUsage({ store, clock, settings, failed }: CallUsagePar
     return calls === null ? null : Math.floor(calls * share);
   }
 
+  async function write(): Promise<void> {
+    if (unwritten.size === 0) return;
+    const counts = [...unwritten.values()];
+    unwritten = new Map();
+    try {
+      await store.addServiceCalls(counts);
+    } catch (error) {
+      for (const count of counts) add(count);
+      throw error;
+    }
+  }
+
+  const task = supervise({
+    name: "counting calls",
+    firstMs: writeEveryMs,
+    async run() {
+      await write();
+      return writeEveryMs;
+    },
+  });
+
   return {
     ended(account, priority, { type }) {
       if (!counted.includes(type)) return;
-      const day = quotaDay(now());
-      const key = `${day} ${account}`;
-      const count = unwritten.get(key) ?? { account, day, polls: 0, others: 0 };
-      unwritten.set(key, count);
-      count[priority === "poll" ? "polls" : "others"] += 1;
+      const isPoll = priority === "poll";
+      add({ account, day: quotaDay(now()), polls: isPoll ? 1 : 0, others: isPoll ? 0 : 1 });
     },
     async facts(account) {
+      const month = quotaMonth(now());
       const day = quotaDay(now());
-      const counts = await countsOf(account);
+      const written = await store.serviceCalls(account, month.from);
+      const counts = [...written, ...[...unwritten.values()].filter((count) => count.account === account && count.day >= month.from)];
       return {
         quota: quota(account),
-        month: quotaMonth(now()),
+        month,
         day,
         now: now(),
         before: sumOf(counts.filter((count) => count.day < day)),
         today: sumOf(counts.filter((count) => count.day === day)),
       };
     },
-    write,
-    close: () => cancel(),
+    // The task reports a failure and tries again.
+    write: () => write().catch(() => task.wake()),
+    async close() {
+      await task.close();
+      await write().catch((error: unknown) => {
+        if (!(error instanceof StoreUnavailable)) throw error;
+      });
+    },
   };
-
-  async function write(): Promise<void> {
-    if (unwritten.size === 0) return;
-    const counts = unwritten;
-    unwritten = new Map();
-    try {
-      await store.addServiceCalls([...counts.values()]);
-    } catch (error) {
-      for (const [key, count] of counts) {
-        const since = unwritten.get(key);
-        unwritten.set(
-          key,
-          since === undefined ? count : { ...count, polls: count.polls + since.polls, others: count.others + since.others },
-        );
-      }
-      failed(error);
-    }
-  }
-
-  function writeLater(): () => void {
-    return clock.after(writeEveryMs, () => {
-      void write();
-      cancel = writeLater();
-    });
-  }
 }
 
 function sumOf(counts: readonly Calls[]): Calls {

@@ -5,10 +5,10 @@ import type { BreakerView } from "../model/shared-limits.ts";
 import type { StoreReading } from "../store/reading.ts";
 import type { DeliveryView, EventDetail, WaitingEvent } from "../store/views.ts";
 
-export interface ExplainingParts {
+interface ExplainingParts {
   readonly read: Pick<StoreReading, "events" | "deliveries" | "messages" | "runs" | "stories">;
   readonly now: () => number;
-  /** By the routes of the settings. */
+  /** Of the routes of the settings. */
   readonly breakers: () => MaybePromise<ReadonlyMap<string, BreakerView>>;
 }
 
@@ -16,15 +16,15 @@ interface StoredStory extends EventStory {
   readonly event: EventDetail;
 }
 
-interface EventsTold extends Pick<Story, "next"> {
+interface EventPage extends Pick<Story, "next"> {
   readonly events: readonly StoredStory[];
 }
 
-/** Messages and runs of one name at most; a reference that more have is not one of a record. */
+/** Most messages and runs of one name: a reference shared by more does not identify anything. */
 const mostStories = 20;
 const mostTries = 20;
 
-/** The story of an event, message or run, put together from the rows and the lanes. */
+/** Builds the story of an event, message or run from the stored rows and the breakers. */
 export function createExplaining({ read, now, breakers }: ExplainingParts): ExplainPort {
   async function nextOf(delivery: DeliveryView): Promise<NextStep> {
     const { route, event, state, nextAt } = delivery;
@@ -73,14 +73,14 @@ export function createExplaining({ read, now, breakers }: ExplainingParts): Expl
     return stories.filter((story) => story !== null);
   }
 
-  /** `waiting`: seqs of those that waited to be planned, smallest first, when they were looked for. */
+  /** `waiting`: seqs of matching unplanned events, smallest first. */
   async function withEvents(
     type: "message" | "run",
     account: string,
     key: string,
     { after = 0, limit }: ExplainQuery,
     waiting: readonly number[] = [],
-  ): Promise<EventsTold> {
+  ): Promise<EventPage> {
     const planned = await read.stories.eventsOf(type, account, key, after, limit + 1);
     const seqs = [...new Set([...planned, ...waiting])].sort((a, b) => a - b);
     const shown = seqs.slice(0, limit);
@@ -89,13 +89,13 @@ export function createExplaining({ read, now, breakers }: ExplainingParts): Expl
 
   async function messagesNamed(query: ExplainQuery): Promise<Explained> {
     const { name, after = 0 } = query;
-    const isMeant = ({ account }: { readonly account: string }) => query.account === undefined || account === query.account;
-    const known = (await read.messages.find(name)).filter(isMeant).slice(0, mostStories);
+    const isOfAccount = ({ account }: { readonly account: string }) => query.account === undefined || account === query.account;
+    const known = (await read.messages.find(name)).filter(isOfAccount).slice(0, mostStories);
     const wamids = new Set([name, ...known.map(({ wamid }) => wamid)]);
     const { events, unseen } = await read.stories.waitingOf([...wamids], { after, before: Number.MAX_SAFE_INTEGER });
-    const waiting = Map.groupBy(events.filter(isMeant), ({ account, wamid }) => nameOf(account, wamid));
-    // Once more: one whose first events were planned before that look, and after the first, is in neither.
-    const found = (await read.messages.find(name)).filter(isMeant).slice(0, mostStories);
+    const waiting = Map.groupBy(events.filter(isOfAccount), ({ account, wamid }) => nameOf(account, wamid));
+    // Again: a message whose first events were planned between the first lookup and this search is in neither result.
+    const found = (await read.messages.find(name)).filter(isOfAccount).slice(0, mostStories);
     const stories = found.map(async (message): Promise<Story> => {
       const { account, wamid } = message;
       const seqs = waiting.get(nameOf(account, wamid))?.map(({ seq }) => seq);
@@ -106,7 +106,7 @@ export function createExplaining({ read, now, breakers }: ExplainingParts): Expl
     return { stories: (await Promise.all([...stories, ...unknown])).filter((story) => story !== null), unseen };
   }
 
-  /** Of a message that is known once the first of its events is planned. */
+  /** The story of a message that has no planned event yet. */
   async function unknownStory(events: readonly WaitingEvent[], query: ExplainQuery): Promise<Story | null> {
     const [first] = events;
     if (first === undefined || first.wamid !== query.name) return null;
@@ -127,7 +127,7 @@ export function createExplaining({ read, now, breakers }: ExplainingParts): Expl
     );
   }
 
-  /** One event, with what it is about. */
+  /** Events, with their message or run. */
   async function eventsNamed({ name, account }: ExplainQuery): Promise<Story[]> {
     const isSeq = /^\d{1,15}$/.test(name) && (await read.events.get(Number(name))) !== null;
     const stories = await eventsOf(isSeq ? [Number(name)] : await read.events.seqsOf(name));
@@ -156,12 +156,12 @@ export function createExplaining({ read, now, breakers }: ExplainingParts): Expl
       if (as === "run") return { stories: await runsNamed(query), unseen: 0 };
       const events = await eventsNamed(query);
       if (events.length > 0) return { stories: events, unseen: 0 };
-      // A reference may be that of messages and of runs.
+      // Messages and runs may share a reference.
       const { stories, unseen } = await messagesNamed(query);
       return { stories: [...stories, ...(await runsNamed(query))], unseen };
     },
   };
 }
 
-/** Accounts have no colon in their names. */
+/** Account names have no colon. */
 const nameOf = (account: string, wamid: string): string => `${account}:${wamid}`;

@@ -9,12 +9,12 @@ import type { LimiterState } from "../service/limits/limiter-state.ts";
 import { StoreUnavailable } from "../store/port.ts";
 import type { RouteBacklog, Unplanned } from "../store/views.ts";
 
-export interface GaugeParts {
+interface GaugeParts {
   readonly now: () => number;
   readonly backlog: () => MaybePromise<readonly RouteBacklog[]>;
   readonly unplanned: () => MaybePromise<Unplanned>;
   readonly lanes: () => ReadonlyMap<string, LaneState>;
-  /** Of the routes of the settings, as all processes have them. */
+  /** Of the routes of the settings. */
   readonly breakers: () => MaybePromise<ReadonlyMap<string, BreakerView>>;
   readonly limiters: () => ReadonlyMap<string, LimiterState>;
   readonly listeners: () => MaybePromise<Gauges["listeners"]>;
@@ -22,19 +22,19 @@ export interface GaugeParts {
   readonly storing: () => boolean;
 }
 
-/** How long a count of the backlog serves scrapes: a million rows take some 15 ms of the main thread. */
+/** How long a count of the backlog is reused: counting a million rows takes about 15 ms of the main thread. */
 const freshMs = 5_000;
 
-/** Reads what the gauges show; routes with a backlog but no settings are among them. */
+/** Reads the gauges, including those of routes that have a backlog but are not in the settings. */
 export function createGaugeReader(parts: GaugeParts): () => Promise<Gauges> {
   let countedAt = Number.NEGATIVE_INFINITY;
   let counted: readonly RouteBacklog[] = [];
   let unplanned: Unplanned = { events: 0, oldestAt: null };
 
-  /** While the store cannot be asked, the last answer stands: the scrape has much else to tell. */
-  async function asked<T>(ask: () => MaybePromise<T>, last: T): Promise<T> {
+  /** While the store is unavailable, keeps the last answer: a scrape reads other gauges too. */
+  async function answerOr<T>(read: () => MaybePromise<T>, last: T): Promise<T> {
     try {
-      return await ask();
+      return await read();
     } catch (error) {
       if (error instanceof StoreUnavailable) return last;
       throw error;
@@ -45,10 +45,13 @@ export function createGaugeReader(parts: GaugeParts): () => Promise<Gauges> {
     const now = parts.now();
     if (now - countedAt >= freshMs || now < countedAt) {
       countedAt = now;
-      counted = await asked(parts.backlog, counted);
+      counted = await answerOr(parts.backlog, counted);
     }
-    unplanned = await asked(parts.unplanned, unplanned);
-    const [listeners, breakers] = await Promise.all([asked(parts.listeners, []), asked(parts.breakers, new Map<string, BreakerView>())]);
+    unplanned = await answerOr(parts.unplanned, unplanned);
+    const [listeners, breakers] = await Promise.all([
+      answerOr(parts.listeners, []),
+      answerOr(parts.breakers, new Map<string, BreakerView>()),
+    ]);
     const backlog = new Map(counted.map((entry) => [entry.route, entry]));
     const lanes = parts.lanes();
     const names = new Set([...lanes.keys(), ...backlog.keys()]);
@@ -84,7 +87,7 @@ function serviceGauges(account: string, { caps, stops }: LimiterState, now: numb
     })),
     stops: stopReasons.map((reason) => {
       const until = stops[reason];
-      // A refused key stays one until a call has shown otherwise; a quota may have been renewed while nobody called.
+      // A key stays refused until a call succeeds. A quota may have been renewed without a call.
       return { reason, inForce: until !== null && (reason === "unauthenticated" || until > now) };
     }),
   };

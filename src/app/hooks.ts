@@ -11,11 +11,12 @@ import type { CallOutcome, CallPriority } from "../service/admission.ts";
 import type { StopReason } from "../service/limits/account.ts";
 import type { LimiterHooks } from "../service/limits/limiter.ts";
 import type { StoreHooks } from "../store/port.ts";
+import type { Rules } from "../store/rules.ts";
 
 interface Watchers {
   readonly log: Logger;
   readonly privacy: Privacy;
-  /** A function, because metrics read the parts that report to them. */
+  /** A function, because the metrics are created from the parts that report to them. */
   readonly metrics: () => Metrics;
 }
 
@@ -36,13 +37,13 @@ export function receiverHooks({
   };
 }
 
-export interface TokenWatchers extends Omit<Watchers, "privacy"> {
+interface TokenWatchers extends Omit<Watchers, "privacy"> {
   readonly now: () => number;
   readonly address: (request: IncomingMessage) => string;
   readonly limit: () => number;
 }
 
-/** Counts bad tokens as bad signatures are counted. */
+/** Limits bad tokens like bad signatures. */
 export function badTokenHook({ log, metrics, now, address, limit }: TokenWatchers): BadTokenHook {
   const failures = createFailureLimit(limit);
   return (reason, request) => {
@@ -54,18 +55,26 @@ export function badTokenHook({ log, metrics, now, address, limit }: TokenWatcher
   };
 }
 
+type FailedEvent = Parameters<NonNullable<Rules["failed"]>>[1];
+
 interface StoreWatchers extends Watchers {
   readonly health: Health;
   readonly arriving: () => boolean;
+  /** The store works again. */
+  readonly recovered: () => void;
 }
 
-export function storeHooks({ log, privacy, health, metrics, arriving }: StoreWatchers): StoreHooks {
+export function storeHooks({ log, privacy, health, metrics, arriving, recovered }: StoreWatchers): StoreHooks {
   return {
     arriving,
     committed(tookMs, writes) {
-      if (!health.storing()) log.info("storing works again");
+      const isRecovered = !health.storing();
       health.stored();
-      // A shared store is well again by word of its connection, before anything is written.
+      if (isRecovered) {
+        log.info("storing works again");
+        recovered();
+      }
+      // A shared store has recovered once it is connected, before anything is written.
       if (writes === 0) return;
       metrics().commitSeconds.observe(tookMs / 1000);
       metrics().commitWrites.observe(writes);
@@ -73,15 +82,23 @@ export function storeHooks({ log, privacy, health, metrics, arriving }: StoreWat
     failed(error) {
       const reason = error instanceof Error ? error.message : String(error);
       if (health.storing()) log.error({ err: error }, "events cannot be stored; answering 503 until they can");
-      // `/readyz` shows it to anybody.
+      // Masked, because `/readyz` needs no token.
       health.storeFailed(privacy.text(reason));
       metrics().storeFailures.inc();
     },
   };
 }
 
-/** What is logged of an exception about one event: its text may quote the event, its stack begins with it. */
-export function faultOf(error: unknown): { fault: string; stack: readonly string[] } {
+export function planningFailed({ log, privacy, metrics }: Watchers, error: unknown, { event: kind, account, source }: FailedEvent): void {
+  metrics().setAside.inc({ stage: "plan" });
+  log.error(
+    { kind: privacy.id("kind", kind), account, source, stage: "plan", ...faultOf(error) },
+    "planning an event failed; it is set aside and goes to no route",
+  );
+}
+
+/** What is logged of an exception about one event: its text may quote the event, and its stack begins with the text. */
+function faultOf(error: unknown): { fault: string; stack: readonly string[] } {
   if (!(error instanceof Error)) return { fault: "something that is no Error was thrown", stack: [] };
   const stack = (error.stack ?? "").split("\n").filter((line) => line.startsWith("    at "));
   return { fault: maskText(error.message).slice(0, 300), stack: stack.slice(0, 5).map((line) => line.trim()) };
@@ -91,31 +108,31 @@ const failedTexts = {
   compose: "a delivery cannot be composed and is a dead letter; retry it once the cause is gone",
   send: "sending a delivery failed inside the relay",
   report: "an attempt cannot be reported",
-  settle: "what came of an attempt cannot be stored; the delivery is set aside as a dead letter",
+  settle: "the result of an attempt cannot be stored; the delivery is set aside as a dead letter",
 } as const satisfies Record<FailedStage, string>;
 
-/** How long the same fault of the store under the same route stays unsaid, in milliseconds. */
-const quietMs = 60_000;
+/** How long the same fault of the store is not logged again for a route, in milliseconds. */
+const repeatMs = 60_000;
 
 const outcomes = { delivered: "delivered", retry: "retry", dead: "dead", stop: "stopped", again: "handed back" } as const;
 
 export function laneHooks({ log, privacy, now, metrics }: Watchers & { readonly now: () => number }): LaneHooks {
-  const saidAt = new Map<string, number>();
+  const loggedAt = new Map<string, number>();
 
-  /** A lane tries again twice a second, each of its deliveries for itself: said once, and again each minute. */
+  /** A lane tries each of its deliveries again twice a second: the fault is logged once a minute. */
   function isNews(route: string, error: unknown): boolean {
-    // That nothing can be stored is said by the store itself, for all.
+    // The store reports itself when it is unavailable.
     if (error instanceof Error && error.name === "StoreUnavailable") return false;
     const key = `${route} ${String(error)}`;
-    const last = saidAt.get(key);
-    if (last !== undefined && now() - last < quietMs) return false;
-    // The oldest stand first: the map holds one minute of texts.
-    for (const [text, at] of saidAt) {
-      if (now() - at < quietMs) break;
-      saidAt.delete(text);
+    const last = loggedAt.get(key);
+    if (last !== undefined && now() - last < repeatMs) return false;
+    // In order of time: the map keeps one minute of texts.
+    for (const [text, at] of loggedAt) {
+      if (now() - at < repeatMs) break;
+      loggedAt.delete(text);
     }
-    saidAt.delete(key);
-    saidAt.set(key, now());
+    loggedAt.delete(key);
+    loggedAt.set(key, now());
     return true;
   }
 
@@ -135,7 +152,7 @@ export function laneHooks({ log, privacy, now, metrics }: Watchers & { readonly 
           route,
           delivery: privacy.delivery(outgoing.id),
           event: privacy.id("event", delivery.eventId),
-          // Finds the event where its id is masked.
+          // Identifies the event where its id is masked.
           seq: delivery.event,
           kind: privacy.kind(kind),
           ...(subject === null
@@ -187,12 +204,12 @@ const stopTexts: Record<StopReason, string> = {
   blocked: "the service has blocked this address because of bad keys; it is not asked for a minute",
 };
 
-export interface LimiterWatchers extends Omit<Watchers, "privacy"> {
+interface LimiterWatchers extends Omit<Watchers, "privacy"> {
   readonly called: (account: string, priority: CallPriority, outcome: CallOutcome) => void;
   readonly keyRefused: (account: string) => void;
 }
 
-/** What an account's limiter tells. */
+/** Reports of an account's limiter. */
 export function limiterHooks(account: string, { log, metrics, called, keyRefused }: LimiterWatchers): LimiterHooks {
   return {
     settled(call, outcome) {

@@ -1,47 +1,46 @@
 import type { Settings } from "../config/schema.ts";
 import { createHydrator } from "../hydrate/hydrator.ts";
-import type { News, Outside, ReadAnswer } from "../hydrate/sweep.ts";
+import type { HydratedStatus, HydrationMessages, ReadAnswer } from "../hydrate/pass.ts";
 import type { Clock } from "../model/clock.ts";
-import { isTruncated } from "../model/envelope.ts";
 import type { ReceivedEvent } from "../model/event.ts";
 import type { Logger } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
+import type { ServiceAccounts } from "../service/accounts.ts";
 import type { ServiceError } from "../service/errors.ts";
-import type { Store } from "../store/port.ts";
+import { type Store, StoreUnavailable } from "../store/port.ts";
 import { type DueDelivery, unseenMessage } from "../store/rules.ts";
-import { type Learning, webhooksTell } from "./learning.ts";
-import type { Polling } from "./polling.ts";
-import type { ServiceAccounts } from "./service-accounts.ts";
+import { isWebhookStatus, type Polling, type StatusIntake } from "./polling.ts";
+import type { Supervised, Supervisor } from "./supervise.ts";
 
 export interface HydratingParts {
   readonly settings: () => Settings;
   readonly store: Store;
   readonly services: Pick<ServiceAccounts, "client">;
   readonly clock: Clock;
+  readonly supervise: Supervisor["supervise"];
   readonly random: () => number;
   readonly log: Logger;
   readonly metrics: () => Metrics;
-  readonly learning: Learning;
+  readonly intake: StatusIntake;
   readonly polling: Polling;
-  /** False while sends need what is left of the month's calls. */
+  /** False while the rest of the month's calls is reserved for sends. */
   readonly mayPoll: (account: string) => Promise<boolean>;
-  /** False: what is truncated is left to a process that works. */
+  /** False: truncated events wait for a worker process. */
   readonly scheduled: boolean;
 }
 
-/** Where several processes share the store. */
+/** On a shared store. */
 const lookEveryMs = 1_000;
-const dutyMs = 15_000;
-/** No message is to blame while all polls of an account are faulty: one call looks again after this. */
+const leaseMs = 15_000;
+/** While all polls of an account are faulty, one call checks again after this. */
 const faultyMs = 5 * 60_000;
 
 export type Hydrating = ReturnType<typeof createHydrating>;
 
-/** Hydration, put together from the store, the service's clients, and the front door for what it learns. */
+/** Hydration, connected to the store, the service's clients, and the intake of the statuses that it finds. */
 export function createHydrating(parts: HydratingParts) {
-  const { settings, store, services, clock, random, log, metrics, learning, polling, mayPoll, scheduled } = parts;
-  let cancel = (): void => {};
-  let isClosed = false;
+  const { settings, store, services, clock, supervise, random, log, metrics, intake, polling, mayPoll, scheduled } = parts;
+  let task: Supervised | undefined;
 
   function announced<T extends { readonly due: readonly DueDelivery[] }>(settled: T): T {
     store.announce(settled.due);
@@ -49,20 +48,19 @@ export function createHydrating(parts: HydratingParts) {
   }
 
   /** One process reads for an account, while events of it wait. */
-  const isOurs = (account: string) => store.duty(`hydrate ${account}`, dutyMs);
+  const isOurs = (account: string) => store.duty(`hydrate ${account}`, leaseMs);
 
-  async function learn({ account, source, messageId, wamid, status, errorCode, because }: News): Promise<boolean> {
-    // No event was about such a status, a truncated one neither.
-    if (!webhooksTell(status)) return false;
+  async function submit({ account, source, messageId, wamid, status, errorCode, because }: HydratedStatus): Promise<boolean> {
+    if (!isWebhookStatus(status)) return false;
     const state = (await store.messageState(account, wamid)) ?? unseenMessage;
-    if (!learning.moves(state, status, errorCode)) return false;
-    return learning.learn({ account, source, origin: "hydrate", messageId, wamid, status, errorCode, because });
+    if (!intake.moves(state, status, errorCode)) return false;
+    return intake.submit({ account, source, origin: "hydrate", messageId, wamid, status, errorCode, because });
   }
 
-  const outside: Outside = {
+  const messages: HydrationMessages = {
     async read(account, messageId, signal) {
       if (services.client(account) === null) return { type: "no-key" };
-      // As when nobody can be asked: sweeps wait, and end when their time is up.
+      // As if the service could not be called: passes wait, and end when their time is up.
       if (!(await mayPoll(account))) return { type: "later", until: null };
       let at = clock.now();
       const leaving = () => {
@@ -73,7 +71,7 @@ export function createHydrating(parts: HydratingParts) {
         switch (answer.type) {
           case "found": {
             const { wamid, status, errorCode } = answer;
-            return { type: "told", at, told: { messageId, wamid, status, errorCode } };
+            return { type: "found", at, found: { messageId, wamid, status, errorCode } };
           }
           case "missing":
             return { type: "missing", at, isCredible: answer.isCredible };
@@ -89,25 +87,25 @@ export function createHydrating(parts: HydratingParts) {
         throw error;
       }
     },
-    learn,
+    submit,
   };
   const hydrator = createHydrator(settings().hydrate, {
     store: {
       ...store,
-      beginSweep: async (account, now) => ((await isOurs(account)) ? store.beginSweep(account, now) : null),
+      beginPass: async (account, now) => ((await isOurs(account)) ? store.beginPass(account, now) : null),
       settleTarget: async (...order) => announced(await store.settleTarget(...order)),
       settleCovered: async (...order) => announced(await store.settleCovered(...order)),
     },
-    outside,
+    messages,
     clock,
     random,
     hooks: {
-      onAsked({ account }, asked, changed) {
+      onRead({ account }, asked, changed) {
         metrics().hydration.asks.inc({ account }, asked);
         if (changed > 0) metrics().hydration.found.inc({ account }, changed);
       },
       onSettled: ({ account }, state, events) => metrics().hydration.settled.inc({ account, state }, events),
-      swept({ account, covered }, tally, tookMs) {
+      finished({ account, covered }, tally, tookMs) {
         metrics().hydration.sweeps.inc({ account });
         const { events, gaveUp, ...counts } = tally;
         const line = { account, truncated: Math.max(events, covered.events), ...counts, tookMs };
@@ -115,45 +113,35 @@ export function createHydrating(parts: HydratingParts) {
         else log.warn({ ...line, reason: gaveUp }, "truncated events: not all messages that could be meant could be read");
       },
       failed(account, error) {
-        // That nothing can be stored is said by the store itself, once.
-        if (error instanceof Error && error.name === "StoreUnavailable") return;
-        log.error({ err: error, account }, "hydration failed; it will be tried again");
+        // The store reports itself when it is unavailable.
+        if (!(error instanceof StoreUnavailable)) log.error({ err: error, account }, "hydration failed; it will be tried again");
       },
     },
   });
 
-  async function wakeOurs(): Promise<void> {
+  /** Finds events that other processes accepted, and keeps the leader leases of this process. */
+  async function wakeOurs(): Promise<number> {
     for (const account of await store.waitingAccounts()) if (await isOurs(account)) hydrator.wake(account);
-  }
-
-  /** Looks for what other processes took in, and keeps the duties that this one has. */
-  function lookLater(): void {
-    if (isClosed) return;
-    cancel = clock.after(lookEveryMs, () => {
-      // While the store cannot be asked there is nothing to be done, and it says so itself.
-      wakeOurs().then(lookLater, lookLater);
-    });
+    return lookEveryMs;
   }
 
   return {
     async start(): Promise<void> {
       if (!scheduled) return;
-      if (store.isShared) lookLater();
+      if (store.isShared) task = supervise({ name: "hydration", firstMs: lookEveryMs, run: wakeOurs });
       else await hydrator.start();
     },
-    /** An event was stored. */
+    /** A truncated event was stored. */
     stored({ account, envelope, subject }: ReceivedEvent): void {
-      if (!isTruncated(envelope) || subject.type !== "none") return;
+      if (subject.type !== "none") return;
       if (envelope.event.startsWith("message.") && services.client(account) !== null) {
         if (scheduled && !store.isShared) hydrator.wake(account);
       } else metrics().hydration.settled.inc({ account, state: "given-up" });
     },
     reload: (next: Settings): void => hydrator.reload(next.hydrate),
     /** To be called before the clients are closed, and resolved before the store is. */
-    close(): Promise<void> {
-      isClosed = true;
-      cancel();
-      return hydrator.close();
+    async close(): Promise<void> {
+      await Promise.all([task?.close(), hydrator.close()]);
     },
   };
 }

@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Listener, ListenFilter, ListenPort } from "../control/listen-stream.ts";
 import type { Clock } from "../model/clock.ts";
 import { parseEnvelope } from "../model/envelope.ts";
@@ -10,9 +11,8 @@ import { type Where, whereSchema } from "../route/settings.ts";
 import { type Condition, compileWhere } from "../route/where.ts";
 import type { Store } from "../store/port.ts";
 import type { Wanted } from "../store/reading.ts";
-import { createTurns } from "./turns.ts";
 
-/** Listeners at once. Each costs a connection and a page of events; more than this are a client that does not close. */
+/** Most listeners at once. Each costs a connection and a page of events; more mean a client that does not close its connections. */
 const mostListeners = 100;
 
 export interface ListeningParts {
@@ -24,15 +24,15 @@ export interface ListeningParts {
 
 export interface Listening {
   readonly port: ListenPort;
-  /** How many events behind each listener is, by its name or, without one, its place. */
+  /** How many events behind each listener is, by its name or without one, its slot. */
   lags(): Promise<{ readonly listener: string; readonly behind: number }[]>;
 }
 
-/** Those who listen to events as they are stored; nothing of deliveries is touched for them. */
+/** Streams stored events to listeners, independent of deliveries. */
 export function createListening({ store, clock, retention }: ListeningParts): Listening {
-  /** By place: the lowest free one, so that few names come up in metrics. */
+  /** By slot: the lowest free one, so that metrics get few labels. */
   const listeners = new Map<number, Listener>();
-  const inTurn = createTurns(clock);
+  const slice = createTimeSlicer(clock);
   const warm = createWarmConditions();
 
   return {
@@ -41,7 +41,7 @@ export function createListening({ store, clock, retention }: ListeningParts): Li
         const wanted = compileFilter(filter, warm);
         return async (after, use) => {
           const page = await store.read.listen.page(after, wanted);
-          return inTurn(() => page(use));
+          return slice(() => page(use));
         };
       },
       ends: store.read.listen.ends,
@@ -50,11 +50,11 @@ export function createListening({ store, clock, retention }: ListeningParts): Li
       cursor: store.findCursor,
       moveCursor: (name, seq) => store.moveCursor(name, seq, clock.now()),
       enter(listener) {
-        let place = 1;
-        while (listeners.has(place)) place += 1;
-        if (place > mostListeners) return null;
-        listeners.set(place, listener);
-        return () => void listeners.delete(place);
+        let slot = 1;
+        while (listeners.has(slot)) slot += 1;
+        if (slot > mostListeners) return null;
+        listeners.set(slot, listener);
+        return () => void listeners.delete(slot);
       },
       now: clock.now,
       after: clock.after,
@@ -64,21 +64,21 @@ export function createListening({ store, clock, retention }: ListeningParts): Li
     async lags() {
       if (listeners.size === 0) return [];
       const { newest } = await store.read.listen.ends();
-      return [...listeners].map(([place, { name, position }]) => ({
-        // The name may be a phone number, and metrics show none, whatever the logs show.
-        listener: name === null ? String(place) : shownName("listener", name),
+      return [...listeners].map(([slot, { name, position }]) => ({
+        // Masked even if logs are not: a name may be a phone number.
+        listener: name === null ? String(slot) : shownName("listener", name),
         behind: newest - position(),
       }));
     },
   };
 }
 
-/** Compiled conditions at once: patterns cache up to some MiB each, and compiling one again takes well under a millisecond. */
+/** Most compiled conditions: patterns cache up to some MiB each, and compiling takes well under a millisecond. */
 const mostWarm = 8;
 
 type WarmConditions = ReturnType<typeof createWarmConditions>;
 
-/** Keeps the conditions compiled that were used last, so that memory does not grow with the number of listeners. */
+/** Caches the conditions used last, so that memory does not grow with the number of listeners. */
 function createWarmConditions() {
   const compiled = new Map<Where, Condition>();
   return {
@@ -122,7 +122,7 @@ function compileData(where: unknown, warm: WarmConditions): NonNullable<Wanted["
   };
 }
 
-/** What routes judge: the envelope's `data`; of an automation's request, which has no envelope, the body. */
+/** What routes match: the envelope's `data`, or the body of an automation request, which has no envelope. */
 function dataOf(event: string, body: Buffer): unknown {
   if (event !== automationRequest) {
     const parsed = parseEnvelope(body);
@@ -133,4 +133,45 @@ function dataOf(event: string, body: Buffer): unknown {
   } catch {
     return {};
   }
+}
+
+/** Most of the main thread's time that listeners get, because it also receives and delivers. */
+const share = 0.2;
+/** After this many ms of a turn of the event loop, no further piece starts. */
+const sliceMs = 3;
+/** Longest rest, in ms: the machine may have stalled during a piece. */
+const longestRestMs = 50;
+
+/**
+ * Runs small pieces of work in order, several in a turn of the event loop, and rests in proportion to the time they took.
+ * More listeners therefore take no more time from receiving and delivering. `elapsed` is in ms.
+ */
+export function createTimeSlicer(clock: Clock, elapsed: () => number = () => performance.now()): <T>(run: () => T) => Promise<T> {
+  const queue: (() => void)[] = [];
+  let isRunning = false;
+
+  async function work(): Promise<void> {
+    isRunning = true;
+    while (queue.length > 0) {
+      await nextTurn();
+      const startedAt = elapsed();
+      do queue.shift()?.();
+      while (queue.length > 0 && elapsed() - startedAt < sliceMs);
+      const restMs = Math.min(longestRestMs, Math.round((elapsed() - startedAt) * (1 / share - 1)));
+      if (restMs > 0) await new Promise<void>((resolve) => void clock.after(restMs, resolve));
+    }
+    isRunning = false;
+  }
+
+  return (run) =>
+    new Promise((resolve, reject) => {
+      queue.push(() => {
+        try {
+          resolve(run());
+        } catch (error) {
+          reject(error);
+        }
+      });
+      if (!isRunning) void work();
+    });
 }

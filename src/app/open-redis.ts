@@ -1,78 +1,73 @@
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
-import { createClaimQueue } from "../deliver/claim-queue.ts";
-import type { ClaimStore } from "../deliver/claims.ts";
-import { createSharedLine } from "../deliver/session.ts";
+import { type ClaimStore, createClaimQueue } from "../deliver/claim-queue.ts";
+import { createSharedSession } from "../deliver/session.ts";
 import { breakerName } from "../deliver/settings.ts";
+import type { Clock } from "../model/clock.ts";
 import { isProxyRoute } from "../model/delivery.ts";
-import type { Store } from "../store/port.ts";
-import { RedisUnavailable } from "../store/redis/client.ts";
-import { connectRedis } from "../store/redis/connection.ts";
+import type { BreakerView } from "../model/shared-limits.ts";
+import { systemClock } from "../model/system-clock.ts";
+import { type AccountState, quotaReasons } from "../service/limits/account.ts";
+import { planCaps, planId } from "../service/limits/caps.ts";
+import { quotaUntil } from "../service/limits/probes.ts";
+import { type Store, StoreRefused } from "../store/port.ts";
+import { type RedisLink, RedisUnavailable } from "../store/redis/client.ts";
+import { connectRedis, redisAddress } from "../store/redis/connection.ts";
+import { keysOf } from "../store/redis/keys.ts";
 import { createRedisStore, type RedisStore } from "../store/redis/open.ts";
-import { checkSchema, refuseUnfinished } from "../store/redis/schema.ts";
-import { createRedisClock, type Presence } from "../store/redis/server.ts";
-import { createRedisBreaker, createRedisCaps, createRedisRate } from "../store/redis/shared-limits.ts";
+import { createReader } from "../store/redis/read.ts";
+import { createReadHydrations } from "../store/redis/read-hydrations.ts";
+import { checkReadable, checkSchema, refuseUnfinished } from "../store/redis/schema.ts";
+import { createRedisClock } from "../store/redis/server.ts";
+import { createRedisBreaker, createRedisCaps, createRedisRate, readRedisBreakers } from "../store/redis/shared-limits.ts";
+import { createStoredEvents } from "../store/redis/stored-events.ts";
 import { createWorkQueue, type WorkQueue } from "../store/redis/work-queue.ts";
 import type { RedisSettings } from "../store/settings.ts";
-import type { OpenedStore, OpenParts } from "./open-store.ts";
-import { sharedBreakers } from "./shared-breakers.ts";
-import { systemClock } from "./system-clock.ts";
+import type { BreakersOf, Engine, OpenOptions, ReadingEngine } from "./engine.ts";
 
-/** An exchange of a proxy that was not settled for so long belongs to a process that is no more; they take ten seconds. */
+/** A proxy exchange takes ten seconds at most. One that was not settled for this long belongs to a process that died. */
 const leftAfterMs = 60_000;
 
 /**
- * A Redis that one connects to anew may have lost what it had last: a failover to a replica that had not all of it, a
- * restart with `appendfsync everysec`, an empty one. It gives their numbers to other events, which the attempts of the
- * lost ones would settle. The longest attempt is one of five minutes; until it is over, each is settled by its event's id.
+ * A failover to a lagging replica, or a restart with `appendfsync everysec`, may lose events. Redis then gives their
+ * numbers to other events, which the attempts of the lost ones would settle. The longest attempt takes five minutes. For
+ * that time after each connect, an attempt is settled by the id of its event.
  */
 const doubtMs = 360_000;
 
 /**
- * The distributed engine: one connection for the store and the jobs, and what lanes share with those of other processes.
- * Redis need not be there: until it is, everything fails at once. Throws `StoreRefused` for what no waiting repairs.
+ * The distributed engine: one connection for the store and the jobs, and the limits that lanes share with those of other
+ * processes. While Redis is unavailable, every call fails at once. Throws `StoreRefused` for what no waiting repairs.
  */
 export async function openRedis(
   storage: RedisSettings,
-  role: Presence["role"],
-  parts: Omit<OpenParts, "storage" | "role">,
-): Promise<OpenedStore> {
-  const { rules, hooks, clock = createRedisClock(systemClock) } = parts;
+  { role, rules, hooks, clock = createRedisClock(systemClock) }: OpenOptions,
+): Promise<Engine> {
+  const { prefix } = storage;
   const holder = randomUUID();
   const presence = { id: holder, role, host: hostname(), pid: process.pid, since: clock.now() };
-  /** What this process knows of events by their numbers may be of a Redis that has lost them: see `doubtMs`. */
-  let isDoubted = false;
+  const doubt = createDoubt(clock);
   let isKnown = false;
-  let cancelDoubt = (): void => {};
   const connection = connectRedis(
     storage,
     { clock, presence },
     {
       async greet(redis) {
-        await checkSchema(redis, storage.prefix);
-        doubt();
+        await checkSchema(redis, prefix);
+        if (isKnown) doubt.begin();
         isKnown = true;
-        await refuseUnfinished(redis, storage.prefix);
+        await refuseUnfinished(redis, prefix);
       },
       moved(state) {
         if (state.kind === "up") hooks.committed(0, 0);
         else {
-          // Before the next connection: of one that refuses, it is asked before it is greeted.
-          doubt();
+          // Already here: a server that refuses the next connection is used before it is greeted.
+          if (isKnown) doubt.begin();
           hooks.failed(new RedisUnavailable({ ...state.fault, mayBeDone: false }));
         }
       },
     },
   );
-  function doubt(): void {
-    if (!isKnown) return;
-    isDoubted = true;
-    cancelDoubt();
-    cancelDoubt = clock.after(doubtMs, () => {
-      isDoubted = false;
-    });
-  }
-
   try {
     await connection.opened();
   } catch (error) {
@@ -80,67 +75,141 @@ export async function openRedis(
     throw error;
   }
   const work = createWorkQueue({ settings: storage, client: connection.client, clock });
-  const tell = { committed: hooks.committed, arriving: hooks.arriving, waiting: work.waiting };
-  const engine = createRedisStore(connection, storage.prefix, rules, tell, role === "receive");
-  const claims = claimStore(engine, work, () => isDoubted);
+  const storeHooks = { committed: hooks.committed, arriving: hooks.arriving, waiting: work.waiting };
+  const redis = createRedisStore(connection, prefix, rules, storeHooks, role === "receive");
+  const claims = claimStore(redis, work, doubt.isOn);
 
   const store: Store = {
-    ...engine,
+    ...redis,
     isShared: true,
     announce: work.announce,
     onDue: work.onDue,
     isInPlace: () => connection.state().kind === "up",
-    settleExchange: (settlement) => engine.settle(settlement, "", isDoubted),
+    settleExchange: (settlement) => redis.settle(settlement, "", doubt.isOn()),
     async endLeftExchanges(at, reason) {
       let ended = 0;
-      for (const { route } of await engine.read.backlog()) {
-        if (isProxyRoute(route)) ended += await engine.abandon(route, at - leftAfterMs, at, reason);
+      for (const { route } of await redis.read.backlog()) {
+        if (isProxyRoute(route)) ended += await redis.abandon(route, at - leftAfterMs, at, reason);
       }
       return ended;
     },
     async resume(route) {
-      const resumed = await engine.resume(route);
+      const resumed = await redis.resume(route);
       work.wake(route);
       return resumed;
     },
     async close() {
-      cancelDoubt();
+      doubt.end();
       await work.close();
-      await engine.close();
+      await redis.close();
       await connection.close();
     },
   };
-  const shared = createSharedLine({
-    clock,
-    holder,
-    breakerNamed: (name) => createRedisBreaker(connection, storage.prefix, name),
-    rateNamed: (name) => createRedisRate(connection, storage.prefix, name),
-  });
   return {
     store,
     clock,
-    planning: { ...engine.planning, onWaiting: work.onWaiting },
+    backlog: { ...redis.planning, onWaiting: work.onWaiting },
     lanes: {
       queueOf: (route, lane) => createClaimQueue(route, lane, { store: claims, clock, holder }),
-      ...shared,
+      ...createSharedSession({
+        clock,
+        holder,
+        breakerNamed: (name) => createRedisBreaker(connection, prefix, name),
+        rateNamed: (name) => createRedisRate(connection, prefix, name),
+      }),
     },
-    breakersOf: sharedBreakers(connection, storage.prefix),
-    endPause: (route) => createRedisBreaker(connection, storage.prefix, breakerName(route)).endPause(route.to.breaker),
-    caps: (account, baseUrl) => createRedisCaps(connection, storage.prefix, account, baseUrl),
+    breakersOf: sharedBreakers(connection, prefix),
+    endPause: (route) => createRedisBreaker(connection, prefix, breakerName(route)).endPause(route.to.breaker),
+    caps: (account, baseUrl) => createRedisCaps(connection, prefix, account, baseUrl),
   };
 }
 
-function claimStore(engine: RedisStore, work: WorkQueue, isDoubted: () => boolean): ClaimStore {
+/** Whether this process may know events that Redis has lost: see `doubtMs`. */
+function createDoubt(clock: Clock) {
+  let isOn = false;
+  let cancel = (): void => {};
   return {
-    claim: engine.claim,
-    renew: engine.renew,
-    handBack: engine.handBack,
-    async settle(settlement, { holder }) {
-      const { written, released } = await engine.settle(settlement, holder, isDoubted());
+    isOn: () => isOn,
+    begin(): void {
+      isOn = true;
+      cancel();
+      cancel = clock.after(doubtMs, () => {
+        isOn = false;
+      });
+    },
+    end: () => cancel(),
+  };
+}
+
+function claimStore(redis: RedisStore, work: WorkQueue, isDoubted: () => boolean): ClaimStore {
+  return {
+    claim: redis.claim,
+    renew: redis.renew,
+    handBack: redis.handBack,
+    async settle(settlement, holder) {
+      const { released } = await redis.settle(settlement, holder, isDoubted());
       const { route, settled } = settlement;
-      // Whoever lives then is told, should this process not.
+      // Another process makes the next attempt if this one dies.
       if (settled.to === "waiting") work.later(route, settled.nextAt);
-      return { written, next: null, released: released !== null };
+      return released;
+    },
+  };
+}
+
+/** The breakers that lanes share. */
+function sharedBreakers(link: RedisLink, prefix: string): BreakersOf {
+  const closed: BreakerView = { state: "closed", pausedUntil: null };
+  return async (routes) => {
+    const states = await readRedisBreakers(link, prefix, routes.map(breakerName));
+    return new Map(routes.map((route) => [route.name, states.get(breakerName(route)) ?? closed]));
+  };
+}
+
+/** Opens a relay's Redis for reading, as long as a command runs. Throws `StoreRefused` when it does not answer. */
+export async function openRedisForReading(storage: RedisSettings): Promise<ReadingEngine> {
+  const { prefix } = storage;
+  const clock = createRedisClock(systemClock);
+  const connection = connectRedis(
+    storage,
+    { clock, presence: null, name: "wamid-relay command" },
+    {
+      async greet(redis) {
+        await checkReadable(redis, prefix);
+        await refuseUnfinished(redis, prefix);
+      },
+    },
+  );
+  try {
+    const state = await connection.opened();
+    // A Redis that refuses writes (full, a replica) can be read.
+    if (state.kind === "down") throw new StoreRefused(`${redisAddress(storage)}: ${state.fault.message}`);
+  } catch (error) {
+    await connection.close();
+    throw error;
+  }
+  const keys = keysOf(prefix);
+  const { read, inspecting } = createReader(keys, connection, createReadHydrations(keys, connection, createStoredEvents(keys, connection)));
+  return {
+    read,
+    inspecting,
+    now: clock.now,
+    breakersOf: sharedBreakers(connection, prefix),
+    async quotaStops(account, baseUrl, plan) {
+      const known = await createRedisCaps(connection, prefix, account, baseUrl).read();
+      if (known === null) return [];
+      const state = JSON.parse(known.state) as AccountState;
+      if (state.plan !== planId(planCaps[plan])) return [];
+      const toUnix = (at: number) => at - known.now + known.wall;
+      return quotaReasons.flatMap((reason) => {
+        const stop = state.quotas[reason];
+        if (stop === null) return [];
+        const until = new Date(quotaUntil(stop, clock.now(), toUnix)).toISOString();
+        return [{ account, reason, resource: stop.resource, until }];
+      });
+    },
+    async close() {
+      await inspecting.close();
+      await connection.close();
     },
   };
 }

@@ -1,46 +1,41 @@
 import type { Clock } from "../model/clock.ts";
 import type { Logger, Privacy } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
-import type { DueDelivery, PlannedSome } from "../store/rules.ts";
-
-/** Events that a process accepted and left to others to track and plan, in the order of acceptance. */
-export interface WaitingToBePlanned {
-  /** Plans some, the oldest first; `at` is unix ms. */
-  planSome(at: number): Promise<PlannedSome>;
-  /** What is next in turn; null: none waits. */
-  next(): Promise<string | null>;
-  /** Calls `wake` when events wait that some process should plan; the function returned ends that. */
-  onWaiting(wake: () => void): () => void;
-}
+import type { DueDelivery } from "../store/rules.ts";
+import type { PlanningBacklog } from "./engine.ts";
+import type { Supervisor } from "./supervise.ts";
 
 export interface PlanningParts {
-  readonly planning: WaitingToBePlanned;
+  readonly backlog: PlanningBacklog;
   readonly announce: (due: readonly DueDelivery[]) => void;
   readonly metrics: Pick<Metrics, "dispositions">;
   readonly clock: Clock;
+  readonly supervise: Supervisor["supervise"];
   readonly log: Logger;
   readonly privacy: Pick<Privacy, "text">;
 }
 
-/** How often is looked for what nobody plans: its process has ended, or the job that told of it was lost. */
+/** How often to look for events that nobody plans, because their process died or the wake-up was lost. */
 const lookEveryMs = 500;
-/** The same of what waits when a process starts: others that plan it have moved on by then. */
-const firstLookMs = 50;
+/** The second look at start: another process that plans has made progress by then. */
+const secondLookMs = 50;
 
-/** Plans what waits, when told that something does, and when nobody has for a moment. Returns the end of it. */
-export function startPlanning({ planning, announce, metrics, clock, log, privacy }: PlanningParts): () => Promise<void> {
-  let isEnded = false;
-  let isMore = false;
-  let running: Promise<void> | null = null;
-  let seen: string | null = null;
-  /** It is tried again twice a second, and said once. */
-  let isFailing = false;
+/** Plans accepted events when woken, and when the oldest one has not changed between two looks. Returns the end of it. */
+export function startPlanning({ backlog, announce, metrics, clock, supervise, log, privacy }: PlanningParts): () => Promise<void> {
+  let isWoken = false;
+  let oldest: string | null = null;
+  let lookMs = secondLookMs;
 
-  async function run(): Promise<void> {
-    for (;;) {
-      isMore = false;
-      const { planned, lost, left } = await planning.planSome(clock.now());
-      isFailing = false;
+  async function isStuck(): Promise<boolean> {
+    const before = oldest;
+    oldest = await backlog.next();
+    return oldest !== null && oldest === before;
+  }
+
+  async function planAll(signal: AbortSignal): Promise<void> {
+    do {
+      isWoken = false;
+      const { planned, lost, left } = await backlog.planSome(clock.now());
       for (const { seq, source, disposition, fault, due } of planned) {
         announce(due);
         metrics.dispositions.count(source, disposition);
@@ -48,50 +43,35 @@ export function startPlanning({ planning, announce, metrics, clock, log, privacy
           log.error({ seq, source, fault: privacy.text(fault) }, "an event could not be planned; replay it once the cause is gone");
       }
       for (const seq of lost) log.error({ seq }, "an accepted event is not there any more, or cannot be read: it is never planned");
-      if (isEnded || (left !== "some" && !isMore)) return;
-    }
+      isWoken ||= left === "some";
+    } while (isWoken && !signal.aborted);
+    oldest = null;
   }
 
-  function wake(): void {
-    isMore = true;
-    if (isEnded || running !== null) return;
-    running = run()
-      .catch((error: unknown) => {
-        // That nothing can be stored is said by the store itself, once.
-        if (error instanceof Error && error.name === "StoreUnavailable") return;
-        if (!isFailing) log.error({ err: error }, "planning failed; it will be tried again");
-        isFailing = true;
-      })
-      .finally(() => {
-        running = null;
-        // Told of more after the last look at the list.
-        if (isMore) wake();
-      });
-  }
-
-  async function look(): Promise<void> {
-    const next = running === null ? await planning.next() : null;
-    if (next !== null && next === seen) wake();
-    seen = next;
-  }
-
-  const endWaking = planning.onWaiting(wake);
-  let cancel = (): void => {};
-  let pauseMs = firstLookMs;
-  function lookLater(): void {
-    if (isEnded) return;
-    cancel = clock.after(pauseMs, lookNow);
-    pauseMs = lookEveryMs;
-  }
-  function lookNow(): void {
-    look().then(lookLater, lookLater);
-  }
-  lookNow();
-
+  const task = supervise({
+    name: "planning",
+    firstMs: 0,
+    async run(signal) {
+      if (isWoken || (await isStuck())) {
+        try {
+          await planAll(signal);
+        } catch (error) {
+          // The next try plans without looking first.
+          isWoken = true;
+          throw error;
+        }
+      }
+      const waitMs = lookMs;
+      lookMs = lookEveryMs;
+      return waitMs;
+    },
+  });
+  const unsubscribe = backlog.onWaiting(() => {
+    isWoken = true;
+    task.wake();
+  });
   return async () => {
-    isEnded = true;
-    endWaking();
-    cancel();
-    await running;
+    unsubscribe();
+    await task.close();
   };
 }

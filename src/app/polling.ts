@@ -1,35 +1,41 @@
-import type { PollFault } from "../reconcile/port.ts";
+import type { Settings } from "../config/schema.ts";
+import { fieldsSchema, type PolledStatus, polledEvent, type ReceivedEvent } from "../model/event.ts";
+import type { Wamid } from "../model/ids.ts";
+import type { MessageState } from "../model/tracking.ts";
+import { type Hold, holdReasons, type PollFault, type PollResult, type Service } from "../reconcile/port.ts";
+import type { ServiceAccounts } from "../service/accounts.ts";
 import type { CallOptions } from "../service/call.ts";
 import type { ServiceClient } from "../service/client.ts";
 import { ServiceError } from "../service/errors.ts";
-import type { ServiceAccounts } from "./service-accounts.ts";
+import type { AcceptOutcome } from "../store/rules.ts";
+import { stepMessage } from "../track/states.ts";
 
 export type PollAnswer =
   | { readonly type: "found"; readonly wamid: string; readonly status: string; readonly errorCode: string | null }
-  /** 404. `isCredible`: the same base URL and key have found other messages, and not everything is answered so. */
+  /** 404. `isCredible`: the same base URL and key have found other messages, and some polls still find theirs. */
   | { readonly type: "missing"; readonly isCredible: boolean }
-  /** The service answers polls of this account in a way that no single message explains. */
+  /** The answers to all polls of the account show a fault that no single message explains. */
   | { readonly type: "faulty"; readonly fault: PollFault }
   | { readonly type: "error"; readonly error: ServiceError }
   | { readonly type: "no-client" };
 
 export interface PollingParts {
   readonly services: Pick<ServiceAccounts, "client">;
-  /** An account's polls became faulty, for whatever reason; null: a message was found. */
-  readonly noted: (account: string, fault: PollFault | null) => void;
+  /** An account's polls became faulty; null: a message was found. */
+  readonly polled: (account: string, fault: PollFault | null) => void;
 }
 
-export type PollOptions = Pick<CallOptions, "signal" | "patience"> & {
-  /** A request leaves now. */
+type PollOptions = Pick<CallOptions, "signal" | "patience"> & {
+  /** The request is sent now. */
   readonly leaving?: () => void;
 };
 
 export type Polling = ReturnType<typeof createPolling>;
 
-/** Answers of a kind, without a message found between them, after which they count as a fault of the account. */
+/** So many answers of a kind, without a message found in between, are a fault of the account. */
 const faultyAfter: Readonly<Record<PollFault["reason"], number>> = { "not-found": 10, refused: 5, unreadable: 5 };
 
-/** What polls through one client have brought: another base URL or key is another client, and must find something itself. */
+/** The results of one client's polls. Another base URL or key means another client, which has to find a message itself. */
 interface Standing {
   hasFound: boolean;
   /** Since a message was found. */
@@ -37,44 +43,41 @@ interface Standing {
   isFaulty: boolean;
 }
 
-/** Polls of messages, and whether their answers as a whole make sense. Reconciliation and hydration share it. */
-export function createPolling({ services, noted }: PollingParts) {
+/** Polls messages for reconciliation and hydration, and judges whether an account's answers make sense as a whole. */
+export function createPolling({ services, polled }: PollingParts) {
   const standings = new WeakMap<ServiceClient, Standing>();
 
   function standingOf(client: ServiceClient): Standing {
-    let standing = standings.get(client);
-    if (standing === undefined) {
-      standing = { hasFound: false, counts: noCounts(), isFaulty: false };
-      standings.set(client, standing);
-    }
+    const standing = standings.get(client) ?? { hasFound: false, counts: noCounts(), isFaulty: false };
+    standings.set(client, standing);
     return standing;
   }
 
-  function judge(account: string, standing: Standing, error: ServiceError): PollAnswer {
+  function answerTo(error: ServiceError, account: string, standing: Standing): PollAnswer {
     const reason = faultOf(error);
     if (reason === null) return { type: "error", error };
     standing.counts[reason] += 1;
     if (standing.isFaulty || standing.counts[reason] >= faultyAfter[reason]) {
       const fault = { reason, detail: error.message };
       standing.isFaulty = true;
-      noted(account, fault);
+      polled(account, fault);
       return { type: "faulty", fault };
     }
     return reason === "not-found" ? { type: "missing", isCredible: standing.hasFound } : { type: "error", error };
   }
 
   return {
-    /** Rejects with the reason of a signal, and with a fault nobody foresaw. */
+    /** Rejects with the reason of a signal, and with unexpected faults. */
     async poll(account: string, messageId: string, options: PollOptions): Promise<PollAnswer> {
       const client = services.client(account);
       if (client === null) return { type: "no-client" };
       try {
         const { wamid, status, errorCode } = await pollMessage(client, messageId, options);
         Object.assign(standingOf(client), { hasFound: true, counts: noCounts(), isFaulty: false });
-        noted(account, null);
+        polled(account, null);
         return { type: "found", wamid, status, errorCode };
       } catch (error) {
-        if (error instanceof ServiceError) return judge(account, standingOf(client), error);
+        if (error instanceof ServiceError) return answerTo(error, account, standingOf(client));
         throw error;
       }
     },
@@ -83,7 +86,7 @@ export function createPolling({ services, noted }: PollingParts) {
 
 const noCounts = (): Standing["counts"] => ({ "not-found": 0, refused: 0, unreadable: 0 });
 
-/** What an error says of the account's settings when it comes again and again; null: nothing, or the limiter handles it. */
+/** What the account's settings may have wrong if the error repeats; null: nothing, or the limiter handles it. */
 function faultOf({ failure, status }: ServiceError): PollFault["reason"] | null {
   switch (failure.kind) {
     case "not-found":
@@ -102,8 +105,8 @@ function faultOf({ failure, status }: ServiceError): PollFault["reason"] | null 
 }
 
 /**
- * Reads a message after all other calls, and once, because reconciliation and hydration have waits of their own. A call
- * that a cap held back did nothing, and may go again.
+ * Reads a message at the lowest priority, and without retries, because reconciliation and hydration wait themselves. A call
+ * that a cap rejected had no effect and may be repeated.
  */
 function pollMessage(client: ServiceClient, id: string, { leaving, ...ends }: PollOptions) {
   return client.getMessage(id, {
@@ -116,4 +119,93 @@ function pollMessage(client: ServiceClient, id: string, { leaving, ...ends }: Po
       },
     },
   });
+}
+
+/** The service, as reconciliation uses it. */
+export function createPolledService(services: Pick<ServiceAccounts, "limiters">, polling: Polling): Service {
+  function hold(account: string): Hold | null {
+    const stops = services.limiters().get(account)?.stops;
+    if (stops === undefined) return null;
+    const holds = { ...stops, quota: stops.quota ?? stops["quota-reads"] };
+    const reason = holdReasons.find((one) => holds[one] !== null);
+    return reason === undefined ? null : { reason, until: holds[reason] };
+  }
+
+  return {
+    accounts: () => [...services.limiters().keys()],
+    async poll(account, messageId, signal) {
+      try {
+        const answer = await polling.poll(account, messageId, { patience: signal });
+        switch (answer.type) {
+          case "no-client":
+            return { type: "failed", reason: "the account has no base URL and API key any more" };
+          case "error":
+            return answerOf(answer.error, hold(account));
+          default:
+            return answer;
+        }
+      } catch (error) {
+        if (signal.aborted && error === signal.reason) return { type: "not-polled" };
+        throw error;
+      }
+    },
+    hold,
+  };
+}
+
+function answerOf({ failure, message }: ServiceError, hold: Hold | null): PollResult {
+  switch (failure.kind) {
+    case "unauthenticated":
+    case "blocked":
+      return { type: "held", reason: failure.kind, until: null };
+    case "quota":
+      return { type: "held", reason: "quota", until: hold?.reason === "quota" ? hold.until : failure.until };
+    default:
+      return { type: "failed", reason: message };
+  }
+}
+
+/** A status that a poll found. */
+interface FoundStatus extends Pick<PolledStatus, "account" | "origin" | "messageId" | "status" | "errorCode" | "because"> {
+  readonly wamid: string;
+  /** Default: the first source of the account's events, or if it has none, the account's name. */
+  readonly source?: string;
+}
+
+export type StatusIntake = ReturnType<typeof createStatusIntake>;
+
+/** Submits polled statuses as the events that webhooks of the account's source would have brought. */
+export function createStatusIntake({
+  settings,
+  now,
+  accept,
+}: {
+  readonly settings: () => Settings;
+  readonly now: () => number;
+  readonly accept: (event: ReceivedEvent) => Promise<AcceptOutcome>;
+}) {
+  return {
+    /** Whether a status changes a message of this state. */
+    moves(state: MessageState, status: string, errorCode: string | null): boolean {
+      return stepMessage(state, { status, errorCode, at: now() }).transition !== null;
+    },
+    /** False: the same status was submitted before. */
+    async submit({ wamid, source, ...found }: FoundStatus): Promise<boolean> {
+      const from = source ?? sourceOf(settings(), found.account);
+      const given = settings().sources[from];
+      const fields = given?.kind === "events" ? given.fields : fieldsSchema.parse({});
+      const event = polledEvent({ ...found, wamid: wamid as Wamid, source: from, fields, at: now() });
+      return (await accept(event)).result === "accepted";
+    },
+  };
+}
+
+/** "The status of a sent message changes (sent, delivered, read, failed)": no webhook has another one (document, "Events"). */
+export function isWebhookStatus(status: string): boolean {
+  return status !== "pending" && status !== "received";
+}
+
+function sourceOf({ sources }: Settings, account: string): string {
+  const found = Object.entries(sources).find(([, { kind, account: of }]) => kind === "events" && of === account);
+  return found?.[0] ?? account;
 }

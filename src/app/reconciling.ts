@@ -6,60 +6,58 @@ import type { Logger } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import { isFaultStop } from "../reconcile/port.ts";
 import { type AccountSummary, createReconciler, type ReconcilerHooks } from "../reconcile/reconciler.ts";
+import type { ServiceAccounts } from "../service/accounts.ts";
 import { type Store, StoreUnavailable } from "../store/port.ts";
 import type { StoreReading } from "../store/reading.ts";
-import { createAskingService } from "./asking-service.ts";
 import type { CallUsage } from "./call-usage.ts";
-import { type Learning, webhooksTell } from "./learning.ts";
-import type { Polling } from "./polling.ts";
-import type { ServiceAccounts } from "./service-accounts.ts";
+import { createPolledService, isWebhookStatus, type Polling, type StatusIntake } from "./polling.ts";
 import type { Watching } from "./watching.ts";
 
 export interface ReconcilingParts {
   readonly settings: () => Settings;
-  readonly store: Pick<Store, "claimAsks" | "settleAsks" | "countAsks" | "duty"> & { readonly read: Pick<StoreReading, "unplanned"> };
+  readonly store: Pick<Store, "claimPolls" | "settlePolls" | "countPolls" | "duty"> & { readonly read: Pick<StoreReading, "unplanned"> };
   readonly services: ServiceAccounts;
   readonly usage: CallUsage;
-  readonly learning: Learning;
+  readonly intake: StatusIntake;
   readonly polling: Polling;
   readonly clock: Clock;
   readonly log: Logger;
   readonly metrics: () => Metrics;
   readonly watching: Watching;
-  /** False: asks only when told to. */
+  /** False: polls only on request. */
   readonly scheduled: boolean;
 }
 
-/** One call of the API ends after this and says whether there is more, so that a relay can stop and a client see how far it is. */
+/** One API call ends after this and returns whether there is more, so that the relay can stop and the client show progress. */
 const longestMs = 5_000;
 
-/** By default the schedule comes round once a minute: the process that had it last has it again. */
-const dutyMs = 90_000;
+/** Longer than the minute between scheduled passes, so that the same process keeps the lead. */
+const leaseMs = 90_000;
 
-/** Reconciliation, put together from the store, the service's clients and who watches. */
+/** Reconciliation, connected to the store, the service's clients and the alarms. */
 export function createReconciling(parts: ReconcilingParts) {
-  const { settings, store, services, usage, learning, polling, clock, log, metrics, watching, scheduled } = parts;
+  const { settings, store, services, usage, intake, polling, clock, log, metrics, watching, scheduled } = parts;
   const scheduleOf = ({ reconcile }: Settings) => (scheduled ? reconcile : { ...reconcile, schedule: "off" });
   const reconciler = createReconciler(scheduleOf(settings()), {
     store,
     clock,
-    service: createAskingService(services, polling),
+    service: createPolledService(services, polling),
     tracking: {
-      moves: learning.moves,
-      async learn(account, { wamid, messageId }, { status, errorCode }) {
-        const isNews = await learning.learn({ account, origin: "reconcile", messageId, wamid, status, errorCode });
-        if (isNews && webhooksTell(status)) watching.learned(account, wamid, status);
+      moves: intake.moves,
+      async submit(account, { wamid, messageId }, { status, errorCode }) {
+        const isNews = await intake.submit({ account, origin: "reconcile", messageId, wamid, status, errorCode });
+        if (isNews && isWebhookStatus(status)) watching.found(account, wamid, status);
         return isNews;
       },
     },
     budget: usage.facts,
-    isOurs: async (account) => (await isCaughtUp()) && store.duty(`reconcile ${account}`, dutyMs),
+    isOurs: async (account) => (await isCaughtUp()) && store.duty(`reconcile ${account}`, leaseMs),
     hooks: passHooks(log, metrics),
   });
 
   let isClosing = false;
 
-  /** What webhooks have told and no worker has planned yet need not be asked for: a message is not quiet before that. */
+  /** False while events wait to be planned that may end the silence of a message: polling for them would waste calls. */
   async function isCaughtUp(): Promise<boolean> {
     const { oldestAt } = await store.read.unplanned();
     return oldestAt === null || oldestAt > clock.now() - settings().reconcile.after;
@@ -76,8 +74,8 @@ export function createReconciling(parts: ReconcilingParts) {
     async reconcile(account, given, gone) {
       if (isClosing) throw new RelayError("shutting_down", "the relay is stopping");
       const dueBy = Math.min(given ?? clock.now(), clock.now());
-      const patience = AbortSignal.any([gone, AbortSignal.timeout(longestMs)]);
-      const accounts = await Promise.all(accountsOf(account).map((each) => reconciler.pass(each, { dueBy, patience })));
+      const signal = AbortSignal.any([gone, AbortSignal.timeout(longestMs)]);
+      const accounts = await Promise.all(accountsOf(account).map((each) => reconciler.pass(each, { dueBy, signal })));
       await usage.write();
       return { dueBy, more: accounts.some(({ more }) => more), accounts: accounts.map(({ more, ...summary }) => summary) };
     },
@@ -90,7 +88,7 @@ export function createReconciling(parts: ReconcilingParts) {
   return {
     port,
     reload: (next: Settings): void => reconciler.reload(scheduleOf(next)),
-    /** Ends the passes under way: their calls first, so that what they claimed is given back. To be called before the clients are closed. */
+    /** Ends the passes in flight and releases their claims. To be called before the clients are closed. */
     async close(): Promise<void> {
       isClosing = true;
       await reconciler.close();
@@ -99,24 +97,24 @@ export function createReconciling(parts: ReconcilingParts) {
 }
 
 function passHooks(log: Logger, metrics: () => Metrics): ReconcilerHooks {
-  const said = new Map<string, string>();
+  /** The last state logged of each account: a state that lasts is logged once. */
+  const logged = new Map<string, string>();
   return {
-    asked: (account, outcome) => metrics().reconcile.asks.inc({ account, outcome }),
+    polled: (account, outcome) => metrics().reconcile.asks.inc({ account, outcome }),
     passed(summary) {
       const { account, asked, leftForBudget, stopped } = summary;
       metrics().reconcile.postponed.set({ account }, leftForBudget);
-      // What stays as it is from minute to minute is said once.
       const state = stopped?.reason ?? (leftForBudget > 0 ? "left for budget" : "");
-      if (asked > 0 || state !== (said.get(account) ?? "")) tell(summary);
-      said.set(account, state);
+      if (asked > 0 || state !== (logged.get(account) ?? "")) report(summary);
+      logged.set(account, state);
     },
     failed(account, error) {
-      // That nothing can be stored is said by the store itself, once.
-      if (!(error instanceof StoreUnavailable)) log.error({ err: error, account }, "asking about a message failed");
+      // The store reports itself when it is unavailable.
+      if (!(error instanceof StoreUnavailable)) log.error({ err: error, account }, "polling a message failed");
     },
   };
 
-  function tell({ lastsUntil, stopped, more: _, ...counts }: AccountSummary): void {
+  function report({ lastsUntil, stopped, more: _, ...counts }: AccountSummary): void {
     const line = {
       ...counts,
       ...(stopped === null
@@ -129,8 +127,8 @@ function passHooks(log: Logger, metrics: () => Metrics): ReconcilerHooks {
       ...(lastsUntil === null ? {} : { lastsUntil: new Date(lastsUntil).toISOString() }),
     };
     if (counts.leftForBudget > 0) {
-      log.warn(line, `reconciled; ${counts.leftForBudget} questions wait, so that the month's quota lasts${lastsText(lastsUntil)}`);
-    } else if (stopped !== null) log.warn(line, "reconciled, as far as the service could be asked");
+      log.warn(line, `reconciled; ${counts.leftForBudget} polls wait, so that the month's quota lasts${lastsText(lastsUntil)}`);
+    } else if (stopped !== null) log.warn(line, "reconciled, as far as the service could be polled");
     else log.info(line, "reconciled");
   }
 }

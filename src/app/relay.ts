@@ -9,71 +9,69 @@ import { addControlRoutes } from "../control/routes.ts";
 import { createDestinations, redactAnswer, redactAnswers } from "../deliver/destinations/create.ts";
 import { createUrlDestination } from "../deliver/destinations/url.ts";
 import { createDispatcher } from "../deliver/dispatcher.ts";
+import { createProxy } from "../deliver/proxy.ts";
 import type { Clock } from "../model/clock.ts";
-import type { ReceivedEvent } from "../model/event.ts";
 import { createRedactor } from "../model/redact.ts";
 import type { BreakerView } from "../model/shared-limits.ts";
 import { createHealth } from "../observe/health.ts";
 import { createLogger, createPrivacy, type LogStream } from "../observe/logger.ts";
 import { createMetrics } from "../observe/metrics.ts";
 import { createArrivals } from "../receive/arrivals.ts";
+import { clientAddress } from "../receive/client-address.ts";
 import { createReceiver } from "../receive/receiver.ts";
-import { StoreUnavailable } from "../store/port.ts";
-import type { AcceptOutcome } from "../store/rules.ts";
-import { createAuditing } from "./auditing.ts";
-import { clientAddress } from "./client-address.ts";
-import { createControlPort } from "./control-port.ts";
+import { secretUsage } from "../receive/signature/usage.ts";
+import { createAccepting } from "./accept.ts";
+import { createControlPort } from "./control.ts";
+import { checkRole, type Role } from "./engine.ts";
 import { createExplaining } from "./explaining.ts";
 import { createGaugeReader } from "./gauges.ts";
-import { badTokenHook, faultOf, laneHooks, receiverHooks, storeHooks } from "./hooks.ts";
+import { badTokenHook, laneHooks, planningFailed, receiverHooks, storeHooks } from "./hooks.ts";
 import { createListening } from "./listening.ts";
 import { openStore, storeName } from "./open-store.ts";
 import { startPlanning } from "./planning.ts";
-import { createProxying, stoppedDuring } from "./proxying.ts";
-import { startRelayUpkeep } from "./relay-upkeep.ts";
-import { checkRole, type Role } from "./role.ts";
-import { createRules } from "./rules.ts";
-import { secretUses } from "./secret-uses.ts";
-import { createServiceSide } from "./service-side.ts";
-import { inboundSources } from "./sources.ts";
+import { createAuditing } from "./reading.ts";
+import { createRules, inboundSources, proxiedSources } from "./rules.ts";
+import { createServiceSide } from "./service.ts";
+import { createSupervisor, type Supervisor } from "./supervise.ts";
+import { endLeftExchanges, startUpkeep } from "./upkeep.ts";
 import { createWebServer } from "./web-server.ts";
 
 export interface RelayOptions {
   readonly settings: Settings;
   readonly log: LogStream;
-  /** Not given: the machine's, or with a store that processes share, that of the store. */
+  /** Default: the system's, or for a store that processes share, the store's. */
   readonly clock?: Clock;
   readonly random?: () => number;
-  /** Not given: `both`. */
+  /** Default: `both`. */
   readonly role?: Role;
-  /** False: nothing is sent; for a command that only writes into the store. */
+  /** False: nothing is sent; for a command that only writes to the store. */
   readonly dispatch?: boolean;
-  /** Whether the messaging service is called; not given: as `dispatch`. */
+  /** Whether the messaging service is called. Default: `dispatch`. */
   readonly calls?: boolean;
 }
 
 export interface Relay {
-  /** Every page but the webhooks, without a socket: `inject` asks it. */
+  /** Every page except the webhooks. `inject` calls it without a socket. */
   readonly http: FastifyInstance;
   readonly server: Server;
   listen(): Promise<AddressInfo>;
-  /** Takes other routes, sources, accounts, tokens and retention; gives the settings that only a restart changes. */
+  /** Applies new routes, sources, accounts, tokens and retention; returns the changed settings that need a restart. */
   reload(settings: Settings): readonly string[];
   /** Stops accepting, lets what is in flight finish within `server.shutdownTimeout`, closes the store. */
   close(): Promise<void>;
-  /** Logs an error that nothing caught; resolves when the line is out. The process cannot go on after it. */
+  /** Logs an uncaught error; resolves once the line is written. The process must end then. */
   crash(error: unknown): Promise<void>;
 }
 
 /**
- * The composition root: the only place where the parts are made and joined. Throws `StoreRefused` when the store cannot
- * be had. Nothing listens until `listen`.
+ * The composition root: the only place where the parts are created and connected. Nothing listens until `listen`. Throws
+ * `StoreRefused` when the store cannot be opened.
  */
 export async function createRelay({
   settings: initial,
   log: stream,
   clock: given,
-  random = defaultRandom,
+  random = () => randomInt(2 ** 32) / 2 ** 32,
   role = "both",
   dispatch = true,
   calls = dispatch,
@@ -82,29 +80,59 @@ export async function createRelay({
   const receives = role !== "work";
   const works = dispatch && role !== "receive";
   let settings = initial;
+  const current = () => settings;
+  const { shutdownTimeout } = initial.server;
+  /** Run in reverse order by `close`. */
+  const cleanup = new AsyncDisposableStack();
+  cleanup.defer(() => stream.end());
+
   const redactor = createRedactor(settings);
   const log = createLogger(settings.log, stream, redactor);
+  cleanup.defer(() => log.info("stopped"));
   const privacy = createPrivacy(settings.log.pii, redactor);
   const health = createHealth();
   const arrivals = createArrivals();
-  const rules = createRules(settings, (error, { event: kind, account, source }) => {
-    metrics.setAside.inc({ stage: "plan" });
-    log.error(
-      { kind: privacy.id("kind", kind), account, source, stage: "plan", ...faultOf(error) },
-      "planning an event failed; it is set aside and goes to no route",
-    );
-  });
+  const rules = createRules(settings, (error, event) => planningFailed(watchers, error, event));
 
-  // First, because everything else reports to them; what they read is made by then.
+  // Created first, because all parts report to it. The gauges are read later.
   const metrics = createMetrics(() => readGauges());
   const watchers = { log, privacy, metrics: () => metrics };
-  const { store, clock, planning, lanes, caps, breakersOf, endPause } = await openStore({
-    storage: settings.storage,
+  let supervisor: Supervisor | undefined;
+  const { store, clock, backlog, lanes, caps, breakersOf, endPause } = await openStore(settings.storage, {
     role: dispatch ? role : "command",
     rules,
-    hooks: storeHooks({ ...watchers, health, arriving: arrivals.expected }),
+    hooks: storeHooks({ ...watchers, health, arriving: arrivals.expected, recovered: () => supervisor?.retry() }),
     clock: given,
   });
+  cleanup.defer(store.close);
+  supervisor = createSupervisor({ clock, log });
+  const { supervise, close: endTasks } = supervisor;
+
+  const accepting = createAccepting({
+    store,
+    settings: current,
+    arrived: (event) => service.arrived(event),
+    truncated: (event) => service.truncated(event),
+    metrics,
+    log,
+    privacy,
+  });
+  const service = createServiceSide({
+    settings: current,
+    store,
+    caps,
+    clock,
+    supervise,
+    random,
+    log,
+    privacy,
+    redact: redactor.text,
+    metrics: () => metrics,
+    accept: accepting.accept,
+    calls,
+    scheduled: works,
+  });
+  cleanup.defer(service.end);
 
   const connect = createDestinations(clock.now);
   const attemptHooks = laneHooks({ ...watchers, now: clock.now });
@@ -117,81 +145,39 @@ export async function createRelay({
   });
   if (works) store.onDue(dispatcher);
 
-  // By `then`, as below it: each async function that an event passes through costs as much as counting it thrice.
-  function accept(event: ReceivedEvent, proxied: string | null = null): Promise<AcceptOutcome> {
-    return store.accept(event, proxied).then((outcome) => {
-      noteAccepted(event, outcome);
-      return outcome;
-    });
-  }
-
-  function noteAccepted(event: ReceivedEvent, outcome: AcceptOutcome): void {
-    const { source, secret, envelope } = event;
-    if (outcome.result === "accepted") {
-      store.announce(outcome.due);
-      service.stored(event);
-      if (outcome.disposition !== "accepted") metrics.dispositions.count(source, outcome.disposition);
-      if (secret !== null) metrics.proofs.count(source, secret);
-    } else if (outcome.conflict) {
-      log.warn(
-        { event: privacy.id("event", envelope.id), seq: outcome.seq, source },
-        "a known event id came with other bytes; kept the first",
-      );
-    }
-  }
-
-  /** The same signed bytes are one event for a while, whichever process gets them. */
-  async function named(event: ReceivedEvent): Promise<ReceivedEvent> {
-    const source = settings.sources[event.source];
-    const { request, envelope } = event;
-    if (request === undefined || source?.kind !== "automation-request" || source.dedupe === 0) return event;
-    const id = await store.nameRequest(request, envelope.id, event.receivedAt, source.dedupe);
-    return id === envelope.id ? event : { ...event, envelope: { ...envelope, id } };
-  }
-
-  const proxying = createProxying(settings.sources, {
+  const proxy = createProxy(proxiedSources(settings), {
     connect: (to, keep) => createUrlDestination(to, clock.now, { allowPrivate: to.allowPrivate }, keep),
     clock,
     redact: (outcome, outgoing) => redactAnswer(outcome, outgoing, redactor),
-    accept,
+    accept: accepting.accept,
     settle: store.settleExchange,
-    attempted: attemptHooks.attempted,
-    storeFailed: attemptHooks.storeFailed,
+    hooks: attemptHooks,
   });
+  cleanup.defer(proxy.close);
 
   const address = clientAddress(settings.server.trustProxy);
   const receiver = createReceiver({
     sources: inboundSources(settings),
     accepting: {
-      event: (event) => (event.request === undefined ? accept(event) : named(event).then((one) => accept(one))),
-      async quarantine(body) {
-        await store.quarantine(body);
-        metrics.dispositions.count(body.source, "quarantined");
-      },
-      proxy: async (event) => proxying.exchange(await named(event)),
+      event: (event) =>
+        event.request === undefined ? accepting.accept(event) : accepting.name(event).then((one) => accepting.accept(one)),
+      quarantine: accepting.quarantine,
+      proxy: async (event) => proxy.exchange(await accepting.name(event)),
     },
     now: clock.now,
     address,
     limits: settings.server,
-    hooks: receiverHooks({ ...watchers, refused: (source) => service.refused(source) }),
+    hooks: receiverHooks({ ...watchers, refused: service.refused }),
   });
-
-  const service = createServiceSide({
-    settings: () => settings,
-    store,
-    caps,
-    clock,
-    random,
-    log,
-    privacy,
-    redact: redactor.text,
-    metrics: () => metrics,
-    accept,
-    calls,
-    scheduled: works,
-  });
-
   const listening = createListening({ store, clock, retention: () => settings.retention.events });
+
+  /** Of the routes of the settings. */
+  async function breakers(): Promise<ReadonlyMap<string, BreakerView>> {
+    const stored = await breakersOf(settings.routes);
+    if (store.isShared) return stored;
+    const open = [...dispatcher.states()].map(([name, { breaker, pausedUntil }]) => [name, { state: breaker, pausedUntil }] as const);
+    return new Map([...stored, ...open]);
+  }
 
   const readGauges = createGaugeReader({
     now: clock.now,
@@ -208,9 +194,9 @@ export async function createRelay({
   let authorize: Authorize = createAuthorize(settings.control.tokens);
   const web = createWebServer(
     settings.server,
-    (request, response) => receives && receiver.handle(request, response),
+    receives ? receiver.handle : () => false,
     (error, requestId) => log.error({ err: error, requestId }, "a request failed"),
-    // A load balancer, or a command, that was given the wrong process.
+    // For a load balancer or a command that was given the wrong process.
     receives ? undefined : "no such page: this process has the role work, and webhooks and /v1 are at those that receive",
   );
   const { http } = web;
@@ -228,67 +214,44 @@ export async function createRelay({
       control: createControlPort({
         store,
         now: clock.now,
-        known: () => ({ routes: settings.routes.map(({ name }) => name), accounts: Object.keys(settings.accounts) }),
+        settings: current,
         breakers,
-        resume,
+        dispatcher,
+        endPause,
         registered: service.registered,
         resumeAccount: service.resumeAccount,
         stopping: () => health.report().draining,
-        fieldsOf(name) {
-          const source = Object.hasOwn(settings.sources, name) ? settings.sources[name] : undefined;
-          return source?.kind === "events" ? source : null;
-        },
-        async release(event) {
-          const outcome = await store.release(event);
-          if (outcome !== null) {
-            noteAccepted(event, outcome);
-            metrics.dispositions.count(event.source, "released");
-          }
-          return outcome;
-        },
+        release: accepting.release,
       }),
-      secretUses: async () => secretUses(settings.sources, await store.read.proofs()),
+      secretUses: async () => secretUsage(settings.sources, await store.read.proofs()),
     });
   }
 
-  /** By route of the settings. */
-  async function breakers(): Promise<ReadonlyMap<string, BreakerView>> {
-    const stored = await breakersOf(settings.routes);
-    if (store.isShared) return stored;
-    const lanes = [...dispatcher.states()].map(([name, { breaker, pausedUntil }]) => [name, { state: breaker, pausedUntil }] as const);
-    return new Map([...stored, ...lanes]);
-  }
-
-  /** Starts the destination of a route again; false: it was neither stopped nor paused. Null: no such route. */
-  async function resume(name: string): Promise<boolean | null> {
-    const route = settings.routes.find((each) => each.name === name);
-    if (route === undefined) return null;
-    // First here, in the order in which a file is written: what pauses after this is kept.
-    const endedHere = dispatcher.endPause(name);
-    const ended = await endPause(route);
-    return (await store.resume(name)) || ended || endedHere;
-  }
-
   const endPlanning =
-    works && planning !== undefined ? startPlanning({ planning, announce: store.announce, metrics, clock, log, privacy }) : () => {};
-  const endUpkeep = works ? startRelayUpkeep({ settings: () => settings, store, clock, health, metrics, log }) : () => {};
+    works && backlog !== undefined
+      ? startPlanning({ backlog, announce: store.announce, metrics, clock, supervise, log, privacy })
+      : async () => {};
+  if (works) startUpkeep({ settings: current, store, clock, supervise, health, metrics });
 
-  /** An exchange that a crash cut short was answered by nobody: the step has gone its error exit. */
-  async function endLeftExchanges(): Promise<void> {
+  /** All at once, because they have the same time for what is in flight. */
+  cleanup.defer(async () => {
+    const cancel = clock.after(shutdownTimeout, () => {
+      // Senders that still wait get an answer before their connections are closed.
+      void proxy.close().finally(() => setImmediate(() => web.server.closeAllConnections()));
+    });
     try {
-      await store.endLeftExchanges(clock.now(), stoppedDuring);
-    } catch (error) {
-      // One that is shared may be away when a process starts; upkeep does it later.
-      if (!(store.isShared && error instanceof StoreUnavailable)) throw error;
+      await Promise.all([endPlanning(), endTasks(), web.close(), service.close(shutdownTimeout), dispatcher.close(shutdownTimeout)]);
+    } finally {
+      cancel();
     }
-  }
+  });
 
   return {
     http,
     server: web.server,
     async listen() {
       await service.start();
-      if (works) await endLeftExchanges();
+      if (works) await endLeftExchanges(store, clock.now());
       const address = await web.listen();
       log.info(
         {
@@ -306,11 +269,11 @@ export async function createRelay({
     reload(next) {
       const fixed = changedParts(settings, next, ["server", "storage", "log"]);
       settings = next;
-      // First, so that nothing comes back before its secret is known.
+      // First, so that every secret is known before it can appear in a text.
       redactor.reload(next);
       rules.reload(next);
       receiver.reload(inboundSources(next));
-      proxying.reload(next.sources);
+      proxy.reload(proxiedSources(next));
       dispatcher.reload(works ? next.routes : []);
       service.reload(next);
       authorize = createAuthorize(next.control.tokens);
@@ -324,24 +287,9 @@ export async function createRelay({
       log.info("stopping");
       health.drain();
       receiver.drain();
-      // Who waits for an audit is told at once that it has ended.
+      // Clients that wait for an audit get its end at once.
       void store.inspecting.close();
-      endUpkeep();
-      const planned = endPlanning();
-      const closing = web.close();
-      const cancel = clock.after(settings.server.shutdownTimeout, () => {
-        // Steps that still wait for an answer are told, before their connections go.
-        void proxying.close().finally(() => setImmediate(() => web.server.closeAllConnections()));
-      });
-      const { shutdownTimeout } = settings.server;
-      await Promise.all([closing, service.close(shutdownTimeout), dispatcher.close(shutdownTimeout)]);
-      cancel();
-      await proxying.close();
-      await planned;
-      await service.end();
-      await store.close();
-      log.info("stopped");
-      await stream.end();
+      await cleanup.disposeAsync();
     },
     crash(error) {
       log.fatal({ err: error }, "a fault of the relay ends this process");
@@ -349,5 +297,3 @@ export async function createRelay({
     },
   };
 }
-
-const defaultRandom = (): number => randomInt(2 ** 32) / 2 ** 32;

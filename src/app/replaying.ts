@@ -1,42 +1,49 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import type { ReplayCount, ReplayQuery } from "../control/replay.ts";
+import type { ReplayCount, ReplayDone, ReplayQuery } from "../control/replay.ts";
+import { type Envelope, parseEnvelope } from "../model/envelope.ts";
+import { RelayError } from "../model/errors.ts";
+import { type FieldPaths, subjectOf } from "../model/event.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
-import type { ReplayCursor, Replayed, ReplayFound, Store } from "../store/port.ts";
-import type { DueDelivery } from "../store/rules.ts";
+import type { QuarantinedEvent, ReleasedEvent, ReplayCursor, Replayed, ReplayFound, Store } from "../store/port.ts";
+import type { AcceptOutcome, DueDelivery } from "../store/rules.ts";
 
 export interface ReplayingParts {
   readonly store: Pick<Store, "read" | "findReplay" | "replay" | "findUnplanned" | "planAgain">;
   readonly now: () => number;
   readonly isRouted: (route: string) => boolean;
-  readonly offer: (due: readonly DueDelivery[]) => void;
-  /** True once the relay is stopping: what is left is for the next call. */
+  readonly announce: (due: readonly DueDelivery[]) => void;
+  /** True once the relay is stopping: a later call continues. */
   readonly stopping: () => boolean;
 }
 
 interface Steps {
-  look(cursor: ReplayCursor, limit: number): MaybePromise<ReplayFound>;
-  go(found: ReplayFound["found"]): Promise<Replayed>;
+  find(cursor: ReplayCursor, limit: number): MaybePromise<ReplayFound>;
+  replay(found: ReplayFound["found"]): Promise<Replayed>;
 }
 
-/** Deliveries looked at, and at most replayed, between two turns of the event loop. */
+/** Deliveries read, and at most replayed, between two turns of the event loop. */
 const stepRows = 250;
-/** One call ends after this and says where to go on, so that a relay can stop and a client see how far it is. */
+/** Quarantined bodies read at once: each may be as large as `server.bodyLimit`. */
+const stepBodies = 16;
+/** One call ends after this and returns where to continue, so that the relay can stop and the client show progress. */
 const longestMs = 5_000;
+/** Most reasons that a count lists separately. */
+const mostReasons = 20;
 
-/** Replay in small steps over the whole of what a filter means, whatever its size; memory holds one step. */
-export function createReplaying({ store, now, isRouted, offer, stopping }: ReplayingParts) {
-  /** Deliveries that are there, or such as would be, when the events that went nowhere were judged again. */
+/** Replays all deliveries that match a filter, in small steps: memory holds one step. */
+export function createReplaying({ store, now, isRouted, announce, stopping }: ReplayingParts) {
+  /** Settled deliveries, or those that unrouted events would get from a backfill. */
   function stepsOf({ disposition, ...filter }: ReplayQuery): Steps {
     if (disposition === "filtered" || disposition === "ignored") {
       const unplanned = { ...filter, disposition };
       return {
-        look: (cursor, limit) => store.findUnplanned(unplanned, cursor, limit),
-        go: (found) => store.planAgain([...new Set(found.map(({ event }) => event))], unplanned, now()),
+        find: (cursor, limit) => store.findUnplanned(unplanned, cursor, limit),
+        replay: (found) => store.planAgain([...new Set(found.map(({ event }) => event))], unplanned, now()),
       };
     }
     return {
-      look: (cursor, limit) => store.findReplay(filter, cursor, now(), limit),
-      go: (found) => store.replay(found, filter.states, now()),
+      find: (cursor, limit) => store.findReplay(filter, cursor, now(), limit),
+      replay: (found) => store.replay(found, filter.states, now()),
     };
   }
 
@@ -46,7 +53,7 @@ export function createReplaying({ store, now, isRouted, offer, stopping }: Repla
       const steps = stepsOf(filter);
       let cursor: ReplayCursor | null = start(now());
       while (cursor !== null && !stopping()) {
-        const step = await steps.look(cursor, stepRows);
+        const step = await steps.find(cursor, stepRows);
         for (const { route } of step.found) counts.set(route, (counts.get(route) ?? 0) + 1);
         cursor = step.cursor;
         await nextTurn();
@@ -69,13 +76,13 @@ export function createReplaying({ store, now, isRouted, offer, stopping }: Repla
       let replayed = 0;
       let cursor: ReplayCursor | null = from === null ? start(now()) : parseCursor(from);
       while (cursor !== null && replayed < limit && performance.now() - startedAt < longestMs && !stopping()) {
-        const step = await steps.look(cursor, Math.min(stepRows, limit - replayed));
+        const step = await steps.find(cursor, Math.min(stepRows, limit - replayed));
         const found = step.found.filter(({ route }) => isRouted(route));
         if (found.length === 0) await nextTurn();
         else {
-          const done = await steps.go(found);
+          const done = await steps.replay(found);
           replayed += done.replayed;
-          offer(done.due);
+          announce(done.due);
         }
         cursor = step.cursor;
       }
@@ -84,15 +91,115 @@ export function createReplaying({ store, now, isRouted, offer, stopping }: Repla
   };
 }
 
+interface ReleasingParts {
+  readonly store: Pick<Store, "findQuarantined" | "quarantined">;
+  readonly now: () => number;
+  /** The account and fields of an event source of the current settings. */
+  readonly fieldsOf: (source: string) => { readonly account: string; readonly fields: FieldPaths } | null;
+  /** Accepts the event like a received one; null: its body is no longer in quarantine. */
+  readonly release: (event: ReleasedEvent) => Promise<AcceptOutcome | null>;
+  readonly stopping: () => boolean;
+}
+
+type ReadBody = { readonly ok: true; readonly envelope: Envelope } | { readonly ok: false; readonly error: string };
+
+/** Releases quarantined bodies that are valid envelopes for this relay and the current settings. */
+export function createReleasing({ store, now, fieldsOf, release, stopping }: ReleasingParts) {
+  function read({ source, account, body }: QuarantinedEvent): ReadBody & { readonly fields?: FieldPaths } {
+    const known = fieldsOf(source);
+    if (known === null) return { ok: false, error: `no source "${source}" in the settings takes events` };
+    if (known.account !== account) return { ok: false, error: `the source "${source}" has another account now` };
+    return { ...parseEnvelope(body), fields: known.fields };
+  }
+
+  async function* walk({ event, ...filter }: ReplayQuery, from: ReplayCursor) {
+    if (event !== undefined) {
+      const one = await store.quarantined(event);
+      if (one === null) throw new RelayError("not_found", `no event ${event} in quarantine`);
+      yield { found: [one], cursor: null };
+      return;
+    }
+    let cursor: ReplayCursor | null = from;
+    while (cursor !== null && !stopping()) {
+      const step: Awaited<ReturnType<typeof store.findQuarantined>> = await store.findQuarantined(filter, cursor, stepBodies);
+      yield step;
+      cursor = step.cursor;
+    }
+  }
+
+  return {
+    async count(query: ReplayQuery): Promise<ReplayCount> {
+      refuseOthers(query);
+      const reasons = new Map<string, number>();
+      let matching = 0;
+      for await (const { found } of walk(query, start(now()))) {
+        for (const one of found) {
+          const envelope = read(one);
+          if (envelope.ok) matching += 1;
+          else {
+            const reason = reasons.has(envelope.error) || reasons.size < mostReasons ? envelope.error : "other reasons";
+            reasons.set(reason, (reasons.get(reason) ?? 0) + 1);
+          }
+        }
+      }
+      return { matching, routes: [], notSent: [], invalid: [...reasons].map(([reason, events]) => ({ reason, events })) };
+    },
+    /** In the order received. Bodies that are still invalid stay in quarantine. */
+    async replay(query: ReplayQuery, from: string | null, limit: number): Promise<ReplayDone> {
+      refuseOthers(query);
+      const startedAt = performance.now();
+      const done = { replayed: 0, duplicates: 0, invalid: 0 };
+      let place = from === null ? start(now()) : parseCursor(from);
+      for await (const { found, cursor } of walk(query, place)) {
+        for (const one of found) {
+          if (done.replayed + done.duplicates >= limit || performance.now() - startedAt > longestMs || stopping()) {
+            return { ...done, next: cursorText(place) };
+          }
+          const result = read(one);
+          if (!result.ok) done.invalid += 1;
+          else {
+            const outcome = await release(eventOf(one, result.envelope, result.fields, now()));
+            if (outcome?.result === "accepted") done.replayed += 1;
+            else if (outcome !== null) done.duplicates += 1;
+          }
+          place = { since: place.since, event: one.seq, route: one.receivedAt };
+        }
+        if (cursor === null) return { ...done, next: null };
+        place = cursor;
+      }
+      return { ...done, next: cursorText(place) };
+    },
+  };
+}
+
+/** `receivedAt` is now, after all earlier events. The secret is not counted as used again. */
+function eventOf(
+  { seq, account, source, origin, headers, body }: QuarantinedEvent,
+  envelope: Envelope,
+  fields: FieldPaths | undefined,
+  at: number,
+): ReleasedEvent {
+  const subject = fields === undefined ? ({ type: "none" } as const) : subjectOf(envelope, fields, body);
+  return { account, source, origin, receivedAt: at, body, headers, secret: null, envelope, subject, releaseOf: seq };
+}
+
+/** A quarantined body has no deliveries and was never parsed. */
+function refuseOthers({ route, errorCode }: ReplayQuery): void {
+  if (route === undefined && errorCode === undefined) return;
+  const path = route === undefined ? "errorCode" : "route";
+  const message = "does not apply to quarantined events";
+  throw new RelayError("bad_request", `${path}: ${message}`, [{ path, message }]);
+}
+
 function start(since: number): ReplayCursor {
   return { since, event: 0, route: 0 };
 }
 
-export function parseCursor(text: string): ReplayCursor {
+function parseCursor(text: string): ReplayCursor {
   const [since = 0, event = 0, route = 0] = text.split(".").map(Number);
   return { since, event, route };
 }
 
-export function cursorText({ since, event, route }: ReplayCursor): string {
+function cursorText({ since, event, route }: ReplayCursor): string {
   return `${since}.${event}.${route}`;
 }

@@ -1,23 +1,25 @@
 import type { Settings } from "../config/schema.ts";
+import type { ProxiedSource } from "../deliver/proxy.ts";
 import { startOf } from "../hydrate/candidates.ts";
+import { fieldsSchema } from "../model/event.ts";
+import type { InboundSource } from "../receive/verify-request.ts";
 import { createPlanner, type Planner } from "../route/plan.ts";
+import { isCallable } from "../service/accounts.ts";
 import type { Rules } from "../store/rules.ts";
 import { stepMessage, stepRun } from "../track/states.ts";
-import { isAsked } from "./service-accounts.ts";
 
-export interface ReloadableRules extends Rules {
+interface ReloadableRules extends Rules {
   reload(settings: Settings): void;
 }
 
 const unrouted = { ordered: true, firstWait: 0 };
 
-/** The pure rules that the store runs inside its transaction, from the settings in force. */
+/** The pure rules that the store runs inside its transaction, from the current settings. */
 export function createRules(settings: Settings, failed: NonNullable<Rules["failed"]>): ReloadableRules {
   let planner: Planner;
   let timings: Map<string, { ordered: boolean; firstWait: number }>;
   let parkFor: number;
-  /** Accounts whose service can be asked. */
-  let asked: ReadonlySet<string>;
+  let callable: ReadonlySet<string>;
 
   function reload({ accounts, routes, tracking }: Settings): void {
     planner = createPlanner(
@@ -26,7 +28,7 @@ export function createRules(settings: Settings, failed: NonNullable<Rules["faile
     );
     timings = new Map(routes.map(({ name, to }) => [name, { ordered: to.order === "message", firstWait: to.retry.schedule[0] ?? 0 }]));
     parkFor = tracking.parkFor;
-    asked = new Set(Object.keys(accounts).filter((name) => isAsked(accounts[name])));
+    callable = new Set(Object.keys(accounts).filter((name) => isCallable(accounts[name])));
   }
 
   reload(settings);
@@ -36,10 +38,30 @@ export function createRules(settings: Settings, failed: NonNullable<Rules["faile
     plan: (event, tracking) => planner(event, tracking),
     failed,
     timing: (route) => timings.get(route) ?? unrouted,
-    hydration: ({ event, account, hasSubject }) => startOf({ event, hasSubject, hasKey: asked.has(account) }),
+    hydration: ({ event, account, hasSubject }) => startOf({ event, hasSubject, hasKey: callable.has(account) }),
     get parkFor() {
       return parkFor;
     },
     reload,
   };
+}
+
+const noFields = fieldsSchema.parse({});
+
+/** The sources of the settings, as the receiver takes them. */
+export function inboundSources(settings: Settings): InboundSource[] {
+  return Object.entries(settings.sources).map(([name, source]) =>
+    source.kind === "events"
+      ? { name, account: source.account, kind: source.kind, mode: "ack", signature: source.signature, fields: source.fields }
+      : { name, account: source.account, kind: source.kind, mode: source.mode, signature: source.signature, fields: noFields },
+  );
+}
+
+/** The sources with `mode: proxy`. */
+export function proxiedSources({ sources }: Settings): ProxiedSource[] {
+  return Object.entries(sources).flatMap(([name, source]) =>
+    source.kind === "automation-request" && source.mode === "proxy" && source.to !== undefined
+      ? [{ name, to: source.to, dedupe: source.dedupe }]
+      : [],
+  );
 }

@@ -1,13 +1,20 @@
 import type { SendingPort } from "../control/sending.ts";
 import type { Clock } from "../model/clock.ts";
+import { RelayError } from "../model/errors.ts";
+import { uuidv7 } from "../model/ids.ts";
 import type { Logger, Privacy } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
-import type { OnceHooks } from "../send/once.ts";
-import { createSending } from "../send/sending.ts";
+import type { Caller, CallResult, CallSteps, OnceHooks } from "../send/once.ts";
+import { createSending, type ServiceCalls } from "../send/sending.ts";
+import type { ServiceAccounts } from "../service/accounts.ts";
+import type { CallCap, CallOperation } from "../service/admission.ts";
+import type { CallOptions } from "../service/call.ts";
+import type { ServiceClient } from "../service/client.ts";
+import { ServiceError } from "../service/errors.ts";
+import type { QuotaReason } from "../service/limits/account.ts";
+import type { LimiterState } from "../service/limits/limiter-state.ts";
+import { coveringReasons } from "../service/limits/probes.ts";
 import type { Store } from "../store/port.ts";
-import { createSendingPort } from "./sending-port.ts";
-import type { ServiceAccounts } from "./service-accounts.ts";
-import { createServiceCalls } from "./service-calls.ts";
 
 export interface RelaySendingParts {
   readonly store: Pick<Store, "findSend" | "beginSend" | "settleSend" | "announce">;
@@ -18,19 +25,20 @@ export interface RelaySendingParts {
   readonly metrics: () => Metrics;
   /** A message was sent and registered. */
   readonly registered: (account: string) => void;
+  /** From the current settings. */
   readonly known: () => { readonly accounts: readonly string[]; readonly maxWait: number };
 }
 
-/** Sending, put together from the store, the service's clients and who watches. */
+/** Sending for the control API, connected to the store, the service's clients, log and metrics. */
 export function createRelaySending({ store, services, clock, log, privacy, metrics, registered, known }: RelaySendingParts): {
   readonly port: SendingPort;
-  /** Resolves when the calls under way have ended and are stored. */
+  /** Resolves when the calls in flight have ended and are stored. */
   close(): Promise<void>;
 } {
   const { now } = clock;
   const sending = createSending({
     clock,
-    calls: createServiceCalls({ services, now }),
+    calls: createServiceCalls(services, now),
     store: {
       find: async (key) => store.findSend(key),
       begin: store.beginSend,
@@ -41,7 +49,46 @@ export function createRelaySending({ store, services, clock, log, privacy, metri
     },
     hooks: sendingHooks({ log, privacy, metrics }),
   });
-  return { port: createSendingPort({ sending, now, known, limiters: services.limiters }), close: sending.close };
+
+  function accountOf(given: string | undefined): string {
+    const { accounts } = known();
+    const [only, ...others] = accounts;
+    if (given !== undefined && accounts.includes(given)) return given;
+    if (given !== undefined) throw new RelayError("bad_request", `no account "${given}" in the settings`, accounts);
+    if (only === undefined || others.length > 0) throw new RelayError("bad_request", "say which account sends", accounts);
+    return only;
+  }
+
+  function callerOf(
+    account: string,
+    cap: CallCap,
+    { gone, maxWait = known().maxWait }: { gone: AbortSignal; maxWait?: number | undefined },
+  ): Caller {
+    return {
+      disconnected: gone,
+      maxWait,
+      tooLong: () =>
+        new RelayError(
+          "service_rate_limited",
+          `the caps left no room within ${maxWait / 1000} s; nothing was sent`,
+          { account },
+          { retryAfterMs: untilRoom(services.limiters().get(account), cap, now()) },
+        ),
+    };
+  }
+
+  const port: SendingPort = {
+    sendMessage({ account: given, key, ...order }, caller) {
+      const account = accountOf(given);
+      return sending.sendMessage({ ...order, account, key: key ?? uuidv7(now()) }, callerOf(account, "messages", caller));
+    },
+    startRun({ account: given, ...order }, caller) {
+      const account = accountOf(given);
+      return sending.startRun({ ...order, account }, callerOf(account, "requests", caller));
+    },
+  };
+
+  return { port, close: sending.close };
 }
 
 function sendingHooks({ log, privacy, metrics }: Pick<RelaySendingParts, "log" | "privacy" | "metrics">): OnceHooks {
@@ -62,8 +109,113 @@ function sendingHooks({ log, privacy, metrics }: Pick<RelaySendingParts, "log" |
       else log.info(line, "send");
     },
     notStored({ key: { account, kind } }, end, error) {
-      // That nothing can be stored is said by the store itself, for all.
       log.error({ account, kind, end, err: error }, "what became of a send cannot be stored; it is tried again while this process lives");
     },
   };
+}
+
+/** The service's calls that sending makes. */
+export function createServiceCalls(services: RelaySendingParts["services"], now: () => number): ServiceCalls {
+  async function outcomeOf<T>(
+    account: string,
+    { signal, starting, repeating }: CallSteps,
+    operation: CallOperation,
+    call: (client: ServiceClient, options: CallOptions) => Promise<T>,
+  ): Promise<CallResult<T>> {
+    const client = services.client(account);
+    if (client === null) {
+      const error = notCallable(account);
+      return { type: "not-done", error, why: error.message };
+    }
+    try {
+      return { type: "done", value: await call(client, { patience: signal, watch: { starting, repeating } }) };
+    } catch (error) {
+      if (!(error instanceof ServiceError)) throw error;
+      if (error.outcome === "unknown") return { type: "unknown", reason: error.message };
+      return { type: "not-done", error: answerTo(error, account, operation), why: error.message };
+    }
+  }
+
+  function answerTo(error: ServiceError, account: string, operation: CallOperation): RelayError {
+    const { failure, status, message } = error;
+    const about = { account, kind: error.kind, ...(status === null ? {} : { status }) };
+    switch (failure.kind) {
+      case "rate-limited":
+        return new RelayError("service_rate_limited", error.text ?? message, about, {
+          retryAfterMs: untilRoom(services.limiters().get(account), "requests", now()),
+        });
+      case "quota": {
+        const { until = failure.until, ...stop } = stopOf(services.limiters().get(account), operation);
+        return new RelayError("service_quota_used_up", error.text ?? message, {
+          ...about,
+          ...stop,
+          until: new Date(until).toISOString(),
+          ...(failure.cause === null ? {} : { cause: failure.cause }),
+        });
+      }
+      case "unauthenticated":
+      case "blocked":
+        return new RelayError("service_key_refused", error.text ?? message, about, {
+          retryAfterMs: failure.kind === "blocked" ? 60_000 : null,
+        });
+      case "caps-unknown":
+        return new RelayError("store_unavailable", "what the account's other processes send cannot be known now; nothing was sent", about, {
+          retryAfterMs: 1_000,
+        });
+      case "network":
+        if (failure.code === "closed")
+          return new RelayError("shutting_down", "the relay is stopping; nothing was sent", about, { retryAfterMs: 5_000 });
+        return new RelayError("service_unreachable", message, { ...about, reason: failure.code });
+      case "timeout":
+        return new RelayError("service_unreachable", message, about);
+      case "validation":
+        return new RelayError("service_refused", error.text ?? message, { ...about, problems: failure.problems });
+      case "plan":
+        return new RelayError("service_refused", error.text ?? message, {
+          ...about,
+          ...(failure.cause === null ? {} : { cause: failure.cause }),
+        });
+      default:
+        return new RelayError("service_refused", error.text ?? message, about);
+    }
+  }
+
+  return {
+    sendMessage: (account, body, steps) =>
+      outcomeOf(account, steps, "messages", (client, options) => client.sendMessage({ ...body }, options)),
+    startRun: (account, automation, body, steps) =>
+      outcomeOf(account, steps, "runs", (client, options) => client.startRun(automation, { ...body }, options)),
+  };
+}
+
+/** The stop that covers an operation: until when it refuses calls, and what the service calls its quota. */
+function stopOf(
+  state: LimiterState | undefined,
+  operation: CallOperation,
+): { readonly stop?: QuotaReason; readonly resource?: string; readonly until?: number } {
+  const stop = coveringReasons(operation).find((reason) => state?.stops[reason] != null);
+  const until = stop === undefined ? null : state?.stops[stop];
+  if (state === undefined || stop === undefined || until == null) return {};
+  const resource = state.resources[stop];
+  return { stop, until, ...(resource === undefined ? {} : { resource }) };
+}
+
+function notCallable(account: string): RelayError {
+  return new RelayError("conflict", `the account "${account}" cannot send: the settings give it no baseUrl or no apiKey`, { account });
+}
+
+/** One-minute windows (messaging-service-api.md, "Per-minute caps"). */
+const windowMs = 60_000;
+
+/**
+ * About how many ms until one more send may find room, for `Retry-After`: after the waiting ones at the pace of the cap, and
+ * not while it is held. At least a second, and at most a window after a hold.
+ */
+function untilRoom(state: LimiterState | undefined, cap: CallCap, now: number): number {
+  if (state === undefined) return windowMs;
+  const { caps } = state;
+  const held = Math.max(caps.requests.heldUntil ?? 0, caps[cap].heldUntil ?? 0) - now;
+  const { waiting, limit } = caps[cap];
+  const turn = ((waiting.send + 1) * windowMs) / Math.max(limit, 1);
+  return Math.max(held, 0) + Math.min(Math.max(turn, 1_000), windowMs);
 }

@@ -7,12 +7,12 @@ import { mayLast } from "../control/long-request.ts";
 import { dropBody, errorAnswer, isTooMuchToDrop, send, sendEarly } from "../receive/answer.ts";
 import { WebhookRequest } from "../receive/read-body.ts";
 
-// An import makes Node read everything that node:http has to offer, WebSocket and with it a fetch of its own: 45 ms of each start.
+// An import makes Node load all exports of node:http, with WebSocket and another fetch: 45 ms of each start.
 const { createServer } = process.getBuiltinModule("node:http");
 
-/** While stopping: a connection whose last answer went out as kept alive would hold up the end for its whole timeout. */
+/** While stopping: an idle kept-alive connection would delay the end for its whole timeout. */
 const closeIdleEveryMs = 50;
-/** Requests that one connection may have sent ahead of their answers. */
+/** Most requests of one connection that wait for their answers. */
 const mostPipelined = 32;
 const stopParsing = -1;
 
@@ -23,16 +23,16 @@ const tooPipelined = errorAnswer("overloaded", `more than ${mostPipelined} reque
   "1",
 ]);
 
-export interface WebServer {
-  /** Every page but the webhooks. */
+interface WebServer {
+  /** Every page except the webhooks. */
   readonly http: FastifyInstance;
   readonly server: Server;
   listen(): Promise<AddressInfo>;
-  /** Listens no more; resolves when the last request is answered. */
+  /** Stops listening; resolves when the last request is answered. */
   close(): Promise<void>;
 }
 
-/** `webhooks` takes the requests that are its own, and gives false for all others. `missing`: said where a page is not there. */
+/** `webhooks` handles its requests and returns false for all others. `missing`: the error text for an unknown page. */
 export function createWebServer(
   settings: Settings["server"],
   webhooks: (request: WebhookRequest, response: ServerResponse) => boolean,
@@ -43,7 +43,7 @@ export function createWebServer(
   const http = createHttp(
     (handler) => {
       const take = (request: WebhookRequest, response: ServerResponse): void => {
-        // Without a socket it waits behind the answer to an earlier request of its connection.
+        // Without a socket, it waits for the answer to an earlier request of its connection.
         if (response.socket === null && !isAdmitted(request, response)) return;
         if (request.headers.host === undefined && request.httpVersion === "1.1") sendEarly(request, response, noHost, true);
         else if (!webhooks(request, response)) {
@@ -58,7 +58,7 @@ export function createWebServer(
           connectionsCheckingInterval: 1_000,
           keepAliveTimeout: 65_000,
           IncomingMessage: WebhookRequest,
-          // Node's own answer to it has no body.
+          // Node's own answer has no body.
           requireHostHeader: false,
         },
         take,
@@ -81,7 +81,7 @@ export function createWebServer(
     socket.once("close", () => sockets.delete(socket));
   });
 
-  /** That have sent nothing yet, as load balancers keep some ready. Listening for their bytes would slow Node's parser down. */
+  /** Connections that have sent nothing yet, such as those of load balancers. A listener for their data would slow Node's parser. */
   const silentOnes = () => new Set([...sockets].filter(({ bytesRead }) => bytesRead === 0));
 
   return {
@@ -92,7 +92,7 @@ export function createWebServer(
       return server.address() as AddressInfo;
     },
     async close() {
-      // Node closes only those that have had an answer. One that begins to send just now has this long to do so.
+      // Node closes only those that have had an answer. One that is about to send has this long to do so.
       let waited: ReadonlySet<Socket> = new Set();
       const closingIdle = setInterval(() => {
         server.closeIdleConnections();
@@ -106,7 +106,7 @@ export function createWebServer(
   };
 }
 
-/** The sender is told to go on when its body is read for the first time, so not before a final answer that needs no body. */
+/** Sends 100-continue when the body is first read, and so not before a final answer that needs no body. */
 function continueWhenRead(request: IncomingMessage, response: ServerResponse): void {
   const read = request._read;
   request._read = (size) => {
@@ -117,8 +117,8 @@ function continueWhenRead(request: IncomingMessage, response: ServerResponse): v
 }
 
 /**
- * Fastify ends an answer before the request has arrived, and may close the connection with it. Unread bytes would reset it,
- * so the body is read and dropped before the end. Requests that may last end by rules of their own.
+ * Fastify may end an answer, and close the connection, before the request has arrived. Unread bytes would reset the
+ * connection, so the body is read and dropped first. Long requests have rules of their own.
  */
 function endAfterBody(request: IncomingMessage, response: ServerResponse): void {
   const { headers } = request;
@@ -135,12 +135,12 @@ function endAfterBody(request: IncomingMessage, response: ServerResponse): void 
 }
 
 /**
- * One read of a socket can hold two thousand requests, and one turn of the event loop up to 32 such reads. A few such
- * connections would keep all others waiting for seconds. A sender that goes too far ahead gets the answers so far, a 503 and
- * the end of the connection.
+ * One read of a socket can hold two thousand requests, and one turn of the event loop up to 32 such reads, so a few such
+ * connections would delay all others for seconds. A sender that pipelines too many requests gets the answers so far, a 503
+ * and the end of the connection.
  */
 function createPipelineLimit(closeWithin: number): (request: IncomingMessage, response: ServerResponse) => boolean {
-  /** Of this turn, or not answered yet. */
+  /** Requests of this turn, or not answered yet. */
   const counts = new WeakMap<Socket, number>();
   return (request, response) => {
     const socket: Socket & { parser?: { onIncoming: () => number } | null } = request.socket;
@@ -151,11 +151,11 @@ function createPipelineLimit(closeWithin: number): (request: IncomingMessage, re
       response.once("close", () => setImmediate(() => counts.set(socket, (counts.get(socket) ?? 0) - 1)));
       return true;
     }
-    // Node's own name for what it does with a request. Any other number than its own ends the read here with an error
-    // (control/http.ts); nothing public does, and what is left of 50 such reads takes a second.
+    // An internal of Node: a result that it does not know ends the read with an error (control/http.ts). Nothing public
+    // does, and the rest of 50 such reads takes a second.
     if (socket.parser) socket.parser.onIncoming = () => stopParsing;
     socket.pause();
-    // Node resumes the socket with the next answer. Nothing more of this one is read.
+    // Node would resume the socket with the next answer.
     socket.resume = () => socket;
     send(response, tooPipelined, true);
     const late = setTimeout(() => socket.destroy(), closeWithin);

@@ -107,7 +107,7 @@ export async function openStore(settings: Settings, scope: Scope): Promise<Contr
 
 /** A read-only view of a store, beside relays that may use it. */
 export async function openForLooking(settings: Settings): Promise<ControlClient> {
-  const [{ createReadingApi }, { storeName }] = await Promise.all([import("../app/reading-api.ts"), import("../app/open-store.ts")]);
+  const [{ createReadingApi }, { storeName }] = await Promise.all([import("../app/reading.ts"), import("../app/open-store.ts")]);
   let fault: unknown = null;
   const api = await opened(() =>
     createReadingApi(settings, (error) => {

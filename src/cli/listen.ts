@@ -90,7 +90,7 @@ async function listenTo(command: Command, options: Options, io: Io): Promise<voi
   const [{ createTargets }, { runListen }, { systemClock }] = await Promise.all([
     import("./listen/forward.ts"),
     import("./listen/run.ts"),
-    import("../app/system-clock.ts"),
+    import("../model/system-clock.ts"),
   ]);
   const targets = (() => {
     if (forwardTo.length === 0) return null;

@@ -1,5 +1,5 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
-import type { MigrationReport } from "../app/migrating.ts";
+import type { MigrationReport } from "../app/migrate.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { withConfigOption } from "./options.ts";
 import { printable, printableJson, tableLines, withCommas } from "./output.ts";
@@ -60,7 +60,7 @@ async function runMigrate({ config, from: path, json = false }: Options, io: Io)
     );
   }
   const [{ migrate }, { StoreRefused, StoreUnavailable }, { auditSchema, offenderLines, verdictLine }] = await Promise.all([
-    import("../app/migrating.ts"),
+    import("../app/migrate.ts"),
     import("../store/port.ts"),
     import("./audit-run.ts"),
   ]);

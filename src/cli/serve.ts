@@ -1,5 +1,5 @@
 import { type Command, Option } from "commander";
-import { type Role, roles } from "../app/role.ts";
+import { type Role, roles } from "../app/engine.ts";
 import { SettingsError } from "../config/fault.ts";
 import { CommandFailed, type Io, stopSignal } from "./io.ts";
 import { withConfigOption } from "./options.ts";

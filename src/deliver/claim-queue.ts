@@ -1,7 +1,51 @@
 import type { Clock } from "../model/clock.ts";
-import type { ClaimedDeliveries, StoredDelivery } from "../model/delivery.ts";
-import { type ClaimStore, createHeldClaims } from "./claims.ts";
+import type { ClaimedDeliveries, Settlement, StoredDelivery } from "../model/delivery.ts";
 import type { DeliveryQueue, QueueLane } from "./delivery-queue.ts";
+import { createHeldClaims } from "./held-claims.ts";
+
+/**
+ * The queue's port to a store that many processes share.
+ *
+ * A claimed delivery belongs to its holder until the lease expires; then another process may claim it. Leases are measured
+ * on the store's clock, in milliseconds from the call, so that hosts with different clocks agree. `holder` names one queue
+ * of one process and is never reused. Every call may reject (the store is down): the outcome is then unknown, and the call
+ * may be repeated.
+ */
+export interface ClaimStore {
+  /** Leases deliveries of a route that are due at `now` (unix ms), soonest first, including those with an expired lease. */
+  claim(route: string, request: ClaimRequest): Promise<Claim>;
+  /** Renews these leases for `leaseMs` from now; returns the events that the holder has lost. */
+  renew(route: string, events: readonly number[], holder: string, leaseMs: number): Promise<readonly number[]>;
+  /** Ends these leases; the deliveries keep their place among those due. Leases of other holders stay. */
+  handBack(route: string, events: readonly number[], holder: string): Promise<void>;
+  /**
+   * Writes the outcome of an attempt and ends the lease. Resolves, once that is durable, with the event of the delivery that
+   * this one held back, if any. Writes nothing but `stop` when another process has the lease, or when `attempt.number` is
+   * not one more than the delivery's attempts (a repeated call). An expired lease that no process claimed is still valid.
+   */
+  settle(settlement: Settlement, holder: string): Promise<number | null>;
+}
+
+interface ClaimRequest {
+  /** Unix ms on the caller's clock: deliveries due by then. */
+  readonly now: number;
+  /** Most deliveries; at least 1. */
+  readonly limit: number;
+  /** Limit on the sum of the bodies, in bytes. The first delivery is returned whatever its size. */
+  readonly maxBytes: number;
+  readonly leaseMs: number;
+  readonly holder: string;
+}
+
+export interface Claim {
+  readonly deliveries: readonly StoredDelivery[];
+  /** True when more deliveries were due. */
+  readonly more: boolean;
+  /** Unix ms at which the next one becomes due; null when none waits. Meaningless when `more`. */
+  readonly nextDueAt: number | null;
+  /** Why the destination is stopped, in which case nothing is returned; else null. */
+  readonly stopped: string | null;
+}
 
 interface ClaimQueueParts {
   readonly store: ClaimStore;
@@ -206,18 +250,12 @@ export function createClaimQueue(route: string, lane: QueueLane, { store, clock,
         handBack(held.dropReady());
       }
       const claimed = held.find(event);
-      const sentAt = clock.now();
-      const claimNextMs = wanted && stop === null ? leaseMs : null;
-      const answer = await store.settle(settlement, { holder, claimNextMs });
+      const released = await store.settle(settlement, holder);
       finished += 1;
       // That number may name another event by now.
       if (claimed !== null && claimed.delivery.eventId === (eventId ?? claimed.delivery.eventId)) held.end(claimed);
       if (settled.to === "waiting") expect(settled.nextAt);
-      more ||= answer.released;
-      if (answer.next !== null) {
-        held.take(answer.next, sentAt + leaseMs, clock.now());
-        if (!wanted || stop !== null) handBack(held.dropReady());
-      }
+      more ||= released !== null;
     },
     putBack(event) {
       const claimed = held.find(event);

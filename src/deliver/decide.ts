@@ -51,15 +51,18 @@ export function decide(result: AttemptResult, attempt: number, retry: RetrySetti
   const pauses = result.kind === "answered" && result.status === 429 && retryAfter > 0;
   const pauseUntil = pauses ? now + retryAfter : null;
   const wait = retry.schedule[attempt];
-  if (wait === undefined) return { kind: "dead", reason: `out of attempts (${attempt}): ${lastWord(result)}`, pauseUntil };
+  if (wait === undefined) return { kind: "dead", reason: `out of attempts (${attempt}): ${lastResult(result)}`, pauseUntil };
   // The later of the two: a downstream that answers `Retry-After: 1` for ten minutes must not use up a schedule of days in
   // seconds. A pause already holds the delivery; once an operator ends it, only the schedule counts.
   const at = now + Math.max(spread(wait, retry.jitter, random), pauses ? 0 : retryAfter);
   return { kind: "retry", at, pauseUntil };
 }
 
+/** A decision that is written to the store. */
+export type SettlingDecision = Exclude<Decision, { kind: "again" }>;
+
 /** The delivery's next state after a decision made at `now` (unix milliseconds). */
-export function settledBy(decision: Exclude<Decision, { kind: "again" }>, now: number): Settled {
+export function settledBy(decision: SettlingDecision, now: number): Settled {
   if (decision.kind === "delivered") return { to: "delivered" };
   if (decision.kind === "dead") return { to: "dead", reason: decision.reason };
   if (decision.kind === "stop") return { to: "waiting", nextAt: now };
@@ -75,6 +78,6 @@ function spread(wait: number, jitter: number, random: () => number): number {
   return Math.round(wait * (1 + jitter * (2 * random() - 1)));
 }
 
-function lastWord(result: UrlResult): string {
+function lastResult(result: UrlResult): string {
   return result.kind === "answered" ? `the last was answered ${result.status}` : `the last failed (${result.error})`;
 }

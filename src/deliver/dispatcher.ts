@@ -1,24 +1,12 @@
 import { createLane, type Lane, type LaneParts, type LaneState } from "./lane.ts";
 import { describeLane, type LaneSettings } from "./settings.ts";
 
-interface Dispatcher {
-  /** Deliveries that were planned or released; `at` is unix ms. */
-  offer(due: readonly { readonly route: string; readonly event: number; readonly at: number }[]): void;
-  /** Applies the routes of new settings. Added ones start; removed ones finish their attempts in flight and wait in the store. */
-  reload(routes: readonly LaneSettings[]): void;
-  wake(route: string): void;
-  /** Ends the pause of the route's destination; true when there was one. */
-  endPause(route: string): boolean;
-  states(): ReadonlyMap<string, LaneState>;
-  /** Starts nothing more. Attempts in flight may finish within `ms`, then they are handed back. */
-  close(ms: number): Promise<void>;
-}
-
 /** One lane per route, so that a slow destination does not delay others. */
-export function createDispatcher(routes: readonly LaneSettings[], parts: LaneParts): Dispatcher {
+export function createDispatcher(routes: readonly LaneSettings[], parts: LaneParts) {
   // A lane lives as long as the process: a new one would not know the attempts in flight.
   const lanes = new Map<string, { lane: Lane; settings: string | null }>();
 
+  /** Applies the routes of new settings. Added ones start; removed ones finish their attempts in flight and wait in the store. */
   function reload(next: readonly LaneSettings[]): void {
     for (const settings of next) {
       const described = describeLane(settings);
@@ -40,14 +28,20 @@ export function createDispatcher(routes: readonly LaneSettings[], parts: LanePar
   reload(routes);
 
   return {
-    offer(due) {
+    /** Deliveries that were planned or released; `at` is unix ms. */
+    offer(due: readonly { readonly route: string; readonly event: number; readonly at: number }[]): void {
       for (const { route, event, at } of due) lanes.get(route)?.lane.offer(event, at);
     },
     reload,
-    wake: (route) => lanes.get(route)?.lane.wake(),
-    endPause: (route) => lanes.get(route)?.lane.endPause() ?? false,
-    states: () => new Map([...lanes].filter(([, { settings }]) => settings !== null).map(([name, { lane }]) => [name, lane.state()])),
-    async close(ms) {
+    wake: (route: string): void => lanes.get(route)?.lane.wake(),
+    /** Ends the pause of the route's destination; true when there was one. */
+    endPause: (route: string): boolean => lanes.get(route)?.lane.endPause() ?? false,
+    states(): ReadonlyMap<string, LaneState> {
+      const active = [...lanes].filter(([, { settings }]) => settings !== null);
+      return new Map(active.map(([name, { lane }]) => [name, lane.state()]));
+    },
+    /** Starts nothing more. Attempts in flight may finish within `ms`, then they are handed back. */
+    async close(ms: number): Promise<void> {
       await Promise.all([...lanes.values()].map(({ lane }) => lane.close(ms)));
     },
   };

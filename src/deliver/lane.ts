@@ -1,7 +1,7 @@
 import type { StoredDelivery } from "../model/delivery.ts";
 import type { BreakerState } from "../model/shared-limits.ts";
 import { breakerVerdict } from "./breaker.ts";
-import { type Decision, decide, pauseOf, settledBy } from "./decide.ts";
+import { type Decision, decide, pauseOf, type SettlingDecision, settledBy } from "./decide.ts";
 import type { QueueOf } from "./delivery-queue.ts";
 import type { AttemptOutcome, OutgoingDelivery } from "./destinations/destination.ts";
 import { type DestinationSession, faultText, openSession, type SessionParts, sendOver } from "./session.ts";
@@ -43,21 +43,7 @@ export interface LaneState {
   readonly pausedUntil: number | null;
 }
 
-export interface Lane {
-  /** A delivery was planned or released; `at` is unix ms. */
-  offer(event: number, at: number): void;
-  /** Applies new settings without losing attempts in flight; ends a suspension. */
-  reconfigure(settings: LaneSettings): void;
-  /** Starts nothing more until `reconfigure`: the route is not in the settings. */
-  suspend(): void;
-  /** Looks into the store again, after it was changed from outside (a resumed destination). */
-  wake(): void;
-  /** Ends the pause that the destination asked for; true when there was one. */
-  endPause(): boolean;
-  state(): LaneState;
-  /** Starts nothing more. Attempts in flight may finish within `ms`, then they are handed back. */
-  close(ms: number): Promise<void>;
-}
+export type Lane = ReturnType<typeof createLane>;
 
 /** Wait after a failed read or write of the store. */
 const storeRetryMs = 500;
@@ -76,7 +62,7 @@ const shortHoldMs = 1000;
  * `claim-queue.ts`), so that a backlog of any length costs the same. `concurrency` bounds attempts in flight, and four
  * times that bounds settlements that are not durable yet, so that connections do not idle during a commit.
  */
-export function createLane(initial: LaneSettings, parts: LaneParts): Lane {
+export function createLane(initial: LaneSettings, parts: LaneParts) {
   const { clock, random, hooks } = parts;
   const route = initial.name;
   const abort = new AbortController();
@@ -88,7 +74,7 @@ export function createLane(initial: LaneSettings, parts: LaneParts): Lane {
   let closed = false;
   let cancelTimer: (() => void) | null = null;
   let pumpScheduled = false;
-  let onIdle: (() => void) | null = null;
+  const idle = Promise.withResolvers<void>();
 
   const queue = parts.queueOf(route, {
     wake: schedule,
@@ -188,23 +174,24 @@ export function createLane(initial: LaneSettings, parts: LaneParts): Lane {
       unsendable === null
         ? decide(outcome.result, delivery.spent + 1, on.settings.to.retry, now, random)
         : { kind: "dead", reason: unsendable };
-    recordHealth(on, decision, outcome);
+    const report = { delivery, outgoing, outcome, decision };
+    recordHealth(on, report);
     try {
-      hooks.attempted({ delivery, outgoing, outcome, decision });
+      hooks.attempted(report);
     } catch (error) {
       hooks.failed(delivery, "report", error);
     }
     settling += 1;
     schedule();
-    if (decision.kind !== "again") await settle(on, delivery, outgoing, outcome, decision, startedAt, now);
+    if (decision.kind !== "again") await settle(on, { ...report, decision }, startedAt, now);
     else queue.putBack(delivery.event);
     settling -= 1;
     on.left();
-    if (inFlight + settling === 0) onIdle?.();
+    if (closed && inFlight + settling === 0) idle.resolve();
     schedule();
   }
 
-  function recordHealth(on: DestinationSession, decision: Decision, outcome: AttemptOutcome): void {
+  function recordHealth(on: DestinationSession, { decision, outcome }: AttemptReport): void {
     noticeBreaker(on);
     on.breaker.record(decision.kind === "again" ? "neutral" : breakerVerdict(outcome.result));
     noticeBreaker(on);
@@ -231,10 +218,7 @@ export function createLane(initial: LaneSettings, parts: LaneParts): Lane {
    */
   async function settle(
     on: DestinationSession,
-    delivery: StoredDelivery,
-    outgoing: OutgoingDelivery,
-    outcome: AttemptOutcome,
-    decision: Exclude<Decision, { kind: "again" }>,
+    { delivery, outgoing, outcome, decision }: AttemptReport & { readonly decision: SettlingDecision },
     startedAt: number,
     now: number,
   ): Promise<void> {
@@ -269,7 +253,7 @@ export function createLane(initial: LaneSettings, parts: LaneParts): Lane {
 
     async function bury(fault: unknown): Promise<boolean> {
       hooks.failed(delivery, "settle", fault);
-      const reason = `${settled.to === "delivered" ? "delivered, which" : "what came of its attempt"} could not be stored: ${faultText(fault)}`;
+      const reason = `${settled.to === "delivered" ? "delivered, which" : "the outcome of its attempt"} could not be stored: ${faultText(fault)}`;
       try {
         await queue.settle({ route, event, eventId, attempt: { ...attempt, response: null }, settled: { to: "dead", reason }, at: now });
         return true;
@@ -293,31 +277,36 @@ export function createLane(initial: LaneSettings, parts: LaneParts): Lane {
   schedule();
 
   return {
-    offer(event, at) {
+    /** A delivery was planned or released; `at` is unix ms. */
+    offer(event: number, at: number): void {
       queue.offer(event, at);
       schedule();
     },
-    reconfigure(settings) {
+    /** Applies new settings without losing attempts in flight; ends a suspension. */
+    reconfigure(settings: LaneSettings): void {
       const old = session;
       suspended = false;
       session = openSession(settings, parts, sessionChanged);
       old.retire();
       schedule();
     },
-    suspend() {
+    /** Starts nothing more until `reconfigure`: the route is not in the settings. */
+    suspend(): void {
       suspended = true;
       queue.rest();
     },
-    wake() {
+    /** Reads the store again, after it was changed from outside (a resumed destination). */
+    wake(): void {
       queue.lookAgain();
       schedule();
     },
-    endPause() {
+    /** Ends the pause that the destination asked for; true when there was one. */
+    endPause(): boolean {
       const wasPaused = session.breaker.endPause();
       schedule();
       return wasPaused;
     },
-    state() {
+    state(): LaneState {
       const pausedUntil = session.breaker.pausedUntil();
       return {
         inFlight,
@@ -326,17 +315,15 @@ export function createLane(initial: LaneSettings, parts: LaneParts): Lane {
         pausedUntil: pausedUntil > clock.now() ? pausedUntil : null,
       };
     },
-    async close(ms) {
+    /** Starts nothing more. Attempts in flight may finish within `ms`, then they are handed back. */
+    async close(ms: number): Promise<void> {
       closed = true;
       closing.abort();
       cancelTimer?.();
       queue.rest();
       if (inFlight + settling > 0) {
-        const idle = new Promise<void>((resolve) => {
-          onIdle = resolve;
-        });
         const cancel = clock.after(ms, () => abort.abort());
-        await idle;
+        await idle.promise;
         cancel();
       }
       await queue.close();

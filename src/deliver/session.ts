@@ -124,7 +124,7 @@ const probeGraceMs = 5000;
  * The breaker and the rate that lanes of one route share with other processes. A breaker is named by the route's settings.
  * A rate is named by the route alone, because old and new settings are in force side by side during a rolling restart.
  */
-export function createSharedLine({
+export function createSharedSession({
   clock,
   holder,
   breakerNamed,

@@ -145,12 +145,18 @@ export const urlDestinationSchema = commonSchema.extend({
 });
 export type UrlDestinationSettings = z.infer<typeof urlDestinationSchema>;
 
-/** Where a route's deliveries go. Each kind has a key of its own: see {@link destinationKeys}. */
-export const destinationSchema = z.union([urlDestinationSchema, queueDestinationSchema, streamDestinationSchema]);
+/** The kinds of destination, each under the key that only its settings have. destinations/create.ts makes them. */
+export const destinationSchemas = { url: urlDestinationSchema, queue: queueDestinationSchema, stream: streamDestinationSchema };
+export type DestinationKind = keyof typeof destinationSchemas;
+export const destinationKeys = Object.keys(destinationSchemas) as DestinationKind[];
+
+/** Where a route's deliveries go. */
+export const destinationSchema = z.union(Object.values(destinationSchemas));
 export type DestinationSettings = z.infer<typeof destinationSchema>;
 
-/** The key that only one kind of destination has, in the order of {@link destinationSchema}. */
-export const destinationKeys = ["url", "queue", "stream"] as const;
+export function kindOf(to: DestinationSettings): DestinationKind {
+  return destinationKeys.find((key) => key in to) as DestinationKind;
+}
 
 /** The part of a route's settings that its lane uses. */
 export interface LaneSettings {

@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import type { CoveredEvents, HydrationStart, HydrationStore, Sweep, TrackedMessage, TrackedQuery } from "../model/hydration.ts";
+import type { CoveredEvents, HydrationPass, HydrationStart, HydrationStore, TrackedMessage, TrackedQuery } from "../model/hydration.ts";
 import type { HydrateSettings } from "./settings.ts";
 
 /** What is known of a truncated event on arrival. */
@@ -33,7 +33,7 @@ export function registeredFrom({ oldest }: CoveredEvents, { reach }: Windows): n
  * Whether one of the covered events could be about this message: its status can still change, and it was sent before them.
  * The query excludes messages that were registered too early ({@link registeredFrom}).
  */
-export function couldBeMeant(message: TrackedMessage, { oldest, newest }: CoveredEvents, { settledAfter }: Windows): boolean {
+export function isCandidate(message: TrackedMessage, { oldest, newest }: CoveredEvents, { settledAfter }: Windows): boolean {
   const { status, changedAt, sentAt, isMissing } = message;
   if (isMissing || status === "read" || status === "received") return false;
   if (sentAt !== null && sentAt > newest + clockSlackMs) return false;
@@ -51,19 +51,19 @@ const stepRows = 500;
 
 interface WalkParts {
   readonly store: Pick<HydrationStore, "trackedMessages">;
-  readonly sweep: Pick<Sweep, "account" | "startedAt">;
+  readonly pass: Pick<HydrationPass, "account" | "startedAt">;
   readonly covered: CoveredEvents;
   readonly settings: HydrateSettings;
 }
 
 /** Candidates that were not read since the events, latest registered first. */
 export async function* unreadMessages(parts: WalkParts, withId: boolean): AsyncGenerator<TrackedMessage> {
-  const { store, sweep, covered, settings } = parts;
+  const { store, pass, covered, settings } = parts;
   const from = registeredFrom(covered, settings);
-  let before: TrackedQuery["before"] = { registeredAt: sweep.startedAt, message: null };
+  let before: TrackedQuery["before"] = { registeredAt: pass.startedAt, message: null };
   for (;;) {
-    const rows = await store.trackedMessages(sweep.account, { withId, before, from, limit: stepRows });
-    for (const row of rows) if (couldBeMeant(row, covered, settings) && !isRead(row, covered)) yield row;
+    const rows = await store.trackedMessages(pass.account, { withId, before, from, limit: stepRows });
+    for (const row of rows) if (isCandidate(row, covered, settings) && !isRead(row, covered)) yield row;
     const last = rows.at(-1);
     if (last === undefined || rows.length < stepRows) return;
     before = last;

@@ -1,30 +1,20 @@
 import type { Clock } from "../model/clock.ts";
-import type { HydrationStore, Sweep } from "../model/hydration.ts";
+import type { HydrationPass, HydrationStore } from "../model/hydration.ts";
+import { type HydrationMessages, type PassParts, type PassTally, pauseUntilAborted, runHydrationPass } from "./pass.ts";
 import type { HydrateSettings } from "./settings.ts";
-import { type Outside, pauseUntilAborted, runSweep, type SweepParts, type SweepTally } from "./sweep.ts";
 
-interface HydratorHooks extends Pick<SweepParts, "onAsked" | "onSettled"> {
-  swept(sweep: Sweep, tally: SweepTally, tookMs: number): void;
+interface HydratorHooks extends Pick<PassParts, "onRead" | "onSettled"> {
+  finished(pass: HydrationPass, tally: PassTally, tookMs: number): void;
   /** The pass is tried again. */
   failed(account: string, error: unknown): void;
 }
 
 interface HydratorParts {
   readonly store: HydrationStore;
-  readonly outside: Outside;
+  readonly messages: HydrationMessages;
   readonly clock: Clock;
   readonly random: () => number;
   readonly hooks: HydratorHooks;
-}
-
-interface Hydrator {
-  /** Resumes what waited when the relay was stopped. */
-  start(): Promise<void>;
-  /** A truncated event of the account was stored. */
-  wake(account: string): void;
-  reload(settings: HydrateSettings): void;
-  /** Interrupts the passes; resolves when all have ended. */
-  close(): Promise<void>;
 }
 
 /** The wait after an error of the store. */
@@ -34,23 +24,23 @@ const againMs = 10_000;
  * Reads through the API what truncated events may have reported. Makes one pass at a time per account over all waiting
  * events. Later events wait for the next pass, so that a burst costs one or two passes.
  */
-export function createHydrator(initial: HydrateSettings, { store, outside, clock, random, hooks }: HydratorParts): Hydrator {
+export function createHydrator(initial: HydrateSettings, { store, messages, clock, random, hooks }: HydratorParts) {
   let settings = initial;
   const stop = new AbortController();
   const { signal } = stop;
   /** By account. `isWoken`: events may have arrived since the last check. */
   const loops = new Map<string, { isWoken: boolean; ended: Promise<void> }>();
 
-  async function sweepOnce(account: string): Promise<boolean> {
+  async function passOnce(account: string): Promise<boolean> {
     const since = await store.waitingSince(account);
     if (since === null) return false;
     await pauseUntilAborted(clock, since + settings.delay - clock.now(), signal);
     if (signal.aborted) return false;
     const startedAt = clock.now();
-    const sweep = await store.beginSweep(account, startedAt);
-    if (sweep === null) return false;
-    const tally = await runSweep(sweep, { store, outside, clock, random, settings: () => settings, signal, ...hooks });
-    if (tally !== null) hooks.swept(sweep, tally, clock.now() - startedAt);
+    const pass = await store.beginPass(account, startedAt);
+    if (pass === null) return false;
+    const tally = await runHydrationPass(pass, { store, messages, clock, random, settings: () => settings, signal, ...hooks });
+    if (tally !== null) hooks.finished(pass, tally, clock.now() - startedAt);
     return true;
   }
 
@@ -58,7 +48,7 @@ export function createHydrator(initial: HydrateSettings, { store, outside, clock
     while (!signal.aborted) {
       loop.isWoken = false;
       try {
-        if (!(await sweepOnce(account)) && !loop.isWoken) break;
+        if (!(await passOnce(account)) && !loop.isWoken) break;
       } catch (error) {
         if (signal.aborted) break;
         hooks.failed(account, error);
@@ -68,6 +58,7 @@ export function createHydrator(initial: HydrateSettings, { store, outside, clock
     loops.delete(account);
   }
 
+  /** A truncated event of the account was stored. */
   function wake(account: string): void {
     const known = loops.get(account);
     if (known !== undefined) known.isWoken = true;
@@ -79,14 +70,16 @@ export function createHydrator(initial: HydrateSettings, { store, outside, clock
   }
 
   return {
-    async start() {
+    /** Resumes what waited when the relay was stopped. */
+    async start(): Promise<void> {
       for (const account of await store.waitingAccounts()) wake(account);
     },
     wake,
-    reload(next) {
+    reload(next: HydrateSettings): void {
       settings = next;
     },
-    async close() {
+    /** Interrupts the passes; resolves when all have ended. */
+    async close(): Promise<void> {
       stop.abort();
       await Promise.all([...loops.values()].map(({ ended }) => ended));
     },

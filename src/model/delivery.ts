@@ -132,3 +132,11 @@ export function proxyRoute(source: string): string {
 export function isProxyRoute(route: string): boolean {
   return route.startsWith(prefix);
 }
+
+/** The part of a downstream's answer that is passed back. Other headers are dropped. */
+export interface ProxiedAnswer {
+  readonly status: number;
+  readonly contentType: string | null;
+  readonly contentEncoding: string | null;
+  readonly body: Buffer;
+}

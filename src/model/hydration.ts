@@ -52,7 +52,7 @@ export interface Covering {
 }
 
 /** A hydration pass. Times are unix ms. */
-export interface Sweep extends Covering {
+export interface HydrationPass extends Covering {
   readonly startedAt: number;
   /** Calls so far, including before a restart. */
   readonly asked: number;
@@ -120,7 +120,7 @@ export interface HydrationStore {
   /** When the first of an account's waiting events was received; null: none waits. */
   waitingSince(account: string): MaybePromise<number | null>;
   /** Resumes the account's pass or begins one over all waiting events. Null: none waits, or another process has the pass. */
-  beginSweep(account: string, now: number): Promise<Sweep | null>;
+  beginPass(account: string, now: number): Promise<HydrationPass | null>;
   /** The covered events that wait now; null: none. */
   covered(sweep: Covering): MaybePromise<CoveredEvents | null>;
   /** The distinct ids of covered events. */
@@ -128,10 +128,10 @@ export interface HydrationStore {
   /** Settles the events with such an id; if it names no message, leaves them to the pass. */
   settleTarget(sweep: Covering, target: string, wamid: string | null, now: number): Promise<SettledEvents>;
   trackedMessages(account: string, query: TrackedQuery): MaybePromise<readonly TrackedMessage[]>;
-  noteAsked(sweep: Covering, asked: number, read: readonly ReadMessage[]): Promise<void>;
+  noteReads(sweep: Covering, asked: number, read: readonly ReadMessage[]): Promise<void>;
   /** Calls of the account's passes since `since`. */
   callsSince(account: string, since: number): MaybePromise<number>;
   /** Ends covered events, at most `limit` of them. */
   settleCovered(sweep: Covering, end: HydrationEnd, now: number, limit: number): Promise<SettledEvents>;
-  endSweep(sweep: Covering, now: number): Promise<void>;
+  endPass(sweep: Covering, now: number): Promise<void>;
 }

@@ -3,16 +3,16 @@ import type { MessageKey } from "./message.ts";
 import type { MessageState } from "./tracking.ts";
 
 /** Polls of messages whose final status is missing, as reconciliation needs them from the store. */
-export interface AskStore {
+export interface PollStore {
   /** Claims in one step, lower ranks first. No other process gets the same messages until the lease expires. */
-  claimAsks(claim: AskClaim): Promise<readonly ClaimedAsk[]>;
+  claimPolls(claim: PollClaim): Promise<readonly ClaimedPoll[]>;
   /** Ignores claims that have expired. */
-  settleAsks(settled: readonly SettledAsk[]): Promise<void>;
-  countAsks(query: AskQuery): MaybePromise<AskCounts>;
+  settlePolls(settled: readonly SettledPoll[]): Promise<void>;
+  countPolls(query: PollQuery): MaybePromise<PollCounts>;
 }
 
 /** Which polls to claim. Times are unix ms. */
-export interface AskClaim {
+export interface PollClaim {
   readonly account: string;
   readonly now: number;
   /** Only polls due by this time, which is `now` or earlier. */
@@ -25,7 +25,7 @@ export interface AskClaim {
 }
 
 /** A message that no other process polls until `until`. Times are unix ms. */
-export interface ClaimedAsk {
+export interface ClaimedPoll {
   readonly message: MessageKey;
   readonly until: number;
   readonly wamid: string;
@@ -47,15 +47,15 @@ export interface ClaimedAsk {
 }
 
 /** The result of a claimed poll. */
-export type SettledAsk = { readonly message: MessageKey; readonly until: number } & (
-  | ({ readonly end: "again"; readonly nextAt: number } & Pick<ClaimedAsk, "rank" | "asks" | "failures" | "misses" | "askedAt">)
+export type SettledPoll = { readonly message: MessageKey; readonly until: number } & (
+  | ({ readonly end: "again"; readonly nextAt: number } & Pick<ClaimedPoll, "rank" | "asks" | "failures" | "misses" | "askedAt">)
   /** Its status is final, or it is too old. */
   | { readonly end: "over" }
   /** The service does not know it. It is not polled until an event or a registration shows that it exists. */
   | { readonly end: "missing"; readonly at: number }
 );
 
-export interface AskQuery {
+export interface PollQuery {
   readonly account: string;
   readonly dueBy: number;
   readonly after: number;
@@ -67,7 +67,7 @@ export interface AskQuery {
   readonly rare: { readonly statuses: readonly string[]; readonly sentBy: number };
 }
 
-export interface AskCounts {
+export interface PollCounts {
   readonly due: number;
   /** Registered without the service's id, and not in a final status. */
   readonly unaskable: number;

@@ -1,16 +1,8 @@
-/** Connections that were accepted just now, whose requests have not been read yet. */
-interface Arrivals {
-  /** A connection was accepted. */
-  opened(): void;
-  /** True while a request can be expected within one turn of the event loop. */
-  expected(): boolean;
-}
-
 /**
- * Node accepts one connection per turn of the event loop and reads its request in the next turn. A connection counts
+ * Counts connections that were accepted just now, whose requests have not been read yet. Node accepts one connection per turn of the event loop and reads its request in the next turn. A connection counts
  * until that read has happened, whether it brought a request or not, so a silent client delays nothing for longer.
  */
-export function createArrivals(): Arrivals {
+export function createArrivals() {
   let fresh = 0;
   const end = (): void => {
     fresh -= 1;
@@ -18,10 +10,12 @@ export function createArrivals(): Arrivals {
   // The first `setImmediate` runs before the loop polls again, the second right after.
   const wait = (): void => void setImmediate(end);
   return {
-    opened() {
+    /** A connection was accepted. */
+    opened(): void {
       fresh += 1;
       setImmediate(wait);
     },
-    expected: () => fresh > 0,
+    /** True while a request can be expected within one turn of the event loop. */
+    expected: (): boolean => fresh > 0,
   };
 }

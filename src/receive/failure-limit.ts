@@ -7,11 +7,6 @@ interface Failure {
   readonly isLogged: boolean;
 }
 
-/** Counts bad signatures, or bad tokens, by address over one-minute windows. */
-interface FailureLimit {
-  count(address: string, now: number): Failure;
-}
-
 const windowMs = 60_000;
 /** Addresses with a count of their own; all others share one. */
 const maxAddresses = 10_000;
@@ -19,15 +14,15 @@ const maxAddresses = 10_000;
 const maxLogged = 600;
 
 /**
- * The limit only turns the answer to a failure into 429. A valid signature or token is always accepted, because an
+ * Counts bad signatures, or bad tokens, by address over one-minute windows. The limit only turns the answer to a failure into 429. A valid signature or token is always accepted, because an
  * attacker and a valid sender can share one address behind a proxy.
  */
-export function createFailureLimit(limit: () => number): FailureLimit {
+export function createFailureLimit(limit: () => number) {
   let windowStart = 0;
   let logged = 0;
   let counts = new Map<string, number>();
   return {
-    count(address, now) {
+    count(address: string, now: number): Failure {
       if (now - windowStart >= windowMs || now < windowStart) {
         windowStart = now;
         logged = 0;

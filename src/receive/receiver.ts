@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import type { ProxiedAnswer } from "../model/delivery.ts";
 import { RelayError } from "../model/errors.ts";
 import type { QuarantinedBody, ReceivedEvent } from "../model/event.ts";
 import { type Answer, errorAnswer, jsonAnswer, send, sendEarly } from "./answer.ts";
@@ -17,14 +18,6 @@ interface Accepting {
    * and resolves with the answer to pass back. Rejects with a `RelayError` when there is none.
    */
   proxy(event: ReceivedEvent): Promise<ProxiedAnswer>;
-}
-
-/** The part of a downstream's answer that is passed back. Other headers are dropped. */
-export interface ProxiedAnswer {
-  readonly status: number;
-  readonly contentType: string | null;
-  readonly contentEncoding: string | null;
-  readonly body: Buffer;
 }
 
 /** The outcomes of a webhook request; docs/metrics.md lists when each applies. */
@@ -87,14 +80,14 @@ const prefix = "/webhooks/";
 const accepted = jsonAnswer(200, { status: "accepted" });
 const duplicate = jsonAnswer(200, { status: "duplicate" });
 const retrySoon = ["retry-after", "1"];
-const unknownSource = errorAnswer("not_found", "no such source");
-const postOnly = errorAnswer("method_not_allowed", "webhooks are taken by POST", ["allow", "POST"]);
-const tooLarge = errorAnswer("too_large", "the body is larger than this relay takes");
-const badSignature = errorAnswer("bad_signature", "the signature does not prove this request");
-const overloaded = errorAnswer("overloaded", "too many requests in hand", retrySoon);
+const unknownSource = errorAnswer("not_found", "unknown source");
+const postOnly = errorAnswer("method_not_allowed", "webhooks must be sent with POST", ["allow", "POST"]);
+const tooLarge = errorAnswer("too_large", "the body is larger than the limit");
+const badSignature = errorAnswer("bad_signature", "the signature does not match this request");
+const overloaded = errorAnswer("overloaded", "too many requests in flight", retrySoon);
 const unavailable = errorAnswer("store_unavailable", "the event cannot be stored now", ["retry-after", "5"]);
 const draining = errorAnswer("shutting_down", "the relay is stopping", retrySoon);
-const internal = errorAnswer("internal", "a fault of the relay; its log says more");
+const internal = errorAnswer("internal", "internal error; see the log of the relay");
 
 /** Bytes buffered for incomplete bodies: 200,000 events of the usual size, or 64 of the largest by default. */
 const roomForBodies = 64 * 1024 ** 2;

@@ -1,5 +1,5 @@
 import { growingWait } from "../model/backoff.ts";
-import type { ClaimedAsk, SettledAsk } from "../model/poll.ts";
+import type { ClaimedPoll, SettledPoll } from "../model/poll.ts";
 import type { BudgetFacts, PassStop, Service, Tracking } from "./port.ts";
 import type { ReconcileSettings } from "./settings.ts";
 
@@ -8,78 +8,80 @@ const callsAtOnce = 8;
 /** Failures in a row after which the service counts as unreachable. */
 const failuresInRow = 5;
 
-export type AskOutcome = "changed" | "unchanged" | "missing" | "failed";
+export type PollOutcome = "changed" | "unchanged" | "missing" | "failed";
 
-export interface AskingParts {
+export interface PollParts {
   readonly service: Service;
   readonly tracking: Tracking;
-  readonly times: AskTimes;
+  readonly times: PollTimes;
   readonly now: () => number;
-  readonly asked: (account: string, outcome: AskOutcome) => void;
+  readonly polled: (account: string, outcome: PollOutcome) => void;
   /** An unexpected error. */
   readonly failed: (account: string, error: unknown) => void;
 }
 
 /**
  * Polls claimed messages and returns the result of each. The first poll goes alone, so that a refused key costs one of the
- * 20 bad calls per minute that block the address. Ends early when the service cannot be called or `patience` is aborted.
+ * 20 bad calls per minute that block the address. Ends early when the service cannot be called or `signal` is aborted.
  */
-export async function askSome(
+export async function pollClaimed(
   account: string,
-  claims: readonly ClaimedAsk[],
-  patience: AbortSignal,
-  { service, tracking, times, now, asked, failed }: AskingParts,
-): Promise<{ settled: SettledAsk[]; stopped: PassStop | null }> {
-  const settled: SettledAsk[] = [];
+  claims: readonly ClaimedPoll[],
+  signal: AbortSignal,
+  { service, tracking, times, now, polled, failed }: PollParts,
+): Promise<{ settled: SettledPoll[]; stopped: PassStop | null }> {
+  const settled: SettledPoll[] = [];
   const left = claims.toReversed();
   let stopped: PassStop | null = null;
-  let inRow = 0;
+  let failures = 0;
 
-  async function askOne(ask: ClaimedAsk): Promise<void> {
-    const answer = await service.ask(account, ask.messageId, patience);
-    switch (answer.type) {
+  async function poll(claim: ClaimedPoll): Promise<void> {
+    const result = await service.poll(account, claim.messageId, signal);
+    switch (result.type) {
       case "found": {
-        inRow = 0;
+        failures = 0;
         // Registered with the id of another message: the answer is not about this one.
-        if (answer.wamid !== ask.wamid) return end("missing", { message: ask.message, until: ask.until, end: "missing", at: now() });
-        const isNews = tracking.moves(ask.state, answer.status, answer.errorCode) && (await tracking.learn(account, ask, answer));
-        return end(isNews ? "changed" : "unchanged", afterAnswer(ask, answer.status, now(), times));
+        if (result.wamid !== claim.wamid) return end("missing", missingAt(claim, now()));
+        const isNew = tracking.moves(claim.state, result.status, result.errorCode) && (await tracking.submit(account, claim, result));
+        return end(isNew ? "changed" : "unchanged", afterAnswer(claim, result.status, now(), times));
       }
       case "missing":
-        inRow = 0;
-        return end("missing", afterMissing(ask, answer.isCredible, now(), times));
+        failures = 0;
+        return end("missing", afterMissing(claim, result.isCredible, now(), times));
       case "faulty":
-        stopped ??= { ...answer.fault, until: null };
-        return end("failed", afterFailure(ask, now()));
+        stopped ??= { ...result.fault, until: null };
+        return end("failed", afterFailure(claim, now()));
       case "failed":
-        inRow += 1;
-        if (inRow >= failuresInRow) stopped ??= { reason: "unreachable", until: null };
-        return end("failed", afterFailure(ask, now()));
+        return fail(claim);
       case "held":
-        stopped ??= { reason: answer.reason, until: answer.until };
-        settled.push(released(ask));
+        stopped ??= { reason: result.reason, until: result.until };
+        settled.push(released(claim));
         return;
-      case "not-asked":
-        settled.push(released(ask));
+      case "not-polled":
+        settled.push(released(claim));
     }
   }
 
-  function end(outcome: AskOutcome, one: SettledAsk): void {
+  function end(outcome: PollOutcome, one: SettledPoll): void {
     settled.push(one);
-    asked(account, outcome);
+    polled(account, outcome);
+  }
+
+  function fail(claim: ClaimedPoll): void {
+    failures += 1;
+    if (failures >= failuresInRow) stopped ??= { reason: "unreachable", until: null };
+    end("failed", afterFailure(claim, now()));
   }
 
   async function work(most: number): Promise<void> {
-    for (let made = 0; made < most && stopped === null && !patience.aborted; made++) {
-      const ask = left.pop();
-      if (ask === undefined) return;
+    for (let made = 0; made < most && stopped === null && !signal.aborted; made++) {
+      const claim = left.pop();
+      if (claim === undefined) return;
       try {
-        await askOne(ask);
+        await poll(claim);
       } catch (error) {
         failed(account, error);
-        end("failed", afterFailure(ask, now()));
-        inRow += 1;
-        if (inRow >= failuresInRow) stopped ??= { reason: "unreachable", until: null };
+        fail(claim);
       }
     }
   }
@@ -90,57 +92,65 @@ export async function askSome(
   return { settled, stopped };
 }
 
-/** Whether to poll a claimed message now; if not, how to settle the claim. */
-type Judgement = { readonly ask: true } | { readonly ask: false; readonly settled: SettledAsk };
-
 /**
- * Checks the message's present state. Since the poll was scheduled, a webhook may have moved it to a final or rarely polled
- * status, or hydration may have read it.
+ * How to settle a claimed message that is not polled now; null: poll it. Checks the message's present state. Since the poll
+ * was scheduled, a webhook may have moved it to a final or rarely polled status, or hydration may have read it.
  */
-export function judgeAsk(ask: ClaimedAsk, now: number, times: AskTimes): Judgement {
-  const { message, until, since, state, asks, failures, misses, askedAt, readAt } = ask;
+export function checkClaim(claim: ClaimedPoll, now: number, times: PollTimes): SettledPoll | null {
+  const { message, until, since, state, asks, askedAt, readAt } = claim;
   const age = now - since;
-  const byAge = nextAskAge(Math.max(0, (askedAt ?? since) - since, (readAt ?? since) - since), state.status, times);
-  if (byAge === null || age > times.giveUpAfter) return { ask: false, settled: { message, until, end: "over" } };
+  const byAge = nextPollAge(Math.max(0, (askedAt ?? since) - since, (readAt ?? since) - since), state.status, times);
+  if (byAge === null || age > times.giveUpAfter) return { message, until, end: "over" };
   const dueAge = Math.max(byAge, readAt === null ? 0 : readAt + times.after - since);
-  if (dueAge <= age) return { ask: true };
-  const rank = rankOf(state.status, asks);
-  return { ask: false, settled: { message, until, end: "again", nextAt: since + dueAge, rank, asks, failures, misses, askedAt } };
+  return dueAge <= age ? null : again(claim, since + dueAge, { rank: rankOf(state.status, asks) });
 }
 
 /** After an answer that found the message with this status. */
-export function afterAnswer(ask: ClaimedAsk, status: string | null, now: number, times: AskTimes, misses = 0): SettledAsk {
-  const { message, until, since, asks } = ask;
-  const next = nextAskAge(Math.max(0, now - since), status, times);
+export function afterAnswer(claim: ClaimedPoll, status: string | null, now: number, times: PollTimes, misses = 0): SettledPoll {
+  const { message, until, since } = claim;
+  const next = nextPollAge(Math.max(0, now - since), status, times);
   if (next === null) return { message, until, end: "over" };
-  const rank = rankOf(status, asks + 1);
-  return { message, until, end: "again", nextAt: since + next, rank, asks: asks + 1, failures: 0, misses, askedAt: now };
+  const asks = claim.asks + 1;
+  return again(claim, since + next, { rank: rankOf(status, asks), asks, failures: 0, misses, askedAt: now });
 }
 
 /** A single 404 may be a temporary fault of the service. */
 const missesToBelieve = 2;
 
 /** After a 404. The message counts as missing after two such polls, each while the service found others. */
-export function afterMissing(ask: ClaimedAsk, isCredible: boolean, now: number, times: AskTimes): SettledAsk {
-  const misses = ask.misses + (isCredible ? 1 : 0);
-  if (misses >= missesToBelieve) return { message: ask.message, until: ask.until, end: "missing", at: now };
-  return afterAnswer(ask, ask.state.status, now, times, misses);
+export function afterMissing(claim: ClaimedPoll, isCredible: boolean, now: number, times: PollTimes): SettledPoll {
+  const misses = claim.misses + (isCredible ? 1 : 0);
+  return misses >= missesToBelieve ? missingAt(claim, now) : afterAnswer(claim, claim.state.status, now, times, misses);
+}
+
+function missingAt({ message, until }: ClaimedPoll, at: number): SettledPoll {
+  return { message, until, end: "missing", at };
 }
 
 /** After a failed call: does not count as a poll, and is repeated after a growing wait. */
-function afterFailure({ message, until, state, asks, failures, misses, askedAt }: ClaimedAsk, now: number): SettledAsk {
-  const nextAt = now + waitAfterFailure(failures + 1);
+function afterFailure(claim: ClaimedPoll, now: number): SettledPoll {
+  const failures = claim.failures + 1;
   // Rank 0 is for messages that were never due: with it, a failed first poll would wait once more.
-  const rank = Math.max(1, rankOf(state.status, asks));
-  return { message, until, end: "again", nextAt, rank, asks, failures: failures + 1, misses, askedAt };
+  const rank = Math.max(1, rankOf(claim.state.status, claim.asks));
+  return again(claim, now + waitAfterFailure(failures), { rank, failures });
 }
 
 /** Returns a claim that was not polled, unchanged. */
-export function released({ message, until, dueAt, rank, asks, failures, misses, askedAt }: ClaimedAsk): SettledAsk {
-  return { message, until, end: "again", nextAt: dueAt, rank, asks, failures, misses, askedAt };
+export function released(claim: ClaimedPoll): SettledPoll {
+  return again(claim, claim.dueAt, {});
 }
 
-export type AskTimes = Pick<ReconcileSettings, "after" | "giveUpAfter" | "until">;
+type Counts = Pick<ClaimedPoll, "rank" | "asks" | "failures" | "misses" | "askedAt">;
+
+function again(
+  { message, until, rank, asks, failures, misses, askedAt }: ClaimedPoll,
+  nextAt: number,
+  changes: Partial<Counts>,
+): SettledPoll {
+  return { message, until, end: "again", nextAt, rank, asks, failures, misses, askedAt, ...changes };
+}
+
+export type PollTimes = Pick<ReconcileSettings, "after" | "giveUpAfter" | "until">;
 
 /**
  * Ages of polls, in multiples of `after`, and then the wait between further polls. With `after: 60s`, an open message is
@@ -151,12 +161,12 @@ const openAges = { steps: [1, 2, 3, 5, 10, 20, 40, 80, 160, 320, 1040], lastWait
 const settledAges = { steps: [60, 360, 1440, 2880], lastWait: 1440 } as const;
 
 /** Statuses that are not polled. */
-export function restingStatuses(until: AskTimes["until"]): readonly string[] {
+export function restingStatuses(until: PollTimes["until"]): readonly string[] {
   return until === "delivered" ? ["read", "received", "delivered"] : ["read", "received"];
 }
 
 /** The age of the next poll after one at `age` (0: never polled); null: none. Always greater than `age`. */
-export function nextAskAge(age: number, status: string | null, { after, giveUpAfter, until }: AskTimes): number | null {
+export function nextPollAge(age: number, status: string | null, { after, giveUpAfter, until }: PollTimes): number | null {
   if (status !== null && restingStatuses(until).includes(status)) return null;
   const { steps, lastWait } = isSettled(status) ? settledAges : openAges;
   const last = (steps.at(-1) as number) * after;
@@ -188,7 +198,7 @@ interface Budget {
   /** Calls left of the month, for all purposes; null: unlimited. */
   readonly left: number | null;
   /** Polls allowed now. */
-  readonly mayAsk: number;
+  readonly mayPoll: number;
   /** The part of the remaining month that sends do not need. */
   readonly spare: number;
 }
@@ -204,18 +214,18 @@ const openAtDawn = 0.25;
  * need (at the rate so far) and divides the rest evenly among the days, so that a busy day leaves the others their part.
  */
 export function budgetOf({ quota, month, day, now, before, today }: BudgetFacts): Budget {
-  if (quota === null) return { left: null, mayAsk: Number.MAX_SAFE_INTEGER, spare: Number.MAX_SAFE_INTEGER };
+  if (quota === null) return { left: null, mayPoll: Number.MAX_SAFE_INTEGER, spare: Number.MAX_SAFE_INTEGER };
   const leftAtDawn = quota - before.polls - before.others;
   const left = Math.max(0, leftAtDawn - today.polls - today.others);
   const daysLeft = Math.max(1, (month.until - day) / dayMs);
   const daysGone = (day - month.from) / dayMs;
   const sendsADay = Math.max(daysGone < 1 ? 0 : before.others / daysGone, today.others);
   const forSends = Math.max(sendsADay * daysLeft, leftAtDawn * keptForSends);
-  const forAsks = Math.max(0, leftAtDawn - forSends);
-  const part = forAsks / daysLeft;
+  const forPolls = Math.max(0, leftAtDawn - forSends);
+  const part = forPolls / daysLeft;
   const open = openAtDawn + (1 - openAtDawn) * Math.min(1, Math.max(0, now - day) / dayMs);
   const upTo = (most: number) => Math.max(0, Math.min(Math.floor(most) - today.polls, left));
-  return { left, mayAsk: upTo(part * open), spare: upTo(forAsks) };
+  return { left, mayPoll: upTo(part * open), spare: upTo(forPolls) };
 }
 
 /** Shortest time for a rate: the first minutes of a day are not representative. */

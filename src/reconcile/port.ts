@@ -1,5 +1,5 @@
 import type { MaybePromise } from "../model/maybe-promise.ts";
-import type { ClaimedAsk } from "../model/poll.ts";
+import type { ClaimedPoll } from "../model/poll.ts";
 import type { MessageState } from "../model/tracking.ts";
 
 export const holdReasons = ["quota", "unauthenticated", "blocked"] as const;
@@ -30,21 +30,22 @@ export function isFaultStop(stopped: PassStop | null): stopped is FaultStop {
   return stopped !== null && "detail" in stopped;
 }
 
-export type AskAnswer =
+export type PollResult =
   | { readonly type: "found"; readonly wamid: string; readonly status: string; readonly errorCode: string | null }
   /** The service does not know the message. `isCredible`: it found others, so base URL and key are right. */
   | { readonly type: "missing"; readonly isCredible: boolean }
   | { readonly type: "faulty"; readonly fault: PollFault }
   | { readonly type: "failed"; readonly reason: string }
   | ({ readonly type: "held" } & Hold)
-  /** `patience` was aborted before the poll. */
-  | { readonly type: "not-asked" };
+  /** `signal` was aborted before the call. */
+  | { readonly type: "not-polled" };
 
 /** The messaging service, as reconciliation uses it. */
 export interface Service {
   /** Accounts that can be called. */
   accounts(): readonly string[];
-  ask(account: string, messageId: string, patience: AbortSignal): Promise<AskAnswer>;
+  /** `signal` ends the wait for the call; a request in flight continues. */
+  poll(account: string, messageId: string, signal: AbortSignal): Promise<PollResult>;
   /** Known without a call; null: none. After `until`, one call may try again. */
   hold(account: string): Hold | null;
 }
@@ -54,7 +55,7 @@ export interface Tracking {
   /** Whether a status moves a message of this state. */
   moves(state: MessageState, status: string, errorCode: string | null): boolean;
   /** Submits a status like a received event; true when it changed the message. */
-  learn(account: string, ask: ClaimedAsk, found: Extract<AskAnswer, { type: "found" }>): Promise<boolean>;
+  submit(account: string, claim: ClaimedPoll, found: Extract<PollResult, { type: "found" }>): Promise<boolean>;
 }
 
 /** Counted calls of an account. */

@@ -1,15 +1,15 @@
 import { Cron } from "croner";
 import type { Clock } from "../model/clock.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
-import type { AskStore, ClaimedAsk, SettledAsk } from "../model/poll.ts";
+import type { ClaimedPoll, PollStore, SettledPoll } from "../model/poll.ts";
 import {
-  type AskingParts,
-  type AskOutcome,
-  askSome,
   budgetOf,
+  checkClaim,
   firstSettledAge,
-  judgeAsk,
   lastsUntil,
+  type PollOutcome,
+  type PollParts,
+  pollClaimed,
   released,
   restingStatuses,
   settledStatuses,
@@ -19,7 +19,7 @@ import { type BudgetFacts, type BudgetFactsOf, type FaultStop, isFaultStop, type
 import type { ReconcileSettings } from "./settings.ts";
 
 interface ReconcilerParts {
-  readonly store: AskStore;
+  readonly store: PollStore;
   readonly service: Service;
   readonly tracking: Tracking;
   readonly budget: BudgetFactsOf;
@@ -30,7 +30,7 @@ interface ReconcilerParts {
 }
 
 export interface ReconcilerHooks {
-  asked(account: string, outcome: AskOutcome): void;
+  polled(account: string, outcome: PollOutcome): void;
   /** After each pass over an account, even an empty one. */
   passed(summary: AccountSummary): void;
   failed(account: string, error: unknown): void;
@@ -40,18 +40,7 @@ interface PassOptions {
   /** Polls only what was due by then (unix ms). */
   readonly dueBy: number;
   /** Ends the pass; requests in flight continue. */
-  readonly patience: AbortSignal;
-}
-
-interface Reconciler {
-  accounts(): readonly string[];
-  /** Polls what is due. Concurrent passes never poll the same message. */
-  pass(account: string, options: PassOptions): Promise<AccountSummary>;
-  /** What a pass would do. Calls and writes nothing. */
-  plan(account: string, dueBy: number): Promise<AccountPlan>;
-  reload(settings: ReconcileSettings): void;
-  /** Ends the passes in flight; resolves when their claims are released. */
-  close(): Promise<void>;
+  readonly signal: AbortSignal;
 }
 
 /** The result of a pass over one account. */
@@ -97,7 +86,7 @@ const chunk = 100;
 const leaseMs = 600_000;
 
 /** Polls the service for messages without a recent status, on the configured schedule and on request. */
-export function createReconciler(initial: ReconcileSettings, parts: ReconcilerParts): Reconciler {
+export function createReconciler(initial: ReconcileSettings, parts: ReconcilerParts) {
   const { store, service, clock, hooks } = parts;
   let settings = initial;
   /** Polls that passes in flight may still make, by account: the budget does not count them yet. */
@@ -109,22 +98,22 @@ export function createReconciler(initial: ReconcileSettings, parts: ReconcilerPa
   const faults = new Map<string, { readonly stop: FaultStop; readonly passes: number; readonly until: number }>();
   let cancel = (): void => {};
 
-  const mayAskBy = (account: string, facts: BudgetFacts): number => Math.max(0, budgetOf(facts).mayAsk - (reserved.get(account) ?? 0));
-  const mayAsk = async (account: string): Promise<number> => mayAskBy(account, await parts.budget(account));
+  const mayPollBy = (account: string, facts: BudgetFacts): number => Math.max(0, budgetOf(facts).mayPoll - (reserved.get(account) ?? 0));
+  const mayPoll = async (account: string): Promise<number> => mayPollBy(account, await parts.budget(account));
 
-  async function askChunk(account: string, { dueBy, patience }: PassOptions, asking: AskingParts) {
+  async function pollChunk(account: string, { dueBy, signal }: PassOptions, polling: PollParts) {
     const now = clock.now();
-    const claims = await store.claimAsks({ account, now, dueBy, after: settings.after, limit: chunk, leaseMs });
-    const settled: SettledAsk[] = [];
-    const due: ClaimedAsk[] = [];
+    const claims = await store.claimPolls({ account, now, dueBy, after: settings.after, limit: chunk, leaseMs });
+    const settled: SettledPoll[] = [];
+    const due: ClaimedPoll[] = [];
     for (const claim of claims) {
-      const judged = judgeAsk(claim, now, settings);
-      if (judged.ask) due.push(claim);
-      else settled.push(judged.settled);
+      const notDue = checkClaim(claim, now, settings);
+      if (notDue === null) due.push(claim);
+      else settled.push(notDue);
     }
     const facts = await parts.budget(account);
     // No await between this and the reservation, so no other pass takes the same room.
-    const may = mayAskBy(account, facts);
+    const may = mayPollBy(account, facts);
     settled.push(...due.slice(may).map(released));
     const tooLong = new AbortController();
     const cancelLease = clock.after(leaseMs / 2, () => tooLong.abort());
@@ -132,33 +121,33 @@ export function createReconciler(initial: ReconcileSettings, parts: ReconcilerPa
     reserved.set(account, (reserved.get(account) ?? 0) + reserving);
     let stopped: PassStop | null = null;
     try {
-      const asked = await askSome(account, due.slice(0, may), AbortSignal.any([patience, tooLong.signal]), asking);
-      settled.push(...asked.settled);
-      stopped = asked.stopped;
+      const polled = await pollClaimed(account, due.slice(0, may), AbortSignal.any([signal, tooLong.signal]), polling);
+      settled.push(...polled.settled);
+      stopped = polled.stopped;
     } finally {
       cancelLease();
       reserved.set(account, (reserved.get(account) ?? 0) - reserving);
-      await store.settleAsks(settled);
+      await store.settlePolls(settled);
     }
     return { stopped, isLast: claims.length === 0 || due.length > may };
   }
 
   async function runPass(account: string, options: PassOptions): Promise<AccountSummary> {
-    const sums: Record<AskOutcome, number> = { changed: 0, unchanged: 0, missing: 0, failed: 0 };
-    const asking: AskingParts = {
+    const sums: Record<PollOutcome, number> = { changed: 0, unchanged: 0, missing: 0, failed: 0 };
+    const polling: PollParts = {
       ...parts,
       times: settings,
       now: clock.now,
-      asked(of, outcome) {
+      polled(of, outcome) {
         sums[outcome] += 1;
-        hooks.asked(of, outcome);
+        hooks.polled(of, outcome);
       },
       failed: hooks.failed,
     };
-    const patience = AbortSignal.any([options.patience, closing.signal]);
+    const signal = AbortSignal.any([options.signal, closing.signal]);
     let stopped: PassStop | null = holdNow(account);
-    while (stopped === null && !patience.aborted && (await mayAsk(account)) > 0) {
-      const done = await askChunk(account, { ...options, patience }, asking);
+    while (stopped === null && !signal.aborted && (await mayPoll(account)) > 0) {
+      const done = await pollChunk(account, { ...options, signal }, polling);
       stopped = done.stopped;
       if (done.isLast) break;
     }
@@ -166,7 +155,7 @@ export function createReconciler(initial: ReconcileSettings, parts: ReconcilerPa
     else if (sums.changed + sums.unchanged > 0) faults.delete(account);
     const { due, unaskable } = await countsOf(account, options.dueBy);
     const facts = await parts.budget(account);
-    const isBudget = due > 0 && stopped === null && mayAskBy(account, facts) === 0;
+    const isBudget = due > 0 && stopped === null && mayPollBy(account, facts) === 0;
     const leftForBudget = isBudget ? due : 0;
     const summary: AccountSummary = {
       account,
@@ -199,7 +188,7 @@ export function createReconciler(initial: ReconcileSettings, parts: ReconcilerPa
 
   function countsOf(account: string, dueBy: number) {
     const { after, giveUpAfter, until } = settings;
-    return store.countAsks({
+    return store.countPolls({
       account,
       dueBy,
       after,
@@ -218,7 +207,7 @@ export function createReconciler(initial: ReconcileSettings, parts: ReconcilerPa
 
   async function scheduledPass(account: string): Promise<void> {
     if (clock.now() < (faults.get(account)?.until ?? 0)) return;
-    if ((await parts.isOurs?.(account)) !== false) await runPass(account, { dueBy: clock.now(), patience: closing.signal });
+    if ((await parts.isOurs?.(account)) !== false) await runPass(account, { dueBy: clock.now(), signal: closing.signal });
   }
 
   function tick(): void {
@@ -244,13 +233,15 @@ export function createReconciler(initial: ReconcileSettings, parts: ReconcilerPa
   wait();
   return {
     accounts: service.accounts,
-    pass: (account, options) => keep(runPass(account, options)),
-    async plan(account, dueBy) {
+    /** Polls what is due. Concurrent passes never poll the same message. */
+    pass: (account: string, options: PassOptions): Promise<AccountSummary> => keep(runPass(account, options)),
+    /** What a pass would do. Calls and writes nothing. */
+    async plan(account: string, dueBy: number): Promise<AccountPlan> {
       const { due, unaskable, missing } = await countsOf(account, dueBy);
       const facts = await parts.budget(account);
       const budget = budgetOf(facts);
       const hold = holdNow(account);
-      const may = mayAskBy(account, facts);
+      const may = mayPollBy(account, facts);
       const leftForBudget = Math.max(0, due - may);
       return {
         account,
@@ -263,13 +254,14 @@ export function createReconciler(initial: ReconcileSettings, parts: ReconcilerPa
         lastsUntil: leftForBudget > 0 ? lastsUntil(facts, budget, leftForBudget) : null,
       };
     },
-    reload(next) {
+    reload(next: ReconcileSettings): void {
       cancel();
       settings = next;
       faults.clear();
       wait();
     },
-    async close() {
+    /** Ends the passes in flight; resolves when their claims are released. */
+    async close(): Promise<void> {
       cancel();
       closing.abort();
       await Promise.allSettled(inFlight);

@@ -53,10 +53,10 @@ function causesOf({ events, refused, quotaUsedUp }: Seen): SilenceCause[] {
 }
 
 export const causeTexts: Record<SilenceCause, string> = {
-  secret: "requests come with signatures that no secret of the source makes: was the secret rotated at the service?",
-  url: "nothing arrives at all: is the webhook URL right, enabled, subscribed to message.status, and reachable from outside?",
+  secret: "no secret of the source matches the signatures: was the secret rotated at the service?",
+  url: "no event arrives: is the webhook URL right, enabled, subscribed to message.status, and reachable from outside?",
   quota: "the month's webhook deliveries may be used up: the service then sends no more until day 1",
-  dropped: "some arrive and some do not: is the URL subscribed to all of message.status, and does it answer in time?",
+  dropped: "some events are missing: is the URL subscribed to all of message.status, and does it answer in time?",
 };
 
 /** An account's alarm, while it lasts. */
@@ -80,25 +80,6 @@ interface SilenceWatchParts {
   readonly missed: (account: string) => void;
 }
 
-interface SilenceWatch {
-  /** A verified event; `wamid` and `status` if it is about a message. */
-  arrived(account: string, wamid: string | null, status: string | null): void;
-  /** A truncated event about a message; call it in addition to `arrived`. */
-  truncated(account: string): void;
-  /** A poll found a status: its webhook may still arrive within the grace period. */
-  learned(account: string, wamid: string, status: string): void;
-  registered(account: string, count: number): void;
-  /** A bad signature. */
-  refused(account: string): void;
-  /** Counts of another process at `at` (unix ms). */
-  took(account: string, at: number, counts: Readonly<Record<Counted, number>> & { readonly registered: number }): void;
-  /** Checks for alarms; call it regularly. */
-  look(): void;
-  alarms(): readonly AlarmSince[];
-  /** Replaces the alarms by those of another process, without calling hooks. */
-  adopt(alarms: readonly AlarmSince[]): void;
-}
-
 /** The grace period: how much later than the poll a webhook may arrive before it counts as missing. */
 const graceMs = 120_000;
 /** The window slides by one of these slices at a time. */
@@ -115,7 +96,7 @@ interface Account {
 }
 
 /** Counts received and missing webhooks, and reports when an alarm begins and ends. In memory only. */
-export function createSilenceWatch({ now, after, quotaUsedUp, began, ended, missed }: SilenceWatchParts): SilenceWatch {
+export function createSilenceWatch({ now, after, quotaUsedUp, began, ended, missed }: SilenceWatchParts) {
   const accounts = new Map<string, Account>();
   /** In the order of the polls. */
   const pending = new Map<string, { readonly account: string; readonly at: number }>();
@@ -166,22 +147,27 @@ export function createSilenceWatch({ now, after, quotaUsedUp, began, ended, miss
   }
 
   return {
-    arrived(name, wamid, status) {
+    /** A verified event; `wamid` and `status` if it is about a message. */
+    arrived(name: string, wamid: string | null, status: string | null): void {
       const account = accountOf(name);
       account.lastEvent = now();
       account.registered = { count: 0, first: null };
       count(name, "events");
       if (pending.size > 0 && wamid !== null && status !== null) pending.delete(keyOf(name, wamid, status));
     },
-    truncated: (account) => count(account, "truncated"),
-    learned(account, wamid, status) {
+    /** A truncated event about a message; call it in addition to `arrived`. */
+    truncated: (account: string): void => count(account, "truncated"),
+    /** A poll found a status: its webhook may still arrive within the grace period. */
+    learned(account: string, wamid: string, status: string): void {
       const [oldest] = pending;
       if (oldest !== undefined && pending.size >= mostPending) miss(oldest[0], oldest[1].account);
       pending.set(keyOf(account, wamid, status), { account, at: now() });
     },
-    registered: (name, howMany) => register(name, howMany, now()),
-    refused: (account) => count(account, "refused"),
-    took(name, at, counts) {
+    registered: (name: string, howMany: number): void => register(name, howMany, now()),
+    /** A bad signature. */
+    refused: (account: string): void => count(account, "refused"),
+    /** Counts of another process at `at` (unix ms). */
+    took(name: string, at: number, counts: Readonly<Record<Counted, number>> & { readonly registered: number }): void {
       const account = accountOf(name);
       for (const what of counted) if (counts[what] > 0) count(name, what, counts[what], at);
       if (counts.events > 0) {
@@ -189,7 +175,8 @@ export function createSilenceWatch({ now, after, quotaUsedUp, began, ended, miss
         account.registered = { count: 0, first: null };
       } else if (counts.registered > 0) register(name, counts.registered, at);
     },
-    look() {
+    /** Checks for alarms; call it regularly. */
+    look(): void {
       for (const [key, { account, at }] of pending) {
         if (now() - at < graceMs) break;
         miss(key, account);
@@ -208,8 +195,9 @@ export function createSilenceWatch({ now, after, quotaUsedUp, began, ended, miss
         }
       }
     },
-    alarms: () => [...alarms.values()],
-    adopt(others) {
+    alarms: (): readonly AlarmSince[] => [...alarms.values()],
+    /** Replaces the alarms by those of another process, without calling hooks. */
+    adopt(others: readonly AlarmSince[]): void {
       alarms.clear();
       for (const alarm of others) alarms.set(alarm.account, alarm);
     },

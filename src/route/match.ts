@@ -1,18 +1,22 @@
 import type { RoutedEvent, RouteVerdict } from "../model/plan.ts";
 import type { Tracking } from "../model/tracking.ts";
-import type { Match, RoutingSettings, UnknownPolicy } from "./settings.ts";
+import type { RoutingSettings, UnknownPolicy } from "./settings.ts";
 import { compileWhere } from "./where.ts";
 
 /** A route whose settings are compiled once, not for each event. */
 interface CompiledRoute {
   /** Returns the same object for the same verdict and reason. */
-  readonly judge: (event: RoutedEvent, tracking: Tracking) => RouteVerdict;
+  readonly verdictOn: (event: RoutedEvent, tracking: Tracking) => RouteVerdict;
   /** The verdict of a route that skips the event only because its message is not registered. */
   readonly ignored: RouteVerdict;
 }
 
-/** Null when the criterion holds, else the reason. */
-type Criterion = (event: RoutedEvent, tracking: Tracking) => string | null;
+interface Criterion {
+  /** Checked only once the message is registered. */
+  readonly needsRegistration: boolean;
+  /** Null when the criterion holds, else the reason. */
+  readonly check: (event: RoutedEvent, tracking: Tracking) => string | null;
+}
 
 export function compileRoute(settings: RoutingSettings, unknown: UnknownPolicy): CompiledRoute {
   const route = settings.name;
@@ -29,83 +33,65 @@ export function compileRoute(settings: RoutingSettings, unknown: UnknownPolicy):
     return verdict;
   };
 
-  const ofEvent = eventCriteria(settings.match);
-  const tracked = trackedCriteria(settings.match, unknown);
-  const codes = codeCriteria(settings.match);
-  const registered = registrationCriteria(settings.match);
-  const rest = restCriteria(settings);
-  const every = [...ofEvent, ...tracked, ...codes, ...registered, ...rest];
-  // Reference and metadata come with the registration, so they cannot be checked before it.
-  const beforeRegistration = [...ofEvent, ...codes, ...rest];
+  const criteria = criteriaOf(settings, unknown);
+  const all = criteria.map(({ check }) => check);
+  const beforeRegistration = criteria.filter(({ needsRegistration }) => !needsRegistration).map(({ check }) => check);
   const holds = settings.truncated === "hold";
   const waits = settings.match.tracked === true && unknown !== "forward";
 
-  const judge = (event: RoutedEvent, tracking: Tracking): RouteVerdict => {
+  const verdictOn = (event: RoutedEvent, tracking: Tracking): RouteVerdict => {
     const isUnknown = waits && !tracking.tracked && tracking.subject !== "none";
-    for (const criterion of isUnknown ? beforeRegistration : every) {
-      const reason = criterion(event, tracking);
+    for (const check of isUnknown ? beforeRegistration : all) {
+      const reason = check(event, tracking);
       if (reason !== null) return skip(reason);
     }
     if (!isUnknown) return holds && event.hydrating === true ? park : deliver;
     return unknown === "park" ? park : ignored;
   };
-  return { judge, ignored };
+  return { verdictOn, ignored };
 }
 
-function eventCriteria(match: Match): Criterion[] {
+/** In the order in which they are checked, which decides the reason that is reported. */
+function criteriaOf({ match, emit }: RoutingSettings, unknown: UnknownPolicy): Criterion[] {
   const criteria: Criterion[] = [];
+  const add = (check: Criterion["check"], needsRegistration = false) => criteria.push({ check, needsRegistration });
+
   if (!match.events.includes("*")) {
     const events = compileGlobs(match.events);
-    criteria.push((event) => (events(event.event) ? null : "event"));
+    add((event) => (events(event.event) ? null : "event"));
   }
-  if (match.statuses !== undefined) {
-    const statuses = new Set(match.statuses);
-    criteria.push((event) => (event.status !== null && statuses.has(event.status) ? null : "status"));
-  }
-  if (match.sources !== undefined) {
-    const sources = new Set(match.sources);
-    criteria.push((event) => (sources.has(event.source) ? null : "source"));
-  }
-  if (match.accounts !== undefined) {
-    const accounts = new Set(match.accounts);
-    criteria.push((event) => (accounts.has(event.account) ? null : "account"));
-  }
-  return criteria;
-}
-
-function trackedCriteria(match: Match, unknown: UnknownPolicy): Criterion[] {
-  if (match.tracked === undefined) return [];
-  if (!match.tracked) return [(_, tracking) => (tracking.tracked ? "tracked" : null)];
-  return [(_, tracking) => (tracking.tracked || (unknown === "forward" && tracking.subject !== "none") ? null : "untracked")];
-}
-
-function codeCriteria(match: Match): Criterion[] {
-  if (match.errorCodes === undefined) return [];
-  const codes = new Set(match.errorCodes);
-  return [(event) => (event.errorCode !== null && codes.has(event.errorCode) ? null : "error code")];
-}
-
-function registrationCriteria(match: Match): Criterion[] {
-  const criteria: Criterion[] = [];
+  const { statuses, sources, accounts, tracked, errorCodes } = match;
+  if (statuses !== undefined) add(isOneOf(statuses, ({ status }) => status, "status"));
+  if (sources !== undefined) add(isOneOf(sources, ({ source }) => source, "source"));
+  if (accounts !== undefined) add(isOneOf(accounts, ({ account }) => account, "account"));
+  if (tracked === true) {
+    const isEnough = (tracking: Tracking) => tracking.tracked || (unknown === "forward" && tracking.subject !== "none");
+    add((_, tracking) => (isEnough(tracking) ? null : "untracked"), true);
+  } else if (tracked === false) add((_, tracking) => (tracking.tracked ? "tracked" : null), true);
+  if (errorCodes !== undefined) add(isOneOf(errorCodes, ({ errorCode }) => errorCode, "error code"));
+  // Reference and metadata come with the registration.
   if (match.references !== undefined) {
     const references = compileGlobs(match.references);
-    criteria.push((_, tracking) => (tracking.reference !== null && references(tracking.reference) ? null : "reference"));
+    add((_, { reference }) => (reference !== null && references(reference) ? null : "reference"), true);
   }
   if (match.metadata !== undefined) {
     const metadata = compileWhere(match.metadata, "metadata");
-    criteria.push((_, tracking) => metadata(tracking.metadata));
+    add((_, tracking) => metadata(tracking.metadata), true);
   }
+  if (match.where !== undefined) {
+    const where = compileWhere(match.where, "where");
+    add((event) => where(event.data));
+  }
+  if (emit === "transitions") add((_, { transition }) => (transition === null ? "no transition" : null));
   return criteria;
 }
 
-function restCriteria(settings: RoutingSettings): Criterion[] {
-  const criteria: Criterion[] = [];
-  if (settings.match.where !== undefined) {
-    const where = compileWhere(settings.match.where, "where");
-    criteria.push((event) => where(event.data));
-  }
-  if (settings.emit === "transitions") criteria.push((_, tracking) => (tracking.transition === null ? "no transition" : null));
-  return criteria;
+function isOneOf(values: readonly string[], of: (event: RoutedEvent) => string | null, reason: string): Criterion["check"] {
+  const accepted = new Set(values);
+  return (event) => {
+    const value = of(event);
+    return value !== null && accepted.has(value) ? null : reason;
+  };
 }
 
 /**

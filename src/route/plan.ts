@@ -21,7 +21,7 @@ export function createPlanner(routes: readonly RoutingSettings[], unknown: Unkno
   const verdicts: RouteVerdict[] = compiled.map((route) => route.ignored);
   return (event, tracking) => {
     let index = 0;
-    for (const route of compiled) verdicts[index++] = route.judge(event, tracking);
+    for (const route of compiled) verdicts[index++] = route.verdictOn(event, tracking);
     return planOf(verdicts);
   };
 }

@@ -1,9 +1,6 @@
 import { z } from "zod";
 import { compilePattern, PatternRefused } from "./pattern.ts";
 
-/** Comparison operators of `where`, as in MongoDB's query language. */
-export const whereOperators = ["$eq", "$ne", "$in", "$gt", "$gte", "$lt", "$lte", "$exists", "$startsWith", "$endsWith", "$regex"] as const;
-
 const scalar = z.union([z.string(), z.number(), z.boolean(), z.null()], { error: "must be text, a number, true, false or null" });
 const ordered = z.union([z.string(), z.number()], { error: "must be text or a number" });
 
@@ -24,6 +21,9 @@ const comparisonSchema = z.strictObject({
   $regex: z.string().optional(),
 });
 export type Comparison = z.infer<typeof comparisonSchema>;
+
+/** Comparison operators of `where`, as in MongoDB's query language. */
+export const whereOperators = Object.keys(comparisonSchema.shape) as (keyof Comparison)[];
 
 /** A condition on `data`: dotted paths to a value or to operators, and `$or` `$and` `$not` around conditions. */
 export interface Where {
@@ -83,7 +83,7 @@ function reportFaults(condition: unknown, context: Context): void {
         if (!Array.isArray(part)) fault(path, "must be a list of conditions");
         else if (part.length === 0) fault(path, "is empty");
         else for (const [index, each] of part.entries()) faultsOfCondition(each, [...path, index]);
-      } else if ((whereOperators as readonly string[]).includes(key)) fault(path, `stands under a path, as in { status: { ${key}: … } }`);
+      } else if (Object.hasOwn(comparisonSchema.shape, key)) fault(path, `stands under a path, as in { status: { ${key}: … } }`);
       else if (key.startsWith("$")) fault(path, "is not known ($or, $and and $not stand here, other operators under a path)");
       else if (key === "" || key === "__proto__") fault(path, "is not a path");
       else {

@@ -44,8 +44,7 @@ function compilePath(path: string, wanted: unknown, label: string): Condition {
   const tests: { test: ValueTest; reason: string }[] = [];
   const add = <O extends Operator>(operator: O, operand: Comparison[O]) => {
     if (operand === undefined) return;
-    const test = compileComparison(operator, operand as Operands[O]);
-    tests.push({ test, reason: `${label}: ${path} ${operator}` });
+    tests.push({ test: operators[operator](operand as Operands[O]), reason: `${label}: ${path} ${operator}` });
   };
   // The schema allows scalars and comparisons only.
   if (typeof wanted !== "object" || wanted === null) add("$eq", wanted as string | number | boolean | null);
@@ -64,11 +63,7 @@ type Operator = keyof Operands;
 /** Tests the value at a path; `undefined` when the path is missing. */
 type ValueTest = (value: unknown) => boolean;
 
-/** Compiles one operator. docs/routing.md says how values, arrays and missing paths compare. */
-function compileComparison<O extends Operator>(operator: O, operand: Operands[O]): ValueTest {
-  return operators[operator](operand);
-}
-
+/** docs/routing.md defines how values, arrays and missing paths compare. */
 const operators: Operators = {
   $eq: (operand) => some((value) => value === operand),
   $ne: (operand) => {

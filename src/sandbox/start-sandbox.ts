@@ -1,6 +1,7 @@
 import type { AddressInfo } from "node:net";
 import type { FastifyInstance } from "fastify";
 import type { Clock } from "../model/clock.ts";
+import { systemClock } from "../model/system-clock.ts";
 import { ApiFault } from "./api/fault.ts";
 import { assemble } from "./assemble.ts";
 import { createAccountSetup, newSecret } from "./control/account-setup.ts";
@@ -8,7 +9,6 @@ import type { FaultBox } from "./control/parts.ts";
 import type { ObservedPost } from "./events/observed-posts.ts";
 import type { FaultSettings } from "./faults.ts";
 import { type Happening, tellChanges, tellRefusals } from "./happenings.ts";
-import { machineClock } from "./machine-clock.ts";
 import { type Memory, openMemory } from "./memory.ts";
 import { type SandboxSettings, sandboxOptionsSchema } from "./options.ts";
 import { createHandle, type Sandbox } from "./sandbox.ts";
@@ -35,7 +35,7 @@ export interface SandboxOptions extends SandboxSettings {
  * SandboxRefused when the port or the state file cannot be had.
  */
 export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbox> {
-  const { clock: baseClock = machineClock, onHappening, onPost, ...given } = options;
+  const { clock: baseClock = systemClock, onHappening, onPost, ...given } = options;
   const settings = sandboxOptionsSchema.parse(given);
   const memory = await openMemory({
     file: settings.file,

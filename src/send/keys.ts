@@ -15,16 +15,29 @@ export interface SendStore {
   settle(key: SendKey, ended: SendEnd): Promise<void>;
 }
 
-const words: Record<SendKind, { readonly what: string; readonly check: string; readonly key: string }> = {
+interface Words {
+  readonly what: string;
+  readonly done: string;
+  readonly check: string;
+  readonly key: string;
+  /** The field of `details` that has the key. */
+  readonly field: string;
+}
+
+const words: Record<SendKind, Words> = {
   message: {
     what: "message",
-    check: "look whether the message appears in the chat",
+    done: "the message was sent",
+    check: "check whether the message appears in the chat",
     key: "idempotency key",
+    field: "idempotencyKey",
   },
   run: {
     what: "run",
-    check: "look at the service whether the automation has run for this phone",
+    done: "the run was started",
+    check: "check at the service whether the automation ran for this phone",
     key: "reference",
+    field: "reference",
   },
 };
 
@@ -44,7 +57,7 @@ export function checkHeldKey(held: StoredSend | null, request: SendRequest): Sen
   refuseOther(held, request);
   if (held.state === "done") return held.answer;
   if (held.state === "calling") {
-    throw new RelayError("conflict", `the call under this ${words[request.key.kind].key} is being made by another process; ask again`);
+    throw new RelayError("conflict", `another process is making the call under this ${words[request.key.kind].key}; retry`);
   }
   if (held.tries === request.resend) return null;
   throw outcomeUnknown(request.key, { ...held, reason: null });
@@ -53,16 +66,16 @@ export function checkHeldKey(held: StoredSend | null, request: SendRequest): Sen
 /** Throws `idempotency_conflict` when the key belongs to another body. */
 export function refuseOther(held: Pick<StoredSend, "fingerprint" | "about"> & { answer?: SendAnswer | null }, request: SendRequest): void {
   if (held.fingerprint === request.fingerprint) return;
-  const { key, what } = words[request.key.kind];
+  const { key, what, field } = words[request.key.kind];
   const { answer = null } = held;
   const runId = answer?.["runId"];
   throw new RelayError(
     "idempotency_conflict",
     request.key.kind === "message"
-      ? `this ${key} stands for another ${what}`
-      : `this ${key} stands for another ${what}: ${typeof runId === "string" ? `${runId} of ` : ""}the automation ${held.about}, not this one of ${request.about}`,
+      ? `this ${key} belongs to another ${what}`
+      : `this ${key} belongs to another ${what}: ${typeof runId === "string" ? `${runId} of ` : ""}the automation ${held.about}, not this one of ${request.about}`,
     {
-      [request.key.kind === "message" ? "idempotencyKey" : "reference"]: request.key.key,
+      [field]: request.key.key,
       first: { about: held.about, ...(typeof runId === "string" ? { runId } : {}) },
       given: { about: request.about },
     },
@@ -74,11 +87,11 @@ export function outcomeUnknown(
   key: SendKey,
   held: { readonly startedAt: number; readonly tries: number; readonly about: string; readonly reason: string | null },
 ): RelayError {
-  const { what, check } = words[key.kind];
+  const { done, check, field } = words[key.kind];
   const triedAt = new Date(held.startedAt).toISOString();
-  const why = held.reason === null ? `the call of ${triedAt} had no known end` : held.reason;
-  return new RelayError("outcome_unknown", `nobody knows whether the ${what} was sent: ${why}; ${check}`, {
-    [key.kind === "message" ? "idempotencyKey" : "reference"]: key.key,
+  const why = held.reason === null ? `the call of ${triedAt} got no answer` : held.reason;
+  return new RelayError("outcome_unknown", `it is unknown whether ${done}: ${why}; ${check}`, {
+    [field]: key.key,
     triedAt,
     tries: held.tries,
     about: held.about,

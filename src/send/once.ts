@@ -5,7 +5,7 @@ import { checkHeldKey, outcomeUnknown, refuseOther, type SendRequest, type SendS
 
 export interface CallSteps {
   /** Ends the call while it waits; a request in flight continues. */
-  readonly patience: AbortSignal;
+  readonly signal: AbortSignal;
   /** There is room under the caps: the request is sent once this resolves. */
   starting(): Promise<void>;
   /** The service certainly did nothing; the request is sent again after a wait. */
@@ -26,7 +26,7 @@ export interface Order extends SendRequest {
 
 export interface Caller {
   /** Aborted when the client disconnects. */
-  readonly gone: AbortSignal;
+  readonly disconnected: AbortSignal;
   /** Longest wait before the request is sent, in ms. */
   readonly maxWait: number;
   /** The error after that. */
@@ -48,7 +48,7 @@ export interface OnceParts {
 
 interface Live {
   readonly order: Order;
-  readonly patience: AbortController;
+  readonly abort: AbortController;
   /** Requests that wait for its answer. */
   waiting: number;
   outcome: Promise<Omit<SendResult, "replayed">>;
@@ -82,7 +82,7 @@ export function createOnce({ store, clock, hooks }: OnceParts) {
       const running = live.get(name);
       if (running !== undefined) {
         const joined = await join(running, order, caller, true);
-        if (joined === elsewhere) await checkLater(caller.gone);
+        if (joined === elsewhere) await checkLater(caller.disconnected);
         else if (joined !== null) return joined;
         continue;
       }
@@ -91,59 +91,64 @@ export function createOnce({ store, clock, hooks }: OnceParts) {
       const isElsewhere = held?.state === "calling" && clock.now() - startedAt < elsewhereMs.most;
       if (isElsewhere) {
         refuseOther(held, order);
-        await checkLater(caller.gone);
+        await checkLater(caller.disconnected);
         continue;
       }
       const first = checkHeldKey(held, order);
       if (first !== null) return { answer: first, replayed: true, stored: true };
       const begun = begin(name, order, caller);
       const sent = await join(begun, order, caller, false);
-      if (sent === null) throw goneError();
+      if (sent === null) throw disconnectedError();
       if (sent !== elsewhere) return sent;
-      await checkLater(caller.gone);
+      await checkLater(caller.disconnected);
     }
   }
 
   /** Resolves after a pause; rejects when the client disconnects. */
-  function checkLater(gone: AbortSignal): Promise<void> {
-    return pause(clock, elsewhereMs.look, gone).catch(() => {
-      throw goneError();
+  function checkLater(disconnected: AbortSignal): Promise<void> {
+    return pause(clock, elsewhereMs.look, disconnected).catch(() => {
+      throw disconnectedError();
     });
   }
 
   /** Null: the call ended because all its clients disconnected. `elsewhere`: another process claimed the key and calls. */
-  async function join(running: Live, order: Order, { gone }: Caller, replayed: boolean): Promise<SendResult | null | typeof elsewhere> {
+  async function join(
+    running: Live,
+    order: Order,
+    { disconnected }: Caller,
+    replayed: boolean,
+  ): Promise<SendResult | null | typeof elsewhere> {
     refuseOther(running.order, order);
     running.waiting += 1;
     const leave = () => {
       running.waiting -= 1;
-      if (running.waiting === 0) running.patience.abort(goneReason);
+      if (running.waiting === 0) running.abort.abort(allDisconnected);
     };
-    if (gone.aborted) leave();
-    else gone.addEventListener("abort", leave, { once: true });
+    if (disconnected.aborted) leave();
+    else disconnected.addEventListener("abort", leave, { once: true });
     try {
       return { ...(await running.outcome), replayed };
     } catch (error) {
-      if (error === goneReason) return null;
+      if (error === allDisconnected) return null;
       if (error === elsewhere) return elsewhere;
       throw error;
     } finally {
-      gone.removeEventListener("abort", leave);
+      disconnected.removeEventListener("abort", leave);
     }
   }
 
   function begin(name: string, order: Order, { maxWait, tooLong }: Caller): Live {
-    const patience = new AbortController();
-    const endWait = clock.after(maxWait, () => patience.abort(tooLong()));
+    const abort = new AbortController();
+    const endWait = clock.after(maxWait, () => abort.abort(tooLong()));
     const forget = () => void live.delete(name);
-    const begun: Live = { order, patience, waiting: 0, outcome: carryOut(order, patience.signal, forget).finally(endWait) };
+    const begun: Live = { order, abort, waiting: 0, outcome: carryOut(order, abort.signal, forget).finally(endWait) };
     // The request that started it awaits it too, but may have left already.
     begun.outcome.catch(() => {});
     live.set(name, begun);
     return begun;
   }
 
-  async function carryOut(order: Order, patience: AbortSignal, forget: () => void): Promise<Omit<SendResult, "replayed">> {
+  async function carryOut(order: Order, signal: AbortSignal, forget: () => void): Promise<Omit<SendResult, "replayed">> {
     /** The key is `calling` in the store, and a request may have been sent. */
     let isHeld = false;
     /** It is unknown whether the key is `calling`, and nothing was sent. */
@@ -151,7 +156,7 @@ export function createOnce({ store, clock, hooks }: OnceParts) {
     let mayBeDone = false;
     let startedAt = clock.now();
     const steps: CallSteps = {
-      patience,
+      signal,
       async starting() {
         startedAt = clock.now();
         const { fingerprint, resend, about } = order;
@@ -188,7 +193,7 @@ export function createOnce({ store, clock, hooks }: OnceParts) {
           throw elsewhere;
         }
         const first = checkHeldKey(error.held, order);
-        if (first === null) throw new RelayError("conflict", "the key changed hands just now; ask again");
+        if (first === null) throw new RelayError("conflict", "another request has just claimed the key; retry");
         return { answer: first, stored: true };
       }
       if (!mayBeDone) {
@@ -197,7 +202,7 @@ export function createOnce({ store, clock, hooks }: OnceParts) {
         else await release({ end: "not-done" });
         throw error;
       }
-      result = { type: "unknown", reason: "the relay failed in the midst of it" };
+      result = { type: "unknown", reason: "the relay failed during the call" };
     }
     const reason = result.type === "unknown" ? result.reason : result.type === "not-done" ? result.why : null;
     hooks.ended(order, result.type, clock.now() - startedAt, reason);
@@ -249,12 +254,12 @@ function isOpen(error: unknown): boolean {
   return error instanceof Error && (error as { mayBeDone?: unknown }).mayBeDone === true;
 }
 
-const goneReason = new Error("nobody waits for it any more");
+const allDisconnected = new Error("all clients disconnected");
 /** Another process holds the key and calls. */
 const elsewhere = Symbol("elsewhere");
 
-function goneError(): RelayError {
-  return new RelayError("request_timeout", "the caller has gone; nothing was sent");
+function disconnectedError(): RelayError {
+  return new RelayError("request_timeout", "the client disconnected; nothing was sent");
 }
 
 /** Another request claimed the key. */

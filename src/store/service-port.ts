@@ -1,11 +1,11 @@
 import type { Covering, HydrationEnd, HydrationStore } from "../model/hydration.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
-import type { AskStore } from "../model/poll.ts";
+import type { PollStore } from "../model/poll.ts";
 import type { SendClaim, SendEnd, SendKey, SentSubject, StoredSend } from "../model/send.ts";
 import type { DueDelivery } from "./rules.ts";
 
 /** Polls, and counts of calls to the service. */
-export interface Asks extends AskStore {
+export interface Asks extends PollStore {
   /** The days from `from` on, earliest first. */
   serviceCalls(account: string, from: number): MaybePromise<readonly DayCalls[]>;
   addServiceCalls(counts: readonly CallCount[]): Promise<void>;

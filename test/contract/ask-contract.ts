@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { accept, openWith } from "./contract-tools.ts";
 import { start } from "./store-events.ts";
-import type { ContractAsk, ContractStore, OpenSubject } from "./store-port.ts";
+import type { ContractPoll, ContractStore, OpenSubject } from "./store-port.ts";
 
 const minute = 60_000;
 const leaseMs = 10 * minute;
@@ -10,8 +10,8 @@ async function claim(
   store: ContractStore,
   now: number,
   { limit = 100, dueBy = now, account = "main" } = {},
-): Promise<readonly ContractAsk[]> {
-  return store.claimAsks({ account, now, dueBy, after: minute, limit, leaseMs });
+): Promise<readonly ContractPoll[]> {
+  return store.claimPolls({ account, now, dueBy, after: minute, limit, leaseMs });
 }
 
 function register(store: ContractStore, wamids: readonly string[], more: { id?: boolean; sentAt?: number; account?: string } = {}) {
@@ -22,11 +22,11 @@ function register(store: ContractStore, wamids: readonly string[], more: { id?: 
   );
 }
 
-const again = ({ message, until }: ContractAsk, nextAt: number, rank = 1) =>
+const again = ({ message, until }: ContractPoll, nextAt: number, rank = 1) =>
   ({ message, until, end: "again", nextAt, rank, asks: 1, failures: 0, misses: 0, askedAt: nextAt - minute }) as const;
-const wamids = (asks: readonly ContractAsk[]) => asks.map(({ wamid }) => wamid).toSorted();
+const wamids = (asks: readonly ContractPoll[]) => asks.map(({ wamid }) => wamid).toSorted();
 const count = (store: ContractStore, dueBy: number) =>
-  store.countAsks({ account: "main", dueBy, after: minute, from: 0, resting: ["read"], rare: { statuses: ["delivered"], sentBy: 0 } });
+  store.countPolls({ account: "main", dueBy, after: minute, from: 0, resting: ["read"], rare: { statuses: ["delivered"], sentBy: 0 } });
 
 export function askContract(open: OpenSubject): void {
   describe("asks", () => {
@@ -59,11 +59,11 @@ export function askContract(open: OpenSubject): void {
       const { store } = await openWith(open, []);
       await register(store, ["w"]);
       const [ask] = await claim(store, start + minute);
-      await store.settleAsks([again(ask as ContractAsk, start + 2 * minute)]);
+      await store.settlePolls([again(ask as ContractPoll, start + 2 * minute)]);
       await accept(store, { data: { truncated: true, id: null, size: 300_000 } });
-      const sweep = await store.beginSweep("main", start + minute);
+      const sweep = await store.beginPass("main", start + minute);
       if (sweep === null) throw new Error("nothing waits");
-      await store.noteAsked(sweep, 1, [{ message: (ask as ContractAsk).message, at: start + 90_000 }]);
+      await store.noteReads(sweep, 1, [{ message: (ask as ContractPoll).message, at: start + 90_000 }]);
       expect(await claim(store, start + 2 * minute)).toMatchObject([{ wamid: "w", askedAt: start + minute, readAt: start + 90_000 }]);
     });
 
@@ -97,14 +97,14 @@ export function askContract(open: OpenSubject): void {
     test("a settlement counts for the claim it is of, and for no later one", async () => {
       const { store } = await openWith(open, []);
       await register(store, ["w"]);
-      const [first] = (await claim(store, start + minute)) as [ContractAsk];
+      const [first] = (await claim(store, start + minute)) as [ContractPoll];
       const late = start + 2 * minute + leaseMs;
-      const [second] = (await claim(store, late)) as [ContractAsk];
+      const [second] = (await claim(store, late)) as [ContractPoll];
       // The first is back from a long sleep.
-      await store.settleAsks([again(first, late)]);
-      await store.settleAsks([{ message: first.message, until: first.until, end: "over" }]);
+      await store.settlePolls([again(first, late)]);
+      await store.settlePolls([{ message: first.message, until: first.until, end: "over" }]);
       expect(await claim(store, late + 1)).toEqual([]);
-      await store.settleAsks([again(second, late + 5)]);
+      await store.settlePolls([again(second, late + 5)]);
       expect(await claim(store, late + 4)).toEqual([]);
       expect(await claim(store, late + 5)).toMatchObject([{ wamid: "w", rank: 1, asks: 1, askedAt: late + 5 - minute }]);
     });
@@ -112,8 +112,8 @@ export function askContract(open: OpenSubject): void {
     test("over is over, and missing is counted and not asked again", async () => {
       const { store } = await openWith(open, []);
       await register(store, ["a", "b"]);
-      const [a, b] = (await claim(store, start + minute)).toSorted((x, y) => (x.wamid < y.wamid ? -1 : 1)) as [ContractAsk, ContractAsk];
-      await store.settleAsks([
+      const [a, b] = (await claim(store, start + minute)).toSorted((x, y) => (x.wamid < y.wamid ? -1 : 1)) as [ContractPoll, ContractPoll];
+      await store.settlePolls([
         { message: a.message, until: a.until, end: "over" },
         { message: b.message, until: b.until, end: "missing", at: start + minute },
       ]);
@@ -124,11 +124,11 @@ export function askContract(open: OpenSubject): void {
     test("counted 404s are kept, and a claim that has run out makes nothing missing", async () => {
       const subject = await openWith(open, []);
       await register(subject.store, ["w"]);
-      const [ask] = (await claim(subject.store, start + minute)) as [ContractAsk];
-      await subject.store.settleAsks([{ ...again(ask, start + 2 * minute), misses: 1 }]);
+      const [ask] = (await claim(subject.store, start + minute)) as [ContractPoll];
+      await subject.store.settlePolls([{ ...again(ask, start + 2 * minute), misses: 1 }]);
       const store = await subject.reopen();
       expect(await claim(store, start + 2 * minute)).toMatchObject([{ wamid: "w", misses: 1 }]);
-      await store.settleAsks([{ message: ask.message, until: ask.until, end: "missing", at: start }]);
+      await store.settlePolls([{ message: ask.message, until: ask.until, end: "missing", at: start }]);
       expect(await count(store, start + 2 * minute)).toMatchObject({ missing: 0 });
       expect(wamids(await claim(store, start + 3 * minute + leaseMs))).toEqual(["w"]);
     });
@@ -146,7 +146,7 @@ export function askContract(open: OpenSubject): void {
       await register(subject.store, ["w", "other"]);
       await accept(subject.store, { wamid: "w", status: "pending" });
       const claims = await claim(subject.store, start + minute);
-      await subject.store.settleAsks(claims.map(({ message, until }) => ({ message, until, end: "missing", at: start + minute })));
+      await subject.store.settlePolls(claims.map(({ message, until }) => ({ message, until, end: "missing", at: start + minute })));
       const store = await subject.reopen();
       expect(await count(store, start + 10 * minute)).toMatchObject({ due: 0, missing: 2 });
       await revive(store);
@@ -167,11 +167,11 @@ export function askContract(open: OpenSubject): void {
       await register(store, ["a", "b", "c", "d"]);
       const by = new Map((await claim(store, start + minute)).map((ask) => [ask.wamid, ask]));
       const due = start + 100 * minute;
-      await store.settleAsks([
-        again(by.get("a") as ContractAsk, due - 9, 17),
-        again(by.get("b") as ContractAsk, due - 1, 2),
-        again(by.get("c") as ContractAsk, due - 2, 2),
-        again(by.get("d") as ContractAsk, due + 1, 1),
+      await store.settlePolls([
+        again(by.get("a") as ContractPoll, due - 9, 17),
+        again(by.get("b") as ContractPoll, due - 1, 2),
+        again(by.get("c") as ContractPoll, due - 2, 2),
+        again(by.get("d") as ContractPoll, due + 1, 1),
       ]);
       expect(await count(store, due)).toMatchObject({ due: 3 });
       const order: string[] = [];
@@ -186,8 +186,8 @@ export function askContract(open: OpenSubject): void {
       await accept(store, { wamid: "rare", status: "delivered" });
       expect(await count(store, start + minute)).toEqual({ due: 1, unaskable: 0, missing: 0 });
       const query = { account: "main", dueBy: start + minute, after: minute, from: 0, resting: ["read"] };
-      expect(await store.countAsks({ ...query, rare: { statuses: ["delivered"], sentBy: start } })).toMatchObject({ due: 2 });
-      expect(await store.countAsks({ ...query, from: start + 1, rare: { statuses: [], sentBy: 0 } })).toMatchObject({ due: 0 });
+      expect(await store.countPolls({ ...query, rare: { statuses: ["delivered"], sentBy: start } })).toMatchObject({ due: 2 });
+      expect(await store.countPolls({ ...query, from: start + 1, rare: { statuses: [], sentBy: 0 } })).toMatchObject({ due: 0 });
     });
 
     test("a message that retention deletes is not asked about", async () => {

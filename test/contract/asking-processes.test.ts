@@ -3,7 +3,7 @@ import { Redis as Client } from "ioredis";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { fieldsSchema, polledEvent } from "../../src/model/event.ts";
 import type { Wamid } from "../../src/model/ids.ts";
-import type { ClaimedAsk } from "../../src/model/poll.ts";
+import type { ClaimedPoll } from "../../src/model/poll.ts";
 import { createRedisStore, type RedisStore } from "../../src/store/redis/open.ts";
 import type { DueDelivery } from "../../src/store/rules.ts";
 import { type Redis, startRedis } from "../setup/redis.ts";
@@ -57,7 +57,7 @@ function learn(store: RedisStore, wamid: string, status: string) {
 }
 
 async function sweepOf(store: RedisStore, now = start) {
-  const sweep = await store.beginSweep("main", now);
+  const sweep = await store.beginPass("main", now);
   if (sweep === null) throw new Error("nothing waits");
   return sweep;
 }
@@ -68,15 +68,15 @@ describe("asking, by several processes", () => {
     const wamids = Array.from({ length: 200 }, (_, n) => `w${n}`);
     await register(stores[0], wamids);
     const claims = await Promise.all(
-      stores.flatMap((store) => [store.claimAsks(claimOf(start + minute, 30)), store.claimAsks(claimOf(start + minute, 30))]),
+      stores.flatMap((store) => [store.claimPolls(claimOf(start + minute, 30)), store.claimPolls(claimOf(start + minute, 30))]),
     );
     const claimed = claims.flat().map(({ wamid }) => wamid);
     expect([claimed.length, new Set(claimed).size]).toEqual([180, 180]);
     const late = start + 2 * minute + leaseMs;
-    const anew = await stores[1].claimAsks(claimOf(late, 1000));
+    const anew = await stores[1].claimPolls(claimOf(late, 1000));
     expect(anew).toHaveLength(200);
-    await stores[0].settleAsks(claims.flat().map(({ message, until }) => ({ message, until, end: "over" })));
-    expect(await stores[2].claimAsks(claimOf(late + minute + leaseMs, 1000))).toHaveLength(200);
+    await stores[0].settlePolls(claims.flat().map(({ message, until }) => ({ message, until, end: "over" })));
+    expect(await stores[2].claimPolls(claimOf(late + minute + leaseMs, 1000))).toHaveLength(200);
   });
 
   test("calls of all processes add up", async () => {
@@ -107,7 +107,7 @@ describe("asking, by several processes", () => {
     const seqs = [];
     for (const store of stores) seqs.push(await truncated(store));
     const sweep = await sweepOf(stores[0], start + 5);
-    await stores[0].noteAsked(sweep, 4, []);
+    await stores[0].noteReads(sweep, 4, []);
     expect(await sweepOf(stores[1], start + 9)).toEqual({ ...sweep, asked: 4 });
     const next = another();
     expect(await sweepOf(next, start + 9)).toMatchObject({ seq: sweep.seq, asked: 4, covered: { events: 3 } });
@@ -124,14 +124,14 @@ describe("asking, by several processes", () => {
     await truncated(one, start, "id-of-w");
     const old = await sweepOf(one);
     await other.settleCovered(await sweepOf(other), all, start, 10);
-    await other.endSweep(old, start);
+    await other.endPass(old, start);
     const seq = await truncated(one, start + 1, "id-of-w");
     const next = await sweepOf(other, start + 1);
     expect(await one.covered(old)).toBeNull();
     expect(await one.settleCovered(old, all, start + 2, 10)).toEqual({ events: 0, due: [] });
     expect(await one.settleTarget(old, "id-of-w", "w", start + 2)).toEqual({ events: 0, due: [] });
-    await one.noteAsked(old, 7, []);
-    await one.endSweep(old, start + 2);
+    await one.noteReads(old, 7, []);
+    await one.endPass(old, start + 2);
     expect(await sweepOf(one, start + 3)).toEqual(next);
     expect(await one.targets(next, 10)).toEqual(["id-of-w"]);
     expect((await other.settleTarget(next, "id-of-w", "w", start + 3)).due).toMatchObject([{ event: seq }]);
@@ -164,13 +164,13 @@ describe("asking, by several processes", () => {
     });
     const message = tracked?.message ?? "";
     await Promise.all([
-      stores[0].noteAsked(sweep, 1, [{ message, at: start + 1 }]),
+      stores[0].noteReads(sweep, 1, [{ message, at: start + 1 }]),
       ...["pending", "sent", "delivered"].map((status) => stores[1].accept(anEvent({ wamid: "w", status }))),
-      stores[2].noteAsked(sweep, 1, [{ message, at: start + 1 }]),
+      stores[2].noteReads(sweep, 1, [{ message, at: start + 1 }]),
     ]);
     const query = { withId: true, before: { registeredAt: start, message: null }, from: 0, limit: 1 };
     expect(await stores[2].trackedMessages("main", query)).toMatchObject([{ status: "delivered", askedAt: start + 1 }]);
-    expect(await stores[2].beginSweep("main", start)).toMatchObject({ asked: 2 });
+    expect(await stores[2].beginPass("main", start)).toMatchObject({ asked: 2 });
   });
 
   test("a run that ends while it is registered is no candidate, whoever was first", async () => {
@@ -230,25 +230,25 @@ test("whatever processes do at once, each truncated event is settled once, and w
         }
         if (what === "die") processes[process] = another();
         if (what === "accept" || what === "learn" || what === "die") return;
-        const sweep = await store.beginSweep("main", now);
+        const sweep = await store.beginPass("main", now);
         if (sweep === null) return;
         if (what === "target") {
           for (const target of await store.targets(sweep, 10))
             count(await store.settleTarget(sweep, target, detail % 2 === 0 ? "w1" : null, now));
           return;
         }
-        await store.noteAsked(sweep, 1, []);
+        await store.noteReads(sweep, 1, []);
         count(await store.settleCovered(sweep, { ...all, unknown: detail % 2 }, now, what === "end" && detail > 0 ? 100 : detail));
-        if (what === "end") await store.endSweep(sweep, now);
+        if (what === "end") await store.endPass(sweep, now);
       }
 
       for (const round of rounds) {
         now += 1;
         await Promise.all(round.map(run));
       }
-      for (let sweep = await stores[0].beginSweep("main", now); sweep !== null; sweep = await stores[0].beginSweep("main", now)) {
+      for (let sweep = await stores[0].beginPass("main", now); sweep !== null; sweep = await stores[0].beginPass("main", now)) {
         count(await stores[0].settleCovered(sweep, all, now, 100));
-        await stores[0].endSweep(sweep, now);
+        await stores[0].endPass(sweep, now);
       }
 
       expect(settled).toBe(events.length);
@@ -278,10 +278,10 @@ test("whatever processes claim at once, nobody asks about a message that another
       /** When a message may be claimed, by what is known of it. */
       const free = new Map(wamids.map((wamid) => [wamid, now]));
       const freeAt = (until: number, rank: number) => (rank === 0 ? until + minute : until);
-      const held: ClaimedAsk[][] = [[], [], []];
+      const held: ClaimedPoll[][] = [[], [], []];
       for (const round of rounds) {
         const before = new Map(free);
-        const claimed: ClaimedAsk[] = [];
+        const claimed: ClaimedPoll[] = [];
         let later = 1;
         await Promise.all(
           round.map(async ([what, process, detail]) => {
@@ -290,7 +290,7 @@ test("whatever processes claim at once, nobody asks about a message that another
             if (what === "settle") {
               const some = held[process]?.splice(0, detail) ?? [];
               const [nextAt, rank] = [now + (1 + (detail % 7)) * minute, detail % 32];
-              await store.settleAsks(
+              await store.settlePolls(
                 some.map(({ message, until, asks }) => ({
                   message,
                   until,
@@ -307,7 +307,7 @@ test("whatever processes claim at once, nobody asks about a message that another
               for (const ask of some) if (before.get(ask.wamid) === freeAt(ask.until, ask.rank)) free.set(ask.wamid, freeAt(nextAt, rank));
             }
             if (what !== "claim") return;
-            const asks = await store.claimAsks(claimOf(now, detail));
+            const asks = await store.claimPolls(claimOf(now, detail));
             claimed.push(...asks);
             held[process]?.push(...asks);
           }),
@@ -319,7 +319,7 @@ test("whatever processes claim at once, nobody asks about a message that another
         }
         now += later;
       }
-      const rest = await stores[0].claimAsks(claimOf(now, 100));
+      const rest = await stores[0].claimPolls(claimOf(now, 100));
       const due = wamids.filter((wamid) => (free.get(wamid) ?? 0) <= now);
       expect(rest.map(({ wamid }) => wamid).toSorted()).toEqual(due.toSorted());
     }),

@@ -123,10 +123,10 @@ const steps = fc.oneof(
   {
     weight: 1,
     arbitrary: step(fc.boolean(), "hydrate", async ({ store, now }, isAll) => {
-      const sweep = await store.beginSweep("main", now);
+      const sweep = await store.beginPass("main", now);
       if (sweep === null) return;
       await store.settleCovered(sweep, { reason: isAll ? null : "too-long", unknown: 1, receivedBy: Number.MAX_SAFE_INTEGER }, now, 100);
-      await store.endSweep(sweep, now);
+      await store.endPass(sweep, now);
     }),
   },
   {

@@ -15,7 +15,7 @@ function truncated(store: ContractStore, parts: EventParts = {}): Promise<number
 }
 
 async function sweepOf(store: ContractStore, account = "main", now = start) {
-  const sweep = await store.beginSweep(account, now);
+  const sweep = await store.beginPass(account, now);
   if (sweep === null) throw new Error("nothing waits");
   return sweep;
 }
@@ -117,16 +117,16 @@ export function hydrationContract(open: OpenSubject): void {
         covered: { events: 2, oldest: start, newest: start + 7 },
       });
       const late = await truncated(subject.store, { receivedAt: start + 20 });
-      await subject.store.noteAsked(sweep, 3, []);
+      await subject.store.noteReads(sweep, 3, []);
       const store = await subject.reopen();
       expect(await sweepOf(store, "main", start + 30)).toEqual({ ...sweep, asked: 3 });
       expect((await store.event(first))?.hydration).toMatchObject({ state: "waiting", asked: 3 });
       expect((await store.event(late))?.hydration).toMatchObject({ state: "waiting", asked: 0 });
       expect(await store.settleCovered(sweep, all, start + 40, 10)).toMatchObject({ events: 2 });
       expect(await store.covered(sweep)).toBeNull();
-      await store.endSweep(sweep, start + 40);
+      await store.endPass(sweep, start + 40);
       expect((await sweepOf(store, "main", start + 50)).covered).toEqual({ events: 1, oldest: start + 20, newest: start + 20 });
-      expect(await store.beginSweep("nobody", start)).toBeNull();
+      expect(await store.beginPass("nobody", start)).toBeNull();
       expect(await store.callsSince("main", start)).toBe(3);
       expect(await store.callsSince("main", start + 41)).toBe(0);
     });
@@ -136,7 +136,7 @@ export function hydrationContract(open: OpenSubject): void {
       await truncated(store);
       const left = await sweepOf(store);
       await store.settleCovered(left, all, start, 10);
-      expect(await store.beginSweep("main", start)).toBeNull();
+      expect(await store.beginPass("main", start)).toBeNull();
       await truncated(store);
       const next = await sweepOf(store, "main", start + 1);
       expect([next.seq === left.seq, next.covered.events]).toEqual([false, 1]);
@@ -153,7 +153,7 @@ export function hydrationContract(open: OpenSubject): void {
       expect(await store.accept(news("v", "delivered"))).toMatchObject({ result: "accepted" });
       const settled = await store.settleCovered(sweep, all, start + 9, 10);
       expect(settled).toEqual({ events: 2, due: [] });
-      await store.endSweep(sweep, start + 9);
+      await store.endPass(sweep, start + 9);
       // What is learned later is nobody's of these.
       await store.accept(news("v", "read"));
       const found = [
@@ -275,7 +275,7 @@ export function hydrationContract(open: OpenSubject): void {
       const sweep = await sweepOf(subject.store);
       const query = { withId: true, before: top, from: 0, limit: 10 };
       const [b, a] = await subject.store.trackedMessages("main", query);
-      await subject.store.noteAsked(sweep, 2, [
+      await subject.store.noteReads(sweep, 2, [
         { message: b?.message as number, at: start + 1 },
         { message: a?.message as number, at: start + 2 },
       ]);

@@ -68,13 +68,13 @@ describe("retention of several processes", () => {
     await two.register(registered.slice(10, 15), start);
     await three.expireParked(start + day, 1_000);
     for (let n = 0; n < 5; n++) await one.accept(anEvent({ event: "message.held", data: { truncated: true, id: `t${n}`, size: 9 } }));
-    const sweep = await two.beginSweep("main", start);
+    const sweep = await two.beginPass("main", start);
     if (sweep === null) throw new Error("nothing waits");
     await two.settleCovered(sweep, { reason: "too-long", unknown: 1, receivedBy: Number.MAX_SAFE_INTEGER }, start, 100);
-    await two.endSweep(sweep, start);
+    await two.endPass(sweep, start);
     const { envelope: _, subject: __, ...bytes } = anEvent();
     await three.quarantine({ ...bytes, error: "no" });
-    await one.claimAsks({ account: "main", now: start + day, dueBy: start + day, after: 0, limit: 3, leaseMs: 60_000 });
+    await one.claimPolls({ account: "main", now: start + day, dueBy: start + day, after: 0, limit: 3, leaseMs: 60_000 });
     for (;;) {
       const due = await Promise.all(
         ["all", "ours", "holding"].map(async (route) => ({ route, events: await one.due(route, start + day, 100) })),

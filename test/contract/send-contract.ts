@@ -146,7 +146,7 @@ export function sendContract(open: OpenSubject): void {
       expect(await store.message("main", "w")).toMatchObject({ status: "pending", registeredAt: start });
       await store.register([{ account: "main", wamid: "w", id: "late" }], start + 1);
       const due = { account: "main", now: start + 9, dueBy: start + 9, after: 1, limit: 9, leaseMs: 9 };
-      expect(await store.claimAsks(due)).toMatchObject([{ wamid: "w", messageId: "late" }]);
+      expect(await store.claimPolls(due)).toMatchObject([{ wamid: "w", messageId: "late" }]);
     });
 
     test("a run is registered as started, its end is an event, and an end that came first stays", async () => {

@@ -4,7 +4,7 @@ import type { QuarantinedBody, ReceivedEvent } from "../../src/model/event.ts";
 import type { HydrationStore } from "../../src/model/hydration.ts";
 import type { EventId } from "../../src/model/ids.ts";
 import type { Disposition } from "../../src/model/plan.ts";
-import type { AskCounts, AskStore, ClaimedAsk, SettledAsk } from "../../src/model/poll.ts";
+import type { ClaimedPoll, PollCounts, PollStore, SettledPoll } from "../../src/model/poll.ts";
 import type { SendClaim, SendEnd, SendKey, StoredSend } from "../../src/model/send.ts";
 import type { Quarantine } from "../../src/store/port.ts";
 import type { AcceptOutcome, DueDelivery, Rules } from "../../src/store/rules.ts";
@@ -53,10 +53,10 @@ export interface ContractStore extends Omit<HydrationStore, "settleTarget" | "se
   beginSend(key: SendKey, claim: SendClaim): Promise<StoredSend | null>;
   settleSend(key: SendKey, ended: SendEnd): Promise<readonly DueDelivery[]>;
   forgetSends(before: number, limit: number): Promise<number>;
-  /** As `AskStore` in src/reconcile/port.ts. */
-  claimAsks(claim: Parameters<AskStore["claimAsks"]>[0]): Promise<readonly ClaimedAsk[]>;
-  settleAsks(settled: readonly SettledAsk[]): Promise<void>;
-  countAsks(query: Parameters<AskStore["countAsks"]>[0]): MaybePromise<AskCounts>;
+  /** As `PollStore` in src/reconcile/port.ts. */
+  claimPolls(claim: Parameters<PollStore["claimPolls"]>[0]): Promise<readonly ClaimedPoll[]>;
+  settlePolls(settled: readonly SettledPoll[]): Promise<void>;
+  countPolls(query: Parameters<PollStore["countPolls"]>[0]): MaybePromise<PollCounts>;
   /** Calls to the service by day (unix ms of its begin), from `from` on. */
   serviceCalls(
     account: string,
@@ -161,4 +161,4 @@ export interface ContractSubject {
 
 export type OpenSubject = (rules: Rules) => Promise<ContractSubject>;
 
-export type ContractAsk = ClaimedAsk;
+export type ContractPoll = ClaimedPoll;

@@ -1,5 +1,5 @@
-import { systemClock } from "../../app/system-clock.ts";
 import { Secret } from "../../model/secret.ts";
+import { systemClock } from "../../model/system-clock.ts";
 import { createRandom, type Random } from "../../sandbox/random.ts";
 import { type ObservedPost, type Sandbox, startSandbox } from "../../sandbox/start-sandbox.ts";
 import { createPace } from "../../sandbox/traffic/pace.ts";

@@ -1,5 +1,6 @@
 import { existsSync, statSync } from "node:fs";
-import { breakersInFile, openStoreForReading, type StoreToRead } from "../../app/open-store.ts";
+import type { ReadingEngine } from "../../app/engine.ts";
+import { breakersInFile, openStoreForReading } from "../../app/open-store.ts";
 import type { Settings } from "../../config/schema.ts";
 import { StoreRefused } from "../../store/port.ts";
 import type { RedisSettings } from "../../store/settings.ts";
@@ -88,7 +89,7 @@ async function checkShared(storage: RedisSettings, { routes, sources, accounts }
 }
 
 /** A finding when the store cannot be opened: a newer version, or an unfinished migration. */
-async function openShared(storage: RedisSettings): Promise<{ store: StoreToRead; refused: null } | { store: null; refused: Finding }> {
+async function openShared(storage: RedisSettings): Promise<{ store: ReadingEngine; refused: null } | { store: null; refused: Finding }> {
   try {
     return { store: await openStoreForReading(storage), refused: null };
   } catch (error) {

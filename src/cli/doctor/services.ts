@@ -1,7 +1,7 @@
 import { randomInt } from "node:crypto";
 import { z } from "zod";
-import { systemClock } from "../../app/system-clock.ts";
 import type { AccountSettings, Settings } from "../../config/schema.ts";
+import { systemClock } from "../../model/system-clock.ts";
 import { createServiceClient } from "../../service/client.ts";
 import { ServiceError } from "../../service/errors.ts";
 import { createLimiter } from "../../service/limits/limiter.ts";

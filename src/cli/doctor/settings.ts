@@ -1,5 +1,4 @@
 import { readFileSync, statSync } from "node:fs";
-import { secretUses } from "../../app/secret-uses.ts";
 import { faultLine, SettingsError } from "../../config/fault.ts";
 import { loadSettings } from "../../config/load.ts";
 import type { Settings } from "../../config/schema.ts";
@@ -7,6 +6,7 @@ import { warnings } from "../../config/warnings.ts";
 import type { SecretUse } from "../../control/operate.ts";
 import { readRedisUrl } from "../../model/redis.ts";
 import { Secret } from "../../model/secret.ts";
+import { secretUsage } from "../../receive/signature/usage.ts";
 import type { Proof } from "../../store/views.ts";
 import { type Finding, fail, ok, spanText, warn } from "./finding.ts";
 
@@ -68,7 +68,7 @@ const quietMs = 24 * 3_600_000;
 
 /** Which secret of each source still verifies events, and which is safe to drop. */
 export function judgeSecrets(sources: Settings["sources"], proofs: readonly Proof[], now: number): Finding[] {
-  const uses = secretUses(sources, proofs).filter(({ place }) => place !== null);
+  const uses = secretUsage(sources, proofs).filter(({ place }) => place !== null);
   return Object.keys(sources).flatMap((source) => {
     const own = uses.filter((use) => use.source === source);
     return own.map((use) => {

@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
 import type { Command } from "commander";
+import { systemClock } from "../../model/system-clock.ts";
 import { describeFixture, type Fixture, FixtureRefused, truncatedFixture } from "../../sandbox/fixtures/fixture.ts";
 import { builtInFixtures, findFixture, fixtureNames } from "../../sandbox/fixtures/fixture-files.ts";
 import { fixturePosts } from "../../sandbox/fixtures/fixture-posts.ts";
@@ -13,7 +14,6 @@ import {
   type TriggerScenario,
   triggerScenarios,
 } from "../../sandbox/fixtures/trigger-scenarios.ts";
-import { machineClock } from "../../sandbox/machine-clock.ts";
 import { createRandom } from "../../sandbox/random.ts";
 import type { Post } from "../../sandbox/traffic/post.ts";
 import { createSender } from "../../sandbox/traffic/sender.ts";
@@ -160,7 +160,7 @@ async function runPosts(
     url: target.url,
     signature: target.signature,
     secret,
-    clock: machineClock,
+    clock: systemClock,
     concurrency,
     retry: once,
     keepAcknowledgements: false,

@@ -17,27 +17,13 @@ export interface Borrower {
   use(connection: Connection): void;
 }
 
-/** At most `limit` connections, each lent to one borrower at a time. */
-export interface Connections {
-  /** Lends a connection: at once when one is free, else in call order. */
-  borrow(borrower: Borrower): void;
-  /** Takes a borrower out of the queue. */
-  forget(borrower: Borrower): void;
-  /** Returns a healthy connection. */
-  giveBack(connection: Connection): void;
-  /** Returns a broken connection, which is closed. */
-  discard(connection: Connection): void;
-  /** Replaces a lent connection with one that has a new socket. */
-  renew(connection: Connection): Connection;
-  /** Closes all. Borrowers in the queue are not called. */
-  close(): Promise<void>;
-}
+export type Connections = ReturnType<typeof createConnections>;
 
 /**
- * The connections of one destination, used last in, first out, so that few stay open. undici's Pool does not report whether
+ * At most `limit` connections to one destination, each lent to one borrower at a time. Used last in, first out, so that few stay open. undici's Pool does not report whether
  * a request used an old socket, and does not release one that hangs while connecting.
  */
-export function createConnections(origin: string, limit: number, connect: Connect): Connections {
+export function createConnections(origin: string, limit: number, connect: Connect) {
   // Loaded with the first URL, because it takes a tenth of a relay's start, and a relay without URLs does not need it.
   const { Client } = createRequire(import.meta.url)("undici") as typeof import("undici");
   const idle: Connection[] = [];
@@ -86,24 +72,32 @@ export function createConnections(origin: string, limit: number, connect: Connec
   }
 
   return {
-    borrow(borrower) {
+    /** Lends a connection: at once when one is free, else in call order. */
+    borrow(borrower: Borrower): void {
       const connection = idle.pop() ?? (all.size < limit ? open() : undefined);
       if (connection === undefined) waiting.add(borrower);
       else borrower.use(connection);
     },
-    forget: (borrower) => void waiting.delete(borrower),
+    /** Takes a borrower out of the queue. */
+    forget: (borrower: Borrower): void => void waiting.delete(borrower),
+    /** Returns a healthy connection. */
     giveBack: lend,
-    discard(connection) {
+    /** Returns a broken connection, which is closed. */
+    discard(connection: Connection): void {
       shut(connection);
       if (waiting.size > 0) lend(open());
     },
-    renew(connection) {
+    /** Replaces a lent connection with one that has a new socket. */
+    renew(connection: Connection): Connection {
       shut(connection);
       return open();
     },
-    async close() {
+    /** Closes all. Borrowers in the queue are not called. */
+    async close(): Promise<void> {
       waiting.clear();
       idle.length = 0;
+      // The caller aborts its attempts first: undici ends a request that still waits for its socket at once, as an error.
+      await null;
       for (const connection of all.keys()) shut(connection);
       await Promise.all(closing);
     },

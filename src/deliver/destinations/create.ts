@@ -1,20 +1,34 @@
+import type { z } from "zod";
 import { keptResponseBytes } from "../../model/delivery.ts";
 import type { Redactor } from "../../model/redact.ts";
-import type { DestinationSettings } from "../settings.ts";
+import type { Secret } from "../../model/secret.ts";
+import { type DestinationKind, type DestinationSettings, type destinationSchemas, kindOf } from "../settings.ts";
 import type { AttemptOutcome, Destination, OutgoingDelivery } from "./destination.ts";
 import { createQueueDestination } from "./queue.ts";
-import { createRedisLinks } from "./redis-link.ts";
+import { createRedisLinks, type RedisLink } from "./redis-link.ts";
 import { createStreamDestination } from "./stream.ts";
 import { createUrlDestination } from "./url.ts";
 
-/** Makes the destination of any kind. `clock` gives unix milliseconds. Destinations on one Redis share a connection. */
+interface DestinationParts {
+  /** Unix milliseconds. */
+  readonly clock: () => number;
+  /** The connection to a Redis, shared by all destinations there. */
+  readonly link: (url: Secret) => RedisLink;
+}
+
+type Create<Kind extends DestinationKind> = (to: z.infer<(typeof destinationSchemas)[Kind]>, parts: DestinationParts) => Destination;
+
+const creators: { readonly [Kind in DestinationKind]: Create<Kind> } = {
+  url: (to, { clock }) => createUrlDestination(to, clock),
+  queue: (to, { clock, link }) => createQueueDestination(to, link(to.redis), clock),
+  stream: (to, { clock, link }) => createStreamDestination(to, link(to.redis), clock),
+};
+
+/** Makes the destination of any kind. */
 export function createDestinations(clock: () => number): (to: DestinationSettings) => Destination {
-  const link = createRedisLinks();
-  return (to) => {
-    if ("url" in to) return createUrlDestination(to, clock);
-    if ("queue" in to) return createQueueDestination(to, link(to.redis), clock);
-    return createStreamDestination(to, link(to.redis), clock);
-  };
+  const parts = { clock, link: createRedisLinks() };
+  // TypeScript cannot relate the kind to the settings it was read from.
+  return (to) => (creators[kindOf(to)] as Create<DestinationKind>)(to, parts);
 }
 
 /** Redacts secrets in answers: a destination that echoes its request would put them into the store and the log. */

@@ -49,7 +49,7 @@ export type UrlDestination = Destination<UrlResult>;
 export interface Abortable {
   /** Aborts the attempt. */
   readonly signal: AbortSignal;
-  /** Its index in {@link UnderWay}, which sets it; -1: not in flight. */
+  /** Its index in {@link InFlight}, which sets it; -1: not in flight. */
   index: number;
   abort(): void;
 }
@@ -68,7 +68,7 @@ interface Watch {
  * table links to the next, as removed listeners link to later ones. One that reached the old generation then keeps all
  * later attempts in memory until the next full collection.
  */
-export class UnderWay {
+export class InFlight {
   readonly #attempts: Abortable[] = [];
   /** One per signal, so seldom more than one. */
   readonly #watches: Watch[] = [];

@@ -6,7 +6,7 @@ import type { AttemptError } from "../../model/delivery.ts";
 import { lookupFunction } from "../../model/name-lookup.ts";
 import { isWithoutDatabase, type RedisFault, type RedisPlace, readRedisUrl, redisErrorText, redisFaultOf } from "../../model/redis.ts";
 import type { Secret } from "../../model/secret.ts";
-import { type AttemptOutcome, UnderWay } from "./destination.ts";
+import { type AttemptOutcome, InFlight } from "./destination.ts";
 
 /** The connection to one Redis, shared by all destinations there. */
 export interface RedisLink {
@@ -152,21 +152,14 @@ function optionsOf(place: RedisPlace) {
   };
 }
 
-/** Runs the attempts of one destination on its link. */
-interface RedisAttempts {
-  /** One attempt. The result of `command` is kept as the response. Never rejects. */
-  run(signal: AbortSignal, command: (redis: Redis) => Promise<string | null>): Promise<AttemptOutcome>;
-  /** Ends attempts in flight as `aborted`. */
-  close(): void;
-}
-
-/** `timeout` in milliseconds limits one attempt. An attempt that timed out may have succeeded all the same. */
-export function createRedisAttempts(link: RedisLink, timeout: number): RedisAttempts {
-  const inFlight = new UnderWay();
+/** Runs the attempts of one destination on its link. `timeout` in milliseconds limits one attempt. An attempt that timed out may have succeeded all the same. */
+export function createRedisAttempts(link: RedisLink, timeout: number) {
+  const inFlight = new InFlight();
   let isClosed = false;
 
   return {
-    run(signal, command) {
+    /** One attempt. The result of `command` is kept as the response. Never rejects. */
+    run(signal: AbortSignal, command: (redis: Redis) => Promise<string | null>): Promise<AttemptOutcome> {
       if (isClosed || signal.aborted) return Promise.resolve(failed("aborted", stopping, 0));
       const { promise, resolve } = Promise.withResolvers<AttemptOutcome>();
       const startedAt = performance.now();
@@ -188,7 +181,8 @@ export function createRedisAttempts(link: RedisLink, timeout: number): RedisAtte
         );
       return promise;
     },
-    close() {
+    /** Ends attempts in flight as `aborted`. */
+    close(): void {
       isClosed = true;
       inFlight.abortAll();
     },

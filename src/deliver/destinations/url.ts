@@ -3,7 +3,7 @@ import { keptResponseBytes } from "../../model/delivery.ts";
 import type { UrlDestinationSettings } from "../settings.ts";
 import { type ConnectorOptions, createConnections, createConnector } from "./connections.ts";
 import { createDeliveryHeaders } from "./delivery-headers.ts";
-import { UnderWay, type UrlDestination, type UrlOutcome } from "./destination.ts";
+import { InFlight, type UrlDestination, type UrlOutcome } from "./destination.ts";
 import { Exchange } from "./exchange.ts";
 
 /**
@@ -22,7 +22,7 @@ export function createUrlDestination(
   const connections = createConnections(url.origin, settings.concurrency, createConnector(url, connector));
   const { timeout, maxRetryAfter } = settings;
   const place = { connections, timeout, maxRetryAfter, keep, clock };
-  const inFlight = new UnderWay();
+  const inFlight = new InFlight();
   let isClosed = false;
 
   return {

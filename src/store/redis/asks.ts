@@ -1,4 +1,4 @@
-import type { AskClaim, AskCounts, AskQuery, ClaimedAsk, SettledAsk } from "../../model/poll.ts";
+import type { ClaimedPoll, PollClaim, PollCounts, PollQuery, SettledPoll } from "../../model/poll.ts";
 import type { RedisLink } from "./client.ts";
 import { type Keys, messageName, readSubjectName } from "./keys.ts";
 import {
@@ -29,7 +29,7 @@ type Places = readonly [from: number, to: number];
 export function createAsks(keys: Keys, link: RedisLink, transact: Transact) {
   const { base } = keys;
 
-  function claimed(account: string, until: number, found: unknown): ClaimedAsk {
+  function claimed(account: string, until: number, found: unknown): ClaimedPoll {
     const [wamid, dueAt, rank, record, row] = found as [string, string, number, string, string];
     const { since, asks, failures, misses, askedAt } = readAskRecord(record);
     const message = readSubjectRow(rowJson(row));
@@ -80,7 +80,7 @@ export function createAsks(keys: Keys, link: RedisLink, transact: Transact) {
     return found.filter(([from, to]) => to > from);
   }
 
-  async function countDue({ account, dueBy, after, from, resting, rare }: AskQuery): Promise<number> {
+  async function countDue({ account, dueBy, after, from, resting, rare }: PollQuery): Promise<number> {
     const list = `${base}asks:${account}`;
     const ranges = Array.from({ length: lastRank + 1 }, (_, rank) => {
       return [askScore(rank, 0), askScore(rank, rank === 0 ? dueBy - after : dueBy)] as const;
@@ -105,7 +105,7 @@ export function createAsks(keys: Keys, link: RedisLink, transact: Transact) {
     return due;
   }
 
-  async function countUnaskable({ account, from, resting }: AskQuery): Promise<number> {
+  async function countUnaskable({ account, from, resting }: PollQuery): Promise<number> {
     const list = `${base}tn:${account}`;
     const [[begin, end] = [0, 0]] = await placesOf(list, [[from, "+inf"]]);
     return countSome(list, [begin, Math.min(end, begin + mostCounted)], async (wamids) => {
@@ -115,7 +115,7 @@ export function createAsks(keys: Keys, link: RedisLink, transact: Transact) {
   }
 
   /** Also marks the message's row, where a later event or registration clears it. */
-  function noteMissing({ message, until, at }: Extract<SettledAsk, { readonly end: "missing" }>): Promise<void> {
+  function noteMissing({ message, until, at }: Extract<SettledPoll, { readonly end: "missing" }>): Promise<void> {
     const name = String(message);
     const { account, key: wamid } = readSubjectName(name);
     const [list, records] = [`${base}asks:${account}`, `${base}ask:${account}`];
@@ -136,13 +136,13 @@ export function createAsks(keys: Keys, link: RedisLink, transact: Transact) {
 
   return {
     /** Least polled messages first; among them the longest due. */
-    async claimAsks({ account, now, dueBy, after, limit, leaseMs }: AskClaim): Promise<ClaimedAsk[]> {
+    async claimPolls({ account, now, dueBy, after, limit, leaseMs }: PollClaim): Promise<ClaimedPoll[]> {
       const until = now + leaseMs;
       const list = [base, account, String(dueBy), String(dueBy - after), String(limit), String(until)];
       const found = (await link.run((redis) => claimScript.run(redis, `${base}asks:${account}`, list))) as unknown[];
       return found.map((one) => claimed(account, until, one));
     },
-    async settleAsks(settled: readonly SettledAsk[]): Promise<void> {
+    async settlePolls(settled: readonly SettledPoll[]): Promise<void> {
       const list = [base];
       for (const one of settled) {
         if (one.end === "missing") continue;
@@ -157,7 +157,7 @@ export function createAsks(keys: Keys, link: RedisLink, transact: Transact) {
       for (const one of settled) if (one.end === "missing") await noteMissing(one);
     },
     /** Exact up to a few thousand. */
-    async countAsks(query: AskQuery): Promise<AskCounts> {
+    async countPolls(query: PollQuery): Promise<PollCounts> {
       // Concurrently awaited: a rejection without a handler would end the process.
       const [due, unaskable, missing] = await Promise.all([
         countDue(query),

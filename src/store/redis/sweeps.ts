@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import type { CoveredEvents, Covering, ReadMessage, Sweep, TrackedMessage, TrackedQuery } from "../../model/hydration.ts";
+import type { CoveredEvents, Covering, HydrationPass, ReadMessage, TrackedMessage, TrackedQuery } from "../../model/hydration.ts";
 import type { EventId } from "../../model/ids.ts";
 import type { RedisLink } from "./client.ts";
 import { readEventRow } from "./event-rows.ts";
@@ -27,7 +27,7 @@ export function createSweeps({ keys, link, transact, version }: Parts) {
   const { base } = keys;
 
   /** Continues the account's sweep, or begins one; null when nothing waits. */
-  async function beginSweep(account: string, now: number): Promise<Sweep | null> {
+  async function beginPass(account: string, now: number): Promise<HydrationPass | null> {
     for (;;) {
       const list = [base, account, String(now), version(), randomUUID()];
       const found = (await link.run((redis) => beginScript.run(redis, `${base}sw:${account}`, list))) as string[];
@@ -45,7 +45,7 @@ export function createSweeps({ keys, link, transact, version }: Parts) {
   }
 
   return {
-    beginSweep,
+    beginPass,
     async covered({ account, seq }: Covering): Promise<CoveredEvents | null> {
       const list = `${base}hc:${account}`;
       const [row, events, [, oldest], [, newest]] = await Promise.all([
@@ -57,7 +57,7 @@ export function createSweeps({ keys, link, transact, version }: Parts) {
       if (row === null || readSweepRow(row).seq !== seq || oldest === undefined || newest === undefined) return null;
       return { events, oldest: Number(oldest), newest: Number(newest) };
     },
-    async noteAsked(sweep: Covering, asked: number, read: readonly ReadMessage[]): Promise<void> {
+    async noteReads(sweep: Covering, asked: number, read: readonly ReadMessage[]): Promise<void> {
       const { account } = sweep;
       await Promise.all([
         transact(async (tx) => {
@@ -67,7 +67,7 @@ export function createSweeps({ keys, link, transact, version }: Parts) {
         ...read.map(noteRead),
       ]);
     },
-    async endSweep(sweep: Covering, now: number): Promise<void> {
+    async endPass(sweep: Covering, now: number): Promise<void> {
       const { account } = sweep;
       await transact(async (tx) => {
         const open = await openSweep(tx, keys, sweep);

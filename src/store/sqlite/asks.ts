@@ -1,4 +1,4 @@
-import type { AskClaim, AskCounts, AskQuery, ClaimedAsk, SettledAsk } from "../../model/poll.ts";
+import type { ClaimedPoll, PollClaim, PollCounts, PollQuery, SettledPoll } from "../../model/poll.ts";
 import type { CallCount, DayCalls } from "../service-port.ts";
 import type { Names } from "./names.ts";
 import type { Db } from "./open.ts";
@@ -68,11 +68,11 @@ export function createAsks(db: Db, names: Names) {
 
   return {
     /** The least polled first, among them the longest due. */
-    claim({ account, now, dueBy, after, limit, leaseMs }: AskClaim): ClaimedAsk[] {
+    claim({ account, now, dueBy, after, limit, leaseMs }: PollClaim): ClaimedPoll[] {
       const id = names.find("account", account);
       if (id === null) return [];
       const until = now + leaseMs;
-      const claimed: ClaimedAsk[] = [];
+      const claimed: ClaimedPoll[] = [];
       for (let rank = 0; rank <= lastRank && claimed.length < limit; rank++) {
         for (const row of dueRows.all(id, rank, rank === 0 ? dueBy - after : dueBy, limit - claimed.length)) {
           lease.run(until, row.message);
@@ -95,7 +95,7 @@ export function createAsks(db: Db, names: Names) {
       }
       return claimed;
     },
-    settle(settled: readonly SettledAsk[]): void {
+    settle(settled: readonly SettledPoll[]): void {
       for (const one of settled) {
         const { until } = one;
         const message = Number(one.message);
@@ -105,7 +105,7 @@ export function createAsks(db: Db, names: Names) {
       }
     },
     /** Exact up to some thousands. */
-    count({ account, dueBy, after, from, resting, rare }: AskQuery): AskCounts {
+    count({ account, dueBy, after, from, resting, rare }: PollQuery): PollCounts {
       const id = names.find("account", account);
       if (id === null) return { due: 0, unaskable: 0, missing: 0 };
       const words = JSON.stringify(resting);

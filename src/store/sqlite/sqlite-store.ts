@@ -5,7 +5,7 @@ import type { Settlement } from "../../model/delivery.ts";
 import type { QuarantinedBody, ReceivedEvent } from "../../model/event.ts";
 import type { Covering, HydrationEnd, ReadMessage, TrackedQuery } from "../../model/hydration.ts";
 import type { EventId } from "../../model/ids.ts";
-import type { AskClaim, SettledAsk } from "../../model/poll.ts";
+import type { PollClaim, SettledPoll } from "../../model/poll.ts";
 import type { SendClaim, SendEnd, SendKey, StoredSend } from "../../model/send.ts";
 import type { MessageState } from "../../model/tracking.ts";
 import {
@@ -206,9 +206,9 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks) {
       writes.run(() => replay.replay(found, states, at)),
     findUnplanned: (filter: PlanAgainFilter, cursor: ReplayCursor, limit: number) => planAgain.look(filter, cursor, limit),
     planAgain: (events: readonly number[], filter: PlanAgainFilter, at: number) => writes.run(() => planAgain.plan(events, filter, at)),
-    claimAsks: (claim: AskClaim) => writes.run(() => asks.claim(claim)),
-    settleAsks: (settled: readonly SettledAsk[]): Promise<void> => writes.run(() => asks.settle(settled)),
-    countAsks: asks.count,
+    claimPolls: (claim: PollClaim) => writes.run(() => asks.claim(claim)),
+    settlePolls: (settled: readonly SettledPoll[]): Promise<void> => writes.run(() => asks.settle(settled)),
+    countPolls: asks.count,
     serviceCalls: asks.calls,
     addServiceCalls: (counts: readonly CallCount[]): Promise<void> => writes.run(() => asks.addCalls(counts)),
     recentCalls: recentCalls.since,
@@ -224,14 +224,14 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks) {
     targets: hydrations.targets,
     trackedMessages: (account: string, query: TrackedQuery) => sweeps.trackedMessages(account, query),
     callsSince: sweeps.callsSince,
-    beginSweep: (account: string, now: number) => writes.run(() => sweeps.begin(account, now)),
+    beginPass: (account: string, now: number) => writes.run(() => sweeps.begin(account, now)),
     settleTarget: (sweep: Covering, target: string, wamid: string | null, now: number) =>
       writes.run(() => hydrations.settleTarget(sweep, target, wamid, now)),
-    noteAsked: (sweep: Covering, asked: number, read: readonly ReadMessage[]): Promise<void> =>
+    noteReads: (sweep: Covering, asked: number, read: readonly ReadMessage[]): Promise<void> =>
       writes.run(() => sweeps.note(sweep, asked, read)),
     settleCovered: (sweep: Covering, end: HydrationEnd, now: number, limit: number) =>
       writes.run(() => hydrations.settleCovered(sweep, end, now, limit)),
-    endSweep: (sweep: Covering, now: number): Promise<void> => writes.run(() => sweeps.end(sweep, now)),
+    endPass: (sweep: Covering, now: number): Promise<void> => writes.run(() => sweeps.end(sweep, now)),
     releaseParked: (now: number, limit: number) => writes.run(() => parking.releaseSome(now, limit)),
     expireParked: (now: number, limit: number): Promise<number> => writes.run(() => parking.expire(now, limit)),
     sweep: (now: number, keep: RetentionTimes, limit: number) => writes.run(() => sweep(now, keep, limit)),

@@ -1,4 +1,4 @@
-import type { Covering, ReadMessage, Sweep, TrackedMessage, TrackedQuery } from "../../model/hydration.ts";
+import type { Covering, HydrationPass, ReadMessage, TrackedMessage, TrackedQuery } from "../../model/hydration.ts";
 import type { EventId } from "../../model/ids.ts";
 import type { createHydrations } from "./hydrations.ts";
 import { type Names, unpackEventId } from "./names.ts";
@@ -59,7 +59,7 @@ export function createSweeps(db: Db, names: Names, hydrations: Pick<ReturnType<t
   }
 
   return {
-    begin(name: string, now: number): Sweep | null {
+    begin(name: string, now: number): HydrationPass | null {
       const account = names.find("account", name);
       if (account === null) return null;
       let row = begun(account, name);

@@ -27,7 +27,7 @@ async function quarantineValid(relay: RelayHere, count: number): Promise<Buffer[
   );
   await relay.stop();
   const { storage } = loadSettings(relay.settingsPath, process.env);
-  const { store } = await openStore({ storage, role: "command", rules: rulesFor([]), hooks: { committed: () => {}, failed: () => {} } });
+  const { store } = await openStore(storage, { role: "command", rules: rulesFor([]), hooks: { committed: () => {}, failed: () => {} } });
   for (const body of bodies) {
     const received = { account: "main", source: "main", origin: "webhook", receivedAt: Date.now(), headers: {}, secret: null } as const;
     await store.quarantine({ ...received, body, error: "of another time" });

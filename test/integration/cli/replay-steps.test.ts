@@ -69,7 +69,7 @@ test("deliveries that die again while it runs are not taken up again, nor are th
     now: () => now,
     isRouted: () => true,
     stopping: () => false,
-    offer(due) {
+    announce(due) {
       now += 1;
       for (const { route, event } of due) settling.push(settleDead(store, event, route, 2, now));
     },
@@ -95,7 +95,7 @@ test("in order: of one message only the first goes out, the others are held behi
     now: () => start + 10_000,
     isRouted: (route) => route === "b",
     stopping: () => false,
-    offer: (due) => void offered.push(...due.map(({ event }) => event)),
+    announce: (due) => void offered.push(...due.map(({ event }) => event)),
   });
   const filter: ReplayQuery = { states: ["dead", "delivered"] };
   expect(await replaying.count(filter)).toEqual({
@@ -124,7 +124,7 @@ test("in order: of one message only the first goes out, the others are held behi
 
 test("by error code and time of the event", async () => {
   const { store } = await storeWith(1_000);
-  const replaying = createReplaying({ store, now: () => start + 10_000, isRouted: () => true, stopping: () => false, offer: () => {} });
+  const replaying = createReplaying({ store, now: () => start + 10_000, isRouted: () => true, stopping: () => false, announce: () => {} });
   const matching = async (filter: Partial<ReplayQuery>) => (await replaying.count({ states: ["dead"], ...filter })).matching;
   expect(await matching({})).toBe(1_000);
   expect(await matching({ states: ["dead", "delivered"] })).toBe(2_000);
@@ -142,7 +142,7 @@ test("a relay that stops ends it between two steps, and says where to go on", as
     now: () => start + 10_000,
     isRouted: () => true,
     stopping: () => stopping,
-    offer: () => {
+    announce: () => {
       stopping = true;
     },
   });

@@ -46,7 +46,7 @@ test("an unknown outcome: exit code 1 with what to do; --resend-unknown sends ag
   sandbox.setFaults({ api: [{ answer: "reset", when: "after", times: 2 }] });
   const lost = await sendByProcess("--text", "Hola", "--key", "k", "--resend-unknown");
   expect(lost).toMatchObject({ code: 1, out: "" });
-  expect(lost.err).toMatch(/look whether the message appears in the chat.*--key k --resend-unknown/);
+  expect(lost.err).toMatch(/check whether the message appears in the chat.*--key k --resend-unknown/);
   // Its own call is not what --resend-unknown was about.
   expect(sent()).toHaveLength(1);
   expect(await send("--text", "Hola", "--key", "k")).toMatchObject({ code: 1 });
@@ -56,7 +56,7 @@ test("an unknown outcome: exit code 1 with what to do; --resend-unknown sends ag
   expect(await send("--text", "Hola", "--key", "k", "--resend-unknown")).toMatchObject({ code: 0 });
   expect(await send("--text", "Hola", "--key", "k", "--resend-unknown")).toMatchObject({ code: 0 });
   expect(sent()).toHaveLength(3);
-  expect((await send("--text", "Otra", "--key", "k")).err).toContain("stands for another message");
+  expect((await send("--text", "Otra", "--key", "k")).err).toContain("belongs to another message");
 });
 
 test("a refusal is the service's own text; wrong usage is 2", async () => {

@@ -18,7 +18,7 @@ function queueOf(name: string, prefix = "bull"): Queue {
   return queue;
 }
 
-test("a delivery becomes a job under its own id, with the body's very text", async () => {
+test("adds a delivery as a job under its own id with the exact body", async () => {
   const to = openDestinations()({ queue: "plain", redis: redis.url });
   expect(told(await attempt(to))).toBe("taken");
   const job = await queueOf("plain").getJob(delivery.id);
@@ -35,14 +35,14 @@ test("a delivery becomes a job under its own id, with the body's very text", asy
   });
 });
 
-test("a Redis is reached by its name while all four threads of the pool are blocked", async () => {
+test("connects to a Redis by its name while all threads of the pool are blocked", async () => {
   await import("ioredis");
   const url = redis.url.replace("127.0.0.1", "localhost");
   const outcome = await withBusyThreads(() => attempt(openDestinations()({ stream: "named", redis: url, timeout: "30s" })));
   expect(told(outcome)).toBe("taken");
 });
 
-test("an attempt whose answer got lost adds nothing while the job exists, whatever its state", async () => {
+test("adds no second job after a lost answer while the job exists", async () => {
   const to = openDestinations()({ queue: "twice", redis: redis.url });
   const queue = queueOf("twice");
   await attempt(to);
@@ -50,7 +50,7 @@ test("an attempt whose answer got lost adds nothing while the job exists, whatev
   expect(await queue.getJobCounts("waiting", "completed")).toEqual({ waiting: 1, completed: 0 });
 });
 
-test("a replay is a job of its own, also while that of before is there; so is a delivery whose job was removed", async () => {
+test("adds a new job for a replay and for a delivery whose job was removed", async () => {
   const to = openDestinations()({ queue: "again", redis: redis.url });
   const queue = queueOf("again");
   await attempt(to);
@@ -67,7 +67,7 @@ test("a replay is a job of its own, also while that of before is there; so is a 
   expect(await queue.getJob(delivery.id)).toBeDefined();
 });
 
-test("bytes that are no UTF-8 come as base64, and an event kind of any text as the job's name", async () => {
+test("encodes bytes that are not UTF-8 as base64, and uses any event kind as the job's name", async () => {
   const to = openDestinations()({ queue: "bytes", redis: redis.url });
   const body = Buffer.from([0x7b, 0xff, 0x00, 0x7d]);
   await attempt(to, { body, event: "mensaje: leído ✓", eventId: null, contentType: "application/octet-stream", contentEncoding: "gzip" });
@@ -77,7 +77,7 @@ test("bytes that are no UTF-8 come as base64, and an event kind of any text as t
   expect(Buffer.from(job?.data.body, job?.data.encoding)).toEqual(body);
 });
 
-test("job options arrive in BullMQ's units, under another prefix and name", async () => {
+test("passes job options in BullMQ's units, with prefix and name", async () => {
   const to = openDestinations()({
     queue: "options",
     redis: redis.url,
@@ -107,7 +107,7 @@ test("job options arrive in BullMQ's units, under another prefix and name", asyn
   expect(await queue.getJobCounts("delayed")).toEqual({ delayed: 1 });
 });
 
-test("with a secret, a job's headers verify over the bytes of its body", async () => {
+test("signs a job over the bytes of its body", async () => {
   const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
   const to = openDestinations()({ queue: "signed", redis: redis.url, secret, passSignature: true });
   await attempt(to, { passHeaders: { "x-acme-signature": "sha256=00", "webhook-id": "theirs" } });
@@ -118,7 +118,7 @@ test("with a secret, a job's headers verify over the bytes of its body", async (
   expect(new Webhook(secret).verify(Buffer.from(body, encoding), headers)).toBeDefined();
 });
 
-test("a delivery becomes an entry of a stream, its body the very bytes; the entry's id is kept as the answer", async () => {
+test("adds a delivery to a stream with the exact body, and keeps the entry's id as the answer", async () => {
   const to = openDestinations()({ stream: "history:plain", redis: redis.url });
   const body = Buffer.from([0x7b, 0xff, 0x00, 0x7d]);
   const outcome = await attempt(to, {
@@ -145,7 +145,7 @@ test("a delivery becomes an entry of a stream, its body the very bytes; the entr
   expect(fields.get("body")).toEqual(body);
 });
 
-test("a stream keeps at least maxLength entries, and not many more", async () => {
+test("trims a stream to about maxLength entries, never to fewer", async () => {
   const to = openDestinations()({ stream: "history:short", redis: redis.url, maxLength: 100 });
   await Promise.all(Array.from({ length: 1000 }, () => attempt(to)));
   const length = await look(redis.url).xlen("history:short");
@@ -153,7 +153,7 @@ test("a stream keeps at least maxLength entries, and not many more", async () =>
   expect(length).toBeLessThanOrEqual(300);
 });
 
-test("every error that a Redis can be is in docs/queues.md, and no other", () => {
+test("docs/queues.md lists exactly the errors of Redis destinations", () => {
   const page = readFileSync(new URL("../../../docs/queues.md", import.meta.url), "utf8");
   const rows = [...page.matchAll(/^\| `([a-z-]+)` \| [^|]+ \| (is spared|counts by `retry`|is not written down) \|$/gm)].map(
     ([, word]) => word,

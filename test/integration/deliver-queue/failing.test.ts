@@ -4,7 +4,7 @@ import { until } from "../../harness/until.ts";
 import { freePort } from "../../setup/free-port.ts";
 import { attempt, look, openDestinations, told } from "./destinations.ts";
 
-test("killed: fails at once with why, and takes again by itself once it is back", async () => {
+test("fails at once while Redis is killed, and recovers once it is back", async () => {
   const redis = await redisForTest();
   const open = openDestinations();
   const kinds = [open({ queue: "q", redis: redis.url }), open({ stream: "s", redis: redis.url })];
@@ -19,7 +19,7 @@ test("killed: fails at once with why, and takes again by itself once it is back"
   for (const to of kinds) await until("it takes again", async () => told(await attempt(to, { attempt: 2 })) === "taken");
 });
 
-test("never there: a port that nobody listens on, a name that is none", async () => {
+test("reports a closed port and an unknown name as unreachable", async () => {
   const open = openDestinations();
   expect(told(await attempt(open({ queue: "q", redis: `redis://127.0.0.1:${await freePort()}` })))).toBe(
     "unreachable: Redis cannot be reached (ECONNREFUSED)",
@@ -27,7 +27,7 @@ test("never there: a port that nobody listens on, a name that is none", async ()
   expect(told(await attempt(open({ stream: "s", redis: "redis://nobody.invalid" })))).toMatch(/^unreachable: Redis cannot be reached/);
 });
 
-test("hung: ends with its time, others at the same moment, and takes again when it goes on", async () => {
+test("fails after its timeout while Redis hangs, and recovers", async () => {
   const redis = await redisForTest();
   const to = openDestinations()({ stream: "s", redis: redis.url, timeout: "200ms" });
   expect(told(await attempt(to))).toBe("taken");
@@ -41,7 +41,7 @@ test("hung: ends with its time, others at the same moment, and takes again when 
   expect(await look(redis.url).xlen("s")).toBeGreaterThanOrEqual(5);
 });
 
-test("full, and a read-only replica, and well again", async () => {
+test("reports a full and a read-only Redis, and recovers", async () => {
   const redis = await redisForTest();
   const open = openDestinations();
   const kinds = [open({ queue: "q", redis: redis.url }), open({ stream: "s", redis: redis.url })];
@@ -57,7 +57,7 @@ test("full, and a read-only replica, and well again", async () => {
   for (const to of kinds) await until("it takes again", async () => told(await attempt(to)) === "taken");
 });
 
-test("user and password: wrong, none, without the permission, right; and they are told to nobody", async () => {
+test("reports wrong credentials without printing them", async () => {
   const redis = await redisForTest({ args: ["--requirepass", "right-password-text"] });
   const admin = { url: redis.url.replace("//", "//:right-password-text@") };
   await tellRedis(admin, "ACL", "SETUSER", "adder", "on", ">adder-password-text", "~s", "+@all");
@@ -74,7 +74,7 @@ test("user and password: wrong, none, without the permission, right; and they ar
   expect(told(await attempt(as(":right-password-text@")))).toBe("taken");
 });
 
-test("a database that the Redis does not have: nothing goes to another one", async () => {
+test("writes to no other database when the configured one does not exist", async () => {
   const redis = await redisForTest({ args: ["--databases", "4"] });
   const open = openDestinations();
   for (const to of [open({ queue: "q", redis: `${redis.url}/4` }), open({ stream: "s", redis: `${redis.url}/4` })]) {
@@ -84,7 +84,7 @@ test("a database that the Redis does not have: nothing goes to another one", asy
   expect(told(await attempt(open({ stream: "s", redis: `${redis.url}/3` })))).toBe("taken");
 });
 
-test("a key that holds something else is refused, which is about this destination alone", async () => {
+test("reports a key of another type as refused, for this destination only", async () => {
   const redis = await redisForTest();
   const open = openDestinations();
   await look(redis.url).set("taken-key", "text");
@@ -94,7 +94,7 @@ test("a key that holds something else is refused, which is about this destinatio
   expect(told(await attempt(open({ stream: "free-key", redis: redis.url })))).toBe("taken");
 });
 
-test("destinations on one Redis share a connection, which goes with the last of them; what is under way then is aborted", async () => {
+test("shares one connection per Redis, closes it with the last destination, and aborts attempts in flight", async () => {
   const redis = await redisForTest();
   const open = openDestinations();
   const kinds = [open({ queue: "q", redis: redis.url }), open({ stream: "s", redis: redis.url }), open({ stream: "t", redis: redis.url })];

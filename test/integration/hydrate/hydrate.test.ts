@@ -4,7 +4,7 @@ import type { MessageRecord } from "../../../src/sandbox/world/records.ts";
 import { routeTo } from "../../harness/relay-settings.ts";
 import { hour, minute, openRelay } from "./open-relay.ts";
 
-test("nothing tracked: recorded as done with nothing found, and no call made", async () => {
+test("ends without a call when nothing is tracked", async () => {
   const relay = await openRelay();
   const stranger = await relay.send({ track: false });
   relay.truncate(1);
@@ -17,7 +17,7 @@ test("nothing tracked: recorded as done with nothing found, and no call made", a
   expect(relay.asked).toEqual([]);
 });
 
-test("one tracked: its news goes in by the front door, and is recorded on the event", async () => {
+test("submits the new status of a tracked message and records it on the event", async () => {
   const relay = await openRelay();
   const message = await relay.send();
   relay.truncate(1);
@@ -40,7 +40,7 @@ test("one tracked: its news goes in by the front door, and is recorded on the ev
   expect(relay.downstream.arrivals.map(({ eventId }) => eventId)).toEqual([event?.id, news?.id]);
 });
 
-test("a burst of three hundred makes one sweep: each message is asked about once", async () => {
+test("reads each message once for a burst of three hundred events", async () => {
   const relay = await openRelay({ sandbox: { plan: "enterprise" } });
   const messages: MessageRecord[] = [];
   for (let n = 0; n < 5; n += 1) messages.push(await relay.send());
@@ -60,7 +60,7 @@ test("a burst of three hundred makes one sweep: each message is asked about once
   expect(relay.log().filter(({ truncated }) => truncated === 301)).toHaveLength(1);
 });
 
-test("those that come during a sweep wait for the next, which reads only what was not read since they came", async () => {
+test("covers events that arrive during a pass in the next one, which reads only what is needed", async () => {
   // Three polls a minute, so that the sweep takes a while.
   const relay = await openRelay({ account: { share: 0.02 } });
   const messages: MessageRecord[] = [];
@@ -87,7 +87,7 @@ test("those that come during a sweep wait for the next, which reads only what wa
   expect(await relay.status(messages[5] as MessageRecord)).toBe("sent");
 });
 
-test("the API down for an hour: it goes on by itself when it is back, and nothing is lost", async () => {
+test("continues when the API is back after an hour, and loses nothing", async () => {
   const relay = await openRelay();
   const messages = [await relay.send(), await relay.send(), await relay.send()];
   relay.sandbox.setFaults({ events: { truncate: 1 }, api: [{ answer: 500, endpoint: "GET /messages/{id}" }] });
@@ -105,7 +105,7 @@ test("the API down for an hour: it goes on by itself when it is back, and nothin
   for (const message of messages) expect(await relay.status(message)).toBe("delivered");
 });
 
-test("down for longer than giveUpAfter: settled with what stays unknown, and said in the log", async () => {
+test("gives up after giveUpAfter and logs what stays unknown", async () => {
   const relay = await openRelay({ settings: { hydrate: { giveUpAfter: "30m" } } });
   const message = await relay.send();
   const nameless = await relay.send({ track: false });
@@ -118,7 +118,7 @@ test("down for longer than giveUpAfter: settled with what stays unknown, and sai
   expect(relay.log().filter(({ level }) => level === "warn")).toEqual([expect.objectContaining({ reason: "too-long", unknown: 2 })]);
 });
 
-test("a key refused, then a good one by reload; then none at all", async () => {
+test("waits with a refused key, continues after a reload, and ends without a key", async () => {
   const relay = await openRelay();
   const message = await relay.send();
   relay.reload({ accounts: { main: { baseUrl: relay.sandbox.url, apiKey: "acme_live_wrong" } } });
@@ -149,7 +149,7 @@ describe("routes that hold", () => {
     return { relay, at };
   };
 
-  test("get the news instead of the event that came without its data", async () => {
+  test("get the found statuses instead of the truncated event", async () => {
     const { relay, at } = await open();
     const message = await relay.send();
     relay.truncate(1);
@@ -169,7 +169,7 @@ describe("routes that hold", () => {
     ]);
   });
 
-  test("get the event itself, marked, when there were no news", async () => {
+  test("get the marked event itself when nothing was found", async () => {
     const { relay, at } = await open();
     const stranger = await relay.send({ track: false });
     relay.truncate(1);
@@ -185,7 +185,7 @@ describe("routes that hold", () => {
     });
   });
 
-  test("get results of automations at once, with the open runs that could be meant", async () => {
+  test("get results of automations at once, with the candidate runs", async () => {
     const { relay, at } = await open();
     const automation = relay.sandbox.automations().find(({ trigger }) => trigger === "manual")?.id as string;
     const runIds: string[] = [];
@@ -211,7 +211,7 @@ describe("routes that hold", () => {
   });
 });
 
-test("a service that answers 404 to every poll: the sweep waits, and reads all once base URL and key are right", async () => {
+test("waits while every poll gets 404, and reads all once base URL and key are right", async () => {
   const relay = await openRelay({ sandbox: { plan: "enterprise" } });
   const messages: MessageRecord[] = [];
   for (let n = 0; n < 15; n += 1) messages.push(await relay.send());

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { minute, openRelay } from "./open-relay.ts";
 
-test("sweeps leave what sends need of the month's calls, and go on when there is more", async () => {
+test("leaves the calls of the month that sends need, and continues when there are more", async () => {
   // A share of 15 calls a month, of which a tenth and the fraction are kept for sends.
   const relay = await openRelay({ account: { share: 0.00005 } });
   const messages = [];

@@ -1,10 +1,10 @@
 import { PassThrough } from "node:stream";
 import { expect, onTestFinished, test } from "vitest";
-import { systemClock } from "../../../src/app/system-clock.ts";
 import type { Io } from "../../../src/cli/io.ts";
 import { createTargets } from "../../../src/cli/listen/forward.ts";
 import { runListen } from "../../../src/cli/listen/run.ts";
 import { privateView } from "../../../src/cli/output.ts";
+import { systemClock } from "../../../src/model/system-clock.ts";
 import { postEvent } from "../../harness/post-event.ts";
 import { createMessages } from "../../harness/posts.ts";
 import { startRelayHere } from "../../harness/relay-here.ts";

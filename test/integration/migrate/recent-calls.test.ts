@@ -1,6 +1,6 @@
 import { Redis as Client } from "ioredis";
 import { expect, onTestFinished, test } from "vitest";
-import { carryRecentCalls } from "../../../src/app/carry-recent-calls.ts";
+import { carryRecentCalls } from "../../../src/app/migrate.ts";
 import { callKinds } from "../../../src/service/limits/slots.ts";
 import { openSource } from "../../../src/store/migrate/source.ts";
 import { createRedisCaps } from "../../../src/store/redis/shared-limits.ts";

@@ -30,7 +30,7 @@ async function setUp(count = 3): Promise<{ sandbox: Sandbox; relay: RelayHere; c
   return { sandbox, relay, calls };
 }
 
-test("beside a relay: it asks; a dry run does not; nothing is asked twice", async () => {
+test("polls through a running relay, except in a dry run, and nothing twice", async () => {
   const { relay, calls } = await setUp();
   const before = await calls();
   const dry = await runOn(relay, "reconcile", "--dry-run");
@@ -45,7 +45,7 @@ test("beside a relay: it asks; a dry run does not; nothing is asked twice", asyn
   expect(jsonOf<Done>(await runOn(relay, "reconcile", "--json"))).toMatchObject({ accounts: [{ account: "main", asked: 0 }] });
 });
 
-test("without a relay: the command asks itself, says that deliveries wait, and what it learned is there at the next start", async () => {
+test("polls by itself without a relay, and the next start has the found statuses", async () => {
   const { relay, calls } = await setUp();
   await relay.stop();
   const before = await calls();
@@ -57,7 +57,7 @@ test("without a relay: the command asks itself, says that deliveries wait, and w
   expect(events.data.map(({ origin }) => origin)).toEqual(["reconcile", "reconcile", "reconcile"]);
 });
 
-test("exit codes: 1 for a refused key, 3 for a quota that is used up, 1 for nobody to ask, 2 for usage", async () => {
+test("exits 1 for a refused key or no account, 2 for wrong usage, 3 for a used-up quota", async () => {
   const { sandbox, relay } = await setUp();
   await sandbox.control("PUT", "/usage", { apiCalls: 300_000 });
   const left = await runProcessOn(relay, "reconcile");

@@ -3,7 +3,7 @@ import { openStage } from "./stage.ts";
 
 const minute = 60_000;
 
-test("pending is learned, but no webhook would have told it, so that none is missed", async () => {
+test("submits a polled `pending`, which counts as no missed webhook", async () => {
   const stage = await openStage();
   // Stay pending for ever; one phone more, that does not.
   await stage.send(12, "0002");

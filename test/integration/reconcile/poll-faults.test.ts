@@ -14,7 +14,7 @@ const missingOf = async (stage: Stage) =>
   ((await stage.ask("POST", "/v1/reconcile", { dryRun: true })).body as { accounts: { missing: number }[] }).accounts[0]?.missing;
 const truth = (stage: Stage) => new Map(stage.sandbox.messages().map(({ wamid, status }) => [wamid as string, status as string | null]));
 
-test("another account's key answers 404 to all: an alarm, nothing is missing, and all is found once the key is right", async () => {
+test("raises an alarm and marks nothing missing when the key of another account gets 404 for all", async () => {
   const stage = await openStage();
   await stage.send(30);
   const other = await openStage();
@@ -40,7 +40,7 @@ test("another account's key answers 404 to all: an alarm, nothing is missing, an
   expect(await metricsOf(stage)).toContain('relay_polls_faulty{account="main"} 0');
 });
 
-test("404s that begin after everything was found mark nothing as missing", async () => {
+test("marks nothing missing when 404s begin after everything was found", async () => {
   const wamids = new Map<string, string>();
   let isBroken = false;
   const service = await startScripted(({ path }) =>
@@ -97,7 +97,7 @@ test.each([
   });
 });
 
-test("one odd record harms only itself", async () => {
+test("one invalid record affects only itself", async () => {
   const answers = new Map<string, Buffer>();
   const service = await startScripted(({ path }) => answers.get(path.split("/").at(-1) ?? ""));
   const stage = await openStage({ account: { baseUrl: service.baseUrl } });

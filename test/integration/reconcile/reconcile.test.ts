@@ -12,7 +12,7 @@ const hour = 60 * minute;
 const truth = (stage: Awaited<ReturnType<typeof openStage>>) =>
   new Map(stage.sandbox.messages().map(({ wamid, status }) => [wamid as string, status as string | null]));
 
-test("what no webhook told is learned by asking, goes to the routes once, and is not asked again when at rest", async () => {
+test("polls for a status that no webhook reported, routes it once, and stops polling when it is final", async () => {
   const downstream = await openDownstream();
   const stage = await openStage({ settings: { routes: [routeTo(downstream.url, { emit: "transitions" })] } });
   await stage.send(12);
@@ -36,7 +36,7 @@ test("what no webhook told is learned by asking, goes to the routes once, and is
   expect(downstream.counts().taken).toBe(12);
 });
 
-test("a message whose webhooks came is not asked about while it is delivered, nor ever when it is read", async () => {
+test("polls no message whose webhooks arrived", async () => {
   const stage = await openStage({ webhooks: true });
   await stage.send(6);
   stage.clock.jump(5 * minute);
@@ -47,7 +47,7 @@ test("a message whose webhooks came is not asked about while it is delivered, no
   expect(await stage.reconcile()).toMatchObject({ asked: 0, failed: 0 });
 });
 
-test("two at once ask about no message twice, counted at the service", async () => {
+test("two concurrent passes poll no message twice", async () => {
   const stage = await openStage();
   await stage.send(150);
   stage.clock.jump(2 * minute);
@@ -57,7 +57,7 @@ test("two at once ask about no message twice, counted at the service", async () 
   expect(await stage.apiCalls()).toBe(calls + 150);
 });
 
-test("404 twice while others are found: missing, never asked again, counted; a wamid alone cannot be asked about", async () => {
+test("counts a message as missing after two 404s while others are found", async () => {
   const stage = await openStage();
   const [sent] = await stage.send(1, "0002");
   await stage.ask("POST", "/v1/messages/track", [
@@ -81,7 +81,7 @@ test("404 twice while others are found: missing, never asked again, counted; a w
   expect(body).toMatchObject({ accounts: [{ account: "main", missing: 2, unaskable: 1 }] });
 });
 
-test("a dry run asks nothing and changes nothing", async () => {
+test("a dry run polls and changes nothing", async () => {
   const stage = await openStage();
   await stage.send(3);
   stage.clock.jump(2 * minute);
@@ -94,7 +94,7 @@ test("a dry run asks nothing and changes nothing", async () => {
   expect(await stage.reconcile()).toMatchObject({ asked: 3 });
 });
 
-test("a revoked key: one bad call, an alarm in /readyz and the log, and all is asked once the key is good", async () => {
+test("makes one call with a revoked key, reports it, and polls all once the key is valid", async () => {
   const stage = await openStage();
   await stage.send(20);
   stage.clock.jump(2 * minute);
@@ -114,7 +114,7 @@ test("a revoked key: one bad call, an alarm in /readyz and the log, and all is a
   expect((await stage.ask("GET", "/readyz")).body).toMatchObject({ ready: true, alarms: [] });
 });
 
-test("the quota used up: nothing is asked until the month's renewal, and then all is", async () => {
+test("polls nothing while the quota is used up, and all after its renewal", async () => {
   // 2026-11-29 12:00 UTC.
   const stage = await openStage({ plan: "escala", start: Date.UTC(2026, 10, 29, 12) });
   await stage.send(5);
@@ -132,7 +132,7 @@ test("the quota used up: nothing is asked until the month's renewal, and then al
   expect(await stage.reconcile()).toMatchObject({ asked: 5, changed: 5, stopped: null });
 });
 
-test("the service down: given up after some calls, asked again later with growing waits", async () => {
+test("ends a pass when the service is down, and polls again at growing intervals", async () => {
   const stage = await openStage();
   await stage.send(40);
   stage.clock.jump(2 * minute);
@@ -150,7 +150,7 @@ test("the service down: given up after some calls, asked again later with growin
   expect(await stage.statuses()).toEqual(truth(stage));
 });
 
-test("the cap of a minute holds, measured at the service: what is due goes out over minutes", async () => {
+test("keeps within the cap per minute, measured at the service", async () => {
   const stage = await openStage({ plan: "escala", start: Date.UTC(2026, 11, 1, 15) });
   for (const digits of ["1111", "2222", "3333", "4444", "5555"]) {
     await stage.send(60, digits);
@@ -170,7 +170,7 @@ test("the cap of a minute holds, measured at the service: what is due goes out o
   expect(perMinute.requests.peak).toBeLessThanOrEqual(216);
 });
 
-test("a small quota is spread over the month: what is left waits, and that is said", { tags: ["slow"] }, async () => {
+test("spreads a small quota over the month and reports what is postponed", { tags: ["slow"] }, async () => {
   // 2026-12-01, three hours into the month: 3,000 calls are ours, 300 are kept for sends, a day's part is 87.
   const stage = await openStage({ plan: "escala", account: { share: 0.01 }, start: Date.UTC(2026, 11, 1, 6) });
   await stage.send(60, "0002");
@@ -200,7 +200,7 @@ test("a small quota is spread over the month: what is left waits, and that is sa
   expect((next.body as { accounts: { wouldAsk: number }[] }).accounts[0]?.wouldAsk).toBeGreaterThan(25);
 });
 
-test("asked by its own schedule, and over a restart in the midst", async () => {
+test("polls on its schedule, also across a restart", async () => {
   const stage = await openStage({ settings: { reconcile: { schedule: "* * * * *" } } });
   await stage.send(120);
   const calls = await stage.apiCalls();

@@ -29,7 +29,7 @@ const alarmsOf = async (stage: Stage) => ((await stage.ask("GET", "/readyz")).bo
 const gauge = async (stage: Stage) =>
   /^relay_silence\{account="main"\} (\d)$/m.exec(await (await fetch(`${stage.url}/metrics`)).text())?.[1];
 
-test("no webhook at all: an alarm once, with the URL as the likely cause; over when events come", async () => {
+test("raises one alarm when no webhook arrives, which ends when events arrive", async () => {
   const { url, alerts } = await openAlertUrl();
   const stage = await openStage({ settings: { silence: { alertUrl: url } } });
   await stage.send(6);
@@ -57,7 +57,7 @@ test("no webhook at all: an alarm once, with the URL as the likely cause; over w
   expect(JSON.stringify(stage.lines)).not.toContain("secret-of-the-url");
 });
 
-test("a rotated secret: bad signatures are the likely cause; an alert URL that fails is told in the log", async () => {
+test("names bad signatures as the cause, and logs an alert URL that fails", async () => {
   const { url } = await openAlertUrl(500);
   const stage = await openStage({ webhooks: true, settings: { silence: { alertUrl: url } } });
   const webhooks = (await stage.sandbox.control("GET", "/webhooks")).body as { data: { id: string }[] };
@@ -73,7 +73,7 @@ test("a rotated secret: bad signatures are the likely cause; an alert URL that f
   await until("the failure is told", () => stage.lines.some(({ msg }) => String(msg).includes("alertUrl")));
 });
 
-test("webhooks that come, even late, are no silence", async () => {
+test("raises no alarm for late webhooks", async () => {
   const stage = await openStage({ webhooks: true });
   const webhooks = (await stage.sandbox.control("GET", "/webhooks")).body as { data: { id: string }[] };
   await stage.send(20, "0001");

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import type { Role } from "../../../src/app/engine.ts";
 import { createRelay } from "../../../src/app/relay.ts";
-import type { Role } from "../../../src/app/role.ts";
 import { parseSettings } from "../../../src/config/load.ts";
 import { startSandbox } from "../../../src/sandbox/start-sandbox.ts";
 import { createManualClock } from "../../harness/manual-clock.ts";

@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test } from "vitest";
-import { systemClock } from "../../../src/app/system-clock.ts";
 import { checkRedis } from "../../../src/cli/doctor/redis.ts";
+import { systemClock } from "../../../src/model/system-clock.ts";
 import { createWorkQueue } from "../../../src/store/redis/work-queue.ts";
 import type { DueDelivery } from "../../../src/store/rules.ts";
 import { clusterForTest } from "../../harness/redis-cluster.ts";

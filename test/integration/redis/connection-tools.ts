@@ -1,7 +1,7 @@
 import { expect, onTestFinished } from "vitest";
-import { systemClock } from "../../../src/app/system-clock.ts";
 import type { Clock } from "../../../src/model/clock.ts";
 import { Secret } from "../../../src/model/secret.ts";
+import { systemClock } from "../../../src/model/system-clock.ts";
 import { connectRedis, type RedisConnection, type RedisHooks, type RedisState } from "../../../src/store/redis/connection.ts";
 import type { RedisSettings } from "../../../src/store/settings.ts";
 import { until } from "../../harness/until.ts";

@@ -3,7 +3,7 @@ import { createServer } from "node:http";
 import { join } from "node:path";
 import { inspect } from "node:util";
 import { expect, onTestFinished, test } from "vitest";
-import { systemClock } from "../../../src/app/system-clock.ts";
+import { systemClock } from "../../../src/model/system-clock.ts";
 import { StoreRefused } from "../../../src/store/port.ts";
 import type { Redis } from "../../../src/store/redis/client.ts";
 import { connectRedis } from "../../../src/store/redis/connection.ts";

@@ -245,7 +245,7 @@ test("what a worker learns joins those that wait, and counts at once for the eve
   const { seq: any } = await receiver.accept(anEvent({ data: { truncated: true, id: null, size: 9 } }));
   const { seq: named } = await receiver.accept(anEvent({ data: { truncated: true, id: "id-of-w", size: 9 } }));
   await receiver.accept(anEvent({ wamid: "other" }));
-  const sweep = await worker.beginSweep("main", start + 1);
+  const sweep = await worker.beginPass("main", start + 1);
   if (sweep === null) throw new Error("nothing waits");
   expect(await worker.accept(news("w", "delivered"))).toMatchObject({ seq: 4, disposition: "accepted" });
   expect(await worker.accept(news("w", "delivered"))).toMatchObject({ result: "duplicate", seq: 4 });

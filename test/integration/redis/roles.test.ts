@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test } from "vitest";
+import type { Role } from "../../../src/app/engine.ts";
 import { createRelay, type Relay } from "../../../src/app/relay.ts";
-import type { Role } from "../../../src/app/role.ts";
 import { parseSettings } from "../../../src/config/load.ts";
 import { createEventMaker, type SandboxEvent } from "../../../src/sandbox/events/event-maker.ts";
 import { createRandom } from "../../../src/sandbox/random.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { openRedisForReading } from "../../../src/app/read-redis.ts";
+import { openRedisForReading } from "../../../src/app/open-redis.ts";
 import { checkReadable, checkSchema, schemaVersion } from "../../../src/store/redis/schema.ts";
 import { redisOfFile } from "../../contract/redis-of-file.ts";
 import { redisSettings } from "./connection-tools.ts";

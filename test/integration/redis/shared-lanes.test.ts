@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { createClaimQueue } from "../../../src/deliver/claim-queue.ts";
 import type { AttemptOutcome } from "../../../src/deliver/destinations/destination.ts";
 import { createLane } from "../../../src/deliver/lane.ts";
-import { createSharedLine } from "../../../src/deliver/session.ts";
+import { createSharedSession } from "../../../src/deliver/session.ts";
 import { urlDestinationSchema } from "../../../src/deliver/settings.ts";
 import { createRedisBreaker, createRedisRate } from "../../../src/store/redis/shared-limits.ts";
 import { createClaimsInMemory } from "../../unit/deliver/claims-in-memory.ts";
@@ -33,7 +33,7 @@ function setUp(count: number, to: Record<string, unknown>, answer: () => Attempt
     const link = world.link();
     return createLane(settings, {
       queueOf: (route, lane) => createClaimQueue(route, lane, { store: claims.store, clock, holder }),
-      ...createSharedLine({
+      ...createSharedSession({
         clock,
         holder,
         breakerNamed: (name) => createRedisBreaker(link, prefix, name, clock.now),

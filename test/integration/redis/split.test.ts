@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { systemClock } from "../../../src/app/system-clock.ts";
 import type { AccountName } from "../../../src/model/ids.ts";
+import { systemClock } from "../../../src/model/system-clock.ts";
 import { createOnce, type Order } from "../../../src/send/once.ts";
 import type { RedisLink } from "../../../src/store/redis/client.ts";
 import { createRedisStore } from "../../../src/store/redis/open.ts";
@@ -69,7 +69,7 @@ test("a send refused because its key was being taken when the network was cut: t
       return { type: "not-done", why: "a test", error: new Error("nothing to send") };
     },
   };
-  const caller = { gone: new AbortController().signal, maxWait: 60_000, tooLong: () => new Error("no room") };
+  const caller = { disconnected: new AbortController().signal, maxWait: 60_000, tooLong: () => new Error("no room") };
   await expect(once.send(order, caller)).rejects.toMatchObject({ mayBeDone: true });
   expect(await tellRedis(server, "EXISTS", "{relay}:s:0:main:k")).toBe(1);
   await network.mend();

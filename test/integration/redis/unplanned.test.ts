@@ -138,7 +138,7 @@ test("nothing but planning touches an event that waits", async () => {
   expect((await worker.findReplay({ states }, cursor, late, 10)).found).toEqual([]);
   expect(await worker.replay([{ event: 1, route: "all" }], states, late)).toEqual({ replayed: 0, due: [] });
   expect(await worker.retry(1, "all", late)).toBeNull();
-  expect(await worker.beginSweep("main", late)).toBeNull();
+  expect(await worker.beginPass("main", late)).toBeNull();
   expect((await receiver.accept(anEvent({ wamid: "w1", id: "left-alone-1" }))).result).toBe("duplicate");
   expect(await rows()).toEqual(before);
   // The pipe was alive: the registration counts for the events that came before it and are planned after it.

@@ -1,7 +1,7 @@
 import type { Redis as Client } from "ioredis";
 import { expect, test } from "vitest";
 import { createExplaining } from "../../../src/app/explaining.ts";
-import { createReadingPort } from "../../../src/app/reading-port.ts";
+import { createReadingPort } from "../../../src/app/reading.ts";
 import { keysOf } from "../../../src/store/redis/keys.ts";
 import { createRedisStore, type RedisStore } from "../../../src/store/redis/open.ts";
 import { createReadWaiting } from "../../../src/store/redis/read-stories.ts";

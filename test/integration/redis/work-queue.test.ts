@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test } from "vitest";
-import { systemClock } from "../../../src/app/system-clock.ts";
 import type { Clock } from "../../../src/model/clock.ts";
+import { systemClock } from "../../../src/model/system-clock.ts";
 import { createWorkQueue, type WorkQueue } from "../../../src/store/redis/work-queue.ts";
 import type { DueDelivery } from "../../../src/store/rules.ts";
 import type { RedisSettings } from "../../../src/store/settings.ts";

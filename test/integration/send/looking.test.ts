@@ -3,7 +3,7 @@ import { z } from "zod";
 import { until } from "../../harness/until.ts";
 import { hello, openPhone, openRelay, pageOf, sentOf } from "./open-relay.ts";
 
-test("a message sent is found by wamid, id and reference, and goes on by its events", async () => {
+test("finds a sent message by wamid, id and reference, with the statuses of its events", async () => {
   const relay = await openRelay({ sandbox: { speed: 100 } });
   relay.sandbox.addWebhook({ url: `${relay.url()}/webhooks/main`, events: ["*"] });
   const readReceiptsOff = "+5491155550001";
@@ -36,7 +36,7 @@ test("a message sent is found by wamid, id and reference, and goes on by its eve
   expect((await relay.get(`/v1/messages/${encodeURIComponent(sent.wamid)}?account=other`)).status).toBe(404);
 });
 
-test("messages are listed newest first, by page, reference, status and account; those only seen are not", async () => {
+test("lists registered messages newest first, by page, reference, status and account", async () => {
   const relay = await openRelay();
   const wamids = [];
   for (const reference of ["a", "b", "b", "c"]) wamids.push(sentOf(await relay.send({ ...hello, reference })).wamid);

@@ -4,7 +4,7 @@ import { usageOf } from "../../harness/sandbox-usage.ts";
 import { until } from "../../harness/until.ts";
 import { hello, openPhone, openRelay, sentBy, sentOf } from "./open-relay.ts";
 
-test("a message is sent, and registered with its facts before it is answered", async () => {
+test("registers a sent message before it answers", async () => {
   const relay = await openRelay();
   const { status, headers, body } = await relay.send({ ...hello, reference: "order-1", metadata: { team: "a" } }, "k");
   const [message, ...others] = sentBy(relay);
@@ -21,7 +21,7 @@ test("a message is sent, and registered with its facts before it is answered", a
   });
 });
 
-test("the same key gives the first answer again, also after a restart; without a key each is another", async () => {
+test("repeats the first answer under the same key, also after a restart", async () => {
   const relay = await openRelay();
   const first = await relay.send(hello, "k");
   // The same body, said in another order.
@@ -41,7 +41,7 @@ test("the same key gives the first answer again, also after a restart; without a
   expect(sentBy(relay)).toHaveLength(3);
 });
 
-test("another body under the same key is a conflict, while the first is under way and afterwards", async () => {
+test("rejects another body under the same key, during the first call and after it", async () => {
   const relay = await openRelay();
   relay.sandbox.setFaults({ api: [{ answer: "hang", when: "after", times: 1 }] });
   const first = relay.send(hello, "k");
@@ -57,7 +57,7 @@ test("another body under the same key is a conflict, while the first is under wa
   expect(sentBy(relay)).toHaveLength(1);
 });
 
-test("50 at once with one key are one message", async () => {
+test("sends one message for 50 concurrent requests with one key", async () => {
   const relay = await openRelay();
   const answers = await Promise.all(Array.from({ length: 50 }, () => relay.send(hello, "k")));
   expect(sentBy(relay)).toHaveLength(1);
@@ -106,7 +106,7 @@ test.each([
   expect(sentBy(relay)).toHaveLength(done + 1);
 });
 
-test("a resend that ends unknown takes another number, and one that surely did nothing the same", async () => {
+test("requires a new resend number after an unknown outcome, and the same after no effect", async () => {
   const relay = await openRelay();
   relay.sandbox.setFaults({ api: [{ answer: "reset", when: "after", times: 2 }] });
   const told = (details: object) => ({ body: { details } });
@@ -134,14 +134,14 @@ test.each([
   expect(sentBy(relay)).toHaveLength(1);
 });
 
-test("a rejection of the provider that the settings call temporary is tried again, and sent once; any other is answered at once", async () => {
+test("retries temporary rejections of the provider only, and sends once", async () => {
   const relay = await openRelay({ settings: { send: { temporaryRejections: ["Probá De Nuevo"] } } });
   relay.sandbox.customerWrites("+5491155550006", "Hola");
   expect((await relay.send({ to: "+5491155550006", text: "Hola" }, "k")).status).toBe(201);
   expect(sentBy(relay)).toHaveLength(1);
 });
 
-test("caps without room: 429 with Retry-After within maxWait, nothing sent, the key free", async () => {
+test("answers 429 with Retry-After when the caps have no room within maxWait", async () => {
   const relay = await openRelay({ settings: { send: { maxWait: "50ms" } }, account: { plan: "escala", share: 0.001 } });
   expect((await relay.send(hello, "a")).status).toBe(201);
   for (const query of ["", "?maxWait=1ms"]) {
@@ -152,7 +152,7 @@ test("caps without room: 429 with Retry-After within maxWait, nothing sent, the 
   expect(sentBy(relay)).toHaveLength(1);
 });
 
-test("the service's own 429 of a cap passes on as one, and of a quota as another", async () => {
+test("answers the service's 429 for a cap and for a quota with different codes", async () => {
   const relay = await openRelay();
   relay.sandbox.setFaults({ api: [{ answer: 429, retryAfter: 30, times: 1 }] });
   const capped = await relay.send(hello, "k", { query: "?maxWait=100ms" });
@@ -175,7 +175,7 @@ test("the service's own 429 of a cap passes on as one, and of a quota as another
   expect(sentBy(other)).toHaveLength(0);
 });
 
-test("a refused key, a service that is not there, an account that cannot be asked", async () => {
+test("answers a refused key, an unreachable service and an account without a key", async () => {
   const refused = await openRelay({ account: { apiKey: "acme_live_wrong" } });
   expect(await refused.send(hello, "k")).toMatchObject({ status: 502, body: { code: "service_key_refused" } });
   const nobody = await openRelay({ account: { baseUrl: "http://127.0.0.1:9" } });
@@ -187,7 +187,7 @@ test("a refused key, a service that is not there, an account that cannot be aske
   expect(await silent.send(hello, "k")).toMatchObject({ status: 409, body: { code: "conflict" } });
 });
 
-test("two accounts: one must be named, and each has its keys", async () => {
+test("requires the account when there are two, each with its own keys", async () => {
   const relay = await openRelay();
   const second = await relay.sandbox.control("POST", "/accounts", { name: "second", plan: "enterprise" });
   const { key } = z.object({ key: z.string() }).parse(second.body);
@@ -206,7 +206,7 @@ test("two accounts: one must be named, and each has its keys", async () => {
   expect(await both.send({ ...hello, account: "second" }, "k")).toMatchObject({ status: 422 });
 });
 
-test("a caller who goes while it waits has sent nothing; one who goes while it is on its way has", async () => {
+test("sends nothing for a client that disconnects while it waits for room", async () => {
   const relay = await openRelay({ account: { plan: "escala", share: 0.001 } });
   relay.sandbox.setFaults({ api: [{ answer: "hang", when: "after", times: 1 }] });
   const away = new AbortController();
@@ -229,7 +229,7 @@ test("a caller who goes while it waits has sent nothing; one who goes while it i
   expect(sentBy(relay)).toHaveLength(1);
 });
 
-test("what is no message is refused without a call", async () => {
+test("rejects an invalid message without a call", async () => {
   const relay = await openRelay();
   const bodies = [
     {},

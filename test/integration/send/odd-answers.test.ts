@@ -24,7 +24,7 @@ test.each([
   expect(service.seen).toHaveLength(1);
 });
 
-test("429 in HTML with Retry-After: sent after the wait", async () => {
+test("sends after the wait of a 429 in HTML with Retry-After", async () => {
   const { service, relay } = await openWith(
     bytesOf("HTTP/1.1 429 Too Many Requests\nRetry-After: 1", "<h1>429</h1>"),
     jsonAnswer(201, '{"id":"1","wamid":"wamid.A"}'),
@@ -33,7 +33,7 @@ test("429 in HTML with Retry-After: sent after the wait", async () => {
   expect(service.seen).toHaveLength(2);
 });
 
-test("401 without a body: the key is refused, and the sender may try again", async () => {
+test("reports a refused key for a 401 without a body", async () => {
   const { service, relay } = await openWith(bytesOf("HTTP/1.1 401 Unauthorized"));
   expect(await relay.send(hello, "k")).toMatchObject({ status: 502, body: { code: "service_key_refused" } });
   expect(await relay.send(hello, "k")).toMatchObject({ status: 502, body: { code: "service_key_refused" } });
@@ -53,14 +53,14 @@ test.each([
   });
 });
 
-test("a used-up quota is answered without Retry-After, with the time of renewal", async () => {
+test("answers a used-up quota with the time of its renewal and without Retry-After", async () => {
   const { relay } = await openWith(jsonAnswer(429, '{"error":"Usaste todo","cause":{"type":"upgrade","resource":"apiCalls"}}'));
   const refused = await relay.send(hello, "k");
   expect(refused).toMatchObject({ status: 429, body: { code: "service_quota_used_up", details: { until: expect.any(String) } } });
   expect(refused.headers.get("retry-after")).toBeNull();
 });
 
-test("the phone of a run goes to the service as it is; a `to` that does not begin with + costs no call", async () => {
+test("passes the phone of a run unchanged, and rejects a `to` without + without a call", async () => {
   const { service, relay } = await openWith(jsonAnswer(201, '{"runId":"r"}'));
   expect(await relay.run("a", { reference: "order-1", phone: "11 5555-0100" })).toMatchObject({ status: 201, body: { runId: "r" } });
   expect(JSON.parse(service.seen[0]?.body ?? "")).toEqual({ phone: "11 5555-0100" });

@@ -4,9 +4,9 @@ import { join } from "node:path";
 import { onTestFinished } from "vitest";
 import { z } from "zod";
 import { createRelay, type Relay } from "../../../src/app/relay.ts";
-import { systemClock } from "../../../src/app/system-clock.ts";
 import { parseSettings } from "../../../src/config/load.ts";
 import type { Clock } from "../../../src/model/clock.ts";
+import { systemClock } from "../../../src/model/system-clock.ts";
 import { type Sandbox, type SandboxOptions, startSandbox } from "../../../src/sandbox/start-sandbox.ts";
 import { relayToken, type SettingsParts, settingsOf } from "../../harness/relay-settings.ts";
 

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { hello, openRelay } from "./open-relay.ts";
 
-test("after a restart the calls of the minute count against the caps as before", async () => {
+test("counts the calls of the minute against the caps after a restart", async () => {
   const relay = await openRelay({ account: { plan: "escala", share: 0.1 } });
   const used = async () => {
     const text = await (await fetch(`${relay.url()}/metrics`)).text();

@@ -14,7 +14,7 @@ async function withWebhooks(): Promise<SendingRelay> {
   return relay;
 }
 
-test("one run per reference: the second call has the first runId, also after a restart and when all come at once", async () => {
+test("starts one run per reference, also after a restart and for concurrent calls", async () => {
   const relay = await openRelay();
   const automation = manual(relay);
   const body = order("order-01", { name: "Ana", data: { pedido: "17" }, metadata: { team: "a" } });
@@ -31,7 +31,7 @@ test("one run per reference: the second call has the first runId, also after a r
   expect(relay.sandbox.runs()).toHaveLength(2);
 });
 
-test("another automation or another body under the same reference is a conflict that names both", async () => {
+test("rejects another automation or body under the same reference and names both", async () => {
   const relay = await openRelay();
   const automation = manual(relay);
   const { runId } = startedOf(await relay.run(automation, order("order-03")));
@@ -49,7 +49,7 @@ test("another automation or another body under the same reference is a conflict 
   expect(relay.sandbox.runs()).toHaveLength(1);
 });
 
-test("a run whose start has no known end starts again only on purpose", async () => {
+test("starts a run of unknown outcome again only with a resend", async () => {
   const relay = await openRelay();
   const automation = manual(relay);
   relay.sandbox.setFaults({ api: [{ answer: "reset", when: "after", times: 1 }] });
@@ -67,7 +67,7 @@ test("a run whose start has no known end starts again only on purpose", async ()
   expect(await relay.run(automation, order("order-04"), "?resend=1")).toMatchObject({ status: 201, body: { created: true } });
 });
 
-test("a run refused by the service leaves its reference free", async () => {
+test("frees the reference of a run that the service refused", async () => {
   const relay = await openRelay();
   const automation = manual(relay);
   await relay.sandbox.control("PATCH", `/automations/${automation}`, { status: "paused" });
@@ -77,7 +77,7 @@ test("a run refused by the service leaves its reference free", async () => {
   expect(await relay.run("no/such", order("order-06"))).toMatchObject({ status: 404 });
 });
 
-test("runs are listed with where they are, and end by their events", async () => {
+test("lists runs with their status, which events update", async () => {
   const relay = await withWebhooks();
   const automation = manual(relay);
   const good = startedOf(await relay.run(automation, order("order-11", { metadata: { team: "a" } })));
@@ -107,7 +107,7 @@ test("runs are listed with where they are, and end by their events", async () =>
   expect(await runs(`?limit=1&before=${page.next}`)).toMatchObject([{ reference: "order-11" }]);
 });
 
-test("what is no run is refused without a call", async () => {
+test("rejects an invalid run without a call", async () => {
   const relay = await openRelay();
   for (const body of [
     {},

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { attempt, destinationTo, told } from "./attempt.ts";
 import { onRequest, startHttp, startRaw } from "./downstream.ts";
 
-test("a delivery is one POST with the body's very bytes; the answer's status, type and body are kept", async () => {
+test("sends one POST with the exact body and keeps the answer's status, type and body", async () => {
   const downstream = await startHttp((_request, response) => response.writeHead(201, { "content-type": "text/plain" }).end("thanks"));
   const body = Buffer.from([0x7b, 0x22, 0xff, 0x00, 0x22, 0x7d]);
   const outcome = await attempt(destinationTo(`${downstream.url}?a=b%20c#part`), { body });
@@ -14,7 +14,7 @@ test("a delivery is one POST with the body's very bytes; the answer's status, ty
   expect(downstream.seen[0]?.body).toEqual(body);
 });
 
-test("an empty body is sent with its length", async () => {
+test("sends an empty body with its length", async () => {
   const downstream = await startHttp((_request, response) => response.end());
   expect(told(await attempt(destinationTo(downstream.url), { body: Buffer.alloc(0) }))).toBe("200");
   expect(downstream.seen[0]?.headers["content-length"]).toBe("0");
@@ -31,7 +31,7 @@ test.each([301, 302, 303, 307, 308])("%i is not followed", async (status) => {
   expect(downstream.seen.map(({ path }) => path)).toEqual(["/hook"]);
 });
 
-test("Retry-After in seconds and as a date, on 429 and 503", async () => {
+test("reads Retry-After in seconds and as a date, on 429 and 503", async () => {
   const date = new Date(Date.now() + 90_000).toUTCString();
   const answers = [
     [429, "30"],
@@ -63,7 +63,7 @@ test("Retry-After in seconds and as a date, on 429 and 503", async () => {
   expect(told(await attempt(destinationTo(downstream.url, { maxRetryAfter: "2m" })))).toBe("503 retry-after 120000");
 });
 
-test("early hints and other 1xx are not the answer", async () => {
+test("ignores early hints and other 1xx answers", async () => {
   const downstream = await startRaw((socket) => {
     onRequest(socket, () => {
       socket.write("HTTP/1.1 103 Early Hints\r\nlink: </a>\r\nretry-after: 5\r\n\r\nHTTP/1.1 102 Processing\r\n\r\n");
@@ -75,14 +75,14 @@ test("early hints and other 1xx are not the answer", async () => {
   expect(outcome.response?.toString()).toBe("ok");
 });
 
-test("an answer without length ends with its connection", async () => {
+test("reads an answer without length until its connection ends", async () => {
   const downstream = await startRaw((socket) => onRequest(socket, () => socket.end("HTTP/1.1 200 OK\r\n\r\nall of it")));
   const outcome = await attempt(destinationTo(downstream.url));
   expect(told(outcome)).toBe("200");
   expect(outcome.response?.toString()).toBe("all of it");
 });
 
-test("an answer of 4 KiB is kept whole and its connection used again", async () => {
+test("keeps an answer of 4 KiB whole and reuses its connection", async () => {
   const downstream = await startHttp((_request, response) => {
     response.write("a".repeat(1000));
     setImmediate(() => response.end("b".repeat(3096)));

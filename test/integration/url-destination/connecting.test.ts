@@ -7,7 +7,7 @@ import { attempt, destinationTo, told } from "./attempt.ts";
 import { allClosed, listen, startHttp, startRaw } from "./downstream.ts";
 import { selfSigned } from "./self-signed.ts";
 
-test("connection refused, and it is tried anew the next time", async () => {
+test("reports a refused connection and connects again the next time", async () => {
   const port = await freePort();
   const destination = destinationTo(`http://127.0.0.1:${port}/`);
   expect(told(await attempt(destination))).toMatch(/^failed connect: no connection \(ECONNREFUSED\)/);
@@ -24,7 +24,7 @@ test("a name that does not resolve", async () => {
   }
 });
 
-test("a look-up that hangs ends with the deadline", async () => {
+test("ends a hanging lookup at the deadline", async () => {
   const destination = destinationTo(
     "http://slow.example/",
     { timeout: "100ms" },
@@ -33,7 +33,7 @@ test("a look-up that hangs ends with the deadline", async () => {
   expect(told(await attempt(destination))).toBe("failed timeout: no connection within 100 ms");
 });
 
-test("a name with several addresses, of which the first refuse", async () => {
+test("tries the next address of a name when the first ones refuse", async () => {
   const downstream = await startHttp((_request, response) => response.end());
   const destination = destinationTo(
     `http://several.example:${downstream.port}/`,
@@ -53,7 +53,7 @@ test("TLS to a plain port", async () => {
   expect(downstream.seen).toHaveLength(0);
 });
 
-test("a TLS handshake that hangs, or is broken off", async () => {
+test("reports a TLS handshake that hangs or breaks", async () => {
   const hanging = await startRaw((socket) => void socket.resume());
   const outcome = await attempt(destinationTo(`https://127.0.0.1:${hanging.port}/`, { timeout: "150ms" }));
   expect(told(outcome)).toBe("failed timeout: no connection within 150 ms");
@@ -62,7 +62,7 @@ test("a TLS handshake that hangs, or is broken off", async () => {
   expect(told(await attempt(destinationTo(`https://127.0.0.1:${breaking.port}/`)))).toMatch(/^failed tls: /);
 });
 
-test("a self-signed certificate is refused, and taken once it is trusted", async () => {
+test("rejects a self-signed certificate until it is trusted", async () => {
   const pair = selfSigned();
   let requests = 0;
   const resumed: boolean[] = [];

@@ -43,7 +43,7 @@ describe("with allowPrivate off nothing reaches loopback", () => {
   });
 });
 
-test("of several addresses only allowed ones are connected to", async () => {
+test("connects only to the allowed ones of several addresses", async () => {
   const blocked = await startHttp((_request, response) => response.end(), "127.0.0.1");
   const isPublic = (address: string) => address === "127.0.0.2";
   const allowed = await startRaw(
@@ -58,7 +58,7 @@ test("of several addresses only allowed ones are connected to", async () => {
   expect(blocked.accepted).toBe(0);
 });
 
-test("a name that changes its address after a first connection is judged anew at each", async () => {
+test("checks the address of a name again at each connection", async () => {
   const downstream = await startRaw((socket) => socket.once("data", () => socket.end("HTTP/1.1 202 Accepted\r\n\r\n")), "127.0.0.1");
   const answers = ["127.0.0.1", "127.0.0.9"];
   const lookup: LookupAll = (name) => resolvesTo(answers.shift() ?? "127.0.0.9")(name);

@@ -6,7 +6,7 @@ import { onRequest, startHttp, startRaw } from "./downstream.ts";
 
 const ok = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
-test("one after the other on one connection; together on no more than `concurrency`", async () => {
+test("reuses one connection in sequence, and at most `concurrency` in parallel", async () => {
   let most = 0;
   const downstream = await startHttp((_request, response) => {
     most = Math.max(most, downstream.open.size);
@@ -21,7 +21,7 @@ test("one after the other on one connection; together on no more than `concurren
   expect(downstream.accepted).toBe(3);
 });
 
-test("a connection closed while idle is opened anew, and the delivery sent once", async () => {
+test("reopens a connection that was closed while idle, and sends once", async () => {
   const requests: string[] = [];
   const downstream = await startRaw((socket) => onRequest(socket, (text) => void (requests.push(text) && socket.write(ok))));
   const destination = destinationTo(downstream.url);
@@ -57,7 +57,7 @@ test.each<[string, (socket: net.Socket) => void]>([
   expect(requests[1]).toContain("webhook-attempt: 7\r\n");
 });
 
-test("all idle connections stale at once: every delivery still arrives in its one attempt", async () => {
+test("delivers in one attempt each when all idle connections are stale", async () => {
   let stale = false;
   const downstream = await startRaw((socket, number) =>
     onRequest(socket, () => {
@@ -74,7 +74,7 @@ test("all idle connections stale at once: every delivery still arrives in its on
   expect(downstream.accepted).toBe(8);
 });
 
-test("it is sent once more, not for ever, and not at all when the connection was new or an answer had begun", async () => {
+test("sends again only once, and never on a new connection or after an answer began", async () => {
   let requests = 0;
   let fine = true;
   const downstream = await startRaw((socket) =>

@@ -4,7 +4,7 @@ import { longestWaitMs } from "../../harness/until.ts";
 import { attempt, destinationTo, told } from "./attempt.ts";
 import { allClosed, startHttp } from "./downstream.ts";
 
-test("the signal ends an attempt under way as aborted, at once, and closes its connection", async () => {
+test("ends an attempt as aborted by its signal at once, and closes its connection", async () => {
   const downstream = await startHttp(() => {});
   const shutdown = new AbortController();
   const sending = attempt(destinationTo(downstream.url), {}, shutdown.signal);
@@ -14,7 +14,7 @@ test("the signal ends an attempt under way as aborted, at once, and closes its c
   await allClosed(downstream);
 });
 
-test("with the signal already given nothing is sent", async () => {
+test("sends nothing when its signal is aborted already", async () => {
   const downstream = await startHttp((_request, response) => response.end());
   const destination = destinationTo(downstream.url);
   expect(told(await attempt(destination, {}, AbortSignal.abort()))).toMatch(/^failed aborted: /);
@@ -22,7 +22,7 @@ test("with the signal already given nothing is sent", async () => {
   expect(downstream.seen).toHaveLength(1);
 });
 
-test("close ends attempts under way, in the queue and idle connections; after it nothing is sent", async () => {
+test("close ends attempts in flight, queued attempts and idle connections", async () => {
   const downstream = await startHttp((request, response) => {
     if (request.headers["x-wamid-relay-event"] === "quick") response.end();
   });
@@ -38,7 +38,7 @@ test("close ends attempts under way, in the queue and idle connections; after it
   expect(downstream.accepted).toBe(2);
 });
 
-test("many attempts leave nothing on the signal", async () => {
+test("leaves no listeners on the signal", async () => {
   const downstream = await startHttp((_request, response) => response.end());
   const destination = destinationTo(downstream.url);
   const { signal } = new AbortController();

@@ -25,7 +25,7 @@ function open() {
     }) as unknown as ServiceClient;
   let client = newClient();
   const services = { client: () => client } as PollingParts["services"];
-  const polling = createPolling({ services, noted: (_, fault) => void noted.push(fault?.reason ?? null) });
+  const polling = createPolling({ services, polled: (_, fault) => void noted.push(fault?.reason ?? null) });
   return {
     noted,
     poll(step: Step) {

@@ -5,7 +5,7 @@ import type { Unplanned } from "../../../src/store/views.ts";
 import { createManualClock } from "../../harness/manual-clock.ts";
 import { settingsOf } from "../../harness/relay-settings.ts";
 
-test("what waits to be planned for longer than a message is quiet is not asked about by schedule, and by command it is", async () => {
+test("a schedule skips accounts whose unplanned events may end the silence of a message; a command does not", async () => {
   const clock = createManualClock();
   let unplanned: Unplanned = { events: 0, oldestAt: null };
   let claims = 0;
@@ -18,12 +18,12 @@ test("what waits to be planned for longer than a message is quiet is not asked a
   const reconciling = createReconciling({
     settings: () => settings,
     store: {
-      claimAsks: async () => {
+      claimPolls: async () => {
         claims += 1;
         return [];
       },
-      settleAsks: async () => {},
-      countAsks: () => ({ due: 0, unaskable: 0, missing: 0 }),
+      settlePolls: async () => {},
+      countPolls: () => ({ due: 0, unaskable: 0, missing: 0 }),
       duty: () => true,
       read: { unplanned: () => unplanned },
     },
@@ -35,7 +35,7 @@ test("what waits to be planned for longer than a message is quiet is not asked a
       facts: async () => ({ quota: null, month: { from: 0, until: 9e15 }, day: 0, now: clock.now(), before: none, today: none }),
       write: async () => {},
     },
-    learning: {},
+    intake: {},
     clock,
     log: { info() {}, warn() {}, error() {} },
     metrics: () => ({ reconcile: { postponed: { set() {} }, asks: { inc() {} } } }),

@@ -1,44 +1,50 @@
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
+import { createSupervisor } from "../../../src/app/supervise.ts";
 import { startUpkeep, type UpkeepParts } from "../../../src/app/upkeep.ts";
 import { createManualClock } from "../../harness/manual-clock.ts";
-import { createSharedStore } from "./shared-store.ts";
+import { createSharedStore } from "./shared-observations.ts";
+
+const retention = { events: 60_000, ignored: 60_000, deliveries: 60_000, messages: 60_000 };
 
 function open() {
   const clock = createManualClock();
   const shared = createSharedStore(clock);
   const done: string[] = [];
-  function start(name: string, more: Partial<UpkeepParts> = {}): () => void {
-    const does = (what: string) => async () => void done.push(`${name} ${what}`);
-    return startUpkeep({
+  function start(name: string, { isStoring = true } = {}): () => Promise<void> {
+    const does =
+      <T>(what: string, result: T) =>
+      async () => {
+        done.push(`${name} ${what}`);
+        return result;
+      };
+    const supervisor = createSupervisor({ clock, log: { error: (_: object, text: string) => done.push(`${name} ${text}`) } as never });
+    onTestFinished(supervisor.close);
+    startUpkeep({
       clock,
-      releaseParked: async () => 0,
-      expireParked: async () => {
-        await does("parking")();
-        return 0;
+      supervise: supervisor.supervise,
+      settings: () => ({ retention, send: { keepKeys: 1 } }) as ReturnType<UpkeepParts["settings"]>,
+      store: {
+        isShared: true,
+        duty: shared.of(name).duty,
+        announce: () => {},
+        releaseParked: async () => ({ released: 0, due: [] }),
+        expireParked: does("parking", 0),
+        forgetSends: async () => 0,
+        sweep: does("retention", { events: 0, deliveries: 0, messages: 0, done: true }),
+        isInPlace: () => true,
+        probe: does("probe", undefined),
+        endLeftExchanges: does("exchanges", 0),
       },
-      sweep: async () => {
-        await does("retention")();
-        return { events: 0, deliveries: 0, messages: 0, done: true };
-      },
-      shortestKeep: () => 60_000,
-      probe: does("probe"),
-      storing: () => true,
-      isInPlace: () => true,
-      duty: shared.of(name).duty,
-      endLeftExchanges: async () => {
-        await does("exchanges")();
-        return 0;
-      },
-      swept: () => {},
-      failed: (what) => done.push(`${name} failed at ${what}`),
-      ...more,
+      health: { storing: () => isStoring },
+      metrics: { swept: { inc() {} } } as unknown as UpkeepParts["metrics"],
     });
+    return supervisor.close;
   }
   const by = (name: string) => new Set(done.filter((line) => line.startsWith(name)).map((line) => line.split(" ")[1]));
   return { clock, shared, done, start, by };
 }
 
-test("of several processes one does each of what is to be done alone; another follows when it is gone", async () => {
+test("one of several processes leads each task; another follows when it ends", async () => {
   const { clock, done, start, by } = open();
   const endFirst = start("first");
   const endSecond = start("second");
@@ -46,23 +52,22 @@ test("of several processes one does each of what is to be done alone; another fo
   for (const what of ["parking", "retention", "exchanges"]) {
     expect([by("first"), by("second")].filter((names) => names.has(what))).toHaveLength(1);
   }
-  endFirst();
+  await endFirst();
   done.length = 0;
   await clock.advance(120_000);
   expect(by("second")).toEqual(new Set(["parking", "retention", "exchanges"]));
-  endSecond();
+  await endSecond();
   expect(clock.pending()).toBe(0);
 });
 
-test("while the store is away nothing is said of it here, and everything goes on when it is back", async () => {
+test("an unavailable store is not logged here, and all tasks continue once it is back", async () => {
   const { clock, shared, done, start, by } = open();
   shared.away(true);
-  const end = start("only", { storing: () => false });
+  start("only", { isStoring: false });
   await clock.advance(60_000);
   expect(by("only")).toEqual(new Set(["probe"]));
   shared.away(false);
   await clock.advance(60_000);
   expect(by("only")).toEqual(new Set(["probe", "parking", "retention", "exchanges"]));
   expect(done.filter((line) => line.includes("failed"))).toEqual([]);
-  end();
 });

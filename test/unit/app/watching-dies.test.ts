@@ -1,6 +1,7 @@
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
+import { createSupervisor } from "../../../src/app/supervise.ts";
 import { createWatching } from "../../../src/app/watching.ts";
 import { parseSettings } from "../../../src/config/load.ts";
 import { createLogger } from "../../../src/observe/logger.ts";
@@ -8,7 +9,7 @@ import { createMetrics } from "../../../src/observe/metrics.ts";
 import { createManualClock } from "../../harness/manual-clock.ts";
 import { until } from "../../harness/until.ts";
 import { arrival } from "./arrival.ts";
-import { createSharedStore } from "./shared-store.ts";
+import { createSharedStore } from "./shared-observations.ts";
 
 const afterMs = 900_000;
 type Store = Parameters<typeof createWatching>[0]["store"];
@@ -57,8 +58,10 @@ async function open() {
     const metrics = createMetrics(() => {
       throw new Error("nobody scrapes");
     });
+    const log = createLogger({ level: "silent", pii: "masked" }, { write: () => {} });
+    const { supervise } = createSupervisor({ clock, log });
     const parts = { settings: () => settings, services: { limiters: () => new Map() }, clock, metrics: () => metrics };
-    return createWatching({ ...parts, store, log: createLogger({ level: "silent", pii: "masked" }, { write: () => {} }) });
+    return createWatching({ ...parts, store, supervise, log });
   }
   return {
     clock,

@@ -1,11 +1,12 @@
 import { expect, test } from "vitest";
+import { createSupervisor } from "../../../src/app/supervise.ts";
 import { createWatching } from "../../../src/app/watching.ts";
 import { parseSettings } from "../../../src/config/load.ts";
 import { createLogger } from "../../../src/observe/logger.ts";
 import { createMetrics } from "../../../src/observe/metrics.ts";
 import { createManualClock } from "../../harness/manual-clock.ts";
 import { arrival } from "./arrival.ts";
-import { createSharedStore } from "./shared-store.ts";
+import { createSharedStore } from "./shared-observations.ts";
 
 const afterMs = 900_000;
 const settings = parseSettings(
@@ -22,12 +23,14 @@ function open(level: "error" | "info" = "error") {
     const metrics = createMetrics(() => {
       throw new Error("nobody scrapes");
     });
+    const log = createLogger({ level, pii: "masked" }, { write: (line: string) => void lines.push(line) });
     return createWatching({
       store: shared.of(name) as unknown as Parameters<typeof createWatching>[0]["store"],
       settings: () => settings,
       services: { limiters: () => new Map() },
       clock,
-      log: createLogger({ level, pii: "masked" }, { write: (line: string) => void lines.push(line) }),
+      supervise: createSupervisor({ clock, log }).supervise,
+      log,
       metrics: () => metrics,
     });
   }
@@ -59,7 +62,7 @@ test("webhooks at receivers keep the worker from an alarm that its own asking wo
   receiver.start();
   worker.start();
   for (let n = 0; n < 20; n++) {
-    worker.learned("main", `w${n}`, "delivered");
+    worker.found("main", `w${n}`, "delivered");
     receiver.arrived(arrival(`w${n}`, "delivered"));
     shared.store(`w${n}`, { origin: "reconcile", status: "delivered" });
     shared.store(`w${n}`, { origin: "webhook", status: "delivered" });
@@ -69,7 +72,7 @@ test("webhooks at receivers keep the worker from an alarm that its own asking wo
   expect(shared.noted.reduce((sum, { missed }) => sum + missed, 0)).toBe(0);
   // The same without webhooks.
   for (let n = 20; n < 40; n++) {
-    worker.learned("main", `w${n}`, "delivered");
+    worker.found("main", `w${n}`, "delivered");
     shared.store(`w${n}`, { origin: "reconcile", status: "delivered" });
   }
   await clock.advance(180_000);

@@ -37,7 +37,7 @@ test.each([
   expect(isPublicAddress(address)).toBe(true);
 });
 
-test("an IPv4 address is judged the same in each spelling the URL parser takes", () => {
+test("classifies an IPv4 address alike in every spelling that the URL parser accepts", () => {
   fc.assert(
     fc.property(fc.ipV4(), (address) => {
       const number = address.split(".").reduce((sum, part) => sum * 256 + Number(part), 0);
@@ -59,7 +59,7 @@ describe("guardedLookup", () => {
     async () =>
       addresses.map((address) => ({ address, family: address.includes(":") ? 6 : 4 }));
 
-  test("gives the allowed answers only", async () => {
+  test("returns allowed addresses only", async () => {
     const guarded = guardedLookup(isPublicAddress, fake("10.0.0.1", "8.8.8.8", "::1", "2606:4700::1"));
     expect(await ask(guarded)).toEqual([
       { address: "8.8.8.8", family: 4 },
@@ -68,11 +68,11 @@ describe("guardedLookup", () => {
     expect(await ask(guarded, false)).toEqual(["8.8.8.8", 4]);
   });
 
-  test("blocks a name that has private answers only", async () => {
+  test("blocks a name with private addresses only", async () => {
     expect(await ask(guardedLookup(isPublicAddress, fake("10.0.0.1", "::1")))).toMatchObject({ error: "blocked" });
   });
 
-  test("a name without an address, or that does not resolve, is a dns failure", async () => {
+  test("reports a dns failure for a name that does not resolve or has no address", async () => {
     expect(await ask(guardedLookup(isPublicAddress, fake()))).toMatchObject({ error: "dns" });
     const failing: LookupAll = () => Promise.reject(Object.assign(new Error("x"), { code: "ENOTFOUND" }));
     expect(await ask(guardedLookup(isPublicAddress, failing))).toMatchObject({
@@ -81,7 +81,7 @@ describe("guardedLookup", () => {
     });
   });
 
-  test("localhost is blocked with the machine's own look-up", async () => {
+  test("blocks localhost with the machine's own lookup", async () => {
     const guarded = guardedLookup(isPublicAddress, lookUpName);
     const outcome = await new Promise((resolve) => guarded("localhost", { all: true }, (error) => resolve(error)));
     expect(outcome).toMatchObject({ error: "blocked" });

@@ -15,7 +15,7 @@ function setUp(start = 0) {
 }
 
 describe("closed", () => {
-  test("opens on failures one after the other, and only then", () => {
+  test("opens on failures in a row only", () => {
     const { breaker, fail } = setUp();
     fail(2);
     breaker.record(true);
@@ -29,7 +29,7 @@ describe("closed", () => {
     expect(breaker.openUntil()).toBe(1000);
   });
 
-  test("neutral neither counts nor forgives", () => {
+  test("a neutral result neither trips nor resets it", () => {
     const { breaker, fail } = setUp();
     fail(2);
     for (let n = 0; n < 10; n += 1) breaker.record("neutral");
@@ -40,7 +40,7 @@ describe("closed", () => {
 });
 
 describe("open", () => {
-  test("late news from attempts that began before change nothing", () => {
+  test("results of attempts that began before it opened change nothing", () => {
     const { breaker, fail } = setUp();
     fail(3);
     fail(5);
@@ -48,7 +48,7 @@ describe("open", () => {
     expect(breaker.openUntil()).toBe(1000);
   });
 
-  test("a clock set back does not keep it open for longer than its pause", () => {
+  test("stays open no longer than its pause when the clock is set back", () => {
     const { breaker, fail, time } = setUp(3_600_000);
     fail(3);
     time.now = 0;
@@ -65,7 +65,7 @@ describe("open", () => {
     expect(breaker.pausedUntil()).toBe(0);
   });
 
-  test("nor paused for longer than was asked for", () => {
+  test("stays paused no longer than requested when the clock is set back", () => {
     const { breaker, time } = setUp(3_600_000);
     breaker.pause(3_600_000 + 5000);
     breaker.pause(3_600_000 + 2000);
@@ -78,7 +78,7 @@ describe("open", () => {
 });
 
 describe("half-open", () => {
-  test("lets one probe through; its success closes", () => {
+  test("allows one probe, whose success closes it", () => {
     const { breaker, fail, time } = setUp();
     fail(3);
     time.now = 1000;
@@ -90,7 +90,7 @@ describe("half-open", () => {
     expect([breaker.mayStart(), breaker.mayStart()]).toEqual([true, true]);
   });
 
-  test("a failed probe opens it for twice as long, up to the longest, and a success forgets that", () => {
+  test("a failed probe doubles the pause up to the longest, and a success resets it", () => {
     const { breaker, fail, time } = setUp();
     fail(3);
     const pauses = [];
@@ -109,7 +109,7 @@ describe("half-open", () => {
     expect((breaker.openUntil() ?? Number.NaN) - time.now).toBe(1000);
   });
 
-  test("a neutral probe makes room for another", () => {
+  test("a neutral probe allows another one", () => {
     const { breaker, fail, time } = setUp();
     fail(3);
     time.now = 1000;
@@ -120,7 +120,7 @@ describe("half-open", () => {
   });
 });
 
-test("agrees with a plain reading of its table, whatever happens", () => {
+test("agrees with a plain implementation of its table", () => {
   type Move = { ask: true } | { record: boolean | "neutral" } | { wait: number };
   const move: fc.Arbitrary<Move> = fc.oneof(
     fc.constant<Move>({ ask: true }),
@@ -158,7 +158,7 @@ test("agrees with a plain reading of its table, whatever happens", () => {
   );
 });
 
-test("what counts: 5xx, 3xx, 408, 429 and no answer against; 2xx for; other 4xx and our shutdown neither", () => {
+test("5xx, 3xx, 408, 429 and no answer are failures, 2xx is a success, the rest is neutral", () => {
   const verdict = (status: number) => breakerVerdict({ kind: "answered", status, retryAfterMs: null });
   expect([200, 204, 299].map(verdict)).toEqual([true, true, true]);
   expect([301, 408, 429, 500, 503, 599].map(verdict)).toEqual([false, false, false, false, false, false]);

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import type { ClaimStore } from "../../../src/deliver/claim-queue.ts";
 import { createClaimQueue } from "../../../src/deliver/claim-queue.ts";
-import type { ClaimStore } from "../../../src/deliver/claims.ts";
 import type { AttemptOutcome, Destination } from "../../../src/deliver/destinations/destination.ts";
 import { createLane, type Lane } from "../../../src/deliver/lane.ts";
 import { type LaneSettings, urlDestinationSchema } from "../../../src/deliver/settings.ts";
@@ -133,7 +133,7 @@ const answered = (status: number): AttemptOutcome => ({
   response: null,
 });
 
-test("workers killed, stopped, suspended, the store down: nothing lost, order kept, and sent twice only after a lost lease", async () => {
+test("loses nothing and keeps the order when workers or the store fail, and sends twice only after a lost lease", async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(step, { minLength: 20, maxLength: 100, size: "max" }),

@@ -1,5 +1,6 @@
-import type { ClaimStore } from "../../../src/deliver/claims.ts";
+import type { ClaimStore } from "../../../src/deliver/claim-queue.ts";
 import type { ClaimedDeliveries, Settlement, StoredDelivery } from "../../../src/model/delivery.ts";
+
 import type { EventId } from "../../../src/model/ids.ts";
 
 export interface ClaimedRow {
@@ -11,7 +12,7 @@ export interface ClaimedRow {
   lease: { holder: string; until: number } | null;
 }
 
-/** A store that many queues of one route claim from, in memory; the contract of `claims.ts` read plainly. */
+/** A store that many queues of one route claim from, in memory; the contract of `ClaimStore`. */
 export function createClaimsInMemory(now: () => number, bodyBytes = 2) {
   const rows = new Map<number, ClaimedRow>();
   const calls = { claim: 0, renew: 0, handBack: 0, settle: 0 };
@@ -73,28 +74,24 @@ export function createClaimsInMemory(now: () => number, bodyBytes = 2) {
         if (row?.lease?.holder === holder) row.lease = null;
       }
     },
-    async settle(settlement, { holder, claimNextMs }) {
+    async settle(settlement, holder) {
       answering("settle");
       if (settlement.stop !== undefined) stop = settlement.stop;
       const row = rows.get(settlement.event);
-      if (row?.lease?.holder !== holder || row.attempts + 1 !== settlement.attempt.number) {
-        return { written: false, next: null, released: false };
-      }
+      if (row?.lease?.holder !== holder || row.attempts + 1 !== settlement.attempt.number) return null;
       settlements.push(settlement);
       row.lease = null;
       row.attempts += 1;
       row.state = settlement.settled.to;
       if (settlement.settled.to === "waiting") {
         row.nextAt = settlement.settled.nextAt;
-        return { written: true, next: null, released: false };
+        return null;
       }
       const next = [...rows.values()].find((other) => other.subject === row.subject && other.state === "held");
-      if (next === undefined) return { written: true, next: null, released: false };
+      if (next === undefined) return null;
       next.state = "waiting";
       next.nextAt = settlement.at;
-      if (claimNextMs === null) return { written: true, next: null, released: true };
-      next.lease = { holder, until: now() + claimNextMs };
-      return { written: true, next: load(next), released: false };
+      return next.event;
     },
   };
 

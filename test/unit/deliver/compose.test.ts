@@ -4,7 +4,7 @@ import { enrich } from "../../../src/deliver/compose.ts";
 
 const relay = { deliveryId: "dlv_1", route: "r", note: 'ñ \u2028 "quoted"' };
 
-test("an enriched object is the original with one more member, and every byte before it as it was", () => {
+test("adds one member to a JSON object and keeps every byte before it", () => {
   const blank = fc.string({ unit: fc.constantFrom(" ", "\t", "\n", "\r"), maxLength: 3 });
   fc.assert(
     fc.property(fc.dictionary(fc.string(), fc.jsonValue()), blank, blank, fc.nat(3), (object, before, after, indent) => {
@@ -17,12 +17,12 @@ test("an enriched object is the original with one more member, and every byte be
   );
 });
 
-test("numbers, escapes and member order are not touched: nothing is serialised again", () => {
+test("keeps numbers, escapes and the order of members", () => {
   const text = '{"b": 12345678901234567890, "a":"\\u00f1\\/", "n":1.0 }';
   expect(enrich(Buffer.from(text), { route: "r" }).toString()).toBe(`${text.slice(0, -1)},"relay":{"route":"r"}}`);
 });
 
-test("what is no object stays as it is", () => {
+test("leaves a body that is not an object unchanged", () => {
   for (const text of ["", "{", "}", "[]", '"{}"', "42", " ", "text}"]) {
     expect(enrich(Buffer.from(text), relay).toString()).toBe(text);
   }

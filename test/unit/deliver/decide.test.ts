@@ -24,7 +24,7 @@ const schedule = fc.array(fc.integer({ min: 0, max: 30 * day }), { minLength: 1,
 const share = fc.double({ min: 0, max: 1, noNaN: true });
 const random = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
 
-test("every 2xx is delivered, on any attempt", () => {
+test("delivers on any 2xx", () => {
   for (const status of [200, 201, 202, 204, 299]) expect(decide(answered(status), 99, retry, 0, middle)).toEqual({ kind: "delivered" });
   for (const status of [300, 304, 400]) expect(decide(answered(status), 1, retry, 0, middle).kind).toBe("retry");
 });
@@ -34,11 +34,11 @@ test("410 stops the destination, even on the last attempt", () => {
   expect(decide(answered(410), 10, retry, 0, middle)).toMatchObject({ kind: "stop" });
 });
 
-test("our own shutdown spends no attempt, even the last", () => {
+test("does not count an attempt that the relay's shutdown aborted", () => {
   expect(decide({ kind: "failed", error: "aborted" }, 10, retry, 0, middle)).toEqual({ kind: "again" });
 });
 
-test("the default schedule: 0, 5 s, 5 min … 24 h, then dead with the last word", () => {
+test("follows the default schedule, then gives up with the last result as the reason", () => {
   const waits = [];
   for (let attempt = 1; attempt < 10; attempt += 1) {
     const decision = decide(answered(503), attempt, retry, 1000, middle);
@@ -57,11 +57,11 @@ test("the default schedule: 0, 5 s, 5 min … 24 h, then dead with the last word
   });
 });
 
-test("what a queue or stream has taken is delivered", () => {
+test("delivers what a queue or stream accepted", () => {
   expect(decide({ kind: "taken" }, 99, retry, 0, middle)).toEqual({ kind: "delivered" });
 });
 
-test("no outage of a destination's Redis uses up an attempt, however long it goes on", () => {
+test("does not count attempts during an outage of a destination's Redis", () => {
   const outages = attemptErrors.filter(isOutage);
   expect(outages).toEqual(expect.arrayContaining(["unreachable", "hung", "full", "read-only", "credentials"]));
   for (const error of outages) {
@@ -77,12 +77,12 @@ test("no outage of a destination's Redis uses up an attempt, however long it goe
 });
 
 describe("Retry-After", () => {
-  test("puts off the next attempt when it is later than the schedule, and not when it is earlier", () => {
+  test("postpones the next attempt when it is later than the schedule", () => {
     expect(decide(answered(503, 60_000), 1, retry, 0, middle)).toEqual({ kind: "retry", at: 60_000, pauseUntil: null });
     expect(decide(answered(503, 1000), 1, retry, 0, middle)).toEqual({ kind: "retry", at: 5000, pauseUntil: null });
   });
 
-  test("with 429 holds the destination instead, for as long as it says, also on the last attempt", () => {
+  test("with 429 pauses the destination instead, also on the last attempt", () => {
     expect(decide(answered(429, 60_000), 1, retry, 100, middle)).toEqual({ kind: "retry", at: 5100, pauseUntil: 60_100 });
     expect(decide(answered(429, 60_000), 10, retry, 100, middle)).toMatchObject({ kind: "dead", pauseUntil: 60_100 });
     expect(decide(answered(429, 1000), 1, retry, 100, middle)).toEqual({ kind: "retry", at: 5100, pauseUntil: 1100 });
@@ -91,7 +91,7 @@ describe("Retry-After", () => {
   });
 });
 
-test("exactly as many attempts as the schedule has entries", () => {
+test("makes as many attempts as the schedule has entries", () => {
   fc.assert(
     fc.property(schedule, failure, share, random, (waits, result, jitter, r) => {
       let attempt = 1;
@@ -102,7 +102,7 @@ test("exactly as many attempts as the schedule has entries", () => {
   );
 });
 
-test("the next attempt is never in the past, and within the jitter's bounds unless Retry-After is later", () => {
+test("schedules within the jitter unless Retry-After is later, never in the past", () => {
   const now = fc.integer({ min: 0, max: 4e12 });
   fc.assert(
     fc.property(schedule, fc.nat(19), failure, share, random, now, (waits, before, result, jitter, r, at) => {

@@ -33,7 +33,7 @@ function headersOf(settings: Record<string, unknown>, change: Partial<OutgoingDe
   return headers;
 }
 
-test("what every delivery carries", () => {
+test("every delivery has the relay's headers", () => {
   expect(headersOf({ headers: { "X-Team": "support" } })).toEqual({
     "x-team": "support",
     "user-agent": "wamid-relay/1.2.3",
@@ -46,7 +46,7 @@ test("what every delivery carries", () => {
   expect(headersOf({}, { replays: 1, attempt: 4 })).toMatchObject({ "webhook-replay": "true", "webhook-attempt": "4" });
 });
 
-test("original signature headers pass, but never content type, connection headers or what the settings name", () => {
+test("passes original signature headers, but no connection headers and none from the settings", () => {
   const passHeaders = {
     "x-acme-signature": "sha256=ab",
     "content-type": "text/plain",
@@ -60,7 +60,7 @@ test("original signature headers pass, but never content type, connection header
   expect(headers).not.toHaveProperty("content-length");
 });
 
-test("an original Standard Webhooks signature stays whole without a secret of ours, and gives way to ours", () => {
+test("keeps an original Standard Webhooks signature unless the relay signs itself", () => {
   const passHeaders = { "webhook-id": "msg_1", "webhook-timestamp": "5", "webhook-signature": "v1,x" };
   expect(headersOf({}, { passHeaders })).toMatchObject(passHeaders);
   const signed = headersOf({ secret: "plain" }, { passHeaders });
@@ -68,7 +68,7 @@ test("an original Standard Webhooks signature stays whole without a secret of ou
   expect(signed["webhook-signature"]).not.toBe("v1,x");
 });
 
-test("the signature is what the standardwebhooks library makes, for both kinds of secret and any body", () => {
+test("signs like the standardwebhooks library, with both kinds of secret and any body", () => {
   const secret = fc.oneof(
     fc.uint8Array({ minLength: 1, maxLength: 64 }).map((key) => `whsec_${Buffer.from(key).toString("base64")}`),
     fc.string({ minLength: 1, unit: "grapheme" }).filter((text) => text !== "" && !text.startsWith("whsec_")),
@@ -82,7 +82,7 @@ test("the signature is what the standardwebhooks library makes, for both kinds o
   );
 });
 
-test("any event kind makes a valid header that can be read back", () => {
+test("encodes any event kind as a valid header that can be decoded", () => {
   expect(eventHeader("message.status")).toBe("message.status");
   expect(eventHeader("mensaje.leído")).toBe("mensaje.le%C3%ADdo");
   expect(eventHeader("\ud800")).toBe("%EF%BF%BD");

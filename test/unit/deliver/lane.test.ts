@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
+import type { ClaimStore } from "../../../src/deliver/claim-queue.ts";
 import { createClaimQueue } from "../../../src/deliver/claim-queue.ts";
-import type { ClaimStore } from "../../../src/deliver/claims.ts";
 import type { QueueOf } from "../../../src/deliver/delivery-queue.ts";
 import type { AttemptOutcome, Destination, OutgoingDelivery } from "../../../src/deliver/destinations/destination.ts";
 import { createLane, type LaneHooks } from "../../../src/deliver/lane.ts";
@@ -181,7 +181,7 @@ function setUp(count: number, to: Record<string, unknown>, rule: ((delivery: Out
   return { clock, memory, hand, hooks, lane, destinations };
 }
 
-test("never more attempts at once than concurrency, and all are made", async () => {
+test("makes all attempts, at most `concurrency` at once", async () => {
   const { hand, memory } = setUp(50, { concurrency: 4 });
   await settled();
   expect(hand.open).toHaveLength(4);
@@ -195,7 +195,7 @@ test("never more attempts at once than concurrency, and all are made", async () 
   expect(memory.waiting.size).toBe(0);
 });
 
-test("a long backlog is read in windows: memory does not grow with it", async () => {
+test("reads a long backlog in windows of fixed size", async () => {
   const { memory, clock } = setUp(5_000, { concurrency: 16 }, () => ok);
   while (memory.waiting.size > 0) await clock.advance(1);
   expect(memory.settlements).toHaveLength(5_000);
@@ -203,7 +203,7 @@ test("a long backlog is read in windows: memory does not grow with it", async ()
   expect(memory.largestLimit()).toBeLessThan(1_200);
 });
 
-test("the schedule is kept over days, in a millisecond", async () => {
+test("follows the schedule over days", async () => {
   const { memory, hand, clock } = setUp(1, { retry: { jitter: 0 }, breaker: { failures: 100 } }, () => answered(500));
   const start = clock.now();
   await clock.advance(200 * 3_600_000);
@@ -215,7 +215,7 @@ test("the schedule is kept over days, in a millisecond", async () => {
   expect(memory.settlements.at(-1)?.settled).toMatchObject({ to: "dead" });
 });
 
-test("the clock is set by hours: what is due by it then goes out within a minute, whatever was waited for before", async () => {
+test("delivers what is due within a minute after the clock was set", async () => {
   const { hand, clock } = setUp(1, { retry: { schedule: ["0s", "10s", "10s"], jitter: 0 } }, () => answered(500));
   await settled();
   expect(hand.sent).toHaveLength(1);
@@ -227,7 +227,7 @@ test("the clock is set by hours: what is due by it then goes out within a minute
   expect(hand.sent).toHaveLength(3);
 });
 
-test("an open breaker spends no attempts; a probe that succeeds lets the rest go", async () => {
+test("makes no attempts while the breaker is open, and the rest after a successful probe", async () => {
   let up = false;
   const { memory, hand, hooks, clock } = setUp(
     100,
@@ -248,7 +248,7 @@ test("an open breaker spends no attempts; a probe that succeeds lets the rest go
   expect([...memory.waiting.values()].every(({ attempts }) => attempts === 1)).toBe(true);
 });
 
-test("429 with Retry-After holds the whole destination", async () => {
+test("pauses the whole destination on 429 with Retry-After", async () => {
   let first = true;
   const { hand, clock } = setUp(10, { concurrency: 1 }, () => {
     if (!first) return ok;
@@ -262,7 +262,7 @@ test("429 with Retry-After holds the whole destination", async () => {
   expect(new Set(hand.sent).size).toBe(10);
 });
 
-test("an operator ends a pause, which is shown and reported once until then", async () => {
+test("reports a pause once and shows it until an operator ends it", async () => {
   let busy = true;
   const { hand, clock, lane, hooks, memory } = setUp(10, { concurrency: 2 }, () => (busy ? answered(429, 3_600_000) : ok));
   await clock.advance(1000);
@@ -280,7 +280,7 @@ test("an operator ends a pause, which is shown and reported once until then", as
   expect(new Set(hand.sent)).toEqual(new Set(Array.from({ length: 10 }, (_, index) => `e${index + 1}`)));
 });
 
-test("changed settings of a route end its pause", async () => {
+test("ends the pause when the route's settings change", async () => {
   const { destinations, clock, lane } = setUp(3, { concurrency: 1 }, ({ attempt }) => (attempt === 1 ? answered(429, 3_600_000) : ok));
   await clock.advance(1000);
   expect(lane.state().pausedUntil).not.toBeNull();
@@ -290,7 +290,7 @@ test("changed settings of a route end its pause", async () => {
   expect(destinations[1]?.sent).toEqual(["e2"]);
 });
 
-test("410 stops the destination, keeps the delivery, and resuming goes on", async () => {
+test("stops the destination on 410, keeps the delivery, and continues when resumed", async () => {
   let gone = true;
   const { memory, hand, hooks, lane, clock } = setUp(3, { concurrency: 1 }, () => (gone ? answered(410) : ok));
   await clock.advance(3_600_000);
@@ -305,7 +305,7 @@ test("410 stops the destination, keeps the delivery, and resuming goes on", asyn
   expect(memory.waiting.size).toBe(0);
 });
 
-test("rate holds back starts, and loses none", async () => {
+test("delays starts by the rate and loses none", async () => {
   const { hand, clock, memory } = setUp(30, { rate: "10/s", concurrency: 50 }, () => ok);
   await settled(50);
   const atOnce = hand.sent.length;
@@ -316,7 +316,7 @@ test("rate holds back starts, and loses none", async () => {
   expect(memory.waiting.size).toBe(0);
 });
 
-test("a result that cannot be stored is kept and stored later; nothing is sent twice for it", async () => {
+test("keeps a result that cannot be stored, stores it later, and sends nothing twice", async () => {
   const { memory, hand, hooks, clock } = setUp(1, {}, () => ok);
   memory.fail(true);
   await clock.advance(5_000);
@@ -341,7 +341,7 @@ const endless = (): DeliverySubject => ({
   moved: true,
 });
 
-test("a delivery that cannot be composed is a dead letter at once, with the reason, and the others go out", async () => {
+test("makes a delivery that cannot be composed a dead letter, and sends the others", async () => {
   const { memory, hand, hooks, lane, clock } = setUp(3, { concurrency: 1 }, () => ok);
   lane.reconfigure({ ...settings({ concurrency: 1 }), payload: "enriched" });
   memory.subjects.set(2, endless());
@@ -357,7 +357,7 @@ test("a delivery that cannot be composed is a dead letter at once, with the reas
   expect(lane.state()).toMatchObject({ inFlight: 0, breaker: "closed" });
 });
 
-test("a destination that throws, and hooks that do, cost one attempt and no more", async () => {
+test("loses one attempt when a destination or a hook throws", async () => {
   const { memory, hand, hooks, clock } = setUp(3, { retry: { jitter: 0 } }, ({ eventId, attempt }) => {
     if (eventId === "e2" && attempt === 1) throw new TypeError("thrown");
     return ok;
@@ -375,7 +375,7 @@ test("a destination that throws, and hooks that do, cost one attempt and no more
   });
 });
 
-test("a result that the store cannot take although it is well becomes a dead letter, and nothing is sent twice", async () => {
+test("makes a delivery whose result an available store rejects a dead letter", async () => {
   const { memory, hand, hooks, clock } = setUp(20, { concurrency: 1 }, () => ok);
   for (const event of [1, 2, 3, 4, 5, 6]) memory.refusing.set(event, "living");
   await clock.advance(20_000);
@@ -388,7 +388,7 @@ test("a result that the store cannot take although it is well becomes a dead let
   expect(hooks.failures).toHaveLength(6);
 });
 
-test("one of which nothing at all can be stored holds up no other, is not sent again, and does not keep the lane from closing", async () => {
+test("a delivery that can never be stored delays no other, is not sent again, and does not block closing", async () => {
   const { memory, hand, hooks, lane, clock } = setUp(20, { concurrency: 1 }, () => ok);
   for (const event of [1, 2, 3, 4, 5, 6]) memory.refusing.set(event, "all");
   await clock.advance(200_000);
@@ -427,7 +427,7 @@ test.each(["all", "living"] as const)("the same over a store that processes shar
   await lane.close(1_000);
 });
 
-test("closing lets attempts finish in time, and hands the rest back without spending an attempt", async () => {
+test("lets attempts finish in time when closed, and hands back the rest uncounted", async () => {
   const { memory, hand, lane, clock } = setUp(5, { concurrency: 2 });
   await settled();
   const closing = lane.close(1_000);
@@ -443,7 +443,7 @@ test("closing lets attempts finish in time, and hands the rest back without spen
   expect(hand.closed()).toBe(true);
 });
 
-test("closed before its look came: the store, which may be closed by then, is not asked", async () => {
+test("does not read the store after it was closed", async () => {
   const { memory, lane, hooks, clock } = setUp(0, {});
   await settled();
   let looks = 0;
@@ -459,7 +459,7 @@ test("closed before its look came: the store, which may be closed by then, is no
   expect(clock.pending()).toBe(0);
 });
 
-test("other settings take effect at once; the old destination ends with its last attempt", async () => {
+test("applies new settings at once and closes the old destination after its last attempt", async () => {
   const { hand, lane, destinations, memory } = setUp(4, { concurrency: 1 });
   await settled();
   lane.reconfigure(settings({ concurrency: 2, url: "https://other.test/" }));
@@ -480,7 +480,7 @@ test("other settings take effect at once; the old destination ends with its last
   expect(memory.settlements).toHaveLength(4);
 });
 
-test("a suspended lane starts nothing, and goes on when its route is back", async () => {
+test("starts nothing while suspended, and continues once reconfigured", async () => {
   const { hand, lane, memory } = setUp(3, { concurrency: 1 }, () => ok);
   lane.suspend();
   await settled(20);
@@ -490,7 +490,7 @@ test("a suspended lane starts nothing, and goes on when its route is back", asyn
   expect(memory.waiting.size).toBe(0);
 });
 
-test("what a settled delivery released goes out next", async () => {
+test("sends next what a settled delivery released", async () => {
   const { memory, hand } = setUp(1, {}, () => ok);
   memory.held.set(1, 7);
   await settled(20);
@@ -498,7 +498,7 @@ test("what a settled delivery released goes out next", async () => {
   expect(memory.waiting.size).toBe(0);
 });
 
-test("deliveries offered for later wait for their time", async () => {
+test("waits for the time of deliveries offered for later", async () => {
   const { memory, hand, lane, clock } = setUp(0, {}, () => ok);
   await settled();
   memory.waiting.set(9, { nextAt: clock.now() + 5_000, attempts: 0 });

@@ -6,20 +6,20 @@ const now = Date.parse("2026-11-21T10:00:00Z");
 const longest = 24 * 3_600_000;
 const parseRetryAfter = (header: string | readonly string[] | undefined, at: number) => parse(header, at, longest);
 
-test("seconds", () => {
+test("reads seconds", () => {
   expect(parseRetryAfter("0", now)).toBe(0);
   expect(parseRetryAfter(" 120 ", now)).toBe(120_000);
   expect(parseRetryAfter(["7", "9"], now)).toBe(7000);
 });
 
-test("the three date forms of RFC 9110, whatever the time zone of the machine", () => {
+test("reads the three date formats of RFC 9110 in any time zone", () => {
   expect(parseRetryAfter("Sat, 21 Nov 2026 10:01:00 GMT", now)).toBe(60_000);
   expect(parseRetryAfter("Saturday, 21-Nov-26 10:01:00 GMT", now)).toBe(60_000);
   expect(parseRetryAfter("Sat Nov 21 10:01:00 2026", now)).toBe(60_000);
   expect(parseRetryAfter("Sun Nov  6 08:49:37 1994", now)).toBe(0);
 });
 
-test("the past is now, and more than the longest is the longest", () => {
+test("limits the wait to the range from now to the longest", () => {
   expect(parseRetryAfter("Fri, 21 Nov 2025 10:00:00 GMT", now)).toBe(0);
   expect(parseRetryAfter("Sun, 21 Nov 2027 10:00:00 GMT", now)).toBe(longest);
   expect(parseRetryAfter("9".repeat(400), now)).toBe(longest);
@@ -35,7 +35,7 @@ test.each([undefined, "", "soon", "-1", "1.5", "1e3", "0x10", "2026-11-21T10:01:
   },
 );
 
-test("any text gives null or a whole number from 0 to the longest; what is written is read back", () => {
+test("returns null or a whole number from 0 to the longest for any text", () => {
   fc.assert(
     fc.property(fc.oneof(fc.string({ unit: "binary" }), fc.string({ unit: fc.constantFrom(..."0123456789 :,-GMTSunNov") })), (text) => {
       const wait = parseRetryAfter(text, now);

@@ -4,7 +4,7 @@ import { urlDestinationSchema } from "../../../src/deliver/settings.ts";
 
 const parse = (settings: Record<string, unknown>) => urlDestinationSchema.safeParse({ url: "https://x.example/", ...settings });
 
-test("header values do not print, and reach the destination", () => {
+test("hides header values in prints and passes them to the destination", () => {
   const settings = urlDestinationSchema.parse({ url: "https://x.example/", headers: { authorization: "Bearer abc123" } });
   expect(inspect(settings) + JSON.stringify(settings)).not.toContain("abc123");
   expect(settings.headers["authorization"]?.reveal()).toBe("Bearer abc123");

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { createTokenBucket } from "../../../src/deliver/rate.ts";
 
-test("5/s: one at once, then one each 200 ms", () => {
+test("allows one at once and then one every 200 ms at 5/s", () => {
   let now = 1_000_000;
   const bucket = createTokenBucket(5, () => now);
   expect([bucket.take(), bucket.take()]).toEqual([true, false]);
@@ -13,7 +13,7 @@ test("5/s: one at once, then one each 200 ms", () => {
   expect([bucket.take(), bucket.take()]).toEqual([true, false]);
 });
 
-test("a long rest saves up a tenth of a second, not more", () => {
+test("saves up a tenth of a second at most", () => {
   let now = 0;
   const bucket = createTokenBucket(50, () => now);
   now = 3_600_000;
@@ -22,7 +22,7 @@ test("a long rest saves up a tenth of a second, not more", () => {
   expect(taken).toBe(5);
 });
 
-test("a clock set back does not stop it", () => {
+test("continues when the clock is set back", () => {
   let now = 3_600_000;
   const bucket = createTokenBucket(1, () => now);
   expect(bucket.take()).toBe(true);
@@ -33,7 +33,7 @@ test("a clock set back does not stop it", () => {
   expect(bucket.take()).toBe(true);
 });
 
-test("at any rate: nextAt keeps its word, the rate is reached and never passed", () => {
+test("reaches the rate, never exceeds it, and `nextAt` is exact", () => {
   const rate = fc.oneof(fc.double({ min: 0.001, max: 2, noNaN: true }), fc.double({ min: 1, max: 20_000, noNaN: true }));
   fc.assert(
     fc.property(rate, fc.integer({ min: 0, max: 4e12 }), (perSecond, start) => {

@@ -1,4 +1,4 @@
-import type { CoveredEvents, HydrationStore, Sweep, TrackedMessage } from "../../../src/model/hydration.ts";
+import type { CoveredEvents, HydrationPass, HydrationStore, TrackedMessage } from "../../../src/model/hydration.ts";
 
 export interface WaitingEvent {
   readonly seq: number;
@@ -12,15 +12,15 @@ export interface SettledEvent {
   readonly unknown: number;
 }
 
-/** A store of one account in memory, as far as sweeps look. */
+/** A store of one account in memory, as far as passes use it. */
 export function createMemoryStore(messages: TrackedMessage[], waiting: WaitingEvent[]) {
   const settled: SettledEvent[] = [];
-  let open: Sweep | null = null;
-  let sweeps = 0;
+  let open: HydrationPass | null = null;
+  let passes = 0;
   let calls = 0;
 
   const coveredBy = (through: number) => waiting.filter(({ seq }) => seq <= through);
-  function covered({ through }: Pick<Sweep, "through">): CoveredEvents | null {
+  function covered({ through }: Pick<HydrationPass, "through">): CoveredEvents | null {
     const times = coveredBy(through).map(({ receivedAt }) => receivedAt);
     return times.length === 0 ? null : { events: times.length, oldest: Math.min(...times), newest: Math.max(...times) };
   }
@@ -35,12 +35,12 @@ export function createMemoryStore(messages: TrackedMessage[], waiting: WaitingEv
   const store: HydrationStore = {
     waitingAccounts: () => (waiting.length === 0 ? [] : ["main"]),
     waitingSince: () => (waiting.length === 0 ? null : Math.min(...waiting.map(({ receivedAt }) => receivedAt))),
-    async beginSweep(account, now) {
+    async beginPass(account, now) {
       if (open !== null && covered(open) !== null) return open;
       const last = waiting.at(-1);
       if (last === undefined) return null;
-      sweeps += 1;
-      const begun = { seq: sweeps, account, through: last.seq, startedAt: now, asked: 0, source: "main", because: "event" };
+      passes += 1;
+      const begun = { seq: passes, account, through: last.seq, startedAt: now, asked: 0, source: "main", because: "event" };
       open = { ...begun, covered: covered(begun) as CoveredEvents };
       return open;
     },
@@ -63,7 +63,7 @@ export function createMemoryStore(messages: TrackedMessage[], waiting: WaitingEv
         )
         .toSorted((a, b) => b.registeredAt - a.registeredAt || Number(b.message) - Number(a.message))
         .slice(0, limit),
-    async noteAsked(_, asked, read) {
+    async noteReads(_, asked, read) {
       calls += asked;
       for (const { message, at } of read) {
         const index = messages.findIndex((each) => each.message === message);
@@ -80,7 +80,7 @@ export function createMemoryStore(messages: TrackedMessage[], waiting: WaitingEv
         unknown,
       );
     },
-    async endSweep() {
+    async endPass() {
       open = null;
     },
   };

@@ -13,7 +13,7 @@ const time = fc
 const envelope = fc.record({ id: identifier, event: identifier, createdAt: time, data: fc.dictionary(fc.string(), fc.jsonValue()) });
 const bytes = (value: unknown) => Buffer.from(JSON.stringify(value));
 
-test("any bytes give an envelope or one line that says why not, never an exception", () => {
+test("parses any bytes to an envelope or a one-line reason, and never throws", () => {
   fc.assert(
     fc.property(
       fc.oneof(
@@ -31,7 +31,7 @@ test("any bytes give an envelope or one line that says why not, never an excepti
   );
 });
 
-test("what is an envelope is read as it is", () => {
+test("reads a valid envelope unchanged", () => {
   fc.assert(
     fc.property(envelope, fc.dictionary(fc.constantFrom("version", "trace", "x"), fc.jsonValue()), (value, more) => {
       const parsed = parseEnvelope(bytes({ ...more, ...value }));
@@ -45,7 +45,7 @@ test("what is an envelope is read as it is", () => {
   );
 });
 
-test("a field of another type, or missing, is named", () => {
+test("names a field that is missing or has another type", () => {
   const spoilt = fc
     .constantFrom("id", "event", "data")
     .chain((name) =>
@@ -73,7 +73,7 @@ test("a field of another type, or missing, is named", () => {
   );
 });
 
-test("the reason does not quote the body, which may hold a phone number", () => {
+test("does not quote the body, which may contain a phone number", () => {
   fc.assert(
     fc.property(fc.stringMatching(/^[0-9]{9,15}$/), fc.constantFrom("id", "event", "data"), (phone, name) => {
       const good = { id: "i", event: "e", createdAt: "2026-11-21T12:00:00Z", data: {} };
@@ -85,7 +85,7 @@ test("the reason does not quote the body, which may hold a phone number", () => 
   );
 });
 
-test("ids too long or without a UTF-8 form are refused: two of them could be stored as one", () => {
+test("rejects ids that are too long or not valid UTF-8, because two could be stored as one", () => {
   const good = { event: "e", createdAt: "2026-11-21T12:00:00Z", data: {} };
   expect(parseEnvelope(bytes({ ...good, id: "x".repeat(maxIdLength) })).ok).toBe(true);
   expect(parseEnvelope(bytes({ ...good, id: "x".repeat(maxIdLength + 1) })).ok).toBe(false);
@@ -95,7 +95,7 @@ test("ids too long or without a UTF-8 form are refused: two of them could be sto
   expect(parseEnvelope(Buffer.from('{"id":"\\ud83d\\ude00","event":"e","createdAt":"2026-11-21T12:00:00Z","data":{}}')).ok).toBe(true);
 });
 
-test("the subject of any envelope can be read, and what it gives can be stored", () => {
+test("reads a subject that can be stored from any envelope", () => {
   const value = fc.oneof(fc.string({ unit: "binary" }), fc.jsonValue(), fc.double());
   const data = fc.record(
     { wamid: value, status: value, errorCode: value, runId: value, error: value, truncated: value },

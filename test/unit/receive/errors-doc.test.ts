@@ -13,7 +13,7 @@ test("docs/errors.md has the registry's codes, statuses and meanings, in its ord
   expect(rows).toEqual(Object.entries(errorCodes).map(([code, { status, meaning }]) => ({ code, status, meaning })));
 });
 
-test("the registry goes by status", () => {
+test("the registry is sorted by status", () => {
   const statuses = Object.values(errorCodes).map(({ status }) => status);
   expect(statuses).toEqual(statuses.toSorted((a, b) => a - b));
 });

@@ -6,7 +6,7 @@ function createWaits(limit: number) {
   return (address: string, now: number) => count(address, now).waitSeconds;
 }
 
-test("gives no wait up to the limit, then the seconds that are left of the minute", () => {
+test("returns no wait up to the limit, then the seconds left of the minute", () => {
   const wait = createWaits(3);
   expect([wait("a", 1_000_000), wait("a", 1_010_000), wait("a", 1_020_000)]).toEqual([null, null, null]);
   expect(wait("a", 1_020_000)).toBe(40);
@@ -14,7 +14,7 @@ test("gives no wait up to the limit, then the seconds that are left of the minut
   expect(wait("b", 1_059_999)).toBeNull();
 });
 
-test("counts from the start again when the window ends", () => {
+test("restarts the count when the window ends", () => {
   const wait = createWaits(1);
   wait("a", 0);
   expect(wait("a", 59_999)).toBe(1);
@@ -22,7 +22,7 @@ test("counts from the start again when the window ends", () => {
   expect(wait("a", 60_000)).toBe(60);
 });
 
-test("locks nobody out for longer than a window when the clock is set back", () => {
+test("limits no address for longer than a window when the clock is set back", () => {
   const wait = createWaits(1);
   wait("a", 10_000_000);
   expect(wait("a", 10_000_000)).toBe(60);
@@ -30,7 +30,7 @@ test("locks nobody out for longer than a window when the clock is set back", () 
   expect(wait("a", 5_000_000)).toBe(60);
 });
 
-test("never gives a wait of zero, nor one longer than the window", () => {
+test("returns waits from one second to the window's length", () => {
   const wait = createWaits(1);
   for (let now = 0; now < 200_000; now += 7) {
     const seconds = wait("a", now);
@@ -38,7 +38,7 @@ test("never gives a wait of zero, nor one longer than the window", () => {
   }
 });
 
-test("counts ten thousand addresses apart, and all others together", () => {
+test("counts ten thousand addresses separately, and all others together", () => {
   const wait = createWaits(2);
   for (let n = 0; n < 10_000; n++) expect(wait(`a${n}`, 0)).toBeNull();
   expect([wait("x", 1), wait("y", 1), wait("z", 1)]).toEqual([null, null, 60]);
@@ -52,7 +52,7 @@ test("counts an IPv6 network of 64 bits as one address, and an IPv4 address the 
   expect([wait("-", 0), wait("-", 0), wait("fe80::1%eth0", 0)]).toEqual([null, 60, null]);
 });
 
-test("logs at most 600 failures a minute, and none of an address over the limit", () => {
+test("allows at most 600 log lines a minute, and none for an address over the limit", () => {
   const { count } = createFailureLimit(() => 2);
   expect([count("a", 0), count("a", 0), count("a", 0)].map(({ isLogged }) => isLogged)).toEqual([true, true, false]);
   let logged = 2;

@@ -32,20 +32,20 @@ function reading(read: ReturnType<typeof createBodyReader>, headers: Record<stri
 
 const kinds = (results: readonly BodyResult[]) => results.map(({ kind }) => kind);
 
-test("pieces are joined", () => {
+test("joins pieces", () => {
   const { bytes, end, results } = reading(createBodyReader({ bodyLimit: 100, mostHeld: 1000 }));
   for (const text of ["a", "bc", "", "def"]) bytes(Buffer.from(text));
   end();
   expect(results).toEqual([{ kind: "body", body: Buffer.from("abcdef") }]);
 });
 
-test("no body is an empty one", () => {
+test("reads a missing body as an empty one", () => {
   const { end, results } = reading(createBodyReader({ bodyLimit: 100, mostHeld: 1000 }));
   end();
   expect(results).toEqual([{ kind: "body", body: Buffer.alloc(0) }]);
 });
 
-test("the limit holds for what is declared and for what comes", () => {
+test("applies the limit to the declared and to the received length", () => {
   const read = createBodyReader({ bodyLimit: 100, mostHeld: 10_000 });
   expect(kinds(reading(read, { "content-length": "101" }).results)).toEqual(["too-large"]);
   expect(kinds(reading(read, { "content-length": "100" }).results)).toEqual([]);
@@ -60,14 +60,14 @@ test("the limit holds for what is declared and for what comes", () => {
   expect(isTaken()).toBe(false);
 });
 
-test("a sender that goes away before the end", () => {
+test("reports a sender that disconnects before the end", () => {
   const { piece, gone, results } = reading(createBodyReader({ bodyLimit: 100, mostHeld: 1000 }));
   piece(5);
   gone();
   expect(kinds(results)).toEqual(["gone"]);
 });
 
-test("when all incomplete bodies hold too much, large ones are refused and small ones still read", () => {
+test("refuses large bodies and reads small ones when incomplete bodies use too much memory", () => {
   const read = createBodyReader({ bodyLimit: 1_000_000, mostHeld: 300_000 });
   const large = [reading(read), reading(read), reading(read)];
   for (const { piece } of large) piece(100_000);
@@ -83,7 +83,7 @@ test("when all incomplete bodies hold too much, large ones are refused and small
   expect(kinds(next.results)).toEqual([]);
 });
 
-test("nothing stays counted, however bodies end", () => {
+test("counts nothing after bodies ended, however they ended", () => {
   const read = createBodyReader({ bodyLimit: 200_000, mostHeld: 150_000 });
   for (let n = 0; n < 500; n++) {
     const one = reading(read);
@@ -95,7 +95,7 @@ test("nothing stays counted, however bodies end", () => {
   }
 });
 
-test("a body in tiny pieces counts for what it costs", () => {
+test("counts the overhead of a body in tiny pieces", () => {
   const read = createBodyReader({ bodyLimit: 1_000_000, mostHeld: 300_000 });
   const { piece, results } = reading(read);
   for (let n = 0; n < 10_000 && results.length === 0; n++) piece(1);

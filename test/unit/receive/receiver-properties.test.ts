@@ -107,7 +107,7 @@ const anyBody = fc.oneof(
   fc.string({ unit: "binary" }).map((text) => Buffer.from(text)),
 );
 
-test("any signed bytes are stored, as an event or in quarantine, and the answer says which", async () => {
+test("stores any signed bytes as an event or in quarantine, and answers which", async () => {
   await fc.assert(
     fc.asyncProperty(anyBody, async (body) => {
       const [eventsBefore, bodiesBefore] = [events.length, bodies.length];
@@ -135,7 +135,7 @@ test("any signed bytes are stored, as an event or in quarantine, and the answer 
   expect(bodies.length).toBeGreaterThan(10);
 });
 
-test("an automation takes any signed bytes", async () => {
+test("accepts any signed bytes from an automation", async () => {
   await fc.assert(
     fc.asyncProperty(anyBody, async (body) => {
       if (body.length > 4096) return;
@@ -152,7 +152,7 @@ test("an automation takes any signed bytes", async () => {
   );
 });
 
-test("nothing that is not signed is stored, and every answer is a documented one", async () => {
+test("stores nothing unsigned and gives documented answers only", async () => {
   const codes: Record<string, { readonly status: number }> = errorCodes;
   const headerValue = fc
     .string({ unit: fc.constantFrom(..."abcdef0123456789=, sha256ABCDEF_-+/\t\u00e9"), maxLength: 200 })
@@ -177,7 +177,7 @@ test("nothing that is not signed is stored, and every answer is a documented one
   );
 });
 
-test("afterwards nothing is in hand, nothing failed, and a good event is taken", async () => {
+test("ends with nothing in flight, no failure, and accepts a good event", async () => {
   const body = Buffer.from(JSON.stringify({ id: "last", event: "a.b", createdAt: "2026-11-21T12:00:00Z", data: {} }));
   expect(await post("/webhooks/main", "POST", body, { "x-acme-signature": sign(body) })).toEqual({
     status: 200,

@@ -65,7 +65,7 @@ async function open(): Promise<{ socket: Socket; answers: () => string[]; wait: 
 
 const post = (path: string, body: string): string => `POST ${path} HTTP/1.1\r\nhost: x\r\ncontent-length: ${body.length}\r\n\r\n${body}`;
 
-test("requests in one write on one connection: each gets its own body and its answer, in order; others stay streams", async () => {
+test("answers pipelined requests in order, each with its own body", async () => {
   const { socket, answers, wait } = await open();
   socket.write(post("/", "one") + post("/stream", "two") + post("/", "") + post("/", "four"));
   await wait(4);
@@ -74,7 +74,7 @@ test("requests in one write on one connection: each gets its own body and its an
   socket.destroy();
 });
 
-test("a body in chunks comes piece by piece", async () => {
+test("passes a chunked body piece by piece", async () => {
   const { socket, answers, wait } = await open();
   socket.write("POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n");
   await vi.waitFor(() => expect(taken[0]?.pieces).toEqual(["abc"]), longestWaitMs);
@@ -85,7 +85,7 @@ test("a body in chunks comes piece by piece", async () => {
   socket.destroy();
 });
 
-test("what is given back is read to its end by the stream, and the connection goes on", async () => {
+test("lets the stream read the rest of a body that was given back", async () => {
   const { socket, answers, wait } = await open();
   const large = post("/limited", "x".repeat(30_000));
   socket.write(large.slice(0, 9_000));
@@ -99,7 +99,7 @@ test("what is given back is read to its end by the stream, and the connection go
   socket.destroy();
 });
 
-test("a sender that goes away within a body is gone, once", async () => {
+test("reports once that a sender disconnected within a body", async () => {
   const { socket } = await open();
   socket.write(post("/", "0123456789").slice(0, -4));
   await vi.waitFor(() => expect(taken[0]?.pieces).toEqual(["012345"]), longestWaitMs);
@@ -109,7 +109,7 @@ test("a sender that goes away within a body is gone, once", async () => {
   expect(taken[0]?.ends).toEqual(["gone"]);
 });
 
-test("one that goes away after it was heard out is no broken request", async () => {
+test("does not treat a disconnect after the body as an aborted request", async () => {
   const { socket } = await open();
   socket.write(post("/waits", "whole"));
   await vi.waitFor(() => expect(taken[0]?.ends).toEqual(["end"]), longestWaitMs);
@@ -122,7 +122,7 @@ test("one that goes away after it was heard out is no broken request", async () 
   expect(aborted).not.toHaveBeenCalled();
 });
 
-test("who expects 100 Continue gets it, then the answer", async () => {
+test("sends 100 Continue to a client that expects it, then the answer", async () => {
   const { socket, answers, wait } = await open();
   const first = once(socket, "data");
   socket.write("POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\nexpect: 100-continue\r\n\r\n");

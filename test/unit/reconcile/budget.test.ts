@@ -10,7 +10,7 @@ function facts(at: number, parts: Partial<BudgetFacts> = {}): BudgetFacts {
   return { quota: 150_000, month: quotaMonth(at), day: quotaDay(at), now: at, before: none, today: none, ...parts };
 }
 
-test("days and months are Argentina's", () => {
+test("uses the days and months of Argentina", () => {
   const at = Date.UTC(2026, 10, 1, 2, 59);
   expect(new Date(quotaDay(at)).toISOString()).toBe("2026-10-31T03:00:00.000Z");
   expect(Object.values(quotaMonth(at)).map((ms) => new Date(ms).toISOString())).toEqual([
@@ -20,21 +20,21 @@ test("days and months are Argentina's", () => {
   expect(new Date(quotaDay(at + 60_000)).toISOString()).toBe("2026-11-01T03:00:00.000Z");
 });
 
-test("a fresh month: a tenth for sends, an even part a day, a quarter of it at once", () => {
+test("reserves a tenth for sends and divides the rest evenly among the days", () => {
   const dawn = Date.UTC(2026, 10, 1, 3);
-  expect(budgetOf(facts(dawn)).mayAsk).toBe(Math.floor((150_000 * 0.9) / 30 / 4));
-  expect(budgetOf(facts(dawn + dayMs - 1)).mayAsk).toBe(4_499);
+  expect(budgetOf(facts(dawn)).mayPoll).toBe(Math.floor((150_000 * 0.9) / 30 / 4));
+  expect(budgetOf(facts(dawn + dayMs - 1)).mayPoll).toBe(4_499);
 });
 
-test("enterprise asks as it likes", () => {
-  expect(budgetOf(facts(Date.UTC(2026, 10, 9), { quota: null }))).toMatchObject({ left: null, mayAsk: Number.MAX_SAFE_INTEGER });
+test("does not limit an unlimited plan", () => {
+  expect(budgetOf(facts(Date.UTC(2026, 10, 9), { quota: null }))).toMatchObject({ left: null, mayPoll: Number.MAX_SAFE_INTEGER });
 });
 
-test("sends keep what they took a day until now", () => {
+test("reserves for sends their daily average so far", () => {
   const noon = Date.UTC(2026, 10, 16, 15);
   // 15 days have gone and 15 are left: 60,000 sends until now, as many to come; 90,000 are left.
-  const { mayAsk } = budgetOf(facts(noon, { before: { polls: 0, others: 60_000 } }));
-  expect(mayAsk).toBe(Math.floor((30_000 / 15) * (0.25 + 0.75 / 2)));
+  const { mayPoll } = budgetOf(facts(noon, { before: { polls: 0, others: 60_000 } }));
+  expect(mayPoll).toBe(Math.floor((30_000 / 15) * (0.25 + 0.75 / 2)));
 });
 
 const someFacts = fc
@@ -46,19 +46,19 @@ const someFacts = fc
   })
   .map(({ at, ...parts }) => facts(at, parts));
 
-test("never more than is left, never less than nothing, and more as the day goes on", () => {
+test("allows from 0 to what is left, and more as the day passes", () => {
   fc.assert(
     fc.property(someFacts, fc.nat(dayMs), (some, later) => {
-      const { left, mayAsk } = budgetOf(some);
-      expect(mayAsk).toBeGreaterThanOrEqual(0);
-      expect(mayAsk).toBeLessThanOrEqual(left ?? 0);
+      const { left, mayPoll } = budgetOf(some);
+      expect(mayPoll).toBeGreaterThanOrEqual(0);
+      expect(mayPoll).toBeLessThanOrEqual(left ?? 0);
       const now = Math.min(some.now + later, some.day + dayMs - 1);
-      expect(budgetOf({ ...some, now }).mayAsk).toBeGreaterThanOrEqual(mayAsk);
+      expect(budgetOf({ ...some, now }).mayPoll).toBeGreaterThanOrEqual(mayPoll);
     }),
   );
 });
 
-test("a month of asking all that may be, with any sends that stay as they are, never uses up the quota, and leaves the last day its part", () => {
+test("never uses up the quota within a month, and leaves the last day its part", () => {
   fc.assert(
     fc.property(fc.integer({ min: 300, max: 300_000 }), fc.integer({ min: 0, max: 60 }), (quota, percent) => {
       const month = quotaMonth(Date.UTC(2026, 10, 15));
@@ -69,8 +69,8 @@ test("a month of asking all that may be, with any sends that stay as they are, n
         const today = { polls: 0, others: 0 };
         for (const hour of [0, 6, 12, 18, 23]) {
           if (hour === 12) today.others += sendsADay;
-          const { mayAsk } = budgetOf(facts(day + hour * 3_600_000, { quota, before: { ...before }, today: { ...today } }));
-          today.polls += mayAsk;
+          const { mayPoll } = budgetOf(facts(day + hour * 3_600_000, { quota, before: { ...before }, today: { ...today } }));
+          today.polls += mayPoll;
         }
         before.polls += today.polls;
         before.others += today.others;
@@ -83,7 +83,7 @@ test("a month of asking all that may be, with any sends that stay as they are, n
   );
 });
 
-test("when it cannot last, the day on which it would be used up", () => {
+test("estimates when the quota would be used up", () => {
   const noon = Date.UTC(2026, 10, 10, 15);
   const spent = facts(noon, { before: { polls: 100_000, others: 0 }, today: { polls: 1_000, others: 0 } });
   const budget = budgetOf(spent);
@@ -94,7 +94,7 @@ test("when it cannot last, the day on which it would be used up", () => {
   expect(lastsUntil({ ...spent, quota: null }, { left: null }, 12_000)).toBeNull();
 });
 
-test("what polling may take of the whole month is what sends do not need", () => {
+test("offers polls the part of the month that sends do not need", () => {
   const noon = Date.UTC(2026, 10, 10, 15);
   const of = (before: Calls, today: Calls) => budgetOf(facts(noon, { before, today })).spare;
   // A share of 150,000: nothing was sent, and a tenth of what is left is kept for sends all the same.

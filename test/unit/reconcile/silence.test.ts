@@ -6,11 +6,11 @@ const minute = 60_000;
 const after = 15 * minute;
 const quiet: Seen = { events: 0, missed: 0, truncated: 0, refused: 0, registered: { count: 0, first: null }, quotaUsedUp: false };
 
-test("nobody sends: no silence, whatever was refused", () => {
+test("is not detected while no messages are registered", () => {
   expect(findSilence({ ...quiet, refused: 100 }, after * 10, after)).toBeNull();
 });
 
-test("some messages and no event for long enough", () => {
+test("is detected when messages were registered and no event arrived for long enough", () => {
   const seen = { ...quiet, registered: { count: 5, first: 0 } };
   expect(findSilence(seen, after - 1, after)).toBeNull();
   expect(findSilence(seen, after, after)).toEqual({ kind: "nothing", causes: ["url", "quota"] });
@@ -19,13 +19,13 @@ test("some messages and no event for long enough", () => {
   expect(findSilence({ ...seen, quotaUsedUp: true }, after, after)?.causes).toEqual(["quota", "url"]);
 });
 
-test("a fifth learned by asking, and at least ten of them", () => {
+test("is detected when polls found at least ten statuses, and a fifth of all", () => {
   expect(findSilence({ ...quiet, events: 36, missed: 9 }, 0, after)).toBeNull();
   expect(findSilence({ ...quiet, events: 41, missed: 10 }, 0, after)).toBeNull();
   expect(findSilence({ ...quiet, events: 40, missed: 10 }, 0, after)).toEqual({ kind: "missed", causes: ["dropped"] });
 });
 
-test("a status whose webhook came without its data is not missing", () => {
+test("does not count statuses of truncated events as missing", () => {
   const seen = { ...quiet, events: 40, missed: 15, truncated: 6 };
   expect(findSilence(seen, 0, after)).toBeNull();
   expect(findSilence({ ...seen, truncated: 5 }, 0, after)?.kind).toBe("missed");
@@ -39,7 +39,7 @@ test("a status whose webhook came without its data is not missing", () => {
   expect(told).toEqual([]);
 });
 
-test("an alarm has a cause, always", () => {
+test("always has a cause", () => {
   const seen = fc.record({
     events: fc.nat(100),
     missed: fc.nat(100),
@@ -82,7 +82,7 @@ function setUp() {
   };
 }
 
-test("a webhook within the grace takes back what was learned; one of another message or status does not", () => {
+test("a webhook within the grace period cancels the polled status of the same message only", () => {
   const { watch, pass, missed } = setUp();
   for (const wamid of ["a", "b", "c", "d"]) watch.learned("main", wamid, "delivered");
   pass(minute);
@@ -93,7 +93,7 @@ test("a webhook within the grace takes back what was learned; one of another mes
   expect(missed()).toBe(3);
 });
 
-test("begins once, and ends once: with events, and not because nobody sends any more", () => {
+test("the alarm begins once, and ends once events arrive", () => {
   const { watch, pass, told } = setUp();
   for (let n = 0; n < 20; n++) watch.learned("main", `w${n}`, "sent");
   pass(3 * minute);
@@ -107,7 +107,7 @@ test("begins once, and ends once: with events, and not because nobody sends any 
   expect(watch.alarms()).toEqual([]);
 });
 
-test("some events among many missing do not end it", () => {
+test("a few events among many missing ones do not end the alarm", () => {
   const { watch, pass, told } = setUp();
   for (let n = 0; n < 100; n++) {
     watch.learned("main", `w${n}`, "sent");

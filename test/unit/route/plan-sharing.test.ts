@@ -22,7 +22,7 @@ const tracking = fc
   .tuple(fc.constantFrom(aTracking(), aTracking({ reference: "x" }), anUnknown(), noSubject), fc.boolean())
   .map(([known, moved]) => (moved ? known : { ...known, transition: null }));
 
-test("equal plans are one object, whatever was planned in between, and each says what a planner of its own says", () => {
+test("returns one object for equal plans, equal to the plans of a fresh planner", () => {
   const planner = createPlanner(routes, "park");
   const seen = new Map<string, DeliveryPlan>();
   fc.assert(
@@ -39,7 +39,7 @@ test("equal plans are one object, whatever was planned in between, and each says
   expect(seen.size).toBeGreaterThan(8);
 });
 
-test("two routes with the same reasons share nothing but the plan", () => {
+test("keeps the verdicts of two routes with the same reasons separate", () => {
   const planner = createPlanner([aRoute({ name: "a", match: { events: ["x"] } }), aRoute({ name: "b", match: { events: ["x"] } })], "park");
   expect(planner(anEvent(), aTracking()).verdicts).toEqual([
     { route: "a", verdict: "skip", reason: "event" },
@@ -47,14 +47,14 @@ test("two routes with the same reasons share nothing but the plan", () => {
   ]);
 });
 
-test("a plan cannot be changed by who holds it", () => {
+test("freezes plans", () => {
   const plan = createPlanner(routes, "park")(anEvent(), aTracking());
   expect(Object.isFrozen(plan)).toBe(true);
   expect(Object.isFrozen(plan.verdicts)).toBe(true);
   expect(plan.verdicts.every((verdict) => Object.isFrozen(verdict))).toBe(true);
 });
 
-test("the cache is bounded: plans stay right when it starts anew", () => {
+test("keeps plans right when the bounded cache is emptied", () => {
   let made = 0;
   const cache = createPlanCache((verdicts) => {
     made += 1;
@@ -69,7 +69,7 @@ test("the cache is bounded: plans stay right when it starts anew", () => {
   expect(cache(verdicts.slice(0, 1))).not.toBe(first);
 });
 
-test("data of any shape does not make planning fail", () => {
+test("plans data of any shape", () => {
   const planner = createPlanner(routes, "park");
   fc.assert(
     fc.property(fc.jsonValue(), (data) => {

@@ -60,7 +60,7 @@ describe("each criterion, holding and not", () => {
     expect(verdict(match, anEvent(event), aTracking(tracking))).toBe(expected);
   });
 
-  test("emit: transitions takes only what moved a status", () => {
+  test("emit: transitions matches only events that moved a status", () => {
     expect(verdict({}, anEvent(), aTracking(), "park", "transitions")).toBe("deliver");
     expect(verdict({}, anEvent(), aTracking({ transition: null }), "park", "transitions")).toBe("skip: no transition");
     expect(verdict({}, anEvent(), noSubject, "park", "transitions")).toBe("skip: no transition");
@@ -87,7 +87,7 @@ describe("the reason is that of the first criterion that fails", () => {
     expect(verdict(match, anEvent(), aTracking({ transition: null }), "park", "transitions")).toBe(`skip: ${reason}`);
   });
 
-  test("a transition is asked for last", () => {
+  test("checks for a transition last", () => {
     expect(verdict({}, anEvent(), aTracking({ transition: null }), "park", "transitions")).toBe("skip: no transition");
   });
 });
@@ -117,7 +117,7 @@ describe("a route with tracked: true, on a message nobody registered", () => {
     },
   );
 
-  test("reference and metadata are judged when they are known: parked before registration, by their value after it", () => {
+  test("checks reference and metadata only after registration, and parks before it", () => {
     const wanting = { tracked: true, references: ["order-*"], metadata: { team: "sales" } };
     expect(verdict(wanting, anEvent(), anUnknown())).toBe("park");
     expect(verdict(wanting, anEvent(), anUnknown(), "ignore")).toBe("skip: untracked");
@@ -127,7 +127,7 @@ describe("a route with tracked: true, on a message nobody registered", () => {
     expect(verdict(wanting, anEvent(), aTracking({ metadata: null }))).toBe("skip: metadata: team $eq");
   });
 
-  test("without tracked: true nothing waits for registration", () => {
+  test("parks nothing without tracked: true", () => {
     expect(verdict({ references: ["*"] }, anEvent(), anUnknown())).toBe("skip: reference");
     expect(verdict({}, anEvent(), anUnknown())).toBe("deliver");
     expect(verdict({ tracked: false }, anEvent(), anUnknown())).toBe("deliver");

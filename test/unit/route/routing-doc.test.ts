@@ -12,13 +12,13 @@ const examples = [...page.matchAll(/^```yaml\n(.*?)^```\n```jsonl\n(.*?)^```$/gm
   lines: lines.trim().split("\n"),
 }));
 
-test("every YAML example has events beside it", () => {
+test("every YAML example has events next to it", () => {
   expect(examples.length).toBe(page.match(/^```yaml$/gm)?.length);
   expect(examples.length).toBeGreaterThan(5);
 });
 
 describe.each(examples)("$route.name", ({ route, lines }) => {
-  test("shows an event it takes", () => {
+  test("shows an event that it matches", () => {
     expect(lines.some((line) => line.includes('"verdict": "deliver"'))).toBe(true);
   });
 
@@ -34,13 +34,13 @@ describe.each(examples)("$route.name", ({ route, lines }) => {
   });
 });
 
-test("the page's table has every operator, in the order in which reasons name them", () => {
+test("the table has every operator in the order of the reasons", () => {
   const table = page.slice(page.indexOf("| operator |"), page.indexOf("**Paths.**"));
   const rows = table.split("\n").flatMap((row) => (row.split("|")[1] ?? "").match(/\$\w+/g) ?? []);
   expect(rows).toEqual([...whereOperators, "$or", "$and", "$not"]);
 });
 
-test("the page has the bounds of patterns and conditions", () => {
+test("the page has the limits of patterns and conditions", () => {
   const bounds = [matchedLength, longestPattern, mostInstructions, ...Object.values(conditionLimits)];
   const section = page.slice(page.indexOf("## Patterns"), page.indexOf("## emit"));
   for (const bound of bounds) expect(section).toContain(`${bound.toLocaleString("en")} `);

@@ -47,7 +47,7 @@ describe("a fault in a condition is named at its place", () => {
     expect(faults({ metadata: parse(yaml) })).toEqual(expected.map((line) => line.replace(/^where/, "metadata")));
   });
 
-  test("a regular expression that is none, with the engine's reason", () => {
+  test("reports an invalid regular expression with the engine's reason", () => {
     expect(faults({ where: { $not: { a: { $regex: "(" } } } })).toEqual([
       "where.$not.a.$regex: is not a regular expression: Invalid regular expression: /(/u: Unterminated group",
     ]);
@@ -57,11 +57,11 @@ describe("a fault in a condition is named at its place", () => {
   });
 });
 
-test("all other faults of match, together", () => {
+test("reports all other faults of match together", () => {
   expect(faults({ events: [], statuses: "failed", references: [""], unheard: 1, where: { a: { $eqq: 1 } } })).toHaveLength(5);
 });
 
-test("a whole condition goes through as it is", () => {
+test("keeps a valid condition unchanged", () => {
   const where = {
     a: 1,
     b: null,
@@ -73,15 +73,15 @@ test("a whole condition goes through as it is", () => {
   expect(matchSchema.parse({ where }).where).toEqual(where);
 });
 
-test("what is not given: every event, each one, and no other criterion", () => {
+test("defaults to every event and no other criterion", () => {
   expect(routingSchema.parse({ name: "r" })).toEqual({ name: "r", match: { events: ["*"] }, emit: "events", truncated: "forward" });
 });
 
-test("error codes become text", () => {
+test("turns error codes into text", () => {
   expect(matchSchema.parse({ errorCodes: [131026, "x"] }).errorCodes).toEqual(["131026", "x"]);
 });
 
-test("editors get a JSON Schema that knows the operators", () => {
+test("generates a JSON Schema with the operators", () => {
   const schema = JSON.stringify(z.toJSONSchema(matchSchema, { io: "input" }));
   for (const word of ["$or", "$not", "$regex", "$startsWith"]) expect(schema).toContain(`"${word}"`);
 });

@@ -88,7 +88,7 @@ function compare(operator: string, operand: unknown, found: unknown, there: bool
   });
 }
 
-test("the compiled condition says what a naive reading says, and the settings schema changes nothing in it", () => {
+test("agrees with a naive implementation, and the schema changes nothing", () => {
   fc.assert(
     fc.property(where, data, (condition, root) => {
       fc.pre(JSON.stringify(condition).split("$regex").length - 1 <= conditionLimits.patterns);
@@ -108,7 +108,7 @@ test("$not inverts", () => {
   );
 });
 
-test("$and is all, $or is any", () => {
+test("$and requires all, $or any", () => {
   fc.assert(
     fc.property(fc.array(where, { minLength: 1, maxLength: 4 }), data, (parts, root) => {
       expect(holds({ $and: parts }, root)).toBe(parts.every((part) => holds(part, root)));
@@ -117,7 +117,7 @@ test("$and is all, $or is any", () => {
   );
 });
 
-test("De Morgan", () => {
+test("follows De Morgan's laws", () => {
   fc.assert(
     fc.property(fc.array(where, { minLength: 1, maxLength: 4 }), data, (parts, root) => {
       const inverted = parts.map((part) => ({ $not: part }));
@@ -127,7 +127,7 @@ test("De Morgan", () => {
   );
 });
 
-test("$ne inverts $eq, also where nothing is", () => {
+test("$ne inverts $eq, also for missing values", () => {
   fc.assert(
     fc.property(path, scalar, data, (key, operand, root) => {
       expect(holds({ [key]: { $ne: operand } }, root)).toBe(!holds({ [key]: { $eq: operand } }, root));
@@ -135,7 +135,7 @@ test("$ne inverts $eq, also where nothing is", () => {
   );
 });
 
-test("no JSON at all makes it throw, and a reason never holds what the data said", () => {
+test("never throws for JSON, and reasons contain no data", () => {
   fc.assert(
     fc.property(where, fc.jsonValue(), (condition, root) => {
       const reason = compileWhere(condition, "where")(root);

@@ -102,7 +102,7 @@ describe("nothing inherited matches", () => {
     expect(judge({ [path]: { $exists: false } }, data)).toBeNull();
   });
 
-  test("but data that has such a name of its own can be asked", () => {
+  test("matches data that has such a name itself", () => {
     const data = wire('{"constructor": "x", "a": {"__proto__": {"admin": true}}}');
     expect(judge({ constructor: "x", "a.__proto__.admin": true }, data)).toBeNull();
     expect(judge({ "a.admin": true }, data)).toBe("where: a.admin $eq");
@@ -138,23 +138,23 @@ describe("conditions around conditions", () => {
 });
 
 describe("$regex looks at the first 4,096 characters", () => {
-  test("of a text that has just as many, all", () => {
+  test("matches all of a text of exactly that length", () => {
     expect(judge({ v: { $regex: "x$" } }, { v: long })).toBeNull();
     expect(judge({ v: { $regex: "y$" } }, { v: `${long.slice(1)}y` })).toBeNull();
   });
 
-  test("of a longer one, no more", () => {
+  test("matches no more than that of a longer text", () => {
     expect(judge({ v: { $regex: "y" } }, { v: `${long}y` })).toBe("where: v $regex");
     expect(judge({ v: { $regex: "^x" } }, { v: `${long}y` })).toBeNull();
   });
 
-  test("and keeps no place from one text to the next", () => {
+  test("keeps no position between texts", () => {
     const condition = compileWhere({ v: { $regex: "a" } }, "where");
     expect([1, 2, 3].map(() => condition({ v: "a" }))).toEqual([null, null, null]);
   });
 });
 
-test("numbers beyond 2^53 have lost digits before they come here (docs/routing.md)", () => {
+test("compares numbers beyond 2^53 after they lost digits (docs/routing.md)", () => {
   const data = wire('{"id": 9007199254740993}');
   expect(judge({ id: 9007199254740992 }, data)).toBeNull();
   expect(judge({ id: { $in: ["9007199254740993"] } }, data)).toBe("where: id $in");

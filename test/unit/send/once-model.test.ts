@@ -57,7 +57,7 @@ const step = fc.oneof(
   { weight: 3, arbitrary: only("crash", "fill", "free", "free", "time") },
 );
 
-test("whatever happens, nothing is sent again unless told so, and no answer is wrong", async () => {
+test("never sends again without a resend, and never gives a wrong answer", async () => {
   let [sentTwice, replays, resends, unknowns] = [0, 0, 0, 0];
   await fc.assert(
     fc.asyncProperty(fc.array(step, { minLength: 3, maxLength: 40 }), async (steps) => {
@@ -86,7 +86,7 @@ test("whatever happens, nothing is sent again unless told so, and no answer is w
       }
 
       function ask(resend: number): void {
-        const caller = { gone: new AbortController().signal, maxWait: 10_000, tooLong: () => new Error("no room") };
+        const caller = { disconnected: new AbortController().signal, maxWait: 10_000, tooLong: () => new Error("no room") };
         const mine = process;
         const order = {
           key,
@@ -96,10 +96,10 @@ test("whatever happens, nothing is sent again unless told so, and no answer is w
           call: (given: CallSteps) =>
             new Promise<CallResult<Done>>((resolve, reject) => {
               const call: OpenCall = { steps: given, stage: "waiting", end: resolve, fail: reject };
-              given.patience.addEventListener("abort", () => {
+              given.signal.addEventListener("abort", () => {
                 if (call.stage !== "waiting" && call.stage !== "between") return;
                 call.stage = "over";
-                reject(given.patience.reason);
+                reject(given.signal.reason);
               });
               calls.push(call);
             }),

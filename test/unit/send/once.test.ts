@@ -7,7 +7,7 @@ import { createManualClock, settled } from "../../harness/manual-clock.ts";
 const held: StoredSend = { state: "done", fingerprint: "f", tries: 1, about: "+54…00", startedAt: 0, answer: { n: 1 } };
 const sent = { type: "run", runId: "r", reference: "k", metadata: undefined } as const;
 const done = { type: "done", value: { end: "done", at: 0, answer: { n: 2 }, sent } } as const;
-const caller = { gone: new AbortController().signal, maxWait: 1_000, tooLong: () => new Error("no room") };
+const caller = { disconnected: new AbortController().signal, maxWait: 1_000, tooLong: () => new Error("no room") };
 
 /** A store in which the key is free; what is told to it is kept. */
 function setUp(store: Partial<SendStore> = {}) {
@@ -44,7 +44,7 @@ test.each([
   expect(left).toBe(0);
 });
 
-test("a call that another process makes is waited for: its answer, or after a while a conflict; another body is told at once", async () => {
+test("waits for the call of another process, then answers conflict; rejects another body at once", async () => {
   const calling: StoredSend = { ...held, state: "calling", answer: null };
   let stored: StoredSend = calling;
   const { once, order, clock } = setUp({ find: async () => stored, begin: async () => stored });
@@ -64,14 +64,14 @@ test("a call that another process makes is waited for: its answer, or after a wh
 
   await expect(once.send({ ...call, fingerprint: "g" }, caller)).rejects.toMatchObject({ code: "idempotency_conflict" });
   const gone = new AbortController();
-  const left = once.send(call, { ...caller, gone: gone.signal }).catch((error: unknown) => error);
+  const left = once.send(call, { ...caller, disconnected: gone.signal }).catch((error: unknown) => error);
   await clock.advance(1_000);
   gone.abort();
   expect(await left).toMatchObject({ code: "request_timeout" });
   expect(clock.pending()).toBe(0);
 });
 
-test("two processes that begin in one instant: the slower one waits for the faster one's answer", async () => {
+test("of two processes that begin at once, the slower one waits for the answer of the faster one", async () => {
   let stored: StoredSend | null = null;
   const { once, order, clock } = setUp({
     find: async () => stored,
@@ -94,7 +94,7 @@ test("two processes that begin in one instant: the slower one waits for the fast
   expect(left).toBe(0);
 });
 
-test("a fault that nobody foresaw: unknown when a request may have left, and free when none had", async () => {
+test("an unexpected error leaves the key unknown when a request may have been sent, else free", async () => {
   const { once, order, settledAs } = setUp();
   const after = order(async ({ starting }) => {
     await starting();
@@ -114,7 +114,7 @@ test("a fault that nobody foresaw: unknown when a request may have left, and fre
   expect(settledAs).toEqual(["unknown", "not-done"]);
 });
 
-test("a key that may have been taken when the store went away is let go of once it is back, and nothing was sent", async () => {
+test("releases a key that may have been claimed when the store failed, once the store is back", async () => {
   const lost = Object.assign(new Error("no answer"), { mayBeDone: true });
   let stored: StoredSend | null = null;
   let isAway = true;
@@ -150,7 +150,7 @@ test("a key that may have been taken when the store went away is let go of once 
   expect([clock.pending(), left]).toEqual([0, 1]);
 });
 
-test("a key that was not taken since the store was away needs no letting go", async () => {
+test("does not release a key that was not claimed because the store was unavailable", async () => {
   const { once, order, settledAs, clock } = setUp({ begin: () => Promise.reject(new Error("away")) });
   const call = order(async ({ starting }) => {
     await starting();
@@ -160,7 +160,7 @@ test("a key that was not taken since the store was away needs no letting go", as
   expect([settledAs, clock.pending()]).toEqual([[], 0]);
 });
 
-test("what cannot be stored stays with the process, which tries each second, and closing gives up", async () => {
+test("holds an outcome that cannot be stored, retries every second, and drops it when closed", async () => {
   let isFull = true;
   let tries = 0;
   const settle = async () => {
@@ -194,16 +194,16 @@ test("what cannot be stored stays with the process, which tries each second, and
   expect(tries).toBe(0);
 });
 
-test("the caller who joins a call that was given up makes one of its own", async () => {
+test("a client that joins an abandoned call makes its own", async () => {
   const { once, order } = setUp();
   const leaving = new AbortController();
   let calls = 0;
-  const call = order(({ patience, starting }) => {
+  const call = order(({ signal, starting }) => {
     calls += 1;
     if (calls === 2) return starting().then(() => done);
-    return new Promise((_, reject) => patience.addEventListener("abort", () => reject(patience.reason)));
+    return new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
   });
-  const first = once.send(call, { ...caller, gone: leaving.signal });
+  const first = once.send(call, { ...caller, disconnected: leaving.signal });
   first.catch(() => {});
   await settled();
   leaving.abort();

@@ -28,7 +28,7 @@ describe("endKey", () => {
     ["unknown", held("calling"), "unknown", held("unknown")],
     ["a resend that did nothing", held("calling", 2), "not-done", held("unknown", 1)],
     ["a resend that is done", held("calling", 2), "done", held("done", 2)],
-    ["a resend of no known end", held("calling", 2), "unknown", held("unknown", 2)],
+    ["a resend of unknown outcome", held("calling", 2), "unknown", held("unknown", 2)],
     ["done already", held("done"), "not-done", held("done")],
     ["unknown already", held("unknown"), "done", held("unknown")],
   ])("%s", (_, before, end, after) => {
@@ -37,7 +37,7 @@ describe("endKey", () => {
 });
 
 describe("fingerprintOf", () => {
-  test("the order of keys says nothing, that of lists does, and so does every value", () => {
+  test("ignores the order of keys, but not of lists, and includes every value", () => {
     expect(fingerprintOf({ a: 1, b: { c: [1, 2], d: undefined } })).toBe(fingerprintOf({ b: { c: [1, 2] }, a: 1 }));
     const others = [
       { a: 1 },
@@ -55,7 +55,7 @@ describe("fingerprintOf", () => {
     expect(new Set(others.map(fingerprintOf)).size).toBe(others.length);
   });
 
-  test("equal for equal JSON, and only for that", () => {
+  test("is equal for equal JSON only", () => {
     const shuffled = (value: unknown): unknown =>
       typeof value !== "object" || value === null || Array.isArray(value)
         ? value

@@ -1,11 +1,11 @@
 import type { Wamid } from "../../../../src/model/ids.ts";
 import type { SignatureSettings } from "../../../../src/model/signature.ts";
 import type { MessageStatus } from "../../../../src/model/statuses.ts";
+import { systemClock } from "../../../../src/model/system-clock.ts";
 import { createSandboxClock } from "../../../../src/sandbox/clock.ts";
 import { createEvents, type EventsSettings } from "../../../../src/sandbox/events/events.ts";
 import { type EventFaults, eventFaultsSchema } from "../../../../src/sandbox/faults.ts";
 import { createGrowingIds } from "../../../../src/sandbox/growing-ids.ts";
-import { machineClock } from "../../../../src/sandbox/machine-clock.ts";
 import { createRandom } from "../../../../src/sandbox/random.ts";
 import { plans } from "../../../../src/sandbox/world/plans.ts";
 import type { DeliveryRecord, MessageRecord, Plan, WebhookRecord } from "../../../../src/sandbox/world/records.ts";
@@ -21,7 +21,7 @@ export interface StageOptions extends Partial<Omit<EventsSettings, "faults">> {
 
 /** The events part alone, with an account `main`, on clocks that run unless others are given. */
 export function createStage(options: StageOptions = {}) {
-  const { plan = "escala", baseClock = machineClock, seed = "1", ...rest } = options;
+  const { plan = "escala", baseClock = systemClock, seed = "1", ...rest } = options;
   const world: World = rest.world ?? createWorld({ changed() {} });
   const clock = rest.clock ?? createSandboxClock(baseClock);
   const random = createRandom(seed);

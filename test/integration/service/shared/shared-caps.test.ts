@@ -384,7 +384,7 @@ describe("Redis out of reach", () => {
   test("Redis's own clock serves all when none is given", async () => {
     const { createRedisCaps } = await import("../../../../src/store/redis/shared-limits.ts");
     const { createLimiter } = await import("../../../../src/service/limits/limiter.ts");
-    const { systemClock } = await import("../../../../src/app/system-clock.ts");
+    const { systemClock } = await import("../../../../src/model/system-clock.ts");
     const link = { run: <T>(use: (redis: typeof parties.redis) => Promise<T>) => use(parties.redis) };
     const make = (late: number) =>
       createLimiter({

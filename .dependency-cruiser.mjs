@@ -1,0 +1,64 @@
+import { readdirSync } from "node:fs";
+
+// Which folder of src may import which (CONTRIBUTING.md draws the tree). Every folder may import itself, model and npm packages.
+const mayImport = {
+  model: [],
+  receive: [],
+  track: [],
+  route: [],
+  deliver: [],
+  hydrate: [],
+  reconcile: [],
+  send: [],
+  service: [],
+  store: ["track", "route"],
+  control: [],
+  config: [],
+  observe: [],
+  client: [],
+  sandbox: [],
+  app: "everything but cli and sandbox",
+  cli: "everything",
+};
+
+for (const folder of readdirSync("src")) {
+  if (!folder.includes(".") && !Object.hasOwn(mayImport, folder))
+    throw new Error(`src/${folder} has no import rule in .dependency-cruiser.mjs`);
+}
+
+const folderRules = Object.entries(mayImport)
+  .filter(([, others]) => Array.isArray(others))
+  .map(([folder, others]) => ({
+    name: `${folder}-imports`,
+    comment: `src/${folder} imports ${["itself", "model", ...others].join(", ")} only; folders meet in src/app`,
+    severity: "error",
+    from: { path: `^src/${folder}/` },
+    to: {
+      path: "^src/",
+      pathNot: [`^src/(${[folder, "model", ...others].join("|")})/`, ...(folder === "config" ? ["/settings\\.ts$"] : [])],
+    },
+  }));
+
+export default {
+  forbidden: [
+    ...folderRules,
+    { name: "app-imports", severity: "error", from: { path: "^src/app/" }, to: { path: "^src/(cli|sandbox)/" } },
+    { name: "no-cycles", comment: "imports of types count", severity: "error", from: {}, to: { circular: true } },
+    { name: "no-orphans", comment: "nothing imports this file", severity: "error", from: { orphan: true, pathNot: "\\.d\\.ts$" }, to: {} },
+    {
+      name: "client-in-browsers",
+      comment: "src/client runs in browsers",
+      severity: "error",
+      from: { path: "^src/client/" },
+      to: { dependencyTypes: ["core"] },
+    },
+    {
+      name: "declared-packages",
+      comment: "package.json lists it under dependencies",
+      severity: "error",
+      from: {},
+      to: { dependencyTypes: ["npm-dev", "npm-no-pkg", "npm-unknown"], pathNot: "/@types/" },
+    },
+  ],
+  options: { tsPreCompilationDeps: true, doNotFollow: { path: "node_modules" } },
+};

@@ -1,0 +1,66 @@
+import type { Settings } from "../config/schema.ts";
+import { isTruncated } from "../model/envelope.ts";
+import type { QuarantinedBody, ReceivedEvent } from "../model/event.ts";
+import type { Logger, Privacy } from "../observe/logger.ts";
+import type { Metrics } from "../observe/metrics.ts";
+import type { ReleasedEvent, Store } from "../store/port.ts";
+import type { AcceptOutcome } from "../store/rules.ts";
+
+interface AcceptingParts {
+  readonly store: Pick<Store, "accept" | "announce" | "nameRequest" | "quarantine" | "release">;
+  readonly settings: () => Settings;
+  /** A webhook arrived: the service is not silent. */
+  readonly arrived: (event: ReceivedEvent) => void;
+  /** A truncated event was stored. */
+  readonly truncated: (event: ReceivedEvent) => void;
+  readonly metrics: Pick<Metrics, "dispositions" | "proofs">;
+  readonly log: Logger;
+  readonly privacy: Privacy;
+}
+
+/** The single entry for events, whether they come from webhooks, polls or quarantine. Every call rejects when the store cannot write. */
+export function createAccepting({ store, settings, arrived, truncated, metrics, log, privacy }: AcceptingParts) {
+  function note(event: ReceivedEvent, outcome: AcceptOutcome): AcceptOutcome {
+    const { source, secret, envelope } = event;
+    if (outcome.result === "accepted") {
+      store.announce(outcome.due);
+      // A released event arrived long ago.
+      if (event.releaseOf === undefined) arrived(event);
+      if (isTruncated(envelope)) truncated(event);
+      if (outcome.disposition !== "accepted") metrics.dispositions.count(source, outcome.disposition);
+      if (secret !== null) metrics.proofs.count(source, secret);
+    } else if (outcome.conflict) {
+      log.warn(
+        { event: privacy.id("event", envelope.id), seq: outcome.seq, source },
+        "a known event id came with other bytes; kept the first",
+      );
+    }
+    return outcome;
+  }
+
+  return {
+    /** `proxyRoute`: the route of the exchange that a `mode: proxy` source makes. */
+    // With `then`: on this path, each async function costs as much as counting the event three times.
+    accept: (event: ReceivedEvent, proxyRoute: string | null = null): Promise<AcceptOutcome> =>
+      store.accept(event, proxyRoute).then((outcome) => note(event, outcome)),
+    /** Gives a signed request the event id that the same bytes got before within `dedupe`, in any process. */
+    async name(event: ReceivedEvent): Promise<ReceivedEvent> {
+      const source = settings().sources[event.source];
+      const { request, envelope } = event;
+      if (request === undefined || source?.kind !== "automation-request" || source.dedupe === 0) return event;
+      const id = await store.nameRequest(request, envelope.id, event.receivedAt, source.dedupe);
+      return id === envelope.id ? event : { ...event, envelope: { ...envelope, id } };
+    },
+    async quarantine(body: QuarantinedBody): Promise<void> {
+      await store.quarantine(body);
+      metrics.dispositions.count(body.source, "quarantined");
+    },
+    /** Null: the body is no longer in quarantine. */
+    async release(event: ReleasedEvent): Promise<AcceptOutcome | null> {
+      const outcome = await store.release(event);
+      if (outcome === null) return null;
+      metrics.dispositions.count(event.source, "released");
+      return note(event, outcome);
+    },
+  };
+}

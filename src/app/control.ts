@@ -1,0 +1,138 @@
+import type { Settings } from "../config/schema.ts";
+import type { ReplayQuery } from "../control/replay.ts";
+import type { Control } from "../control/routes.ts";
+import type { Registration, RegistrationOutcome } from "../control/track.ts";
+import { RelayError } from "../model/errors.ts";
+import type { MaybePromise } from "../model/maybe-promise.ts";
+import type { BreakerView } from "../model/shared-limits.ts";
+import type { ReleasedEvent, Store } from "../store/port.ts";
+import { conflictError } from "../store/registration.ts";
+import type { AcceptOutcome } from "../store/rules.ts";
+import type { Engine } from "./engine.ts";
+import { createReadingPort } from "./reading.ts";
+import { createReleasing, createReplaying } from "./replaying.ts";
+
+/** How far the clocks may differ, in ms, for the time when a message was sent. */
+const clocksDifferBy = 24 * 60 * 60 * 1000;
+
+interface ControlPortParts {
+  readonly store: Store;
+  readonly now: () => number;
+  /** The current settings. */
+  readonly settings: () => Settings;
+  /** A message was registered for the first time; `sentAt` in unix ms, if known. */
+  readonly registered: (account: string, sentAt: number | undefined) => void;
+  /** Ends the quota stops of an account; resolves with those that were in force. */
+  readonly resumeAccount: (account: string) => Promise<readonly string[]>;
+  readonly breakers: () => MaybePromise<ReadonlyMap<string, BreakerView>>;
+  readonly dispatcher: { endPause(route: string): boolean };
+  readonly endPause: Engine["endPause"];
+  readonly stopping: () => boolean;
+  readonly release: (event: ReleasedEvent) => Promise<AcceptOutcome | null>;
+}
+
+/** The control API's port over the store and the dispatcher. */
+export function createControlPort(parts: ControlPortParts): Control {
+  const { store, now, settings, registered, resumeAccount, breakers, dispatcher, endPause, stopping, release } = parts;
+  const routeNames = () => settings().routes.map(({ name }) => name);
+  const accountNames = () => Object.keys(settings().accounts);
+  const isRouted = (route: string) => routeNames().includes(route);
+  const releasing = createReleasing({ store, now, fieldsOf, release, stopping });
+  const replaying = createReplaying({ store, now, isRouted, announce: store.announce, stopping });
+
+  function fieldsOf(name: string) {
+    const { sources } = settings();
+    const source = Object.hasOwn(sources, name) ? sources[name] : undefined;
+    return source?.kind === "events" ? source : null;
+  }
+
+  /** The port that replays events of a disposition. */
+  function replayOf(query: ReplayQuery) {
+    if (query.disposition === "quarantined") return releasing;
+    refuseQuarantineOnly(query);
+    refuseUnknownRoute(query);
+    return replaying;
+  }
+
+  function refuseUnknownRoute({ route }: { route?: string | undefined }): void {
+    if (route !== undefined && !isRouted(route)) throw new RelayError("not_found", `no route "${route}" in the settings`, routeNames());
+  }
+
+  /** Ignoring a criterion would replay everything. */
+  function refuseQuarantineOnly({ source, event }: ReplayQuery): void {
+    if (source === undefined && event === undefined) return;
+    const path = source === undefined ? "event" : "source";
+    const message = "only with disposition: quarantined";
+    throw new RelayError("bad_request", `${path}: ${message}`, [{ path, message }]);
+  }
+
+  function refusalOf({ account, sentAt }: Registration, accounts: readonly string[]): RelayError | null {
+    if (!accounts.includes(account)) return new RelayError("bad_request", `no account "${account}" in the settings`, accounts);
+    if (sentAt !== undefined && sentAt > now() + clocksDifferBy) {
+      return new RelayError("bad_request", "sentAt: lies in the future", [{ path: "sentAt", message: "lies in the future" }]);
+    }
+    return null;
+  }
+
+  return {
+    ...createReadingPort(store.read, store.inspecting),
+    async retry(id) {
+      const delivery = await store.read.deliveries.find(id);
+      if (delivery === null) return null;
+      const { event, route, state: previousState } = delivery;
+      // Without a route it would never settle, and retention would never delete it.
+      if (!isRouted(route)) {
+        throw new RelayError("conflict", `nothing would send it: its route "${route}" is not in the settings`, {
+          route,
+          state: previousState,
+        });
+      }
+      const retried = await store.retry(event, route, now());
+      if (retried === null) return null;
+      if (retried.due !== null) store.announce([retried.due]);
+      const stopped = await store.read.stories.stopReason(route);
+      return { id, route, state: retried.state, previousState, stopped, pausedUntil: (await breakers()).get(route)?.pausedUntil ?? null };
+    },
+    countReplay: async (filter) => replayOf(filter).count(filter),
+    replay: async (filter, cursor, limit) => replayOf(filter).replay(filter, cursor, limit),
+    async register(registrations) {
+      const accounts = accountNames();
+      for (const registration of registrations) {
+        const refusal = refusalOf(registration, accounts);
+        if (refusal !== null) throw refusal;
+      }
+      const { created, due } = await store.register(registrations, now());
+      store.announce(due);
+      if (created > 0) for (const { account, sentAt } of registrations) registered(account, sentAt);
+      return { created, known: registrations.length - created };
+    },
+    async registerEach(registrations) {
+      const accounts = accountNames();
+      const refusals = registrations.map((registration) => refusalOf(registration, accounts));
+      const good = registrations.filter((_, index) => refusals[index] === null);
+      const stored = await store.registerEach(good, now());
+      let at = 0;
+      return refusals.map((refusal): RegistrationOutcome => {
+        if (refusal !== null) return { result: "invalid", error: refusal.message, details: refusal.details };
+        const { account, sentAt } = good[at] as Registration;
+        const outcome = stored[at++] as (typeof stored)[number];
+        if (outcome.result === "conflict") {
+          const { message: error, details } = conflictError(outcome.conflicts);
+          return { result: "conflict", error, details };
+        }
+        store.announce(outcome.due);
+        if (outcome.result === "created") registered(account, sentAt);
+        return { result: outcome.result };
+      });
+    },
+    async resume(name) {
+      const route = settings().routes.find((each) => each.name === name);
+      if (route === undefined) return null;
+      // The lane before the store, in the order in which a pause is stored: a later pause is kept.
+      const endedHere = dispatcher.endPause(name);
+      const ended = await endPause(route);
+      return (await store.resume(name)) || ended || endedHere;
+    },
+    resumeAccount: async (account) => (accountNames().includes(account) ? resumeAccount(account) : null),
+  };
+}

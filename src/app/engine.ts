@@ -1,0 +1,80 @@
+import type { LaneParts } from "../deliver/lane.ts";
+import type { LaneSettings } from "../deliver/settings.ts";
+import type { Clock } from "../model/clock.ts";
+import type { MaybePromise } from "../model/maybe-promise.ts";
+import type { SharedCaps } from "../model/shared-caps.ts";
+import type { BreakerView } from "../model/shared-limits.ts";
+import type { StopView } from "../service/accounts.ts";
+import type { Plan } from "../service/limits/caps.ts";
+import { type Store, type StoreHooks, StoreRefused } from "../store/port.ts";
+import type { Inspecting, StoreReading } from "../store/reading.ts";
+import type { PlannedSome, Rules } from "../store/rules.ts";
+import type { StorageSettings } from "../store/settings.ts";
+
+/**
+ * What a process of the relay does.
+ *
+ * | role | serves | does |
+ * |---|---|---|
+ * | `receive` | webhooks, `/v1`, operator pages | accepts, answers, sends on request |
+ * | `work` | operator pages | plans, delivers, hydrates, reconciles, maintains the store |
+ * | `both` | all | all |
+ */
+export const roles = ["receive", "work", "both"] as const;
+export type Role = (typeof roles)[number];
+
+/** Throws `StoreRefused` for a role that the engine does not support: one process opens a file, and it does everything. */
+export function checkRole(role: Role, { driver }: StorageSettings): void {
+  if (role !== "both" && driver === "sqlite") {
+    throw new StoreRefused(`a process with the role ${role} alone needs storage.driver redis: a file is one process's, which does both`);
+  }
+}
+
+/** What the relay needs of a storage engine. */
+export interface Engine {
+  readonly store: Store;
+  /** The time of all processes that share the store. */
+  readonly clock: Clock;
+  /** Only of a store that processes share. */
+  readonly backlog?: PlanningBacklog;
+  /** The caps of an account, where processes share them. */
+  readonly caps?: (account: string, baseUrl: string) => SharedCaps;
+  readonly lanes: Pick<LaneParts, "queueOf" | "breakerOf" | "bucketOf">;
+  readonly breakersOf: BreakersOf;
+  /** Ends the stored pause of a route's destination; true when there was one. */
+  endPause(route: LaneSettings): Promise<boolean>;
+}
+
+/** The stored breakers of routes, by route name. */
+export type BreakersOf = (routes: readonly LaneSettings[]) => MaybePromise<ReadonlyMap<string, BreakerView>>;
+
+/** Accepted events that no process has tracked and planned yet, in the order of acceptance. */
+export interface PlanningBacklog {
+  /** Plans some, the oldest first; `at` is unix ms. */
+  planSome(at: number): Promise<PlannedSome>;
+  /** The oldest event. Null: none. */
+  next(): Promise<string | null>;
+  /** Calls `wake` when some process should plan events. Returns the unsubscribe function. */
+  onWaiting(wake: () => void): () => void;
+}
+
+export interface OpenOptions {
+  /** `command`: a command that uses the store for a moment. */
+  readonly role: Role | "command";
+  readonly rules: Rules;
+  readonly hooks: StoreHooks;
+  /** Default: the system's, or for a shared store, the store's. */
+  readonly clock?: Clock | undefined;
+}
+
+/** A store opened for reading, while relays may use it. */
+export interface ReadingEngine {
+  readonly read: StoreReading;
+  readonly inspecting: Inspecting;
+  /** The time of those relays, in unix ms. */
+  now(): number;
+  readonly breakersOf: BreakersOf;
+  /** The quota stops of an account, where processes share them. */
+  readonly quotaStops?: (account: string, baseUrl: string, plan: Plan) => Promise<readonly StopView[]>;
+  close(): Promise<void>;
+}

@@ -1,0 +1,230 @@
+import { growingWait } from "../model/backoff.ts";
+import { type Clock, pause } from "../model/clock.ts";
+import { keptResponseBytes, type ProxiedAnswer, proxyRoute, type Settlement, type StoredDelivery } from "../model/delivery.ts";
+import { RelayError } from "../model/errors.ts";
+import type { ReceivedEvent } from "../model/event.ts";
+import { compose } from "./compose.ts";
+import type { OutgoingDelivery, UrlDestination, UrlOutcome } from "./destinations/destination.ts";
+import type { LaneHooks } from "./lane.ts";
+import type { UrlDestinationSettings } from "./settings.ts";
+
+/** A source with `mode: proxy`. */
+export interface ProxiedSource {
+  readonly name: string;
+  readonly to: UrlDestinationSettings;
+  /** For how long the same request is recognized, in ms. */
+  readonly dedupe: number;
+}
+
+export interface ProxyParts {
+  /** A destination that keeps answers up to `keep` bytes, and cuts longer ones. */
+  readonly connect: (to: UrlDestinationSettings, keep: number) => UrlDestination;
+  readonly clock: Clock;
+  /** Removes secrets from the answer that is stored and logged. The sender gets the answer unchanged. */
+  readonly redact: (outcome: UrlOutcome, outgoing: OutgoingDelivery) => UrlOutcome;
+  /** Makes the event durable, with a delivery on `route` that no dispatcher picks up. */
+  readonly accept: (event: ReceivedEvent, route: string) => Promise<{ readonly result: "accepted" | "duplicate"; readonly seq: number }>;
+  readonly settle: (settlement: Settlement) => Promise<unknown>;
+  readonly hooks: Pick<LaneHooks, "attempted" | "storeFailed">;
+}
+
+interface Proxy {
+  /**
+   * Rejects with `downstream_failed` or `downstream_timeout`, or as `accept` does: then nothing was sent. A known event is
+   * not sent again: it gets the first answer, or `conflict` when this process does not have it.
+   */
+  exchange(event: ReceivedEvent): Promise<ProxiedAnswer>;
+  reload(sources: readonly ProxiedSource[]): void;
+  /** Cuts exchanges in flight short; their senders get an error at once. May be called again. */
+  close(): Promise<void>;
+}
+
+/** Why a delivery is dead whose exchange the relay's own end cut short. */
+export const stoppedDuring = "proxied: the relay stopped during the exchange";
+
+/** Longest answer in bytes that is passed back. A longer one is an error, because a part of it could be taken for the whole. */
+export const answerLimit = 1024 * 1024;
+
+/** Answers kept for repeated requests; the oldest are dropped first. */
+const keptAnswers = { count: 1_000, bytes: 16 * 1024 * 1024 };
+
+/** The wait before the result of an exchange is written again. */
+const storeRetryMs = { first: 500, longest: 10_000 };
+
+/** A destination with its exchanges in flight. A retired one is closed with the last of them. */
+interface Line extends ProxiedSource {
+  readonly destination: UrlDestination;
+  inFlight: number;
+  retired: boolean;
+}
+
+type Verdict = { readonly kind: "delivered" } | { readonly kind: "dead"; readonly reason: string };
+
+/**
+ * `mode: proxy`: the automation step waits for the downstream's answer. The request is stored first, and the exchange is
+ * recorded as a delivery with one attempt. It is never retried, because the step has received the failure and has gone on
+ * by its error exit.
+ */
+export function createProxy(sources: readonly ProxiedSource[], parts: ProxyParts): Proxy {
+  const { clock, hooks } = parts;
+  const answers = createAnswers();
+  const closing = new AbortController();
+  let lines = open(sources);
+
+  function open(from: readonly ProxiedSource[]): Map<string, Line> {
+    // One byte over the limit distinguishes an answer that is too long from one that just fits.
+    return new Map(
+      from.map((source) => [
+        source.name,
+        { ...source, destination: parts.connect(source.to, answerLimit + 1), inFlight: 0, retired: false },
+      ]),
+    );
+  }
+
+  async function send(line: Line, delivery: StoredDelivery): Promise<UrlOutcome> {
+    const outgoing = compose(delivery, "original", line.to.passSignature);
+    const at = clock.now();
+    line.inFlight += 1;
+    const outcome = await line.destination.send(outgoing, closing.signal);
+    line.inFlight -= 1;
+    if (line.retired && line.inFlight === 0) void line.destination.close();
+    const decision = verdictOf(outcome);
+    const kept = parts.redact({ ...outcome, response: outcome.response?.subarray(0, keptResponseBytes) ?? null }, outgoing);
+    hooks.attempted({ delivery, outgoing, outcome: kept, decision });
+    const { result, tookMs } = kept;
+    const response = kept.response === null ? null : Buffer.from(kept.response);
+    const settled = decision.kind === "dead" ? { to: "dead" as const, reason: decision.reason } : { to: "delivered" as const };
+    const { route, event, eventId } = delivery;
+    // Not awaited: the sender's time runs. If a crash loses it, the next start ends the exchange.
+    void settle({ route, event, eventId, attempt: { number: 1, at, tookMs, result, response }, settled, at: clock.now() });
+    return outcome;
+  }
+
+  async function settle(settlement: Settlement): Promise<void> {
+    for (let failures = 1; ; failures++) {
+      try {
+        await parts.settle(settlement);
+        return;
+      } catch (error) {
+        hooks.storeFailed(settlement.route, error);
+        if (closing.signal.aborted) return;
+        await pause(clock, growingWait(failures, storeRetryMs.first, storeRetryMs.longest), closing.signal).catch(() => {});
+      }
+    }
+  }
+
+  async function exchangeOnce(event: ReceivedEvent): Promise<ProxiedAnswer> {
+    const line = lines.get(event.source);
+    if (line === undefined) throw new RelayError("not_found", "no such source");
+    const route = proxyRoute(event.source);
+    const { result: stored, seq } = await parts.accept(event, route);
+    if (stored === "duplicate") {
+      throw new RelayError("conflict", "the same request came before, and its answer is not kept here; nothing was sent");
+    }
+    const outcome = await send(line, firstDelivery(event, route, seq));
+    const { result, response } = outcome;
+    if (result.kind === "answered" && !isTooLarge(outcome)) {
+      return {
+        status: result.status,
+        contentType: outcome.responseType ?? null,
+        contentEncoding: outcome.responseEncoding ?? null,
+        body: response ?? Buffer.alloc(0),
+      };
+    }
+    if (result.kind === "answered") throw new RelayError("downstream_failed", "the destination's answer is larger than 1 MiB");
+    if (result.error === "timeout") throw new RelayError("downstream_timeout", "the destination did not answer in time");
+    throw new RelayError("downstream_failed", `the destination gave no answer (${result.error})`);
+  }
+
+  return {
+    async exchange(event) {
+      const key = `${event.account}\0${event.envelope.id}`;
+      const known = answers.get(key);
+      if (known !== undefined) {
+        // Stored as a duplicate. Not awaited: the sender's time runs.
+        parts.accept(event, proxyRoute(event.source)).catch(() => {});
+        return known;
+      }
+      const answer = exchangeOnce(event);
+      if ((lines.get(event.source)?.dedupe ?? 0) > 0) answers.begin(key, answer);
+      return answer;
+    },
+    reload(next) {
+      const old = lines;
+      lines = open(next);
+      for (const line of old.values()) {
+        line.retired = true;
+        if (line.inFlight === 0) void line.destination.close();
+      }
+    },
+    async close() {
+      closing.abort();
+      await Promise.all([...lines.values()].map(({ destination }) => destination.close()));
+    },
+  };
+}
+
+/** Pending and given answers, by event. An exchange that made no call to the destination is not kept. */
+function createAnswers() {
+  const kept = new Map<string, { readonly answer: Promise<ProxiedAnswer>; bytes: number }>();
+  let bytes = 0;
+
+  function drop(key: string): void {
+    bytes -= kept.get(key)?.bytes ?? 0;
+    kept.delete(key);
+  }
+
+  function settled(key: string, size: number): void {
+    const entry = kept.get(key);
+    if (entry === undefined) return;
+    entry.bytes = size;
+    bytes += size;
+    for (const oldest of kept.keys()) {
+      if (bytes <= keptAnswers.bytes && kept.size <= keptAnswers.count) break;
+      drop(oldest);
+    }
+  }
+
+  return {
+    get: (key: string): Promise<ProxiedAnswer> | undefined => kept.get(key)?.answer,
+    begin(key: string, answer: Promise<ProxiedAnswer>): void {
+      kept.set(key, { answer, bytes: 0 });
+      answer.then(
+        ({ body }) => settled(key, body.length),
+        (error: unknown) => {
+          const wasSent = error instanceof RelayError && (error.code === "downstream_failed" || error.code === "downstream_timeout");
+          if (wasSent) settled(key, 0);
+          else drop(key);
+        },
+      );
+    },
+  };
+}
+
+/** The delivery as the store has just planned it. */
+function firstDelivery({ envelope, ...event }: ReceivedEvent, route: string, seq: number): StoredDelivery {
+  return {
+    ...event,
+    route,
+    event: seq,
+    eventId: envelope.id,
+    kind: envelope.event,
+    attempts: 0,
+    spent: 0,
+    replays: 0,
+    subject: null,
+  };
+}
+
+function isTooLarge({ response }: UrlOutcome): boolean {
+  return response !== null && response.length > answerLimit;
+}
+
+function verdictOf(outcome: UrlOutcome): Verdict {
+  const { result } = outcome;
+  if (result.kind === "failed" && result.error === "aborted") return { kind: "dead", reason: stoppedDuring };
+  if (result.kind === "failed") return { kind: "dead", reason: `proxied: no answer (${result.error}); the step was told` };
+  if (isTooLarge(outcome)) return { kind: "dead", reason: "proxied: the answer was larger than 1 MiB; the step was told of a failure" };
+  if (result.status < 300) return { kind: "delivered" };
+  return { kind: "dead", reason: `proxied: answered ${result.status}, which the step was given` };
+}

@@ -1,0 +1,269 @@
+import { growingWait, withJitter } from "../model/backoff.ts";
+import { type Clock, pause } from "../model/clock.ts";
+import type { CoveredEvents, GiveUpReason, HydrationPass, HydrationStore, ReadMessage } from "../model/hydration.ts";
+import type { MessageKey } from "../model/message.ts";
+import { countUnread, unreadMessages } from "./candidates.ts";
+import type { HydrateSettings } from "./settings.ts";
+
+/** The service's answer about one message. `at` is when the request was sent, in unix ms. */
+export type ReadAnswer =
+  | { readonly type: "found"; readonly at: number; readonly found: FoundStatus }
+  /** The service does not know the message. `isCredible`: it found others, so base URL and key are right. */
+  | { readonly type: "missing"; readonly at: number; readonly isCredible: boolean }
+  /** Reading this id is refused permanently. */
+  | { readonly type: "refused" }
+  /** Not possible now; `until` (unix ms) if known. */
+  | { readonly type: "later"; readonly until: number | null }
+  /** The account has no base URL or key. */
+  | { readonly type: "no-key" };
+
+interface FoundStatus {
+  readonly messageId: string;
+  readonly wamid: string;
+  readonly status: string;
+  readonly errorCode: string | null;
+}
+
+/** A status that a truncated event may have reported. */
+export interface HydratedStatus extends FoundStatus {
+  readonly account: string;
+  readonly source: string;
+  readonly because: string;
+}
+
+/** The messages of an account, as hydration uses them. */
+export interface HydrationMessages {
+  read(account: string, messageId: string, signal: AbortSignal): Promise<ReadAnswer>;
+  /** Submits a status like a received event if it changes the message; true when it did. */
+  submit(status: HydratedStatus): Promise<boolean>;
+}
+
+export interface PassParts {
+  readonly store: HydrationStore;
+  readonly messages: HydrationMessages;
+  readonly clock: Clock;
+  readonly random: () => number;
+  /** The current settings. */
+  readonly settings: () => HydrateSettings;
+  /** Interrupts the pass; it resumes later. */
+  readonly signal: AbortSignal;
+  /** Called after every step. */
+  readonly onRead: (pass: HydrationPass, asked: number, changed: number) => void;
+  readonly onSettled: (pass: HydrationPass, state: "done" | "given-up", events: number) => void;
+}
+
+/** The results of a pass since this process began or resumed it. */
+export interface PassTally {
+  readonly events: number;
+  readonly asked: number;
+  /** Answers with a new status. */
+  readonly changed: number;
+  /** The service does not know them. */
+  readonly missing: number;
+  readonly unknown: number;
+  readonly gaveUp: GiveUpReason | null;
+}
+
+/** Calls in flight at once; the limiter dispatches as many as fit. */
+const atOnce = 8;
+/** Events settled in one transaction. */
+const settleStep = 100;
+const targetsStep = 1_000;
+
+/** What to read: a candidate message, or the id of a truncated event. */
+type Item = { readonly id: string; readonly message: MessageKey | null; failures: number };
+
+/**
+ * Reads all candidates of the covered events, latest registered first, submits new statuses, and settles the events when
+ * all are read or their time is up. Waits with backoff while the service cannot be called. The store records what was
+ * read, so that a crash does not repeat it. Null: ended by the signal.
+ */
+export async function runHydrationPass(pass: HydrationPass, parts: PassParts): Promise<PassTally | null> {
+  const { store, messages, clock, signal } = parts;
+  const tally = { events: 0, asked: 0, changed: 0, missing: 0, unknown: 0, gaveUp: null as GiveUpReason | null };
+  let covered: CoveredEvents | null = pass.covered;
+  let failures = 0;
+  let hasAnswered = false;
+  let hasFound = false;
+  /** Answered 404 before the service had found any message: read again once it has. */
+  let doubtful: Item[] = [];
+
+  async function settle(facts: CoveredEvents, reason: GiveUpReason | null, receivedBy: number): Promise<void> {
+    const unknown = await countUnread({ store, pass, covered: facts, settings: parts.settings() });
+    let events: number;
+    do {
+      ({ events } = await store.settleCovered(pass, { reason, unknown, receivedBy }, clock.now(), settleStep));
+      countSettled(reason === null ? "done" : "given-up", events);
+    } while (events === settleStep);
+    tally.unknown = unknown;
+    tally.gaveUp = reason;
+  }
+
+  function countSettled(state: "done" | "given-up", events: number): void {
+    tally.events += events;
+    if (events > 0) parts.onSettled(pass, state, events);
+  }
+
+  /** Waits at most until the oldest event's time is up. */
+  async function wait(ms: number, { oldest }: CoveredEvents): Promise<void> {
+    await pauseUntilAborted(clock, Math.max(1, Math.min(ms, oldest + parts.settings().giveUpAfter - clock.now())), signal);
+  }
+
+  async function readOne(item: Item): Promise<{ item: Item; answer: ReadAnswer; isNew: boolean }> {
+    const { account, source, because } = pass;
+    const answer = await messages.read(account, item.id, signal);
+    const isNew = answer.type === "found" && (await messages.submit({ ...answer.found, account, source, because }));
+    return { item, answer, isNew };
+  }
+
+  /** Reads some items; returns those to read again and how long to wait first. */
+  async function round(items: readonly Item[]): Promise<{ later: Item[]; until: number | null; hasKey: boolean }> {
+    const answers = await Promise.all(items.map(readOne));
+    const read: ReadMessage[] = [];
+    const later: Item[] = [];
+    const untils: number[] = [];
+    for (const { item, answer } of answers) {
+      const { message } = item;
+      hasFound ||= answer.type === "found";
+      if (answer.type === "later") {
+        later.push(item);
+        if (answer.until !== null) untils.push(answer.until);
+      } else if (message !== null && (answer.type === "found" || answer.type === "missing")) {
+        if (answer.type === "missing") tally.missing += 1;
+        if (answer.type === "found" || answer.isCredible) read.push({ message, at: answer.at });
+        else doubtful.push(item);
+      }
+    }
+    const answered = answers.filter(({ answer }) => answer.type !== "later" && answer.type !== "no-key");
+    const changed = answers.filter(({ isNew }) => isNew).length;
+    tally.asked += answered.length;
+    tally.changed += changed;
+    if (answered.length > 0) {
+      hasAnswered = true;
+      await store.noteReads(pass, answered.length, read);
+      parts.onRead(pass, answered.length, changed);
+    }
+    for (const { item, answer } of answered) {
+      if (item.message !== null) continue;
+      const wamid = answer.type === "found" ? answer.found.wamid : null;
+      countSettled("done", (await store.settleTarget(pass, item.id, wamid, clock.now())).events);
+    }
+    failures = answered.length > 0 ? 0 : failures + 1;
+    return {
+      later,
+      until: untils.length === 0 ? null : Math.max(...untils) - clock.now(),
+      hasKey: answers.every(({ answer }) => answer.type !== "no-key"),
+    };
+  }
+
+  /** Reads all items of `next`; false when it ended early. */
+  async function readAll(next: () => Promise<Item | null>): Promise<boolean> {
+    let first: Item[] = [];
+    let last: Item[] = [];
+    for (;;) {
+      if (signal.aborted || covered === null) return false;
+      const { giveUpAfter, callsPerDay } = parts.settings();
+      const now = clock.now();
+      if (now >= covered.oldest + giveUpAfter) {
+        await settle(covered, "too-long", now - giveUpAfter);
+        covered = await store.covered(pass);
+        continue;
+      }
+      // One call is enough to find out whether the service is back.
+      const most = failures > 0 ? 1 : atOnce;
+      const items = first.splice(0, most);
+      while (items.length < most) {
+        const item = await next();
+        if (item === null) break;
+        items.push(item);
+      }
+      const isTail = items.length === 0;
+      if (isTail) items.push(...last.splice(0, most));
+      if (items.length === 0 && hasFound) {
+        items.push(...doubtful.slice(0, most));
+        doubtful = doubtful.slice(most);
+      }
+      if (items.length === 0) return true;
+      const left = Math.max(0, callsPerDay - (await store.callsSince(pass.account, now - dayMs)));
+      first.unshift(...items.splice(left));
+      if (items.length === 0) {
+        await wait(budgetWaitMs, covered);
+        continue;
+      }
+      const { later, until, hasKey } = await round(items);
+      if (!hasKey) {
+        await settle(covered, "no-key", Number.MAX_SAFE_INTEGER);
+        covered = null;
+        return false;
+      }
+      if (failures === 0) {
+        last.push(...countFailures(later));
+        continue;
+      }
+      if (isTail && hasAnswered && until === null) last = [...countFailures(later), ...last];
+      else first = [...later, ...first];
+      if (!signal.aborted) await wait(waitAfter(failures, until, parts.random()), covered);
+    }
+  }
+
+  /** Reads the ids of truncated events, each once: events with a known id need no candidates. */
+  async function readTargets(): Promise<void> {
+    const seen = new Set<string>();
+    for (;;) {
+      const fresh = (await store.targets(pass, targetsStep + seen.size)).filter((id) => !seen.has(id));
+      if (fresh.length === 0) return;
+      for (const id of fresh) seen.add(id);
+      const items = fresh.map((id): Item => ({ id, message: null, failures: 0 }));
+      if (!(await readAll(async () => items.shift() ?? null))) return;
+      covered = await store.covered(pass);
+    }
+  }
+
+  await readTargets();
+  if (covered !== null && !signal.aborted) {
+    const unread = unreadMessages({ store, pass, covered, settings: parts.settings() }, true);
+    const isRead = await readAll(async () => {
+      const { value } = await unread.next();
+      return value === undefined ? null : { message: value.message, id: value.messageId as string, failures: 0 };
+    });
+    if (isRead && covered !== null) await settle(covered, null, Number.MAX_SAFE_INTEGER);
+  }
+  if (signal.aborted) return null;
+  await store.endPass(pass, clock.now());
+  return tally;
+}
+
+/** Adds a failure to each item, and drops those that failed too often. */
+function countFailures(items: readonly Item[]): Item[] {
+  for (const item of items) item.failures += 1;
+  return items.filter(({ failures }) => failures < mostFailuresOfOne);
+}
+
+/** First wait while the service cannot be called, doubled each time. */
+const firstWaitMs = 30_000;
+/** Longest wait, even if the service asks for a longer one (the plan may have changed). */
+const longestWaitMs = 10 * 60_000;
+
+/**
+ * How long to wait before the next call, in ms.
+ *
+ * @param failures rounds in a row without any answer, from 1
+ * @param until when the service can be called again, in ms from now; null: unknown
+ * @param random from 0 up to 1
+ */
+export function waitAfter(failures: number, until: number | null, random: number): number {
+  if (until !== null && until > 0) return Math.min(longestWaitMs, until);
+  return withJitter(growingWait(failures, firstWaitMs, longestWaitMs), random);
+}
+
+/** How often one message may fail while others are answered, until it counts as unread. */
+const mostFailuresOfOne = 5;
+
+/** The wait when the day's calls are used up. */
+const budgetWaitMs = 10 * 60_000;
+const dayMs = 86_400_000;
+
+/** Resolves after `ms`, or at once when the signal is aborted. */
+export async function pauseUntilAborted(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
+  if (ms > 0) await pause(clock, ms, signal).catch(() => {});
+}

@@ -1,0 +1,154 @@
+import { createHash } from "node:crypto";
+import type { Clock } from "../model/clock.ts";
+import type { Secret } from "../model/secret.ts";
+import type { SharedCaps } from "../model/shared-caps.ts";
+import { createServiceClient, type ServiceClient } from "./client.ts";
+import { type QuotaReason, type StopReason, stopReasons } from "./limits/account.ts";
+import type { Plan } from "./limits/caps.ts";
+import { type Allowance, createLimiter, type LetGo, type Limiter, type LimiterHooks } from "./limits/limiter.ts";
+import type { LimiterState } from "./limits/limiter-state.ts";
+
+/** An account of the settings. Without base URL and key, the service is not called for it. */
+interface AccountSettings {
+  readonly baseUrl?: string | undefined;
+  readonly apiKey?: Secret | undefined;
+  readonly plan: Plan;
+  readonly share: number;
+}
+
+interface CallableAccount extends AccountSettings {
+  readonly baseUrl: string;
+  readonly apiKey: Secret;
+}
+
+export function isCallable(settings: AccountSettings | undefined): settings is CallableAccount {
+  return settings?.baseUrl !== undefined && settings.apiKey !== undefined;
+}
+
+/** A stop of an account's calls that is in force, as `/readyz` and doctor show it. */
+export interface StopView {
+  readonly account: string;
+  readonly reason: StopReason;
+  /** The service's name of the quota; null: unknown, or not a quota. */
+  readonly resource: string | null;
+  readonly until: string;
+}
+
+type Accounts = Readonly<Record<string, AccountSettings>>;
+
+/** The callable accounts, each with its client and a limiter that keeps its caps. */
+export interface ServiceAccounts {
+  /** Null when the account has no base URL or key in the settings. Do not keep it: a reload may replace it. */
+  client(account: string): ServiceClient | null;
+  limiters(): ReadonlyMap<string, LimiterState>;
+  stops(): readonly StopView[];
+  /**
+   * A limiter keeps what it knows of the caps as long as the account has the same base URL. Quota stops end, and smaller
+   * caps that the service reported are forgotten.
+   */
+  reload(accounts: Accounts): void;
+  /**
+   * Ends the quota stops of the account; resolves with those that were in force. Null: the account is not callable.
+   * Rejects with a `ServiceError` when processes that share the account may not know.
+   */
+  resume(account: string): Promise<readonly QuotaReason[] | null>;
+  /** Ends waiting calls; resolves when calls in flight have ended. They are cut after `withinMs`. */
+  close(withinMs: number): Promise<void>;
+}
+
+export interface ServiceAccountsParts {
+  readonly clock: Clock;
+  readonly random: () => number;
+  /** Calls of the last minutes, including those of a process that ended. */
+  readonly recent: (account: string) => readonly LetGo[];
+  /** What processes share of an account at a base URL. Default: this process is the only one. */
+  readonly shared?: ((account: string, baseUrl: string) => SharedCaps) | undefined;
+  /** Removes secrets from the service's texts. Default: only the account's key. */
+  readonly redact?: ((text: string) => string) | undefined;
+  readonly hooks: (account: string) => LimiterHooks;
+  /** Whether a message that the provider rejected with this text is sent again, by the current settings. */
+  readonly isTemporary: (text: string) => boolean;
+}
+
+interface Entry {
+  readonly settings: CallableAccount;
+  readonly limiter: Limiter;
+  readonly client: ServiceClient;
+}
+
+export function createServiceAccounts(
+  accounts: Accounts,
+  { clock, random, recent, shared, redact, hooks, isTemporary }: ServiceAccountsParts,
+): ServiceAccounts {
+  let entries = new Map<string, Entry>();
+  /** Entries whose clients are being closed. */
+  const closing = new Set<Entry>();
+
+  async function close(entry: Entry, withinMs?: number): Promise<void> {
+    closing.add(entry);
+    await entry.client.close(withinMs);
+    closing.delete(entry);
+    if (![...entries.values(), ...closing].some(({ limiter }) => limiter === entry.limiter)) entry.limiter.close();
+  }
+
+  function entryFor(account: string, settings: CallableAccount, before: Entry | undefined): Entry {
+    const isSameService = before !== undefined && before.settings.baseUrl === settings.baseUrl;
+    const isSameKey = isSameService && before.settings.apiKey.reveal() === settings.apiKey.reveal();
+    const isSameAllowance = before?.settings.plan === settings.plan && before.settings.share === settings.share;
+    const allowance: Allowance = { plan: settings.plan, share: settings.share, keyId: keyIdOf(settings.apiKey) };
+    const limiter = isSameService ? before.limiter : limiterFor(account, settings.baseUrl, allowance);
+    if (isSameKey && isSameAllowance) limiter.resume();
+    else if (isSameService) limiter.retune(allowance);
+    if (isSameKey) return { settings, limiter, client: before.client };
+    const client = createServiceClient({ ...settings, admission: limiter, clock, random, redact, retry: { isTemporary } });
+    return { settings, limiter, client };
+  }
+
+  function limiterFor(account: string, baseUrl: string, allowance: Allowance): Limiter {
+    const together = shared?.(account, baseUrl);
+    if (together === undefined) return createLimiter({ ...allowance, clock, recent: recent(account), hooks: hooks(account) });
+    // Shared caps outlive the process, so the calls need not be noted elsewhere.
+    const { letGo: _, ...others } = hooks(account);
+    return createLimiter({ ...allowance, clock, shared: together, hooks: others });
+  }
+
+  function reload(next: Accounts): void {
+    const before = entries;
+    entries = new Map(
+      Object.entries(next).flatMap(([account, settings]) =>
+        isCallable(settings) ? [[account, entryFor(account, settings, before.get(account))]] : [],
+      ),
+    );
+    for (const [account, entry] of before) if (entries.get(account)?.client !== entry.client) void close(entry);
+  }
+
+  const limiters = () => new Map([...entries].map(([account, { limiter }]) => [account, limiter.state()]));
+
+  reload(accounts);
+  return {
+    client: (account) => entries.get(account)?.client ?? null,
+    limiters,
+    stops: () => [...limiters()].flatMap(([account, state]) => stopsOf(account, state)),
+    reload,
+    resume: async (account) => entries.get(account)?.limiter.resumeByOrder() ?? null,
+    async close(withinMs) {
+      reload({});
+      // Again with the limit: a reload lets calls in flight take their time.
+      await Promise.all([...closing].map((entry) => close(entry, withinMs)));
+    },
+  };
+}
+
+function stopsOf(account: string, { stops, resources }: LimiterState): StopView[] {
+  return stopReasons.flatMap((reason) => {
+    const until = stops[reason];
+    if (until === null) return [];
+    const resource = reason === "unauthenticated" || reason === "blocked" ? null : (resources[reason] ?? null);
+    return [{ account, reason, resource, until: new Date(until).toISOString() }];
+  });
+}
+
+/** Distinguishes keys; too short to help anyone guess one. */
+function keyIdOf(key: Secret): string {
+  return createHash("sha256").update(`wamid-relay ${key.reveal()}`).digest("hex").slice(0, 8);
+}

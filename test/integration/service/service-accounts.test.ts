@@ -1,0 +1,171 @@
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { expect, onTestFinished, test } from "vitest";
+import { createGaugeReader } from "../../../src/app/gauges.ts";
+import { limiterHooks } from "../../../src/app/hooks.ts";
+import { parseSettings } from "../../../src/config/load.ts";
+import { systemClock } from "../../../src/model/system-clock.ts";
+import { createLogger } from "../../../src/observe/logger.ts";
+import { createMetrics } from "../../../src/observe/metrics.ts";
+import { createServiceAccounts } from "../../../src/service/accounts.ts";
+
+/** Answers `GET /me` to the key `good`, and 401 in the document's shape to others. */
+async function openService() {
+  const keys: string[] = [];
+  const server = createServer((request, response) => {
+    const key = (request.headers.authorization ?? "").replace("Bearer ", "");
+    keys.push(key);
+    response.writeHead(key.startsWith("good") ? 200 : 401, { "content-type": "application/json" });
+    response.end(key.startsWith("good") ? "{}" : '{"error":"La clave no es válida.","cause":null}');
+  });
+  await new Promise<void>((done) => server.listen(0, "127.0.0.1", done));
+  onTestFinished(() => void server.close());
+  return { keys, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` };
+}
+
+function accounts(main: Record<string, unknown>) {
+  return parseSettings(JSON.stringify({ accounts: { main, silent: {} } }), "f", {}).accounts;
+}
+
+function setUp(main: Record<string, unknown>) {
+  const lines: string[] = [];
+  const log = createLogger({ level: "info", pii: "masked" }, { write: (line) => void lines.push(line) });
+  const services = createServiceAccounts(accounts(main), {
+    clock: systemClock,
+    random: Math.random,
+    recent: () => [],
+    isTemporary: () => false,
+    hooks: (account) => limiterHooks(account, { log, metrics: () => metrics, called: () => {}, keyRefused: () => {} }),
+  });
+  const metrics = createMetrics(
+    createGaugeReader({
+      now: Date.now,
+      backlog: () => [],
+      unplanned: () => ({ events: 0, oldestAt: null }),
+      lanes: () => new Map(),
+      breakers: () => new Map(),
+      limiters: services.limiters,
+      listeners: () => [],
+      inFlight: () => 0,
+      storing: () => true,
+    }),
+  );
+  onTestFinished(() => services.close(200));
+  return {
+    services,
+    lines,
+    reload: (next: Record<string, unknown>) => services.reload(accounts(next)),
+    me: () => services.client("main")?.me(),
+    state: () => services.limiters().get("main")?.caps.requests,
+    /** The samples of our own metrics of the service, as `name{labels}` → value. */
+    async samples() {
+      const text = await metrics.text();
+      return Object.fromEntries([...text.matchAll(/^relay_service_(\S+) (\S+)$/gm)].map(([, name, value]) => [name, Number(value)]));
+    },
+  };
+}
+
+test("an account with base URL and key has a client; its limits are in the metrics", async () => {
+  const service = await openService();
+  const { services, me, samples, lines } = setUp({ baseUrl: service.url, apiKey: "good-key" });
+  expect([services.client("silent"), services.client("nobody")]).toEqual([null, null]);
+  await me();
+  expect(await samples()).toEqual({
+    'calls_total{account="main",outcome="answered"}': 1,
+    'slots_used{account="main",cap="requests"}': 1,
+    'slots_used{account="main",cap="messages"}': 0,
+    'slots_limit{account="main",cap="requests"}': 150,
+    'slots_limit{account="main",cap="messages"}': 30,
+    'cap_held{account="main",cap="requests"}': 0,
+    'cap_held{account="main",cap="messages"}': 0,
+    'calls_waiting{account="main",priority="send"}': 0,
+    'calls_waiting{account="main",priority="ask"}': 0,
+    'calls_waiting{account="main",priority="poll"}': 0,
+    'stopped{account="main",reason="quota"}': 0,
+    'stopped{account="main",reason="quota-messages"}': 0,
+    'stopped{account="main",reason="quota-runs"}': 0,
+    'stopped{account="main",reason="quota-contacts"}': 0,
+    'stopped{account="main",reason="quota-reads"}': 0,
+    'stopped{account="main",reason="unauthenticated"}': 0,
+    'stopped{account="main",reason="blocked"}': 0,
+  });
+  expect(lines).toEqual([]);
+});
+
+test("a refused key: said once in the log, shown as stopped, not asked again; another key in the settings ends it", async () => {
+  const service = await openService();
+  const { me, reload, samples, lines } = setUp({ baseUrl: service.url, apiKey: "bad-key" });
+  await expect(me()).rejects.toMatchObject({ kind: "unauthenticated", local: false });
+  await expect(me()).rejects.toMatchObject({ kind: "unauthenticated", local: true });
+  expect(service.keys).toEqual(["bad-key"]);
+  expect(await samples()).toMatchObject({
+    'calls_total{account="main",outcome="unauthenticated"}': 1,
+    'calls_total{account="main",outcome="refused"}': 1,
+    'stopped{account="main",reason="unauthenticated"}': 1,
+  });
+  expect(lines.map((line) => JSON.parse(line) as unknown)).toEqual([
+    expect.objectContaining({ level: "error", account: "main", reason: "unauthenticated", until: expect.stringMatching(/^\d{4}-.*Z$/) }),
+  ]);
+  expect(lines.join("")).not.toContain("bad-key");
+
+  reload({ baseUrl: service.url, apiKey: "good-key" });
+  await me();
+  expect(await samples()).toMatchObject({
+    'stopped{account="main",reason="unauthenticated"}': 0,
+    'slots_used{account="main",cap="requests"}': 2,
+  });
+});
+
+test("a reload keeps what was used while the service is the same, and the client while its key is", async () => {
+  const service = await openService();
+  const other = await openService();
+  const main = { baseUrl: service.url, apiKey: "good-one" };
+  const { services, me, reload, state } = setUp(main);
+  await me();
+  const first = services.client("main");
+
+  reload(main);
+  expect([services.client("main"), state()?.used, state()?.limit]).toEqual([first, 1, 150]);
+
+  reload({ ...main, share: 1, plan: "enterprise" });
+  expect([services.client("main"), state()?.used, state()?.limit]).toEqual([first, 1, 1200]);
+
+  reload({ ...main, apiKey: "good-two" });
+  await me();
+  expect([state()?.used, state()?.limit, service.keys]).toEqual([2, 150, ["good-one", "good-two"]]);
+  // The client with the old key is of no more use.
+  await expect(first?.me()).rejects.toMatchObject({ kind: "network", outcome: "not-done" });
+
+  reload({ ...main, baseUrl: other.url });
+  expect(state()?.used).toBe(0);
+  await me();
+  expect(other.keys).toEqual(["good-one"]);
+
+  reload({ baseUrl: other.url });
+  expect([services.client("main"), services.limiters().size]).toEqual([null, 0]);
+});
+
+test("closing ends what waits, and does not wait for an answer for longer than it may", async () => {
+  const server = createServer(() => {});
+  await new Promise<void>((done) => server.listen(0, "127.0.0.1", done));
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const arrived = new Promise<void>((resolve) => server.once("request", () => resolve()));
+  const baseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const { services, me, reload } = setUp({ baseUrl, apiKey: "good", share: 0.001 });
+  const hanging = me();
+  hanging?.catch(() => {});
+  await arrived;
+  // The client that hangs is closed by a reload, which does not hurry it.
+  reload({ baseUrl, apiKey: "better", share: 0.001 });
+  // The share allows one call a minute.
+  const waiting = me();
+  expect(services.limiters().get("main")?.caps.requests.waiting.ask).toBe(1);
+  const closed = services.close(50);
+  await expect(waiting).rejects.toMatchObject({ kind: "network" });
+  await closed;
+  await expect(hanging).rejects.toMatchObject({ kind: "network", outcome: "unknown", failure: { code: "closed" } });
+  expect(services.client("main")).toBeNull();
+});
