@@ -1,4 +1,4 @@
-import type { ListenedEvent, ListenPage } from "../model/event.ts";
+import type { ListenedEvent, ListenPage } from "../model/listen.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import { iso } from "./endpoint.ts";
 

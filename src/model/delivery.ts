@@ -3,18 +3,7 @@ import type { HydrationBrief } from "./hydration.ts";
 import type { EventId } from "./ids.ts";
 import { type RedisFaultKind, redisFaultKinds } from "./redis.ts";
 
-/**
- * The states of a delivery.
- *
- * | state | meaning | moves to |
- * |---|---|---|
- * | `waiting` | due at `nextAt` | `delivered`, `dead`, `waiting` (after a failed attempt) |
- * | `held` | waits for an earlier delivery of the same message on the same route | `waiting` |
- * | `delivered` | the destination accepted it | `waiting` (replay) |
- * | `dead` | a dead letter: out of attempts, or rejected permanently | `waiting` (retry, replay) |
- */
-export const deliveryStates = ["waiting", "held", "delivered", "dead"] as const;
-export type DeliveryState = (typeof deliveryStates)[number];
+export { type DeliveryState, deliveryStates } from "./states.ts";
 
 /** The result of one attempt. `deliver/decide` decides what follows from it. */
 export type AttemptResult =

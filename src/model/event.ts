@@ -13,7 +13,7 @@ import {
   type Wamid,
 } from "./ids.ts";
 import { mayBeRounded, parseExact, readPath } from "./json.ts";
-import type { Disposition } from "./plan.ts";
+
 import { type RunStatus, runStatusOf } from "./statuses.ts";
 
 /** How an event reached the relay. Tracking treats all alike. */
@@ -209,40 +209,4 @@ function put(data: Record<string, unknown>, paths: readonly string[], value: unk
     }
   }
   Object.defineProperty(place, keys.at(-1) as string, { value, enumerable: true, configurable: true, writable: true });
-}
-
-/** A stored event as listeners filter it, before its body is read. Times are unix ms. */
-export interface ListenRow {
-  readonly seq: number;
-  readonly id: EventId;
-  readonly event: string;
-  readonly source: string;
-  readonly account: string;
-  readonly origin: string;
-  readonly receivedAt: number;
-  readonly disposition: Disposition;
-  readonly status: string | null;
-  readonly subject: { readonly type: "message" | "run"; readonly key: string } | null;
-  /** Whether its message or run is registered now. */
-  readonly tracked: boolean;
-}
-
-export interface ListenedContent {
-  readonly headers: Readonly<Record<string, string>>;
-  readonly body: Buffer;
-}
-
-export interface ListenedEvent extends ListenRow {
-  /** Valid only while the page is in use. */
-  content(): ListenedContent;
-}
-
-export interface ListenPage {
-  readonly events: readonly ListenedEvent[];
-  /** The last seq that was read. */
-  readonly through: number;
-  /** Purged events within the page: their number, and the first and last seq. */
-  readonly missing: { readonly from: number; readonly to: number; readonly count: number } | null;
-  /** True when there was nothing after `through`. */
-  readonly atEnd: boolean;
 }

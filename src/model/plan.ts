@@ -1,4 +1,7 @@
 import type { RouteName } from "./ids.ts";
+import type { Disposition } from "./states.ts";
+
+export { type Disposition, dispositions } from "./states.ts";
 
 /** An event as routes match it. */
 export interface RoutedEvent {
@@ -17,19 +20,6 @@ export interface RoutedEvent {
   /** True while hydration reads the messages that a truncated event may be about. */
   readonly hydrating?: boolean;
 }
-
-/**
- * The result of routing an event. Two are not final:
- *
- * - `parked` becomes `routed` when the wamid is registered in time, `filtered` if its reference or metadata do not match,
- *   else `ignored`.
- * - `accepted` (Redis engine only) waits for a worker, which plans it.
- *
- * A quarantined body that is read as an event later is `released`; the event has its own disposition. The stores save the
- * index in this list, so new ones go to the end.
- */
-export const dispositions = ["routed", "filtered", "ignored", "quarantined", "parked", "accepted", "released"] as const;
-export type Disposition = (typeof dispositions)[number];
 
 /** What one route does with an event; `reason` names the first criterion of `match` that failed. */
 export type RouteVerdict =

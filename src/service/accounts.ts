@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import type { Clock } from "../model/clock.ts";
 import type { Secret } from "../model/secret.ts";
-import type { SharedCaps } from "../model/shared-limits.ts";
+import type { SharedCaps } from "../model/shared-caps.ts";
 import { createServiceClient, type ServiceClient } from "./client.ts";
 import { type QuotaReason, type StopReason, stopReasons } from "./limits/account.ts";
 import type { Plan } from "./limits/caps.ts";

@@ -1,6 +1,6 @@
 import type { AuditFilter, AuditReport } from "../model/audit.ts";
 import type { DeliveryState } from "../model/delivery.ts";
-import type { ListenedEvent, ListenPage, ListenRow } from "../model/event.ts";
+import type { ListenedEvent, ListenPage, ListenRow } from "../model/listen.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { Disposition } from "../model/plan.ts";
 import type {

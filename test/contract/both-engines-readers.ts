@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect } from "vitest";
 import { deliveryStates } from "../../src/model/delivery.ts";
-import type { ListenPage } from "../../src/model/event.ts";
+import type { ListenPage } from "../../src/model/listen.ts";
 import { dispositions } from "../../src/model/plan.ts";
 import type { StoreReading, Wanted } from "../../src/store/reading.ts";
 import type { DeliveryFilter, DeliveryView, EventFilter, MessageFilter } from "../../src/store/views.ts";

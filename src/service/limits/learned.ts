@@ -1,4 +1,4 @@
-import type { SharedAnswer, SharedAsk } from "../../model/shared-limits.ts";
+import type { SharedAnswer, SharedStep } from "../../model/shared-caps.ts";
 import { type AccountState, emptyAccountState, shifted } from "./account.ts";
 
 /** The account state of one process, or of all that share it. */
@@ -29,7 +29,7 @@ export function createOwnLearned(plan: string, newest: () => number): Learned {
 interface SharedLearned extends Learned {
   newest(): number;
   /** What the next step sends about the state. */
-  toSend(): Pick<SharedAsk, "version" | "next">;
+  toSend(): Pick<SharedStep, "version" | "next">;
   /** False: the changes were not stored, because another process had changed the state. Send them again. */
   receive(answer: SharedAnswer, now: number): boolean;
   /** The step failed: the changes may or may not be stored. */

@@ -1,6 +1,6 @@
 import type { Clock } from "../../model/clock.ts";
 import { createSteadyTime } from "../../model/clock.ts";
-import type { SharedCaps, SlotEnd } from "../../model/shared-limits.ts";
+import type { SharedCaps, SlotEnd } from "../../model/shared-caps.ts";
 import { type Admission, type CallOperation, type CallOutcome, type CallRequest, type Permit, usuallyAtOnce } from "../admission.ts";
 import { capsUnknown } from "../errors.ts";
 import { type Identity, keyOf, type QuotaReason, quotaReasons, type StopReason, stopReasons } from "./account.ts";

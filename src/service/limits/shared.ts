@@ -1,6 +1,6 @@
 import type { Clock, SteadyTime } from "../../model/clock.ts";
 import { uuidv7 } from "../../model/ids.ts";
-import type { SharedAnswer, SharedAsk, SharedCaps, SharedEnd, SlotEnd } from "../../model/shared-limits.ts";
+import type { SharedAnswer, SharedCaps, SharedEnd, SharedStep, SlotEnd } from "../../model/shared-caps.ts";
 import type { CallCap } from "../admission.ts";
 import { type Caps, quotasOf } from "./caps.ts";
 import type { Learned } from "./learned.ts";
@@ -20,7 +20,7 @@ export interface SharedAccount {
 }
 
 /** Calls that wait only for slots, and how many of them may be in flight at once. */
-export type Wanted = Pick<SharedAsk, "wants" | "room">;
+export type Wanted = Pick<SharedStep, "wants" | "room">;
 
 interface SharedAccountParts {
   readonly shared: SharedCaps;

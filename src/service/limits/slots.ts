@@ -1,4 +1,4 @@
-import type { SlotEnd } from "../../model/shared-limits.ts";
+import type { SlotEnd } from "../../model/shared-caps.ts";
 import { type CallCap, type CallPriority, callPriorities } from "../admission.ts";
 import { type Caps, quotasOf } from "./caps.ts";
 

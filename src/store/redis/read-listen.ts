@@ -1,5 +1,5 @@
-import type { ListenedContent, ListenPage, ListenRow } from "../../model/event.ts";
 import type { EventId } from "../../model/ids.ts";
+import type { ListenedContent, ListenPage, ListenRow } from "../../model/listen.ts";
 import type { ListenReading, OpenPage, Wanted } from "../reading.ts";
 import type { RedisLink } from "./client.ts";
 import { readBodies } from "./event-rows.ts";

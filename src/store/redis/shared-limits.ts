@@ -1,13 +1,6 @@
 import { createHash } from "node:crypto";
-import type {
-  BreakerState,
-  BreakerView,
-  SharedAnswer,
-  SharedBreaker,
-  SharedBreakerStep,
-  SharedCaps,
-  SharedRate,
-} from "../../model/shared-limits.ts";
+import type { SharedAnswer, SharedCaps } from "../../model/shared-caps.ts";
+import type { BreakerState, BreakerView, SharedBreaker, SharedBreakerStep, SharedRate } from "../../model/shared-limits.ts";
 import { type RedisLink, runPipeline } from "./client.ts";
 import { keysOf } from "./keys.ts";
 import { readScript } from "./script.ts";

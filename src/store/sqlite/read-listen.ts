@@ -1,4 +1,4 @@
-import type { ListenedContent, ListenedEvent, ListenPage, ListenRow } from "../../model/event.ts";
+import type { ListenedContent, ListenedEvent, ListenPage, ListenRow } from "../../model/listen.ts";
 import type { Wanted } from "../reading.ts";
 import { dispositionList, type Names, originList, unpackEventId } from "./names.ts";
 import type { Db } from "./open.ts";

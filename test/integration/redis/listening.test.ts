@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from "vitest";
-import type { ListenPage } from "../../../src/model/event.ts";
+import type { ListenPage } from "../../../src/model/listen.ts";
 import type { Wanted } from "../../../src/store/reading.ts";
 import { anEvent } from "../../contract/store-events.ts";
 import { until } from "../../harness/until.ts";

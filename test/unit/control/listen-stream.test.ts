@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { startOf } from "../../../src/control/listen.ts";
 import { type ListenPort, listenStream } from "../../../src/control/listen-stream.ts";
-import type { ListenPage } from "../../../src/model/event.ts";
+import type { ListenPage } from "../../../src/model/listen.ts";
 
 /** A store of which only the newest seq is known; nobody wants its events. */
 function storeAt(seq: number) {

@@ -1,5 +1,5 @@
 import { Redis } from "ioredis";
-import type { SharedCaps } from "../../../../src/model/shared-limits.ts";
+import type { SharedCaps } from "../../../../src/model/shared-caps.ts";
 import type { CallOutcome, CallRequest, Permit } from "../../../../src/service/admission.ts";
 import { createLimiter, type Limiter, type LimiterOptions } from "../../../../src/service/limits/limiter.ts";
 import { createRedisCaps } from "../../../../src/store/redis/shared-limits.ts";
