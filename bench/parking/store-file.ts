@@ -5,7 +5,7 @@ import Database from "better-sqlite3";
 import { createRules, inboundSources } from "../../src/app/rules.ts";
 import { parseSettings } from "../../src/config/load.ts";
 import { createRequestVerifier, type InboundSource } from "../../src/receive/verify-request.ts";
-import { openSqliteStore, type SqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import { openSqliteStore, type SqliteStore } from "../../src/store/sqlite/open.ts";
 import { account, secret, source } from "../events.ts";
 
 /** Bytes of the database file, its log emptied into it. */

@@ -12,7 +12,6 @@ import type { ServiceAccounts } from "../service/accounts.ts";
 import type { ServiceError } from "../service/errors.ts";
 import { type Store, StoreUnavailable } from "../store/port.ts";
 import type { DueDelivery } from "../store/rules.ts";
-
 import type { Polling, StatusIntake } from "./polling.ts";
 import type { Supervised, Supervisor } from "./supervise.ts";
 

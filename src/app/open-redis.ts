@@ -13,14 +13,13 @@ import { quotaUntil } from "../service/limits/probes.ts";
 import { type Store, StoreRefused } from "../store/port.ts";
 import { type RedisLink, RedisUnavailable } from "../store/redis/client.ts";
 import { connectRedis, redisAddress } from "../store/redis/connection.ts";
+
 import { keysOf } from "../store/redis/keys.ts";
 import { createRedisStore, type RedisStore } from "../store/redis/open.ts";
 import { createReader } from "../store/redis/read.ts";
-import { createReadHydrations } from "../store/redis/read-hydrations.ts";
 import { checkReadable, checkSchema, refuseUnfinished } from "../store/redis/schema.ts";
 import { createRedisClock } from "../store/redis/server.ts";
 import { createRedisBreaker, createRedisCaps, createRedisRate, readRedisBreakers } from "../store/redis/shared-limits.ts";
-import { createStoredEvents } from "../store/redis/stored-events.ts";
 import { createWorkQueue, type WorkQueue } from "../store/redis/work-queue.ts";
 import type { RedisSettings } from "../store/settings.ts";
 import type { BreakersOf, Engine, OpenOptions, ReadingEngine } from "./engine.ts";
@@ -188,7 +187,7 @@ export async function openRedisForReading(storage: RedisSettings): Promise<Readi
     throw error;
   }
   const keys = keysOf(prefix);
-  const { read, inspecting } = createReader(keys, connection, createReadHydrations(keys, connection, createStoredEvents(keys, connection)));
+  const { read, inspecting } = createReader(keys, connection);
   return {
     read,
     inspecting,

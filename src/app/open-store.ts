@@ -4,7 +4,7 @@ import { breakerName, type LaneSettings } from "../deliver/settings.ts";
 import type { BreakerView } from "../model/shared-limits.ts";
 import { systemClock } from "../model/system-clock.ts";
 import type { StorageSettings } from "../store/settings.ts";
-import type { StoreReader } from "../store/sqlite/reader.ts";
+import type { StoreReader } from "../store/sqlite/read.ts";
 import type { Engine, OpenOptions, ReadingEngine } from "./engine.ts";
 
 /** Opens the store of the settings, and loads only its engine. Throws `StoreRefused` when that fails. */
@@ -14,7 +14,7 @@ export async function openStore(storage: StorageSettings, options: OpenOptions):
     return openRedis(storage, options);
   }
   const { rules, hooks, clock = systemClock } = options;
-  const { openSqliteStore } = await import("../store/sqlite/sqlite-store.ts");
+  const { openSqliteStore } = await import("../store/sqlite/open.ts");
   const store = openSqliteStore(storage.path, rules, hooks);
   const breakersOf = breakersInFile(store.read, clock.now);
   return {
@@ -39,7 +39,7 @@ export async function openStoreForReading(storage: StorageSettings): Promise<Rea
     const { openRedisForReading } = await import("./open-redis.ts");
     return openRedisForReading(storage);
   }
-  const { openReader } = await import("../store/sqlite/reader.ts");
+  const { openReader } = await import("../store/sqlite/read.ts");
   const reader = openReader(storage.path);
   return {
     read: reader,

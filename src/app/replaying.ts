@@ -8,7 +8,7 @@ import type { QuarantinedEvent, ReleasedEvent, ReplayCursor, Replayed, ReplayFou
 import type { AcceptOutcome, DueDelivery } from "../store/rules.ts";
 
 export interface ReplayingParts {
-  readonly store: Pick<Store, "read" | "findReplay" | "replay" | "findUnplanned" | "planAgain">;
+  readonly store: Pick<Store, "read" | "findReplay" | "replay" | "findBackfill" | "backfill">;
   readonly now: () => number;
   readonly isRouted: (route: string) => boolean;
   readonly announce: (due: readonly DueDelivery[]) => void;
@@ -37,8 +37,8 @@ export function createReplaying({ store, now, isRouted, announce, stopping }: Re
     if (disposition === "filtered" || disposition === "ignored") {
       const unplanned = { ...filter, disposition };
       return {
-        find: (cursor, limit) => store.findUnplanned(unplanned, cursor, limit),
-        replay: (found) => store.planAgain([...new Set(found.map(({ event }) => event))], unplanned, now()),
+        find: (cursor, limit) => store.findBackfill(unplanned, cursor, limit),
+        replay: (found) => store.backfill([...new Set(found.map(({ event }) => event))], unplanned, now()),
       };
     }
     return {

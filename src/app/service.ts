@@ -58,7 +58,7 @@ export function createServiceSide(parts: ServiceSideParts) {
     hooks: (account) => ({
       ...limiterHooks(account, { log, metrics, called: usage.ended, keyRefused: (refused) => watching.keyRefused(refused) }),
       // A call that cannot be stored is missing only if this process ends within the minute.
-      letGo: (call) => void store.noteCall(account, call).catch(() => {}),
+      dispatched: (call) => void store.noteCall(account, call).catch(() => {}),
     }),
   });
   const shared = { settings, store, services, usage, clock, supervise, log, metrics };

@@ -3,7 +3,7 @@ import type { AddressInfo, Socket } from "node:net";
 import type { FastifyInstance } from "fastify";
 import type { Settings } from "../config/schema.ts";
 import { answerMalformed, createHttp } from "../control/http.ts";
-import { mayLast } from "../control/long-request.ts";
+import { isLongRequest } from "../control/long-request.ts";
 import { dropBody, errorAnswer, isTooMuchToDrop, send, sendEarly } from "../receive/answer.ts";
 import { WebhookRequest } from "../receive/read-body.ts";
 
@@ -126,7 +126,7 @@ function endAfterBody(request: IncomingMessage, response: ServerResponse): void 
   if (isTooMuchToDrop(request)) response.shouldKeepAlive = false;
   const end = response.end.bind(response);
   response.end = ((body?: string | Buffer | null): ServerResponse => {
-    if (request.complete || response.destroyed || mayLast(request.socket)) return end(body);
+    if (request.complete || response.destroyed || isLongRequest(request.socket)) return end(body);
     if (body) response.write(body);
     else response.flushHeaders();
     dropBody(request, () => end());

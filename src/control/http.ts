@@ -4,7 +4,7 @@ import Fastify, { type FastifyInstance, type FastifyServerFactory } from "fastif
 import { type ErrorCode, errorCodes, RelayError } from "../model/errors.ts";
 import { maxIdLength } from "../model/ids.ts";
 import { parseBody } from "../model/json.ts";
-import { mayLast } from "./long-request.ts";
+import { isLongRequest } from "./long-request.ts";
 
 declare module "fastify" {
   interface FastifyInstance {
@@ -122,7 +122,7 @@ function answerClientError(error: NodeJS.ErrnoException, socket: Socket): void {
   // From a connection that web-server.ts stopped reading: it ends with its last answer.
   if (error.code === "HPE_CB_HEADERS_COMPLETE") return;
   if (error.code === "ECONNRESET" || socket.destroyed) return;
-  if (error.code === "ERR_HTTP_REQUEST_TIMEOUT" && mayLast(socket)) return;
+  if (error.code === "ERR_HTTP_REQUEST_TIMEOUT" && isLongRequest(socket)) return;
   if (socket.writable && currentAnswer(socket)?.headersSent !== true) writeError(socket, parserErrors[error.code ?? ""] ?? malformed);
   socket.destroy(error);
 }

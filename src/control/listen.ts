@@ -6,7 +6,7 @@ import type { MaybePromise } from "../model/maybe-promise.ts";
 import { durationSchema } from "../model/units.ts";
 import { type Allow, addEndpoint } from "./endpoint.ts";
 import { createEventTexts, type ListenFilter, type ListenPort, listenStream, type Start } from "./listen-stream.ts";
-import { letLast } from "./long-request.ts";
+import { allowLongRequest } from "./long-request.ts";
 
 const seq = z.coerce.number().int().min(0);
 const flag = z.enum(["true", "false"]).transform((text) => text === "true");
@@ -110,7 +110,7 @@ export function addListenRoutes(app: FastifyInstance, port: ListenPort, allow: A
     });
     // Set the cursor now: events from here on are for this name, even if the connection is cut before the first one.
     if (query.as !== undefined) await remember(query.as, start.after).catch(() => {});
-    letLast(request.raw, reply.raw, longestSilenceMs);
+    allowLongRequest(request.raw, reply.raw, longestSilenceMs);
     request.raw.socket.setNoDelay?.(true);
     const allowed = () =>
       allow(listen.scope)(request).then(

@@ -11,7 +11,7 @@ const lasting = new WeakSet<Socket>();
  * for twice `longestSilenceMs` (the client does not read the answer), and one whose request continues for `longestSilenceMs` after
  * the answer.
  */
-export function letLast(request: IncomingMessage, response: ServerResponse, longestSilenceMs: number): void {
+export function allowLongRequest(request: IncomingMessage, response: ServerResponse, longestSilenceMs: number): void {
   const { socket } = request;
   // A request made by `inject` has none.
   if (!(socket instanceof Socket)) return;
@@ -30,12 +30,12 @@ export function letLast(request: IncomingMessage, response: ServerResponse, long
 }
 
 /** For when Node reports that a request timed out. Node reports once and leaves closing to the 'clientError' handler. */
-export function mayLast(socket: Socket): boolean {
+export function isLongRequest(socket: Socket): boolean {
   return lasting.has(socket);
 }
 
 /** Aborted when the connection closes before the answer is sent. */
-export function goneSignal(reply: FastifyReply): AbortSignal {
+export function disconnectSignal(reply: FastifyReply): AbortSignal {
   const gone = new AbortController();
   reply.raw.once("close", () => {
     if (!reply.raw.writableEnded) gone.abort();

@@ -14,19 +14,19 @@ export interface TrackedReading {
   listRuns(filter: z.infer<typeof runQuery>): Promise<Page<RunView, number>>;
 }
 
-interface TrackedView {
+interface TrackedMessage {
   readonly account: string;
   readonly times: Readonly<Record<string, number>>;
   readonly registeredAt: number | null;
   readonly updatedAt: number;
 }
 
-export interface MessageView extends TrackedView {
+export interface MessageView extends TrackedMessage {
   readonly wamid: string;
   readonly sentAt: number | null;
 }
 
-export interface RunView extends TrackedView {
+export interface RunView extends TrackedMessage {
   readonly runId: string;
 }
 

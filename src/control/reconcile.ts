@@ -1,7 +1,7 @@
 import type { FastifyInstance } from "fastify";
 import { z } from "zod";
 import { type Allow, addEndpoint, iso, time } from "./endpoint.ts";
-import { goneSignal } from "./long-request.ts";
+import { disconnectSignal } from "./long-request.ts";
 
 /** Times are unix ms. */
 interface Stopped {
@@ -47,7 +47,7 @@ const reconcile = {
 /** `POST /v1/reconcile`: docs/reconcile.md. */
 export function addReconcileRoute(app: FastifyInstance, port: ReconcilePort, allow: Allow): void {
   addEndpoint(app, allow, reconcile, async ({ body: { account, dryRun, dueBy }, reply }) => {
-    const done = dryRun ? await port.planReconcile(account) : await port.reconcile(account, dueBy, goneSignal(reply));
+    const done = dryRun ? await port.planReconcile(account) : await port.reconcile(account, dueBy, disconnectSignal(reply));
     return { ...done, dueBy: iso(done.dueBy), accounts: done.accounts.map(present) };
   });
 }

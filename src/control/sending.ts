@@ -6,7 +6,7 @@ import { metadataSchema } from "../model/message.ts";
 import type { SendResult } from "../model/send.ts";
 import { durationSchema } from "../model/units.ts";
 import { type Allow, addEndpoint } from "./endpoint.ts";
-import { goneSignal } from "./long-request.ts";
+import { disconnectSignal } from "./long-request.ts";
 
 /** Methods throw the `RelayError`s of docs/sending.md. */
 export interface SendingPort {
@@ -132,14 +132,14 @@ export function addSendingRoutes(app: FastifyInstance, sending: SendingPort, all
   addEndpoint(app, allow, message, async ({ query: { resend = 0, maxWait }, headers, body, reply }) => {
     const key = headers["idempotency-key"] ?? null;
     if (key === null && resend > 0) throw new RelayError("bad_request", "resend needs the Idempotency-Key that it is about");
-    const { answer, replayed, stored } = await sending.sendMessage({ ...body, key, resend }, { gone: goneSignal(reply), maxWait });
+    const { answer, replayed, stored } = await sending.sendMessage({ ...body, key, resend }, { gone: disconnectSignal(reply), maxWait });
     if (replayed) reply.header("idempotent-replayed", "true");
     return reply.code(stored ? 201 : 202).send({ ...answer, stored });
   });
 
   addEndpoint(app, allow, run, async ({ params, query: { resend = 0, maxWait }, body, reply }) => {
     const order = { ...body, automation: params.id, resend };
-    const { answer, replayed, stored } = await sending.startRun(order, { gone: goneSignal(reply), maxWait });
+    const { answer, replayed, stored } = await sending.startRun(order, { gone: disconnectSignal(reply), maxWait });
     return reply.code(!stored ? 202 : replayed ? 200 : 201).send({ ...answer, created: !replayed, stored });
   });
 }

@@ -8,7 +8,7 @@ import { maxIdLength } from "../model/ids.ts";
 import { lineLimits, parseWithin } from "../model/json.ts";
 import { metadataSchema } from "../model/message.ts";
 import { type Allow, addEndpoint, badRequest } from "./endpoint.ts";
-import { type Chunk, letLast, nextChunk } from "./long-request.ts";
+import { allowLongRequest, type Chunk, nextChunk } from "./long-request.ts";
 import { createLineSplitter, type Line } from "./split-lines.ts";
 
 export interface TrackPort {
@@ -102,7 +102,7 @@ export function addTrackRoute(app: FastifyInstance, port: TrackPort, allow: Allo
     if (request.headers["content-encoding"] !== undefined) throw new RelayError("bad_request", "lines are not taken compressed");
     // A server that does not listen, as in commands, has no timeout set.
     const longestSilenceMs = (app.server as Server).requestTimeout || 10_000;
-    letLast(request.raw, reply.raw, longestSilenceMs);
+    allowLongRequest(request.raw, reply.raw, longestSilenceMs);
 
     const report = registerStream({
       next: () => nextChunk(body, longestSilenceMs, stopping.signal),

@@ -34,3 +34,14 @@ export interface DeliveryPlan {
   /** Why the event could not be tracked or planned. It goes to no route, and can be replayed. */
   readonly fault?: string;
 }
+
+/** A verdict as the stores keep it. */
+export type KeptVerdict = readonly [route: string, verdict: RouteVerdict["verdict"], reason?: string];
+
+export function keptVerdicts({ verdicts }: Pick<DeliveryPlan, "verdicts">): KeptVerdict[] {
+  return verdicts.map((v) => (v.verdict === "skip" ? [v.route, v.verdict, v.reason] : [v.route, v.verdict]));
+}
+
+export function verdictOf([route, verdict, reason]: KeptVerdict): RouteVerdict {
+  return verdict === "skip" ? { route, verdict, reason: reason ?? "" } : { route, verdict };
+}

@@ -5,7 +5,7 @@ import type { SharedCaps } from "../model/shared-caps.ts";
 import { createServiceClient, type ServiceClient } from "./client.ts";
 import { type QuotaReason, type StopReason, stopReasons } from "./limits/account.ts";
 import type { Plan } from "./limits/caps.ts";
-import { type Allowance, createLimiter, type LetGo, type Limiter, type LimiterHooks } from "./limits/limiter.ts";
+import { type Allowance, createLimiter, type DispatchedCall, type Limiter, type LimiterHooks } from "./limits/limiter.ts";
 import type { LimiterState } from "./limits/limiter-state.ts";
 
 /** An account of the settings. Without base URL and key, the service is not called for it. */
@@ -60,7 +60,7 @@ export interface ServiceAccountsParts {
   readonly clock: Clock;
   readonly random: () => number;
   /** Calls of the last minutes, including those of a process that ended. */
-  readonly recent: (account: string) => readonly LetGo[];
+  readonly recent: (account: string) => readonly DispatchedCall[];
   /** What processes share of an account at a base URL. Default: this process is the only one. */
   readonly shared?: ((account: string, baseUrl: string) => SharedCaps) | undefined;
   /** Removes secrets from the service's texts. Default: only the account's key. */
@@ -108,7 +108,7 @@ export function createServiceAccounts(
     const together = shared?.(account, baseUrl);
     if (together === undefined) return createLimiter({ ...allowance, clock, recent: recent(account), hooks: hooks(account) });
     // Shared caps outlive the process, so the calls need not be noted elsewhere.
-    const { letGo: _, ...others } = hooks(account);
+    const { dispatched: _, ...others } = hooks(account);
     return createLimiter({ ...allowance, clock, shared: together, hooks: others });
   }
 

@@ -49,7 +49,7 @@ export interface Permit {
  * Default for calls in flight at once: a client's connections and a limiter's calls. With more calls than connections, the
  * surplus would wait in undici's queue, which knows neither their deadlines nor their priorities.
  */
-export const usuallyAtOnce = 8;
+export const defaultConcurrency = 8;
 
 /** Grants the client a permit for each call. */
 export interface Admission {

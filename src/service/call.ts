@@ -40,7 +40,7 @@ export interface CallReport {
 }
 
 /** What every call of a client shares. */
-export interface Calling {
+export interface CallContext {
   readonly dispatcher: Dispatcher;
   /** Path of the API root. */
   readonly root: string;
@@ -65,7 +65,7 @@ export interface ServiceRequest {
 }
 
 /** Calls an endpoint and retries where that is safe and useful. Rejects with a {@link ServiceError} or the signal's reason. */
-export async function call<T>(calling: Calling, endpoint: Endpoint<T>, request: ServiceRequest, options: CallOptions = {}): Promise<T> {
+export async function call<T>(calling: CallContext, endpoint: Endpoint<T>, request: ServiceRequest, options: CallOptions = {}): Promise<T> {
   const { signal, patience } = options;
   signal?.throwIfAborted();
   patience?.throwIfAborted();
@@ -103,12 +103,12 @@ export async function call<T>(calling: Calling, endpoint: Endpoint<T>, request: 
 const closed = new Error("the client is closed");
 
 /** Fails all calls that wait for room or for their next attempt. Requests in flight continue. */
-export function endWaits({ waits }: Calling): void {
+export function endWaits({ waits }: CallContext): void {
   for (const wait of waits) wait.abort(closed);
 }
 
 async function attemptOnce<T>(
-  calling: Calling,
+  calling: CallContext,
   endpoint: Endpoint<T>,
   sending: Dispatcher.DispatchOptions,
   options: CallOptions,
@@ -147,7 +147,7 @@ async function attemptOnce<T>(
   }
 }
 
-function dispatchOptions(calling: Calling, { method }: Endpoint<unknown>, { path, body }: ServiceRequest): Dispatcher.DispatchOptions {
+function dispatchOptions(calling: CallContext, { method }: Endpoint<unknown>, { path, body }: ServiceRequest): Dispatcher.DispatchOptions {
   const headers = {
     authorization: `Bearer ${calling.apiKey.reveal()}`,
     accept: "application/json",
@@ -160,7 +160,7 @@ function dispatchOptions(calling: Calling, { method }: Endpoint<unknown>, { path
 }
 
 function readExchanged<T>(
-  calling: Calling,
+  calling: CallContext,
   endpoint: Endpoint<T>,
   exchanged: Exclude<Exchanged, { type: "aborted" }>,
   options: CallOptions,
@@ -190,7 +190,7 @@ function closedError(endpoint: Endpoint<unknown>): ServiceError {
 }
 
 /** Destroys the connections. Calls in flight fail with the code `closed`; the outcome of those that were sent is unknown. */
-export function cutAll({ dispatcher }: Calling): void {
+export function cutAll({ dispatcher }: CallContext): void {
   // The dispatcher fails each of its requests with this error.
   void dispatcher.destroy(Object.assign(new Error("the client is closed"), { code: "closed" }));
 }

@@ -3,9 +3,9 @@ import type { Clock } from "../model/clock.ts";
 import { lookupFunction } from "../model/name-lookup.ts";
 import { createRedactor } from "../model/redact.ts";
 import type { Secret } from "../model/secret.ts";
-import { type Admission, usuallyAtOnce } from "./admission.ts";
+import { type Admission, defaultConcurrency } from "./admission.ts";
 import { malformed } from "./answers.ts";
-import { type Calling, type CallOptions, type CallReport, call, cutAll, endWaits, type ServiceRequest } from "./call.ts";
+import { type CallContext, type CallOptions, type CallReport, call, cutAll, endWaits, type ServiceRequest } from "./call.ts";
 import {
   type Account,
   type Campaign,
@@ -96,7 +96,7 @@ export function createServiceClient(settings: ServiceClientSettings): ServiceCli
   // Loaded with the first callable account: undici is a tenth of the relay's startup time.
   const { Pool } = createRequire(import.meta.url)("undici") as typeof import("undici");
   const dispatcher = new Pool(origin, {
-    connections: settings.connections ?? usuallyAtOnce,
+    connections: settings.connections ?? defaultConcurrency,
     pipelining: 1,
     // One request per connection, so that a reset connection leaves the outcome of one call unknown, not of all.
     allowH2: false,
@@ -105,7 +105,7 @@ export function createServiceClient(settings: ServiceClientSettings): ServiceCli
     headersTimeout: 0,
     bodyTimeout: 0,
   });
-  const calling: Calling = {
+  const calling: CallContext = {
     dispatcher,
     root,
     apiKey: settings.apiKey,

@@ -156,7 +156,7 @@ function redactStrings(value: unknown, redact: (text: string) => string): unknow
 const ownWords = new Set(["kind", "cap", "code"]);
 
 /** A local refusal: the admission knows that calling would be useless or harmful. The client fills in the endpoint. */
-export function refusedUnasked(failure: Extract<ServiceFailure, { kind: "quota" | "unauthenticated" | "blocked" }>): ServiceError {
+export function localRefusal(failure: Extract<ServiceFailure, { kind: "quota" | "unauthenticated" | "blocked" }>): ServiceError {
   return new ServiceError({ endpoint: "any call", status: null, text: null, outcome: "not-done", local: true, failure });
 }
 

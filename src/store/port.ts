@@ -5,9 +5,9 @@ import type { EventId } from "../model/ids.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { Disposition } from "../model/plan.ts";
 import type { MessageState } from "../model/tracking.ts";
+import type { MessageRegistration } from "../track/registration.ts";
 import type { Inspecting, StoreReading } from "./reading.ts";
-import type { MessageRegistration, Registered } from "./registration.ts";
-import type { AcceptOutcome, DueDelivery } from "./rules.ts";
+import type { AcceptOutcome, DueDelivery, Registered } from "./rules.ts";
 import type { Asks, Hydrations, Sends } from "./service-port.ts";
 
 /** Storing failed for a reason outside the event itself: disk full, file locked, read-only, broken. */
@@ -138,9 +138,9 @@ interface Replays {
   /** Makes those of `found` that are still settled wait again, under their old ids. */
   replay(found: ReplayFound["found"], states: ReplayFilter["states"], at: number): Promise<Replayed>;
   /** Unrouted events that match a route of the current settings, out of `limit` that it reads. Writes nothing. */
-  findUnplanned(filter: PlanAgainFilter, cursor: ReplayCursor, limit: number): MaybePromise<ReplayFound>;
+  findBackfill(filter: BackfillFilter, cursor: ReplayCursor, limit: number): MaybePromise<ReplayFound>;
   /** Plans the deliveries of those events that still match the filter. */
-  planAgain(events: readonly number[], filter: PlanAgainFilter, at: number): Promise<Replayed>;
+  backfill(events: readonly number[], filter: BackfillFilter, at: number): Promise<Replayed>;
 }
 
 /** Which settled deliveries to replay. All given conditions must hold. */
@@ -154,7 +154,7 @@ export interface ReplayFilter {
 }
 
 /** Which unrouted events to backfill by the current routes. All given conditions must hold. */
-export interface PlanAgainFilter {
+export interface BackfillFilter {
   readonly disposition: Extract<Disposition, "filtered" | "ignored">;
   /** Only this route may get them. */
   readonly route?: string | undefined;

@@ -2,6 +2,8 @@ import type { Covering, HydrationEnd, HydrationStore } from "../model/hydration.
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { PollStore } from "../model/poll.ts";
 import type { SendClaim, SendEnd, SendKey, SentSubject, StoredSend } from "../model/send.ts";
+
+import type { MessageRegistration } from "../track/registration.ts";
 import type { DueDelivery } from "./rules.ts";
 
 /** Polls, and counts of calls to the service. */
@@ -13,6 +15,11 @@ export interface Asks extends PollStore {
   recentCalls(account: string, from: number): readonly RecentCall[];
   noteCall(account: string, call: RecentCall): Promise<void>;
 }
+
+/** How long the calls of a day stay: longer than a month, whose quota is computed from them. */
+export const callsKeptMs = 62 * 86_400_000;
+/** Most polls that are counted. More would block the thread that also receives for over 20 ms. */
+export const mostCounted = 20_000;
 
 /** Calls to the service of one day. */
 export interface CallCount extends DayCalls {
@@ -44,6 +51,19 @@ export interface SettledHydrations {
   readonly due: readonly DueDelivery[];
 }
 
+/** Reconciliation stores when it got an answer. The call began at most this long before. */
+const longestCallMs = 15_000;
+
+/** When a message was last read. `askedAt`: by a hydration pass. `answeredAt`: when a poll was answered. Null: never. */
+export function lastRead(askedAt: number | null, answeredAt: number | null): number | null {
+  const polledAt = answeredAt === null ? null : answeredAt - longestCallMs;
+  return askedAt === null ? polledAt : Math.max(askedAt, polledAt ?? askedAt);
+}
+
+/** How long ended passes stay: longer than any period over which their calls are counted. */
+export const passesKeptMs = 7 * 86_400_000;
+/** Most polled statuses that a truncated event lists. */
+export const mostFoundShown = 100;
 /** Longest id of a truncated event that is looked up. */
 const mostTarget = 256;
 /** Most open runs that are listed as candidates of a truncated event, and most that are counted. */
@@ -63,7 +83,8 @@ export interface Sends {
   settleSend(key: SendKey, ended: SendEnd): Promise<readonly DueDelivery[]>;
 }
 
-/** The facts in the service's answer to a send. Missing ones may be registered later. */
-export function sentFacts({ wamid, id, conversationId, reference, metadata }: Extract<SentSubject, { type: "message" }>) {
-  return { wamid, id: id ?? undefined, conversationId: conversationId ?? undefined, reference, metadata };
+/** The registration of a message that the relay sent. Facts that the service did not return may be registered later. */
+export function sentRegistration(account: string, sent: Extract<SentSubject, { type: "message" }>, at: number): MessageRegistration {
+  const { wamid, id, conversationId, reference, metadata } = sent;
+  return { account, wamid, id: id ?? undefined, conversationId: conversationId ?? undefined, reference, metadata, sentAt: at };
 }

@@ -11,23 +11,23 @@ const sqliteSchema = z.strictObject({
 const redisSchema = z
   .strictObject({
     driver: z.literal("redis"),
-    /** One server; of a Cluster or with `sentinel`, several hosts parted by commas may stand in it. */
+    /** One server. With `cluster` or `sentinel` it can have several hosts, separated by commas. */
     url: redisUrlSchema,
-    /** Begins every key, in braces: all keys of a relay are in one hash slot of a Cluster. */
+    /** Every key begins with it, in braces, so that a Cluster has all keys of a relay in one hash slot. */
     prefix: z
       .string()
       .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, "is not a prefix (letters, digits, . _ -, at most 64)")
       .default("relay"),
-    /** A command that takes longer has failed; what storing waited for is then answered 503. */
+    /** A command that takes longer fails, and the webhook that waits for it is answered 503. */
     commandTimeout: durationSchema.refine((ms) => ms >= 100 && ms <= 30_000, "must be from 100ms to 30s").prefault("2s"),
     cluster: z.boolean().default(false),
-    /** The name under which the Sentinels at `url` know the primary. */
+    /** The primary's name at the Sentinels, whose hosts are in `url`. */
     sentinel: z.string().min(1).optional(),
   })
   .superRefine(({ url, cluster, sentinel }, context) => {
     const fault = (key: string, message: string): void => void context.addIssue({ code: "custom", path: [key], message });
     if (cluster && sentinel !== undefined) fault("sentinel", "and cluster: true exclude one another");
-    // An empty one is a fault already, and still the text it was.
+    // An invalid URL is reported already and is still a text.
     const place = url instanceof Secret ? readRedisUrl(url.reveal()) : null;
     if (place === null) return;
     if (cluster && place.db !== 0) fault("url", "names a database, and a Cluster has only number 0");
@@ -35,7 +35,7 @@ const redisSchema = z
       fault("url", "has several hosts: that is for cluster: true, or for sentinel: <name of the primary>");
   });
 
-/** Which engine keeps what the relay knows, and where. `driver` chooses; sqlite when it is not given. */
+/** The engine and its place. `driver` defaults to sqlite. */
 export const storageSchema = z.preprocess(
   (value) => (typeof value === "object" && value !== null && !("driver" in value) ? { driver: "sqlite", ...value } : value),
   z.discriminatedUnion("driver", [sqliteSchema, redisSchema]),

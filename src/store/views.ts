@@ -1,8 +1,7 @@
 import type { DeliveryState } from "../model/delivery.ts";
 import type { HydrationBrief } from "../model/hydration.ts";
 import type { DeliveryId, EventId } from "../model/ids.ts";
-import type { Disposition } from "../model/plan.ts";
-import type { KeptVerdict } from "./rules.ts";
+import type { Disposition, KeptVerdict } from "../model/plan.ts";
 
 /** The oldest and the newest seq. Null: no rows. */
 export type SeqBounds = { readonly oldest: number; readonly newest: number } | null;

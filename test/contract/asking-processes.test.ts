@@ -97,7 +97,7 @@ describe("asking, by several processes", () => {
     await holder.close();
     expect(await other.duty("sweeping", minute)).toBe(true);
     // As when its time is up, and another was faster: what is let go then is not this one's.
-    await clients[0].set(key("duty:sweeping"), "the fourth");
+    await clients[0].set(key("lease:sweeping"), "the fourth");
     await other.close();
     expect(await third.duty("sweeping", minute)).toBe(false);
   });

@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import type { PlanAgainFilter, ReplayFilter } from "../../src/store/port.ts";
+import type { BackfillFilter, ReplayFilter } from "../../src/store/port.ts";
 
 /** One step of a run, of plain numbers and words so that a failing run can be read. */
 export type Step =
@@ -32,7 +32,7 @@ export type Step =
   | { readonly do: "resume"; readonly route: string }
   | { readonly do: "send"; readonly what: "message" | "run"; readonly of: number }
   | { readonly do: "replay"; readonly states: ReplayFilter["states"]; readonly route: string | undefined }
-  | { readonly do: "plan again"; readonly disposition: PlanAgainFilter["disposition"] }
+  | { readonly do: "plan again"; readonly disposition: BackfillFilter["disposition"] }
   /** Where workers claim what is due, one does. */
   | { readonly do: "claim"; readonly route: string }
   /** The settings are changed: with the route `late`, or without it. */

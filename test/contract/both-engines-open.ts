@@ -2,13 +2,13 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Redis as Client } from "ioredis";
-import { createRedisStore } from "../../src/store/redis/open.ts";
 import type { Rules } from "../../src/store/rules.ts";
-import { countStats } from "../../src/store/sqlite/inspecting.ts";
-import { openForReading } from "../../src/store/sqlite/open.ts";
-import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import { openForReading } from "../../src/store/sqlite/file.ts";
+import { openSqliteStore } from "../../src/store/sqlite/open.ts";
+import { countStats } from "../../src/store/sqlite/read-stats.ts";
 import { acceptAndPlan } from "./accept-and-plan.ts";
 import type { Engine } from "./both-engines-steps.ts";
+import { openRedisStore } from "./redis-queue.ts";
 
 const quiet = { committed: () => {}, failed: () => {} };
 
@@ -51,8 +51,8 @@ export function openEmbeddedAnew(rules: Rules): OpenEngine {
 /** The distributed engine under a prefix. `plansLater`: one process accepts, and another plans. */
 export function openDistributed(client: Client, prefix: string, rules: Rules, plansLater = false): OpenEngine {
   const link = { run: <T>(command: (redis: Client) => Promise<T>) => command(client) };
-  const store = createRedisStore(link, prefix, rules, quiet, plansLater);
-  const accept = plansLater ? acceptAndPlan(store, createRedisStore(link, prefix, rules, quiet)) : store.accept;
+  const store = openRedisStore(link, prefix, rules, quiet, plansLater);
+  const accept = plansLater ? acceptAndPlan(store, openRedisStore(link, prefix, rules, quiet)) : store.accept;
   return {
     store: { ...store, accept },
     settle: async (settlement) => (await store.settle(settlement)).released,

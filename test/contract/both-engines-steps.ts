@@ -20,8 +20,8 @@ export interface Engine {
     | "expireParked"
     | "findReplay"
     | "replay"
-    | "findUnplanned"
-    | "planAgain"
+    | "findBackfill"
+    | "backfill"
     | "beginSend"
     | "settleSend"
     | "sweep"
@@ -146,8 +146,8 @@ export async function doOnBoth(
       await both(async ({ store }) =>
         walked(
           now,
-          (cursor) => store.findUnplanned(step, cursor, 7),
-          ({ found }) => store.planAgain([...new Set(found.map(({ event }) => event))], step, now),
+          (cursor) => store.findBackfill(step, cursor, 7),
+          ({ found }) => store.backfill([...new Set(found.map(({ event }) => event))], step, now),
         ),
       );
       break;

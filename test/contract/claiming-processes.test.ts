@@ -32,7 +32,7 @@ test("what a process that is gone has claimed is another's when the lease is ove
   });
   expect(taken.attempts).toBe(0);
   expect(await one.renew("all", [1], "one", 60_000)).toEqual([1]);
-  expect(Number(await client.get(key("heard")))).toBeGreaterThan(0);
+  expect(Number(await client.get(key("claimed")))).toBeGreaterThan(0);
 });
 
 test("leases that ended while Redis was away are not over at once: their holders renew and settle first", async () => {
@@ -41,12 +41,12 @@ test("leases that ended while Redis was away are not over at once: their holders
   await one.accept(anEvent({ wamid: "a" }));
   expect((await one.claim("all", claimOf("one", 1))).deliveries).toHaveLength(1);
   // Nobody asked for six seconds.
-  await client.decrby(key("heard"), 6000);
+  await client.decrby(key("claimed"), 6000);
   await until("the lease has ended", async () => Number((await client.zscore(key("leased:all"), "000000000000001")) ?? 0) < Date.now() - 5);
   expect((await two.claim("all", claimOf("two", 60_000))).deliveries).toEqual([]);
   expect((await two.claim("all", claimOf("two", 60_000))).deliveries).toEqual([]);
   expect(await one.renew("all", [1], "one", 1)).toEqual([]);
   // The five seconds are over, and nobody has renewed since.
-  await client.decrby(key("heard"), 5000);
+  await client.decrby(key("claimed"), 5000);
   await until("it is another's", async () => (await two.claim("all", claimOf("two", 60_000))).deliveries.length === 1);
 });

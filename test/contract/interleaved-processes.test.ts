@@ -1,7 +1,7 @@
 import type { Redis as Client } from "ioredis";
 import { describe, expect, test } from "vitest";
-import { createRedisStore, type RedisStore } from "../../src/store/redis/open.ts";
 import { redisOfFile } from "./redis-of-file.ts";
+import { type OpenedStore, openRedisStore } from "./redis-queue.ts";
 import { anEvent, rulesFor, start } from "./store-events.ts";
 
 const day = 86_400_000;
@@ -13,10 +13,10 @@ let made = 0;
 
 interface Pair {
   /** What this one does is interrupted. */
-  readonly one: RedisStore;
-  readonly other: RedisStore;
+  readonly one: OpenedStore;
+  readonly other: OpenedStore;
   /** Only accepts what is about messages. */
-  readonly receiver: RedisStore;
+  readonly receiver: OpenedStore;
   readonly key: (name: string) => string;
 }
 
@@ -27,15 +27,15 @@ async function interleaved(before: Act, first: Act, second: Act, check: Act): Pr
   for (let at = 0, commands = 1; at < commands; at++) {
     made += 1;
     const prefix = `interleaved-${made}`;
-    const other = createRedisStore(link, prefix, rules, { committed: () => {} });
-    const receiver = createRedisStore(link, prefix, rules, { committed: () => {} }, true);
+    const other = openRedisStore(link, prefix, rules, { committed: () => {} });
+    const receiver = openRedisStore(link, prefix, rules, { committed: () => {} }, true);
     let count: number | null = null;
     const run = async <T>(command: (redis: Client) => Promise<T>): Promise<T> => {
       const result = await link.run(command);
       if (count !== null && count++ === at) await second(pair);
       return result;
     };
-    const one = createRedisStore({ run }, prefix, rules, { committed: () => {} });
+    const one = openRedisStore({ run }, prefix, rules, { committed: () => {} });
     const pair: Pair = { one, other, receiver, key: (name) => `{${prefix}}:${name}` };
     await before(pair);
     count = 0;
@@ -47,7 +47,7 @@ async function interleaved(before: Act, first: Act, second: Act, check: Act): Pr
   }
 }
 
-async function sweepAll(store: RedisStore, now: number): Promise<void> {
+async function sweepAll(store: OpenedStore, now: number): Promise<void> {
   for (let steps = 0; !(await store.sweep(now, keep, 10)).done; steps++) if (steps > 100) throw new Error("no end");
 }
 
@@ -88,9 +88,9 @@ describe("one process between any two commands of another", () => {
       sweepAll(other, now);
   const acceptAgain: Act = ({ other }) => other.accept(anEvent({ ...message, id: "parked 0" }));
   const acceptMore: Act = ({ other }) => other.accept(anEvent({ ...message, status: "odd", receivedAt: start + day }));
-  const planAgain: Act = async (pair) => {
+  const backfill: Act = async (pair) => {
     await register(pair);
-    await pair.other.planAgain([1, 2], { disposition: "ignored" }, start + day);
+    await pair.other.backfill([1, 2], { disposition: "ignored" }, start + day);
   };
 
   test("registering, while the events' time is up, while more come, while they are swept", async () => {
@@ -110,25 +110,25 @@ describe("one process between any two commands of another", () => {
 
   test("sweeping, while what goes is planned again, registered, accepted again, swept", async () => {
     const first: Act = ({ one }) => sweepAll(one, start + 400 * day);
-    for (const second of [planAgain, register, acceptAgain, acceptMore, sweep(start + 400 * day)]) {
+    for (const second of [backfill, register, acceptAgain, acceptMore, sweep(start + 400 * day)]) {
       await interleaved(ignored, first, second, whole);
     }
   });
 
   test("planning again, while it is swept, planned again, registered", async () => {
-    const first: Act = ({ one }) => one.planAgain([1, 2], { disposition: "ignored" }, start + day);
+    const first: Act = ({ one }) => one.backfill([1, 2], { disposition: "ignored" }, start + day);
     const before: Act = async (pair) => {
       await ignored(pair);
       await register(pair);
     };
-    for (const second of [sweep(start + 400 * day), planAgain]) await interleaved(before, first, second, whole);
+    for (const second of [sweep(start + 400 * day), backfill]) await interleaved(before, first, second, whole);
   });
 
   /** Two events about the message, only accepted. */
   const waiting: Act = async ({ receiver }) => {
     for (let n = 0; n < 2; n++) await receiver.accept(anEvent({ ...message, id: `waiting ${n}` }));
   };
-  const plan = async (store: RedisStore): Promise<unknown> => {
+  const plan = async (store: OpenedStore): Promise<unknown> => {
     while ((await store.planning.next()) !== null) await store.planning.planSome(start);
     return null;
   };

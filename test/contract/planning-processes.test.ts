@@ -5,13 +5,14 @@ import type { ReceivedEvent } from "../../src/model/event.ts";
 import { createRandom } from "../../src/sandbox/random.ts";
 import type { RedisLink } from "../../src/store/redis/client.ts";
 import { keysOf } from "../../src/store/redis/keys.ts";
-import { createRedisStore, type RedisStore } from "../../src/store/redis/open.ts";
 import type { Planned } from "../../src/store/rules.ts";
 import { openEmbeddedAnew } from "./both-engines-open.ts";
 import type { Engine } from "./both-engines-steps.ts";
 import { createGate, type Gate } from "./gated-links.ts";
 import { type Act, type Round, rounds, routes, type Turn } from "./planning-draws.ts";
 import { redisOfFile } from "./redis-of-file.ts";
+import type { OpenedStore } from "./redis-queue.ts";
+import { openRedisStore } from "./redis-queue.ts";
 import { anEvent, rulesFor, start } from "./store-events.ts";
 
 const rules = rulesFor(routes, { parkFor: 60_000 });
@@ -23,7 +24,7 @@ let made = 0;
 interface World {
   readonly gate: Gate;
   readonly prefix: string;
-  readonly stores: readonly RedisStore[];
+  readonly stores: readonly OpenedStore[];
   readonly model: Engine;
   /** Events as they were accepted, by seq. */
   readonly accepted: Map<number, ReceivedEvent>;
@@ -37,21 +38,21 @@ interface World {
 /** How often what the test is about has happened, in all of its runs. */
 const seen = { atOnce: 0, later: 0, lost: 0, refused: 0, overtaken: 0, repeatedWhileWaiting: 0, left: 0 };
 
-const openStore = (link: RedisLink, prefix: string, plansLater = false): RedisStore =>
-  createRedisStore(link, prefix, rules, { committed: () => {} }, plansLater);
+const openStore = (link: RedisLink, prefix: string, plansLater = false): OpenedStore =>
+  openRedisStore(link, prefix, rules, { committed: () => {} }, plansLater);
 
-async function plan(world: World, store: RedisStore): Promise<void> {
+async function plan(world: World, store: OpenedStore): Promise<void> {
   const { planned, left } = await store.planning.planSome(world.now);
   if (left === "others") seen.overtaken += 1;
   world.planned.push(...planned);
 }
 
-async function planAll(world: World, store: RedisStore): Promise<void> {
+async function planAll(world: World, store: OpenedStore): Promise<void> {
   while ((await store.planning.next()) !== null) await plan(world, store);
 }
 
 async function acceptOne(world: World, process: number, event: ReceivedEvent): Promise<void> {
-  const outcome = await (world.stores[process] as RedisStore).accept(event);
+  const outcome = await (world.stores[process] as OpenedStore).accept(event);
   if (outcome.result === "accepted") {
     expect(world.accepted.has(outcome.seq), "a seq is given once").toBe(false);
     world.accepted.set(outcome.seq, event);
@@ -88,7 +89,7 @@ async function run(world: World, act: Act, known: ReceivedEvent[]): Promise<void
       return;
     }
     case "plan":
-      return plan(world, stores[act.process] as RedisStore);
+      return plan(world, stores[act.process] as OpenedStore);
     case "plan and end": {
       const { link, ended } = gate.ending(act.after, act.how);
       const running = plan(world, openStore(link, prefix)).catch(() => {
@@ -106,7 +107,7 @@ async function run(world: World, act: Act, known: ReceivedEvent[]): Promise<void
 /** Tells the model of all that was planned since, in the order in which it was accepted. */
 async function tellModel({ stores, model, accepted, told, gate }: World): Promise<void> {
   await gate.idle();
-  const { events } = await (stores[0] as RedisStore).read.events.list({ limit: 1_000 });
+  const { events } = await (stores[0] as OpenedStore).read.events.list({ limit: 1_000 });
   for (const { seq, disposition } of events.toReversed()) {
     if (disposition === "accepted" || told.has(seq)) continue;
     const outcome = await model.store.accept(accepted.get(seq) as ReceivedEvent, null);
@@ -118,7 +119,7 @@ async function tellModel({ stores, model, accepted, told, gate }: World): Promis
 
 async function take(world: World, turn: Turn): Promise<void> {
   const { stores, model, told, now } = world;
-  const store = stores[2] as RedisStore;
+  const store = stores[2] as OpenedStore;
   switch (turn.do) {
     case "register": {
       const registration = { account: "main", wamid: wamids[turn.of] as string, reference: "order" };
@@ -153,7 +154,7 @@ async function take(world: World, turn: Turn): Promise<void> {
 const apart = { seq: null, duplicates: null, conflicts: null };
 
 /** All that readers say of events, deliveries, messages and runs, with events named by the id that they came with. */
-async function whole({ read }: Pick<RedisStore, "read"> | Engine["store"]) {
+async function whole({ read }: Pick<OpenedStore, "read"> | Engine["store"]) {
   const { events } = await read.events.list({ limit: 1_000 });
   const idOf = new Map(events.map(({ seq, id }) => [seq, id]));
   const byId = <T extends { id: string | null }>(list: T[]) => list.sort((a, b) => ((a.id ?? "") < (b.id ?? "") ? -1 : 1));
@@ -172,7 +173,7 @@ async function whole({ read }: Pick<RedisStore, "read"> | Engine["store"]) {
   };
 }
 
-async function expectBalanced(store: RedisStore, now: number): Promise<void> {
+async function expectBalanced(store: OpenedStore, now: number): Promise<void> {
   const report = await store.inspecting.audit({ now, isRunning: false, mostOffenders: 20 }, () => {});
   expect(report, JSON.stringify(report.offenders)).toMatchObject({ balanced: true });
 }
@@ -193,7 +194,7 @@ async function runAll(order: readonly Round[], seed: number, model: Engine): Pro
     await take(world, turn);
     await tellModel(world);
   }
-  await expectBalanced(stores[0] as RedisStore, world.now);
+  await expectBalanced(stores[0] as OpenedStore, world.now);
   // Whoever else there was is gone; one more comes and finds the rest.
   await planAll(world, openStore(gate.link, prefix));
   await tellModel(world);
@@ -204,12 +205,12 @@ async function runAll(order: readonly Round[], seed: number, model: Engine): Pro
   const { accepted, told, repeats } = world;
   expect(new Set([...accepted.values()].map(({ envelope }) => envelope.id)).size, "each id is one event").toBe(accepted.size);
   expect(told.size).toBe(accepted.size);
-  expect(await whole(stores[0] as RedisStore)).toEqual(await whole(model.store));
+  expect(await whole(stores[0] as OpenedStore)).toEqual(await whole(model.store));
   for (const seq of accepted.keys()) {
-    const event = await (stores[0] as RedisStore).read.events.get(seq);
+    const event = await (stores[0] as OpenedStore).read.events.get(seq);
     expect(event).toMatchObject(repeats.get(seq) ?? { duplicates: 0, conflicts: 0 });
   }
-  await expectBalanced(stores[0] as RedisStore, world.now);
+  await expectBalanced(stores[0] as OpenedStore, world.now);
   await Promise.all(stores.map((store) => store.close()));
 }
 

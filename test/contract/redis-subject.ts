@@ -1,10 +1,10 @@
 import { Redis } from "ioredis";
 import type { ReplayCursor, ReplayFound } from "../../src/store/port.ts";
 import { keysOf } from "../../src/store/redis/keys.ts";
-import { createRedisStore, type RedisStore } from "../../src/store/redis/open.ts";
 import { readSubjectRow, rowJson } from "../../src/store/redis/rows.ts";
 import type { DueDelivery, Rules } from "../../src/store/rules.ts";
 import { acceptAndPlan } from "./accept-and-plan.ts";
+import { type OpenedStore, openRedisStore } from "./redis-queue.ts";
 import type { ContractStore, ContractSubject } from "./store-port.ts";
 
 const quiet = { committed: () => {} };
@@ -44,11 +44,11 @@ export async function openRedisSubject(
     },
   };
 
-  function open(now: Rules): RedisStore {
-    const opened = createRedisStore(link, prefix, now, quiet, plansLater);
+  function open(now: Rules): OpenedStore {
+    const opened = openRedisStore(link, prefix, now, quiet, plansLater);
     if (!plansLater) return opened;
     // It has nothing that is to be closed.
-    const worker = createRedisStore(link, prefix, now, quiet);
+    const worker = openRedisStore(link, prefix, now, quiet);
     return {
       ...opened,
       accept: acceptAndPlan(opened, worker),
@@ -61,7 +61,7 @@ export async function openRedisSubject(
   }
 }
 
-function contractOf(store: RedisStore, redis: Redis, prefix: string): ContractStore {
+function contractOf(store: OpenedStore, redis: Redis, prefix: string): ContractStore {
   const keys = keysOf(prefix);
   const row = async (name: string) => {
     const found = await redis.get(keys.of(name));
@@ -87,8 +87,8 @@ function contractOf(store: RedisStore, redis: Redis, prefix: string): ContractSt
       const all = { replayed: 0, due: [] as DueDelivery[] };
       let cursor: ReplayCursor | null = { since: at, event: 0, route: 0 };
       while (cursor !== null) {
-        const step: ReplayFound = await store.findUnplanned(filter, cursor, 3);
-        const done = await store.planAgain([...new Set(step.found.map(({ event }) => event))], filter, at);
+        const step: ReplayFound = await store.findBackfill(filter, cursor, 3);
+        const done = await store.backfill([...new Set(step.found.map(({ event }) => event))], filter, at);
         all.replayed += done.replayed;
         all.due.push(...done.due);
         cursor = step.cursor;
@@ -96,6 +96,7 @@ function contractOf(store: RedisStore, redis: Redis, prefix: string): ContractSt
       return all;
     },
     audit: (now, filter = {}) => store.inspecting.audit({ now, isRunning: false, mostOffenders: 100, ...filter }, () => {}),
+    stopReason: store.read.stories.stopReason,
     proofs: store.read.proofs,
     seqsOf: store.read.events.seqsOf,
     event: store.read.events.get,

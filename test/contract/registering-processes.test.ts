@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { RedisStore } from "../../src/store/redis/open.ts";
 import { until } from "../harness/until.ts";
 import { type Redis, startRedis } from "../setup/redis.ts";
+import type { OpenedStore } from "./redis-queue.ts";
 import { anEvent, rulesFor, start } from "./store-events.ts";
 import { openProcesses } from "./three-processes.ts";
 
@@ -17,12 +17,12 @@ afterAll(() => redis.stop());
 
 const message = { account: "main", wamid: "w" };
 
-async function acceptBy(store: RedisStore, parts: Parameters<typeof anEvent>[0]): Promise<number> {
+async function acceptBy(store: OpenedStore, parts: Parameters<typeof anEvent>[0]): Promise<number> {
   return (await store.accept(anEvent({ wamid: "w", ...parts }))).seq;
 }
 
 /** The deliveries in the order in which they go out, one after the other. */
-async function drain(store: RedisStore): Promise<number[]> {
+async function drain(store: OpenedStore): Promise<number[]> {
   const order: number[] = [];
   let [next = null] = (await store.due("ours", start + 2 * parkFor, 10)) as (number | null)[];
   while (next !== null) {

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { RedisStore } from "../../src/store/redis/open.ts";
 import { type Redis, startRedis } from "../setup/redis.ts";
+import type { OpenedStore } from "./redis-queue.ts";
 import { anEvent, rulesFor, start } from "./store-events.ts";
 import { openProcesses } from "./three-processes.ts";
 
@@ -25,7 +25,7 @@ interface Sum {
   messages: number;
 }
 
-async function sweepAll(store: RedisStore, now: number, limit = 7): Promise<Sum> {
+async function sweepAll(store: OpenedStore, now: number, limit = 7): Promise<Sum> {
   const sum = { events: 0, deliveries: 0, messages: 0 };
   for (let steps = 0; steps < 2_000; steps++) {
     const swept = await store.sweep(now, keep, limit);
@@ -37,7 +37,7 @@ async function sweepAll(store: RedisStore, now: number, limit = 7): Promise<Sum>
   throw new Error("retention never came to an end");
 }
 
-async function attempt(store: RedisStore, route: string, event: number, at: number, to: "delivered" | "dead"): Promise<void> {
+async function attempt(store: OpenedStore, route: string, event: number, at: number, to: "delivered" | "dead"): Promise<void> {
   const found = await store.load(route, event);
   if (found === null) return;
   const result = { kind: "answered", status: 200, retryAfterMs: null } as const;
@@ -96,7 +96,7 @@ describe("retention of several processes", () => {
 
     const left = (await client.keys(key("*"))).map((name) => name.slice(key("").length)).sort();
     // What is told apart by names of the settings, and the greatest seq.
-    const few = ["accounts", "hydrating", "numbers", "plans", "proofs", "retention", "routes", "seq"];
+    const few = ["accounts", "hydrating", "numbers", "plans", "retention", "routes", "seq", "usage"];
     const ofLast = [`e:${last.seq}`, "id:main:last", `live:${Math.floor(last.seq / 65_536)}`];
     expect(left.filter((name) => !few.includes(name))).toEqual(ofLast);
   });
@@ -138,7 +138,7 @@ describe("retention of several processes", () => {
               replayed += done.replayed;
             } else if (what === "register") await store.register([{ account: "main", wamid: `w${which % 2}` }], now);
             else if (what === "expire") await store.expireParked(now, 3);
-            else if (what === "plan") await store.planAgain(seqs.slice(3), { disposition: "ignored" }, now);
+            else if (what === "plan") await store.backfill(seqs.slice(3), { disposition: "ignored" }, now);
             else {
               const outcome = await store.accept(events[which] as (typeof events)[number]);
               if (outcome.result === "accepted") accepted += 1;
@@ -195,9 +195,9 @@ describe("retention of several processes", () => {
       start,
     );
     const filter = { disposition: "ignored" } as const;
-    const looked = await late[2].findUnplanned(filter, { since: start, event: 0, route: 0 }, 100);
+    const looked = await late[2].findBackfill(filter, { since: start, event: 0, route: 0 }, 100);
     expect(looked.found.map(({ event }) => event)).toEqual(ignored);
-    const planned = await Promise.all(late.map((store) => store.planAgain(ignored, filter, start + 1)));
+    const planned = await Promise.all(late.map((store) => store.backfill(ignored, filter, start + 1)));
     expect(planned.reduce((sum, { replayed }) => sum + replayed, 0)).toBe(50);
     expect(planned.flatMap(({ due }) => due).map(({ event }) => event)).toEqual(ignored.slice(0, 5));
     expect((await late[0].read.events.get(ignored[0] as number))?.disposition).toBe("routed");

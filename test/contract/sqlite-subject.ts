@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { ReplayCursor, ReplayFound } from "../../src/store/port.ts";
 import type { DueDelivery, Rules } from "../../src/store/rules.ts";
-import { openSqliteStore, type SqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import { openSqliteStore, type SqliteStore } from "../../src/store/sqlite/open.ts";
 import { auditFile } from "../harness/audit-file.ts";
 import { rowsOf } from "../harness/store-rows.ts";
 import type { ContractStore, ContractSubject } from "./store-port.ts";
@@ -70,8 +70,8 @@ function contractOf(store: SqliteStore, path: string): ContractStore {
       const all = { replayed: 0, due: [] as DueDelivery[] };
       let cursor: ReplayCursor | null = { since: at, event: 0, route: 0 };
       while (cursor !== null) {
-        const step: ReplayFound = await store.findUnplanned(filter, cursor, 3);
-        const done = await store.planAgain([...new Set(step.found.map(({ event }) => event))], filter, at);
+        const step: ReplayFound = await store.findBackfill(filter, cursor, 3);
+        const done = await store.backfill([...new Set(step.found.map(({ event }) => event))], filter, at);
         all.replayed += done.replayed;
         all.due.push(...done.due);
         cursor = step.cursor;
@@ -82,7 +82,7 @@ function contractOf(store: SqliteStore, path: string): ContractStore {
     expireParked: store.expireParked,
     sweep: store.sweep,
     audit: (now, filter = {}) => auditFile(path, { now, ...filter }),
-    proofs: store.read.file.proofs,
+    proofs: store.read.proofs,
     findSend: store.findSend,
     beginSend: store.beginSend,
     settleSend: store.settleSend,

@@ -1,13 +1,13 @@
 import { Redis as Client } from "ioredis";
 import { onTestFinished } from "vitest";
-import { createRedisStore, type RedisStore } from "../../src/store/redis/open.ts";
 import type { Rules } from "../../src/store/rules.ts";
 import type { Redis } from "../setup/redis.ts";
+import { type OpenedStore, openRedisStore } from "./redis-queue.ts";
 
 let made = 0;
 
 export interface Processes {
-  readonly stores: readonly [RedisStore, RedisStore, RedisStore];
+  readonly stores: readonly [OpenedStore, OpenedStore, OpenedStore];
   /** For a look at what stands in Redis. */
   readonly client: Client;
   readonly key: (name: string) => string;
@@ -19,10 +19,10 @@ export function openProcesses(redis: Pick<Redis, "url">, rules: Rules): Processe
   made += 1;
   const prefix = `three-${process.pid}-${made}`;
   const clients: Client[] = [];
-  function openOne(): RedisStore {
+  function openOne(): OpenedStore {
     const client = new Client(redis.url);
     clients.push(client);
-    return createRedisStore({ run: (command) => command(client) }, prefix, rules, { committed: () => {} });
+    return openRedisStore({ run: (command) => command(client) }, prefix, rules, { committed: () => {} });
   }
   const stores = [openOne(), openOne(), openOne()] as const;
   const end = () => {

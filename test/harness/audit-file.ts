@@ -1,7 +1,7 @@
 import type { AuditReport } from "../../src/model/audit.ts";
 import type { AuditOrder } from "../../src/store/reading.ts";
 import { runAudit } from "../../src/store/sqlite/audit.ts";
-import { openForReading } from "../../src/store/sqlite/open.ts";
+import { openForReading } from "../../src/store/sqlite/file.ts";
 
 /** The audit of a store's file in this thread, beside whatever writes it. */
 export function auditFile(path: string, order: Partial<AuditOrder> & Pick<AuditOrder, "now">): AuditReport {

@@ -4,7 +4,7 @@ import { breakersInFile, openStoreForReading } from "../../app/open-store.ts";
 import type { Settings } from "../../config/schema.ts";
 import { StoreRefused } from "../../store/port.ts";
 import type { RedisSettings } from "../../store/settings.ts";
-import { isLocked } from "../../store/sqlite/file.ts";
+import { isLocked } from "../../store/sqlite/lock.ts";
 import { ownAddress } from "../control-client.ts";
 import { checkDestinations, type Skew } from "./destinations.ts";
 import { type Finding, fail, ok, spanText, warn } from "./finding.ts";
@@ -112,7 +112,7 @@ function checkStore({ retention, routes, sources }: Settings, path: string, deep
       rows: [
         ...judgeBacklog(reader.backlog(), routes, breakersInFile(reader, () => now)(routes), now),
         checkQuarantine(reader),
-        ...judgeSecrets(sources, reader.file.proofs(), now),
+        ...judgeSecrets(sources, reader.proofs(), now),
       ],
       isHeld: holder.isHeld,
       newestEventAt: bounds === null ? null : reader.file.receivedAt(bounds.newest),

@@ -3,8 +3,8 @@ import { dirname, resolve } from "node:path";
 import type { Settings } from "../../config/schema.ts";
 import type { BreakerView } from "../../model/shared-limits.ts";
 import { StoreRefused } from "../../store/port.ts";
-import { isLocked } from "../../store/sqlite/file.ts";
-import { openReader, type StoreReader } from "../../store/sqlite/reader.ts";
+import { isLocked } from "../../store/sqlite/lock.ts";
+import { openReader, type StoreReader } from "../../store/sqlite/read.ts";
 import type { RouteBacklog } from "../../store/views.ts";
 import { bytesText, type Finding, fail, ok, spanText, warn } from "./finding.ts";
 

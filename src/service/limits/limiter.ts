@@ -1,7 +1,7 @@
 import type { Clock } from "../../model/clock.ts";
 import { createSteadyTime } from "../../model/clock.ts";
 import type { SharedCaps, SlotEnd } from "../../model/shared-caps.ts";
-import { type Admission, type CallOperation, type CallOutcome, type CallRequest, type Permit, usuallyAtOnce } from "../admission.ts";
+import { type Admission, type CallOperation, type CallOutcome, type CallRequest, defaultConcurrency, type Permit } from "../admission.ts";
 import { capsUnknown } from "../errors.ts";
 import { type Identity, keyOf, type QuotaReason, quotaReasons, type StopReason, stopReasons } from "./account.ts";
 import { type Caps, grantedCaps, learnCaps, type Plan, planCaps, planId, shareOf } from "./caps.ts";
@@ -26,20 +26,20 @@ export type LimiterOptions = Allowance & {
   /** Calls in flight at once, at least 2, a quarter of them for sends only. Default 8; stay well below 20 (see `unprovenCalls`). */
   readonly atOnce?: number;
   /** Calls that an earlier process dispatched within the last minutes: they count against the caps too. */
-  readonly recent?: readonly LetGo[];
+  readonly recent?: readonly DispatchedCall[];
   /** Shares caps and stops with other processes of the account; default: this process is alone. */
   readonly shared?: SharedCaps | undefined;
   readonly hooks?: LimiterHooks;
 };
 
 /** A call that was dispatched at `at` (unix ms). */
-export interface LetGo extends CallKind {
+export interface DispatchedCall extends CallKind {
   readonly at: number;
 }
 
 export interface LimiterHooks {
   /** A call is dispatched now. */
-  letGo?(call: LetGo): void;
+  dispatched?(call: DispatchedCall): void;
   settled?(call: CallRequest, outcome: CallOutcome): void;
   /** A call was refused without a request. */
   refused?(reason: StopReason | "unknown"): void;
@@ -89,7 +89,7 @@ const othersTookMs = 10_000;
  * O(1) amortized per call; idle while no calls wait.
  */
 export function createLimiter(options: LimiterOptions): Limiter {
-  const { clock, graceMs = 30_000, atOnce = usuallyAtOnce, hooks = {} } = options;
+  const { clock, graceMs = 30_000, atOnce = defaultConcurrency, hooks = {} } = options;
   const time = createSteadyTime(clock);
   let allowance: Allowance = options;
   const identity = (): Identity => identityOf(allowance);
@@ -189,7 +189,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
 
   function permitFor(call: CallRequest, probes: readonly StopReason[]): Permit {
     const { cap, operation, priority } = call;
-    hooks.letGo?.({ cap, priority, at: clock.now() });
+    hooks.dispatched?.({ cap, priority, at: clock.now() });
     countInFlight(call, 1);
     const slot = slots.take(call, time.now());
     let isSettled = false;

@@ -1,6 +1,6 @@
 import type { SteadyTime } from "../../model/clock.ts";
 import type { CallOperation, CallOutcome } from "../admission.ts";
-import { refusedUnasked, type ServiceError } from "../errors.ts";
+import { localRefusal, type ServiceError } from "../errors.ts";
 import {
   type AccountState,
   type EndedCall,
@@ -106,8 +106,8 @@ export function createStops({ time, learned, identity }: StopsParts): Stops {
       return found.length === 0 ? "free" : "probe";
     },
     refusal(reason) {
-      if (reason === "unauthenticated" || reason === "blocked") return refusedUnasked({ kind: reason });
-      return refusedUnasked({ kind: "quota", cause: null, until: untilOf(reason) ?? time.toUnix(time.now()) });
+      if (reason === "unauthenticated" || reason === "blocked") return localRefusal({ kind: reason });
+      return localRefusal({ kind: "quota", cause: null, until: untilOf(reason) ?? time.toUnix(time.now()) });
     },
     beginProbe(operation, got) {
       const now = time.now();

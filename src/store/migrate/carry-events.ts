@@ -3,33 +3,8 @@ import { digestOf, inlineBytes, stateCode, writeAttempt, writeEventRow } from ".
 import { messageName, orderKey, padSeq, runName, type SubjectName } from "../redis/keys.ts";
 import { type HydrationRow, targetMember, writeHydrationRow } from "../redis/rows.ts";
 import { dispositionList, giveUpReason, hydrationState, originList, unpackEventId } from "../sqlite/names.ts";
+import type { AttemptRow, DeliveryRow, EventRow, HydrationRow as StoredHydration } from "../sqlite/rows.ts";
 import { type Batch, boundsOf, type Carrier, type CarrierParts, rowsAtOnce, type Source } from "./source.ts";
-
-interface EventRow {
-  seq: number;
-  account: number;
-  id: Buffer | string | null;
-  kind: number | null;
-  source: number;
-  origin: number;
-  received_at: number;
-  created_at: number | null;
-  secret: number | null;
-  subject: number | null;
-  status: string | null;
-  previous_status: string | null;
-  moved: number;
-  error_code: string | null;
-  disposition: number;
-  plan: number | null;
-  parked_until: number | null;
-  duplicates: number;
-  conflicts: number;
-  fault: string | null;
-  release: number | null;
-  headers: string | null;
-  body: Buffer;
-}
 
 /** Bytes of bodies and responses per batch. */
 const mostBytes = 512 * 1024;
@@ -118,7 +93,7 @@ export function carryEvents(parts: CarrierParts): Carrier {
     if (conflicts > 0) batch.hash("conflicts", member, String(conflicts));
     if (subject !== null) batch.list(`es:${subject}`, seq, member);
     if (disposition === "ignored" || disposition === "quarantined") batch.list(disposition, receivedAt, member);
-    if (origin !== "webhook") batch.list(`learned:${account}`, seq, member);
+    if (origin !== "webhook") batch.list(`made:${account}`, seq, member);
     if (parkedUntil !== null) {
       batch.list("parked", parkedUntil, padSeq(seq));
       if (subject !== null) batch.list(`pk:${subject}`, seq, member);
@@ -142,28 +117,6 @@ export function carryEvents(parts: CarrierParts): Carrier {
       return last;
     },
   };
-}
-
-interface DeliveryRow {
-  event: number;
-  route: number;
-  state: number;
-  subject: number | null;
-  next_at: number | null;
-  attempts: number;
-  spent: number;
-  replays: number;
-  settled_at: number | null;
-  reason: string | null;
-}
-
-interface AttemptRow {
-  number: number;
-  at: number;
-  took_ms: number;
-  status: number | null;
-  error: string | null;
-  response: Buffer | null;
 }
 
 interface OfEvent {
@@ -227,20 +180,6 @@ function attemptOf({ number, at, took_ms: tookMs, response, ...row }: AttemptRow
 function resultOf({ status, error }: Pick<AttemptRow, "status" | "error">): AttemptResult {
   if (error !== null) return { kind: "failed", error: error as AttemptError };
   return status === null ? { kind: "taken" } : { kind: "answered", status, retryAfterMs: null };
-}
-
-interface StoredHydration {
-  event: number;
-  state: number;
-  reason: number | null;
-  target: string | null;
-  subject: number | null;
-  asked: number;
-  found: number;
-  last: number | null;
-  unknown: number | null;
-  candidates: string | null;
-  settled_at: number | null;
 }
 
 interface HydrationParts extends CarrierParts {

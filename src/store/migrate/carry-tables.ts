@@ -2,17 +2,18 @@ import { type KeyState, keyStates } from "../../model/send.ts";
 import { digestOf } from "../redis/event-rows.ts";
 import { messageName, runName } from "../redis/keys.ts";
 import {
-  askScore,
+  pollScore,
   readRetentionRow,
   retentionRowName,
   type StoredSubject,
   unseenSubject,
-  writeAskRecord,
+  writePassRow,
+  writePollRecord,
   writeSubjectRow,
-  writeSweepRow,
 } from "../redis/rows.ts";
 import { isOpenRun, placeOfMessage } from "../redis/subjects.ts";
 import { createSwept } from "../sqlite/purge.ts";
+import type { HydrationPassRow, SendRow } from "../sqlite/rows.ts";
 import { type MessageRow, type RunRow, runStateOf, stateOf } from "../sqlite/track.ts";
 import { type Batch, boundsOf, type Carrier, type CarrierParts, carriedMetadata, rowsAtOnce } from "./source.ts";
 
@@ -38,9 +39,9 @@ export function carryWords({ source, version }: CarrierParts): Carrier {
       for (const { route, at, reason } of stopped.all()) batch.hash("stopped", names.nameOf(route), JSON.stringify({ at, reason }));
       for (const row of proofs.all()) {
         const proof = `${names.nameOf(row.source)}:${names.nameOf(row.secret)}`;
-        batch.hash("proofs", `${proof}:first`, String(row.first_at), `${proof}:last`, String(row.last_at));
-        if (row.events > 0) batch.hash("proofs", `${proof}:events`, String(row.events));
-        if (row.duplicates > 0) batch.hash("proofs", `${proof}:duplicates`, String(row.duplicates));
+        batch.hash("usage", `${proof}:first`, String(row.first_at), `${proof}:last`, String(row.last_at));
+        if (row.events > 0) batch.hash("usage", `${proof}:events`, String(row.events));
+        if (row.duplicates > 0) batch.hash("usage", `${proof}:duplicates`, String(row.duplicates));
       }
       for (const { name, seq, moved_at: movedAt } of cursors.all()) {
         batch.set(`cursor:${name}`, version() + String(seq));
@@ -99,9 +100,9 @@ export function carryMessages({ source, version }: CarrierParts): Carrier {
     if (reference !== null) batch.list(`ref:m:${reference}`, seq, name);
     if (row.is_asked === 0) return;
     const { since, asks, failures, misses, answered_at: askedAt, next_at: nextAt } = row;
-    batch.hash(`ask:${account}`, wamid, writeAskRecord({ since, asks, failures, misses, askedAt }));
+    batch.hash(`poll:${account}`, wamid, writePollRecord({ since, asks, failures, misses, askedAt }));
     if (nextAt === null) batch.list(`missing:${account}`, askedAt ?? 0, wamid);
-    else batch.list(`asks:${account}`, askScore(row.rank, nextAt), wamid);
+    else batch.list(`polls:${account}`, pollScore(row.rank, nextAt), wamid);
   }
 
   return {
@@ -177,19 +178,10 @@ function runOf(row: StoredRun): StoredSubject {
   };
 }
 
-interface StoredSweep {
-  seq: number;
-  account: number;
-  through: number;
-  started_at: number;
-  asked: number;
-  ended_at: number | null;
-}
-
 /** Hydration passes. An open one continues, and the calls of the others still count. */
 export function carrySweeps({ source, version }: CarrierParts): Carrier {
   const { db, names } = source;
-  const select = db.prepare<[number, number], StoredSweep>("SELECT * FROM sweeps WHERE seq > ? ORDER BY seq LIMIT ?");
+  const select = db.prepare<[number, number], HydrationPassRow>("SELECT * FROM sweeps WHERE seq > ? ORDER BY seq LIMIT ?");
   return {
     kind: "sweeps",
     ...boundsOf(source, "sweeps"),
@@ -198,32 +190,18 @@ export function carrySweeps({ source, version }: CarrierParts): Carrier {
       for (const { seq, account: accountId, through, started_at: startedAt, asked, ended_at: endedAt } of rows) {
         const account = names.nameOf(accountId);
         // The Redis engine names passes by random texts, so a number of the file cannot collide.
-        if (endedAt === null) batch.set(`sw:${account}`, version() + writeSweepRow({ seq, through, startedAt, asked }));
-        else if (asked > 0) batch.list(`sweeps:${account}`, endedAt, `${seq}:${asked}`);
+        if (endedAt === null) batch.set(`pass:${account}`, version() + writePassRow({ seq, through, startedAt, asked }));
+        else if (asked > 0) batch.list(`passes:${account}`, endedAt, `${seq}:${asked}`);
       }
       return rows.at(-1)?.seq ?? null;
     },
   };
 }
 
-interface StoredSend {
-  seq: number;
-  account: number;
-  kind: number;
-  key: string;
-  state: number;
-  fingerprint: string;
-  tries: number;
-  about: string;
-  caller: string;
-  started_at: number;
-  answer: string | null;
-}
-
 /** Idempotency keys of sends, and references of runs. The result of a call that its process did not finish is unknown. */
 export function carrySends({ source, version }: CarrierParts): Carrier {
   const { db, names } = source;
-  const select = db.prepare<[number, number], StoredSend>("SELECT * FROM sends WHERE seq > ? ORDER BY seq LIMIT ?");
+  const select = db.prepare<[number, number], SendRow>("SELECT * FROM sends WHERE seq > ? ORDER BY seq LIMIT ?");
   return {
     kind: "keys of sends",
     ...boundsOf(source, "sends"),

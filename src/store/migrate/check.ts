@@ -1,10 +1,13 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Stats } from "../reading.ts";
 import type { RedisLink } from "../redis/client.ts";
+import { createStoredEvents } from "../redis/event-rows.ts";
 import { type Keys, keysOf } from "../redis/keys.ts";
-import { createCountStats, createReadProofs } from "../redis/read-stats.ts";
-import { createLiveSeqs, createStoredEvents, type LiveSeqs } from "../redis/stored-events.ts";
-import { countStats } from "../sqlite/inspecting.ts";
+import { createLiveSeqs, type LiveSeqs } from "../redis/live-seqs.ts";
+import { createCountStats, createReadUsage } from "../redis/read-stats.ts";
+
+import { countStats } from "../sqlite/read-stats.ts";
+
 import type { Source } from "./source.ts";
 
 /** How many there are of a kind, in the file and in Redis. */
@@ -34,7 +37,7 @@ export async function countBoth({ source, link, prefix, progress }: CheckParts):
   const file = await statsOf(source);
   const live = watched(createLiveSeqs(keys, link), progress);
   const redis = await createCountStats({ keys, link, live, events: createStoredEvents(keys, link) })();
-  const [told, accounts] = [await createReadProofs(keys, link)(), accountsOf(source)];
+  const [told, accounts] = [await createReadUsage(keys, link)(), accountsOf(source)];
   const ofAccounts = async (of: (account: string) => Promise<number>): Promise<number> =>
     (await Promise.all(accounts.map(of))).reduce((sum, one) => sum + one, 0);
 
@@ -53,7 +56,7 @@ export async function countBoth({ source, link, prefix, progress }: CheckParts):
     {
       kind: "messages to ask about",
       file: count("asks"),
-      redis: await ofAccounts((name) => link.run((redis) => redis.hlen(keys.of(`ask:${name}`)))),
+      redis: await ofAccounts((name) => link.run((redis) => redis.hlen(keys.of(`poll:${name}`)))),
     },
     { kind: "truncated events", file: count("hydrations"), redis: await countNamed(link, hydrationKeys(source, keys)) },
     {

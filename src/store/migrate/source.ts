@@ -3,9 +3,10 @@ import { statSync } from "node:fs";
 import { metadataFault } from "../../model/message.ts";
 import { StoreRefused } from "../port.ts";
 import { liveBits } from "../redis/keys.ts";
-import { lockFile } from "../sqlite/file.ts";
+import { type Db, openForReading } from "../sqlite/file.ts";
+import { lockFile } from "../sqlite/lock.ts";
 import { createNames, type Names } from "../sqlite/names.ts";
-import { type Db, openForReading } from "../sqlite/open.ts";
+import { createBounds } from "../sqlite/query.ts";
 
 /** The file of the embedded engine to migrate. No relay can use it while it is open. */
 export interface Source {
@@ -69,14 +70,10 @@ export interface CarrierParts {
 /** Rows per batch. Redis is blocked for a millisecond or two. */
 export const rowsAtOnce = 120;
 
-/** The smallest and the greatest number of a table's rows. */
-export function boundsOf({ db }: Pick<Source, "db">, table: string): { first: number; last: number } {
-  const found = db
-    .prepare<[], { first: number | null; last: number | null }>(
-      `SELECT (SELECT min(seq) FROM ${table}) AS first, (SELECT max(seq) FROM ${table}) AS last`,
-    )
-    .get();
-  return { first: found?.first ?? 0, last: found?.last ?? 0 };
+/** The places of the first and last row of a table. */
+export function boundsOf({ db }: Pick<Source, "db">, table: Parameters<typeof createBounds>[1]): { first: number; last: number } {
+  const { oldest, newest } = createBounds(db, table)() ?? { oldest: 0, newest: 0 };
+  return { first: oldest, last: newest };
 }
 
 /** Metadata to copy. Throws `StoreRefused` when it exceeds the relay's limits: then another program wrote it. */

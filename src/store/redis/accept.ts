@@ -6,8 +6,7 @@ import type { RedisLink } from "./client.ts";
 import { type Commit, lostTheRace, mostTries, type Operation, type StepResult, seqIn } from "./commit.ts";
 import { inlineBytes, rowWithBody, writeEventRow } from "./event-rows.ts";
 import { createGroupCommit } from "./group-commit.ts";
-import { keysOf } from "./keys.ts";
-import { arrivedRow, type Beside, createEventPlanner, idKey, proofName, someHeaders } from "./plan-event.ts";
+import { arrivedRow, createTrackAndPlan, idKey, type StepExtras, someHeaders, usageName } from "./plans.ts";
 import { type Argument, readScript } from "./script.ts";
 import type { SubjectCache } from "./subjects.ts";
 import { createKeyedMutex } from "./transact.ts";
@@ -31,44 +30,49 @@ interface AcceptParts {
 
 /** Accepts events, in any number of processes. */
 export function createAccept({ base, commit, rules, cache, version, hydrating, plansLater, acceptOnly, stored: noteStored }: AcceptParts) {
-  const judge = createEventPlanner(base, rules, version);
+  const trackAndPlan = createTrackAndPlan(base, rules, version);
   const mutex = createKeyedMutex();
 
   /** With separate workers, events about messages (nearly all) are only deduplicated and stored here; planning.ts does the rest. */
-  function accept(event: ReceivedEvent, proxyRoute: string | null): Promise<AcceptOutcome> {
+  function accept(event: ReceivedEvent, proxyRoute: string | null = null): Promise<AcceptOutcome> {
     return plansLater && event.subject.type === "message" && proxyRoute === null ? acceptOnly(event) : acceptAndPlan(event, proxyRoute);
   }
 
   /** After a lost race for a subject it retries under the subject's mutex: of many concurrent retries only one would win each time. */
   async function acceptAndPlan(event: ReceivedEvent, proxyRoute: string | null): Promise<AcceptOutcome> {
-    const truncated = isTruncated(event.envelope) ? await besideTruncated(event) : notTruncated;
-    const beside: Beside = { ...truncated, at: event.receivedAt, proxyRoute, apart: event.body.length <= inlineBytes ? null : event.body };
+    const truncated = isTruncated(event.envelope) ? await extrasOfTruncated(event) : notTruncated;
+    const extras: StepExtras = {
+      ...truncated,
+      at: event.receivedAt,
+      proxyRoute,
+      separate: event.body.length <= inlineBytes ? null : event.body,
+    };
     const arrived = arrivedRow(event);
     const name = arrived.subject;
     const id = idKey(event);
-    const proof = proofName(event);
+    const usage = usageName(event);
     const others = name === null ? undefined : mutex.over(name);
     if (others !== undefined) await others;
     let unlock: (() => void) | null = null;
     try {
       for (let tries = 0; tries < mostTries; tries++) {
         const stored = name === null ? "" : (cache.known(name) ?? (await cache.load(name)));
-        const judged = judge(event, arrived, stored, beside);
-        const row = rowWithBody(version() + writeEventRow(judged.row), beside.apart === null ? event.body : null);
+        const planned = trackAndPlan(event, arrived, stored, extras);
+        const row = rowWithBody(version() + writeEventRow(planned.row), extras.separate === null ? event.body : null);
         const result = await commit.run({
-          list: [id, row, ...judged.list],
-          form: { kind: "A", proof, routes: judged.routes, isRare: judged.isRare },
+          list: [id, row, ...planned.list],
+          form: { kind: "A", usage, routes: planned.routes, isRare: planned.isRare },
           account: event.account,
-          plan: judged.plan,
-          looked: [id, ...judged.looked],
+          plan: planned.plan,
+          reads: [id, ...planned.reads],
           bytes: event.body.length,
-          ...proofs(proof, event),
+          ...usages(usage, event),
         });
         if (typeof result === "string") {
-          if (name !== null && judged.nextRow !== "") cache.remember(name, judged.nextRow);
+          if (name !== null && planned.nextRow !== "") cache.remember(name, planned.nextRow);
           const seq = seqIn(result);
           noteStored(seq);
-          return { result: "accepted", seq, disposition: judged.row.disposition, due: judged.due(seq, result) };
+          return { result: "accepted", seq, disposition: planned.row.disposition, due: planned.due(seq, result) };
         }
         if (result[0] === 2) return duplicateOf(result);
         if (result[0] === 3) return acceptOnly(event);
@@ -82,7 +86,7 @@ export function createAccept({ base, commit, rules, cache, version, hydrating, p
     throw lostTheRace("the message");
   }
 
-  async function besideTruncated(event: ReceivedEvent): Promise<Pick<Beside, "isHydrating" | "operations">> {
+  async function extrasOfTruncated(event: ReceivedEvent): Promise<Pick<StepExtras, "isHydrating" | "operations">> {
     const { account, envelope, subject } = event;
     const hydration = rules.hydration({ event: envelope.event, account, hasSubject: subject.type !== "none" });
     if (hydration === null) return notTruncated;
@@ -114,15 +118,15 @@ export function createAccept({ base, commit, rules, cache, version, hydrating, p
       release: null,
     });
     const isInline = body.body.length <= inlineBytes;
-    const proof = proofName(body);
+    const usage = usageName(body);
     const list: Argument[] = [
       "Q",
       rowWithBody(version() + row, isInline ? body.body : null),
       isInline ? "" : body.body,
       String(receivedAt),
-      proof,
+      usage,
     ];
-    const [, seq] = await commit.run({ list, bytes: body.body.length, ...proofs(proof, body) });
+    const [, seq] = await commit.run({ list, bytes: body.body.length, ...usages(usage, body) });
     return Number(seq);
   }
 
@@ -131,14 +135,14 @@ export function createAccept({ base, commit, rules, cache, version, hydrating, p
 
 const notTruncated = { isHydrating: false, operations: [] };
 
-const proofs = (name: string, { receivedAt }: Pick<ReceivedEvent, "receivedAt">) =>
-  name === "" ? {} : { proof: { name, at: receivedAt } };
+const usages = (name: string, { receivedAt }: Pick<ReceivedEvent, "receivedAt">) =>
+  name === "" ? {} : { usage: { name, at: receivedAt } };
 
 function duplicateOf([, seq, conflict]: Exclude<StepResult, string>): AcceptOutcome {
   return { result: "duplicate", seq: Number(seq), conflict: conflict === 1 };
 }
 
-/** An event as lua/take-down.lua reads it. */
+/** An event as lua/accept.lua reads it. */
 interface AcceptStep {
   readonly event: ReceivedEvent;
   readonly id: string;
@@ -146,7 +150,8 @@ interface AcceptStep {
 }
 
 interface AcceptOnlyParts {
-  readonly prefix: string;
+  /** Prefix of all keys. */
+  readonly base: string;
   readonly link: RedisLink;
   readonly version: () => string;
   readonly committed: (tookMs: number, writes: number) => void;
@@ -157,11 +162,10 @@ interface AcceptOnlyParts {
   readonly stored: (seq: number) => void;
 }
 
-const acceptScript = readScript("take-down", ["events"]);
+const acceptScript = readScript("accept", ["events"]);
 
 /** Deduplicates and stores events without tracking or planning them (planning.ts). */
-export function createAcceptOnly({ prefix, link, version, committed, arriving, waiting, stored }: AcceptOnlyParts) {
-  const { base } = keysOf(prefix);
+export function createAcceptOnly({ base, link, version, committed, arriving, waiting, stored }: AcceptOnlyParts) {
   const commit = createGroupCommit<AcceptStep, AcceptOutcome>({
     write: (steps) => writeAcceptBatch(base, steps),
     workOf: () => 1,
@@ -206,7 +210,7 @@ function outcomesOf([before, , ...duplicates]: Answer, count: number): AcceptOut
   return outcomes;
 }
 
-interface Proof {
+interface SecretUsage {
   readonly name: string;
   count: number;
   first: number;
@@ -216,29 +220,29 @@ interface Proof {
 /** Sends what events have in common once: an argument costs Redis a third of a write. */
 function writeAcceptBatch(base: string, steps: readonly AcceptStep[]): Argument[] {
   const accounts = new Set<string>();
-  const proofs: Proof[] = [];
-  const apart: Argument[] = [];
-  const learned: Argument[] = [];
+  const usages: SecretUsage[] = [];
+  const separate: Argument[] = [];
+  const made: Argument[] = [];
   const list: Argument[] = [base, String(steps.length)];
-  let proof: Proof | undefined;
+  let usage: SecretUsage | undefined;
   for (const [index, { event, id, row }] of steps.entries()) {
     const { account, receivedAt, body, origin } = event;
     list.push(id, row);
     accounts.add(account);
-    const name = proofName(event);
-    if (proof?.name !== name) {
-      proof = { name, count: 0, first: receivedAt, last: receivedAt };
-      proofs.push(proof);
+    const name = usageName(event);
+    if (usage?.name !== name) {
+      usage = { name, count: 0, first: receivedAt, last: receivedAt };
+      usages.push(usage);
     }
-    proof.count += 1;
-    proof.first = Math.min(proof.first, receivedAt);
-    proof.last = Math.max(proof.last, receivedAt);
-    if (body.length > inlineBytes) apart.push(String(index + 1), body);
+    usage.count += 1;
+    usage.first = Math.min(usage.first, receivedAt);
+    usage.last = Math.max(usage.last, receivedAt);
+    if (body.length > inlineBytes) separate.push(String(index + 1), body);
     // Events that the relay made itself are counted as such at once.
-    if (origin !== "webhook") learned.push(String(index + 1), account, arrivedRow(event).subject ?? "");
+    if (origin !== "webhook") made.push(String(index + 1), account, arrivedRow(event).subject ?? "");
   }
-  list.push(String(accounts.size), ...accounts, String(proofs.length));
-  for (const { name, count, first, last } of proofs) list.push(name, String(count), String(first), String(last));
-  list.push(String(apart.length / 2), ...apart, String(learned.length / 3), ...learned);
+  list.push(String(accounts.size), ...accounts, String(usages.length));
+  for (const { name, count, first, last } of usages) list.push(name, String(count), String(first), String(last));
+  list.push(String(separate.length / 2), ...separate, String(made.length / 3), ...made);
   return list;
 }

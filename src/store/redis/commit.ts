@@ -18,9 +18,9 @@ export interface Step {
   /** Size of the body stored with it, if large. */
   readonly bytes?: number;
   /** The secret that verified the event, and when it was received (unix ms). */
-  readonly proof?: { readonly name: string; readonly at: number };
+  readonly usage?: { readonly name: string; readonly at: number };
   /** Names (keys without the base) of the strings that the step reads. */
-  readonly looked?: readonly string[];
+  readonly reads?: readonly string[];
 }
 
 /** `A` accepts, tracks and plans an event; `P` tracks and plans one that was accepted before. */
@@ -29,7 +29,7 @@ type EventKind = "A" | "P";
 interface Form {
   readonly kind: EventKind;
   /** Empty: none. */
-  readonly proof: string;
+  readonly usage: string;
   /** Routes that get a delivery. */
   readonly routes: readonly string[];
   /** The step has the arguments of rare cases too. */
@@ -49,31 +49,31 @@ export function seqIn(result: string): number {
 export type Commit = GroupCommit<Step, StepResult>;
 
 /**
- * A batch as lua/commit.lua reads it: `[base, …accounts, …plans, …proofs, …forms, …looked, …steps]`, each after its length.
+ * A batch as lua/commit.lua reads it: `[base, …accounts, …plans, …usages, …forms, …reads, …steps]`, each after its length.
  * An argument costs Redis a third of a write, whatever its length, so shared values are sent once.
  */
 export function writeBatch(base: string, batch: readonly Step[]): Argument[] {
   const accounts = new Set<string>();
   const plans = new Map<string, string>();
-  const proofs = new Map<string, { first: number; last: number }>();
+  const usages = new Map<string, { first: number; last: number }>();
   const forms = new Map<string, { readonly form: Form; readonly number: string }>();
-  const looked: string[] = [];
+  const reads: string[] = [];
   const steps: Argument[] = [];
   for (const step of batch) {
-    const { form, proof } = step;
+    const { form, usage } = step;
     if (step.account !== undefined) accounts.add(step.account);
     if (step.plan !== undefined) plans.set(step.plan.digest, step.plan.verdicts);
-    if (step.looked !== undefined) for (const name of step.looked) looked.push(name);
-    if (proof !== undefined) {
-      const known = proofs.get(proof.name);
-      if (known === undefined) proofs.set(proof.name, { first: proof.at, last: proof.at });
+    if (step.reads !== undefined) for (const name of step.reads) reads.push(name);
+    if (usage !== undefined) {
+      const known = usages.get(usage.name);
+      if (known === undefined) usages.set(usage.name, { first: usage.at, last: usage.at });
       else {
-        known.first = Math.min(known.first, proof.at);
-        known.last = Math.max(known.last, proof.at);
+        known.first = Math.min(known.first, usage.at);
+        known.last = Math.max(known.last, usage.at);
       }
     }
     if (form !== undefined) {
-      const key = `${form.kind}${form.isRare ? "1" : ""}\n${form.proof}\n${form.routes.join("\n")}`;
+      const key = `${form.kind}${form.isRare ? "1" : ""}\n${form.usage}\n${form.routes.join("\n")}`;
       let known = forms.get(key);
       if (known === undefined) {
         known = { form, number: String(forms.size + 1) };
@@ -86,13 +86,13 @@ export function writeBatch(base: string, batch: readonly Step[]): Argument[] {
 
   const list: Argument[] = [base, String(accounts.size), ...accounts, String(plans.size)];
   for (const [digest, verdicts] of plans) list.push(digest, verdicts);
-  list.push(String(proofs.size));
-  for (const [name, { first, last }] of proofs) list.push(name, String(first), String(last));
+  list.push(String(usages.size));
+  for (const [name, { first, last }] of usages) list.push(name, String(first), String(last));
   list.push(String(forms.size));
   for (const { form } of forms.values())
-    list.push(form.kind, form.proof, form.isRare ? "1" : "", String(form.routes.length), ...form.routes);
-  list.push(String(looked.length));
-  return list.concat(looked, String(batch.length), steps);
+    list.push(form.kind, form.usage, form.isRare ? "1" : "", String(form.routes.length), ...form.routes);
+  list.push(String(reads.length));
+  return list.concat(reads, String(batch.length), steps);
 }
 
 /** Appends operations with their counts to a step's arguments. */

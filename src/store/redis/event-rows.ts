@@ -2,10 +2,11 @@ import { isUtf8 } from "node:buffer";
 import { createHash } from "node:crypto";
 import { type Attempt, deliveryStates } from "../../model/delivery.ts";
 import { type Origin, origins } from "../../model/event.ts";
-import { type DeliveryPlan, type Disposition, dispositions } from "../../model/plan.ts";
-import { type KeptVerdict, keptVerdicts } from "../rules.ts";
+import { type DeliveryPlan, type Disposition, dispositions, type KeptVerdict, keptVerdicts } from "../../model/plan.ts";
+
 import type { RedisLink } from "./client.ts";
 import type { Keys, SubjectName } from "./keys.ts";
+import { rowJson } from "./rows.ts";
 
 /** A stored event without its body. Times are unix ms. */
 export interface EventRow {
@@ -181,7 +182,7 @@ export function planText(plan: DeliveryPlan): PlanText {
 
 export const digestOf = (verdicts: string): string => createHash("sha256").update(verdicts).digest("base64url").slice(0, 12);
 
-export const readVerdicts = (text: string | null): readonly KeptVerdict[] => (text === null ? [] : (JSON.parse(text) as KeptVerdict[]));
+const readVerdicts = (text: string | null): readonly KeptVerdict[] => (text === null ? [] : (JSON.parse(text) as KeptVerdict[]));
 
 /** Number of a state in a delivery's hash. */
 export const stateCode = (state: (typeof deliveryStates)[number]): string => String(deliveryStates.indexOf(state));
@@ -195,19 +196,62 @@ export function writeAttempt({ at, tookMs, result, response }: Attempt): Buffer 
   return response === null ? head : Buffer.concat([Buffer.from(`${head}\n`), response]);
 }
 
-interface KeptAttempt {
-  readonly number: number;
-  /** Unix ms. */
-  readonly at: number;
-  readonly tookMs: number;
-  readonly status: number | null;
-  readonly error: string | null;
-  readonly response: Buffer | null;
-}
-
-export function readAttempt(number: number, kept: Buffer): KeptAttempt {
+export function readAttempt(number: number, kept: Buffer) {
   const end = kept.indexOf(0x0a);
   const head = JSON.parse(kept.subarray(0, end < 0 ? kept.length : end).toString("utf8")) as [number, number, number | null, string | null];
   const [at, tookMs, status, error] = head;
   return { number, at, tookMs, status, error, response: end < 0 ? null : kept.subarray(end + 1) };
 }
+
+export interface StoredEvent extends EventRow {
+  readonly seq: number;
+}
+
+/** Rows per read: some 200 KB, and half a millisecond of Redis. */
+export const rowsAtOnce = 400;
+
+/** Plans kept in memory. They depend on the settings alone, so there are few. */
+const mostPlans = 1_000;
+
+/** Reads the rows of events and their plans. */
+export function createStoredEvents(keys: Keys, link: RedisLink) {
+  let plans = new Map<string, readonly KeptVerdict[]>();
+
+  /** The stored events of at most `rowsAtOnce` seqs, in the same order. */
+  async function rows(seqs: readonly number[]): Promise<StoredEvent[]> {
+    if (seqs.length === 0) return [];
+    const found = await link.run((redis) => redis.mget(seqs.map(keys.event)));
+    return found.flatMap((text, index) => (text === null ? [] : [{ seq: seqs[index] as number, ...readEventRow(rowJson(text)) }]));
+  }
+
+  return {
+    rows,
+    async row(seq: number): Promise<StoredEvent | null> {
+      return (await rows([seq]))[0] ?? null;
+    },
+    /** The verdicts of each event; empty for events without a plan. */
+    async verdicts(events: readonly Pick<EventRow, "plan">[]): Promise<(readonly KeptVerdict[])[]> {
+      const missing = [...new Set(events.flatMap(({ plan }) => (plan === null || plans.has(plan) ? [] : [plan])))];
+      const read = new Map(plans);
+      if (missing.length > 0) {
+        const found = await link.run((redis) => redis.hmget(`${keys.base}plans`, ...missing));
+        if (plans.size + missing.length > mostPlans) plans = new Map();
+        for (const [index, digest] of missing.entries()) {
+          const text = found[index] ?? null;
+          read.set(digest, readVerdicts(text));
+          if (text !== null) plans.set(digest, readVerdicts(text));
+        }
+      }
+      return events.map(({ plan }) => (plan === null ? [] : (read.get(plan) ?? [])));
+    },
+    /** The seqs of an event id, one per account that has it. */
+    async seqsOf(id: string): Promise<number[]> {
+      const accounts = await link.run((redis) => redis.smembers(`${keys.base}accounts`));
+      if (accounts.length === 0) return [];
+      const found = await link.run((redis) => redis.mget(accounts.map((account) => keys.of(`id:${account}:${id}`))));
+      return found.flatMap((seq) => (seq === null ? [] : [Number(seq)])).sort((a, b) => a - b);
+    },
+  };
+}
+
+export type StoredEvents = ReturnType<typeof createStoredEvents>;

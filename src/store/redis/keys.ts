@@ -23,7 +23,7 @@ import { hash } from "node:crypto";
  * | `pk:<subject>` | zset by seq | parked events of a subject |
  * | `releasing` | zset by unix ms registered | subjects with parked events still to be released (parking.ts) |
  * | `ignored`, `quarantined` | zset by unix ms received | seqs |
- * | `learned:<account>` | zset by seq | events that the relay made from polled state |
+ * | `made:<account>` | zset by seq | events that the relay made from polled state |
  * | `plans` | hash | verdicts of routes, by digest |
  * | `routes` | set | routes that ever had a delivery |
  * | `accounts` | set | accounts that ever had an event with an id, or a registration |
@@ -38,19 +38,19 @@ import { hash } from "node:crypto";
  * | `breaker:<route>:<settings>` | hash | the shared breaker and pause of a destination; missing when closed without failures (lua/breaker.lua) |
  * | `rate:<route>` | number | unix ms at which the destination's shared token bucket is full again (lua/rate.lua) |
  * | `caps:<account>:<of the base URL>`, and names that begin so | hash, zsets | the shared caps of the service (lua/caps.lua) |
- * | `proofs` | hash | `<source>:<secret>:<what>` |
+ * | `usage` | hash | `<source>:<secret>:<what>`: secret usage |
  * | `ti:<account>`, `tn:<account>` | zset by unix ms registered | registered wamids, with and without the service's id |
- * | `ask:<account>` | hash by wamid | polling state of a message (rows.ts) |
- * | `asks:<account>` | zset by rank and unix ms | wamids by their next poll; while claimed, the end of the claim |
- * | `missing:<account>` | zset by unix ms asked | wamids unknown to the service, no longer polled (also marked in the message's row) |
+ * | `poll:<account>` | hash by wamid | polling state of a message (rows.ts) |
+ * | `polls:<account>` | zset by rank and unix ms | wamids by their next poll; while claimed, the end of the claim |
+ * | `missing:<account>` | zset by unix ms polled | wamids unknown to the service, no longer polled (also marked in the message's row) |
  * | `calls:<account>` | hash | `<day>:polls`, `<day>:others`: calls to the service |
  * | `runs:<account>` | zset by unix ms registered | registered open runs |
  * | `h:<seq>` | row | the hydration of a truncated event (rows.ts) |
  * | `hydrating` | set | accounts that ever had a waiting hydration |
- * | `hw:<account>`, `hc:<account>` | zset by unix ms received | seqs that wait for a sweep, and for the end of the sweep that covers them |
+ * | `hw:<account>`, `hc:<account>` | zset by unix ms received | seqs that wait for a hydration pass, and those that the open pass covers |
  * | `ht:<account>`, `ct:<account>` | zset by name | waiting events with an id, by that id |
- * | `sw:<account>` | row | the open sweep (rows.ts) |
- * | `sweeps:<account>` | zset by unix ms ended | `<sweep>:<calls>` |
+ * | `pass:<account>` | row | the open hydration pass (rows.ts) |
+ * | `passes:<account>` | zset by unix ms ended | `<pass>:<calls>` of hydration passes |
  * | `s:<0 message, 1 run>:<account>:<key>` | row | an idempotency key of a send (sends.ts) |
  * | `sends` | zset by unix ms | `<account>:<key>` of messages, by the time of the call |
  * | `caller:<id>` | string that expires | an open store that may have calls in flight |
@@ -60,15 +60,15 @@ import { hash } from "node:crypto";
  * | `kept` | zset by unix ms | seqs of old events deleted only in part, by when they are checked again |
  * | `bare` | zset by unix ms | subjects without events, likewise |
  * | `probed` | number | unix ms of the last successful probe |
- * | `heard` | number | unix ms of the last claim, to the second; after three seconds without claims, when leases can expire again (lua/claim.lua) |
+ * | `claimed` | number | unix ms of the last claim, to the second; after three seconds without claims, when leases can expire again (lua/claim.lua) |
  * | `schema` | string | version of the stored format, and a name that changes when Redis lost its data (schema.ts) |
  * | `processes` | zset by unix ms | connected processes (server.ts) |
  * | `migration` | row | progress of the migration of a file; it stays (schema.ts) |
- * | `sightings` | stream | observations of webhooks by all processes (notes.ts) |
+ * | `observations` | stream | observations of webhooks by all processes (notes.ts) |
  * | `alarms` | hash | active alarms (notes.ts) |
- * | `untold` | hash | alarm changes that were not notified yet, with the process that should do it |
+ * | `unsent` | hash | alarm changes that no process has reported yet, with the process that should |
  * | `never` | nothing | never written; lets scripts name two keys (script.ts) |
- * | `duty:<name>` | string that expires | the process that holds the lease (notes.ts) |
+ * | `lease:<name>` | string that expires | the process that holds the lease (notes.ts) |
  *
  * A row is a string: ten characters of version, then JSON. Members that name an event are padded to fifteen digits where
  * scores can be equal, so that they sort by seq.

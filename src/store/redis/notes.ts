@@ -1,7 +1,10 @@
 import { randomUUID } from "node:crypto";
 import type { Alarm, AlarmChange } from "../../model/alarm.ts";
+import type { Clock } from "../../model/clock.ts";
 import type { Sighting, SightingsRead } from "../port.ts";
 import type { CallCount, DayCalls, RecentCall } from "../service-port.ts";
+
+import { callsKeptMs } from "../service-port.ts";
 import type { RedisLink } from "./client.ts";
 import { type Commit, type Operation, pushOperations } from "./commit.ts";
 import type { Keys } from "./keys.ts";
@@ -13,12 +16,12 @@ const noteAlarmScript = readScript("note-alarm");
 
 /**
  * Active alarms: hash `alarms`, one field per alarm. The process that holds the lease reads and writes them; if two watch
- * at once because a lease ran out unnoticed, only one of them notifies. Hash `untold` holds changes that were not notified
+ * at once because a lease ran out unnoticed, only one of them notifies. Hash `unsent` holds changes that were not reported
  * yet, each with the process that should do it; the next holder of the lease takes over.
  */
-export function createSharedAlarms(keys: Keys, link: RedisLink) {
+export function createAlarms(keys: Keys, link: RedisLink) {
   const key = keys.of("alarms");
-  const untold = keys.of("untold");
+  const unsent = keys.of("unsent");
   const notifier = randomUUID();
 
   return {
@@ -33,11 +36,11 @@ export function createSharedAlarms(keys: Keys, link: RedisLink) {
       return (await link.run((redis) => noteAlarmScript.run(redis, key, args))) === 1;
     },
     async untoldAlarms(): Promise<readonly AlarmChange[]> {
-      const found = await link.run((redis) => redis.hkeys(untold));
+      const found = await link.run((redis) => redis.hkeys(unsent));
       return found.map((json) => JSON.parse(json) as AlarmChange);
     },
     async alarmTold(change: AlarmChange): Promise<void> {
-      await link.run((redis) => redis.hdel(untold, JSON.stringify(change)));
+      await link.run((redis) => redis.hdel(unsent, JSON.stringify(change)));
     },
   };
 }
@@ -47,9 +50,9 @@ const sightingsKeptMs = 86_400_000;
 /** Entries per read; a process writes one per account four times a minute. */
 const mostRead = 100_000;
 
-/** Observations of webhooks by every process: stream `sightings`, read by the process that holds the lease. */
-export function createSharedSightings(keys: Keys, link: RedisLink) {
-  const key = keys.of("sightings");
+/** Observations of webhooks by every process: stream `observations`, read by the process that holds the lease. */
+export function createObservations(keys: Keys, link: RedisLink) {
+  const key = keys.of("observations");
 
   return {
     async noteSightings(sightings: readonly Sighting[]): Promise<void> {
@@ -79,12 +82,12 @@ export function createCursors(keys: Keys, link: RedisLink, transact: Transact) {
 
   return {
     /** Null when there is no cursor of this name. */
-    async find(name: string): Promise<number | null> {
+    async findCursor(name: string): Promise<number | null> {
       const found = await link.run((redis) => redis.get(rowKey(name)));
       return found === null ? null : Number(rowJson(found));
     },
     /** Never moves back; returns the cursor's position. */
-    move: (name: string, seq: number, at: number): Promise<number> =>
+    moveCursor: (name: string, seq: number, at: number): Promise<number> =>
       transact(async (tx) => {
         const stored = await tx.read(rowKey(name));
         if (stored === null && (await link.run((redis) => redis.zcard(names))) >= mostCursors) {
@@ -102,52 +105,38 @@ export function createCursors(keys: Keys, link: RedisLink, transact: Transact) {
   };
 }
 
-interface LeaderLeases {
-  /** Whether this process holds the lease for the next `forMs`. Taking it again renews it. */
-  take(name: string, forMs: number): Promise<boolean>;
-  /** Releases every lease, so that other processes need not wait. */
-  close(): Promise<void>;
-}
-
-const leaseScript = readScript("duty");
+const leaseScript = readScript("lease");
 
 /**
  * Leader leases for work that one process does for all. Redis keeps the time, so clocks need not agree. A stalled process
  * can find that another does the same work: leases save work, and no guarantee rests on them.
  */
-export function createLeaderLeases(base: string, link: RedisLink): LeaderLeases {
+export function createLeaderLeases(base: string, link: RedisLink) {
   const holder = randomUUID();
   const taken = new Set<string>();
 
-  async function ask(name: string, ms: string): Promise<boolean> {
-    return (await link.run((redis) => leaseScript.run(redis, `${base}duty:${name}`, [holder, ms]))) === 1;
+  async function request(name: string, ms: string): Promise<boolean> {
+    return (await link.run((redis) => leaseScript.run(redis, `${base}lease:${name}`, [holder, ms]))) === 1;
   }
 
   return {
-    async take(name, forMs) {
-      const isOurs = await ask(name, String(forMs));
+    /** Whether this process holds the lease for the next `forMs`. Taking it again renews it. */
+    async take(name: string, forMs: number): Promise<boolean> {
+      const isOurs = await request(name, String(forMs));
       if (isOurs) taken.add(name);
       else taken.delete(name);
       return isOurs;
     },
-    async close() {
+    /** Releases every lease, so that other processes need not wait. */
+    async close(): Promise<void> {
       // A lease that cannot be released now expires.
-      await Promise.allSettled([...taken].map((name) => ask(name, "")));
+      await Promise.allSettled([...taken].map((name) => request(name, "")));
     },
   };
 }
 
-/** Any month, with the days around it. */
-const callsKeptMs = 62 * 86_400_000;
-
-interface ServiceCallsParts {
-  readonly keys: Keys;
-  readonly link: RedisLink;
-  readonly commit: Commit;
-}
-
 /** Calls to the service, counted over all processes. */
-export function createServiceCalls({ keys, link, commit }: ServiceCallsParts) {
+export function createServiceCalls(keys: Keys, link: RedisLink, commit: Commit) {
   return {
     /** Days from `from` on, earliest first. */
     async serviceCalls(account: string, from: number): Promise<DayCalls[]> {
@@ -178,5 +167,71 @@ export function createServiceCalls({ keys, link, commit }: ServiceCallsParts) {
     /** Not needed: processes share the caps (shared-limits.ts), which still count the calls of a process that died. */
     recentCalls: (_account: string, _from: number): readonly RecentCall[] => [],
     noteCall: async (_account: string, _call: RecentCall): Promise<void> => {},
+  };
+}
+
+const byTimer: Clock["after"] = (ms, run) => {
+  const timer = setTimeout(run, ms);
+  return () => clearTimeout(timer);
+};
+
+/** Poll interval for events of other processes; one GET each. */
+const lookEveryMs = 200;
+
+/**
+ * Wakes listeners: at once for events of this process, and by polling the last seq for events of others. It polls only
+ * while there are listeners, and continues while Redis is unavailable.
+ */
+export function createArrivals(last: () => Promise<number>, after: Clock["after"] = byTimer) {
+  const waiting = new Set<() => void>();
+  let known = 0;
+  let cancel = (): void => {};
+  let isLooking = false;
+  let isNotified = true;
+
+  /** Notifies once per turn of the event loop. */
+  function notifySoon(): void {
+    if (!isNotified || waiting.size === 0) return;
+    isNotified = false;
+    setImmediate(() => {
+      isNotified = true;
+      for (const wake of [...waiting]) wake();
+    });
+  }
+
+  async function look(): Promise<void> {
+    try {
+      const found = await last();
+      const isNew = found !== known;
+      known = found;
+      if (isNew) notifySoon();
+    } catch {
+      // The connection reports that Redis is unavailable.
+    } finally {
+      isLooking = waiting.size > 0;
+      if (isLooking) cancel = after(lookEveryMs, () => void look());
+    }
+  }
+
+  return {
+    /** This process stored events, the last one with this seq. */
+    stored(seq: number): void {
+      // Older seqs were notified already.
+      if (seq <= known) return;
+      known = seq;
+      notifySoon();
+    },
+    onStored(wake: () => void): () => void {
+      waiting.add(wake);
+      if (!isLooking) {
+        isLooking = true;
+        void look();
+      }
+      return () => void waiting.delete(wake);
+    },
+    close(): void {
+      waiting.clear();
+      cancel();
+    },
   };
 }

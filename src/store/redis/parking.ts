@@ -1,22 +1,24 @@
-import type { RouteVerdict } from "../../model/plan.ts";
-import { againBy, concludeVerdicts, type DueDelivery, judgeAgain, type KeptVerdict, type Rules } from "../rules.ts";
-import type { RedisLink } from "./client.ts";
-import { type EventRow, type PlanText, planText, readBody, readEventRow, writeEventRow } from "./event-rows.ts";
-import { type Keys, readSubjectName, type SubjectName } from "./keys.ts";
-import { concludeEvent, deliverAll } from "./plan-event.ts";
-import { rowJson, rowVersion, type StoredSubject } from "./rows.ts";
-import type { StoredEvents } from "./stored-events.ts";
-import { factsOf, type Subjects, type SubjectsOf } from "./subjects.ts";
-import type { Transact, Transaction } from "./transact.ts";
+import type { Disposition, KeptVerdict } from "../../model/plan.ts";
+import { expire, release } from "../../track/parking.ts";
+import { replan } from "../../track/planning.ts";
+import type { DueDelivery } from "../rules.ts";
 
-interface Parts {
-  readonly keys: Keys;
-  readonly link: RedisLink;
-  readonly rules: Rules;
-  readonly transact: Transact;
+import { type EventRow, type PlanText, planText, readBody, readEventRow, writeEventRow } from "./event-rows.ts";
+import { readSubjectName, type SubjectName } from "./keys.ts";
+import { concludeEvent, deliverAll } from "./plans.ts";
+import { rowJson, rowVersion, type StoredSubject } from "./rows.ts";
+import { factsOf, type Subjects, type SubjectsOf } from "./subjects.ts";
+import type { Transaction, WriteParts } from "./transact.ts";
+
+interface Parts extends WriteParts {
   readonly subjectsOf: SubjectsOf;
   readonly version: () => string;
-  readonly events: Pick<StoredEvents, "verdicts">;
+}
+
+/** An expired event by its plan. */
+interface Ended {
+  readonly disposition: Disposition;
+  readonly text: PlanText;
 }
 
 /** Events expired per step; each step blocks Redis for about a millisecond. */
@@ -31,7 +33,7 @@ const subjectsAtOnce = 20;
  * does it. Parking another event changes the version of its subject.
  *
  * A subject whose release is unfinished has `releasedTo` in its row and is listed in `releasing`. Until then its new events
- * are parked too, so that none overtakes (plan-event.ts), and its parked events do not expire.
+ * are parked too, so that none overtakes (plans.ts), and its parked events do not expire.
  */
 export function createParking({ keys, link, rules, transact, subjectsOf, version, events }: Parts) {
   const releasing = `${keys.base}releasing`;
@@ -49,10 +51,14 @@ export function createParking({ keys, link, rules, transact, subjectsOf, version
   }
 
   /** The row of an expired event: parked routes get nothing. A campaign's events have few different plans. */
-  function ended(row: EventRow, kept: readonly KeptVerdict[], plans: Map<string | null, PlanText>): EventRow {
-    const text = plans.get(row.plan) ?? planText({ disposition: "routed", verdicts: concludeVerdicts(kept, untracked).verdicts });
-    plans.set(row.plan, text);
-    return { ...row, disposition: row.disposition === "routed" ? "routed" : "ignored", plan: text.digest, parkedUntil: null };
+  function ended(row: EventRow, kept: readonly KeptVerdict[], plans: Map<string | null, Ended>): EventRow {
+    let to = plans.get(row.plan);
+    if (to === undefined) {
+      const concluded = expire(kept);
+      to = { disposition: concluded.disposition, text: planText(concluded) };
+      plans.set(row.plan, to);
+    }
+    return { ...row, disposition: to.disposition, plan: to.text.digest, parkedUntil: null };
   }
 
   /** Expires events with one operation, because most messages of a campaign are never registered. */
@@ -67,7 +73,7 @@ export function createParking({ keys, link, rules, transact, subjectsOf, version
       // Released since the list was read.
       return row.parkedUntil === null ? [] : [{ seq: String(Number(seqs[index])), version: rowVersion(text), row }];
     });
-    const plans = new Map<string | null, PlanText>();
+    const plans = new Map<string | null, Ended>();
     const list = (await withVerdicts(rows)).flatMap(({ seq, version: before, row, kept }) => {
       const after = ended(row, kept, plans);
       const isIgnored = after.disposition === "ignored" ? "1" : "";
@@ -75,7 +81,7 @@ export function createParking({ keys, link, rules, transact, subjectsOf, version
     });
     let sum = 0;
     await transact((tx) => {
-      for (const { digest, verdicts } of new Set(plans.values())) tx.call("HSETNX", `${base}plans`, digest, verdicts);
+      for (const { text } of plans.values()) tx.call("HSETNX", `${base}plans`, text.digest, text.verdicts);
       tx.operate(["expire", ...list], (result) => {
         sum = Number(result);
       });
@@ -107,12 +113,11 @@ export function createParking({ keys, link, rules, transact, subjectsOf, version
     const facts = factsOf(readSubjectName(name).type, after);
     for (const { seq, row, kept } of await withVerdicts(rows)) {
       const body = bodies.get(seq) ?? null;
-      const fresh = body === null ? null : judgeAgain(rules, { ...row, body }, facts);
+      const fresh = body === null ? null : replan(rules, { ...row, body }, facts);
       if (fresh === null) continue;
-      const { verdicts, released } = concludeVerdicts(kept, againBy(fresh));
-      const isRouted = row.disposition === "routed" || released.some(({ verdict }) => verdict === "deliver");
-      concludeEvent(tx, keys, seq, row, { disposition: isRouted ? "routed" : "filtered", verdicts });
-      deliverAll(tx, rules, { seq, subject: name, verdicts: released, at }, due);
+      const concluded = release(kept, fresh);
+      concludeEvent(tx, keys, seq, row, concluded);
+      deliverAll(tx, rules, { seq, subject: name, verdicts: concluded.released, at }, due);
     }
     return seqs.length;
   }
@@ -174,5 +179,3 @@ export function createParking({ keys, link, rules, transact, subjectsOf, version
 }
 
 export type Parking = ReturnType<typeof createParking>;
-
-const untracked = (route: string): RouteVerdict => ({ route, verdict: "skip", reason: "untracked" });

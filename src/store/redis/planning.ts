@@ -1,11 +1,12 @@
 import { parseEnvelopeText } from "../../model/envelope.ts";
 import type { Wamid } from "../../model/ids.ts";
-import { type Planned, type PlannedSome, planningFault, type Rules } from "../rules.ts";
+import { planningFault } from "../../track/planning.ts";
+import type { Planned, PlannedSome, Rules } from "../rules.ts";
 import type { RedisLink } from "./client.ts";
 import { type Commit, type StepResult, seqIn } from "./commit.ts";
 import { type EventRow, planText, readEventRow, writeEventRow } from "./event-rows.ts";
 import { type Keys, readSubjectName } from "./keys.ts";
-import { createEventPlanner, type EventToPlan, type PlannedEvent } from "./plan-event.ts";
+import { createTrackAndPlan, type EventToPlan, type PlannedEvent } from "./plans.ts";
 import { rowJson, rowVersion, unseenSubject, writeSubjectRow } from "./rows.ts";
 import type { SubjectCache } from "./subjects.ts";
 
@@ -24,7 +25,7 @@ const rowsAtOnce = 100;
 /** Bytes of separate bodies per portion; two portions are in memory at once. */
 const mostBytes = 4 * 1024 * 1024;
 
-interface WaitingEvent {
+interface UnplannedEvent {
   readonly seq: string;
   readonly row: EventRow;
   /** Its body as text. */
@@ -34,95 +35,95 @@ interface WaitingEvent {
 }
 
 interface Portion {
-  readonly events: readonly WaitingEvent[];
+  readonly events: readonly UnplannedEvent[];
   /** Seqs to remove from the list. */
-  readonly gone: readonly string[];
+  readonly lostSeqs: readonly string[];
   /** Index of the next seq to read. */
   readonly to: number;
 }
 
 interface Sent {
-  readonly judged: PlannedEvent;
+  readonly plannedEvent: PlannedEvent;
   readonly result: Promise<StepResult>;
 }
 
-const untouched = { isHydrating: false, operations: [], proxyRoute: null, apart: null };
+const untouched = { isHydrating: false, operations: [], proxyRoute: null, separate: null };
 
 /**
  * Tracks and plans accepted events (`unplanned`) in the order of acceptance. Any number of processes may do this: the first
  * step wins, and if a process dies, others plan the rest.
  */
 export function createPlanning({ keys, link, commit, rules, cache, version }: PlanningParts) {
-  const judge = createEventPlanner(keys.base, rules, version);
+  const trackAndPlan = createTrackAndPlan(keys.base, rules, version);
   const list = `${keys.base}unplanned`;
 
   /** Reads the next events from index `from`. A deleted or damaged row must not block the others. */
   async function read(seqs: readonly string[], from: number): Promise<Portion> {
     const some = seqs.slice(from, from + rowsAtOnce);
-    if (some.length === 0) return { events: [], gone: [], to: from };
+    if (some.length === 0) return { events: [], lostSeqs: [], to: from };
     const rows = await link.run((redis) => redis.mget(some.map(keys.event)));
     const found: { readonly seq: string; readonly row: EventRow; readonly text: string }[] = [];
-    const gone: string[] = [];
-    const apart: string[] = [];
+    const lostSeqs: string[] = [];
+    const separate: string[] = [];
     let bytes = 0;
     for (const [index, seq] of some.entries()) {
       const text = rows[index] ?? null;
       const row = text === null ? null : readable(text);
       if (text === null || row === null) {
-        gone.push(seq);
+        lostSeqs.push(seq);
         continue;
       }
       if (!hasBody(text)) {
         bytes += row.size;
-        if (bytes > mostBytes && apart.length > 0) break;
-        apart.push(seq);
+        if (bytes > mostBytes && separate.length > 0) break;
+        separate.push(seq);
       }
       found.push({ seq, row, text });
     }
-    const bodies = apart.length === 0 ? [] : await link.run((redis) => redis.mget(apart.map(keys.body)));
-    const bodyOf = new Map(apart.map((seq, index) => [seq, bodies[index] ?? ""]));
-    for (const seq of gone) await link.run((redis) => redis.lrem(list, 1, seq));
+    const bodies = separate.length === 0 ? [] : await link.run((redis) => redis.mget(separate.map(keys.body)));
+    const bodyOf = new Map(separate.map((seq, index) => [seq, bodies[index] ?? ""]));
+    for (const seq of lostSeqs) await link.run((redis) => redis.lrem(list, 1, seq));
     const events = found.map(({ seq, row, text }) => ({ seq, row, body: bodyOf.get(seq) ?? bodyIn(text), isInline: hasBody(text) }));
-    return { events, gone, to: from + found.length + gone.length };
+    return { events, lostSeqs, to: from + found.length + lostSeqs.length };
   }
 
-  function send(event: WaitingEvent, stored: string, at: number): Sent {
+  function send(event: UnplannedEvent, stored: string, at: number): Sent {
     const { seq, body, isInline } = event;
-    let judged: PlannedEvent;
-    // One that is an envelope is UTF-8, and so its text has all of its bytes.
+    let plannedEvent: PlannedEvent;
+    // A valid envelope is UTF-8, so its text has all of its bytes.
     let isWhole = isInline;
     try {
-      judged = judge(eventIn(event), event.row, stored, { ...untouched, at });
+      plannedEvent = trackAndPlan(eventIn(event), event.row, stored, { ...untouched, at });
     } catch (error) {
-      // It must not hold up all that comes after it: it goes nowhere, says why, and can be planned again (replay).
+      // It must not block later events: it is filtered with its fault, and can be backfilled.
       const { kind, account, source } = event.row;
       rules.failed?.(error, { event: kind ?? "", account, source });
-      judged = unjudged(event.row, stored, version, error);
+      plannedEvent = setAsideEvent(event.row, stored, version, error);
       isWhole = false;
     }
-    const row = version() + writeEventRow(judged.row);
+    const row = version() + writeEventRow(plannedEvent.row);
     const result = commit.run({
-      list: [seq, isWhole ? `${row}\n${body}` : row, ...judged.list],
-      form: { kind: "P", proof: "", routes: judged.routes, isRare: judged.isRare },
-      plan: judged.plan,
-      looked: judged.looked,
+      list: [seq, isWhole ? `${row}\n${body}` : row, ...plannedEvent.list],
+      form: { kind: "P", usage: "", routes: plannedEvent.routes, isRare: plannedEvent.isRare },
+      plan: plannedEvent.plan,
+      reads: plannedEvent.reads,
     });
-    return { judged, result };
+    return { plannedEvent, result };
   }
 
-  /** Plans some of what waits, the oldest first; `at` is unix ms. Rejects with `StoreUnavailable`; what was planned until then is. */
+  /** Plans some unplanned events, the oldest first; `at` is unix ms. When it rejects with `StoreUnavailable`, some are planned. */
   async function planSome(at: number): Promise<PlannedSome> {
     const seqs = await link.run((redis) => redis.lrange(list, 0, mostSeqs - 1));
     const planned: Planned[] = [];
     const lost: string[] = [];
-    /** Rows of subjects as they will be, once all that was sent is done. */
+    /** Rows of subjects after all steps that were sent. */
     const rows = new Map<string, string>();
-    /** Until an event was not planned: it is no longer next in turn, or its subject was changed, and those after it with it. */
+    /** False once an event was not planned, because another was next or its subject has changed: later ones fail, too. */
     let isInTurn = true;
     let isOvertaken = false;
-    let under: readonly Sent[] = [];
+    let inFlight: readonly Sent[] = [];
 
-    async function judgeAll(events: readonly WaitingEvent[]): Promise<Sent[]> {
+    async function sendAll(events: readonly UnplannedEvent[]): Promise<Sent[]> {
       const missing = new Set<string>();
       for (const { row } of events) {
         const name = row.subject;
@@ -134,20 +135,20 @@ export function createPlanning({ keys, link, commit, rules, cache, version }: Pl
         const name = event.row.subject;
         const stored = name === null ? "" : (rows.get(name) ?? cache.known(name) ?? "");
         const sent = send(event, stored, at);
-        if (name !== null && sent.judged.nextRow !== "") rows.set(name, sent.judged.nextRow);
+        if (name !== null && sent.plannedEvent.nextRow !== "") rows.set(name, sent.plannedEvent.nextRow);
         return sent;
       });
     }
 
-    async function take(sent: readonly Sent[]): Promise<void> {
+    async function settle(sent: readonly Sent[]): Promise<void> {
       const results = await Promise.all(sent.map(({ result }) => result));
-      for (const [index, { judged }] of sent.entries()) {
-        const { subject, nextRow, row } = judged;
+      for (const [index, { plannedEvent }] of sent.entries()) {
+        const { subject, nextRow, row } = plannedEvent;
         const result = results[index] as StepResult;
         if (typeof result === "string") {
           if (subject !== null && nextRow !== "") cache.remember(subject, nextRow);
           const seq = seqIn(result);
-          planned.push({ seq, source: row.source, disposition: row.disposition, fault: row.fault, due: judged.due(seq, result) });
+          planned.push({ seq, source: row.source, disposition: row.disposition, fault: row.fault, due: plannedEvent.due(seq, result) });
           continue;
         }
         if (isInTurn && result[0] === 3) isOvertaken = true;
@@ -158,23 +159,23 @@ export function createPlanning({ keys, link, commit, rules, cache, version }: Pl
 
     let next = read(seqs, 0);
     for (let from = 0; from < seqs.length && isInTurn; ) {
-      const { events, gone, to } = await next;
+      const { events, lostSeqs, to } = await next;
       from = to;
-      lost.push(...gone);
+      lost.push(...lostSeqs);
       next = read(seqs, from);
       next.catch(() => {});
-      const sent = await judgeAll(events);
+      const sent = await sendAll(events);
       for (const { result } of sent) result.catch(() => {});
-      await take(under);
-      under = sent;
+      await settle(inFlight);
+      inFlight = sent;
     }
-    await take(under);
+    await settle(inFlight);
     return { planned, lost, left: seqs.length === 0 ? "none" : planned.length === 0 && isOvertaken ? "others" : "some" };
   }
 
   return {
     planSome,
-    /** The seq that is next in turn; null: none waits. */
+    /** The seq that is planned next; null: none. */
     async next(): Promise<string | null> {
       return link.run((redis) => redis.lindex(list, 0));
     },
@@ -194,17 +195,17 @@ const hasBody = (row: string): boolean => row.includes("\n");
 const bodyIn = (row: string): string => row.slice(row.indexOf("\n", rowVersion(row).length) + 1);
 
 /** The input of the rules, parsed from the body again. It was a valid envelope about a message when it was accepted. */
-function eventIn({ row, body }: WaitingEvent): EventToPlan {
+function eventIn({ row, body }: UnplannedEvent): EventToPlan {
   const parsed = parseEnvelopeText(body);
   if (!parsed.ok) throw new Error(parsed.error);
   const { envelope } = parsed;
   const subject = row.subject === null ? null : readSubjectName(row.subject);
-  if (subject?.type !== "message") throw new Error("it is about no message");
+  if (subject?.type !== "message") throw new Error("it is not about a message");
   return { envelope, subject: { type: "message", wamid: subject.key as Wamid, status: row.status, errorCode: row.errorCode } };
 }
 
-/** An event on which the rules failed: it goes nowhere. Its subject stays as it was; an unknown one is created as seen. */
-function unjudged(row: EventRow, stored: string, version: () => string, error: unknown): PlannedEvent {
+/** An event on which the rules failed: filtered. Its subject stays as it was; an unknown one is created as seen. */
+function setAsideEvent(row: EventRow, stored: string, version: () => string, error: unknown): PlannedEvent {
   const plan = planText({ disposition: "filtered", verdicts: [] });
   const nextRow = stored === "" ? version() + writeSubjectRow({ ...unseenSubject, updatedAt: row.receivedAt }) : "";
   return {
@@ -215,7 +216,7 @@ function unjudged(row: EventRow, stored: string, version: () => string, error: u
     list: [row.subject ?? "", rowVersion(stored), nextRow],
     routes: [],
     isRare: false,
-    looked: row.subject === null ? [] : [row.subject],
+    reads: row.subject === null ? [] : [row.subject],
     due: () => [],
   };
 }

@@ -1,12 +1,19 @@
 import type { RetentionTimes, Swept } from "../port.ts";
-import type { RedisLink } from "./client.ts";
 import type { Operation } from "./commit.ts";
 import { type EventRow, readEventRow } from "./event-rows.ts";
-import type { Keys } from "./keys.ts";
-import { createPurgeSubjects } from "./purge-subjects.ts";
-import { joinRetention, type RetentionRow, readRetentionRow, retentionRowName, rowJson, rowVersion } from "./rows.ts";
-import type { LiveSeqs, StoredEvents } from "./stored-events.ts";
-import type { Transact } from "./transact.ts";
+import { readSubjectName, type SubjectName } from "./keys.ts";
+import {
+  joinRetention,
+  type RetentionRow,
+  readRetentionRow,
+  readSubjectRow,
+  retentionRowName,
+  rowJson,
+  rowVersion,
+  type StoredSubject,
+} from "./rows.ts";
+import { indexesOf, indexSubject } from "./subjects.ts";
+import type { Transaction, WriteParts } from "./transact.ts";
 
 /** Rows per step; each step blocks Redis for a millisecond or two. */
 const mostAtOnce = 50;
@@ -15,13 +22,13 @@ const mostAtOnce = 50;
  * Deletes rows past their retention, a few per step. Open deliveries, and the events and messages they need, stay
  * whatever their age. Progress is stored in Redis; each process keeps the phase of its own pass.
  */
-export function createPurge(parts: PurgeParts) {
+export function createPurge(parts: Omit<WriteParts, "rules">) {
   const ofEvents = createPurgeEvents(parts);
   const ofSubjects = createPurgeSubjects(parts);
   const phases = [ofEvents.ignored, ofEvents.deliveries, ofEvents.events, ofEvents.kept, ofSubjects.seen, ofSubjects.registered] as const;
   let phase = 0;
 
-  /** One phase of a pass, or a part of it: looks at up to `limit` rows. */
+  /** One phase of a pass, or a part of it: reads up to `limit` rows. */
   return async function sweep(now: number, keep: RetentionTimes, limit: number): Promise<Swept> {
     const sum = { events: 0, deliveries: 0, messages: 0 };
     for (let left = limit; left > 0; left -= mostAtOnce) {
@@ -38,14 +45,6 @@ export function createPurge(parts: PurgeParts) {
   };
 }
 
-interface PurgeParts {
-  readonly keys: Keys;
-  readonly link: RedisLink;
-  readonly transact: Transact;
-  readonly live: Pick<LiveSeqs, "after" | "last">;
-  readonly events: Pick<StoredEvents, "verdicts">;
-}
-
 interface PurgedEvents {
   readonly events: number;
   readonly deliveries: number;
@@ -58,15 +57,15 @@ interface Versioned extends EventRow {
   readonly version: string;
 }
 
-/** Events that were deleted only in part are checked again after this at the latest: the settings may have changed. */
+/** Rows that were deleted only in part, and subjects that were only seen, are checked again after this at the latest: the settings may have changed. */
 const latestLookMs = 86_400_000;
 
 /**
- * Deletes old events and deliveries by the operation `sweep` of lua/retention.lua, which checks again what may have
+ * Deletes old events and deliveries by the operation `purge_event` of lua/purge.lua, which checks again what may have
  * changed: any number of processes may run this at once. Each event is visited when its deliveries are old and when it
  * is itself; events of which something is left then are listed in `kept`.
  */
-function createPurgeEvents({ keys, link, transact, live, events }: PurgeParts) {
+function createPurgeEvents({ keys, link, transact, live, events }: Omit<WriteParts, "rules">) {
   const rowKey = keys.of(retentionRowName);
 
   async function rowsOf(seqs: readonly number[]): Promise<Versioned[]> {
@@ -84,7 +83,7 @@ function createPurgeEvents({ keys, link, transact, live, events }: PurgeParts) {
     const sum = { events: 0, deliveries: 0 };
     await transact(async (tx) => {
       const progress = readRetentionRow(await tx.read(rowKey));
-      const news: { -readonly [name in keyof RetentionRow]?: RetentionRow[name] } = { ...place.moved };
+      const update: { -readonly [name in keyof RetentionRow]?: RetentionRow[name] } = { ...place.moved };
       for (const [index, row] of rows.entries()) {
         // A worker may plan it at any moment. It is checked again as if it had been planned now.
         if (row.disposition === "accepted") {
@@ -97,15 +96,15 @@ function createPurgeEvents({ keys, link, transact, live, events }: PurgeParts) {
         // The event with the greatest seq always stays. Others without deliveries are visited again when they are old.
         const isPassed = row.seq <= Math.max(progress.eventsTo, place.moved.eventsTo ?? 0);
         const alone = isPassed ? String(Math.min(now + latestLookMs, row.receivedAt + keep.events + 1)) : "";
-        if (isOld) news.sweptEvents = now - place.age;
-        if (routes.length > 0) news.sweptDeliveries = now - keep.deliveries;
+        if (isOld) update.sweptEvents = now - place.age;
+        if (routes.length > 0) update.sweptDeliveries = now - keep.deliveries;
         tx.operate(purgeOf(row, { now, keep, isOld, alone, routes }), (result) => {
           const [gone, settled] = result as [number, number];
           sum.events += gone;
           sum.deliveries += settled;
         });
       }
-      const joined = joinRetention(progress, news);
+      const joined = joinRetention(progress, update);
       if (JSON.stringify(joined) !== JSON.stringify(progress)) tx.put(rowKey, JSON.stringify(joined));
     });
     return sum;
@@ -178,7 +177,7 @@ function purgeOf(row: Versioned, { now, keep, isOld, alone, routes }: Look): Ope
   const before = String(now - keep.deliveries);
   const lists = listsOf(row);
   const names = [id === null ? "" : `${account}:${id}`, subject ?? "", String(lists.length), ...lists];
-  return ["sweep", String(seq), version, before, isOld ? "1" : "", ...times, ...names, ...routes];
+  return ["purge_event", String(seq), version, before, isOld ? "1" : "", ...times, ...names, ...routes];
 }
 
 /** Lists that name the event, besides those that have every event. */
@@ -186,9 +185,114 @@ function listsOf({ disposition, origin, account, subject, parkedUntil }: Version
   return [
     "kept",
     ...(disposition === "ignored" || disposition === "quarantined" ? [disposition] : []),
-    ...(origin === "webhook" ? [] : [`learned:${account}`]),
+    ...(origin === "webhook" ? [] : [`made:${account}`]),
     // It may have been truncated, and no longer waits.
     ...(subject === null ? [`hw:${account}`, `hc:${account}`] : []),
     ...(parkedUntil === null ? [] : ["parked", ...(subject === null ? [] : [`pk:${subject}`])]),
   ];
+}
+
+interface PurgedSubjects {
+  readonly messages: number;
+  /** False when nothing is left to delete. */
+  readonly more: boolean;
+}
+
+interface Found {
+  readonly name: SubjectName;
+  readonly version: string;
+  readonly row: StoredSubject;
+}
+
+/** Walks over the registered subjects within their retention time, which sets how exact it is. */
+const walksInTime = 100;
+
+/**
+ * Deletes messages and runs: registered ones after `messages`, those only seen after `ignored`, but none before its last
+ * event, because a late event could then move a status backwards. The purge of events lists seen subjects without events
+ * in `bare`; registered subjects are walked over at intervals.
+ */
+function createPurgeSubjects({ keys, link, transact }: Omit<WriteParts, "rules">) {
+  const { base } = keys;
+  const rowKey = keys.of(retentionRowName);
+  /** Position of this process' walk; null: none is running. */
+  let walk: { readonly since: number; readonly kind: "m" | "r"; readonly after: number } | null = null;
+
+  async function rowsOf(names: readonly SubjectName[]): Promise<Found[]> {
+    if (names.length === 0) return [];
+    const found = await link.run((redis) => redis.mget(names.map(keys.of)));
+    return found.flatMap((text, index) =>
+      text === null ? [] : [{ name: names[index] as string, version: rowVersion(text), row: readSubjectRow(rowJson(text)) }],
+    );
+  }
+
+  function forgetOf({ name, version, row }: Found): Operation {
+    const kind = readSubjectName(name).type === "message" ? "m" : "r";
+    const released = row.releasedTo === null ? [] : ["ZREM", `${base}releasing`, name];
+    const lists = row.registeredAt === null ? [`${base}seen:${kind}`] : [`${base}registered:${kind}`, ...indexesOf(base, kind, row)];
+    const places = indexSubject(base, name, row, null).flatMap(([, ...command]) => command);
+    return ["purge_subject", name, version, ...lists.flatMap((list) => ["ZREM", list, name]), ...released, ...places];
+  }
+
+  async function forget(found: readonly Found[], beside?: (tx: Transaction) => void): Promise<number> {
+    let forgotten = 0;
+    await transact((tx) => {
+      beside?.(tx);
+      for (const one of found) {
+        tx.operate(forgetOf(one), (result) => {
+          forgotten += Number(result);
+        });
+      }
+    });
+    return forgotten;
+  }
+
+  async function isWalkDue(now: number, keep: RetentionTimes): Promise<boolean> {
+    const stored = await link.run((redis) => redis.get(rowKey));
+    const { walkedAt } = readRetentionRow(stored === null ? null : rowJson(stored));
+    // After a clock that was ahead, do not wait for that time.
+    return Math.abs(now - walkedAt) >= keep.messages / walksInTime;
+  }
+
+  return {
+    /** Subjects that were only seen and have no events left. */
+    async seen(now: number, keep: RetentionTimes, limit: number): Promise<PurgedSubjects> {
+      const names = await link.run((redis) => redis.zrangebyscore(`${base}bare`, "-inf", now, "LIMIT", 0, limit));
+      const found = await rowsOf(names);
+      const seen = found.filter(({ row }) => row.registeredAt === null);
+      const old = seen.filter(({ row }) => row.updatedAt < now - keep.ignored);
+      const young = seen.filter(({ row }) => row.updatedAt >= now - keep.ignored);
+      const waiting = new Set(seen.map(({ name }) => name));
+      const settled = names.filter((name) => !waiting.has(name));
+      const later = young.flatMap(({ name, row }) => [String(Math.min(now + latestLookMs, row.updatedAt + keep.ignored + 1)), name]);
+      const messages = await forget(old, (tx) => {
+        if (settled.length > 0) tx.call("ZREM", `${base}bare`, ...settled);
+        // XX: the subject may have left the list meanwhile because of a new event.
+        if (later.length > 0) tx.call("ZADD", `${base}bare`, "XX", ...later);
+      });
+      return { messages, more: names.length === limit };
+    },
+    async registered(now: number, keep: RetentionTimes, limit: number): Promise<PurgedSubjects> {
+      if (walk === null) {
+        if (!(await isWalkDue(now, keep))) return { messages: 0, more: false };
+        walk = { since: now, kind: "m", after: 0 };
+      }
+      const { since, kind, after } = walk;
+      const list = `${base}registered:${kind}`;
+      const found = await link.run((redis) => redis.zrangebyscore(list, `(${after}`, "+inf", "WITHSCORES", "LIMIT", 0, limit));
+      const names = found.filter((_, index) => index % 2 === 0);
+      const old = (await rowsOf(names)).filter(({ row }) => row.updatedAt < now - keep.messages);
+      const messages = await forget(old);
+      if (names.length === limit) walk = { since, kind, after: Number(found.at(-1)) };
+      else if (kind === "m") walk = { since, kind: "r", after: 0 };
+      else {
+        walk = null;
+        await transact(async (tx) => {
+          const progress = readRetentionRow(await tx.read(rowKey));
+          tx.put(rowKey, JSON.stringify({ ...joinRetention(progress, {}), walkedAt: since }));
+        });
+      }
+      return { messages, more: walk !== null };
+    },
+  };
 }

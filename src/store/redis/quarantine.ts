@@ -1,17 +1,10 @@
 import type { ReceivedEvent } from "../../model/event.ts";
 import type { QuarantinedEvent, QuarantinedFound, QuarantineFilter, ReleasedEvent, ReplayCursor } from "../port.ts";
 import type { AcceptOutcome } from "../rules.ts";
-import type { RedisLink } from "./client.ts";
-import { readBodies, readEventRow, writeEventRow } from "./event-rows.ts";
-import type { Keys } from "./keys.ts";
-import type { StoredEvent, StoredEvents } from "./stored-events.ts";
-import type { Transact } from "./transact.ts";
+import { readBodies, readEventRow, type StoredEvent, writeEventRow } from "./event-rows.ts";
+import type { WriteParts } from "./transact.ts";
 
-interface Parts {
-  readonly keys: Keys;
-  readonly link: RedisLink;
-  readonly transact: Transact;
-  readonly events: Pick<StoredEvents, "rows">;
+interface Parts extends Omit<WriteParts, "rules"> {
   readonly accept: (event: ReceivedEvent, proxyRoute: null) => Promise<AcceptOutcome>;
 }
 
@@ -56,8 +49,8 @@ export function createQuarantine({ keys, link, transact, events, accept }: Parts
     async findQuarantined({ source, from = 0, to }: QuarantineFilter, cursor: ReplayCursor, limit: number): Promise<QuarantinedFound> {
       const start = cursor.route < from ? { at: from, seq: 0 } : { at: cursor.route, seq: cursor.event };
       const places = (await placesAfter(start.at, start.seq, limit)).slice(0, limit);
-      const meant = places.filter(({ at }) => at <= cursor.since && (to === undefined || at < to));
-      const found = (await read(meant.map(({ seq }) => seq))).filter((one) => source === undefined || one.source === source);
+      const candidates = places.filter(({ at }) => at <= cursor.since && (to === undefined || at < to));
+      const found = (await read(candidates.map(({ seq }) => seq))).filter((one) => source === undefined || one.source === source);
       const last = places.at(-1);
       const isOver = last === undefined || places.length < limit || (to !== undefined && last.at >= to);
       return { found, cursor: isOver ? null : { since: cursor.since, event: last.seq, route: last.at } };

@@ -2,17 +2,9 @@ import type { DeliveryState } from "../../model/delivery.ts";
 import { deliveryId, type EventId, parseDeliveryId, routeTag } from "../../model/ids.ts";
 import type { DeliveryReading } from "../reading.ts";
 import type { AttemptView, DeliveryFilter, DeliveryPlace, DeliveryView } from "../views.ts";
-import { type RedisLink, runMulti, runPipeline } from "./client.ts";
-import { readAttempt, stateOf } from "./event-rows.ts";
-import type { Keys } from "./keys.ts";
-import { type LiveSeqs, rowsAtOnce, type StoredEvent, type StoredEvents } from "./stored-events.ts";
-
-interface ReadDeliveriesParts {
-  readonly keys: Keys;
-  readonly link: RedisLink;
-  readonly live: LiveSeqs;
-  readonly events: StoredEvents;
-}
+import { runMulti, runPipeline } from "./client.ts";
+import { readAttempt, rowsAtOnce, type StoredEvent, stateOf } from "./event-rows.ts";
+import type { StoredParts } from "./live-seqs.ts";
 
 /** `place`: index of its route in the event's plan, from 1. */
 interface Placed {
@@ -31,19 +23,19 @@ const waitingLists = ["due", "leased", "px"] as const;
 const mostWaiting = 2_000;
 
 /** An event has deliveries on the routes with the verdict `deliver`, whatever their state. */
-export function createReadDeliveries({ keys, link, live, events }: ReadDeliveriesParts) {
+export function createReadDeliveries({ keys, link, live, events }: StoredParts) {
   /** The deliveries of events, in the list's order; `route`: on that route only. */
   async function deliveriesOf(rows: readonly StoredEvent[], route?: string): Promise<Placed[]> {
     const plans = await events.verdicts(rows);
-    const asked = rows.flatMap((row, index) =>
+    const planned = rows.flatMap((row, index) =>
       [...(plans[index] ?? [])]
         .map(([name, verdict], place) => ({ row, route: name, verdict, place: place + 1 }))
         .filter((one) => one.verdict === "deliver" && (route === undefined || one.route === route))
         .reverse(),
     );
     const found: Placed[] = [];
-    for (let from = 0; from < asked.length; from += mostCommands) {
-      const some = asked.slice(from, from + mostCommands);
+    for (let from = 0; from < planned.length; from += mostCommands) {
+      const some = planned.slice(from, from + mostCommands);
       const answers = await runPipeline(link, (commands) => {
         for (const one of some) commands.hmget(keys.delivery(one.row.seq, one.route), "s", "a", "rp", "n", "t", "r");
       });

@@ -1,17 +1,13 @@
 import { type EventId, hasIdLength } from "../../model/ids.ts";
 import type { EventReading } from "../reading.ts";
 import { type EventDetail, type EventFilter, type EventsListed, type EventView, type HydrationView, releaseView } from "../views.ts";
-import { type RedisLink, runPipeline } from "./client.ts";
-import { readBody } from "./event-rows.ts";
-import { type Keys, messageName, readSubjectName } from "./keys.ts";
+import { runPipeline } from "./client.ts";
+import { readBody, rowsAtOnce, type StoredEvent } from "./event-rows.ts";
+import { messageName, readSubjectName } from "./keys.ts";
+import type { StoredParts } from "./live-seqs.ts";
 import type { ReadWaiting } from "./read-stories.ts";
-import { type LiveSeqs, rowsAtOnce, type StoredEvent, type StoredEvents } from "./stored-events.ts";
 
-interface ReadEventsParts {
-  readonly keys: Keys;
-  readonly link: RedisLink;
-  readonly live: LiveSeqs;
-  readonly events: StoredEvents;
+interface ReadEventsParts extends StoredParts {
   readonly waiting: Pick<ReadWaiting, "waitingOf">;
   /** The hydration of a truncated event; null for other events. */
   readonly hydrationOf: (seq: number) => Promise<HydrationView | null>;
@@ -68,7 +64,7 @@ export function createReadEvents({ keys, link, live, events, waiting, hydrationO
     for await (const seqs of candidates) {
       const rows = await events.rows(seqs);
       for (const row of rows) if (latest === null || row.receivedAt > latest) latest = row.receivedAt;
-      found.push(...rows.filter((row) => isMeant(filter, row)));
+      found.push(...rows.filter((row) => matches(filter, row)));
       if (found.length < limit) continue;
       const page = found.slice(0, limit);
       // A page that ends above `reach` leaves the unsearched events to the next page.
@@ -107,7 +103,7 @@ function isAll({ event, source, account, status, disposition, from, to }: EventF
   return [event, source, account, status, disposition, from, to].every((criterion) => criterion === undefined);
 }
 
-function isMeant({ event, source, account, status, disposition, from, to }: EventFilter, row: StoredEvent): boolean {
+function matches({ event, source, account, status, disposition, from, to }: EventFilter, row: StoredEvent): boolean {
   if (event !== undefined && row.kind !== event) return false;
   if (source !== undefined && row.source !== source) return false;
   if (account !== undefined && row.account !== account) return false;

@@ -1,19 +1,17 @@
 import type { EventId } from "../../model/ids.ts";
 import type { ListenedContent, ListenPage, ListenRow } from "../../model/listen.ts";
 import type { ListenReading, OpenPage, Wanted } from "../reading.ts";
-import type { RedisLink } from "./client.ts";
-import { readBodies } from "./event-rows.ts";
-import type { Keys } from "./keys.ts";
+import { readBodies, type StoredEvent } from "./event-rows.ts";
+import type { StoredParts } from "./live-seqs.ts";
 import { subjectOf } from "./read-events.ts";
 import { readSubjectRow, rowJson } from "./rows.ts";
-import type { LiveSeqs, StoredEvent, StoredEvents } from "./stored-events.ts";
 
 /** Limits of a page, which is filtered in one turn of the event loop, and of the rows and bodies kept in memory. */
 const most = { rows: 400, bytes: 64 * 1024, keptRows: 4_000, keptBytes: 4 * 1024 * 1024 };
 /** Rows read first; then twice as many each time. */
 const firstRows = 50;
-/** Ms for which rows read for one listener serve others, although a message may be registered meanwhile. */
-const shownFor = 250;
+/** How long, in ms, rows read for one listener serve others, although a message may be registered meanwhile. */
+const reuseMs = 250;
 
 interface Listed {
   readonly row: StoredEvent;
@@ -22,15 +20,8 @@ interface Listed {
 
 type Missing = ListenPage["missing"];
 
-interface ReadListenParts {
-  readonly keys: Keys;
-  readonly link: RedisLink;
-  readonly live: LiveSeqs;
-  readonly events: StoredEvents;
-}
-
-/** Events in the order of their seq, for those who listen. */
-export function createReadListen({ keys, link, live, events }: ReadListenParts) {
+/** Events in the order of their seq, for listeners. */
+export function createReadListen({ keys, link, live, events }: StoredParts) {
   /** Rows, and whether their subjects are registered. */
   const rows = createReadTogether<Listed>(
     async (seqs) => {
@@ -39,7 +30,7 @@ export function createReadListen({ keys, link, live, events }: ReadListenParts) 
       return new Map(found.map((row) => [row.seq, { row, tracked: row.subject !== null && tracked.has(row.subject) }]));
     },
     () => 1,
-    { ms: shownFor, weight: most.keptRows },
+    { ms: reuseMs, weight: most.keptRows },
   );
 
   const contents = createReadTogether<ListenedContent>(
@@ -54,7 +45,7 @@ export function createReadListen({ keys, link, live, events }: ReadListenParts) 
       );
     },
     ({ body }) => body.length,
-    { ms: shownFor, weight: most.keptBytes },
+    { ms: reuseMs, weight: most.keptBytes },
   );
 
   /** Names of the subjects that are registered, of those the rows are about. */
@@ -65,14 +56,14 @@ export function createReadListen({ keys, link, live, events }: ReadListenParts) 
     return new Set(names.filter((_, index) => isRegistered(found[index] ?? null)));
   }
 
-  /** What the page is to be made of: the wanted rows, as far as their bodies have room, and how far was looked. */
+  /** The wanted rows of a page, as far as their bodies fit, and the last seq that was read. */
   async function select(start: number, wanted: Wanted) {
     const seqs = await live.after(start, most.rows);
     const chosen: ListenRow[] = [];
     let through = start;
     let missing: Missing = null;
     let bytes = 0;
-    // Where bodies are large the page is full after few, and more would be read for nothing.
+    // Large bodies fill the page with few rows, so begin with a small read.
     for (let from = 0, size = firstRows; from < seqs.length; from += size, size *= 2) {
       const listed = await rows.of(seqs.slice(from, from + size));
       for (const { row, tracked } of listed.values()) {
@@ -93,21 +84,21 @@ export function createReadListen({ keys, link, live, events }: ReadListenParts) 
   }
 
   return {
-    /** This process has changed what is stored; what others change is seen within `shownFor`, or twice that. */
+    /** Call this when this process changes stored data. Changes of other processes are visible after `reuseMs`, twice that at most. */
     forget(): void {
       rows.forget();
       contents.forget();
     },
     /**
-     * The next events after `start` that are wanted. Seqs have no holes but those that retention leaves, so what is
-     * missing is counted exactly. Several pages may go by without an event.
+     * The wanted events after `start`. Only the purge leaves holes between seqs, so missing events are counted exactly. A
+     * page may be empty.
      */
     async page(start: number, wanted: Wanted): Promise<OpenPage> {
       const { chosen, ...page } = await select(start, wanted);
       const read = await contents.of(chosen.map(({ seq }) => seq));
       return (use) => {
         const shown = chosen.flatMap((one) => {
-          // Retention was faster.
+          // Deleted by the purge.
           const content = read.get(one.seq);
           return content === undefined ? [] : [{ ...one, content: () => content }];
         });
@@ -119,7 +110,7 @@ export function createReadListen({ keys, link, live, events }: ReadListenParts) 
       const bounds = await live.bounds();
       return bounds === null ? { oldest: 0, newest: 0, oldestAt: null } : { ...bounds, oldestAt: await receivedAt(bounds.oldest) };
     },
-    /** The seq after which the events received from `time` (unix ms) on are. By halving: events are stored in the order received. */
+    /** The seq after which events were received at `time` (unix ms) or later, by binary search: events are stored in the order received. */
     async seqBefore(time: number): Promise<number> {
       const bounds = await live.bounds();
       if (bounds === null) return 0;
@@ -129,7 +120,7 @@ export function createReadListen({ keys, link, live, events }: ReadListenParts) 
         const middle = before + Math.floor((last - before) / 2) + 1;
         const [found] = await live.after(middle - 1, 1);
         const at = found === undefined ? null : await receivedAt(found);
-        // What is found lies at `middle` or after it, and nothing is between the two.
+        // `found` is the first event at or after `middle`.
         if (found !== undefined && at !== null && at < time) before = found;
         else last = middle - 1;
       }
@@ -142,7 +133,7 @@ function isRegistered(row: string | null): boolean {
   return row !== null && readSubjectRow(rowJson(row)).registeredAt !== null;
 }
 
-/** What retention has taken between what was looked at and the next one there is. */
+/** Adds the gap between the last seq that was read and the next one, which the purge left. */
 function withGap(missing: Missing, through: number, seq: number): Missing {
   if (seq <= through + 1) return missing;
   return { from: missing?.from ?? through + 1, to: seq - 1, count: seq - through - 1 + (missing?.count ?? 0) };
@@ -150,7 +141,7 @@ function withGap(missing: Missing, through: number, seq: number): Missing {
 
 function viewOf(row: StoredEvent, tracked: boolean): ListenRow | null {
   const { seq, id, kind, source, account, origin, receivedAt, disposition, status } = row;
-  // What is quarantined is no event.
+  // Quarantined bodies are not events.
   if (id === null || kind === null) return null;
   return {
     seq,
@@ -167,13 +158,6 @@ function viewOf(row: StoredEvent, tracked: boolean): ListenRow | null {
   };
 }
 
-interface ReadTogether<T> {
-  /** Returns the stored ones of these seqs. Rejects as `read` does. */
-  of(seqs: readonly number[]): Promise<ReadonlyMap<number, T>>;
-  /** Drops everything read so far, because it has changed. */
-  forget(): void;
-}
-
 interface ReadTogetherLimits {
   /** How long results are reused, in ms, at least; twice that at most. */
   readonly ms: number;
@@ -187,7 +171,7 @@ export function createReadTogether<T>(
   weigh: (one: T) => number,
   limits: ReadTogetherLimits,
   elapsed: () => number = () => performance.now(),
-): ReadTogether<T> {
+) {
   type Batch = Promise<ReadonlyMap<number, T>>;
   let recent = new Map<number, Batch>();
   let older = new Map<number, Batch>();
@@ -203,7 +187,7 @@ export function createReadTogether<T>(
     weight = 0;
   }
 
-  function ask(seqs: readonly number[]): void {
+  function load(seqs: readonly number[]): void {
     if (seqs.length === 0) return;
     const into = recent;
     const batch = read(seqs);
@@ -219,15 +203,17 @@ export function createReadTogether<T>(
   }
 
   return {
-    forget() {
+    /** Drops everything read so far, because it has changed. */
+    forget(): void {
       recent = new Map();
       older = new Map();
       weight = 0;
     },
-    async of(seqs) {
+    /** Returns the stored ones of these seqs. Rejects as `read` does. */
+    async of(seqs: readonly number[]): Promise<ReadonlyMap<number, T>> {
       turnOver();
       const known = (seq: number) => recent.get(seq) ?? older.get(seq);
-      ask(seqs.filter((seq) => known(seq) === undefined));
+      load(seqs.filter((seq) => known(seq) === undefined));
       const batches = await Promise.all(seqs.map(known));
       return new Map(
         seqs.flatMap((seq, index) => {

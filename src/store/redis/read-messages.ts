@@ -2,9 +2,9 @@ import { shownMetadata } from "../../model/message.ts";
 import type { MessageReading, RunReading } from "../reading.ts";
 import type { MessageFilter, MessageView, RunFilter, RunView, SeqBounds } from "../views.ts";
 import { type RedisLink, runPipeline } from "./client.ts";
+import { rowsAtOnce } from "./event-rows.ts";
 import { type Keys, messageName, readSubjectName, runName, type SubjectName } from "./keys.ts";
 import { readSubjectRow, rowJson, type StoredSubject } from "./rows.ts";
-import { rowsAtOnce } from "./stored-events.ts";
 
 /** A message or run with its number, in the order of arrival. */
 interface NumberedSubject {
@@ -61,15 +61,15 @@ export function createReadSubjects(keys: Keys, link: RedisLink) {
     async list(
       lists: readonly string[],
       where: SubjectRange,
-      isMeant: ((subject: NumberedSubject) => boolean) | null,
+      matches: ((subject: NumberedSubject) => boolean) | null,
     ): Promise<NumberedSubject[]> {
       const { after, limit } = where;
       // Without a filter a page needs no further rows.
-      const size = isMeant === null ? Math.min(limit, rowsAtOnce) : rowsAtOnce;
+      const size = matches === null ? Math.min(limit, rowsAtOnce) : rowsAtOnce;
       const found: NumberedSubject[] = [];
       for (let before = where.before; ; ) {
         const names = (await range(lists, { after, before, limit: size })).slice(0, size);
-        found.push(...(await rows(names)).filter((subject) => isMeant?.(subject) ?? true));
+        found.push(...(await rows(names)).filter((subject) => matches?.(subject) ?? true));
         const last = names.at(-1);
         if (last === undefined || found.length >= limit) return found.slice(0, limit);
         before = last.seq;
@@ -94,6 +94,15 @@ function pairs(found: readonly string[]): { name: SubjectName; seq: number }[] {
   return Array.from({ length: found.length / 2 }, (_, index) => ({ name: found[2 * index] as string, seq: Number(found[2 * index + 1]) }));
 }
 
+/** Null: all subjects match. */
+function matcherOf({ account, status, reference }: Pick<MessageFilter, "account" | "status" | "reference">) {
+  if (account === undefined && status === undefined && reference === undefined) return null;
+  return ({ account: of, row }: NumberedSubject): boolean =>
+    (account === undefined || of === account) &&
+    (status === undefined || row.status === status) &&
+    (reference === undefined || row.reference === reference);
+}
+
 /** Messages returned for one name. */
 const mostFound = 100;
 const registeredMessages = ["registered:m"];
@@ -107,13 +116,9 @@ export function createReadMessages(subjects: ReadSubjects) {
     bounds: () => subjects.bounds(registeredMessages),
     /** Registered messages, newest first. */
     async list({ account, status, reference, after, before, limit }: MessageFilter): Promise<(MessageView & { readonly seq: number })[]> {
-      const isAll = account === undefined && status === undefined && reference === undefined;
-      const isMeant = ({ account: of, row }: NumberedSubject): boolean =>
-        (account === undefined || of === account) &&
-        (status === undefined || row.status === status) &&
-        (reference === undefined || row.reference === reference);
+      const matches = matcherOf({ account, status, reference });
       const lists = reference === undefined ? registeredMessages : [`ref:m:${reference}`];
-      const found = await subjects.list(lists, { after, before, limit }, isAll ? null : isMeant);
+      const found = await subjects.list(lists, { after, before, limit }, matches);
       return found.map((subject) => ({ seq: subject.seq, ...messageViewOf(subject) }));
     },
     /** By wamid; by the service's id when none has it; else by reference. */
@@ -151,18 +156,14 @@ export function createReadRuns(subjects: ReadSubjects) {
     bounds: () => subjects.bounds(allRuns),
     /** Newest first. */
     async list({ account, status, reference, runId, after, before, limit }: RunFilter): Promise<(RunView & { readonly seq: number })[]> {
-      const isAll = account === undefined && status === undefined && reference === undefined;
-      const isMeant = ({ account: of, row }: NumberedSubject): boolean =>
-        (account === undefined || of === account) &&
-        (status === undefined || row.status === status) &&
-        (reference === undefined || row.reference === reference);
+      const matches = matcherOf({ account, status, reference });
       if (runId !== undefined) {
         const names = (await subjects.accounts()).map((name) => runName(name, runId));
-        const found = (await subjects.named("r", names)).filter((run) => run.seq > after && run.seq < before && isMeant(run));
+        const found = (await subjects.named("r", names)).filter((run) => run.seq > after && run.seq < before && (matches?.(run) ?? true));
         return found.slice(0, limit).map(runViewOf);
       }
       const lists = reference === undefined ? allRuns : [`ref:r:${reference}`];
-      return (await subjects.list(lists, { after, before, limit }, isAll ? null : isMeant)).map(runViewOf);
+      return (await subjects.list(lists, { after, before, limit }, matches)).map(runViewOf);
     },
   } satisfies RunReading;
 }

@@ -4,11 +4,11 @@ import { type Disposition, dispositions } from "../../model/plan.ts";
 import type { Stats } from "../reading.ts";
 import type { Proof, RouteBacklog } from "../views.ts";
 import { type RedisLink, runMulti, runPipeline } from "./client.ts";
-import { stateCode, stateOf } from "./event-rows.ts";
+import { type StoredEvent, stateCode, stateOf } from "./event-rows.ts";
 import type { Keys } from "./keys.ts";
+import type { StoredParts } from "./live-seqs.ts";
 import { readStop } from "./read-stories.ts";
 import { readScript } from "./script.ts";
-import type { LiveSeqs, StoredEvent, StoredEvents } from "./stored-events.ts";
 
 const failedScript = readScript("failed-attempts");
 
@@ -24,27 +24,20 @@ interface Counted {
   readonly made: number;
 }
 
-interface CountStatsParts {
-  readonly keys: Keys;
-  readonly link: RedisLink;
-  readonly live: LiveSeqs;
-  readonly events: StoredEvents;
-}
-
 /** Counts every row in small steps, so that neither Redis nor this process is blocked. */
-export function createCountStats({ keys, link, live, events }: CountStatsParts) {
+export function createCountStats({ keys, link, live, events }: StoredParts) {
   async function deliveriesOf(rows: readonly StoredEvent[]): Promise<Counted[]> {
     const plans = await events.verdicts(rows);
-    const asked = rows.flatMap(({ seq }, index) =>
+    const planned = rows.flatMap(({ seq }, index) =>
       (plans[index] ?? []).flatMap(([route, verdict]) => (verdict === "deliver" ? [{ event: seq, route }] : [])),
     );
-    if (asked.length === 0) return [];
+    if (planned.length === 0) return [];
     const answers = await runPipeline(link, (commands) => {
-      for (const { event, route } of asked) commands.hmget(keys.delivery(event, route), "s", "a");
+      for (const { event, route } of planned) commands.hmget(keys.delivery(event, route), "s", "a");
     });
     return answers.flatMap((fields, index) => {
       const [state, made] = fields as [string | null, string | null];
-      return state === null ? [] : [{ ...(asked[index] as (typeof asked)[number]), state, made: Number(made ?? 0) }];
+      return state === null ? [] : [{ ...(planned[index] as (typeof planned)[number]), state, made: Number(made ?? 0) }];
     });
   }
 
@@ -163,9 +156,9 @@ const words = new Map<string, keyof Sums>([
 ]);
 
 /** Usage of each secret of each source, ordered by source and secret. */
-export function createReadProofs(keys: Keys, link: RedisLink) {
+export function createReadUsage(keys: Keys, link: RedisLink) {
   return async (): Promise<Proof[]> => {
-    const found = await link.run((redis) => redis.hgetall(`${keys.base}proofs`));
+    const found = await link.run((redis) => redis.hgetall(`${keys.base}usage`));
     const sums = new Map<string, { source: string; secret: string } & Sums>();
     for (const [field, value] of Object.entries(found)) {
       const end = field.lastIndexOf(":");

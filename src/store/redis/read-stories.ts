@@ -37,7 +37,7 @@ export function createReadStories(keys: Keys, link: RedisLink, waiting: ReadWait
 
 export const readStop = (text: string): string => (JSON.parse(text) as { reason: string }).reason;
 
-const script = readScript("waiting");
+const script = readScript("search-unplanned");
 
 /** Events per step; each step blocks Redis for two milliseconds. */
 const atOnce = 500;

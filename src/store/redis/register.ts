@@ -1,16 +1,10 @@
 import type { SentSubject } from "../../model/send.ts";
 import type { MessageStatus, RunStatus } from "../../model/statuses.ts";
-import {
-  type Conflicts,
-  conflictError,
-  factsTold,
-  joinFacts,
-  type MessageFacts,
-  type MessageRegistration,
-  type Registered,
-} from "../registration.ts";
+import { type MessageFacts, type MessageRegistration, registerMessage } from "../../track/registration.ts";
 import type { DueDelivery, Rules } from "../rules.ts";
-import { sentFacts } from "../service-port.ts";
+import { type Registered, sumRegistered } from "../rules.ts";
+import { sentRegistration } from "../service-port.ts";
+
 import { messageName, runName } from "./keys.ts";
 import type { Parking } from "./parking.ts";
 import { type StoredSubject, stateOf, unseenSubject } from "./rows.ts";
@@ -18,12 +12,7 @@ import type { Subjects, SubjectsOf } from "./subjects.ts";
 import type { Transact, Transaction } from "./transact.ts";
 
 /** Registers within a transaction. `due` is filled when the step is committed. */
-type Register = (
-  tx: Transaction,
-  subjects: Subjects,
-  registration: MessageRegistration,
-  at: number,
-) => Promise<Registered | { readonly result: "conflict"; readonly conflicts: Conflicts }>;
+type Register = (tx: Transaction, subjects: Subjects, registration: MessageRegistration, at: number) => Promise<Registered>;
 
 interface Parts {
   readonly transact: Transact;
@@ -42,57 +31,50 @@ export function createRegisterOne({ parking }: Pick<Parts, "parking">): Register
   return async (tx, subjects, registration, at) => {
     const name = messageName(registration.account, registration.wamid);
     const row = await subjects.find(name);
-    if (row === null) {
-      subjects.put(name, withFacts({ ...unseenSubject, updatedAt: at, registeredAt: at }, factsTold(registration)));
-      return { result: "created", due: [] };
-    }
-    const joined = joinFacts(knownFacts(row), registration);
-    if ("conflicts" in joined) return { result: "conflict", conflicts: joined.conflicts };
-    if (row.registeredAt !== null && !joined.isNew && !row.isMissing) return { result: "known", due: [] };
-    const after = withFacts({ ...row, isMissing: false, registeredAt: row.registeredAt ?? at, updatedAt: at }, joined.facts);
-    if (row.registeredAt !== null) {
-      subjects.put(name, after);
-      return { result: "known", due: [] };
-    }
-    return { result: "created", due: await parking.release(tx, subjects, name, after, at) };
+    const registered = registerMessage(row === null ? null : { facts: knownFacts(row), registeredAt: row.registeredAt }, registration);
+    if (registered.result === "conflict") return registered;
+    const { result, facts } = registered;
+    if (row !== null && facts === null && !row.isMissing) return { result, due: [] };
+    const before = row ?? unseenSubject;
+    const after = {
+      ...withFacts(before, facts ?? knownFacts(before)),
+      isMissing: false,
+      registeredAt: before.registeredAt ?? at,
+      updatedAt: at,
+    };
+    if (row !== null && result === "created") return { result, due: await parking.release(tx, subjects, name, after, at) };
+    subjects.put(name, after);
+    return { result, due: [] };
   };
 }
 
 export function createRegister({ transact, subjectsOf }: Omit<Parts, "parking">, register: Register) {
-  /** Loads all rows concurrently, so that later reads find them. */
-  async function open(tx: Transaction, registrations: readonly MessageRegistration[]): Promise<Subjects> {
+  async function registerSome(tx: Transaction, registrations: readonly MessageRegistration[], at: number): Promise<Registered[]> {
     const subjects = subjectsOf(tx);
+    // Loads all rows concurrently, so that later reads find them.
     await Promise.all(registrations.map(({ account, wamid }) => subjects.find(messageName(account, wamid))));
-    return subjects;
+    const registered: Registered[] = [];
+    for (const registration of registrations) registered.push(await register(tx, subjects, registration, at));
+    return registered;
   }
 
   return {
     /** All or none: rejects with a `conflict` when one contradicts what is stored. */
     async register(registrations: readonly MessageRegistration[], at: number): Promise<{ created: number; due: readonly DueDelivery[] }> {
-      const done = await transact(async (tx) => {
-        const subjects = await open(tx, registrations);
-        const all: Exclude<Registered, { result: "conflict" }>[] = [];
-        for (const [index, registration] of registrations.entries()) {
-          const registered = await register(tx, subjects, registration, at);
-          if (registered.result === "conflict") throw conflictError(registered.conflicts, registrations.length > 1 ? index : undefined);
-          all.push(registered);
-        }
-        return all;
+      const all = await transact(async (tx) => {
+        const registered = await registerSome(tx, registrations, at);
+        sumRegistered(registered);
+        return registered;
       });
-      return { created: done.filter(({ result }) => result === "created").length, due: done.flatMap(({ due }) => due) };
+      // Each `due` was filled when the step was committed.
+      return sumRegistered(all);
     },
     /** Registers each on its own, several per step: a conflict does not affect the others. */
     async registerEach(registrations: readonly MessageRegistration[], at: number): Promise<readonly Registered[]> {
       const all: Registered[] = [];
       for (let from = 0; from < registrations.length; from += mostAtOnce) {
         const some = registrations.slice(from, from + mostAtOnce);
-        const done = await transact(async (tx) => {
-          const subjects = await open(tx, some);
-          const registered: Registered[] = [];
-          for (const registration of some) registered.push(await register(tx, subjects, registration, at));
-          return registered;
-        });
-        all.push(...done);
+        all.push(...(await transact((tx) => registerSome(tx, some, at))));
       }
       return all;
     },
@@ -122,7 +104,7 @@ export function createRegisterSent({ rules, subjectsOf, register, parking }: Reg
   async function registerMessage(tx: Transaction, account: string, sent: Extract<SentSubject, { type: "message" }>, at: number) {
     const { wamid, status } = sent;
     const subjects = subjectsOf(tx);
-    const registered = await register(tx, subjects, { ...sentFacts(sent), account, sentAt: at }, at);
+    const registered = await register(tx, subjects, sentRegistration(account, sent, at), at);
     const name = messageName(account, wamid);
     const row = await subjects.find(name);
     if (row !== null) {
@@ -146,8 +128,8 @@ export function createRegisterSent({ rules, subjectsOf, register, parking }: Reg
       if (row !== known) subjects.put(name, row);
       return [];
     }
-    const told = metadata === undefined ? null : JSON.stringify(metadata);
-    const after = { ...row, reference, metadata: told, registeredAt: at, updatedAt: at };
+    const text = metadata === undefined ? null : JSON.stringify(metadata);
+    const after = { ...row, reference, metadata: text, registeredAt: at, updatedAt: at };
     return parking.release(tx, subjects, name, after, at);
   }
 

@@ -1,26 +1,18 @@
 import { createHash } from "node:crypto";
-import type { PlanAgainFilter, ReplayCursor, Replayed, ReplayFilter, ReplayFound, Retried } from "../port.ts";
-import { addVerdicts, type DueDelivery, type Facts, judgeAgain, nothingTracked, type Rules } from "../rules.ts";
-import { type RedisLink, runPipeline } from "./client.ts";
-import { type EventRow, readBodies, readBody, readEventRow, stateCode, stateOf } from "./event-rows.ts";
-import { type Keys, readSubjectName, type SubjectName } from "./keys.ts";
-import { concludeEvent, deliverAll } from "./plan-event.ts";
+import { addVerdicts } from "../../track/backfill.ts";
+import { type Facts, nothingTracked } from "../../track/facts.ts";
+import { replan } from "../../track/planning.ts";
+import type { BackfillFilter, ReplayCursor, Replayed, ReplayFilter, ReplayFound, Retried } from "../port.ts";
+import type { DueDelivery } from "../rules.ts";
+import { runPipeline } from "./client.ts";
+import { type EventRow, readBodies, readBody, readEventRow, type StoredEvent, stateCode, stateOf } from "./event-rows.ts";
+import { readSubjectName, type SubjectName } from "./keys.ts";
+import type { StoredParts } from "./live-seqs.ts";
+import { concludeEvent, deliverAll } from "./plans.ts";
+
 import { readSubjectRow, rowJson, unseenSubject } from "./rows.ts";
-import type { LiveSeqs, StoredEvent, StoredEvents } from "./stored-events.ts";
 import { factsOf } from "./subjects.ts";
-import type { Transact } from "./transact.ts";
-
-interface ReplayParts {
-  readonly keys: Keys;
-  readonly link: RedisLink;
-  readonly live: Pick<LiveSeqs, "after">;
-  readonly events: Pick<StoredEvents, "rows" | "verdicts">;
-}
-
-interface BackfillParts extends ReplayParts {
-  readonly rules: Rules;
-  readonly transact: Transact;
-}
+import type { Transact, WriteParts } from "./transact.ts";
 
 /** Deliveries per step. */
 const mostReplayedAtOnce = 200;
@@ -32,7 +24,7 @@ export function createReplay(transact: Transact) {
     let replayed = 0;
     await transact((tx) => {
       for (const { event, route } of found) {
-        // It may have been retried or deleted by retention since it was found.
+        // It may have been retried or purged since it was found.
         tx.operate(["replay", String(event), route, String(at), codes], (state) => {
           if (state === "") return;
           replayed += 1;
@@ -74,11 +66,11 @@ type Place = ReplayFound["found"][number];
 const routeNumber = (route: string): number => createHash("sha256").update(route).digest().readUIntBE(0, 6) + 1;
 
 /**
- * One pass over the settled deliveries. Each call looks at `limit` events or dead deliveries, whether they match or not.
+ * One pass over the settled deliveries. Each call reads `limit` events or dead deliveries, whether they match or not.
  * The pass only moves forward, so a delivery that settles again meanwhile is not found twice. Dead deliveries come route by
  * route, all others in the order of acceptance.
  */
-export function createReplayWalk({ keys, link, live, events }: ReplayParts) {
+export function createReplayWalk({ keys, link, live, events }: StoredParts) {
   /** The places whose deliveries match the filter, in their order. */
   async function settled(places: readonly Place[], filter: ReplayFilter, { since }: ReplayCursor, now: number): Promise<Place[]> {
     if (places.length === 0) return [];
@@ -109,14 +101,14 @@ export function createReplayWalk({ keys, link, live, events }: ReplayParts) {
       break;
     }
     const rows = isOfEvents(filter) ? await events.rows([...new Set(places.map(({ event }) => event))]) : null;
-    const meant = rows === null ? null : new Set(rows.filter((row) => isMeant(filter, row)).map(({ seq }) => seq));
-    const wanted = places.filter(({ event }) => meant === null || meant.has(event));
+    const candidates = rows === null ? null : new Set(rows.filter((row) => matches(filter, row)).map(({ seq }) => seq));
+    const wanted = places.filter(({ event }) => candidates === null || candidates.has(event));
     return { found: await settled(wanted, filter, cursor, now), cursor: next };
   }
 
   async function all(filter: ReplayFilter, cursor: ReplayCursor, now: number, limit: number): Promise<ReplayFound> {
     const seqs = await live.after(cursor.event, limit);
-    const rows = (await events.rows(seqs)).filter((row) => isMeant(filter, row));
+    const rows = (await events.rows(seqs)).filter((row) => matches(filter, row));
     const verdicts = await events.verdicts(rows);
     const places = rows.flatMap(({ seq }, index) =>
       (verdicts[index] ?? [])
@@ -143,7 +135,7 @@ interface OfEvents {
 const isOfEvents = ({ errorCode, from, to }: OfEvents): boolean => errorCode !== undefined || from !== undefined || to !== undefined;
 
 /** Whether the event matches the part of a filter that concerns events. */
-function isMeant({ errorCode, from, to }: OfEvents, row: Pick<EventRow, "errorCode" | "receivedAt">): boolean {
+function matches({ errorCode, from, to }: OfEvents, row: Pick<EventRow, "errorCode" | "receivedAt">): boolean {
   if (errorCode !== undefined && row.errorCode !== errorCode) return false;
   return (from === undefined || row.receivedAt >= from) && (to === undefined || row.receivedAt < to);
 }
@@ -157,10 +149,10 @@ const mostBytes = 4 * 1024 * 1024;
  * Backfill: ignored or filtered events get their deliveries after a late registration or for a route added since. A route
  * never gets an event twice (promise 2): its plan stays, and only new verdicts are added.
  */
-export function createBackfill({ keys, link, rules, transact, live, events }: BackfillParts) {
+export function createBackfill({ keys, link, rules, transact, live, events }: WriteParts) {
   async function planOf(row: EventRow, body: Buffer, subject: string | null, only: string | undefined) {
     const [kept = []] = await events.verdicts([row]);
-    return addVerdicts(kept, judgeAgain(rules, { ...row, body }, factsFrom(row.subject, subject)) ?? [], only);
+    return addVerdicts(kept, replan(rules, { ...row, body }, factsFrom(row.subject, subject)) ?? [], only);
   }
 
   async function lookAt(rows: readonly StoredEvent[], route: string | undefined): Promise<ReplayFound["found"]> {
@@ -184,7 +176,7 @@ export function createBackfill({ keys, link, rules, transact, live, events }: Ba
     return found.flat();
   }
 
-  async function planSome(seqs: readonly number[], { disposition, route }: PlanAgainFilter, at: number): Promise<Replayed> {
+  async function planSome(seqs: readonly number[], { disposition, route }: BackfillFilter, at: number): Promise<Replayed> {
     return transact(async (tx) => {
       const due: DueDelivery[] = [];
       let replayed = 0;
@@ -207,10 +199,10 @@ export function createBackfill({ keys, link, rules, transact, live, events }: Ba
 
   return {
     /** Looks at the next `limit` events; returns those that match, with the routes that would get them. Writes nothing. */
-    async look(filter: PlanAgainFilter, cursor: ReplayCursor, limit: number): Promise<ReplayFound> {
+    async findBackfill(filter: BackfillFilter, cursor: ReplayCursor, limit: number): Promise<ReplayFound> {
       const seqs = await live.after(cursor.event, limit);
       const rows = (await events.rows(seqs)).filter(
-        (row) => row.disposition === filter.disposition && row.receivedAt <= cursor.since && isMeant(filter, row),
+        (row) => row.disposition === filter.disposition && row.receivedAt <= cursor.since && matches(filter, row),
       );
       const found: ReplayFound["found"][number][] = [];
       for (const some of byBytes(rows)) found.push(...(await lookAt(some, filter.route)));
@@ -218,7 +210,7 @@ export function createBackfill({ keys, link, rules, transact, live, events }: Ba
       return { found, cursor: last === undefined || seqs.length < limit ? null : { since: cursor.since, event: last, route: 0 } };
     },
     /** Plans the deliveries of the events that still match the filter, in their order. */
-    async plan(seqs: readonly number[], filter: PlanAgainFilter, at: number): Promise<Replayed> {
+    async backfill(seqs: readonly number[], filter: BackfillFilter, at: number): Promise<Replayed> {
       const due: DueDelivery[] = [];
       let replayed = 0;
       for (let from = 0; from < seqs.length; from += mostPlannedAtOnce) {

@@ -35,7 +35,7 @@ export interface StoredSubject extends TrackedState<string> {
   /** Null: not registered, only seen in events. */
   readonly registeredAt: number | null;
   readonly updatedAt: number;
-  /** When a call that read the message for a sweep began. */
+  /** When a call that read the message for a hydration pass began. */
   readonly askedAt: number | null;
   /** The service does not know the message: it is polled no more. */
   readonly isMissing: boolean;
@@ -149,8 +149,8 @@ export const targetMember = (target: string, seq: number | string): string => hi
 /** Escapes the placeholder for a new seq in user text; the JSON means the same. */
 export const hideSeq = (json: string): string => json.replaceAll("@seq@", "\\u0040seq@");
 
-/** An account's open sweep, in the row `sw:<account>`. */
-export interface SweepRow {
+/** An account's open hydration pass, in the row `pass:<account>`. */
+export interface PassRow {
   /** A number when it was migrated from a file. */
   readonly seq: string | number;
   readonly through: number;
@@ -160,16 +160,16 @@ export interface SweepRow {
   readonly asked: number;
 }
 
-export const writeSweepRow = ({ seq, through, startedAt, asked }: SweepRow): string => JSON.stringify([seq, through, startedAt, asked]);
+export const writePassRow = ({ seq, through, startedAt, asked }: PassRow): string => JSON.stringify([seq, through, startedAt, asked]);
 
 /** Takes a row with its version. */
-export function readSweepRow(row: string): SweepRow {
+export function readPassRow(row: string): PassRow {
   const [seq, through, startedAt, asked] = JSON.parse(rowJson(row));
   return { seq, through, startedAt, asked };
 }
 
 /** Polling state of a message, besides the time of its next poll. Times are unix ms. */
-interface AskRecord {
+interface PollRecord {
   /** When it was sent, as far as known when the service's id was registered. */
   readonly since: number;
   readonly asks: number;
@@ -182,13 +182,13 @@ interface AskRecord {
 }
 
 /** `since asks failures askedAt misses`: the scripts in lua/ read and write it too. */
-export const writeAskRecord = ({ since, asks, failures, askedAt, misses }: AskRecord): string =>
+export const writePollRecord = ({ since, asks, failures, askedAt, misses }: PollRecord): string =>
   `${since} ${asks} ${failures} ${askedAt ?? "-"} ${misses}`;
 
 /** The record of a message that was never polled. */
-export const newAskRecord = (since: number): string => writeAskRecord({ since, asks: 0, failures: 0, misses: 0, askedAt: null });
+export const newPollRecord = (since: number): string => writePollRecord({ since, asks: 0, failures: 0, misses: 0, askedAt: null });
 
-export function readAskRecord(text: string): AskRecord {
+export function readPollRecord(text: string): PollRecord {
   const [since, asks, failures, askedAt = "-", misses] = text.split(" ");
   return {
     since: Number(since),
@@ -205,7 +205,7 @@ export const lastRank = 31;
 export const rankStep = 2 ** 43;
 
 /** The score of a message that is polled next at `at` (unix ms), clamped: times from outside can be any number. */
-export const askScore = (rank: number, at: number): number => rank * rankStep + Math.min(Math.max(0, Math.round(at)), rankStep - 1);
+export const pollScore = (rank: number, at: number): number => rank * rankStep + Math.min(Math.max(0, Math.round(at)), rankStep - 1);
 
 /** Progress of the purge, for all processes: the row `retention`. */
 export interface RetentionRow {
@@ -229,10 +229,10 @@ export const retentionRowName = "retention";
 export const readRetentionRow = (json: string | null): RetentionRow => (json === null ? neverRun : (JSON.parse(json) as RetentionRow));
 
 /** Takes the later value of each field. */
-export function joinRetention(row: RetentionRow, news: Partial<RetentionRow>): RetentionRow {
+export function joinRetention(row: RetentionRow, update: Partial<RetentionRow>): RetentionRow {
   const joined = { ...row };
-  for (const name of Object.keys(news) as (keyof RetentionRow)[]) {
-    const value = news[name];
+  for (const name of Object.keys(update) as (keyof RetentionRow)[]) {
+    const value = update[name];
     if (value !== null && value !== undefined) joined[name] = Math.max(value, row[name] ?? value);
   }
   return joined;

@@ -3,43 +3,35 @@ import { StoreRefused } from "../port.ts";
 import type { Redis } from "./client.ts";
 import { keysOf } from "./keys.ts";
 import { rowJson } from "./rows.ts";
-import { readScript } from "./script.ts";
 
-/**
- * Version of the stored format (keys.ts). Raise it with a change that an older version would misread; 2 added events that
- * are only accepted.
- */
-export const schemaVersion = 2;
-
-const mark = readScript("schema");
+/** Version of the stored format (keys.ts). Raise it with a change that an older version would misread. */
+export const schemaVersion = 1;
 
 /**
  * Marks a new prefix as a relay's, and returns the name of its data; a different name later means that Redis lost them.
- * Data of an older version are raised to this one, which the older version then refuses. Throws `StoreRefused` for data of
- * a newer version or of another program.
+ * Throws `StoreRefused` for data of a newer version or of another program.
  */
 export async function checkSchema(redis: Redis, prefix: string): Promise<string> {
   const key = keysOf(prefix).of("schema");
-  // Read first: a Redis that takes no writes (full, a replica) refuses the script, and its data can still be read.
+  // Read first: a Redis that takes no writes (full, a replica) refuses SET, and its data can still be read.
   const found = await redis.get(key);
-  const isMarked = found?.startsWith(`${schemaVersion} `) === true;
-  const marked = isMarked ? found : ((await mark.run(redis, key, [String(schemaVersion), randomUUID()])) as string);
-  return nameIn(marked, prefix);
+  if (found !== null) return nameIn(found, prefix);
+  const mark = `${schemaVersion} ${randomUUID()}`;
+  return nameIn((await redis.set(key, mark, "NX", "GET")) ?? mark, prefix);
 }
 
-/** The same check for readers, which write nothing and can read data of an older version. */
+/** The same check for readers, which write nothing. */
 export async function checkReadable(redis: Redis, prefix: string): Promise<void> {
-  const marked = await redis.get(keysOf(prefix).of("schema"));
-  if (marked !== null) nameIn(marked, prefix);
+  const found = await redis.get(keysOf(prefix).of("schema"));
+  if (found !== null) nameIn(found, prefix);
 }
 
-function nameIn(marked: string, prefix: string): string {
-  const [version = "", name = ""] = marked.split(" ", 2);
-  const schema = Number(version);
-  if (!Number.isInteger(schema) || schema < 1) throw new StoreRefused(`prefix ${prefix}: what stands there is not a relay's`);
-  if (schema > schemaVersion) {
+function nameIn(mark: string, prefix: string): string {
+  const [, version, name] = /^([1-9]\d*) (.+)$/.exec(mark) ?? [];
+  if (version === undefined || name === undefined) throw new StoreRefused(`prefix ${prefix}: its "schema" key is not from wamid-relay`);
+  if (Number(version) > schemaVersion) {
     throw new StoreRefused(
-      `prefix ${prefix}: written by a newer version of wamid-relay (schema ${schema}; this one knows ${schemaVersion}); update this process`,
+      `prefix ${prefix}: written by a newer version of wamid-relay (schema ${version}; this one knows ${schemaVersion}); update this process`,
     );
   }
   return name;

@@ -4,20 +4,12 @@ import { Command, type Redis } from "ioredis";
 
 export type Argument = string | Buffer;
 
-/** A Lua script, sent by its digest; the whole text goes only to a server that does not know it. */
-export interface Script {
-  /** Text in, text out. Rejects as the server answers. */
-  run(redis: Redis, key: string, list: Argument[]): Promise<unknown>;
-  /** The same with bytes out. */
-  runBuffer(redis: Redis, key: string, list: Argument[]): Promise<unknown>;
-}
-
 /**
- * Reads `lua/<name>.lua`; the texts of `parts` stand before its own, after the first line, which tells Redis what it is
- * and ends with `flags`. `key` of a run is any key of the relay: it names the slot of the Cluster, and every other key of
- * the script is in the same one.
+ * A Lua script, sent by its digest; the whole text goes only to a server that does not know it. The texts of `parts` come
+ * before that of `lua/<name>.lua`, after its first line, which ends with `flags`. `key` of a run is any key of the relay: it
+ * selects the slot of the Cluster, which has all keys of the script.
  */
-export function readScript(name: string, parts: readonly string[] = [], flags = ""): Script {
+export function readScript(name: string, parts: readonly string[] = [], flags = "") {
   const read = (file: string): string => readFileSync(new URL(`./lua/${file}.lua`, import.meta.url), "utf8");
   const own = read(name);
   const lua = own.replace("\n", () => `${flags}\n${parts.map((part) => `${read(part)}\n`).join("")}`);
@@ -33,15 +25,17 @@ export function readScript(name: string, parts: readonly string[] = [], flags = 
   }
 
   return {
-    run: (redis, key, list) => run(redis, key, list, "utf8"),
-    runBuffer: (redis, key, list) => run(redis, key, list, null),
+    /** Returns text. Rejects as the server answers. */
+    run: (redis: Redis, key: string, list: Argument[]) => run(redis, key, list, "utf8"),
+    /** Returns bytes. */
+    runBuffer: (redis: Redis, key: string, list: Argument[]) => run(redis, key, list, null),
   };
 }
 
 /**
- * Their number, and what a script names as its keys. In a Cluster that is moving the slot, a script would find on one node
- * nothing of what is still, or already, on the other, and write what was there: an id anew, a list beside the list. Two keys
- * of which one never is there are answered TRYAGAIN by both nodes until all has moved.
+ * The declared keys of a script, after their number. While a Cluster moves the slot, a script on one node would not see the
+ * keys on the other, and would write them again. With two keys of which one never exists, both nodes answer TRYAGAIN until
+ * the slot has moved.
  */
 function countedKeys(redis: Redis, key: string): string[] {
   return redis.isCluster ? ["2", key, `${key.slice(0, key.indexOf("}") + 1)}:never`] : ["1", key];
@@ -52,8 +46,10 @@ async function send(redis: Redis, name: string, list: Argument[], replyEncoding:
   try {
     return await redis.sendCommand(command);
   } finally {
-    // The client writes a function straight into a property of each command, and V8, which takes such for methods, makes
-    // them among the old: with them all that a command carries would be kept until the next full collection.
+    // The client stores a function in a property of each command, and V8 allocates such functions in the old space: they
+    // would keep the arguments until the next full collection.
     command.args.length = 0;
   }
 }
+
+export type Script = ReturnType<typeof readScript>;

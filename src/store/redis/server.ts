@@ -1,4 +1,3 @@
-import { z } from "zod";
 import type { Clock } from "../../model/clock.ts";
 import { StoreRefused } from "../port.ts";
 import type { Redis } from "./client.ts";
@@ -58,31 +57,29 @@ export function createRedisClock(machine: Clock, steady: () => number = () => pe
     after: machine.after,
     async follow(redis, key) {
       const sentAt = steady();
-      const told = await readTime(redis, key);
+      const measured = await readTime(redis, key);
       // The server read its clock at some moment between request and answer. Keeping the known offset within these bounds
       // lets the fastest answers count, and a slow one does not move the time back and forth.
-      const least = told - steady();
-      const most = told - sentAt;
+      const least = measured - steady();
+      const most = measured - sentAt;
       began = Math.min(most, Math.max(least, began ?? (least + most) / 2));
     },
   };
 }
 
-const presenceSchema = z.object({
-  /** Unique per process. */
-  id: z.string(),
-  role: z.enum(["receive", "work", "both", "command"]),
-  host: z.string(),
-  pid: z.number(),
-  /** Unix ms it was started. */
-  since: z.number(),
-});
-
 /** A process that is connected to the Redis of a relay. */
-export type Presence = z.infer<typeof presenceSchema>;
+export interface Presence {
+  /** Unique per process. */
+  readonly id: string;
+  readonly role: "receive" | "work" | "both" | "command";
+  readonly host: string;
+  readonly pid: number;
+  /** Unix ms it was started. */
+  readonly since: number;
+}
 
 /** A process that has not written for this long is dead or cut off; it writes every two seconds. */
-const goneAfterMs = 10_000;
+const silentAfterMs = 10_000;
 const forgottenAfterMs = 3_600_000;
 
 /** `{prefix}:processes`: a zset of presences by the unix ms of their last write. */
@@ -100,18 +97,6 @@ export async function removePresence(client: Redis, prefix: string, now: number,
 /** Connected processes, newest first, by the clock of Redis. */
 export async function readPresences(client: Redis, prefix: string): Promise<Presence[]> {
   const now = await readTime(client, processesKey(prefix));
-  const lines = await client.zrangebyscore(processesKey(prefix), now - goneAfterMs, "+inf");
-  const found = lines.flatMap((line) => {
-    const parsed = presenceSchema.safeParse(parsedLine(line));
-    return parsed.success ? [parsed.data] : [];
-  });
-  return found.sort((a, b) => b.since - a.since);
-}
-
-function parsedLine(line: string): unknown {
-  try {
-    return JSON.parse(line);
-  } catch {
-    return null;
-  }
+  const lines = await client.zrangebyscore(processesKey(prefix), now - silentAfterMs, "+inf");
+  return lines.map((line) => JSON.parse(line) as Presence).sort((a, b) => b.since - a.since);
 }

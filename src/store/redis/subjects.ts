@@ -2,24 +2,20 @@ import type { ReceivedEvent } from "../../model/event.ts";
 
 import { runStatuses, stageOf } from "../../model/statuses.ts";
 import type { Tracking } from "../../model/tracking.ts";
-import { type Facts, type Rules, stepSubject, untrackedFacts } from "../rules.ts";
+import { type Facts, factsOf as registeredFacts } from "../../track/facts.ts";
+import { type Rules, stepSubject } from "../rules.ts";
 import type { RedisLink } from "./client.ts";
 import type { Operation } from "./commit.ts";
 import { type Keys, messageName, readSubjectName, runName, type SubjectName } from "./keys.ts";
-import { askScore, newAskRecord, readSubjectRow, type StoredSubject, stateOf, unseenSubject, writeSubjectRow } from "./rows.ts";
+import { newPollRecord, pollScore, readSubjectRow, type StoredSubject, stateOf, unseenSubject, writeSubjectRow } from "./rows.ts";
+
 import type { Transaction } from "./transact.ts";
 
 /**
  * Rows of messages and runs ("subjects") as this process last saw them. A cached row may be stale: the script compares its
  * version with the stored one, and returns the row when they differ.
  */
-export interface SubjectCache {
-  /** The stored text, `""` for none; undefined when it is not cached. */
-  known(name: SubjectName): string | undefined;
-  /** Reads it, in one round trip with the other loads of this turn of the event loop. Rejects with `StoreUnavailable`. */
-  load(name: SubjectName): Promise<string>;
-  remember(name: SubjectName, row: string): void;
-}
+export type SubjectCache = ReturnType<typeof createSubjectCache>;
 
 interface Waiting {
   readonly promise: Promise<string>;
@@ -28,7 +24,7 @@ interface Waiting {
 }
 
 /** Keeps the last `most` rows at least, and twice as many at most. */
-export function createSubjectCache(keys: Keys, link: RedisLink, most = 10_000): SubjectCache {
+export function createSubjectCache(keys: Keys, link: RedisLink, most = 10_000) {
   // Two generations: deleting the oldest entry of a Map each time scans past all entries deleted before.
   let rows = new Map<SubjectName, string>();
   let older = new Map<SubjectName, string>();
@@ -60,14 +56,16 @@ export function createSubjectCache(keys: Keys, link: RedisLink, most = 10_000): 
   }
 
   return {
-    known: (name) => rows.get(name) ?? older.get(name),
-    load(name) {
-      const asked = waiting.get(name);
-      if (asked !== undefined) return asked.promise;
+    /** The stored text; undefined when it is not cached. */
+    known: (name: SubjectName): string | undefined => rows.get(name) ?? older.get(name),
+    /** Reads the stored text (`""`: none) in one round trip with the other loads of this turn. Rejects with `StoreUnavailable`. */
+    load(name: SubjectName): Promise<string> {
+      const pending = waiting.get(name);
+      if (pending !== undefined) return pending.promise;
       if (waiting.size === 0) setImmediate(loadAll);
-      const asking = Promise.withResolvers<string>();
-      waiting.set(name, asking);
-      return asking.promise;
+      const loading = Promise.withResolvers<string>();
+      waiting.set(name, loading);
+      return loading.promise;
     },
     remember,
   };
@@ -81,9 +79,7 @@ interface Tracked {
 
 /** The registered facts of a subject; untracked when it was never registered. */
 export function factsOf(type: "message" | "run", row: StoredSubject): Facts {
-  if (row.registeredAt === null) return untrackedFacts(type);
-  const { reference, metadata, serviceId } = row;
-  return { subject: type, tracked: true, id: serviceId, reference, metadata: metadata === null ? null : JSON.parse(metadata) };
+  return registeredFacts(type, row.registeredAt === null ? null : { id: row.serviceId, reference: row.reference, metadata: row.metadata });
 }
 
 export function subjectNameOf({ account, subject }: ReceivedEvent): SubjectName | null {
@@ -189,15 +185,15 @@ function indexMessage(
     if (is !== null) operations.push(["call", "ZADD", `${base}${is}:${account}`, String(after?.registeredAt), wamid]);
   }
   if (was === "ti" && is !== "ti") {
-    operations.push(["call", "HDEL", `${base}ask:${account}`, wamid]);
-    operations.push(["call", "ZREM", `${base}asks:${account}`, wamid]);
+    operations.push(["call", "HDEL", `${base}poll:${account}`, wamid]);
+    operations.push(["call", "ZREM", `${base}polls:${account}`, wamid]);
     operations.push(["call", "ZREM", `${base}missing:${account}`, wamid]);
   }
   const isRevived = before?.isMissing === true && after?.isMissing === false;
   if (is === "ti" && after !== null && (was !== "ti" || isRevived)) {
     const since = after.sentAt ?? after.registeredAt ?? after.updatedAt;
-    operations.push(["call", isRevived ? "HSET" : "HSETNX", `${base}ask:${account}`, wamid, newAskRecord(since)]);
-    operations.push(["call", "ZADD", `${base}asks:${account}`, "NX", String(askScore(0, since)), wamid]);
+    operations.push(["call", isRevived ? "HSET" : "HSETNX", `${base}poll:${account}`, wamid, newPollRecord(since)]);
+    operations.push(["call", "ZADD", `${base}polls:${account}`, "NX", String(pollScore(0, since)), wamid]);
   }
   if (isRevived) operations.push(["call", "ZREM", `${base}missing:${account}`, wamid]);
   return operations;

@@ -1,7 +1,9 @@
+import type { Rules } from "../rules.ts";
 import type { RedisLink } from "./client.ts";
 import { type Commit, lostTheRace, mostTries, type Operation, pushOperations, type Step, type StepResult, writeBatch } from "./commit.ts";
 import { createGroupCommit } from "./group-commit.ts";
 import type { Keys } from "./keys.ts";
+import type { StoredParts } from "./live-seqs.ts";
 import { rowJson, rowVersion } from "./rows.ts";
 import { type Argument, readScript, type Script } from "./script.ts";
 
@@ -93,7 +95,7 @@ function createTransact(commit: Commit, get: (key: string) => Promise<string | n
   };
 }
 
-const parts = ["events", "gathered", "operations", "deliveries", "retention"];
+const parts = ["events", "gathered", "operations", "deliveries", "purge"];
 const commitScript = readScript("commit", parts);
 /** The same for steps that only delete: a full Redis must not refuse them, or it stays full. */
 const clearScript = readScript("commit", parts, " flags=allow-oom");
@@ -110,6 +112,12 @@ interface StepsParts {
   readonly arriving?: (() => boolean) | undefined;
   /** A transaction of this process has changed something. */
   readonly changed: () => void;
+}
+
+/** What writes of stored events need. */
+export interface WriteParts extends StoredParts {
+  readonly rules: Rules;
+  readonly transact: Transact;
 }
 
 /** The ways in which this process writes atomically. */
@@ -149,18 +157,13 @@ export function createSteps({ keys, link, version, committed, arriving, changed 
 }
 
 /** Serializes work on a key within this process. */
-interface KeyedMutex {
-  /** Resolves when the current holders and waiters are done; undefined when there are none. */
-  over(key: string): Promise<void> | undefined;
-  /** Resolves with the release function once the caller holds the key. */
-  take(key: string): Promise<() => void>;
-}
-
-export function createKeyedMutex(): KeyedMutex {
+export function createKeyedMutex() {
   const last = new Map<string, Promise<void>>();
   return {
-    over: (key) => last.get(key),
-    async take(key) {
+    /** Resolves when the current holders and waiters are done; undefined when there are none. */
+    over: (key: string): Promise<void> | undefined => last.get(key),
+    /** Resolves with the release function once the caller holds the key. */
+    async take(key: string): Promise<() => void> {
       const before = last.get(key);
       const { promise, resolve } = Promise.withResolvers<void>();
       const mine = before === undefined ? promise : before.then(() => promise);

@@ -17,21 +17,6 @@ interface WorkJob {
   readonly route?: string;
 }
 
-export interface WorkQueue {
-  /** Deliveries became due, or will be: wakes a worker of this process at once, of another by a job. Never fails. */
-  announce(due: readonly DueDelivery[]): void;
-  /** A delivery of the route waits until `at` (unix ms): adds a job for that time. */
-  later(route: string, at: number): void;
-  /** Wakes the workers of a route after a change that concerns all of them. */
-  wake(route: string): void;
-  /** Events wait to be planned: wakes a planner of this process, or adds a job for another. Never fails. */
-  waiting(): void;
-  onDue(listener: DueListener): () => void;
-  /** Called when events wait to be planned. */
-  onWaiting(wake: () => void): () => void;
-  close(): Promise<void>;
-}
-
 /** Least interval between jobs for deliveries due now, per route and process; a last job follows the last announcement. */
 const jobEveryMs = 10;
 /** One job per route and second for later deliveries, over all processes. */
@@ -48,7 +33,7 @@ interface WorkQueueParts {
   readonly clock: Clock;
 }
 
-export function createWorkQueue({ settings, client, clock }: WorkQueueParts): WorkQueue {
+export function createWorkQueue({ settings, client, clock }: WorkQueueParts) {
   const prefix = `{${settings.prefix}}`;
   const queue = new Queue<WorkJob>(workQueueName, {
     connection: client,
@@ -114,10 +99,12 @@ export function createWorkQueue({ settings, client, clock }: WorkQueueParts): Wo
   }
 
   return {
-    later(route, at) {
+    /** A delivery of the route waits until `at` (unix ms): adds a job for that time. */
+    later(route: string, at: number): void {
       if (!isClosed) addLater(route, at, clock.now());
     },
-    announce(due) {
+    /** Deliveries became due, or will be: wakes a worker of this process at once, of another by a job. Never fails. */
+    announce(due: readonly DueDelivery[]): void {
       if (isClosed || due.length === 0) return;
       if (listeners.size > 0) {
         for (const listener of listeners) listener.offer(due);
@@ -129,26 +116,29 @@ export function createWorkQueue({ settings, client, clock }: WorkQueueParts): Wo
         else addLater(one.route, one.at, at);
       }
     },
-    wake(route) {
+    /** Wakes the workers of a route after a change that concerns all of them. */
+    wake(route: string): void {
       for (const listener of listeners) listener.wake(route);
       if (!isClosed) add(route, {});
     },
-    onDue(listener) {
+    onDue(listener: DueListener): () => void {
       listeners.add(listener);
       startWorker();
       return () => void listeners.delete(listener);
     },
-    waiting() {
+    /** Events wait to be planned: wakes a planner of this process, or adds a job for another. Never fails. */
+    waiting(): void {
       if (isClosed) return;
       if (planners.size > 0) for (const wake of planners) wake();
       else queue.add("plan", {}).catch(() => {});
     },
-    onWaiting(wake) {
+    /** Calls `wake` when events wait to be planned. */
+    onWaiting(wake: () => void): () => void {
       planners.add(wake);
       startWorker();
       return () => void planners.delete(wake);
     },
-    async close() {
+    async close(): Promise<void> {
       isClosed = true;
       listeners.clear();
       planners.clear();
@@ -160,3 +150,5 @@ export function createWorkQueue({ settings, client, clock }: WorkQueueParts): Wo
     },
   };
 }
+
+export type WorkQueue = ReturnType<typeof createWorkQueue>;

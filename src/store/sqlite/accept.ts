@@ -1,11 +1,12 @@
 import { createdAtOf, isTruncated } from "../../model/envelope.ts";
 import type { QuarantinedBody, ReceivedEvent } from "../../model/event.ts";
-import type { QuarantinedEvent, QuarantinedFound, QuarantineFilter, ReleasedEvent, ReplayCursor } from "../port.ts";
-import { type AcceptOutcome, heldBehind, planEvent, type Rules, routedWords, setAside, untrackedFacts, withProxy } from "../rules.ts";
+import { planArrival } from "../../track/planning.ts";
+import type { AcceptOutcome, Rules } from "../rules.ts";
+
+import type { Db } from "./file.ts";
 import type { createHydrations } from "./hydrations.ts";
-import { dispositionCode, type Names, originCode, originList, packEventId } from "./names.ts";
+import { dispositionCode, type Names, originCode, packEventId } from "./names.ts";
 import type { Proofs } from "./notes.ts";
-import type { Db } from "./open.ts";
 import type { Parking } from "./parking.ts";
 import type { PlanDeliveries, Plans } from "./plans.ts";
 import type { createTrack } from "./track.ts";
@@ -57,7 +58,8 @@ export function createAccept(db: Db, { names, plans, rules, track, planDeliverie
     const at = createdAtOf(event.envelope, event.receivedAt);
     const tracked = track(account, event, at);
     const { subject, tracking } = tracked;
-    const { status, errorCode } = routedWords(event);
+    const status = event.subject.type === "none" ? null : event.subject.status;
+    const errorCode = event.subject.type === "message" ? event.subject.errorCode : null;
     const truncated = isTruncated(event.envelope);
     const hydration = truncated
       ? rules.hydration({ event: event.envelope.event, account: event.account, hasSubject: subject !== null })
@@ -73,12 +75,8 @@ export function createAccept(db: Db, { names, plans, rules, track, planDeliverie
       truncated,
       hydrating,
     };
-    const planned = tracked.error !== undefined ? setAside(rules, routed, tracked.error) : planEvent(rules, routed, tracking);
     const isBehind = subject !== null && tracking.tracked && parking.isReleasing(subject);
-    const plan = withProxy(
-      isBehind ? heldBehind(planned, planEvent(rules, routed, { ...tracking, ...untrackedFacts(tracking.subject) })) : planned,
-      proxyRoute,
-    );
+    const plan = planArrival(rules, { event: routed, tracking, error: tracked.error, isBehind, proxyRoute });
     const parked = plan.verdicts.some((verdict) => verdict.verdict === "park");
     const seq = Number(
       insert.run(
@@ -135,66 +133,3 @@ function headersText(headers: Readonly<Record<string, string>>): string | null {
   for (const _ in headers) return JSON.stringify(headers);
   return null;
 }
-
-interface Row {
-  seq: number;
-  account: number;
-  source: number;
-  origin: number;
-  received_at: number;
-  headers: string | null;
-  body: Buffer;
-}
-
-const columns = "seq, account, source, origin, received_at, headers, body";
-const isQuarantined = `disposition = ${dispositionCode.quarantined}`;
-
-/** Release from quarantine. `accept` runs inside the transaction. */
-export function createQuarantine(db: Db, names: Names, accept: (event: ReceivedEvent, proxyRoute: null) => AcceptOutcome) {
-  const one = db.prepare<[number], Row>(`SELECT ${columns} FROM events WHERE seq = ? AND ${isQuarantined}`);
-  const next = db.prepare<[{ at: number; seq: number; limit: number }], Row>(
-    `SELECT ${columns} FROM events INDEXED BY events_quarantined
-     WHERE ${isQuarantined} AND (received_at, seq) > (@at, @seq) ORDER BY received_at, seq LIMIT @limit`,
-  );
-  const mark = db.prepare<[number, number]>(`UPDATE events SET disposition = ${dispositionCode.released}, release = ? WHERE seq = ?`);
-
-  function view({ seq, account, source, origin, received_at: receivedAt, headers, body }: Row): QuarantinedEvent {
-    return {
-      seq,
-      account: names.nameOf(account),
-      source: names.nameOf(source),
-      origin: originList[origin] ?? "webhook",
-      receivedAt,
-      headers: headers === null ? {} : (JSON.parse(headers) as Record<string, string>),
-      body,
-    };
-  }
-
-  return {
-    one(seq: number): QuarantinedEvent | null {
-      const row = one.get(seq);
-      return row === undefined ? null : view(row);
-    },
-    look({ source, from = 0, to = cursorEnd }: QuarantineFilter, cursor: ReplayCursor, limit: number): QuarantinedFound {
-      const only = source === undefined ? undefined : names.find("source", source);
-      if (only === null) return { found: [], cursor: null };
-      const start = cursor.route < from ? { at: from, seq: 0 } : { at: cursor.route, seq: cursor.event };
-      const rows = next.all({ ...start, limit });
-      const last = rows.at(-1);
-      const found = rows.filter(
-        (row) => row.received_at < to && row.received_at <= cursor.since && (only === undefined || row.source === only),
-      );
-      const isOver = last === undefined || rows.length < limit || last.received_at >= to;
-      return { found: found.map(view), cursor: isOver ? null : { since: cursor.since, event: last.seq, route: last.received_at } };
-    },
-    /** Call it inside a transaction. */
-    release(event: ReleasedEvent): AcceptOutcome | null {
-      if (one.get(event.releaseOf) === undefined) return null;
-      const outcome = accept(event, null);
-      mark.run(outcome.seq, event.releaseOf);
-      return outcome;
-    },
-  };
-}
-
-const cursorEnd = Number.MAX_SAFE_INTEGER;

@@ -1,7 +1,11 @@
 import { isProxyRoute } from "../../model/delivery.ts";
+import type { Disposition } from "../../model/plan.ts";
+
+import { isParked } from "../../track/parking.ts";
 import type { Tally } from "../audit.ts";
-import { dispositionCode, dispositionList, hydrationCode, type Names, stateCode } from "./names.ts";
-import type { Db } from "./open.ts";
+import { createRowRules, deliveryFault, dispositionBy } from "../audit-rules.ts";
+import type { Db } from "./file.ts";
+import { dispositionList, hydrationCode, type Names } from "./names.ts";
 import { createPlans } from "./plans.ts";
 
 /** Columns of a raw event row. An object per row would cost as much as reading it. */
@@ -87,34 +91,20 @@ export function createSlices(db: Db) {
   };
 }
 
-const { waiting, held, delivered, dead } = stateCode;
-const { ordered, nextAt, settledAt, reason } = deliveryFlag;
-
-/** Why the state of a delivery contradicts its columns. Null: it does not. */
-function contradiction(row: DeliveryRow, isProxied: boolean): string | null {
+function faultOf(row: DeliveryRow, isProxied: boolean): string | null {
   const flags = row[deliveryColumn.flags] as number;
-  const has = (flag: number) => (flags & flag) !== 0;
-  const attempts = row[deliveryColumn.attempts] as number;
-  switch (row[deliveryColumn.state]) {
-    case waiting:
-      if (has(settledAt)) return "waits, and is settled";
-      // A proxy exchange settles its own delivery.
-      return has(nextAt) || isProxied ? null : "waits for no time";
-    case held:
-      if (!has(ordered)) return "is held, and nothing orders it";
-      return has(nextAt) || has(settledAt) ? "is held, and has a time" : null;
-    case delivered:
-      if (!has(settledAt) || has(nextAt)) return "is delivered, and its times say otherwise";
-      return attempts === 0 ? "is delivered without an attempt" : null;
-    case dead:
-      if (!has(settledAt) || has(nextAt)) return "is dead, and its times say otherwise";
-      return has(reason) ? null : "is dead for no reason";
-    default:
-      return `has the unknown state ${row[deliveryColumn.state]}`;
-  }
+  const facts = {
+    state: row[deliveryColumn.state] as number,
+    attempts: row[deliveryColumn.attempts] as number,
+    isOrdered: (flags & deliveryFlag.ordered) !== 0,
+    hasNextAt: (flags & deliveryFlag.nextAt) !== 0,
+    hasSettledAt: (flags & deliveryFlag.settledAt) !== 0,
+    hasReason: (flags & deliveryFlag.reason) !== 0,
+  };
+  return deliveryFault(facts, isProxied);
 }
 
-interface JudgeParts {
+interface AuditEventParts {
   readonly names: Names;
   readonly tally: Tally<number>;
   /** Deliveries settled before this time (unix ms) may have been purged. Null: none was. */
@@ -124,7 +114,8 @@ interface JudgeParts {
 }
 
 /** Checks one event with its deliveries, and counts them. */
-export function createJudge(db: Db, { names, tally, sweptBefore, parkedSince }: JudgeParts) {
+export function createAuditEvent(db: Db, { names, tally, sweptBefore, parkedSince }: AuditEventParts) {
+  const rules = createRowRules(tally, parkedSince);
   const factsOf = createPlanFacts(db, names);
   const parkedUntil = db.prepare<[number], number | null>("SELECT parked_until FROM events WHERE seq = ?").pluck();
   const isHydrating = db.prepare<[number], number>(`SELECT 1 FROM hydrations WHERE event = ? AND state = ${hydrationCode.waiting}`).pluck();
@@ -139,71 +130,36 @@ export function createJudge(db: Db, { names, tally, sweptBefore, parkedSince }: 
     return known;
   }
 
-  function quarantine(seq: number, flags: number, disposition: number): boolean {
-    const isReleased = disposition === dispositionCode.released;
-    if (flags === eventFlag.fault + (isReleased ? eventFlag.release : 0)) return true;
-    const word = isReleased ? "released" : "quarantined";
-    tally.offence("wrong disposition", seq, null, `is ${word}, and has what only an event with a valid envelope has`);
-    return false;
-  }
-
-  /** An event is parked until a time or until its hydration ends, and only while a route waits for it. */
-  function parking(seq: number, parks: boolean, hasTime: boolean): boolean {
-    if (parks === hasTime) {
-      if (!hasTime) return true;
-      const until = parkedUntil.get(seq) ?? Number.POSITIVE_INFINITY;
-      if (until >= parkedSince) return true;
-      tally.offence("parked too long", seq, null, `was parked until ${new Date(until).toISOString()}`);
-      return false;
-    }
-    if (parks && isHydrating.get(seq) !== undefined) return true;
-    const what = parks ? "is parked, and nothing ends that" : "is parked until a time, and no route waits for it";
-    tally.offence("parking broken", seq, null, what);
-    return false;
-  }
-
   function soundEvent(row: EventRow): { readonly isSound: boolean; readonly deliver: readonly number[] } {
     const seq = row[eventColumn.seq] as number;
     const flags = row[eventColumn.flags] as number;
     const plan = row[eventColumn.plan] as number | null;
     const disposition = row[eventColumn.disposition] as number;
-    const isBody = disposition === dispositionCode.quarantined || disposition === dispositionCode.released;
-    if (isBody && plan === null) return { isSound: quarantine(seq, flags, disposition), deliver: [] };
+    const word = dispositionList[disposition];
+    if ((word === "quarantined" || word === "released") && plan === null) {
+      const isBare = flags === eventFlag.fault + (word === "released" ? eventFlag.release : 0);
+      return { isSound: rules.body(seq, word, isBare), deliver: [] };
+    }
     const facts = plan === null ? null : factsOf(plan);
-    if (facts === null) {
-      tally.offence("event without plan", seq, null, plan === null ? "has no plan" : `has the plan ${plan}, which is not there`);
-      return { isSound: false, deliver: [] };
-    }
-    const { deliver, parks } = facts;
-    let isSound = parking(seq, parks, (flags & eventFlag.parkedUntil) !== 0);
+    if (facts === null) return { isSound: rules.withoutPlan(seq, plan), deliver: [] };
+    const until = (flags & eventFlag.parkedUntil) === 0 ? null : (parkedUntil.get(seq) ?? null);
+    const isParkedRight = rules.parking(seq, facts.parks, until, () => isHydrating.get(seq) !== undefined);
     const expected = (flags & eventFlag.subject) === 0 ? facts.withoutSubject : facts.withSubject;
-    if (expected !== disposition) {
-      isSound = false;
-      const [is, ought] = [dispositionList[disposition] ?? `word ${disposition}`, dispositionList[expected]];
-      tally.offence("wrong disposition", seq, null, `is ${is}; by the verdicts of its routes it is ${ought}`);
-    }
-    return { isSound, deliver };
+    return { isSound: rules.disposition(seq, word ?? `word ${disposition}`, expected) && isParkedRight, deliver: facts.deliver };
   }
 
   function delivery(row: DeliveryRow, isPlanned: boolean): boolean {
-    const [event, route] = [row[deliveryColumn.event] as number, row[deliveryColumn.route] as number];
-    let isSound = isPlanned;
-    if (!isPlanned) tally.offence("delivery not planned", event, route, "is there, and the route's verdict was not to deliver");
-    const wrong = contradiction(row, isProxied(route));
-    if (wrong !== null) {
-      isSound = false;
-      tally.offence("delivery contradicts itself", event, route, wrong);
-    }
-    const [attempts, tries] = [row[deliveryColumn.attempts], row[deliveryColumn.tries]];
-    if (attempts !== tries) {
-      isSound = false;
-      tally.offence("attempts miscounted", event, route, `says ${attempts} attempts, and ${tries} were written down`);
-    }
-    return isSound;
+    const route = row[deliveryColumn.route] as number;
+    const [event, attempts, tries] = [row[deliveryColumn.event], row[deliveryColumn.attempts], row[deliveryColumn.tries]] as [
+      number,
+      number,
+      number,
+    ];
+    return rules.delivery({ event, route, attempts, tries }, isPlanned, faultOf(row, isProxied(route)));
   }
 
   /** Checks `deliveries` from `at` on. Returns the place after those of the event. `isCounted` is false outside of the filter. */
-  return function judge(row: EventRow, deliveries: readonly DeliveryRow[], at: number, isCounted: boolean): number {
+  return function auditEvent(row: EventRow, deliveries: readonly DeliveryRow[], at: number, isCounted: boolean): number {
     const seq = row[eventColumn.seq] as number;
     let next = at;
     while (next < deliveries.length && (deliveries[next] as DeliveryRow)[deliveryColumn.event] === seq) next += 1;
@@ -230,8 +186,7 @@ export function createJudge(db: Db, { names, tally, sweptBefore, parkedSince }: 
       } else if (receivedAt < (sweptBefore() ?? Number.NEGATIVE_INFINITY)) sums.swept += 1;
       else {
         sums.unaccounted += 1;
-        allSound = false;
-        tally.offence("delivery missing", seq, route, "was to be delivered, and there is no delivery");
+        allSound = rules.missingDelivery(seq, route);
       }
     }
     for (; place < next; place += 1) allSound = delivery(deliveries[place] as DeliveryRow, false) && allSound;
@@ -248,9 +203,9 @@ interface PlanFacts {
   readonly deliver: readonly number[];
   /** A route parked the event. */
   readonly parks: boolean;
-  /** The code of the disposition, for events with and without a message or run. */
-  readonly withSubject: number;
-  readonly withoutSubject: number;
+  /** The disposition of events with and without a message or run. */
+  readonly withSubject: Disposition;
+  readonly withoutSubject: Disposition;
 }
 
 /** Stands for a route without a number, which never had a delivery. */
@@ -266,16 +221,11 @@ function createPlanFacts(db: Db, names: Names): (plan: number) => PlanFacts | nu
     if (exists.get(plan) === undefined) return null;
     const verdicts = plans.verdictsOf(plan);
     const deliver = verdicts.filter(([, verdict]) => verdict === "deliver").map(([route]) => names.find("route", route) ?? unnumbered);
-    const parks = verdicts.some(([, verdict]) => verdict === "park");
-    // Without a message, this reason means that the event cannot be registered.
-    const isUntracked = verdicts.some(([, verdict, reason]) => verdict === "skip" && reason === "untracked");
-    const { routed, parked, ignored, filtered } = dispositionCode;
-    const given = deliver.length > 0 ? routed : parks ? parked : null;
     return {
       deliver: deliver.sort((a, b) => a - b),
-      parks,
-      withSubject: given ?? (isUntracked ? ignored : filtered),
-      withoutSubject: given ?? filtered,
+      parks: isParked(verdicts),
+      withSubject: dispositionBy(verdicts, true),
+      withoutSubject: dispositionBy(verdicts, false),
     };
   }
 

@@ -1,13 +1,11 @@
 import type { AuditFilter, AuditReport } from "../../model/audit.ts";
 import { createGaps, createTally, type Tally } from "../audit.ts";
+import { checkUsage, clockSlackMs, lateMs } from "../audit-rules.ts";
 import type { AuditOrder, AuditProgress } from "../reading.ts";
-import { createJudge, createSlices, type DeliveryRow, deliveryColumn, eventColumn, nameIn } from "./audit-events.ts";
+import { createAuditEvent, createSlices, type DeliveryRow, deliveryColumn, eventColumn, nameIn } from "./audit-events.ts";
+import type { Db } from "./file.ts";
 import { createNames, type Names, unpackEventId } from "./names.ts";
-import type { Db } from "./open.ts";
 import { createSwept } from "./purge.ts";
-
-/** Parked events may end this much late, because many are ended a few at a time. */
-const lateMs = 5 * 60_000;
 
 /**
  * Checks every row against `auditRules`, in slices of one short transaction each, so that a running relay is not delayed
@@ -33,10 +31,10 @@ export function* runAudit(db: Db, order: AuditOrder): Generator<AuditProgress, A
     const lastAt = db.prepare<[], number | null>("SELECT received_at FROM events ORDER BY seq DESC LIMIT 1").pluck().get() ?? 0;
     const strays = createStrays(db, tally);
     if (isWhole) strays.beyond(range.newest);
-    return { range, lastAt, strays, proofs: createProofsCheck(db, names) };
+    return { range, lastAt, strays, usage: createUsageCheck(db, names) };
   })();
-  const { range, strays, proofs } = begun;
-  const judge = createJudge(db, {
+  const { range, strays, usage } = begun;
+  const auditEvent = createAuditEvent(db, {
     names,
     tally,
     sweptBefore: () => swept.before("deliveries"),
@@ -56,8 +54,8 @@ export function* runAudit(db: Db, order: AuditOrder): Generator<AuditProgress, A
         const receivedAt = row[eventColumn.receivedAt] as number;
         const isCounted = receivedAt >= start && receivedAt < stop && (source === null || row[eventColumn.source] === source);
         if (source === null) gaps.next(row[eventColumn.seq] as number, receivedAt, isCounted);
-        if (isCounted) proofs.stored(row[eventColumn.source] as number, row[eventColumn.secret] as number | null);
-        place = judge(row, slice.deliveries, place, isCounted);
+        if (isCounted) usage.stored(row[eventColumn.source] as number, row[eventColumn.secret] as number | null);
+        place = auditEvent(row, slice.deliveries, place, isCounted);
       }
       strays.skip(slice.deliveries, place, Number.POSITIVE_INFINITY);
       for (const row of slice.deliveries) tries += row[deliveryColumn.tries] as number;
@@ -71,14 +69,11 @@ export function* runAudit(db: Db, order: AuditOrder): Generator<AuditProgress, A
   }
   const whole = createWholeChecks(db, tally);
   if (isWhole) {
-    proofs.check(range.newest, tally);
+    usage.check(range.newest, tally);
     for (const check of [whole.order(), whole.ids()]) for (const _ of check) yield { checked: of, of };
   }
   return { ...tally.result(), at: order.now, tookMs: Math.round(performance.now() - startedAt), rows, gone: gaps.result() };
 }
-
-/** Tolerance for clocks that were set: otherwise events are stored in the order received. */
-const clockSlackMs = 3_600_000;
 
 interface SeqRange {
   /** Exclusive and inclusive: no matching event is outside. */
@@ -111,43 +106,26 @@ function seqRange(db: Db, { from, to }: AuditFilter): SeqRange {
   };
 }
 
-interface ProofSum {
-  readonly source: number;
-  readonly secret: number;
-  events: number;
-}
-
-/**
- * Checks the usage counts of secrets against the stored events. Retention lowers the events and not the counts. Duplicates
- * are not checked: they may have come with another secret.
- */
-function createProofsCheck(db: Db, names: Names) {
-  const told = db.prepare<[], ProofSum>("SELECT source, secret, events FROM proofs").all();
-  const stored = new Map<string, ProofSum>();
-  let last: ProofSum | null = null;
+/** Counts the stored events by source and secret. */
+function createUsageCheck(db: Db, names: Names) {
+  const nameOf = (source: number, secret: number): string => `${nameIn(names, source)}:${nameIn(names, secret)}`;
+  const rows = db.prepare<[], { source: number; secret: number; events: number }>("SELECT source, secret, events FROM proofs").all();
+  const counted = new Map(rows.map(({ source, secret, events }) => [nameOf(source, secret), events]));
+  const stored = new Map<number, Map<number, number>>();
 
   return {
     stored(source: number, secret: number | null): void {
       if (secret === null) return;
-      if (last === null || last.source !== source || last.secret !== secret) {
-        const key = `${source}.${secret}`;
-        last = stored.get(key) ?? { source, secret, events: 0 };
-        stored.set(key, last);
+      let sums = stored.get(source);
+      if (sums === undefined) {
+        sums = new Map();
+        stored.set(source, sums);
       }
-      last.events += 1;
+      sums.set(secret, (sums.get(secret) ?? 0) + 1);
     },
-    /** `accepted`: how many events there have ever been. */
     check(accepted: number, tally: Tally<number>): void {
-      const all = told.reduce((sum, { events }) => sum + events, 0);
-      if (all > accepted) {
-        tally.offence("proofs differ", null, null, `secrets are said to have proved ${all} events, and ${accepted} were ever accepted`);
-      }
-      for (const { source, secret, events } of stored.values()) {
-        const counted = told.find((sum) => sum.source === source && sum.secret === secret)?.events ?? 0;
-        if (counted >= events) continue;
-        const who = `of source ${nameIn(names, source)} by secret ${nameIn(names, secret)}`;
-        tally.offence("proofs differ", null, null, `${events} events ${who} are stored, and ${counted} are counted`);
-      }
+      const named = [...stored].flatMap(([source, sums]) => [...sums].map(([secret, events]) => [nameOf(source, secret), events] as const));
+      checkUsage(tally, counted, new Map(named), accepted);
     },
   };
 }

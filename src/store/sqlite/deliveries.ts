@@ -1,29 +1,12 @@
 import { type DeliverySubject, isProxyRoute, type Settlement, type StoredDelivery } from "../../model/delivery.ts";
 import type { EventId } from "../../model/ids.ts";
+
+import type { Db } from "./file.ts";
 import { createReadHydrations } from "./hydrations.ts";
 import { type Names, originList, stateCode, unpackEventId } from "./names.ts";
-import type { Db } from "./open.ts";
+import type { DeliveryRow, EventRow } from "./rows.ts";
 
-interface DeliveryRow {
-  attempts: number;
-  spent: number;
-  replays: number;
-}
-
-interface EventRow {
-  account: number;
-  id: Buffer | string;
-  kind: number;
-  source: number;
-  origin: number;
-  received_at: number;
-  body: Buffer;
-  headers: string | null;
-  subject: number | null;
-  status: string | null;
-  previous_status: string | null;
-  moved: number;
-}
+type SentEvent = Omit<EventRow, "seq" | "id" | "kind"> & { id: Buffer | string; kind: number };
 
 interface SubjectRow {
   key: string;
@@ -47,10 +30,10 @@ export function createDeliveries(db: Db, names: Names) {
     )
     .pluck();
   // Three look-ups by key are twice as fast as one statement with joins (measured).
-  const waiting = db.prepare<[number, number], DeliveryRow>(
+  const waiting = db.prepare<[number, number], Pick<DeliveryRow, "attempts" | "spent" | "replays">>(
     `SELECT attempts, spent, replays FROM deliveries WHERE event = ? AND route = ? AND state = ${stateCode.waiting}`,
   );
-  const eventBySeq = db.prepare<[number], EventRow>(
+  const eventBySeq = db.prepare<[number], SentEvent>(
     `SELECT account, id, kind, source, origin, received_at, body, headers, subject, status, previous_status, moved FROM events WHERE seq = ?`,
   );
   const messageBySeq = db.prepare<[number], SubjectRow>(
@@ -84,7 +67,6 @@ export function createDeliveries(db: Db, names: Names) {
      SET breaker = excluded.breaker, until = iif(breaker = excluded.breaker, max(until, excluded.until), excluded.until)`,
   );
   const unpause = db.prepare<[number], number>("DELETE FROM paused WHERE route = ? RETURNING until").pluck();
-  const stopReason = db.prepare<[number], string>("SELECT reason FROM stopped WHERE route = ?").pluck();
   const routeNames = db.prepare<[], { id: number; name: string }>("SELECT id, name FROM names WHERE kind = 'route'");
   const abandon = db.prepare<[number, string, number]>(
     `UPDATE deliveries SET state = ${stateCode.dead}, settled_at = ?, reason = ? WHERE route = ? AND state = ${stateCode.waiting}`,
@@ -98,7 +80,7 @@ export function createDeliveries(db: Db, names: Names) {
     return next.event;
   }
 
-  function subjectOf(event: EventRow): DeliverySubject | null {
+  function subjectOf(event: SentEvent): DeliverySubject | null {
     if (event.subject === null) return null;
     const isMessage = event.subject % 2 === 0;
     const row = (isMessage ? messageBySeq : runBySeq).get(Math.floor(event.subject / 2));
@@ -117,12 +99,10 @@ export function createDeliveries(db: Db, names: Names) {
   }
 
   return {
-    /** Events due on a route at `now`, soonest first. */
     due(route: string, now: number, limit: number): number[] {
       const id = names.find("route", route);
       return id === null ? [] : due.all(id, now, limit);
     },
-    /** When the next delivery of a route is due after `now`, in unix ms. Null: none. */
     nextDueAt(route: string, now: number): number | null {
       const id = names.find("route", route);
       return id === null ? null : (nextDue.get(id, now) ?? null);
@@ -175,11 +155,6 @@ export function createDeliveries(db: Db, names: Names) {
       }
       const row = end.get(stateCode[settled.to], at, settled.to === "dead" ? settled.reason : null, event, id);
       return row === undefined || row.subject === null ? null : releaseNext(row.subject, id, at);
-    },
-    /** Why the destination of a route is stopped. Null: it is not. */
-    stopReason(route: string): string | null {
-      const id = names.find("route", route);
-      return id === null ? null : (stopReason.get(id) ?? null);
     },
     resume(route: string): boolean {
       const id = names.find("route", route);

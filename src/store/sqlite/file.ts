@@ -1,154 +1,160 @@
-import { chmodSync, closeSync, existsSync, mkdirSync, openSync, readSync, realpathSync, statSync } from "node:fs";
-import { dirname } from "node:path";
+import { chmodSync, existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import Database from "better-sqlite3";
 import { StoreRefused } from "../port.ts";
+import { logSizeLimit, reasonOf, reasons } from "./faults.ts";
 
-/**
- * Makes this process the only relay on the file until `release` or the end of the process.
- *
- * It takes SQLite's exclusive lock on an empty database beside the store. The operating system drops it after a crash, so
- * no lock file gets stale, and readers can still open the store. `holder` names the other process for the error.
- */
-export function lockFile(storePath: string, holder: () => string | null): { release(): void } {
-  let path = `${storePath}.lock`;
-  let db: Database.Database;
-  try {
-    makeFolder(dirname(path));
-    path = lockPath(storePath);
-    db = new Database(path, { timeout: 0 });
-    // Any user who may read it could lock it and keep the relay from starting.
-    chmodSync(path, 0o600);
-  } catch (error) {
-    const why = (error as Error).message;
-    throw new StoreRefused(`${path} cannot be opened (${why}); check that its folder exists and that this user may write there`, {
-      cause: error,
-    });
-  }
-  try {
-    // Nothing is written to it, so it needs no journal file.
-    db.pragma("journal_mode = MEMORY");
-    db.exec("BEGIN EXCLUSIVE");
-    return { release: () => db.close() };
-  } catch (error) {
-    db.close();
-    const code = (error as { code?: string }).code ?? "";
-    if (code.startsWith("SQLITE_BUSY")) {
-      const who = holder();
-      throw new StoreRefused(
-        `${storePath} is in use by another wamid-relay process${who === null ? "" : ` (${who})`}; only one may write it`,
-        { cause: error },
-      );
-    }
-    throw new StoreRefused(`${path} cannot be locked: ${(error as Error).message}`, { cause: error });
-  }
+export type Db = Database.Database;
+
+/** "wamd" in ASCII: marks the file as ours, so that another program's database is never migrated. */
+const applicationId = 0x77616d64;
+
+const migrationsDir = new URL("./migrations/", import.meta.url);
+
+interface Migration {
+  version: number;
+  file: string;
 }
 
-/** Whether a relay holds the store. Takes a reader's lock for a moment. Null: the lock file is not readable. */
-export function isLocked(storePath: string): boolean | null {
-  if (!existsSync(storePath)) return false;
-  try {
-    const path = lockPath(storePath);
-    if (!existsSync(path)) return false;
-    const db = new Database(path, { readonly: true, timeout: 0 });
+function listMigrations(): Migration[] {
+  return readdirSync(migrationsDir)
+    .filter((file) => file.endsWith(".sql"))
+    .sort()
+    .map((file) => ({ version: Number.parseInt(file, 10), file }));
+}
+
+/**
+ * Opens the file for the process that holds its lock, and creates or migrates it. Throws {@link StoreRefused} when the file
+ * is newer, another program's, damaged, or not writable. `holder` names the process in the error of a second one.
+ */
+export function openForWriting(path: string, holder: string): Db {
+  const fresh = !existsSync(path);
+  return guarded(path, () => {
+    // SQLite treats an empty file as a new one and deletes its log.
+    if (!fresh && sizeOf(path) === 0 && sizeOf(`${path}-wal`) > 0)
+      throw new StoreRefused(`${path} is empty, and its -wal is not: it was truncated. Restore it from a copy, or move both away`);
+    const db = new Database(path);
     try {
-      db.prepare("SELECT count(*) FROM sqlite_schema").get();
-      return false;
-    } finally {
+      // Bodies contain phone numbers, so other users of the machine must not read them.
+      if (fresh) chmodSync(path, 0o600);
+      // Short, because waiting here blocks the event loop. The sender gets a 503 instead.
+      db.pragma("busy_timeout = 250");
+      checkOwner(db, path);
+      // Works only while the file is empty. Retention then returns freed pages to the disk (purge.ts).
+      if (fresh) db.pragma("auto_vacuum = INCREMENTAL");
+      db.pragma("journal_mode = WAL");
+      // Acknowledged events must be durable. better-sqlite3's default in WAL mode, NORMAL, is not (FACTS.md).
+      db.pragma("synchronous = FULL");
+      db.pragma(`journal_size_limit = ${logSizeLimit}`);
+      db.pragma("cache_size = -65536");
+      db.pragma("temp_store = MEMORY");
+      migrate(db, path);
+      checkQuickly(db, path);
+      // SQLite opens a read-only file too: only a write shows that it can be written.
+      db.prepare("INSERT INTO meta (key, value) VALUES ('holder', ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value").run(holder);
+      return db;
+    } catch (error) {
       db.close();
+      throw error;
     }
-  } catch (error) {
-    return ((error as { code?: string }).code ?? "").startsWith("SQLITE_BUSY") ? true : null;
+  });
+}
+
+/** Opens the file read-only, beside the process that writes it. */
+export function openForReading(path: string): Db {
+  if (!existsSync(path)) throw new StoreRefused(`there is no store at ${path} yet; "wamid-relay serve" makes it`);
+  return guarded(path, () => {
+    const db = new Database(path, { readonly: true, fileMustExist: true });
+    try {
+      db.pragma("busy_timeout = 2000");
+      checkOwner(db, path);
+      const found = schemaVersion(db);
+      const known = newestVersion();
+      if (found < known)
+        throw new StoreRefused(
+          `${path} has an older schema (${found}, this version has ${known}); start "wamid-relay serve" once to migrate it`,
+        );
+      return db;
+    } catch (error) {
+      db.close();
+      throw error;
+    }
+  });
+}
+
+function newestVersion(): number {
+  return listMigrations().at(-1)?.version ?? 0;
+}
+
+function schemaVersion(db: Db): number {
+  return db.pragma("user_version", { simple: true }) as number;
+}
+
+function checkOwner(db: Db, path: string): void {
+  const id = db.pragma("application_id", { simple: true }) as number;
+  const version = schemaVersion(db);
+  const empty = db.prepare("SELECT count(*) AS n FROM sqlite_schema").pluck().get() === 0;
+  if (id !== applicationId && !empty)
+    throw new StoreRefused(`${path} is a SQLite database of another program; give storage.path another file`);
+  const known = newestVersion();
+  if (version > known) {
+    throw new StoreRefused(
+      `${path} was written by a newer wamid-relay (schema ${version}, this version knows ${known}); upgrade, or use another file`,
+    );
   }
 }
 
-/** Beside the real file, because two links to one file are one store. */
-function lockPath(storePath: string): string {
-  return `${existsSync(storePath) ? realpathSync(storePath) : storePath}.lock`;
+function migrate(db: Db, path: string): void {
+  for (const { version, file } of listMigrations()) {
+    if (version <= schemaVersion(db)) continue;
+    const sql = readFileSync(new URL(file, migrationsDir), "utf8");
+    try {
+      db.transaction(() => {
+        db.exec(sql);
+        db.pragma(`application_id = ${applicationId}`);
+        db.pragma(`user_version = ${version}`);
+      }).immediate();
+    } catch (error) {
+      throw new StoreRefused(`${path} could not be migrated by ${file}: ${(error as Error).message}`, { cause: error });
+    }
+  }
 }
 
-/** Replaces `mkdirSync` with `recursive`, which never returns under a folder that allows no new ones (/proc). */
-function makeFolder(path: string): void {
-  if (existsSync(path)) return;
-  makeFolder(dirname(path));
-  mkdirSync(path);
-}
-
-/** SQLite truncates the write-ahead log to this size (`journal_size_limit`, open.ts). */
-export const logSizeLimit = 64 * 1024 * 1024;
-
-interface Found {
-  readonly identity: string;
-  readonly size: number;
-}
+/** Small tables that are read at start, and checked in full. */
+const small = ["meta", "names", "plans", "stopped"];
 
 /**
- * Watches the database file and the two files beside it. Writes to a deleted or replaced file succeed and are lost with
- * the process, and the page cache hides a truncation. Returns a check of three system calls: null, or the fault and the
- * remedy. A truncation is reported until the relay restarts.
+ * Checks the small tables and the first row of the others for damage, so that the relay can refuse to start. A full check
+ * would take minutes; damage elsewhere fails when it is read.
  */
-export function watchPlace(path: string, db: Database.Database): () => string | null {
-  const log = `${path}-wal`;
-  const identities = [path, log, `${path}-shm`].map((part) => [part, lookAt(part)?.identity] as const);
-  const sizes = { file: 0, log: 0 };
-  let truncated: string | null = null;
-
-  /** A checkpoint can shrink the file. Its header then has the new size in pages. */
-  function isFileWhole(size: number): boolean {
-    const header = Buffer.alloc(100);
-    const file = openSync(path, "r");
-    try {
-      if (readSync(file, header, 0, header.length, 0) < header.length) return false;
-    } finally {
-      closeSync(file);
-    }
-    const pageSize = header.readUInt16BE(16);
-    return header.toString("latin1", 0, 15) === "SQLite format 3" && size >= header.readUInt32BE(28) * (pageSize === 1 ? 65_536 : pageSize);
+function checkQuickly(db: Db, path: string): void {
+  for (const table of db.prepare<[], string>("SELECT name FROM sqlite_schema WHERE type = 'table'").pluck().all()) {
+    db.prepare(`SELECT * FROM "${table}" LIMIT 1`).get();
   }
-
-  /** A checkpoint of another program may have emptied the log. Then nothing in it is needed, and our own succeeds. */
-  function isLogWhole(): boolean {
-    try {
-      const [{ busy, log: frames, checkpointed } = { busy: 1, log: 0, checkpointed: 0 }] = db.pragma("wal_checkpoint(PASSIVE)") as {
-        busy: number;
-        log: number;
-        checkpointed: number;
-      }[];
-      return busy === 0 && frames === checkpointed;
-    } catch {
-      return false;
-    }
+  for (const table of small) {
+    const found = db.pragma(`integrity_check('${table}')`, { simple: true });
+    if (found !== "ok") throw new StoreRefused(`${path} ${reasons["SQLITE_CORRUPT"]} (${String(found).split("\n")[0]})`);
   }
-
-  function look(): string | null {
-    for (const [part, identity] of identities) {
-      const found = lookAt(part);
-      if (found === null || found.identity !== identity)
-        return `${part} was deleted or replaced while in use; put it back, or restart the relay`;
-      if (part === path) {
-        if (found.size < sizes.file && !isFileWhole(found.size)) return cut(part);
-        sizes.file = found.size;
-      } else if (part === log) {
-        if (found.size < Math.min(sizes.log, logSizeLimit) && !isLogWhole()) return cut(part);
-        sizes.log = found.size;
-      }
-    }
-    return null;
-  }
-
-  function cut(part: string): string {
-    truncated = `${part} was truncated while in use: committed events are lost. Stop the relay, then restore ${path} from a copy`;
-    return truncated;
-  }
-
-  look();
-  return () => truncated ?? look();
 }
 
-function lookAt(path: string): Found | null {
+function guarded<T>(path: string, open: () => T): T {
   try {
-    const found = statSync(path, { throwIfNoEntry: false });
-    return found === undefined ? null : { identity: `${found.dev}:${found.ino}`, size: found.size };
+    return open();
+  } catch (error) {
+    if (error instanceof StoreRefused) throw error;
+    // SQLite reports a folder as a disk fault when it opens read-only.
+    if (isFolder(path)) throw new StoreRefused(`${path} cannot be opened: it is a folder; name the file in it`, { cause: error });
+    throw new StoreRefused(`${path} ${reasonOf(error) ?? `cannot be opened: ${(error as Error).message}`}`, { cause: error });
+  }
+}
+
+function sizeOf(path: string): number {
+  return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
+}
+
+function isFolder(path: string): boolean {
+  try {
+    return statSync(path).isDirectory();
   } catch {
-    return null;
+    return false;
   }
 }

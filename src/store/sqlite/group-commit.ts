@@ -1,16 +1,6 @@
 import { StoreUnavailable } from "../port.ts";
-import { type Db, isStorageFault } from "./open.ts";
-
-interface GroupCommit {
-  /**
-   * Runs `write` inside the next transaction and resolves once that is on the disk. `write` may only touch the database:
-   * it runs again in a transaction of its own when another write of its group failed. Rejects with
-   * {@link StoreUnavailable} when the file cannot be written.
-   */
-  run<T>(write: () => T): Promise<T>;
-  /** Resolves when all pending writes are committed or have failed. */
-  idle(): Promise<void>;
-}
+import { isStorageFault } from "./faults.ts";
+import type { Db } from "./file.ts";
 
 export interface GroupCommitHooks {
   /** Called before each transaction: why nothing may be written, or null. */
@@ -45,7 +35,7 @@ const gatherMs = { least: 2, most: 20 };
  * group stays open while each turn brings another one. With an fsync per connection, senders without keep-alive would get
  * a fifth of the events per second (bench/ingest).
  */
-export function createGroupCommit(db: Db, hooks: GroupCommitHooks, now: () => number = () => performance.now()): GroupCommit {
+export function createGroupCommit(db: Db, hooks: GroupCommitHooks, now: () => number = () => performance.now()) {
   const begin = db.prepare("BEGIN IMMEDIATE");
   const commit = db.prepare("COMMIT");
   const rollback = db.prepare("ROLLBACK");
@@ -127,6 +117,11 @@ export function createGroupCommit(db: Db, hooks: GroupCommitHooks, now: () => nu
   }
 
   return {
+    /**
+     * Runs `write` inside the next transaction and resolves once that is on the disk. `write` may only touch the database:
+     * it runs again in a transaction of its own when another write of its group failed. Rejects with
+     * {@link StoreUnavailable} when the file cannot be written.
+     */
     run<T>(write: () => T): Promise<T> {
       return new Promise<T>((resolve, reject) => {
         queue.push({ write, resolve: resolve as (value: unknown) => void, reject });
@@ -137,7 +132,8 @@ export function createGroupCommit(db: Db, hooks: GroupCommitHooks, now: () => nu
         }
       });
     },
-    idle() {
+    /** Resolves when all pending writes are committed or have failed. */
+    idle(): Promise<void> {
       return queue.length === 0 ? Promise.resolve() : new Promise((resolve) => waiters.push(resolve));
     },
   };

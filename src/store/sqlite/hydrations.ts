@@ -9,23 +9,18 @@ import type {
   HydrationStart,
 } from "../../model/hydration.ts";
 import type { EventId } from "../../model/ids.ts";
-import type { RouteVerdict } from "../../model/plan.ts";
-import { againBy, type DueDelivery, judgeTruncated } from "../rules.ts";
-import { mostCandidates, mostOpenRuns, type SettledHydrations, targetOf } from "../service-port.ts";
-import type { HydrationView } from "../views.ts";
-import { dispositionCode, giveUpCode, giveUpReason, hydrationCode, hydrationState, messageSubject, unpackEventId } from "./names.ts";
-import type { Db } from "./open.ts";
-import type { PlanningParts } from "./parking.ts";
-import { concludePlan } from "./plans.ts";
+import { dropReplaced, type HydrationResult, isParked, isReplaced, releaseTruncated } from "../../track/parking.ts";
+import { planTruncated } from "../../track/planning.ts";
+import type { DueDelivery } from "../rules.ts";
+import { mostCandidates, mostFoundShown, mostOpenRuns, type SettledHydrations, targetOf } from "../service-port.ts";
 
-interface WaitingRow {
-  event: number;
-  account: number;
-  source: number;
-  plan: number | null;
-  disposition: number;
-  body: Buffer;
-}
+import type { HydrationView } from "../views.ts";
+import type { Db } from "./file.ts";
+import { dispositionCode, giveUpCode, giveUpReason, hydrationCode, hydrationState, messageSubject, unpackEventId } from "./names.ts";
+import type { PlanningParts } from "./parking.ts";
+import type { EventRow, HydrationRow } from "./rows.ts";
+
+type WaitingRow = Pick<EventRow, "seq" | "account" | "source" | "plan" | "body">;
 
 /** Hydration of truncated events. Call all but the reads inside a transaction. */
 export function createHydrations(db: Db, { names, plans, rules, messages, planDeliveries }: Omit<PlanningParts, "runs">) {
@@ -80,28 +75,21 @@ export function createHydrations(db: Db, { names, plans, rules, messages, planDe
     )
     .pluck();
   const calls = db.prepare<[number], number>("SELECT asked FROM sweeps WHERE seq = ?").pluck();
-  const eventRow = db.prepare<[number], WaitingRow>(
-    "SELECT seq AS event, account, source, plan, disposition, body FROM events WHERE seq = ?",
-  );
+  const eventRow = db.prepare<[number], WaitingRow>("SELECT seq, account, source, plan, body FROM events WHERE seq = ?");
   const settle = db.prepare(`
     UPDATE hydrations SET state = ?, reason = ?, target = NULL, subject = ?, asked = ?, found = ?, last = ?, unknown = ?, settled_at = ?
     WHERE event = ?`);
   const conclude = db.prepare<[number, number, number]>("UPDATE events SET disposition = ?, plan = ? WHERE seq = ?");
 
-  /** The verdicts of the routes that parked the event, once hydration has ended. */
-  function judge({ account, source, body }: WaitingRow): (route: string) => RouteVerdict {
-    const fresh = judgeTruncated(rules, { account: names.nameOf(account), source: names.nameOf(source), body });
-    return fresh === null ? (route) => ({ route, verdict: "deliver" }) : againBy(fresh);
-  }
-
-  /** Delivers the event to the routes that parked it, unless polled statuses replace it completely. */
-  function release(row: WaitingRow, isAccountedFor: boolean, now: number): readonly DueDelivery[] {
-    if (row.plan === null || row.disposition === dispositionCode.quarantined) return [];
-    if (!plans.verdictsOf(row.plan).some(([, verdict]) => verdict === "park")) return [];
-    const again = isAccountedFor ? (route: string): RouteVerdict => ({ route, verdict: "skip", reason: "hydrated" }) : judge(row);
-    const { plan, released, isDelivered } = concludePlan(plans, row.plan, again);
-    conclude.run(isDelivered ? dispositionCode.routed : dispositionCode.filtered, plan, row.event);
-    return planDeliveries(row.event, null, { disposition: "routed", verdicts: released }, now, null);
+  /** Delivers the event to the routes that parked it, unless polled statuses replace it. */
+  function release({ seq, account, source, plan, body }: WaitingRow, result: HydrationResult, now: number): readonly DueDelivery[] {
+    const kept = plan === null ? [] : plans.verdictsOf(plan);
+    if (!isParked(kept)) return [];
+    const concluded = isReplaced(result)
+      ? dropReplaced(kept)
+      : releaseTruncated(kept, planTruncated(rules, { account: names.nameOf(account), source: names.nameOf(source), body }));
+    conclude.run(dispositionCode[concluded.disposition], plans.idOf(concluded), seq);
+    return planDeliveries(seq, null, { verdicts: concluded.released }, now, null);
   }
 
   function settleOne(
@@ -116,7 +104,7 @@ export function createHydrations(db: Db, { names, plans, rules, messages, planDe
     const found = learned.get({ account: row.account, after: event, last, subject }) ?? 0;
     const state = reason === null ? done : hydrationCode["given-up"];
     settle.run(state, reason === null ? null : giveUpCode[reason], subject, asked, found, last, unknown, now, event);
-    return release(row, reason === null && found > 0 && unknown === 0, now);
+    return release(row, { reason, found, unknown }, now);
   }
 
   function candidatesOf(account: number, target: string | null): { runs: [string, string | null][]; open: number } {
@@ -151,7 +139,6 @@ export function createHydrations(db: Db, { names, plans, rules, messages, planDe
       return oldest === null || newest === null ? null : { events, oldest, newest };
     },
     targets: ({ account, through }: Covering, limit: number): string[] => targets.all(names.idOf("account", account), through, limit),
-    /** `wamid`: of the message with this id. Null: the service has none, and the pass settles the events. */
     settleTarget(sweep: Covering, target: string, wamid: string | null, now: number): SettledHydrations {
       const account = names.idOf("account", sweep.account);
       if (wamid === null) {
@@ -174,21 +161,7 @@ export function createHydrations(db: Db, { names, plans, rules, messages, planDe
   };
 }
 
-interface Row {
-  account: number;
-  state: number;
-  reason: number | null;
-  subject: number | null;
-  asked: number;
-  found: number;
-  last: number | null;
-  unknown: number | null;
-  candidates: string | null;
-  settled_at: number | null;
-}
-
-/** Most polled statuses that an event lists. */
-const mostShown = 100;
+type Row = Omit<HydrationRow, "event" | "target">;
 
 /** Reads the hydration of truncated events. */
 export function createReadHydrations(db: Db) {
@@ -207,7 +180,7 @@ export function createReadHydrations(db: Db) {
     subject: number | null;
   }
   const found = db.prepare<[Range], { id: Buffer | string; seq: number; wamid: string | null; status: string | null }>(
-    `SELECT e.id, e.seq, m.wamid, e.status ${matching} ORDER BY e.seq LIMIT ${mostShown}`,
+    `SELECT e.id, e.seq, m.wamid, e.status ${matching} ORDER BY e.seq LIMIT ${mostFoundShown}`,
   );
   const countFound = db.prepare<[Range], number>(`SELECT count(*) ${matching}`).pluck();
 

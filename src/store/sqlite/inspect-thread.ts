@@ -2,8 +2,9 @@ import { setPriority } from "node:os";
 import { setTimeout as wait } from "node:timers/promises";
 import { parentPort, workerData } from "node:worker_threads";
 import { runAudit } from "./audit.ts";
-import { countStats, type InspectAnswer, type InspectJob } from "./inspecting.ts";
-import { type Db, openForReading } from "./open.ts";
+import { type Db, openForReading } from "./file.ts";
+import type { InspectAnswer, InspectJob } from "./inspecting.ts";
+import { countStats } from "./read-stats.ts";
 
 /*
  * The thread that reads every row, on a read-only connection of its own. Concurrent jobs take turns slice by slice, so that
@@ -43,8 +44,7 @@ async function work(job: InspectJob): Promise<void> {
     if (job.kind === "stats") say({ id, stats: await stepThrough(countStats(db), () => {}) });
     else say({ id, report: await stepThrough(runAudit(db, job.order), (progress) => say({ id, progress })) });
   } catch (error) {
-    const { message, code } = error as { message: string; code?: string };
-    say({ id, error: { message, code } });
+    say({ id, error: { message: (error as Error).message } });
   } finally {
     db?.close();
   }

@@ -1,27 +1,13 @@
-import { type DeliveryState, deliveryStates } from "../../model/delivery.ts";
-import { type Origin, origins } from "../../model/event.ts";
+import { deliveryStates } from "../../model/delivery.ts";
+import { origins } from "../../model/event.ts";
 import { type GiveUpReason, giveUpReasons, type HydrationState, hydrationStates } from "../../model/hydration.ts";
 import { type EventId, isCanonicalUuid, uuidText } from "../../model/ids.ts";
-import { type Disposition, dispositions } from "../../model/plan.ts";
-import type { Db } from "./open.ts";
+import { dispositions } from "../../model/plan.ts";
+import type { Db } from "./file.ts";
 
 type NameKind = "account" | "source" | "route" | "kind" | "secret";
 
-/** Names stored once in the file, with their numbers in memory. */
-export interface Names {
-  /** The number of a name. Writes a new one, so call it inside a transaction. */
-  idOf(kind: NameKind, name: string): number;
-  /** The number of a stored name, or null. Writes nothing. */
-  find(kind: NameKind, name: string): number | null;
-  nameOf(id: number): string;
-  /**
-   * Deletes event kinds without events, among the `limit` kinds after the number `after`. The first numbers stay, so that
-   * usual files need no index of kinds. Returns the last number checked, null at the end. Call it inside a transaction.
-   */
-  purgeKinds(after: number, limit: number): { readonly last: number | null; readonly purged: number };
-  /** Clears the memory copy: after a rollback, a number may not be in the file. */
-  forget(): void;
-}
+export type Names = ReturnType<typeof createNames>;
 
 /** Senders choose event kinds, so the memory copy is cleared at this many names or characters. */
 const maxCached = 10_000;
@@ -30,7 +16,8 @@ const maxCachedLength = 1_000_000;
 /** As in the index `events_by_rare_kind`. */
 const keptNumbers = 1024;
 
-export function createNames(db: Db): Names {
+/** Names stored once in the file, with their numbers in memory. */
+export function createNames(db: Db) {
   const select = db.prepare<[string, string], number>("SELECT id FROM names WHERE kind = ? AND name = ?").pluck();
   const selectName = db.prepare<[number], string>("SELECT name FROM names WHERE id = ?").pluck();
   const insert = db.readonly ? null : db.prepare<[string, string]>("INSERT INTO names (kind, name) VALUES (?, ?)");
@@ -58,6 +45,7 @@ export function createNames(db: Db): Names {
     return id;
   }
 
+  /** The number of a stored name, or null. Writes nothing. */
   function find(kind: NameKind, name: string): number | null {
     const key = `${kind}\0${name}`;
     const known = ids.get(key);
@@ -66,6 +54,7 @@ export function createNames(db: Db): Names {
     return id === undefined ? null : remember(key, id);
   }
 
+  /** Clears the memory copy: after a rollback, a number may not be in the file. */
   function forget(): void {
     ids = new Map();
     names = new Map();
@@ -75,13 +64,14 @@ export function createNames(db: Db): Names {
 
   return {
     find,
-    idOf(kind, name) {
+    /** The number of a name. Writes a new one, so call it inside a transaction. */
+    idOf(kind: NameKind, name: string): number {
       const found = find(kind, name);
       if (found !== null) return found;
       if (insert === null) throw new Error("names cannot be written through a reader");
       return remember(`${kind}\0${name}`, Number(insert.run(kind, name).lastInsertRowid));
     },
-    nameOf(id) {
+    nameOf(id: number): string {
       let name = names.get(id);
       if (name === undefined) {
         name = selectName.get(id);
@@ -95,7 +85,11 @@ export function createNames(db: Db): Names {
       }
       return name;
     },
-    purgeKinds(after, limit) {
+    /**
+     * Deletes event kinds without events, among the `limit` kinds after the number `after`. The first numbers stay, so that
+     * usual files need no index of kinds. Returns the last number checked, null at the end. Call it inside a transaction.
+     */
+    purgeKinds(after: number, limit: number): { readonly last: number | null; readonly purged: number } {
       if (kindsAfter === null || remove === null) throw new Error("names cannot be removed through a reader");
       const kinds = kindsAfter.all(Math.max(after, keptNumbers), limit);
       let purged = 0;
@@ -115,17 +109,19 @@ export function createNames(db: Db): Names {
  * The numbers that stand for words in the file: a word's place in its list. A list may grow at its end and is never
  * reordered. The partial indexes in the migrations contain these numbers.
  */
-export const stateCode = numbers(deliveryStates) as Record<DeliveryState, number>;
-export const dispositionCode = numbers(dispositions) as Record<Disposition, number>;
-export const originCode = numbers(origins) as Record<Origin, number>;
+export const stateCode = codes(deliveryStates);
+export const dispositionCode = codes(dispositions);
+export const originCode = codes(origins);
+export const hydrationCode = codes(hydrationStates);
+export const giveUpCode = codes(giveUpReasons);
 
 /** The words of the numbers. */
 export const stateList = deliveryStates;
 export const dispositionList = dispositions;
 export const originList = origins;
 
-function numbers(words: readonly string[]): Record<string, number> {
-  return Object.fromEntries(words.map((word, code) => [word, code]));
+function codes<Word extends string>(words: readonly Word[]): Record<Word, number> {
+  return Object.fromEntries(words.map((word, code) => [word, code])) as Record<Word, number>;
 }
 
 /** An event id as stored. A UUID takes 16 bytes, which halves the index; other ids stay text. */
@@ -149,17 +145,10 @@ export function runSubject(seq: number): SubjectKey {
   return seq * 2 + 1;
 }
 
-export const hydrationCode = codes(hydrationStates);
-export const giveUpCode = codes(giveUpReasons);
-
 export function hydrationState(code: number): HydrationState {
   return hydrationStates[code] ?? "given-up";
 }
 
 export function giveUpReason(code: number | null): GiveUpReason | null {
   return code === null ? null : (giveUpReasons[code] ?? null);
-}
-
-function codes<Word extends string>(words: readonly Word[]): Record<Word, number> {
-  return Object.fromEntries(words.map((word, code) => [word, code])) as Record<Word, number>;
 }

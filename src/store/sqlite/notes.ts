@@ -1,7 +1,7 @@
 import type { EventId } from "../../model/ids.ts";
 import type { RecentCall } from "../service-port.ts";
+import type { Db } from "./file.ts";
 import type { Names } from "./names.ts";
-import type { Db } from "./open.ts";
 
 interface Gathered {
   readonly source: number;
@@ -12,20 +12,13 @@ interface Gathered {
   lastAt: number;
 }
 
-export interface Proofs {
-  /** Counts a request that a secret verified. `isNew` is false for a known id. `at` is unix ms. */
-  count(source: number, secret: number | null, isNew: boolean, at: number): void;
-  /** Writes the counts of this transaction, one row per secret. */
-  write(): void;
-  /** Drops the counts of a transaction that rolled back. */
-  forget(): void;
-}
+export type Proofs = ReturnType<typeof createProofs>;
 
 /** Above any number of a name, so that two numbers make one key. */
 const most = 2 ** 26;
 
 /** Counts secret usage in the transaction of the events. */
-export function createProofs(db: Db): Proofs {
+export function createProofs(db: Db) {
   const add = db.prepare<Gathered>(`
     INSERT INTO proofs (source, secret, events, duplicates, first_at, last_at)
     VALUES (@source, @secret, @events, @duplicates, @firstAt, @lastAt)
@@ -34,7 +27,8 @@ export function createProofs(db: Db): Proofs {
   const gathered = new Map<number, Gathered>();
 
   return {
-    count(source, secret, isNew, at) {
+    /** Counts a request that a secret verified. `isNew` is false for a known id. `at` is unix ms. */
+    count(source: number, secret: number | null, isNew: boolean, at: number): void {
       // Events that the relay made itself have no signature.
       if (secret === null) return;
       const key = source * most + secret;
@@ -49,19 +43,21 @@ export function createProofs(db: Db): Proofs {
       sum.firstAt = Math.min(sum.firstAt, at);
       sum.lastAt = Math.max(sum.lastAt, at);
     },
-    write() {
+    /** Writes the counts of this transaction, one row per secret. */
+    write(): void {
       if (gathered.size === 0) return;
       for (const sum of gathered.values()) add.run(sum);
       gathered.clear();
     },
-    forget: () => gathered.clear(),
+    /** Drops the counts of a transaction that rolled back. */
+    forget: (): void => gathered.clear(),
   };
 }
 
 /** Most named cursors. Above this, the one that has not moved for longest is deleted. */
 const mostCursors = 1_000;
 
-/** The positions of named listeners. */
+/** The positions of named listeners. Call `move` inside a transaction. */
 export function createCursors(db: Db) {
   const find = db.prepare<[string], number>("SELECT seq FROM cursors WHERE name = ?").pluck();
   const move = db
@@ -74,9 +70,7 @@ export function createCursors(db: Db) {
   const forget = db.prepare("DELETE FROM cursors WHERE name = (SELECT name FROM cursors ORDER BY moved_at LIMIT 1)");
 
   return {
-    /** Null: unknown listener. */
     find: (name: string): number | null => find.get(name) ?? null,
-    /** Never moves back. Returns the current position. Call it inside a transaction. */
     move(name: string, seq: number, at: number): number {
       if (find.get(name) === undefined && (count.get() ?? 0) >= mostCursors) forget.run();
       return move.get(name, seq, at) ?? seq;
@@ -122,7 +116,6 @@ export function createRecentCalls(db: Db, names: Names) {
       forget.run(at - keptMs);
       insert.run(at, names.idOf("account", account), cap, priority);
     },
-    /** Earliest first. */
     since(account: string, from: number): RecentCall[] {
       const id = names.find("account", account);
       return id === null ? [] : select.all(from, id);
@@ -131,7 +124,7 @@ export function createRecentCalls(db: Db, names: Names) {
 }
 
 /** Wakes listeners once per transaction that stored events. */
-export function createNews() {
+export function createArrivals() {
   const waiting = new Set<() => void>();
   let isNew = false;
   return {
@@ -140,7 +133,7 @@ export function createNews() {
       isNew = true;
     },
     /** The transaction is committed. */
-    tell(): void {
+    publish(): void {
       if (!isNew) return;
       isNew = false;
       for (const wake of waiting) wake();

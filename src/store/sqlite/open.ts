@@ -1,234 +1,257 @@
-import { chmodSync, existsSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { hostname } from "node:os";
 import Database from "better-sqlite3";
-import { StoreRefused } from "../port.ts";
-import { logSizeLimit } from "./file.ts";
+import type { Alarm, AlarmChange } from "../../model/alarm.ts";
+import type { ReceivedEvent } from "../../model/event.ts";
+import type { MessageRegistration } from "../../track/registration.ts";
+import { type DueListener, type ReleasedEvent, type SightingsRead, type Store, type StoreHooks, StoreUnavailable } from "../port.ts";
+import { type AcceptOutcome, type DueDelivery, type Rules, sumRegistered } from "../rules.ts";
+import { createAccept } from "./accept.ts";
+import { createDeliveries } from "./deliveries.ts";
+import { isDamage, isStorageFault, reasonOf, translateErrors, watchPlace } from "./faults.ts";
+import { openForReading, openForWriting } from "./file.ts";
+import { createGroupCommit } from "./group-commit.ts";
+import { createHydrationPasses } from "./hydration-passes.ts";
+import { createHydrations } from "./hydrations.ts";
+import { createInspecting } from "./inspecting.ts";
+import { lockFile } from "./lock.ts";
+import { createNames } from "./names.ts";
+import { createArrivals, createCursors, createProofs, createRecentCalls, createRequests } from "./notes.ts";
+import { createParking } from "./parking.ts";
+import { createPlanDeliveries, createPlans } from "./plans.ts";
+import { createPolls } from "./polls.ts";
+import { createRetention } from "./purge.ts";
+import { createQuarantine } from "./quarantine.ts";
+import { createReader, createReading } from "./read.ts";
+import { createRegister, createRegisterSent } from "./register.ts";
+import { createBackfill, createReplay } from "./replay.ts";
+import { createSends } from "./sends.ts";
+import { createMessages, createRuns, createTrack, stateOf } from "./track.ts";
 
-export type Db = Database.Database;
-
-/** "wamd" in ASCII: marks the file as ours, so that another program's database is never migrated. */
-const applicationId = 0x77616d64;
-
-const migrationsDir = new URL("./migrations/", import.meta.url);
-
-interface Migration {
-  version: number;
-  file: string;
-}
-
-function listMigrations(): Migration[] {
-  return readdirSync(migrationsDir)
-    .filter((file) => file.endsWith(".sql"))
-    .sort()
-    .map((file) => ({ version: Number.parseInt(file, 10), file }));
-}
-
-/**
- * Opens the file for the process that holds its lock, and creates or migrates it. Throws {@link StoreRefused} when the file
- * is newer, another program's, damaged, or not writable. `holder` names the process in the error of a second one.
- */
-export function openForWriting(path: string, holder: string): Db {
-  const fresh = !existsSync(path);
-  return guarded(path, () => {
-    // SQLite treats an empty file as a new one and deletes its log.
-    if (!fresh && sizeOf(path) === 0 && sizeOf(`${path}-wal`) > 0)
-      throw new StoreRefused(`${path} is empty, and its -wal is not: it was truncated. Restore it from a copy, or move both away`);
-    const db = new Database(path);
-    try {
-      // Bodies contain phone numbers, so other users of the machine must not read them.
-      if (fresh) chmodSync(path, 0o600);
-      // Short, because waiting here blocks the event loop. The sender gets a 503 instead.
-      db.pragma("busy_timeout = 250");
-      checkOwner(db, path);
-      // Works only while the file is empty. Retention then returns freed pages to the disk (purge.ts).
-      if (fresh) db.pragma("auto_vacuum = INCREMENTAL");
-      db.pragma("journal_mode = WAL");
-      // Acknowledged events must be durable. better-sqlite3's default in WAL mode, NORMAL, is not (FACTS.md).
-      db.pragma("synchronous = FULL");
-      db.pragma(`journal_size_limit = ${logSizeLimit}`);
-      db.pragma("cache_size = -65536");
-      db.pragma("temp_store = MEMORY");
-      migrate(db, path);
-      checkQuickly(db, path);
-      // SQLite opens a read-only file too: only a write shows that it can be written.
-      db.prepare("INSERT INTO meta (key, value) VALUES ('holder', ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value").run(holder);
-      return db;
-    } catch (error) {
-      db.close();
-      throw error;
-    }
-  });
-}
-
-/** Opens the file read-only, beside the process that writes it. */
-export function openForReading(path: string): Db {
-  if (!existsSync(path)) throw new StoreRefused(`there is no store at ${path} yet; "wamid-relay serve" makes it`);
-  return guarded(path, () => {
-    const db = new Database(path, { readonly: true, fileMustExist: true });
-    try {
-      db.pragma("busy_timeout = 2000");
-      checkOwner(db, path);
-      const found = schemaVersion(db);
-      const known = newestVersion();
-      if (found < known)
-        throw new StoreRefused(
-          `${path} has an older schema (${found}, this version has ${known}); start "wamid-relay serve" once to migrate it`,
-        );
-      return db;
-    } catch (error) {
-      db.close();
-      throw error;
-    }
-  });
-}
-
-function newestVersion(): number {
-  return listMigrations().at(-1)?.version ?? 0;
-}
-
-function schemaVersion(db: Db): number {
-  return db.pragma("user_version", { simple: true }) as number;
-}
-
-function checkOwner(db: Db, path: string): void {
-  const id = db.pragma("application_id", { simple: true }) as number;
-  const version = schemaVersion(db);
-  const empty = db.prepare("SELECT count(*) AS n FROM sqlite_schema").pluck().get() === 0;
-  if (id !== applicationId && !empty)
-    throw new StoreRefused(`${path} is a SQLite database of another program; give storage.path another file`);
-  const known = newestVersion();
-  if (version > known) {
-    throw new StoreRefused(
-      `${path} was written by a newer wamid-relay (schema ${version}, this version knows ${known}); upgrade, or use another file`,
-    );
-  }
-}
-
-function migrate(db: Db, path: string): void {
-  for (const { version, file } of listMigrations()) {
-    if (version <= schemaVersion(db)) continue;
-    const sql = readFileSync(new URL(file, migrationsDir), "utf8");
-    try {
-      db.transaction(() => {
-        db.exec(sql);
-        db.pragma(`application_id = ${applicationId}`);
-        db.pragma(`user_version = ${version}`);
-      }).immediate();
-    } catch (error) {
-      throw new StoreRefused(`${path} could not be migrated by ${file}: ${(error as Error).message}`, { cause: error });
-    }
-  }
-}
-
-/** Small tables that are read at start, and checked in full. */
-const small = ["meta", "names", "plans", "stopped"];
+type Port<T extends Store> = T;
+/** The port of both engines, and the port of the local delivery queue. */
+export type SqliteStore = Port<ReturnType<typeof openSqliteStore>>;
 
 /**
- * Checks the small tables and the first row of the others for damage, so that the relay can refuse to start. A full check
- * would take minutes; damage elsewhere fails when it is read.
+ * The embedded engine: one file, one writing process, one transaction per turn of the event loop. Throws `StoreRefused`
+ * when it cannot open the file. Later, writes reject with `StoreUnavailable` while the file cannot be written.
  */
-function checkQuickly(db: Db, path: string): void {
-  for (const table of db.prepare<[], string>("SELECT name FROM sqlite_schema WHERE type = 'table'").pluck().all()) {
-    db.prepare(`SELECT * FROM "${table}" LIMIT 1`).get();
+export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks) {
+  const lock = lockFile(path, () => holderOf(path));
+  const db = (() => {
+    try {
+      return openForWriting(path, `process ${process.pid} on ${hostname()}`);
+    } catch (error) {
+      lock.release();
+      throw error;
+    }
+  })();
+  const checkPlace = watchPlace(path, db);
+  const inspecting = createInspecting(path);
+
+  const names = createNames(db);
+  const plans = createPlans(db);
+  const proofs = createProofs(db);
+  const messages = createMessages(db);
+  const polls = createPolls(db, names);
+  const recentCalls = createRecentCalls(db, names);
+  const runs = createRuns(db);
+  const planDeliveries = createPlanDeliveries(db, names, rules);
+  const parking = createParking(db, { names, plans, rules, messages, runs, planDeliveries });
+  const deliveries = createDeliveries(db, names);
+  const replay = createReplay(db, names);
+  const backfill = createBackfill(db, { names, plans, rules, messages, runs, planDeliveries });
+  const cursors = createCursors(db);
+  const register = createRegister(messages, names, parking);
+  const sends = createSends(db, names, createRegisterSent({ messages, runs, names, rules, register, parking }));
+  const hydrations = createHydrations(db, { names, plans, rules, messages, planDeliveries });
+  const passes = createHydrationPasses(db, names, hydrations);
+  const { accept, quarantine } = createAccept(db, {
+    names,
+    plans,
+    rules,
+    planDeliveries,
+    proofs,
+    hydrations,
+    parking,
+    track: createTrack(messages, runs, rules),
+  });
+
+  const read = createReader(db, names);
+  const probe = db.prepare<[string]>(
+    "INSERT INTO meta (key, value) VALUES ('probed', ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+  );
+  const releasing = createQuarantine(db, names, accept);
+
+  const dueListeners = new Set<DueListener>();
+  const news = createArrivals();
+
+  /** Set once SQLite reports damage. Nothing is written after that, because the next write may not detect it. */
+  let damage: StoreUnavailable | null = null;
+
+  /** Null while the file is in place and whole. */
+  function refusal(): StoreUnavailable | null {
+    const wrong = checkPlace();
+    if (wrong === null && damage === null) return null;
+    const refused = damage ?? new StoreUnavailable(wrong ?? "");
+    hooks.failed(refused);
+    return refused;
   }
-  for (const table of small) {
-    const found = db.pragma(`integrity_check('${table}')`, { simple: true });
-    if (found !== "ok") throw new StoreRefused(`${path} ${reasons["SQLITE_CORRUPT"]} (${String(found).split("\n")[0]})`);
+
+  /** Turns a fault of the disk or file into `StoreUnavailable`. Returns any other error unchanged. */
+  function unavailable(error: unknown): unknown {
+    if (!(error instanceof Database.SqliteError)) return error;
+    const wrong = checkPlace();
+    if (wrong === null && !isStorageFault(error)) return error;
+    const why = reasonOf(error);
+    const fallback = why === null ? `the store cannot be used now: ${error.message}` : `${path} ${why}: ${error.message}`;
+    const fault = new StoreUnavailable(wrong ?? fallback, { cause: error });
+    if (isDamage(error)) damage ??= fault;
+    hooks.failed(fault);
+    return fault;
   }
+
+  const writes = createGroupCommit(db, {
+    refusal,
+    arriving: hooks.arriving ?? (() => false),
+    beginning: parking.begin,
+    closing: proofs.write,
+    committed(tookMs, count) {
+      hooks.committed(tookMs, count);
+      news.publish();
+    },
+    rolledBack(error) {
+      names.forget();
+      plans.forget();
+      proofs.forget();
+      // Any other fault belongs to one write (a conflict) and rejects only that.
+      unavailable(error);
+    },
+  });
+
+  function noted<Outcome extends AcceptOutcome | null>(outcome: Outcome): Outcome {
+    if (outcome?.result === "accepted") news.note();
+    return outcome;
+  }
+
+  const registerEach = (registrations: readonly MessageRegistration[], at: number) => registrations.map((one) => register(one, at));
+
+  const written = inTransactions(writes.run, {
+    accept: (event: ReceivedEvent, proxyRoute: string | null = null) => noted(accept(event, proxyRoute)),
+    nameRequest: createRequests(db),
+    quarantine,
+    release: (event: ReleasedEvent) => noted(releasing.release(event)),
+    register: (registrations: readonly MessageRegistration[], at: number) => sumRegistered(registerEach(registrations, at)),
+    registerEach,
+    beginSend: sends.begin,
+    settleSend: sends.settle,
+    forgetSends: sends.forget,
+    moveCursor: cursors.move,
+    settle: deliveries.settle,
+    settleExchange: deliveries.settle,
+    endLeftExchanges: deliveries.endExchanges,
+    resume: deliveries.resume,
+    endPause: deliveries.endPause,
+    retry: replay.retry,
+    replay: replay.replay,
+    backfill: backfill.plan,
+    claimPolls: polls.claim,
+    settlePolls: polls.settle,
+    addServiceCalls: polls.addCalls,
+    noteCall: recentCalls.note,
+    beginPass: passes.begin,
+    settleTarget: hydrations.settleTarget,
+    noteReads: passes.note,
+    settleCovered: hydrations.settleCovered,
+    endPass: passes.end,
+    releaseParked: parking.releaseSome,
+    expireParked: parking.expire,
+    sweep: createRetention(db, names),
+    probe: (at: number) => void probe.run(String(at)),
+  });
+
+  const store = {
+    ...written,
+    read,
+    inspecting,
+    isShared: false,
+    duty: () => true,
+    findQuarantined: releasing.look,
+    quarantined: releasing.one,
+    findSend: sends.find,
+    reading: createReading(db),
+    findCursor: cursors.find,
+    due: deliveries.due,
+    nextDueAt: deliveries.nextDueAt,
+    load: deliveries.load,
+    stopReason: read.stories.stopReason,
+    async resume(route: string): Promise<boolean> {
+      const resumed = await written.resume(route);
+      for (const listener of dueListeners) listener.wake(route);
+      return resumed;
+    },
+    findReplay: replay.look,
+    findBackfill: backfill.look,
+    countPolls: polls.count,
+    serviceCalls: polls.calls,
+    recentCalls: recentCalls.since,
+    messageState(account: string, wamid: string) {
+      const id = names.find("account", account);
+      const row = id === null ? undefined : messages.find(id, wamid);
+      return row === undefined ? null : stateOf(row);
+    },
+    waitingAccounts: hydrations.waitingAccounts,
+    waitingSince: hydrations.waitingSince,
+    covered: hydrations.covered,
+    targets: hydrations.targets,
+    trackedMessages: passes.trackedMessages,
+    callsSince: passes.callsSince,
+    announce(due: readonly DueDelivery[]): void {
+      for (const listener of dueListeners) listener.offer(due);
+    },
+    onDue(listener: DueListener): () => void {
+      dueListeners.add(listener);
+      return () => void dueListeners.delete(listener);
+    },
+    onStored: news.onStored,
+    // One process keeps its observations and alarms in memory.
+    noteSightings: async (): Promise<void> => {},
+    sightings: (): SightingsRead => ({ sightings: [], place: null }),
+    alarmsInForce: (): readonly Alarm[] => [],
+    noteAlarm: () => true,
+    untoldAlarms: (): readonly AlarmChange[] => [],
+    alarmTold: () => {},
+    /** False while the file is deleted or replaced. */
+    isInPlace: () => refusal() === null,
+    async close(): Promise<void> {
+      await Promise.all([writes.idle(), inspecting.close()]);
+      db.close();
+      lock.release();
+    },
+  };
+  return translateErrors(store, unavailable);
 }
 
-/** The fault and the remedy for a SQLite error code. Null: there is only its message. */
-export function reasonOf(error: unknown): string | null {
-  const code = (error as { code?: string }).code ?? "";
-  const known = Object.keys(reasons).find((prefix) => code.startsWith(prefix));
-  return known === undefined ? null : `${reasons[known]} (${code})`;
-}
-
-const reasons: Record<string, string> = {
-  SQLITE_NOTADB: "is not a SQLite database; move it away or give storage.path another file",
-  SQLITE_CORRUPT: "is damaged; stop the relay, and restore it from a copy, or recover it with sqlite3's .recover",
-  SQLITE_CANTOPEN: "cannot be opened; check that its folder exists and that this user may write there",
-  SQLITE_READONLY: "is read-only for this user, or its -wal or -shm beside it is; check their permissions and the file system",
-  SQLITE_FULL: "cannot grow: the disk is full",
-  SQLITE_BUSY: "is locked by another process",
-  SQLITE_IOERR: "cannot be read or written (input/output error); check the disk",
+type Writes = Readonly<Record<string, (...args: never[]) => unknown>>;
+type InTransactions<Parts extends Writes> = {
+  readonly [Name in keyof Parts]: (...args: Parameters<Parts[Name]>) => Promise<ReturnType<Parts[Name]>>;
 };
 
-function guarded<T>(path: string, open: () => T): T {
-  try {
-    return open();
-  } catch (error) {
-    if (error instanceof StoreRefused) throw error;
-    // SQLite reports a folder as a disk fault when it opens read-only.
-    if (isFolder(path)) throw new StoreRefused(`${path} cannot be opened: it is a folder; name the file in it`, { cause: error });
-    throw new StoreRefused(`${path} ${reasonOf(error) ?? `cannot be opened: ${(error as Error).message}`}`, { cause: error });
-  }
+/** Each call of these functions runs inside the next transaction. */
+function inTransactions<Parts extends Writes>(run: <T>(write: () => T) => Promise<T>, parts: Parts): InTransactions<Parts> {
+  const each = Object.entries(parts).map(([name, write]) => [name, (...args: never[]) => run(() => write(...args))]);
+  return Object.fromEntries(each) as InTransactions<Parts>;
 }
 
-function sizeOf(path: string): number {
-  return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
-}
-
-function isFolder(path: string): boolean {
+/** The process that opened the file last for writing, for the error of a second one. */
+function holderOf(path: string): string | null {
   try {
-    return statSync(path).isDirectory();
+    const db = openForReading(path);
+    try {
+      return db.prepare<[], string>("SELECT value FROM meta WHERE key = 'holder'").pluck().get() ?? null;
+    } finally {
+      db.close();
+    }
   } catch {
-    return false;
+    return null;
   }
-}
-
-/**
- * SQLite codes for faults of the disk, the file or the machine. Each prefix covers its extended codes. All other codes
- * (`SQLITE_ERROR`, `CONSTRAINT`, `TOOBIG`, `MISMATCH`, `RANGE`, `MISUSE`) are faults of one statement or its values.
- */
-const storageFaults = [
-  "SQLITE_FULL",
-  "SQLITE_IOERR",
-  "SQLITE_READONLY",
-  "SQLITE_BUSY",
-  "SQLITE_LOCKED",
-  "SQLITE_CORRUPT",
-  "SQLITE_NOTADB",
-  "SQLITE_CANTOPEN",
-  "SQLITE_NOMEM",
-  "SQLITE_PERM",
-  "SQLITE_AUTH",
-  "SQLITE_PROTOCOL",
-  "SQLITE_NOLFS",
-  "SQLITE_INTERNAL",
-  "SQLITE_INTERRUPT",
-  "SQLITE_SCHEMA",
-];
-
-/** Permanent faults: nothing in the file can be relied on. */
-const damages = ["SQLITE_CORRUPT", "SQLITE_NOTADB"];
-
-const hasCode = (error: unknown, prefixes: readonly string[]): boolean => {
-  const code = (error as { code?: unknown } | null)?.code;
-  return typeof code === "string" && prefixes.some((prefix) => code === prefix || code.startsWith(`${prefix}_`));
-};
-
-/** True for any error of SQLite. */
-
-/** True for faults of the disk or file, which affect every write. False for faults of one write. */
-export const isStorageFault = (error: unknown): boolean => hasCode(error, storageFaults);
-
-export const isDamage = (error: unknown): boolean => hasCode(error, damages);
-
-/**
- * Wraps all functions of a port so that they throw the error that `translate` returns. No reader then leaks an error of
- * SQLite. Rejected promises are translated already.
- */
-export function translateErrors<T>(port: T, translate: (error: unknown) => unknown): T {
-  if (typeof port === "function") {
-    return ((...args: unknown[]): unknown => {
-      try {
-        const result: unknown = port(...args);
-        return typeof result === "function" ? translateErrors(result, translate) : result;
-      } catch (error) {
-        throw translate(error);
-      }
-    }) as T;
-  }
-  if (port === null || typeof port !== "object" || Object.getPrototypeOf(port) !== Object.prototype) return port;
-  return Object.fromEntries(Object.entries(port).map(([name, part]) => [name, translateErrors(part, translate)])) as T;
 }

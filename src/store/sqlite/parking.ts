@@ -1,15 +1,16 @@
-import { againBy, type DueDelivery, type Facts, judgeAgain, type Rules } from "../rules.ts";
+import type { Facts } from "../../track/facts.ts";
+import { expire, release } from "../../track/parking.ts";
+import { replan } from "../../track/planning.ts";
+import type { DueDelivery, Rules } from "../rules.ts";
+import type { Db } from "./file.ts";
 import { dispositionCode, type Names, type SubjectKey } from "./names.ts";
-import type { Db } from "./open.ts";
-import { concludePlan, type JudgedRow, judgedEvent, type PlanDeliveries, type Plans } from "./plans.ts";
+import { type PlanDeliveries, type PlannedRow, type Plans, storedEvent } from "./plans.ts";
 import { inOneTurn } from "./purge.ts";
 import { type Messages, type Runs, subjectFacts } from "./track.ts";
 
-interface ParkedRow extends JudgedRow {
+interface ParkedRow extends PlannedRow {
   seq: number;
   plan: number;
-  received_at: number;
-  disposition: number;
 }
 
 /** What planning a stored event again takes. */
@@ -35,15 +36,15 @@ export type Parking = ReturnType<typeof createParking>;
  * none overtakes (accept.ts), and its parked events do not expire.
  */
 export function createParking(db: Db, { names, plans, rules, messages, runs, planDeliveries }: PlanningParts) {
-  const columns = "seq, account, source, body, status, previous_status, moved, error_code, plan, received_at, disposition";
+  const columns = "seq, account, source, body, status, previous_status, moved, error_code, plan";
   const ofSubject = db.prepare<[number, number, number], ParkedRow>(
     `SELECT ${columns} FROM events WHERE subject = ? AND seq > ? AND parked_until IS NOT NULL ORDER BY seq LIMIT ?`,
   );
   const hasParked = db
     .prepare<[number, number], number>("SELECT 1 FROM events WHERE subject = ? AND seq > ? AND parked_until IS NOT NULL LIMIT 1")
     .pluck();
-  const expired = db.prepare<[number, number], { seq: number; plan: number; disposition: number }>(
-    `SELECT seq, plan, disposition FROM events WHERE parked_until <= ? AND (subject IS NULL OR subject NOT IN (SELECT subject FROM releases))
+  const expired = db.prepare<[number, number], { seq: number; plan: number }>(
+    `SELECT seq, plan FROM events WHERE parked_until <= ? AND (subject IS NULL OR subject NOT IN (SELECT subject FROM releases))
      ORDER BY parked_until LIMIT ?`,
   );
   const end = db.prepare<[number, number, number]>("UPDATE events SET parked_until = NULL, disposition = ?, plan = ? WHERE seq = ?");
@@ -58,12 +59,11 @@ export function createParking(db: Db, { names, plans, rules, messages, runs, pla
 
   /** Matches an event again, now registered, for the routes that parked it. */
   function releaseOne(row: ParkedRow, subject: SubjectKey, facts: Facts, at: number, due: DueDelivery[]): void {
-    const fresh = judgeAgain(rules, judgedEvent(row, names), facts);
+    const fresh = replan(rules, storedEvent(row, names), facts);
     if (fresh === null) return;
-    const { plan, released } = concludePlan(plans, row.plan, againBy(fresh));
-    const routed = row.disposition === dispositionCode.routed || released.some((verdict) => verdict.verdict === "deliver");
-    end.run(routed ? dispositionCode.routed : dispositionCode.filtered, plan, row.seq);
-    due.push(...planDeliveries(row.seq, subject, { disposition: "routed", verdicts: released }, at, null));
+    const concluded = release(plans.verdictsOf(row.plan), fresh);
+    end.run(dispositionCode[concluded.disposition], plans.idOf(concluded), row.seq);
+    due.push(...planDeliveries(row.seq, subject, { verdicts: concluded.released }, at, null));
   }
 
   /** Releases at most `most` events of a subject, and records whether more are left. Returns how many it released. */
@@ -116,16 +116,17 @@ export function createParking(db: Db, { names, plans, rules, messages, runs, pla
      * a campaign share few plans, so each plan is concluded once, and no body is read.
      */
     expire(now: number, limit: number): number {
-      const concluded = new Map<number, number>();
+      const ends = new Map<number, { readonly disposition: number; readonly plan: number }>();
       return inOneTurn(limit, (most) => {
         const rows = expired.all(now, most);
         for (const row of rows) {
-          let plan = concluded.get(row.plan);
-          if (plan === undefined) {
-            plan = concludePlan(plans, row.plan, (route) => ({ route, verdict: "skip", reason: "untracked" })).plan;
-            concluded.set(row.plan, plan);
+          let to = ends.get(row.plan);
+          if (to === undefined) {
+            const concluded = expire(plans.verdictsOf(row.plan));
+            to = { disposition: dispositionCode[concluded.disposition], plan: plans.idOf(concluded) };
+            ends.set(row.plan, to);
           }
-          end.run(row.disposition === dispositionCode.routed ? dispositionCode.routed : dispositionCode.ignored, plan, row.seq);
+          end.run(to.disposition, to.plan, row.seq);
         }
         return rows.length;
       });

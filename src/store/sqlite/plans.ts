@@ -1,25 +1,26 @@
-import type { DeliveryPlan, RouteVerdict } from "../../model/plan.ts";
-import { concludeVerdicts, type DueDelivery, type JudgedEvent, type KeptVerdict, keptVerdicts, type Rules } from "../rules.ts";
+import { type DeliveryPlan, type KeptVerdict, keptVerdicts } from "../../model/plan.ts";
+import type { StoredEvent } from "../../track/planning.ts";
+import type { DueDelivery, Rules } from "../rules.ts";
+import type { Db } from "./file.ts";
 import { type Names, type SubjectKey, stateCode } from "./names.ts";
-import type { Db } from "./open.ts";
+import type { EventRow } from "./rows.ts";
 
-export interface Plans {
-  /** The number of a plan's verdicts. Writes new ones, so call it inside a transaction. */
-  idOf(plan: DeliveryPlan): number;
-  verdictsOf(id: number): readonly KeptVerdict[];
-  forget(): void;
-}
+/** Only the verdicts of a plan are stored with it. The event's row has the disposition. */
+export type Verdicts = Pick<DeliveryPlan, "verdicts">;
+
+export type Plans = ReturnType<typeof createPlans>;
 
 /** Stores each distinct list of verdicts once. Reasons depend only on the settings, so there are few. */
-export function createPlans(db: Db): Plans {
+export function createPlans(db: Db) {
   const select = db.prepare<[string], number>("SELECT id FROM plans WHERE verdicts = ?").pluck();
   const selectText = db.prepare<[number], string>("SELECT verdicts FROM plans WHERE id = ?").pluck();
   const insert = db.readonly ? null : db.prepare<[string]>("INSERT INTO plans (verdicts) VALUES (?)");
   // The planner returns the same object for the same verdicts, so nearly all are found by identity.
-  let byIdentity = new WeakMap<DeliveryPlan, number>();
+  let byIdentity = new WeakMap<Verdicts, number>();
 
   return {
-    idOf(plan) {
+    /** The number of a plan's verdicts. Writes new ones, so call it inside a transaction. */
+    idOf(plan: Verdicts): number {
       const known = byIdentity.get(plan);
       if (known !== undefined) return known;
       const text = JSON.stringify(keptVerdicts(plan));
@@ -31,32 +32,21 @@ export function createPlans(db: Db): Plans {
       byIdentity.set(plan, id);
       return id;
     },
-    verdictsOf(id) {
+    verdictsOf(id: number): readonly KeptVerdict[] {
       const text = selectText.get(id);
       return text === undefined ? [] : (JSON.parse(text) as KeptVerdict[]);
     },
-    forget() {
+    forget(): void {
       byIdentity = new WeakMap();
     },
   };
-}
-
-/** Stores the verdicts of a plan with every `park` replaced by the verdict of `again`. Call it inside a transaction. */
-export function concludePlan(
-  plans: Plans,
-  kept: number,
-  again: (route: string) => RouteVerdict,
-): { readonly plan: number; readonly released: readonly RouteVerdict[]; readonly isDelivered: boolean } {
-  const { verdicts, ...concluded } = concludeVerdicts(plans.verdictsOf(kept), again);
-  // Only the verdicts are stored. The caller sets the disposition.
-  return { plan: plans.idOf({ disposition: "routed", verdicts }), ...concluded };
 }
 
 /** Writes the deliveries of a plan. Returns those that are not held. */
 export type PlanDeliveries = (
   event: number,
   subject: SubjectKey | null,
-  plan: DeliveryPlan,
+  plan: Verdicts,
   at: number,
   proxyRoute: string | null,
 ) => DueDelivery[];
@@ -107,17 +97,9 @@ export function createHasOpen(db: Db): (subject: SubjectKey, route: number) => b
 }
 
 /** The columns of an event that routes match. */
-export interface JudgedRow {
-  account: number;
-  source: number;
-  body: Buffer;
-  status: string | null;
-  previous_status: string | null;
-  moved: number;
-  error_code: string | null;
-}
+export type PlannedRow = Pick<EventRow, "account" | "source" | "body" | "status" | "previous_status" | "moved" | "error_code">;
 
-export function judgedEvent(row: JudgedRow, names: Names): JudgedEvent {
+export function storedEvent(row: PlannedRow, names: Names): StoredEvent {
   return {
     account: names.nameOf(row.account),
     source: names.nameOf(row.source),

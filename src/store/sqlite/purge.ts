@@ -1,6 +1,8 @@
 import type { RetentionTimes, Swept } from "../port.ts";
-import { dispositionCode, type Names, stateCode } from "./names.ts";
-import type { Db } from "./open.ts";
+import type { Db } from "./file.ts";
+import { dispositionCode, messageSubject, type Names, runSubject, stateCode } from "./names.ts";
+
+const nothing: Swept = { events: 0, deliveries: 0, messages: 0, done: false };
 
 type Phase = "ignored" | "events" | "messages" | "runs" | "kinds" | "pages";
 
@@ -27,20 +29,21 @@ export function createRetention(db: Db, names: Pick<Names, "purgeKinds">) {
   const deleteAttempts = db.prepare<[number, number]>("DELETE FROM attempts WHERE event = ? AND route = ?");
   const deleteDelivery = db.prepare<[number, number]>("DELETE FROM deliveries WHERE event = ? AND route = ?");
   const deleteEvent = db.prepare<[number]>("DELETE FROM events WHERE seq = ?");
-  const messagesAfter = db.prepare<[number, number], { seq: number; updated_at: number; registered_at: number | null }>(
-    "SELECT seq, updated_at, registered_at FROM messages WHERE seq > ? ORDER BY seq LIMIT ?",
-  );
-  const runsAfter = db.prepare<[number, number], { seq: number; updated_at: number; registered_at: number | null }>(
-    "SELECT seq, updated_at, registered_at FROM runs WHERE seq > ? ORDER BY seq LIMIT ?",
-  );
-  const lastMessage = db.prepare<[], number | null>("SELECT max(seq) FROM messages").pluck();
-  const lastRun = db.prepare<[], number | null>("SELECT max(seq) FROM runs").pluck();
   const subjectOpen = db
     .prepare<[number], number>("SELECT 1 FROM deliveries WHERE subject = ? AND state <= 1 AND subject IS NOT NULL LIMIT 1")
     .pluck();
   const hasEvents = db.prepare<[number], number>("SELECT 1 FROM events WHERE subject = ? AND subject IS NOT NULL LIMIT 1").pluck();
-  const deleteMessage = db.prepare<[number]>("DELETE FROM messages WHERE seq = ?");
-  const deleteRun = db.prepare<[number]>("DELETE FROM runs WHERE seq = ?");
+  const subjects = { messages: ofSubjects("messages"), runs: ofSubjects("runs") };
+
+  function ofSubjects(table: "messages" | "runs") {
+    return {
+      after: db.prepare<[number, number], { seq: number; updated_at: number; registered_at: number | null }>(
+        `SELECT seq, updated_at, registered_at FROM ${table} WHERE seq > ? ORDER BY seq LIMIT ?`,
+      ),
+      last: db.prepare<[], number | null>(`SELECT max(seq) FROM ${table}`).pluck(),
+      delete: db.prepare<[number]>(`DELETE FROM ${table} WHERE seq = ?`),
+    };
+  }
 
   const giveBack = createGiveBack(db);
   const swept = createSwept(db);
@@ -54,7 +57,7 @@ export function createRetention(db: Db, names: Pick<Names, "purgeKinds">) {
   }
 
   /** Deletes deliveries of an event that settled before `before`, and the event if it is `old` and has none left. */
-  function sweepEvent(seq: number, before: number, old: boolean): { events: number; deliveries: number } {
+  function purgeEvent(seq: number, before: number, old: boolean): { events: number; deliveries: number } {
     const routes = settledOf.all(seq, before);
     for (const route of routes) {
       deleteAttempts.run(seq, route);
@@ -65,7 +68,7 @@ export function createRetention(db: Db, names: Pick<Names, "purgeKinds">) {
     return { events: 1, deliveries: routes.length };
   }
 
-  function sweepEvents(now: number, keep: RetentionTimes, limit: number): Swept {
+  function purgeEvents(now: number, keep: RetentionTimes, limit: number): Swept {
     const last = greatest.get() ?? 0;
     const rows = oldest.all(cursor, limit);
     const horizon = now - Math.min(keep.events, keep.deliveries);
@@ -74,36 +77,37 @@ export function createRetention(db: Db, names: Pick<Names, "purgeKinds">) {
     for (const row of rows) {
       if (row.received_at >= horizon) {
         next("messages");
-        return { events, deliveries, messages: 0, done: false };
+        return { ...nothing, events, deliveries };
       }
       cursor = row.seq;
-      const swept = sweepEvent(row.seq, now - keep.deliveries, row.received_at < now - keep.events && row.seq < last);
+      const swept = purgeEvent(row.seq, now - keep.deliveries, row.received_at < now - keep.events && row.seq < last);
       events += swept.events;
       deliveries += swept.deliveries;
     }
     if (rows.length < limit) next("messages");
-    return { events, deliveries, messages: 0, done: false };
+    return { ...nothing, events, deliveries };
   }
 
   /**
    * Deletes registered subjects after `messages` and seen ones after `ignored`, but none before its last event: otherwise a
    * late event could move a status back. The greatest seq stays, so that none is reused.
    */
-  function sweepSubjects(kind: "messages" | "runs", now: number, keep: RetentionTimes, limit: number): Swept {
-    const rows = (kind === "messages" ? messagesAfter : runsAfter).all(cursor, limit);
-    const last = (kind === "messages" ? lastMessage : lastRun).get() ?? 0;
+  function purgeSubjects(kind: "messages" | "runs", now: number, keep: RetentionTimes, limit: number): Swept {
+    const of = subjects[kind];
+    const rows = of.after.all(cursor, limit);
+    const last = of.last.get() ?? 0;
     let messages = 0;
     for (const row of rows) {
       cursor = row.seq;
       const age = row.registered_at === null ? keep.ignored : keep.messages;
-      const subject = row.seq * 2 + (kind === "messages" ? 0 : 1);
+      const subject = kind === "messages" ? messageSubject(row.seq) : runSubject(row.seq);
       if (row.updated_at >= now - age || row.seq === last) continue;
       if (subjectOpen.get(subject) !== undefined || hasEvents.get(subject) !== undefined) continue;
-      (kind === "messages" ? deleteMessage : deleteRun).run(row.seq);
+      of.delete.run(row.seq);
       messages += 1;
     }
     if (rows.length < limit) next(kind === "messages" ? "runs" : "kinds");
-    return { events: 0, deliveries: 0, messages, done: false };
+    return { ...nothing, messages };
   }
 
   function step(now: number, keep: RetentionTimes, limit: number): Swept {
@@ -112,10 +116,10 @@ export function createRetention(db: Db, names: Pick<Names, "purgeKinds">) {
       for (const seq of seqs) deleteEvent.run(seq);
       if (seqs.length > 0) swept.note("events", now - keep.ignored);
       if (seqs.length < limit) next("events");
-      return { events: seqs.length, deliveries: 0, messages: 0, done: false };
+      return { ...nothing, events: seqs.length };
     }
     if (phase === "events") {
-      const taken = sweepEvents(now, keep, limit);
+      const taken = purgeEvents(now, keep, limit);
       if (taken.events > 0) swept.note("events", now - keep.events);
       if (taken.deliveries > 0) swept.note("deliveries", now - keep.deliveries);
       return taken;
@@ -124,17 +128,17 @@ export function createRetention(db: Db, names: Pick<Names, "purgeKinds">) {
       const { last } = names.purgeKinds(cursor, limit);
       if (last === null) next("pages");
       else cursor = last;
-      return { events: 0, deliveries: 0, messages: 0, done: false };
+      return nothing;
     }
-    if (phase !== "pages") return sweepSubjects(phase, now, keep, limit);
+    if (phase !== "pages") return purgeSubjects(phase, now, keep, limit);
     const done = !giveBack(limit);
     if (done) next("ignored");
-    return { events: 0, deliveries: 0, messages: 0, done };
+    return { ...nothing, done };
   }
 
   /** One step of up to `limit` rows, for one turn. Call it inside a transaction. */
   return function sweep(now: number, keep: RetentionTimes, limit: number): Swept {
-    const sum = { events: 0, deliveries: 0, messages: 0, done: false };
+    const sum = { ...nothing };
     inOneTurn(limit, (most) => {
       const { events, deliveries, messages, done } = step(now, keep, most);
       sum.events += events;
@@ -175,7 +179,7 @@ export function createSwept(db: Db) {
 
 /** Free pages that stay in the file, so that it does not shrink and grow all day: 4 MiB, or a tenth of the used pages. */
 const spare = { pages: 1024, share: 0.1 };
-/** What `PRAGMA auto_vacuum` says of a file whose pages can be given back. A file that was empty before the relay opened it keeps them. */
+/** `PRAGMA auto_vacuum` of a file that can return its free pages. A file that was empty before the relay opened it keeps them. */
 const incremental = 2;
 
 /**

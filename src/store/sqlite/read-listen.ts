@@ -1,18 +1,12 @@
 import type { ListenedContent, ListenedEvent, ListenPage, ListenRow } from "../../model/listen.ts";
 import type { Wanted } from "../reading.ts";
-import { dispositionList, type Names, originList, unpackEventId } from "./names.ts";
-import type { Db } from "./open.ts";
 
-interface Row {
-  seq: number;
-  account: number;
-  id: Buffer | string | null;
-  kind: number | null;
-  source: number;
-  origin: number;
-  received_at: number;
-  status: string | null;
-  disposition: number;
+import type { Db } from "./file.ts";
+import { dispositionList, type Names, originList, unpackEventId } from "./names.ts";
+import { createBounds } from "./query.ts";
+import type { EventRow } from "./rows.ts";
+
+interface Row extends Pick<EventRow, "seq" | "account" | "id" | "kind" | "source" | "origin" | "received_at" | "status" | "disposition"> {
   size: number;
   wamid: string | null;
   run_id: string | null;
@@ -34,9 +28,7 @@ export function createReadListen(db: Db, names: Names) {
     LEFT JOIN runs r ON e.subject % 2 = 1 AND r.seq = e.subject / 2
     WHERE e.seq > ? ORDER BY e.seq LIMIT ?`);
   const content = db.prepare<[number], { headers: string | null; body: Buffer }>("SELECT headers, body FROM events WHERE seq = ?");
-  const bounds = db.prepare<[], { oldest: number | null; newest: number | null }>(
-    "SELECT (SELECT min(seq) FROM events) AS oldest, (SELECT max(seq) FROM events) AS newest",
-  );
+  const bounds = createBounds(db, "events");
   const at = db.prepare<[number], { seq: number; received_at: number }>(
     "SELECT seq, received_at FROM events WHERE seq >= ? ORDER BY seq LIMIT 1",
   );
@@ -104,17 +96,16 @@ export function createReadListen(db: Db, names: Names) {
       }
       return { events, through, missing, atEnd: looked < most.rows };
     },
-    /** Smallest and greatest seq, 0 when there are no events; `oldestAt` is when the oldest was received. */
     ends(): { oldest: number; newest: number; oldestAt: number | null } {
-      const { oldest, newest } = bounds.get() ?? { oldest: null, newest: null };
-      return { oldest: oldest ?? 0, newest: newest ?? 0, oldestAt: at.get(oldest ?? 0)?.received_at ?? null };
+      const { oldest, newest } = bounds() ?? { oldest: 0, newest: 0 };
+      return { oldest, newest, oldestAt: at.get(oldest)?.received_at ?? null };
     },
     /** The seq before the first event received at `time` (unix ms) or later. A binary search, as events are stored in the order received. */
     seqBefore(time: number): number {
-      const { oldest, newest } = bounds.get() ?? { oldest: null, newest: null };
-      if (oldest === null || newest === null) return 0;
-      let before = oldest - 1;
-      let last = newest;
+      const ends = bounds();
+      if (ends === null) return 0;
+      let before = ends.oldest - 1;
+      let last = ends.newest;
       while (before < last) {
         const middle = before + Math.floor((last - before) / 2) + 1;
         const found = at.get(middle);

@@ -1,20 +1,20 @@
 import { shownMetadata } from "../../model/message.ts";
-import type { MessageFilter, MessageView, RunFilter, RunView, SeqBounds } from "../views.ts";
+import type { MessageFilter, MessageView, RunFilter, RunView } from "../views.ts";
+import type { Db } from "./file.ts";
 import type { Names } from "./names.ts";
-import type { Db } from "./open.ts";
+import { createBounds, joinConditions } from "./query.ts";
 import type { MessageRow, RunRow } from "./track.ts";
 
 export function createReadMessages(db: Db, names: Names) {
   const columns = ["wamid", "service_id", "reference"] as const;
-  const bounds = db.prepare<[], { oldest: number | null; newest: number | null }>(
-    "SELECT (SELECT min(seq) FROM messages) AS oldest, (SELECT max(seq) FROM messages) AS newest",
-  );
   const byWamid = db.prepare<[string], MessageRow>(
     "SELECT m.* FROM names a JOIN messages m ON m.account = a.id AND m.wamid = ? WHERE a.kind = 'account'",
   );
   const byId = db.prepare<[string], MessageRow>("SELECT * FROM messages WHERE service_id = ? LIMIT 100");
   const byReference = db.prepare<[string], MessageRow>("SELECT * FROM messages WHERE reference = ? ORDER BY seq DESC LIMIT 100");
   const readers = { wamid: byWamid, service_id: byId, reference: byReference };
+
+  const accountOf = accountsIn(names);
 
   function viewOf(row: MessageRow): MessageView {
     return {
@@ -34,29 +34,24 @@ export function createReadMessages(db: Db, names: Names) {
   }
 
   return {
-    bounds(): SeqBounds {
-      const { oldest = null, newest = null } = bounds.get() ?? {};
-      return oldest === null || newest === null ? null : { oldest, newest };
-    },
-    /** Registered ones, newest first. */
+    bounds: createBounds(db, "messages"),
     list({ account, status, reference, after, before, limit }: MessageFilter): (MessageView & { readonly seq: number })[] {
-      const where = ["seq > ?", "seq < ?", "registered_at IS NOT NULL"];
-      const values: (string | number | null)[] = [after, before];
-      const add = (condition: string, value: string | number | null | undefined) => {
-        if (value === undefined) return;
-        where.push(condition);
-        values.push(value);
-      };
-      // An unknown account has no messages.
-      add("account = ?", account === undefined ? undefined : (names.find("account", account) ?? -1));
-      add("status = ?", status);
-      add("reference = ?", reference);
+      const { where, values } = joinConditions(
+        [
+          ["seq > @after", after],
+          ["seq < @before", before],
+          ["registered_at IS NOT NULL", true],
+          ["account = @account", accountOf(account)],
+          ["status = @status", status],
+          ["reference = @reference", reference],
+        ],
+        { limit },
+      );
       const rows = db
-        .prepare<(string | number | null)[], MessageRow>(`SELECT * FROM messages WHERE ${where.join(" AND ")} ORDER BY seq DESC LIMIT ?`)
-        .all(...values, limit);
+        .prepare<[typeof values], MessageRow>(`SELECT * FROM messages WHERE ${where} ORDER BY seq DESC LIMIT @limit`)
+        .all(values);
       return rows.map((row) => ({ seq: row.seq, ...viewOf(row) }));
     },
-    /** By wamid; by the service's id when none has it; else by reference. */
     find(name: string): MessageView[] {
       for (const column of columns) {
         const rows = readers[column].all(name);
@@ -67,10 +62,13 @@ export function createReadMessages(db: Db, names: Names) {
   };
 }
 
+/** The number of an account that a filter gives. -1: it is unknown and has no rows. */
+function accountsIn(names: Names): (name: string | undefined) => number | undefined {
+  return (name) => (name === undefined ? undefined : (names.find("account", name) ?? -1));
+}
+
 export function createReadRuns(db: Db, names: Names) {
-  const bounds = db.prepare<[], { oldest: number | null; newest: number | null }>(
-    "SELECT (SELECT min(seq) FROM runs) AS oldest, (SELECT max(seq) FROM runs) AS newest",
-  );
+  const accountOf = accountsIn(names);
 
   function viewOf(row: RunRow): RunView & { readonly seq: number } {
     return {
@@ -88,29 +86,24 @@ export function createReadRuns(db: Db, names: Names) {
   }
 
   return {
-    bounds(): SeqBounds {
-      const { oldest = null, newest = null } = bounds.get() ?? {};
-      return oldest === null || newest === null ? null : { oldest, newest };
-    },
-    /** Newest first. */
+    bounds: createBounds(db, "runs"),
     list({ account, status, reference, runId, after, before, limit }: RunFilter): (RunView & { readonly seq: number })[] {
-      const where = ["seq > ?", "seq < ?"];
-      const values: (string | number)[] = [after, before];
-      const add = (condition: string, value: string | number | undefined) => {
-        if (value === undefined) return;
-        where.push(condition);
-        values.push(value);
-      };
-      // An unknown account has no runs.
-      add("account = ?", account === undefined ? undefined : (names.find("account", account) ?? -1));
-      add("status = ?", status);
-      add("reference = ?", reference);
-      add("run_id = ?", runId);
-      // The index is by account first.
-      if (runId !== undefined) where.push("account IN (SELECT id FROM names WHERE kind = 'account')");
+      const { where, values } = joinConditions(
+        [
+          ["seq > @after", after],
+          ["seq < @before", before],
+          ["account = @account", accountOf(account)],
+          ["status = @status", status],
+          ["reference = @reference", reference],
+          ["run_id = @runId", runId],
+          // The index is by account first.
+          ["account IN (SELECT id FROM names WHERE kind = 'account')", runId !== undefined],
+        ],
+        { limit },
+      );
       return db
-        .prepare<(string | number)[], RunRow>(`SELECT * FROM runs WHERE ${where.join(" AND ")} ORDER BY seq DESC LIMIT ?`)
-        .all(...values, limit)
+        .prepare<[typeof values], RunRow>(`SELECT * FROM runs WHERE ${where} ORDER BY seq DESC LIMIT @limit`)
+        .all(values)
         .map(viewOf);
     },
   };

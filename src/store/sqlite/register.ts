@@ -1,35 +1,32 @@
 import type { SentSubject } from "../../model/send.ts";
 import { unobserved } from "../../model/tracking.ts";
-import { factsTold, joinFacts, type MessageRegistration, type Registered } from "../registration.ts";
-import type { DueDelivery, Rules } from "../rules.ts";
-import { sentFacts } from "../service-port.ts";
+import { type MessageRegistration, registerMessage } from "../../track/registration.ts";
+import type { DueDelivery, Registered, Rules } from "../rules.ts";
+
+import { sentRegistration } from "../service-port.ts";
 
 import { messageSubject, type Names, runSubject } from "./names.ts";
 import type { Parking } from "./parking.ts";
-import { knownFacts, type MessageRow, type Messages, type Runs, runStateOf, stateOf } from "./track.ts";
+import { knownMessage, type Messages, type Runs, runStateOf, stateOf } from "./track.ts";
 
 /**
  * Registers a message and releases its parked events. Known facts write nothing. On a conflict it returns the conflicting
  * facts and stores nothing of the registration. Call it inside a transaction.
  */
 export function createRegister(messages: Messages, names: Names, parking: Parking) {
-  function addFacts(row: MessageRow, registration: MessageRegistration, at: number): Registered {
-    const joined = joinFacts(knownFacts(row), registration);
-    if ("conflicts" in joined) return { result: "conflict", conflicts: joined.conflicts };
-    messages.revive(row);
-    const wasRegistered = row.registered_at !== null;
-    if (wasRegistered && !joined.isNew) return { result: "known", due: [] };
-    messages.register(row.seq, { ...joined.facts, at });
-    if (wasRegistered) return { result: "known", due: [] };
-    return { result: "created", due: parking.release(messageSubject(row.seq), at) };
-  }
-
   return function register(registration: MessageRegistration, at: number): Registered {
     const account = names.idOf("account", registration.account);
     const row = messages.find(account, registration.wamid);
-    if (row !== undefined) return addFacts(row, registration, at);
-    messages.add(account, registration.wamid, unobserved, at, { ...factsTold(registration), at });
-    return { result: "created", due: [] };
+    const registered = registerMessage(row === undefined ? null : knownMessage(row), registration);
+    if (registered.result === "conflict") return registered;
+    const { result, facts } = registered;
+    if (row === undefined) {
+      messages.add(account, registration.wamid, unobserved, at, facts === null ? undefined : { ...facts, at });
+      return { result, due: [] };
+    }
+    messages.revive(row);
+    if (facts !== null) messages.register(row.seq, { ...facts, at });
+    return { result, due: result === "created" ? parking.release(messageSubject(row.seq), at) : [] };
   };
 }
 
@@ -48,7 +45,7 @@ interface Parts {
 export function createRegisterSent({ messages, runs, names, rules, register, parking }: Parts): RegisterSent {
   function registerMessage(account: string, sent: Extract<SentSubject, { type: "message" }>, at: number): readonly DueDelivery[] {
     const { wamid, status } = sent;
-    const registered = register({ ...sentFacts(sent), account, sentAt: at }, at);
+    const registered = register(sentRegistration(account, sent, at), at);
     const row = messages.find(names.idOf("account", account), wamid);
     if (row !== undefined) {
       const before = stateOf(row);

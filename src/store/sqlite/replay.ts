@@ -1,30 +1,29 @@
-import type { PlanAgainFilter, ReplayCursor, Replayed, ReplayFilter, ReplayFound, Retried } from "../port.ts";
-import { addVerdicts, type DueDelivery, judgeAgain, nothingTracked } from "../rules.ts";
+import { addVerdicts } from "../../track/backfill.ts";
+import { nothingTracked } from "../../track/facts.ts";
+import { replan } from "../../track/planning.ts";
+import type { BackfillFilter, ReplayCursor, Replayed, ReplayFilter, ReplayFound, Retried } from "../port.ts";
+import type { DueDelivery } from "../rules.ts";
+
+import type { Db } from "./file.ts";
 import { dispositionCode, type Names, stateCode } from "./names.ts";
-import type { Db } from "./open.ts";
 import type { PlanningParts } from "./parking.ts";
-import { createHasOpen, type JudgedRow, judgedEvent } from "./plans.ts";
+import { createHasOpen, type PlannedRow, storedEvent } from "./plans.ts";
+import { type Condition, joinConditions } from "./query.ts";
+import type { DeliveryRow, EventRow } from "./rows.ts";
 import { subjectFacts } from "./track.ts";
 
-interface DeliveryRow {
-  event: number;
-  route: number;
-  subject: number | null;
-  state: number;
-}
+type SettledRow = Pick<DeliveryRow, "event" | "route" | "subject" | "state">;
 
 /** Makes settled deliveries wait again, in order and under their old ids. */
 export function createReplay(db: Db, names: Names) {
   const hasOpen = createHasOpen(db);
-  const one = db.prepare<[number, number], DeliveryRow>(
-    "SELECT event, route, subject, state FROM deliveries WHERE event = ? AND route = ?",
-  );
+  const one = db.prepare<[number, number], SettledRow>("SELECT event, route, subject, state FROM deliveries WHERE event = ? AND route = ?");
   const again = db.prepare<[number, number | null, number, number]>(
     "UPDATE deliveries SET state = ?, next_at = ?, spent = 0, replays = replays + 1, settled_at = NULL, reason = NULL WHERE event = ? AND route = ?",
   );
   const sooner = db.prepare<[number, number, number]>("UPDATE deliveries SET next_at = ? WHERE event = ? AND route = ?");
 
-  function requeue(row: DeliveryRow, at: number): DueDelivery | null {
+  function requeue(row: SettledRow, at: number): DueDelivery | null {
     const held = row.subject !== null && hasOpen(row.subject, row.route);
     again.run(held ? stateCode.held : stateCode.waiting, held ? null : at, row.event, row.route);
     return held ? null : { route: names.nameOf(row.route), event: row.event, at };
@@ -65,23 +64,11 @@ export function createReplay(db: Db, names: Names) {
   };
 }
 
-/** Adds what a filter says of the event `e` to the conditions of a query and to its values. */
-function addEventConditions(
-  filter: Pick<ReplayFilter, "errorCode" | "from" | "to">,
-  conditions: string[],
-  values: Record<string, number | string>,
-): void {
-  for (const [name, condition] of [
-    ["errorCode", "e.error_code = @errorCode"],
-    ["from", "e.received_at >= @from"],
-    ["to", "e.received_at < @to"],
-  ] as const) {
-    const value = filter[name];
-    if (value === undefined) continue;
-    conditions.push(condition);
-    values[name] = value;
-  }
-}
+const eventConditions = ({ errorCode, from, to }: Pick<ReplayFilter, "errorCode" | "from" | "to">): Condition[] => [
+  ["e.error_code = @errorCode", errorCode],
+  ["e.received_at >= @from", from],
+  ["e.received_at < @to", to],
+];
 
 interface WalkedRow {
   event: number;
@@ -97,18 +84,17 @@ function createReplayWalk(db: Db, names: Names) {
   return function look(filter: ReplayFilter, cursor: ReplayCursor, now: number, limit: number): ReplayFound {
     const route = filter.route === undefined ? undefined : names.find("route", filter.route);
     if (route === null) return { found: [], cursor: null };
-    const values: Record<string, number | string> = { ...cursor, now, limit };
-    const conditions = [
-      `d.state IN (${filter.states.map((state) => stateCode[state]).join(", ")})`,
-      // A time in the future was written under a wrong clock, not during this walk.
-      "(d.settled_at <= @since OR d.settled_at > @now)",
-    ];
-    if (route !== undefined) {
-      conditions.push("d.route = @onlyRoute");
-      values["onlyRoute"] = route;
-    }
-    addEventConditions(filter, conditions, values);
-    const rows = db.prepare<[typeof values], WalkedRow>(statement(filter, conditions.join(" AND "))).all(values);
+    const { where, values } = joinConditions(
+      [
+        [`d.state IN (${filter.states.map((state) => stateCode[state]).join(", ")})`, true],
+        // A time in the future was written under a wrong clock, not during this walk.
+        ["(d.settled_at <= @since OR d.settled_at > @now)", now],
+        ["d.route = @onlyRoute", route],
+        ...eventConditions(filter),
+      ],
+      { ...cursor, limit },
+    );
+    const rows = db.prepare<[typeof values], WalkedRow>(statement(filter, where)).all(values);
     const last = rows.at(-1);
     return {
       found: rows.filter(({ matches }) => matches === 1).map(({ event, route }) => ({ event, route: names.nameOf(route) })),
@@ -131,19 +117,14 @@ function statement(filter: ReplayFilter, condition: string): string {
   return `SELECT d.event, d.route, coalesce(${condition}, 0) AS matches FROM (${looked}) d ${joined} ORDER BY ${order}`;
 }
 
-interface EventRow extends JudgedRow {
-  seq: number;
-  subject: number | null;
-  plan: number | null;
-  disposition: number;
-}
+type BackfilledRow = PlannedRow & Pick<EventRow, "seq" | "subject" | "plan" | "disposition">;
 
 /**
  * Backfill: after a late registration or a new route, ignored or filtered events get their deliveries. A route never gets
  * an event twice (promise 2): planned deliveries stay, and only new verdicts are added.
  */
-export function createPlanAgain(db: Db, { names, plans, rules, messages, runs, planDeliveries }: PlanningParts) {
-  const one = db.prepare<[number], EventRow>(
+export function createBackfill(db: Db, { names, plans, rules, messages, runs, planDeliveries }: PlanningParts) {
+  const one = db.prepare<[number], BackfilledRow>(
     "SELECT seq, account, source, body, subject, status, previous_status, moved, error_code, plan, disposition FROM events WHERE seq = ?",
   );
   const conclude = db.prepare<[number, number]>(
@@ -151,29 +132,26 @@ export function createPlanAgain(db: Db, { names, plans, rules, messages, runs, p
   );
   const mark = db.prepare<[number, number]>("UPDATE deliveries SET replays = 1 WHERE event = ? AND route = ?");
 
-  function planOf(row: EventRow, only: string | undefined) {
+  function planOf(row: BackfilledRow, only: string | undefined) {
     const kept = row.plan === null ? [] : plans.verdictsOf(row.plan);
-    return addVerdicts(
-      kept,
-      judgeAgain(rules, judgedEvent(row, names), row.subject === null ? nothingTracked : subjectFacts(row.subject, messages, runs)) ?? [],
-      only,
-    );
+    const facts = row.subject === null ? nothingTracked : subjectFacts(row.subject, messages, runs);
+    return addVerdicts(kept, replan(rules, storedEvent(row, names), facts) ?? [], only);
   }
 
   return {
     /** The next matching events with their new routes, out of `limit` that it reads. Writes nothing. */
-    look(filter: PlanAgainFilter, cursor: ReplayCursor, limit: number): ReplayFound {
-      const conditions = ["e.disposition = @disposition", "e.received_at <= @since"];
-      const values: Record<string, number | string> = {
-        disposition: dispositionCode[filter.disposition],
-        since: cursor.since,
-        event: cursor.event,
-        limit,
-      };
-      addEventConditions(filter, conditions, values);
+    look(filter: BackfillFilter, cursor: ReplayCursor, limit: number): ReplayFound {
+      const { where, values } = joinConditions(
+        [
+          ["e.disposition = @disposition", dispositionCode[filter.disposition]],
+          ["e.received_at <= @since", cursor.since],
+          ...eventConditions(filter),
+        ],
+        { event: cursor.event, limit },
+      );
       const rows = db
         .prepare<[typeof values], { seq: number; matches: number }>(
-          `SELECT e.seq, coalesce(${conditions.join(" AND ")}, 0) AS matches
+          `SELECT e.seq, coalesce(${where}, 0) AS matches
            FROM (SELECT * FROM events WHERE seq > @event ORDER BY seq LIMIT @limit) e ORDER BY e.seq`,
         )
         .all(values);
@@ -187,7 +165,7 @@ export function createPlanAgain(db: Db, { names, plans, rules, messages, runs, p
       return { found, cursor: last === undefined || rows.length < limit ? null : { since: cursor.since, event: last.seq, route: 0 } };
     },
     /** Plans the deliveries of those events that still match. Call it inside a transaction. */
-    plan(events: readonly number[], { disposition, route: only }: PlanAgainFilter, at: number): Replayed {
+    plan(events: readonly number[], { disposition, route: only }: BackfillFilter, at: number): Replayed {
       const due: DueDelivery[] = [];
       let replayed = 0;
       for (const seq of events) {
@@ -195,8 +173,8 @@ export function createPlanAgain(db: Db, { names, plans, rules, messages, runs, p
         if (row === undefined || row.disposition !== dispositionCode[disposition]) continue;
         const { verdicts, added } = planOf(row, only);
         if (added.length === 0) continue;
-        conclude.run(plans.idOf({ disposition: "routed", verdicts }), seq);
-        due.push(...planDeliveries(seq, row.subject, { disposition: "routed", verdicts: added }, at, null));
+        conclude.run(plans.idOf({ verdicts }), seq);
+        due.push(...planDeliveries(seq, row.subject, { verdicts: added }, at, null));
         for (const { route } of added) mark.run(seq, names.idOf("route", route));
         replayed += added.length;
       }

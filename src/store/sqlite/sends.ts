@@ -1,20 +1,11 @@
 import { randomBytes } from "node:crypto";
 import { beginKey, endKey, keyStates, type SendClaim, type SendEnd, type SendKey, type StoredSend, sendKinds } from "../../model/send.ts";
 import type { DueDelivery } from "../rules.ts";
-import type { Names } from "./names.ts";
-import type { Db } from "./open.ts";
-import type { RegisterSent } from "./register.ts";
 
-interface SendRow {
-  seq: number;
-  state: number;
-  fingerprint: string;
-  tries: number;
-  about: string;
-  caller: string;
-  started_at: number;
-  answer: string | null;
-}
+import type { Db } from "./file.ts";
+import type { Names } from "./names.ts";
+import type { RegisterSent } from "./register.ts";
+import type { SendRow } from "./rows.ts";
 
 const calling = keyStates.indexOf("calling");
 

@@ -3,10 +3,11 @@ import type { MessageStatus, RunStatus } from "../../model/statuses.ts";
 import { runStatuses, stageOf } from "../../model/statuses.ts";
 import type { MessageState, RunState, Tracking } from "../../model/tracking.ts";
 import { type TrackedState, unobserved } from "../../model/tracking.ts";
-import type { MessageFacts } from "../registration.ts";
-import { type Facts, factsOf, nothingTracked, type Rules, stepSubject } from "../rules.ts";
+import { type Facts, factsOf, nothingTracked } from "../../track/facts.ts";
+import type { KnownMessage, MessageFacts } from "../../track/registration.ts";
+import { type Rules, stepSubject } from "../rules.ts";
+import type { Db } from "./file.ts";
 import { messageSubject, runSubject, type SubjectKey } from "./names.ts";
-import type { Db } from "./open.ts";
 
 interface Tracked {
   readonly subject: SubjectKey | null;
@@ -100,13 +101,16 @@ interface Registration extends MessageFacts {
   readonly at: number;
 }
 
-export function knownFacts(row: MessageRow): MessageFacts {
+export function knownMessage(row: MessageRow): KnownMessage {
   return {
-    id: row.service_id,
-    reference: row.reference,
-    conversationId: row.conversation_id,
-    metadata: row.metadata,
-    sentAt: row.told_sent_at,
+    facts: {
+      id: row.service_id,
+      reference: row.reference,
+      conversationId: row.conversation_id,
+      metadata: row.metadata,
+      sentAt: row.told_sent_at,
+    },
+    registeredAt: row.registered_at,
   };
 }
 

@@ -5,7 +5,7 @@ import Database from "better-sqlite3";
 import { expect, onTestFinished, test } from "vitest";
 import { createReplaying } from "../../../src/app/replaying.ts";
 import type { ReplayQuery } from "../../../src/control/replay.ts";
-import { openSqliteStore, type SqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
+import { openSqliteStore, type SqliteStore } from "../../../src/store/sqlite/open.ts";
 import { rowsOf } from "../../harness/store-rows.ts";
 
 const start = 1_800_000_000_000;

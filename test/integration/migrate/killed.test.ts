@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { Redis as Client } from "ioredis";
 import { expect, onTestFinished, test } from "vitest";
 import { readMigrationRow } from "../../../src/store/redis/schema.ts";
-import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
+import { openSqliteStore } from "../../../src/store/sqlite/open.ts";
 import { anEvent, rulesFor, start } from "../../contract/store-events.ts";
 import { redisForTest } from "../../harness/redis-states.ts";
 import { entry, makeRelay } from "../../harness/relay-process.ts";

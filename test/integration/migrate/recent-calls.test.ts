@@ -4,7 +4,7 @@ import { carryRecentCalls } from "../../../src/app/migrate.ts";
 import { callKinds } from "../../../src/service/limits/slots.ts";
 import { openSource } from "../../../src/store/migrate/source.ts";
 import { createRedisCaps } from "../../../src/store/redis/shared-limits.ts";
-import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
+import { openSqliteStore } from "../../../src/store/sqlite/open.ts";
 import { openSqliteSubject } from "../../contract/sqlite-subject.ts";
 import { rulesFor, start } from "../../contract/store-events.ts";
 import { redisForTest } from "../../harness/redis-states.ts";

@@ -10,7 +10,7 @@ async function calls(command: string): Promise<number> {
   return Number(new RegExp(`cmdstat_${command}:calls=(\\d+)`).exec(stats)?.[1] ?? 0);
 }
 
-test("the first events of messages that others registered take one look for all of them, and no second try", async () => {
+test("reads all unknown subjects of a batch at once, without a second try", async () => {
   const wamids = Array.from({ length: 12 }, (_, n) => `w${n}`);
   await storeOf("looked").register(
     wamids.map((wamid) => ({ account: "main", wamid })),
@@ -39,7 +39,7 @@ const bodies: readonly [string, Buffer][] = [
   ["many", Buffer.from("x".repeat(1025))],
   ["none", Buffer.alloc(0)],
 ];
-test.each(bodies)("bytes stay as they came, and a duplicate is compared with them: %s", async (name, body) => {
+test.each(bodies)("stores bodies byte for byte, and compares duplicates with them: %s", async (name, body) => {
   const store = storeOf(`bytes ${name}`);
   const event = { ...anEvent({ id: "one" }), body };
   expect(await store.accept(event)).toMatchObject({ result: "accepted", seq: 1 });
@@ -51,7 +51,7 @@ test.each(bodies)("bytes stay as they came, and a duplicate is compared with the
   expect((await store.read.events.get(quarantined))?.body).toEqual(body);
 });
 
-test("events of one batch on both sides of a bitmap's end are all live", async () => {
+test("marks all events of a batch that spans two bitmaps", async () => {
   const store = storeOf("live");
   await client().set("{live}:seq", "65500");
   await Promise.all(Array.from({ length: 100 }, () => store.accept(anEvent())));
@@ -62,7 +62,7 @@ test("events of one batch on both sides of a bitmap's end are all live", async (
   expect(await client().getbit("{live}:live:1", 65)).toBe(0);
 });
 
-test("many events of one message at once are all taken, also where each of them changes it", async () => {
+test("accepts many concurrent events of one message, each of which changes it", async () => {
   const store = storeOf("one");
   // A route wants them tracked: each is parked, and whoever registers the message must see that one more is.
   const events = Array.from({ length: 200 }, () => anEvent({ wamid: "w" }));
@@ -71,7 +71,7 @@ test("many events of one message at once are all taken, also where each of them 
   expect(await client().zcard("{one}:pk:m:main:w")).toBe(200);
 });
 
-test("what is proved is told by its first and last time, whatever came of it", async () => {
+test("counts secret usage with its first and last time, whatever the result", async () => {
   const store = storeOf("proofs");
   const event = anEvent({ receivedAt: start + 5, secret: "first" });
   await Promise.all([

@@ -1,7 +1,8 @@
 import { expect, test } from "vitest";
 import type { AlarmChange } from "../../../src/model/alarm.ts";
 import { keysOf } from "../../../src/store/redis/keys.ts";
-import { createSharedAlarms } from "../../../src/store/redis/notes.ts";
+import { createAlarms } from "../../../src/store/redis/notes.ts";
+
 import { redisOfFile } from "../../contract/redis-of-file.ts";
 
 const { client, link } = redisOfFile();
@@ -10,8 +11,8 @@ const change = (state: "began" | "ended", since: number, alarm: "silence" | "key
   alarm: { alarm, account: "main", since, text: "none", causes: ["url"] },
 });
 
-test("of several that find an alarm, or its end, one tells of it; who asks again after a lost answer is the same one", async () => {
-  const [one, other] = [createSharedAlarms(keysOf("relay"), link), createSharedAlarms(keysOf("relay"), link)];
+test("one of several processes reports a change of an alarm, also when it retries after a lost answer", async () => {
+  const [one, other] = [createAlarms(keysOf("relay"), link), createAlarms(keysOf("relay"), link)];
   expect(await one.alarmsInForce()).toEqual([]);
   expect(await one.noteAlarm(change("began", 1))).toBe(true);
   expect(await other.noteAlarm(change("began", 2))).toBe(false);
@@ -28,8 +29,8 @@ test("of several that find an alarm, or its end, one tells of it; who asks again
   expect(await one.alarmsInForce()).toMatchObject([{ alarm: "key", since: 3 }]);
 });
 
-test("a change is among those not told of until it is, for whoever asks; then nothing of it is left", async () => {
-  const [one, other] = [createSharedAlarms(keysOf("told"), link), createSharedAlarms(keysOf("told"), link)];
+test("lists a change for all processes until it is reported, and then deletes it", async () => {
+  const [one, other] = [createAlarms(keysOf("told"), link), createAlarms(keysOf("told"), link)];
   const changes = [change("began", 1), change("ended", 1), change("began", 2)];
   for (const each of changes) expect(await one.noteAlarm(each)).toBe(true);
   const untold = async () => (await other.untoldAlarms()).toSorted((a, b) => a.alarm.since - b.alarm.since);

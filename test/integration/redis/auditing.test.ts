@@ -9,7 +9,7 @@ const { storeOf, client } = storesOnRedis(routes);
 
 const audit = (store: RedisStore) => store.inspecting.audit({ now: start, isRunning: true, mostOffenders: 100 }, () => {});
 
-test("what other processes accept between any two of an audit's steps is no offence", async () => {
+test("an audit ignores what other processes accept between its steps", async () => {
   const other = storeOf("meanwhile");
   const accept = () => other.accept(anEvent({ wamid: "w1" }));
   await accept();
@@ -30,7 +30,7 @@ test("what other processes accept between any two of an audit's steps is no offe
   expect((await other.read.events.list({ limit: 100 })).events).toHaveLength(1 + calls);
 });
 
-test("sums of proofs that are too great or too small are found", async () => {
+test("an audit finds secret usage that is too high or too low", async () => {
   const store = storeOf("proofs");
   for (let n = 1; n <= 3; n += 1) await store.accept(anEvent({ wamid: "w1" }));
   expect((await audit(store)).balanced).toBe(true);
@@ -38,7 +38,7 @@ test("sums of proofs that are too great or too small are found", async () => {
     [1, /proved 4 events, and 3 were ever accepted/],
     [-2, /3 events by source and secret main:fingerprint are stored, and 2 are counted/],
   ] as const) {
-    await client().hincrby("{proofs}:proofs", "main:fingerprint:events", change);
+    await client().hincrby("{proofs}:usage", "main:fingerprint:events", change);
     const report = await audit(store);
     expect(report.offenders).toMatchObject([{ rule: "proofs differ", what: expect.stringMatching(why) }]);
     expect(report.balanced).toBe(false);

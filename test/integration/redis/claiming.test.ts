@@ -6,7 +6,7 @@ import { storesOnRedis } from "./store-tools.ts";
 
 const { storeOf } = storesOnRedis([{ name: "all" }]);
 
-test("whatever stands in its wamid and status, a delivery is given with what is known of its message", async () => {
+test("claims a delivery with its message's facts, whatever characters the wamid and status have", async () => {
   const store = storeOf("any");
   const wamids = ["plain", '"', "\\", '\\"', '"\\', "\\\\", '["m:main:', "\u0000\n\t", "ß🙂\u2028", '\\u0022"'];
   // What `subjectOf` keeps of a status that is too long: it ends in half of a character.
@@ -25,7 +25,7 @@ test("whatever stands in its wamid and status, a delivery is given with what is 
   ]);
 });
 
-test("what became of an event that Redis has lost settles nothing of the one that has its number by then, whatever became of it", async () => {
+test("the result of an event that Redis lost does not settle the event that has its seq now", async () => {
   const store = storeOf("lost");
   // Its body has the other's id in it, after all that the store itself writes of it.
   const { seq } = await store.accept(anEvent({ id: 'kept "1"', data: { about: 'lost "1"' } }));

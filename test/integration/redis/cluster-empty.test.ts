@@ -6,7 +6,7 @@ import { clusterForTest } from "../../harness/redis-cluster.ts";
 import { until } from "../../harness/until.ts";
 import { redisSettings, watch } from "./connection-tools.ts";
 
-test("a node of a Cluster that comes back empty is noticed, though the client's own connection never ended", {
+test("notices a Cluster node that returns empty while the client stays connected", {
   tags: ["slow"],
 }, async () => {
   const cluster = await clusterForTest();

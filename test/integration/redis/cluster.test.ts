@@ -7,7 +7,7 @@ import { clusterForTest } from "../../harness/redis-cluster.ts";
 import { until } from "../../harness/until.ts";
 import { failing, failingAtOnce, redisSettings, watch } from "./connection-tools.ts";
 
-test("a Cluster: all keys on one node; that node killed, hung and back", { tags: ["slow"] }, async () => {
+test("keeps all keys on one Cluster node, and survives its kill and hang", { tags: ["slow"] }, async () => {
   const cluster = await clusterForTest();
   const settings = redisSettings(cluster.url, { cluster: true });
   const { redis, moves, stands } = watch(settings);

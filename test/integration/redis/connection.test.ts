@@ -13,7 +13,7 @@ import { until } from "../../harness/until.ts";
 import { freePort } from "../../setup/free-port.ts";
 import { failing, failingAtOnce, redisSettings, watch } from "./connection-tools.ts";
 
-test("runs commands, and gives a wrong one as a plain error without its arguments", async () => {
+test("runs commands, and rejects a wrong one with an error that omits its arguments", async () => {
   const server = await redisForTest();
   const { redis, moves } = watch(redisSettings(server.url));
   expect(await redis.opened()).toEqual({ kind: "up" });
@@ -25,7 +25,7 @@ test("runs commands, and gives a wrong one as a plain error without its argument
   expect(moves).toEqual(["up"]);
 });
 
-test("killed: fails at once, and heals by itself when it is back on its port", async () => {
+test("killed: fails at once, and recovers when Redis is back", async () => {
   const server = await redisForTest({ appendonly: "always" });
   const { redis, moves, stands } = watch(redisSettings(server.url));
   await redis.opened();
@@ -41,7 +41,7 @@ test("killed: fails at once, and heals by itself when it is back on its port", a
   expect(moves).toEqual(["up", "unreachable", "up"]);
 });
 
-test("not there at boot: known within moments, and used once it comes", async () => {
+test("not running at startup: reported at once, and used when it starts", async () => {
   const port = await freePort();
   const { redis, moves, stands } = watch(redisSettings(`redis://127.0.0.1:${port}`));
   expect((await failing(redis)).error).toMatchObject({ name: "StoreUnavailable" });
@@ -52,7 +52,7 @@ test("not there at boot: known within moments, and used once it comes", async ()
   expect(moves).toEqual(["unreachable", "up"]);
 });
 
-test("hung: what is under way fails after the time for a command, the rest at once; heals when it goes on", async () => {
+test("hung: commands in flight time out, later ones fail at once, and it recovers", async () => {
   const server = await redisForTest();
   const { redis, moves, stands } = watch(redisSettings(server.url));
   await redis.opened();
@@ -70,7 +70,7 @@ test("hung: what is under way fails after the time for a command, the rest at on
   expect(moves).toEqual(["up", "hung", "up"]);
 });
 
-test("hung is noticed without anybody asking", { tags: ["slow"] }, async () => {
+test("notices a hung Redis without traffic", { tags: ["slow"] }, async () => {
   const server = await redisForTest();
   const { redis, stands } = watch(redisSettings(server.url));
   await redis.opened();
@@ -80,7 +80,7 @@ test("hung is noticed without anybody asking", { tags: ["slow"] }, async () => {
   await stands("up");
 });
 
-test("full: writes fail with why, reads go on, and it heals when there is room", async () => {
+test("full: writes fail with the reason, reads work, and it recovers when memory is free", async () => {
   const server = await redisForTest();
   const { redis, moves, stands } = watch(redisSettings(server.url));
   await redis.opened();
@@ -102,7 +102,7 @@ test("full: writes fail with why, reads go on, and it heals when there is room",
   expect(moves).toEqual(["up", "full", "up"]);
 });
 
-test("full when it is connected to: known in a moment with why, and a prefix that a relay has had can be read", async () => {
+test("full at connect: reported with the reason, and a marked prefix can be read", async () => {
   const server = await redisForTest();
   const greet = (client: Redis) => checkSchema(client, "relay");
   const earlier = watch(redisSettings(server.url), { greet });
@@ -121,7 +121,7 @@ test("full when it is connected to: known in a moment with why, and a prefix tha
   for (const { stands } of [earlier, later, ofNew]) await stands("up");
 });
 
-test("read-only, as after a failover: connects anew until it is the primary", async () => {
+test("read-only after a failover: reconnects until it reaches the primary", async () => {
   const server = await redisForTest();
   const { redis, moves, stands } = watch(redisSettings(server.url));
   await redis.opened();
@@ -138,7 +138,7 @@ test("read-only, as after a failover: connects anew until it is the primary", as
   expect(moves).toEqual(["up", "read-only", "up"]);
 });
 
-test("who only looks writes nothing, and may look into a replica and into a full Redis", async () => {
+test("a reader writes nothing, and can read a replica and a full Redis", async () => {
   const server = await redisForTest();
   const looking = async () => {
     const redis = connectRedis(redisSettings(server.url), { clock: systemClock, presence: null });
@@ -159,7 +159,7 @@ test("who only looks writes nothing, and may look into a replica and into a full
   await looking();
 });
 
-test("too few replicas, and files that cannot be written: refused, and healed", async () => {
+test("too few replicas, unwritable files: writes are refused, and it recovers", async () => {
   const server = await redisForTest({ args: ["--save", "3600 1"] });
   const { redis, moves, stands } = watch(redisSettings(server.url));
   await redis.opened();
@@ -178,7 +178,7 @@ test("too few replicas, and files that cannot be written: refused, and healed", 
   expect(moves).toEqual(["up", "replicas", "up", "disk", "up"]);
 });
 
-test("a script that keeps Redis busy is a hung one, until it ends", async () => {
+test("a busy script counts as a hang until it ends", async () => {
   const server = await redisForTest({ args: ["--busy-reply-threshold", "50"] });
   const { redis, stands } = watch(redisSettings(server.url));
   await redis.opened();
@@ -189,7 +189,7 @@ test("a script that keeps Redis busy is a hung one, until it ends", async () => 
   expect(await long).toMatch(/killed/i);
 });
 
-test("wrong password at boot is refused in one line that does not tell it; a right one that changes later is waited for", async () => {
+test("refuses a wrong password at startup in one line without it, and waits when the password changes later", async () => {
   const server = await redisForTest({ args: ["--requirepass", "right-one"] });
   const at = `127.0.0.1:${server.port}`;
   const wrong = watch(redisSettings(`redis://:wrong-one@${at}`));
@@ -210,7 +210,7 @@ test("wrong password at boot is refused in one line that does not tell it; a rig
   await right.stands("up");
 });
 
-test("a database that Redis does not have is refused, and 0 is not taken in its place", async () => {
+test("refuses a database that Redis does not have, and does not use 0 instead", async () => {
   const server = await redisForTest({ args: ["--databases", "4"] });
   const { redis } = watch(redisSettings(`${server.url}/4`), { greet: (client) => client.set("greeted", "yes") });
   await expect(redis.opened()).rejects.toMatchObject({
@@ -222,7 +222,7 @@ test("a database that Redis does not have is refused, and 0 is not taken in its 
   expect(await last.redis.opened()).toEqual({ kind: "up" });
 });
 
-test("as many clients as allowed: waits for a place", async () => {
+test("waits when Redis has reached its client limit", async () => {
   const server = await redisForTest();
   const holder = watch(redisSettings(server.url));
   await holder.redis.opened();
@@ -234,7 +234,7 @@ test("as many clients as allowed: waits for a place", async () => {
   await late.stands("up");
 });
 
-test("what is no Redis is refused", async () => {
+test("refuses a server that is not Redis", async () => {
   const http = createServer((_request, response) => void response.end("hello"));
   await new Promise<void>((resolve) => http.listen(0, "127.0.0.1", resolve));
   const { port } = http.address() as { port: number };
@@ -243,7 +243,7 @@ test("what is no Redis is refused", async () => {
   http.close();
 });
 
-test("is greeted on every connection before it is used; what greeting refuses is a refusal", async () => {
+test("runs greet on every connection before using it, and passes on its refusal", async () => {
   const server = await redisForTest();
   let greeted = 0;
   const { redis, stands } = watch(redisSettings(server.url), {

@@ -33,7 +33,7 @@ async function examine(url: string, parts: Record<string, unknown> = {}): Promis
 const lines = (findings: readonly Finding[]) =>
   findings.map(({ check, level }) => (check === "redis latency" ? check : `${level} ${check}`));
 
-test("AOF always, a limit of memory, and a process that receives and works: every line ok", async () => {
+test("passes with AOF always, a memory limit, and a process that receives and works", async () => {
   const server = await redisForTest({ appendonly: "always", args: ["--maxmemory", "100mb"] });
   const { redis } = watch(redisSettings(server.url));
   await redis.opened();
@@ -51,7 +51,7 @@ test("AOF always, a limit of memory, and a process that receives and works: ever
   expect(findings[0]?.message).toMatch(/^redis:\/\/127\.0\.0\.1:\d+\/0 version \d+\.\d+/);
 });
 
-test("processes on machines whose clocks are an hour behind and ahead are there as any other", async () => {
+test("lists processes whose clocks are an hour behind or ahead", async () => {
   const server = await redisForTest();
   const processes = async () => (await examine(server.url)).find(({ check }) => check === "processes")?.message;
   for (const off of [-3_600_000, 3_600_000]) {
@@ -64,7 +64,7 @@ test("processes on machines whose clocks are an hour behind and ahead are there 
   }
 });
 
-test("events that nobody plans: after ten seconds it says how many, since when, and who would", async () => {
+test("reports unplanned events after ten seconds: how many, since when, and which role plans them", async () => {
   const server = await redisForTest({ appendonly: "always", args: ["--maxmemory", "100mb"] });
   const { redis } = watch(redisSettings(server.url));
   await redis.opened();
@@ -88,7 +88,7 @@ test("events that nobody plans: after ten seconds it says how many, since when, 
   expect(await planning()).toEqual([]);
 });
 
-test("as Redis comes: no AOF, no limit, and here with a policy that throws keys away", async () => {
+test("warns about Redis defaults: no AOF, no memory limit, and an eviction policy", async () => {
   const server = await redisForTest({ args: ["--maxmemory-policy", "allkeys-lru"] });
   const findings = await examine(server.url);
   expect(lines(findings)).toEqual([
@@ -104,7 +104,7 @@ test("as Redis comes: no AOF, no limit, and here with a policy that throws keys 
   for (const { level, todo } of findings) if (level !== "ok") expect(todo).toBeDefined();
 });
 
-test("a user who may neither CONFIG nor INFO: it says what it could not read", async () => {
+test("reports what a user without CONFIG and INFO cannot read", async () => {
   const server = await redisForTest({ appendonly: "everysec" });
   await tellRedis(server, "ACL", "SETUSER", "app", "on", ">s3cret", "~*", "&*", "+@all", "-config", "-info");
   const findings = await examine(`redis://app:s3cret@127.0.0.1:${server.port}`);
@@ -132,7 +132,7 @@ test.each([
   expect(findings[0]?.todo).toBeDefined();
 });
 
-test("a queue's Redis that is full takes no jobs", async () => {
+test("reports that the full Redis of a queue takes no jobs", async () => {
   const [store, queue] = [await redisForTest({ appendonly: "always" }), await redisForTest({ appendonly: "always" })];
   await fillRedis(queue);
   const findings = await examine(store.url, { routes: [{ name: "jobs", to: { queue: "q", redis: queue.url } }] });
@@ -143,13 +143,13 @@ test("a queue's Redis that is full takes no jobs", async () => {
   expect(healed.filter(({ check }) => check === "destination")).toMatchObject([{ level: "ok" }]);
 });
 
-test("TLS to a port without it, which waits for more without a word: doctor asks whether it is that", async () => {
+test("suggests that the port has no TLS when the server stays silent", async () => {
   const { url } = await redisForTest();
   const [found] = await checkRedis(redisSettings(url.replace("redis:", "rediss:")), commandTimeout);
   expect(found).toMatchObject({ level: "fail", todo: expect.stringContaining("has that port no TLS?") });
 });
 
-test("no TLS to a port that wants it, which hangs up without a word: doctor asks whether it is that", async () => {
+test("suggests that the port needs TLS when the server closes the connection", async () => {
   const hangsUp = createServer((socket) => socket.once("data", () => socket.resetAndDestroy()).on("error", () => {}));
   onTestFinished(() => void hangsUp.close());
   await once(hangsUp.listen(0, "127.0.0.1"), "listening");
@@ -158,7 +158,7 @@ test("no TLS to a port that wants it, which hangs up without a word: doctor asks
   expect(found).toMatchObject({ level: "fail", todo: expect.stringContaining("does that port want TLS?") });
 });
 
-test("a replica takes no events; one under a queue takes no jobs", async () => {
+test("reports a replica as the store and under a queue", async () => {
   const [store, queue] = [await redisForTest({ appendonly: "always" }), await redisForTest()];
   for (const server of [store, queue]) await makeReplica(server);
   const findings = await examine(store.url, { routes: [{ name: "jobs", to: { queue: "q", redis: queue.url } }] });
@@ -175,7 +175,7 @@ test.each([
     `0123456789${JSON.stringify({ file: "f", path: "relay.db", startedAt: 1, finishedAt: null, step: 3, after: 4 })}`,
     "has not ended",
   ],
-])("what stands there is %s: a line that fails, beside all others", async (_, key, value, why) => {
+])("a prefix with data %s fails one line, and all others are shown", async (_, key, value, why) => {
   const server = await redisForTest({ appendonly: "always", args: ["--maxmemory", "100mb"] });
   await tellRedis(server, "SET", `{relay}:${key}`, value);
   const findings = await examine(server.url);

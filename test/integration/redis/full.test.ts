@@ -7,7 +7,7 @@ import { redisSettings, watch } from "./connection-tools.ts";
 const day = 86_400_000;
 const keep = { events: 30 * day, ignored: day, deliveries: 30 * day, messages: 180 * day };
 
-test("retention makes room in a Redis that is full, and refuses everything else", async () => {
+test("the purge frees memory in a full Redis that refuses all other writes", async () => {
   const server = await redisForTest();
   const { redis } = watch(redisSettings(server.url));
   await redis.opened();

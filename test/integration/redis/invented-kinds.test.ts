@@ -5,7 +5,7 @@ import { storesOnRedis } from "./store-tools.ts";
 const { client, storeOf } = storesOnRedis([{ name: "none", match: { events: ["message.*"] } }]);
 const keep = { events: 1_000, ignored: 1_000, deliveries: 1_000, messages: 1_000 };
 
-test("nothing is kept of invented event kinds once retention has taken their events", async () => {
+test("keeps nothing of unknown event kinds after their events are purged", async () => {
   const prefix = `kinds-${process.pid}`;
   const store = storeOf(prefix);
   await store.accept(anEvent({ event: "message.status" }));

@@ -7,7 +7,7 @@ const { client, storeOf } = storesOnRedis([{ name: "all" }]);
 /** More than Lua's stack has room for: 8000, and lists by score have two words for each. */
 const many = 4_100;
 
-test("a step that makes thousands of deliveries due, or holds them, writes all of them", async () => {
+test("one step writes thousands of due or held deliveries", async () => {
   const store = storeOf("many");
   // As when what one message had parked is released.
   await store.transact((tx) => {
@@ -22,7 +22,7 @@ test("a step that makes thousands of deliveries due, or holds them, writes all o
   expect((await client().smembers("{many}:routes")).sort()).toEqual(["ordered", "unordered"]);
 });
 
-test("a delivery with thousands of attempts is audited as any other: an outage of a queue's Redis for days makes such", async () => {
+test("audits a delivery with thousands of attempts, as a long outage leaves it", async () => {
   const store = storeOf("attempts");
   await store.accept(anEvent());
   const tries = 2 * many;

@@ -9,7 +9,7 @@ const { client, storeOf } = storesOnRedis([]);
 
 const everything: Wanted = { row: () => true, event: null };
 
-test("who listens at one process hears what another one stored", async () => {
+test("a listener of one process receives what another process stored", async () => {
   const [receiver, listener] = [storeOf("heard"), storeOf("heard")];
   const heard: string[] = [];
   let through = 0;
@@ -35,7 +35,7 @@ test("who listens at one process hears what another one stored", async () => {
   expect(heard).toEqual(["round-1", "round-2", "round-3"]);
 });
 
-test("a page ends where its bodies are enough, and the next one goes on there", async () => {
+test("a page ends when its bodies are large enough, and the next one continues there", async () => {
   const store = storeOf("large");
   const sizes = [10, 60_000, 10, 70_000, 10, 10];
   for (const size of sizes) await store.accept(anEvent({ data: { text: "x".repeat(size) } }));
@@ -55,7 +55,7 @@ test("a page ends where its bodies are enough, and the next one goes on there", 
   ]);
 });
 
-test("what retention has taken is counted once, over the ends of pages", async () => {
+test("counts purged events once across pages", async () => {
   const store = storeOf("gaps");
   for (let n = 0; n < 900; n += 1) await store.accept(anEvent());
   const gone = [1, 2, 3, 399, 400, 401, 402, 850];

@@ -1,7 +1,7 @@
 import type { Redis } from "ioredis";
 import { expect, test } from "vitest";
 import { keysOf, liveBits } from "../../../src/store/redis/keys.ts";
-import { createLiveSeqs } from "../../../src/store/redis/stored-events.ts";
+import { createLiveSeqs } from "../../../src/store/redis/live-seqs.ts";
 import { redisOfFile } from "../../contract/redis-of-file.ts";
 
 const { client } = redisOfFile();
@@ -31,7 +31,7 @@ async function all(parts: AsyncGenerator<number[]>): Promise<number[][]> {
 
 const holes = [1, 2, 9, liveBits - 1, liveBits, liveBits + 8, 5 * liveBits + 3, 5 * liveBits + 4, 9 * liveBits];
 
-test("seqs are found on both sides of holes and of a bitmap's end, forth and back", async () => {
+test("walks seqs over holes and bitmap ends in both directions", async () => {
   const { live } = await withSeqs(holes, 9 * liveBits + 20);
   expect((await all(live.forth(0, Number.MAX_SAFE_INTEGER, 4))).flat()).toEqual(holes);
   expect((await all(live.back(0, Number.MAX_SAFE_INTEGER, 4))).flat()).toEqual([...holes].reverse());
@@ -47,7 +47,7 @@ test("seqs are found on both sides of holes and of a bitmap's end, forth and bac
   expect(await live.bounds()).toEqual({ oldest: 1, newest: 9 * liveBits });
 });
 
-test("the oldest is found behind thousands of bitmaps that are gone, and the next time without a look at them", async () => {
+test("finds the oldest seq behind thousands of purged bitmaps, and skips them the next time", async () => {
   const oldest = 3_000 * liveBits + 7;
   const { live, asked } = await withSeqs([oldest, oldest + 1], oldest + 1);
   expect(await live.bounds()).toEqual({ oldest, newest: oldest + 1 });
@@ -57,7 +57,7 @@ test("the oldest is found behind thousands of bitmaps that are gone, and the nex
   expect(await live.after(0, 10)).toEqual([oldest, oldest + 1]);
 });
 
-test("a Redis that came back empty counts from the beginning", async () => {
+test("starts over when Redis returns empty", async () => {
   const { live, keys } = await withSeqs([7 * liveBits], 7 * liveBits);
   expect(await live.bounds()).toEqual({ oldest: 7 * liveBits, newest: 7 * liveBits });
   await client().del(keys.of("live:7"));

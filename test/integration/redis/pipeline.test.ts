@@ -9,7 +9,7 @@ const ways = [
   ["a transaction", runMulti],
 ] as const;
 
-test.each(ways)("%s gives what its commands gave; a wrong one of them fails all, without its arguments", async (_, run) => {
+test.each(ways)("%s returns the results of its commands, and rejects if one is wrong, without its arguments", async (_, run) => {
   const server = await redisForTest();
   const { redis } = watch(redisSettings(server.url));
   await redis.opened();
@@ -20,7 +20,7 @@ test.each(ways)("%s gives what its commands gave; a wrong one of them fails all,
   expect(redis.state()).toEqual({ kind: "up" });
 });
 
-test.each(ways)("%s that Redis refuses to answer is a fault of Redis, and known from then on", async (_, run) => {
+test.each(ways)("%s that Redis refuses is reported as a fault of Redis", async (_, run) => {
   const server = await redisForTest({ args: ["--replica-serve-stale-data", "no"] });
   const { redis, stands } = watch(redisSettings(server.url));
   await redis.opened();

@@ -2,8 +2,8 @@ import { expect, onTestFinished, test } from "vitest";
 import { fieldsSchema, polledEvent } from "../../../src/model/event.ts";
 import type { Wamid } from "../../../src/model/ids.ts";
 import { keysOf } from "../../../src/store/redis/keys.ts";
-import { createRedisStore, type RedisStore } from "../../../src/store/redis/open.ts";
 import type { Planned, Rules } from "../../../src/store/rules.ts";
+import { type OpenedStore, openRedisStore } from "../../contract/redis-queue.ts";
 import { anEvent, rulesFor, start } from "../../contract/store-events.ts";
 import { storesOnRedis } from "./store-tools.ts";
 
@@ -21,15 +21,15 @@ interface Opened {
 }
 
 /** The store of one process; closed at the end of the test. What it tells of events that wait is in `told`. */
-function open(prefix: string, { role = "both", rules = rulesFor(routes) }: Opened = {}): RedisStore {
+function open(prefix: string, { role = "both", rules = rulesFor(routes) }: Opened = {}): OpenedStore {
   const hooks = { committed: () => {}, waiting: () => told.push(prefix) };
   const link = { run: <T>(command: (redis: ReturnType<typeof client>) => Promise<T>) => command(client()) };
-  const store = createRedisStore(link, prefix, rules, hooks, role === "receive");
+  const store = openRedisStore(link, prefix, rules, hooks, role === "receive");
   onTestFinished(() => store.close());
   return store;
 }
 
-async function planAll(store: RedisStore, at = start): Promise<Planned[]> {
+async function planAll(store: OpenedStore, at = start): Promise<Planned[]> {
   const planned: Planned[] = [];
   for (;;) {
     const done = await store.planning.planSome(at);
@@ -40,7 +40,7 @@ async function planAll(store: RedisStore, at = start): Promise<Planned[]> {
 
 const unplanned = (prefix: string) => client().lrange(keysOf(prefix).of("unplanned"), 0, -1);
 
-async function expectBalanced(store: RedisStore, now = start): Promise<void> {
+async function expectBalanced(store: OpenedStore, now = start): Promise<void> {
   const report = await store.inspecting.audit({ now, isRunning: true, mostOffenders: 100 }, () => {});
   expect(report, JSON.stringify(report.offenders)).toMatchObject({ balanced: true });
 }
@@ -59,7 +59,7 @@ function rulesThatFailOn(id: string): Rules {
 
 const aNumbered = (n: number, wamid = "w") => anEvent({ wamid, status: "sent", data: { id: `number ${n}` }, receivedAt: start + n });
 
-test("bodies too large to stand in their rows are judged by what is in them, and keep their bytes", async () => {
+test("plans events with separate bodies by their content, and keeps the bytes", async () => {
   const [receiver, worker] = [open("large", { role: "receive" }), open("large")];
   const events = [10, 5_000, 20, 900, 200_000].map((size) => anEvent({ wamid: "w", data: { bytes: size, padding: "ß".repeat(size / 2) } }));
   for (const event of events) await receiver.accept(event);
@@ -79,7 +79,7 @@ test("bodies too large to stand in their rows are judged by what is in them, and
 test.each([
   ["the first of its message", 1],
   ["one of several of its message", 2],
-])("an event that the rules cannot judge goes nowhere, says why, and holds up no other: %s", async (name, odd) => {
+])("an event on which the rules fail is filtered with a fault, and blocks no other: %s", async (name, odd) => {
   const prefix = `odd ${name}`;
   const receiver = open(prefix, { role: "receive" });
   const worker = open(prefix, { rules: rulesThatFailOn(`number ${odd}`) });
@@ -98,11 +98,11 @@ test.each([
   await expectBalanced(worker);
   // Rules that are right again plan it after all.
   const mended = open(prefix);
-  expect(await mended.planAgain([odd], { disposition: "filtered" }, start)).toMatchObject({ replayed: 2 });
+  expect(await mended.backfill([odd], { disposition: "filtered" }, start)).toMatchObject({ replayed: 2 });
   await expectBalanced(mended);
 });
 
-test("a message of which there is nothing but an event that could not be planned is seen, and tracked", async () => {
+test("tracks a message whose only event could not be planned", async () => {
   const [receiver, worker] = [open("odd alone", { role: "receive" }), open("odd alone", { rules: rulesThatFailOn("number 1") })];
   await receiver.accept(aNumbered(1));
   await receiver.accept(aNumbered(2, "v"));
@@ -117,7 +117,7 @@ test("a message of which there is nothing but an event that could not be planned
   await expectBalanced(worker);
 });
 
-test("what was deleted or damaged by hand holds up no other, and is told: a row, a body", async () => {
+test("reports rows and bodies that were deleted or damaged by hand, and plans the others", async () => {
   const keys = keysOf("deleted");
   const [receiver, worker] = [open("deleted", { role: "receive" }), open("deleted")];
   for (const n of [1, 2, 3]) await receiver.accept(aNumbered(n));
@@ -139,7 +139,7 @@ test("what was deleted or damaged by hand holds up no other, and is told: a row,
   expect(await worker.planning.planSome(start)).toEqual({ planned: [], lost: [], left: "none" });
 });
 
-test("what comes again while it waits is a duplicate at every process; with other bytes a conflict, and the first are planned", async () => {
+test("a duplicate of an unplanned event is found by every process, and a different body counts as a conflict", async () => {
   const [receiver, other, worker] = [open("again", { role: "receive" }), open("again", { role: "receive" }), open("again")];
   for (const size of [1, 2_000]) {
     const event = anEvent({ id: `of ${size}`, wamid: "w", status: "sent", data: { padding: "x".repeat(size) } });
@@ -158,7 +158,7 @@ test("what comes again while it waits is a duplicate at every process; with othe
   await expectBalanced(worker);
 });
 
-test("a receiver plans at once what is about no message, also while others wait", async () => {
+test("a receiver plans events without a message at once, also while others are unplanned", async () => {
   const [receiver, worker] = [open("at-once", { role: "receive" }), open("at-once")];
   const truncated = { truncated: true, id: null, size: 300_000 };
   expect(await receiver.accept(anEvent({ wamid: "w" }))).toEqual({ result: "accepted", seq: 1, disposition: "accepted", due: [] });
@@ -182,7 +182,7 @@ test("a receiver plans at once what is about no message, also while others wait"
   await expectBalanced(worker);
 });
 
-test("who plans at once stands back while others wait, so that nothing is overtaken; whoever is first in the list is told of", async () => {
+test("a process that plans at once only accepts while others are unplanned, and notifies once for the first", async () => {
   told.length = 0;
   const [receiver, both] = [open("behind", { role: "receive" }), open("behind")];
   expect(await both.accept(anEvent({ wamid: "w", status: "sent" }))).toMatchObject({ seq: 1, disposition: "routed" });
@@ -207,7 +207,7 @@ test("who plans at once stands back while others wait, so that nothing is overta
   await expectBalanced(both);
 });
 
-test("a batch with events of both kinds keeps their order, and tells once that some wait", async () => {
+test("a batch of both kinds of events keeps their order, and notifies once", async () => {
   told.length = 0;
   const both = open("batch");
   const receiver = open("batch", { role: "receive" });
@@ -239,7 +239,7 @@ const news = (wamid: string, status: string) =>
     at: start + 5,
   });
 
-test("what a worker learns joins those that wait, and counts at once for the event because of which it asked", async () => {
+test("an event made from polled state is unplanned like others, and counts at once for its truncated event", async () => {
   const [receiver, worker] = [open("learned", { role: "receive" }), open("learned")];
   await worker.register([{ account: "main", wamid: "w", id: "id-of-w" }], start);
   const { seq: any } = await receiver.accept(anEvent({ data: { truncated: true, id: null, size: 9 } }));
@@ -273,7 +273,7 @@ test("what a worker learns joins those that wait, and counts at once for the eve
   await expectBalanced(worker);
 });
 
-test("registered while its event waits: it is planned as one that is tracked, and what was parked before goes out before it", async () => {
+test("an unplanned event of a message registered meanwhile is planned as tracked, after its parked events", async () => {
   const rules = rulesFor([{ name: "ours", match: { tracked: true } }]);
   const [receiver, worker] = [open("registered", { role: "receive", rules }), open("registered", { rules })];
   await receiver.accept(anEvent({ wamid: "w", status: "sent" }));
@@ -303,7 +303,7 @@ async function aBacklog(prefix: string): Promise<ReadonlyMap<string, number[]>> 
   );
 }
 
-test("a long backlog is planned some hundreds at a time, with no event tried twice", async () => {
+test("plans a long backlog in portions, and tries no event twice", async () => {
   const byMessage = await aBacklog("long");
   const worker = open("long");
   const planned: Planned[] = [];
@@ -320,7 +320,7 @@ test("a long backlog is planned some hundreds at a time, with no event tried twi
   await expectBalanced(worker);
 });
 
-test("large bodies are read some at a time: no answer of Redis has more than a few MiB of them", async () => {
+test("reads large bodies in portions of a few MiB", async () => {
   const receiver = open("bytes", { role: "receive" });
   const padding = "x".repeat(900_000);
   for (let n = 0; n < 12; n++) await receiver.accept(anEvent({ wamid: "w", data: { padding: n === 6 ? padding.repeat(8) : padding } }));
@@ -332,7 +332,7 @@ test("large bodies are read some at a time: no answer of Redis has more than a f
       return answer;
     },
   };
-  const worker = createRedisStore(link, "bytes", rulesFor(routes), { committed: () => {} });
+  const worker = openRedisStore(link, "bytes", rulesFor(routes), { committed: () => {} });
   expect((await worker.planning.planSome(start)).planned.map(({ seq }) => seq)).toEqual(Array.from({ length: 12 }, (_, n) => n + 1));
   // One that is larger than that is read alone.
   const large = sizes.filter((size) => size > 100_000).map((size) => Math.round(size / 900_000));
@@ -341,10 +341,10 @@ test("large bodies are read some at a time: no answer of Redis has more than a f
   await worker.close();
 });
 
-test("three plan a long backlog at once, and one of them ends in the middle: each event is planned once, in order", async () => {
+test("three processes plan a backlog once and in order, although one dies", async () => {
   const byMessage = await aBacklog("three");
   const dead = Promise.withResolvers<void>();
-  function openOne(last: number): RedisStore {
+  function openOne(last: number): OpenedStore {
     const own = client().duplicate();
     onTestFinished(() => own.disconnect());
     let count = 0;
@@ -359,10 +359,10 @@ test("three plan a long backlog at once, and one of them ends in the middle: eac
         return new Promise(() => {});
       },
     };
-    return createRedisStore(link, "three", rulesFor(routes), { committed: () => {} });
+    return openRedisStore(link, "three", rulesFor(routes), { committed: () => {} });
   }
   const told: Planned[] = [];
-  async function work(store: RedisStore): Promise<void> {
+  async function work(store: OpenedStore): Promise<void> {
     while ((await store.planning.next()) !== null) told.push(...(await store.planning.planSome(start)).planned);
   }
   const [one, two, dying] = [openOne(Number.POSITIVE_INFINITY), openOne(Number.POSITIVE_INFINITY), openOne(12)];
@@ -381,7 +381,7 @@ test("three plan a long backlog at once, and one of them ends in the middle: eac
   await Promise.all([one.close(), two.close()]);
 });
 
-test("planned when the time to park it is over: it is parked until then, ends in order, and nothing is parked too long", async () => {
+test("an event that is planned after its parking time expires in order, and is not parked too long", async () => {
   const rules = rulesFor([{ name: "ours", match: { tracked: true } }], { parkFor: 60_000 });
   const [receiver, worker] = [open("late", { role: "receive", rules }), open("late", { rules })];
   const late = start + 3_600_000;

@@ -4,7 +4,7 @@ import { storesOnRedis } from "./store-tools.ts";
 
 const { storeOf } = storesOnRedis([{ name: "a" }, { name: "b" }]);
 
-test("what a worker has claimed still waits: it is counted, listed, and as old as it is", async () => {
+test("counts and lists claimed deliveries as waiting, with their age", async () => {
   const store = storeOf("claimed");
   for (let n = 0; n < 5; n += 1) await store.accept(anEvent({ wamid: `w${n}`, receivedAt: start + n }));
   const claims = { now: start + 10, limit: 2, maxBytes: 1_000_000, leaseMs: 60_000, holder: "worker" };
@@ -14,7 +14,7 @@ test("what a worker has claimed still waits: it is counted, listed, and as old a
   expect(waiting.map(({ event, nextAt }) => [event, nextAt])).toEqual([5, 4, 3, 2, 1].map((event) => [event, start + event - 1]));
 });
 
-test("the newest waiting deliveries are found among few and among many", async () => {
+test("finds the newest waiting deliveries among few and many", async () => {
   const store = storeOf("many");
   const accepted = async (count: number): Promise<void> => {
     await Promise.all(Array.from({ length: count }, (_, n) => store.accept(anEvent({ wamid: `w${count}-${n}` }))));
@@ -34,7 +34,7 @@ test("the newest waiting deliveries are found among few and among many", async (
   ]);
 });
 
-test("a message is found by any of its names, in whichever account", async () => {
+test("finds a message by any of its names in every account", async () => {
   const store = storeOf("names");
   await store.register([{ account: "one", wamid: "w", id: "the service's", reference: "order 7" }], start);
   await store.register([{ account: "two", wamid: "w" }], start);

@@ -53,7 +53,7 @@ function createMessages(): (n: number, status: "sent" | "delivered") => SandboxE
   return (n, status) => make.messageStatus(`wamid.${n}` as Parameters<typeof make.messageStatus>[0], status);
 }
 
-test("what receivers take in a worker sends, in order per message; a worker serves the pages for operators alone", async () => {
+test("a worker delivers what receivers accept, in order per message, and serves operator pages only", async () => {
   const downstream = await openDownstream();
   const [first, second, worker] = await openProcesses(["receive", "receive", "work"], {
     tracking: { unknown: "forward" },
@@ -88,7 +88,7 @@ test("what receivers take in a worker sends, in order per message; a worker serv
   expect(attempts(await first.ask("/metrics"))).toHaveLength(0);
 });
 
-test("listening at one receiver to what another takes in; a registration there releases what was parked here", async () => {
+test("a listener of one receiver gets events of another, whose registration releases parked events", async () => {
   const downstream = await openDownstream();
   const [first, second] = await openProcesses(["receive", "receive", "work"], {
     tracking: { unknown: "park", parkFor: "1h" },
@@ -114,7 +114,7 @@ test("listening at one receiver to what another takes in; a registration there r
   await hearing;
 });
 
-test("a destination that said 410 is resumed at a receiver, and the worker goes on", { tags: ["slow"] }, async () => {
+test("a receiver resumes a destination that answered 410, and the worker continues", { tags: ["slow"] }, async () => {
   const downstream = await openDownstream();
   const [receiver] = await openProcesses(["receive", "work"], { tracking: { unknown: "forward" }, routes: [routeTo(downstream.url)] });
   const event = createMessages();
@@ -129,7 +129,7 @@ test("a destination that said 410 is resumed at a receiver, and the worker goes 
   await until("delivered", () => downstream.counts().taken === 1);
 });
 
-test("a file is one process's: a role alone is refused in a sentence", async () => {
+test("refuses a single role on an embedded store in one sentence", async () => {
   const settings = parseSettings(JSON.stringify(settingsOf({ port: 0, storePath: "/nowhere/relay.db" })), "relay.yaml", {});
   const made = createRelay({ settings, role: "receive", log: { write: () => {}, end: async () => {} } });
   await expect(made).rejects.toThrow("the role receive alone needs storage.driver redis");

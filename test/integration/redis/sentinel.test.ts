@@ -5,7 +5,7 @@ import { tellRedis } from "../../harness/redis-states.ts";
 import { freePort } from "../../setup/free-port.ts";
 import { commandTimeout, failing, redisSettings, watch } from "./connection-tools.ts";
 
-test("behind a Sentinel: the primary is found, and after its death the next one", { tags: ["slow"] }, async () => {
+test("finds the primary through Sentinel, and the next one after it dies", { tags: ["slow"] }, async () => {
   const { url, primary, replica } = await sentinelForTest();
   const settings = redisSettings(url, { sentinel: "main" });
   const { redis, stands } = watch(settings);
@@ -20,7 +20,7 @@ test("behind a Sentinel: the primary is found, and after its death the next one"
   expect(await tellRedis(replica, "GET", "after")).toBe("yes");
 });
 
-test("no Sentinel there: down, as with a Redis that is not there, and doctor says so in time", async () => {
+test("without a Sentinel Redis counts as down, and doctor reports it in time", async () => {
   const settings = redisSettings(`redis://127.0.0.1:${await freePort()}`, { sentinel: "main" });
   const { redis } = watch(settings);
   expect((await failing(redis)).error).toMatchObject({ name: "StoreUnavailable" });

@@ -54,7 +54,7 @@ function setUp(count: number, own = settings) {
   return { ...world, name, processes: processes as [Process, Process, Process], mayStart, fail };
 }
 
-test("the steps of several processes agree with the breaker of one, whatever happens", async () => {
+test("several processes agree with a single breaker, whatever happens", async () => {
   type Move = { by: number } & ({ verdict: "s" | "f" | "n" } | { ask: true } | { wait: number });
   const by = fc.nat({ max: 2 });
   const move: fc.Arbitrary<Move> = fc.oneof(
@@ -96,7 +96,7 @@ test("the steps of several processes agree with the breaker of one, whatever hap
   );
 });
 
-test("successes cost no round trip; failures of all are counted together, and one success of any forgives them", async () => {
+test("successes cost no round trip, and failures are summed over processes until one succeeds", async () => {
   const { processes, calls, mayStart, fail, advance } = setUp(3);
   const [one, two, three] = processes;
   for (const process of processes) expect(await mayStart(process)).toBe(true);
@@ -119,7 +119,7 @@ test("successes cost no round trip; failures of all are counted together, and on
   expect(three.breaker.mayStart()).toBe(false);
 });
 
-test("as many failures as open it hold the next start before Redis has answered", async () => {
+test("holds the next start before Redis answers when the failures open the breaker", async () => {
   const { processes, mayStart, quiet } = setUp(1);
   const [one] = processes;
   expect(await mayStart(one)).toBe(true);
@@ -129,7 +129,7 @@ test("as many failures as open it hold the next start before Redis has answered"
   expect(one.breaker.state()).toBe("open");
 });
 
-test("an opening is learned within a second, by who was idle before its next start; one probe over all closes it for all", async () => {
+test("every process sees an open breaker within a second, and one probe closes it for all", async () => {
   const { processes, clock, mayStart, fail, advance } = setUp(3);
   const [one, two, three] = processes;
   expect(await mayStart(two)).toBe(true);
@@ -154,7 +154,7 @@ test("an opening is learned within a second, by who was idle before its next sta
   expect(three.told.changes).toBeGreaterThan(changes);
 });
 
-test("a probe whose process died, and one that was let through and not started, go to another", async () => {
+test("another process gets a probe whose process died or did not start it", async () => {
   const { processes, mayStart, fail, advance, quiet } = setUp(3);
   const [one, two, three] = processes;
   await fail(one, 3);
@@ -171,7 +171,7 @@ test("a probe whose process died, and one that was let through and not started, 
   expect(await mayStart(three)).toBe(true);
 });
 
-test("a pause holds all, and moves nothing", async () => {
+test("a pause holds all processes, and does not change the breaker", async () => {
   const { processes, clock, mayStart, advance } = setUp(2);
   const [one, two] = processes;
   expect(await mayStart(two)).toBe(true);
@@ -183,7 +183,7 @@ test("a pause holds all, and moves nothing", async () => {
   expect(two.breaker.state()).toBe("closed");
 });
 
-test("a pause that an operator ends is over for all within a second, also for those who have nothing to send", async () => {
+test("a pause that an operator ends is over for all processes within a second", async () => {
   const world = setUp(3);
   const { processes, clock, mayStart, advance, quiet } = world;
   const [one, two, three] = processes;
@@ -216,7 +216,7 @@ test("ending a pause leaves an open breaker open", async () => {
   expect(await mayStart(one)).toBe(false);
 });
 
-test("a pause that could not be told because Redis was out is told later", async () => {
+test("shares a pause later when Redis was unavailable", async () => {
   const { processes, clock, mayStart, advance } = setUp(2);
   const [one, two] = processes;
   expect(await mayStart(one)).toBe(true);
@@ -233,7 +233,7 @@ test("a pause that could not be told because Redis was out is told later", async
   expect(two.breaker.pausedUntil()).toBe(until);
 });
 
-test("a clock set back keeps it neither open nor paused for longer than it would have been", async () => {
+test("a clock that is set back does not prolong an open breaker or a pause", async () => {
   const open = setUp(2, { failures: 3, pause: 5000, longest: 5000 });
   for (const process of open.processes) expect(await open.mayStart(process)).toBe(true);
   await open.fail(open.processes[0], 3);
@@ -260,7 +260,7 @@ test("a clock set back keeps it neither open nor paused for longer than it would
   for (const { breaker } of processes) expect(breaker.pausedUntil()).toBeLessThanOrEqual(clock.now());
 });
 
-test("cut off from Redis it is a breaker of its own, which has counted along; afterwards it is the others' again", async () => {
+test("without Redis a process uses its own breaker, and shares again afterwards", async () => {
   const { processes, mayStart, fail, advance } = setUp(2);
   const [one, two] = processes;
   expect(await mayStart(one)).toBe(true);
@@ -280,7 +280,7 @@ test("cut off from Redis it is a breaker of its own, which has counted along; af
   expect(one.breaker.state()).not.toBe("closed");
 });
 
-test("when it is closed and nothing has failed, nothing stays in Redis", async () => {
+test("a closed breaker without failures leaves nothing in Redis", async () => {
   const { processes, mayStart, fail, quiet } = setUp(1);
   const [one] = processes;
   expect(await mayStart(one)).toBe(true);

@@ -54,7 +54,7 @@ function setUp(count: number, to: Record<string, unknown>, answer: () => Attempt
   return { ...world, claims, sent, lanes };
 }
 
-test("a destination that is down costs the attempts that open it and a probe now and then, over both; afterwards all goes out", async () => {
+test("a destination that is down costs a few attempts and probes over both processes, and then gets everything", async () => {
   let up = false;
   const retry = { schedule: ["0s", "1s", "1s"], jitter: 0 };
   const { advance, claims, sent, lanes } = setUp(40, { retry, breaker: { failures: 3, pause: "10s", longest: "10s" } }, () =>
@@ -75,7 +75,7 @@ test("a destination that is down costs the attempts that open it and a probe now
   expect(lanes.map((lane) => lane.state().breaker)).toEqual(["closed", "closed"]);
 });
 
-test("a rate holds for both together", async () => {
+test("two processes share a rate", async () => {
   const { advance, claims, sent } = setUp(60, { rate: "20/s" }, () => answered(200));
   await advance(1000, 5);
   expect(sent.length).toBeGreaterThanOrEqual(18);
@@ -84,7 +84,7 @@ test("a rate holds for both together", async () => {
   expect(claims.open()).toEqual([]);
 });
 
-test("429 with Retry-After to one is kept by the other", async () => {
+test("one process keeps the Retry-After that the other received", async () => {
   let first = true;
   const { advance, claims, sent, clock } = setUp(1, {}, () => {
     if (!first) return answered(200);

@@ -36,7 +36,7 @@ function setUp(count: number, perSecond: number) {
   return { ...world, processes, start };
 }
 
-test("5/s over two processes: one at once, then one each 200 ms, whoever takes it", async () => {
+test("5/s over two processes: one at once, then one every 200 ms", async () => {
   const { processes, clock, start } = setUp(2, 5);
   const [one, two] = processes as [(typeof processes)[0], (typeof processes)[0]];
   expect([await start(one, 9), await start(two, 9)]).toEqual([1, 0]);
@@ -47,7 +47,7 @@ test("5/s over two processes: one at once, then one each 200 ms, whoever takes i
   expect([await start(two, 9), await start(one, 9)]).toEqual([1, 0]);
 });
 
-test("three processes that take what they like when they like: the rate is never passed in any window, and kept by who takes all", async () => {
+test("three processes never exceed the rate in any window, and reach it when they take all", async () => {
   const visit = fc.record({ by: fc.nat({ max: 2 }), wait: fc.integer({ min: 0, max: 150 }), most: fc.constantFrom(0, 1, 3, 40, 400) });
   await fc.assert(
     fc.asyncProperty(
@@ -77,7 +77,7 @@ test("three processes that take what they like when they like: the rate is never
   );
 });
 
-test.for([2, 15, 100, 1000])("%d/s: three that take all they get reach it together", async (perSecond) => {
+test.for([2, 15, 100, 1000])("%d/s: three processes reach the rate together", async (perSecond) => {
   const { processes, clock, start } = setUp(3, perSecond);
   let started = 0;
   const stepMs = 5;
@@ -90,7 +90,7 @@ test.for([2, 15, 100, 1000])("%d/s: three that take all they get reach it togeth
   expect(started).toBeLessThanOrEqual(perSecond * seconds + Math.max(1, perSecond / 10));
 });
 
-test("few round trips at a high rate, and little wasted by who has little to do", async () => {
+test("needs few round trips at a high rate, and wastes few tokens at a low one", async () => {
   const { processes, clock, calls, start } = setUp(2, 2000);
   const [busy, idle] = processes as [(typeof processes)[0], (typeof processes)[0]];
   let started = 0;
@@ -102,7 +102,7 @@ test("few round trips at a high rate, and little wasted by who has little to do"
   expect(calls()).toBeLessThan(600);
 });
 
-test("cut off from Redis nothing starts, nobody asks all the time, and it heals", async () => {
+test("without Redis nothing starts and requests are rare, and it recovers", async () => {
   const { processes, clock, calls, quiet } = setUp(1, 100);
   const [one] = processes as [(typeof processes)[0]];
   one.link.cut = true;

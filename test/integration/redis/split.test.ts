@@ -10,7 +10,7 @@ import { redisForTest, tellRedis } from "../../harness/redis-states.ts";
 import { until } from "../../harness/until.ts";
 import { failing, redisSettings, watch } from "./connection-tools.ts";
 
-test("what a connection had not got through when it was given up is not done when the network is mended", async () => {
+test("commands of a dropped connection do not run when the network recovers", async () => {
   const server = await redisForTest();
   const network = await openNetwork(server.port);
   const { redis, stands } = watch(redisSettings(`redis://127.0.0.1:${network.port}`));
@@ -28,7 +28,7 @@ test("what a connection had not got through when it was given up is not done whe
   expect(await tellRedis(server, "GET", "{relay}:k")).toBe("v");
 });
 
-test("a send refused because its key was being taken when the network was cut: the key is free soon after, and nothing was sent", async () => {
+test("a send whose key was being reserved when the network failed sends nothing, and frees the key", async () => {
   const server = await redisForTest();
   const network = await openNetwork(server.port);
   const { redis, stands } = watch(redisSettings(`redis://127.0.0.1:${network.port}`));

@@ -3,8 +3,8 @@ import { describe, expect, test } from "vitest";
 import type { AuditRule } from "../../../src/model/audit.ts";
 import { readEventRow, writeEventRow } from "../../../src/store/redis/event-rows.ts";
 import { keysOf, padSeq } from "../../../src/store/redis/keys.ts";
-import { createRedisStore, type RedisStore } from "../../../src/store/redis/open.ts";
 import { rowJson } from "../../../src/store/redis/rows.ts";
+import { type OpenedStore, openRedisStore } from "../../contract/redis-queue.ts";
 import { anEvent, rulesFor, start } from "../../contract/store-events.ts";
 import { storesOnRedis } from "./store-tools.ts";
 
@@ -13,9 +13,9 @@ const { storeOf, client } = storesOnRedis(routes);
 const day = 86_400_000;
 const keep = { events: 30 * day, ignored: day, deliveries: 7 * day, messages: 180 * day };
 
-const audit = (store: RedisStore, now = start) => store.inspecting.audit({ now, isRunning: true, mostOffenders: 100 }, () => {});
+const audit = (store: OpenedStore, now = start) => store.inspecting.audit({ now, isRunning: true, mostOffenders: 100 }, () => {});
 
-async function planAll(store: RedisStore): Promise<number> {
+async function planAll(store: OpenedStore): Promise<number> {
   let planned = 0;
   for (;;) {
     const done = await store.planning.planSome(start);
@@ -25,7 +25,7 @@ async function planAll(store: RedisStore): Promise<number> {
 }
 
 /** A whole pass of retention; gives how many events it took. */
-async function sweepAll(store: RedisStore, now: number): Promise<number> {
+async function sweepAll(store: OpenedStore, now: number): Promise<number> {
   let events = 0;
   for (let steps = 0; steps < 1_000; steps += 1) {
     const swept = await store.sweep(now, keep, 50);
@@ -35,7 +35,7 @@ async function sweepAll(store: RedisStore, now: number): Promise<number> {
   throw new Error("retention never came to an end");
 }
 
-async function deliverAll(store: RedisStore, at: number): Promise<void> {
+async function deliverAll(store: OpenedStore, at: number): Promise<void> {
   for (const route of ["all", "ours"]) {
     for (let due = await store.due(route, at, 100); due.length > 0; due = await store.due(route, at, 100)) {
       for (const event of due) {
@@ -64,7 +64,7 @@ async function aReceiver(prefix: string) {
  * Does it again and again with a store of its own, each time with everything planned by a worker after one more of that
  * store's calls of Redis, and at last after none of them.
  */
-async function atEachMoment<T>(prefix: string, run: (store: RedisStore, worker: RedisStore) => Promise<T>): Promise<T[]> {
+async function atEachMoment<T>(prefix: string, run: (store: OpenedStore, worker: OpenedStore) => Promise<T>): Promise<T[]> {
   const results: T[] = [];
   for (let moment = 1, calls = moment; calls >= moment; moment += 1) {
     const { worker } = await aReceiver(`${prefix}-${moment}`);
@@ -77,21 +77,21 @@ async function atEachMoment<T>(prefix: string, run: (store: RedisStore, worker: 
         return answer;
       },
     };
-    const store = createRedisStore(link, `${prefix}-${moment}`, rulesFor(routes), { committed: () => {} });
+    const store = openRedisStore(link, `${prefix}-${moment}`, rulesFor(routes), { committed: () => {} });
     results.push(await run(store, worker));
     await store.close();
   }
   return results;
 }
 
-test("how many wait and since when; nothing once they are planned", async () => {
+test("counts unplanned events and their age until they are planned", async () => {
   const { receiver, worker } = await aReceiver("counted");
   expect(await worker.read.unplanned()).toEqual({ events: 3, oldestAt: start + 1 });
   await planAll(worker);
   expect(await receiver.read.unplanned()).toEqual({ events: 0, oldestAt: null });
 });
 
-test("an event that waits is listed, found and heard as accepted, and its message is not known yet", async () => {
+test("lists, finds and streams an unplanned event as accepted, without its message", async () => {
   const { receiver, worker } = await aReceiver("seen");
   const listed = async (filter: object) => (await receiver.read.events.list({ limit: 10, ...filter })).events.map(({ seq }) => seq);
   expect(await listed({ disposition: "accepted" })).toEqual([3, 2, 1]);
@@ -122,7 +122,7 @@ test("an event that waits is listed, found and heard as accepted, and its messag
   expect(await receiver.read.messages.find("w1")).toHaveLength(1);
 });
 
-test("nothing but planning touches an event that waits", async () => {
+test("only planning changes an unplanned event", async () => {
   const { receiver, worker, keys } = await aReceiver("left-alone");
   const rows = () => client().mget([1, 2, 3].map(keys.event));
   const before = await rows();
@@ -131,8 +131,8 @@ test("nothing but planning touches an event that waits", async () => {
   expect(await worker.expireParked(late, 100)).toBe(0);
   const cursor = { since: late, event: 0, route: 0 };
   for (const disposition of ["filtered", "ignored"] as const) {
-    expect((await worker.findUnplanned({ disposition }, cursor, 10)).found).toEqual([]);
-    expect(await worker.planAgain([1, 2, 3], { disposition }, late)).toEqual({ replayed: 0, due: [] });
+    expect((await worker.findBackfill({ disposition }, cursor, 10)).found).toEqual([]);
+    expect(await worker.backfill([1, 2, 3], { disposition }, late)).toEqual({ replayed: 0, due: [] });
   }
   const states = ["dead", "delivered"] as const;
   expect((await worker.findReplay({ states }, cursor, late, 10)).found).toEqual([]);
@@ -147,7 +147,7 @@ test("nothing but planning touches an event that waits", async () => {
 });
 
 describe("audit", () => {
-  test("what waits is sound, however long; so is what was planned", async () => {
+  test("unplanned and planned events pass", async () => {
     const { receiver, worker } = await aReceiver("sound");
     const before = await audit(receiver, start + 90 * day);
     expect(before.offenders).toEqual([]);
@@ -183,7 +183,7 @@ describe("audit", () => {
     ["its id leads elsewhere", ({ keys }) => client().del(keys.of("id:main:its-id-leads-elsewhere-2")), "id repeated", 2],
   ];
 
-  test.each(faults)("%s: no word counts it", async (name, damage, rule, event) => {
+  test.each(faults)("%s: counts as unaccounted", async (name, damage, rule, event) => {
     const parts = await aReceiver(name.replaceAll(/\W+/g, "-"));
     await damage(parts);
     const report = await audit(parts.worker);
@@ -193,7 +193,7 @@ describe("audit", () => {
     expect(report.events.unaccounted).toBe(rule === "planning broken" && event === 3 ? 0 : 1);
   });
 
-  test("more that wait than one look reads are all found in turn", async () => {
+  test("finds all of many unplanned events in turn", async () => {
     const [receiver, worker] = [storeOf("many", true), storeOf("many")];
     const accepted = Array.from({ length: 2_500 }, (_, n) => receiver.accept(anEvent({ wamid: `w${n}` })));
     await Promise.all(accepted);
@@ -204,7 +204,7 @@ describe("audit", () => {
     expect((await audit(worker)).offenders.map(({ rule, event }) => [rule, event])).toEqual([["planning broken", 1_777]]);
   });
 
-  test("what is planned at whichever moment of an audit is no finding", async () => {
+  test("ignores what is planned at any moment of an audit", async () => {
     const counted = await atEachMoment("audited", async (store) => {
       const { offenders, events } = await audit(store);
       expect(offenders).toEqual([]);
@@ -216,7 +216,7 @@ describe("audit", () => {
 });
 
 describe("retention", () => {
-  test("an event that waits stays, however old, and goes like any other once it was planned", async () => {
+  test("keeps an unplanned event whatever its age, and purges it after it was planned", async () => {
     const { receiver, worker, keys } = await aReceiver("kept");
     // The greatest one stays always.
     await receiver.accept(anEvent({ event: "contact.created", receivedAt: start + 400 * day }));
@@ -241,7 +241,7 @@ describe("retention", () => {
     expect(left.filter((name) => /^(kept|unplanned|[de]:[1-4]\b|es:)/.test(name))).toEqual([]);
   });
 
-  test("what is planned at whichever moment of a pass is whole, and goes in its time", async () => {
+  test("an event planned at any moment of a purge stays whole, and is purged in time", async () => {
     const old = start + 40 * day;
     await atEachMoment("swept", async (store, worker) => {
       await worker.accept(anEvent({ event: "contact.created", receivedAt: old }));

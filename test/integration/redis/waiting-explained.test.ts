@@ -62,7 +62,7 @@ function linkWith(moment: number, then: () => Promise<void>) {
   };
 }
 
-test("a message of which only events that wait are known; then planned and waiting ones; then planned ones", async () => {
+test("explains a message with unplanned, then mixed, then planned events", async () => {
   const [receiver, worker] = [storeOf("told", true), storeOf("told")];
   const accept = (wamid: string, status: string, at: number) => receiver.accept(anEvent({ wamid, status, receivedAt: start + at }));
   await accept("w1", "sent", 1);
@@ -88,7 +88,7 @@ test("a message of which only events that wait are known; then planned and waiti
   expect(await told(receiver, "w1")).toEqual({ stories: [{ ...known, events: [...planned, last] }], unseen: 0 });
 });
 
-test("a registered message is told by its reference, with those of its events that wait", async () => {
+test("explains a registered message by its reference, with its unplanned events", async () => {
   const receiver = storeOf("named", true);
   await receiver.register([{ account: "main", wamid: "w1", id: "service-1", reference: "order-1" }], start);
   await receiver.accept(anEvent({ wamid: "order-2" }));
@@ -98,7 +98,7 @@ test("a registered message is told by its reference, with those of its events th
   }
 });
 
-test("what the relay learned itself, which stands in its message's story before it is planned, is told once", async () => {
+test("shows an unplanned event that the relay made once", async () => {
   const receiver = storeOf("learned", true);
   await receiver.accept({ ...anEvent({ wamid: "w1" }), origin: "reconcile" });
   expect(await receiver.read.stories.eventsOf("message", "main", "w1", 0, 9)).toEqual([1]);
@@ -106,7 +106,7 @@ test("what the relay learned itself, which stands in its message's story before 
   expect(await listed(receiver, "w1")).toEqual([1]);
 });
 
-test("events of other messages and accounts whose names are alike are not shown", async () => {
+test("does not show events of messages and accounts with similar names", async () => {
   const receiver = storeOf("alike", true);
   const wamids = ["w1", "w", "w11", "1", "W1", "w:1", ":w1", "main:w1", 'w1"', 'w1",', 'w1\\",', "w1\\", "w1\n", "wá1", "x".repeat(300)];
   const accounts = ["main", "m", "a".repeat(64)];
@@ -128,7 +128,7 @@ test("events of other messages and accounts whose names are alike are not shown"
   expect(await told(receiver, "w2")).toEqual({ stories: [], unseen: 0 });
 });
 
-test("where one look ends and the next begins nothing is lost or told twice, and a range has no more than it has", async () => {
+test("searches in portions without losing or repeating events", async () => {
   const receiver = storeOf("borders", true);
   const mine = [1, 2, 250, 500, 501, 502, 1_000, 1_001, 1_200];
   await Promise.all(range(1, 1_200).map((seq) => receiver.accept(anEvent({ wamid: mine.includes(seq) ? "w1" : "other" }))));
@@ -153,7 +153,7 @@ test("where one look ends and the next begins nothing is lost or told twice, and
   expect(await receiver.read.stories.ahead(1_201)).toBeNull();
 });
 
-test("what is planned between two looks is found in the list or in its message's story, whichever look it is", async () => {
+test("finds events that are planned between two portions", async () => {
   for (let moment = 1, calls = moment; calls >= moment; moment += 1) {
     const prefix = `between-${moment}`;
     const [receiver, worker] = [storeOf(prefix, true), storeOf(prefix)];
@@ -170,7 +170,7 @@ test("what is planned between two looks is found in the list or in its message's
   }
 });
 
-test("at whichever moment a message is planned, its story has each of its events once", async () => {
+test("explains each event once at any moment of planning", async () => {
   let moments = 0;
   for (let moment = 1, calls = moment; calls >= moment; moment += 1) {
     const prefix = `planned-${moment}`;
@@ -189,7 +189,7 @@ test("at whichever moment a message is planned, its story has each of its events
   expect(moments).toBeGreaterThan(8);
 });
 
-test("at whichever moment a message is planned, each of its events is listed once", async () => {
+test("lists each event once at any moment of planning", async () => {
   for (let moment = 1, calls = moment; calls >= moment; moment += 1) {
     const prefix = `listed-${moment}`;
     const [receiver, worker] = [storeOf(prefix, true), storeOf(prefix)];
@@ -202,7 +202,7 @@ test("at whichever moment a message is planned, each of its events is listed onc
   }
 });
 
-test("of more than fifty thousand the newest are looked through, and it says how many were not", async () => {
+test("searches the newest fifty thousand unplanned events, and reports the number of others", async () => {
   const receiver = storeOf("bound", true);
   for (const wamid of ["w1", "w2", "w1"]) await receiver.accept(anEvent({ wamid }));
   // Of which nothing is there but that they wait: they only have to be passed.
@@ -225,7 +225,7 @@ test("of more than fifty thousand the newest are looked through, and it says how
   expect(await listed(receiver, "w1", { before: 50_001 })).toEqual([3, 1]);
 });
 
-test("a list by wamid says so too: on the page that leaves them out, and not where the next page finds them", async () => {
+test("a list by wamid reports unsearched events on the page that omits them only", async () => {
   const [receiver, worker] = [storeOf("paged", true), storeOf("paged")];
   for (const wamid of ["w1", "w2"]) await receiver.accept(anEvent({ wamid }));
   await planAll(worker);

@@ -16,7 +16,7 @@ async function metricsOf(relay: { ask(path: string): Promise<{ body: unknown }> 
   return new Map([...lines].map(([, name = "", value]) => [name, Number(value)]));
 }
 
-test("what no worker has planned yet is shown as that everywhere, and as what it came to once one has", async () => {
+test("shows an unplanned event as accepted everywhere, and its result once it is planned", async () => {
   const redis = await redisForTest();
   const downstream = await openDownstream();
   const settings = {

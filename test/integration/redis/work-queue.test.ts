@@ -19,7 +19,7 @@ function process(settings: RedisSettings, clock: Clock = systemClock): Watched &
   return { ...watched, work };
 }
 
-test("jobs go on after Redis was not there at boot, was killed, and hung; announcing never fails", { tags: ["slow"] }, async () => {
+test("jobs continue after Redis was down at startup, killed, and hung, and announcing never fails", { tags: ["slow"] }, async () => {
   const settings = redisSettings(`redis://127.0.0.1:${await freePort()}`);
   const port = Number(new URL(settings.url.reveal()).port);
   const [receiver, worker] = [process(settings), process(settings)];
@@ -55,7 +55,7 @@ test("jobs go on after Redis was not there at boot, was killed, and hung; announ
   expect(receiver.redis.state().kind).toBe("up");
 });
 
-test("jobs go on after a failover that ended no connection: the name leads to another server, and the old one is a replica", async () => {
+test("jobs continue after a failover that closed no connection", async () => {
   const [first, second] = [await redisForTest(), await redisForTest()];
   const network = await openNetwork(first.port);
   const settings = redisSettings(`redis://127.0.0.1:${network.port}`);
@@ -77,7 +77,7 @@ test("jobs go on after a failover that ended no connection: the name leads to an
   await arrives();
 });
 
-test("what is announced just after a job has one of its own, however much it is", async () => {
+test("announcements just after a job get one more job", async () => {
   const server = await redisForTest({});
   const settings = redisSettings(server.url);
   const clock = createManualClock(1000);
@@ -98,7 +98,7 @@ test("what is announced just after a job has one of its own, however much it is"
   await until("the third job arrived", () => woken === 3);
 });
 
-test("that events wait to be planned is told to a worker by a job, and to this process's own planner without one", async () => {
+test("notifies another worker of unplanned events by a job, and its own planner directly", async () => {
   const server = await redisForTest({});
   const settings = redisSettings(server.url);
   const [receiver, worker, both] = [process(settings), process(settings), process(settings)];

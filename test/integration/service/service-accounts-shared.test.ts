@@ -34,14 +34,14 @@ async function join(storageUrl: string, main: Record<string, unknown>) {
   const presence = { id: crypto.randomUUID(), role: "both" as const, host: "here", pid: process.pid, since: Date.now() };
   const connection = connectRedis(storage, { clock: systemClock, presence });
   await connection.opened();
-  const letGo: unknown[] = [];
+  const dispatched: unknown[] = [];
   const services = createServiceAccounts(settings.accounts, {
     clock: systemClock,
     random: Math.random,
     recent: () => Array.from({ length: 500 }, () => ({ cap: "messages", priority: "send", at: Date.now() }) as const),
     shared: (account, baseUrl) => createRedisCaps(connection, storage.prefix, account, baseUrl),
     isTemporary: () => false,
-    hooks: () => ({ letGo: (call) => void letGo.push(call) }),
+    hooks: () => ({ dispatched: (call) => void dispatched.push(call) }),
   });
   onTestFinished(async () => {
     await services.close(200);
@@ -49,7 +49,7 @@ async function join(storageUrl: string, main: Record<string, unknown>) {
   });
   return {
     services,
-    letGo,
+    dispatched,
     me: () => services.client("main")?.me(),
     reload: (next: Record<string, unknown>) => services.reload(read(next).accounts),
   };
@@ -63,7 +63,7 @@ test("processes of one account over a real connection: caps and stops in common,
   const [one, other] = [await join(server.url, good), await join(server.url, good)];
   // What the store remembers of earlier calls is not asked for, and nothing is noted in it.
   for (const process of [one, other, one]) await process.me();
-  expect([one.letGo, other.letGo]).toEqual([[], []]);
+  expect([one.dispatched, other.dispatched]).toEqual([[], []]);
   await until("both see all calls", async () => {
     await other.me();
     return (other.services.limiters().get("main")?.caps.requests.used ?? 0) >= 4;

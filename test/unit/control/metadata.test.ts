@@ -5,7 +5,7 @@ import { readRegistration, trackBody } from "../../../src/control/track.ts";
 import { bodyLimits, lineLimits, parseBody, parseWithin } from "../../../src/model/json.ts";
 import { metadataFault, metadataLimits, shownMetadata } from "../../../src/model/message.ts";
 import { carriedMetadata } from "../../../src/store/migrate/source.ts";
-import { joinFacts } from "../../../src/store/registration.ts";
+import { joinFacts } from "../../../src/track/registration.ts";
 
 const nested = (levels: number): Record<string, unknown> => JSON.parse(`${'{"a":'.repeat(levels - 1)}{}${"}".repeat(levels - 1)}`);
 const keys = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, n) => [`k${n}`, n]));

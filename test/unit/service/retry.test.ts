@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { type CallEffect, refusedUnasked, ServiceError, type ServiceFailure } from "../../../src/service/errors.ts";
+import { type CallEffect, localRefusal, ServiceError, type ServiceFailure } from "../../../src/service/errors.ts";
 import { defaultRetry, retryWait } from "../../../src/service/retry.ts";
 
 const planCause = { type: "upgrade" } as const;
@@ -97,7 +97,7 @@ describe("which failures", () => {
   test("a closed client is not waited for, nor a refusal of our own", () => {
     expect(retryWait(failed({ kind: "network", code: "closed" }), 1, true, defaultRetry, 0)).toBeNull();
     for (const failure of [{ kind: "unauthenticated" }, { kind: "blocked" }, { kind: "quota", cause: null, until: 1 }] as const) {
-      expect(retryWait(refusedUnasked(failure), 1, true, defaultRetry, 0)).toBeNull();
+      expect(retryWait(localRefusal(failure), 1, true, defaultRetry, 0)).toBeNull();
     }
   });
 

@@ -15,8 +15,8 @@ import { join } from "node:path";
 import Database from "better-sqlite3";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { StoreRefused, StoreUnavailable } from "../../../src/store/port.ts";
-import { isStorageFault } from "../../../src/store/sqlite/open.ts";
-import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
+import { isStorageFault } from "../../../src/store/sqlite/faults.ts";
+import { openSqliteStore } from "../../../src/store/sqlite/open.ts";
 import { anEvent, rulesFor } from "../../contract/store-events.ts";
 
 const pageSize = 4096;

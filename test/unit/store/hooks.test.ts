@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
+import { openSqliteStore } from "../../../src/store/sqlite/open.ts";
 import { anEvent, rulesFor, start } from "../../contract/store-events.ts";
 
 let folder: string;

@@ -30,7 +30,7 @@ function server(fault: () => Error | null = () => null) {
 
 test("the text goes only to a server that does not know it, and again when it has forgotten it", async () => {
   const { redis, sent, forget } = server();
-  const script = readScript("duty");
+  const script = readScript("lease");
   const run = (argument: string) => script.run(redis, "{relay}:seq", [argument]);
   expect(await run("a")).toBe("done");
   expect(await run("b")).toBe("done");
@@ -42,7 +42,7 @@ test("the text goes only to a server that does not know it, and again when it ha
 
 test.each(["done", "failed"])("what a run carried is let go: %s", async (end) => {
   const { redis, sent, held } = server(() => (end === "failed" ? new Error("OOM command not allowed") : null));
-  const outcome = await readScript("duty")
+  const outcome = await readScript("lease")
     .run(redis, "{relay}:seq", ["large", Buffer.from("bytes")])
     .catch((error: unknown) => String(error));
   expect(outcome).toBe(end === "failed" ? "Error: OOM command not allowed" : "done");

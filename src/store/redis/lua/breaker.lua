@@ -1,10 +1,10 @@
 #!lua
--- The breaker of a destination, shared: the table in deliver/breaker.ts, with a probe that is leased, in case the prober dies.
--- KEYS[1]: hash of `state`, `failures`, `until`, `pause`, `prober`, `probeUntil`, `pausedUntil`, `pausedFor`; none when closed
--- and forgiven.
--- ARGV: unix ms ('': Redis's own clock), holder, verdicts in their order (s, f, n), lease of the probe asked for in ms (''),
--- ms to pause for (''), and of the settings: failures, pause, longest; '1' to end the pause ('').
--- Gives state, failures, ms left open, ms left of the probe, 1 when it is the holder's, ms left paused, 1 when a pause was ended.
+-- The shared breaker of a destination: the table in deliver/breaker.ts, with a leased probe, because the prober may die.
+-- KEYS[1]: hash of `state`, `failures`, `until`, `pause`, `prober`, `probeUntil`, `pausedUntil`, `pausedFor`; missing when
+-- closed without failures.
+-- ARGV: unix ms ('': Redis' clock), holder, verdicts in order (s, f, n), lease of the requested probe in ms (''), pause in
+-- ms (''), then settings: failures, pause, longest; '1' to end the pause ('').
+-- Returns state, failures, ms left open, ms left of the probe, 1 if the holder has it, ms left paused, 1 if a pause ended.
 local now = tonumber(ARGV[1])
 if not now then
   local time = redis.call('TIME')
@@ -26,7 +26,7 @@ local function move(to)
   if to == 'closed' then pause = first end
 end
 
--- More left than a whole pause: the clock was set back, and must not keep the destination shut.
+-- More left than a whole pause: the clock was set back, which must not keep the breaker open.
 local isSetBack = pausedUntil > now + pausedFor or (state == 'open' and openUntil > now + pause)
 pausedUntil = math.min(pausedUntil, now + pausedFor)
 local isEnded = ends and pausedUntil > now
@@ -69,7 +69,7 @@ elseif verdicts ~= '' or lease or rest or isSetBack or isEnded or state ~= has[1
   redis.call('HSET', KEYS[1], 'state', state, 'failures', failures, 'until', openUntil, 'pause', pause,
     'prober', prober, 'probeUntil', probeUntil, 'pausedUntil', pausedUntil,
     'pausedFor', pausedFor)
-  -- Of a route that is gone nothing stays for ever.
+  -- Expire the state of removed routes.
   redis.call('PEXPIRE', KEYS[1], math.max(openUntil, probeUntil, pausedUntil, now) - now + longest + 3600000)
 end
 

@@ -1,27 +1,27 @@
 #!lua
--- One step of a process that shares an account's caps: tells which calls ended and what was learned, asks for slots.
--- KEYS[1] is the account's hash, and begins the names of its other keys, so that all are in one slot of a Cluster:
+-- One step of a process that shares an account's caps: reports ended calls and a new state, and requests slots.
+-- KEYS[1] is the account's hash. The names of its other keys begin with it, so that all are in one slot of a Cluster:
 --   (hash)     born, bornAt, wall, now, newest, version, state, messagesFull, pollsFull
---   :slots:<k> zset of slot ids by kind 1 to 6, by the time at which they come back
---   :under     zset `<kind>:<id>` of calls under way, by the time at which they are believed lost
---   :waiting   hash `<holder>|<kind>` of who waits: `<since>|<count>|<until>`
--- ARGV[1]: the request as JSON. ARGV[2]: unix ms, or empty: Redis's own clock, so that those of the hosts need not agree.
--- The answer is JSON. Kinds are 1 and 2 sends, 3 and 4 asks, 5 and 6 polls; odd ones are messages.
+--   :slots:<k> zset of slot ids by kind 1 to 6, by the time at which they become free
+--   :under     zset `<kind>:<id>` of calls in flight, by the time at which they count as lost
+--   :waiting   hash `<holder>|<kind>` of waiting callers: `<since>|<count>|<until>`
+-- ARGV[1]: the request as JSON. ARGV[2]: unix ms, or empty: Redis' clock, because the clocks of hosts differ.
+-- The answer is JSON. Kinds are 1 and 2 sends, 3 and 4 requests that a caller waits for, 5 and 6 polls; odd ones are messages.
 local WINDOW = 60000
--- A call that is not renewed for so long is believed lost.
+-- A call that is not renewed for this long counts as lost.
 local LEASE = 60000
--- Another look is worth it at least so often: another process may give back a slot that it did not use.
+-- Longest wait: another process may return a slot that it did not use.
 local LOOK = 1000
--- One under way elsewhere may end any time, and its place is free then.
+-- Longest wait for a place in flight: a call of another process may end at any time.
 local LOOK_UNDER = 100
--- Who said when it looks again is waited for so much longer.
+-- A caller that does not return in time keeps its place this much longer.
 local LATE = 250
 local KINDS = 6
 local PREFIX = KEYS[1]
-local ask = cjson.decode(ARGV[1])
+local request = cjson.decode(ARGV[1])
 local call = redis.call
 
--- The time: it goes on from where it was, whatever is done to the clock.
+-- The time continues from where it was when the clock is set back.
 local fields = call("HMGET", PREFIX, "born", "bornAt", "wall", "now", "newest", "version", "messagesFull", "pollsFull")
 local wall = tonumber(ARGV[2])
 if not wall then
@@ -35,12 +35,12 @@ local newest = tonumber(fields[5] or 0)
 local version = tonumber(fields[6] or 0)
 local full = { messages = tonumber(fields[7] or 0), polls = tonumber(fields[8] or 0) }
 
--- A memory that is new, to somebody who knew an older one, has lost what counted: nothing goes until that no longer counts.
+-- The hash is newer than the one this process knew, so counted calls were lost. Grant nothing until they would have expired.
 if not born then
-  born, bornAt = ask.holder .. ":" .. ask.firstId, now
+  born, bornAt = request.holder .. ":" .. request.firstId, now
 end
 local quietUntil = tonumber(call("HGET", PREFIX, "quietUntil") or 0)
-if ask.born ~= "" and ask.born ~= born then quietUntil = bornAt + WINDOW + ask.graceMs end
+if request.born ~= "" and request.born ~= born then quietUntil = bornAt + WINDOW + request.graceMs end
 
 local slots = {}
 for kind = 1, KINDS do slots[kind] = PREFIX .. ":slots:" .. kind end
@@ -51,19 +51,19 @@ local function forget(kind, id)
   call("ZREM", slots[kind], id)
 end
 
-for _, gone in ipairs(ask.ended) do
-  if gone.how == "not-sent" then
-    if gone.kind then forget(gone.kind, gone.id) else for kind = 1, KINDS do forget(kind, gone.id) end end
+for _, ended in ipairs(request.ended) do
+  if ended.how == "not-sent" then
+    if ended.kind then forget(ended.kind, ended.id) else for kind = 1, KINDS do forget(kind, ended.id) end end
   else
-    call("ZREM", under, gone.kind .. ":" .. gone.id)
-    local counts = now - gone.ageMs + WINDOW
-    if gone.how == "lost" then counts = counts + ask.graceMs end
-    call("ZADD", slots[gone.kind], counts, gone.id)
+    call("ZREM", under, ended.kind .. ":" .. ended.id)
+    local counts = now - ended.ageMs + WINDOW
+    if ended.how == "lost" then counts = counts + request.graceMs end
+    call("ZADD", slots[ended.kind], counts, ended.id)
   end
 end
-for _, one in ipairs(ask.renewed) do
-  -- Also one that was forgotten: it is under way, and counts.
-  call("ZADD", slots[one.kind], "GT", now + LEASE + ask.graceMs + WINDOW, one.id)
+for _, one in ipairs(request.renewed) do
+  -- Also a call that already counted as lost: it is in flight.
+  call("ZADD", slots[one.kind], "GT", now + LEASE + request.graceMs + WINDOW, one.id)
   call("ZADD", under, now + LEASE, one.kind .. ":" .. one.id)
 end
 
@@ -74,22 +74,22 @@ for kind = 1, KINDS do
 end
 call("ZREMRANGEBYSCORE", under, "-inf", now)
 
--- What was learned is stored on what it was learned from, or not at all.
+-- Store the new state only if it is based on the stored one.
 local isStored = false
-if ask.next and ask.version == version and ask.next.newest == newest then
+if request.next and request.version == version and request.next.newest == newest then
   version = version + 1
   isStored = true
-  call("HSET", PREFIX, "state", ask.next.state)
+  call("HSET", PREFIX, "state", request.next.state)
 end
 
--- Who waits: those of other processes whose time to look is not over, and the asker.
+-- Waiting callers: those of other processes that have not expired, and this one.
 local line, since = {}, {}
 local entries = call("HGETALL", waiting)
 for place = 1, #entries, 2 do
   local holder, kind = entries[place]:match("^(.*)|(%d)$")
   local from, count, untilAt = entries[place + 1]:match("^(.-)|(.-)|(.-)$")
   kind = tonumber(kind)
-  if holder == ask.holder then
+  if holder == request.holder then
     since[kind] = tonumber(from)
     call("HDEL", waiting, entries[place])
   elseif tonumber(untilAt) <= now then
@@ -98,8 +98,8 @@ for place = 1, #entries, 2 do
     line[#line + 1] = { holder = holder, kind = kind, since = tonumber(from), count = tonumber(count) }
   end
 end
-for kind, count in ipairs(ask.wants) do
-  if count > 0 then line[#line + 1] = { holder = ask.holder, kind = kind, since = since[kind] or now, count = count } end
+for kind, count in ipairs(request.wants) do
+  if count > 0 then line[#line + 1] = { holder = request.holder, kind = kind, since = since[kind] or now, count = count } end
 end
 local function priority(kind) return math.ceil(kind / 2) end
 table.sort(line, function(a, b)
@@ -114,7 +114,7 @@ for _, member in ipairs(call("ZRANGE", under, 0, -1)) do
   used.all = used.all + 1
   if tonumber(member:sub(1, 1)) > 2 then used.others = used.others + 1 end
 end
--- The pace as it is after those before in the line, and as it is stored.
+-- The pace after the callers ahead in the line; `full` is the stored one.
 local ahead = { messages = full.messages, polls = full.polls }
 
 local function sum(isIn)
@@ -123,12 +123,12 @@ local function sum(isIn)
   return count
 end
 local windows = {
-  { limit = ask.limits.requests, isIn = function() return true end },
-  { limit = ask.limits.messages, isIn = function(kind) return kind % 2 == 1 end },
-  { limit = ask.limits.asks, isIn = function(kind) return kind > 2 end },
-  { limit = ask.limits.polls, isIn = function(kind) return kind > 4 end },
+  { limit = request.limits.requests, isIn = function() return true end },
+  { limit = request.limits.messages, isIn = function(kind) return kind % 2 == 1 end },
+  { limit = request.limits.asks, isIn = function(kind) return kind > 2 end },
+  { limit = request.limits.polls, isIn = function(kind) return kind > 4 end },
 }
-local limits = { messages = ask.limits.messages, polls = ask.limits.polls }
+local limits = { messages = request.limits.messages, polls = request.limits.polls }
 -- The same as pace.ts.
 local function paceAt(name)
   local interval = 60000 / limits[name]
@@ -136,7 +136,7 @@ local function paceAt(name)
 end
 local function paced(of, name) of[name] = math.max(of[name], now) + 60000 / limits[name] end
 
--- Now or earlier: one of this kind can go. Later: another look is worth it then.
+-- Now or earlier: one call of this kind may start. Later: try again then.
 local function readyAt(kind)
   local at = math.max(now, quietUntil)
   for _, window in ipairs(windows) do
@@ -153,7 +153,7 @@ local function readyAt(kind)
   end
   if kind % 2 == 1 then at = math.max(at, paceAt("messages")) end
   if kind > 4 then at = math.max(at, paceAt("polls")) end
-  if used.all >= ask.atOnce.all or (kind > 2 and used.others >= ask.atOnce.others) then at = math.max(at, now + LOOK_UNDER) end
+  if used.all >= request.atOnce.all or (kind > 2 and used.others >= request.atOnce.others) then at = math.max(at, now + LOOK_UNDER) end
   return at
 end
 local function count(kind)
@@ -167,11 +167,11 @@ end
 local usedNow = { requests = sum(windows[1].isIn), messages = sum(windows[2].isIn) }
 local granted, waitMs = {}, {}
 for kind = 1, KINDS do waitMs[kind] = 0 end
-local nextId = ask.firstId
-local room = { all = ask.room.all, others = ask.room.others }
+local nextId = request.firstId
+local room = { all = request.room.all, others = request.room.others }
 for _, entry in ipairs(line) do
   local kind = entry.kind
-  local isOwn = entry.holder == ask.holder
+  local isOwn = entry.holder == request.holder
   local left, got = entry.count, 0
   local at = now
   while left > 0 do
@@ -186,9 +186,9 @@ for _, entry in ipairs(line) do
       room.all = room.all - 1
       if kind > 2 then room.others = room.others - 1 end
       newest = newest + 1
-      local id = ask.holder .. ":" .. nextId
+      local id = request.holder .. ":" .. nextId
       nextId = nextId + 1
-      call("ZADD", slots[kind], now + LEASE + ask.graceMs + WINDOW, id)
+      call("ZADD", slots[kind], now + LEASE + request.graceMs + WINDOW, id)
       call("ZADD", under, now + LEASE, kind .. ":" .. id)
       if kind % 2 == 1 then paced(full, "messages"); usedNow.messages = usedNow.messages + 1 end
       if kind > 4 then paced(full, "polls") end
@@ -198,7 +198,7 @@ for _, entry in ipairs(line) do
   end
   if left > 0 and isOwn then
     waitMs[kind] = math.min(math.max(at - now, 1), LOOK)
-    -- Who got some goes to the end of the line.
+    -- A caller that got some slots goes to the end of the line.
     local from = got > 0 and now or entry.since
     call("HSET", waiting, entry.holder .. "|" .. kind, string.format("%.3f|%d|%.3f", from, left, now + waitMs[kind] + LATE))
   end
@@ -206,7 +206,7 @@ end
 
 call("HSET", PREFIX, "born", born, "bornAt", bornAt, "quietUntil", quietUntil, "wall", wall, "now", now, "newest", newest,
   "version", version, "messagesFull", full.messages, "pollsFull", full.polls)
--- A quota is known to be used up for a month at most.
+-- A used-up quota is remembered for a month at most.
 call("PEXPIRE", PREFIX, 45 * 86400000)
 for kind = 1, KINDS do call("PEXPIRE", slots[kind], 600000) end
 call("PEXPIRE", under, 600000)
@@ -214,6 +214,6 @@ call("PEXPIRE", waiting, 600000)
 
 return cjson.encode({
   born = born, now = now, granted = granted, waitMs = waitMs, used = usedNow, newest = newest, version = version,
-  state = (ask.version ~= version and not isStored) and call("HGET", PREFIX, "state") or cjson.null,
+  state = (request.version ~= version and not isStored) and call("HGET", PREFIX, "state") or cjson.null,
   isStored = isStored,
 })

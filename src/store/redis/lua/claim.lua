@@ -9,17 +9,17 @@ local clock = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 local until_ = clock + tonumber(ARGV[6])
 local due, leased = base .. 'due:' .. route, base .. 'leased:' .. route
 
--- Leases are not over while nobody could renew them. When no worker was heard of for three seconds, Redis was away, and
--- those who come back have five to renew and to settle before others take what is theirs.
-local heard = tonumber(call('GET', base .. 'heard') or '')
-if not heard or clock - heard > 1000 or heard - clock > 5000 then
-  heard = heard and clock - heard > 3000 and clock + 5000 or clock
-  call('SET', base .. 'heard', string.format('%.0f', heard))
+-- Leases do not expire while they cannot be renewed. After three seconds without a claim Redis was unavailable, and holders
+-- get five seconds to renew and settle before other workers take their deliveries.
+local claimed = tonumber(call('GET', base .. 'claimed') or '')
+if not claimed or clock - claimed > 1000 or claimed - clock > 5000 then
+  claimed = claimed and clock - claimed > 3000 and clock + 5000 or clock
+  call('SET', base .. 'claimed', string.format('%.0f', claimed))
 end
 
 local stopped = call('HGET', base .. 'stopped', route) or ''
--- What somebody claimed and never settled is anybody's again, at its old time: it goes out before what came after it.
-local over = heard <= clock and call('ZRANGEBYSCORE', leased, '-inf', clock, 'LIMIT', 0, 1000) or {}
+-- Expired claims become due again at their old time, so that they go out before later deliveries.
+local over = claimed <= clock and call('ZRANGEBYSCORE', leased, '-inf', clock, 'LIMIT', 0, 1000) or {}
 for _, member in ipairs(over) do
   local key = base .. 'd:' .. string.format('%.0f', tonumber(member)) .. ':' .. route
   call('ZREM', leased, member)
@@ -28,13 +28,13 @@ for _, member in ipairs(over) do
   call('HDEL', key, 'c')
 end
 
--- The row's first value is the subject's name, or null: see event-rows.ts. No more of it is decoded: a status of which the
--- relay kept the beginning may end in half a pair of surrogates, which cjson refuses, and nothing of the route would go out.
+-- The row's first value is the subject's name, or null (event-rows.ts). The rest is not decoded: a truncated status may end
+-- in half a surrogate pair, which cjson rejects, and that would block the route.
 local function about_key(event, seq)
   local name = string.match(event, '^%["([^"\\]*)"', 11)
   if name then return base .. name end
   if string.sub(event, 11, 15) == '[null' then return base .. 'h:' .. seq end
-  -- With a backslash in it, which is rare: to the first quote that none stands before.
+  -- A name with a backslash (rare) ends at the first unescaped quote.
   local at = string.find(event, '["\\]', 13)
   while string.sub(event, at, at) == '\\' do at = string.find(event, '["\\]', at + 2) end
   return base .. cjson.decode('[' .. string.sub(event, 12, at) .. ']')[1]
@@ -73,6 +73,6 @@ if #members > 0 then
     for n, about in ipairs(call('MGET', unpack(abouts))) do found[n][7] = about or '' end
   end
 end
--- The next one: by now it may be due already, when there was no room for it.
+-- The next delivery; it may be due already if it did not fit.
 local first = call('ZRANGE', due, 0, 0, 'WITHSCORES')
 return { stopped, first[2] or '', found }

@@ -1,7 +1,7 @@
 #!lua
 -- Applies a batch of steps, each whole or not at all. ARGV is one flat list, read from the front: text needs no escaping,
--- and bytes stay bytes. The first line makes Redis refuse the whole script when it is full or a replica, before
--- anything is written. What stands before this text: events.lua, gathered.lua, operations.lua, deliveries.lua, retention.lua.
+-- and bytes stay bytes. The first line makes Redis refuse the whole script when it is full or a replica, before anything is
+-- written. Prepended: events.lua, gathered.lua, operations.lua, deliveries.lua, purge.lua.
 local place = 2
 local function take()
   local value = ARGV[place]
@@ -23,7 +23,7 @@ local function skip_operations()
   end
 end
 
--- Rows are looked at before anything is written: another version means that somebody was faster.
+-- Compares the versions of all rows before writing: a different version means that another process was faster.
 local function transact()
   local stale, current = nil, false
   for n = 1, tonumber(take()) do
@@ -47,24 +47,24 @@ local function transact()
   return results
 end
 
-local function prove(key, is_new)
-  local sum = proofs[key]
+local function count_usage(key, is_new)
+  local sum = usages[key]
   if is_new then sum.events = sum.events + 1 else sum.duplicates = sum.duplicates + 1 end
 end
 
--- A small body stands in the row itself, after a line's end: JSON has none. `apart`: one that does not.
-local function store_event(row, apart)
+-- A small body is in the row, after a newline, which JSON does not contain. `separate`: a body with a key of its own.
+local function store_event(row, separate)
   local seq = format('%d', next_seq())
   put(base .. 'e:' .. seq, row)
-  if apart ~= '' then put(base .. 'b:' .. seq, apart) end
+  if separate ~= '' then put(base .. 'b:' .. seq, separate) end
   return seq
 end
 
--- What events of a batch have in common, by its number: what is done with them, the proof, the routes that get a delivery,
--- and whether more than the usual is told of them.
+-- What events of a batch share, by number: what to do with them, the secret usage, the routes that get a delivery, and
+-- whether they have the arguments of rare cases.
 local forms = {}
 
--- Seqs at the head of `unplanned`, as far as they were read; and how many there were before this batch.
+-- Seqs read from the head of `unplanned`, and the length of that list before this batch.
 local heads, waiting = {}, nil
 local function is_next(seq)
   local place_of = planned + 1
@@ -79,13 +79,13 @@ local function count_unplanned()
   return waiting - planned
 end
 
--- What few events have: disposition, parked until, account of a learned one, received at, body apart.
+-- Rare arguments: disposition, parked until, account of an event that the relay made, received at, separate body.
 local function take_rare()
-  return { disposition = take(), parked_until = take(), learned = take(), received_at = take(), apart = take() }
+  return { disposition = take(), parked_until = take(), made = take(), received_at = take(), separate = take() }
 end
 
--- What tracking and the routes made of an event: its subject's row, its place in lists, its deliveries, whose arguments
--- begin at `first`. Gives a digit for each delivery, '1' for held, when any is; else nil.
+-- Writes what tracking and routing made of an event: its subject's row, its index entries, and its deliveries, whose
+-- arguments begin at `first`. Returns a digit per delivery ('1': held), or nil when none is held.
 local function plan_event(seq, form, subject, version, next_row, first, rare)
   if subject ~= '' then
     if next_row ~= '' then put(base .. subject, next_row) end
@@ -98,7 +98,7 @@ local function plan_event(seq, form, subject, version, next_row, first, rare)
       call('ZADD', base .. 'parked', rare.parked_until, padded(seq))
       if subject ~= '' then call('ZADD', base .. 'pk:' .. subject, seq, seq) end
     end
-    if rare.learned ~= '' then call('ZADD', base .. 'learned:' .. rare.learned, seq, seq) end
+    if rare.made ~= '' then call('ZADD', base .. 'made:' .. rare.made, seq, seq) end
   end
   local states, is_any_held = '', false
   for n, route in ipairs(form.routes) do
@@ -115,7 +115,7 @@ local function plan_event(seq, form, subject, version, next_row, first, rare)
   return is_any_held and states or nil
 end
 
--- The subject's row as it is, when it is not the one that was tracked by.
+-- The subject's current row if it differs from the one that tracking used.
 local function changed_row(subject, version)
   if subject == '' then return nil end
   local current = get(base .. subject)
@@ -123,39 +123,38 @@ local function changed_row(subject, version)
   return nil
 end
 
--- Accept + track + plan. An event whose subject somebody changed meanwhile is given back, and so is one about a message
--- while others wait to be planned: it must not overtake them. Each text that is given or made costs Redis as much as a
--- small command, so what few events have comes only where the form says so. Gives the seq, and after a blank, when any
--- are held, a digit for each delivery: 1 for held.
+-- Accepts, tracks and plans an event. Returns `{ 0, 0, row }` when its subject has changed meanwhile, and `{ 3 }` for an
+-- event about a message while others are unplanned, because it must not overtake them. Each text costs Redis as much as a
+-- small command, so rare arguments are sent only if the form says so. Returns the seq, and when any delivery is held a blank
+-- and a digit per delivery ('1': held).
 local function accept(form)
   local id_key, row = base .. ARGV[place], ARGV[place + 1]
   local subject, version, next_row, first = ARGV[place + 2], ARGV[place + 3], ARGV[place + 4], place + 5
   place = first + 2 * #form.routes
   local rare = form.is_rare and take_rare()
-  local apart = rare and rare.apart or ''
+  local separate = rare and rare.separate or ''
   local same = get(id_key)
   if same then
     if rare then skip_operations() end
-    if form.proof ~= '' then prove(form.proof, false) end
+    if form.usage ~= '' then count_usage(form.usage, false) end
     local stored = get(base .. 'e:' .. same)
     stored = stored and body_in(stored) or get(base .. 'b:' .. same)
-    return { 2, same, note_duplicate(same, stored, apart ~= '' and apart or body_in(row)) }
+    return { 2, same, note_duplicate(same, stored, separate ~= '' and separate or body_in(row)) }
   end
   local current = changed_row(subject, version)
   if current or (string.sub(subject, 1, 1) == 'm' and count_unplanned() > 0) then
     if rare then skip_operations() end
     return current and { 0, 0, current } or { 3 }
   end
-  local seq = store_event(row, apart)
+  local seq = store_event(row, separate)
   put(id_key, seq)
-  if form.proof ~= '' then prove(form.proof, true) end
+  if form.usage ~= '' then count_usage(form.usage, true) end
   local states = plan_event(seq, form, subject, version, next_row, first, rare)
   return states and seq .. ' ' .. states or seq
 end
 
--- Track + plan of the event that is next in turn: seq, row, then as `accept`. A body that stands in the row comes with it,
--- as it was: to take it over from the stored row costs more. Where it does not come it stays. Gives `{ 3 }` when another is
--- next.
+-- Tracks and plans the next unplanned event: seq, row, then as `accept`. A body in the row is sent again, because copying it
+-- from the stored row costs more; a body that is not sent stays. Returns `{ 3 }` when another event is next.
 local function plan(form)
   local seq, row = ARGV[place], ARGV[place + 1]
   local subject, version, next_row, first = ARGV[place + 2], ARGV[place + 3], ARGV[place + 4], place + 5
@@ -176,17 +175,17 @@ local function plan(form)
 end
 
 local function quarantine()
-  local row, apart, received_at, proof = take(), take(), take(), take()
-  local seq = store_event(row, apart)
+  local row, separate, received_at, usage = take(), take(), take(), take()
+  local seq = store_event(row, separate)
   call('ZADD', base .. 'quarantined', received_at, seq)
-  if proof ~= '' then prove(proof, true) end
+  if usage ~= '' then count_usage(usage, true) end
   return { 1, seq }
 end
 
 local events = { A = accept, P = plan }
 
--- What the steps have in common: accounts; verdicts by their digest; proofs with the first and last time of the batch;
--- forms; and strings that will be looked at.
+-- What the steps share: accounts, verdicts by digest, secret usage with the first and last time of the batch, forms, and
+-- the strings that the steps read.
 for _ = 1, tonumber(take()) do accounts[take()] = true end
 for _ = 1, tonumber(take()) do
   local digest = take()
@@ -194,30 +193,30 @@ for _ = 1, tonumber(take()) do
 end
 for _ = 1, tonumber(take()) do
   local key, first, last = take(), take(), take()
-  proofs[key] = { events = 0, duplicates = 0, first = tonumber(first), last = tonumber(last) }
+  usages[key] = { events = 0, duplicates = 0, first = tonumber(first), last = tonumber(last) }
 end
 for n = 1, tonumber(take()) do
-  local run, proof, rare, routes_of = events[take()], take(), take(), {}
+  local run, usage, rare, routes_of = events[take()], take(), take(), {}
   for route = 1, tonumber(take()) do routes_of[route] = take() end
-  forms[tostring(n)] = { run = run, proof = proof, is_rare = rare == '1', routes = routes_of }
+  forms[tostring(n)] = { run = run, usage = usage, is_rare = rare == '1', routes = routes_of }
 end
-local looked = {}
-for n = 1, tonumber(take()) do looked[n] = base .. take() end
-for from = 1, #looked, most_words do
-  local values = call('MGET', unpack(looked, from, math.min(from + most_words - 1, #looked)))
-  for n = 1, #values do known[looked[from + n - 1]] = values[n] end
+local reads = {}
+for n = 1, tonumber(take()) do reads[n] = base .. take() end
+for from = 1, #reads, most_words do
+  local values = call('MGET', unpack(reads, from, math.min(from + most_words - 1, #reads)))
+  for n = 1, #values do known[reads[from + n - 1]] = values[n] end
 end
 
--- A delivery was delivered, by far the most frequent step of a worker: seq, route, holder, at, attempt, its number.
+-- Settles a delivery as delivered, by far the most frequent step of a worker: seq, route, holder, at, attempt, its number.
 local function delivered()
   local seq, route, holder, at, attempt, number = take(), take(), take(), take(), take(), take()
   return { 1, operations.settle({ seq, route, holder, '2', '', '', at, attempt, '', number, '', '' }) }
 end
 
--- Any other kind is the number of an event's form.
+-- Other kinds are numbers of forms.
 local kinds = { T = transact, Q = quarantine, D = delivered }
 local results = {}
--- A fault in one step is a fault of this script; what was given before it must be written all the same, or a seq would be given twice.
+-- After a fault in one step, the earlier steps must still be written, or a seq would be assigned twice.
 local is_whole, fault = pcall(function()
   for n = 1, tonumber(take()) do
     local kind = take()

@@ -1,7 +1,7 @@
--- What becomes of deliveries in a step of commit.lua; it stands before that script's own text (script.ts).
+-- Operations on deliveries. Prepended to commit.lua (script.ts).
 
--- Of one message on one route a single delivery goes out, the others are held behind it (promise 3): `o:` is the seq of
--- the one that goes out, `oh:` are those held.
+-- Only one delivery of a message is sent per route; the others are held behind it (promise 3). `o:` is the seq of the one
+-- that is sent, `oh:` has those held.
 local function plan_delivery(seq, route, order, at, replays)
   routes[route] = true
   local key = base .. 'd:' .. seq .. ':' .. route
@@ -28,7 +28,7 @@ local function plan_delivery(seq, route, order, at, replays)
   return '0'
 end
 
--- The one that went out is settled: the oldest one held goes next.
+-- The delivery that was sent is settled: release the oldest one held.
 local function release_next(seq, route, order, at)
   local going = base .. 'o:' .. route .. ':' .. order
   if get(going) ~= seq then return 'x' end
@@ -44,7 +44,7 @@ local function release_next(seq, route, order, at)
   return first
 end
 
--- A settled delivery waits again, or is held when its message has an open one.
+-- A settled delivery waits again, or is held if its message has an open one.
 local function requeue(seq, route, at)
   local key = base .. 'd:' .. seq .. ':' .. route
   local order = call('HGET', key, 'o')
@@ -72,22 +72,22 @@ function operations.deliver(a)
   return plan_delivery(a[1], a[2], a[3], a[4], a[5])
 end
 
--- seq, route, holder, to (state), next at, reason, at, attempt, stop, number of the attempt, '1' when it is spared, the
--- event's id as JSON when the seq may be another's by now. Gives '' when nothing was written: it is settled, or another's,
--- or this is a repeat. Else 'x', or the seq of the delivery it released.
+-- Seq, route, holder, state, next at, reason, at, attempt, stop, number of the attempt, '1' if it is spared, the event's id
+-- as JSON if the seq may name another event by now. Returns '' when nothing was written (already settled, claimed by another
+-- holder, or a repeat), else 'x' or the seq of the released delivery.
 function operations.settle(a)
   local seq, route, to, at = a[1], a[2], a[4], a[7]
   local key = base .. 'd:' .. seq .. ':' .. route
   if a[9] ~= '' then call('HSET', base .. 'stopped', route, cjson.encode({ at = tonumber(at), reason = a[9] })) end
   if a[12] ~= '' then
-    -- Redis has lost the event that was sent, and another one is yet to be sent.
+    -- Redis lost the event that was sent; another event has its seq.
     local row = call('GET', base .. 'e:' .. seq) or ''
     if not string.find(string.match(row, '^[^\n]*'), a[12], 11, true) then return '' end
   end
   local now = call('HMGET', key, 's', 'o', 'a', 'c', 'p')
   local number = (tonumber(now[3]) or 0) + 1
   if now[1] ~= '0' or number ~= tonumber(a[10]) then return '' end
-  -- Claimed anew after this lease ran out: what the other makes of it holds. But delivered is delivered.
+  -- Another holder claimed it after this lease expired, and its result counts, unless this one delivered it.
   if a[3] ~= '' and now[4] and now[4] ~= a[3] and to ~= '2' then return '' end
   local spent = (tonumber(now[5]) or 0) + (a[11] == '1' and 0 or 1)
   local member = padded(seq)
@@ -104,7 +104,7 @@ function operations.settle(a)
     return 'x'
   end
   if not now[4] then call('ZREM', base .. 'due:' .. route, member) end
-  -- Exchanges of a proxy are nobody's claim.
+  -- Proxied exchanges are not claimed.
   if a[3] == '' then call('ZREM', base .. 'px:' .. route, seq) end
   call('HSET', key, 'a', number, 'a' .. number, a[8], 'p', spent, 's', to, 't', at)
   call('HDEL', key, 'c', 'n')
@@ -115,7 +115,7 @@ function operations.settle(a)
   return now[2] and release_next(seq, route, now[2], at) or 'x'
 end
 
--- Whatever its state: a settled one waits again, a waiting one goes out at once. Gives '' or the state then, and whether it is due now.
+-- Retries a delivery in any state: a settled one waits again, a waiting one is due at once. Returns its state then; '': not found.
 function operations.retry(a)
   local seq, route, at = a[1], a[2], a[3]
   local key = base .. 'd:' .. seq .. ':' .. route
@@ -130,14 +130,14 @@ function operations.retry(a)
   return requeue(seq, route, at)
 end
 
--- Only when it is still settled in one of the states given (their digits); '' when it is not.
+-- Replays a delivery if it is still settled in one of the given states (digits), else returns ''.
 function operations.replay(a)
   local state = call('HGET', base .. 'd:' .. a[1] .. ':' .. a[2], 's')
   if not state or not string.find(a[4], state, 1, true) then return '' end
   return requeue(a[1], a[2], a[3])
 end
 
--- Ends the exchanges of a proxied route that were begun before a time; gives how many.
+-- Ends the exchanges of a proxied route that began before a time; returns their number.
 function operations.abandon(a)
   local route, before, at, reason = a[1], a[2], a[3], a[4]
   local left = call('ZRANGEBYSCORE', base .. 'px:' .. route, '-inf', before)

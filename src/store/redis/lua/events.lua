@@ -1,15 +1,15 @@
--- What the scripts that store events have in common; it stands before their own text (script.ts).
+-- Shared by the scripts that store events. Prepended to them (script.ts).
 local base = ARGV[1]
 local call = redis.call
 local format = string.format
 
--- The body that stands in an event's row; nil when it stands apart.
+-- The body in an event's row; nil when it has a key of its own.
 local function body_in(row)
   local line = string.find(row, '\n', 11, true)
   return line and string.sub(row, line + 1)
 end
 
--- One that came again changes nothing but its count. Gives 1 when it came with other bytes than those stored.
+-- Counts a duplicate. Returns 1 if its body differs from the stored one.
 local function note_duplicate(seq, stored, body)
   call('HINCRBY', base .. 'dups', seq, 1)
   if stored == body then return 0 end
@@ -17,7 +17,7 @@ local function note_duplicate(seq, stored, body)
   return 1
 end
 
--- Seqs of a batch follow one another: their bits are set 32 at a time.
+-- The seqs of a batch are consecutive: set 32 bits at a time.
 local function mark_live(from, last)
   while from <= last do
     local chunk = math.floor(from / 65536)
@@ -33,16 +33,16 @@ local function mark_live(from, last)
   end
 end
 
--- What proved events: by `<source>:<secret>` how many and duplicates, and when (unix ms) the first and the last came.
-local function write_proofs(proofs)
-  local key = base .. 'proofs'
-  for proof, sum in pairs(proofs) do
-    if sum.events > 0 then call('HINCRBY', key, proof .. ':events', sum.events) end
-    if sum.duplicates > 0 then call('HINCRBY', key, proof .. ':duplicates', sum.duplicates) end
+-- Secret usage by `<source>:<secret>`: events, duplicates, and when (unix ms) the first and the last came.
+local function write_usage(usages)
+  local key = base .. 'usage'
+  for name, sum in pairs(usages) do
+    if sum.events > 0 then call('HINCRBY', key, name .. ':events', sum.events) end
+    if sum.duplicates > 0 then call('HINCRBY', key, name .. ':duplicates', sum.duplicates) end
     if sum.events + sum.duplicates > 0 then
-      local had = call('HMGET', key, proof .. ':first', proof .. ':last')
-      if not had[1] or sum.first < tonumber(had[1]) then call('HSET', key, proof .. ':first', format('%d', sum.first)) end
-      if not had[2] or sum.last > tonumber(had[2]) then call('HSET', key, proof .. ':last', format('%d', sum.last)) end
+      local had = call('HMGET', key, name .. ':first', name .. ':last')
+      if not had[1] or sum.first < tonumber(had[1]) then call('HSET', key, name .. ':first', format('%d', sum.first)) end
+      if not had[2] or sum.last > tonumber(had[2]) then call('HSET', key, name .. ':last', format('%d', sum.last)) end
     end
   end
 end

@@ -1,6 +1,6 @@
 #!lua flags=no-writes
--- Counts attempts that led to nothing, of deliveries. ARGV: base, then for each delivery its seq, its route and how many
--- attempts were made. Gives a count for each. The answers kept with the attempts, which are large, stay here.
+-- Counts failed attempts. ARGV: base, then for each delivery its seq, route and number of attempts. Returns a count for each.
+-- A script, because the responses stored with the attempts are large.
 local base = ARGV[1]
 local counts = {}
 for n = 2, #ARGV, 3 do

@@ -1,16 +1,16 @@
--- What the steps of a batch write, as commit.lua has it; it stands before that script's own text (script.ts).
+-- Collects what the steps of a batch write. Prepended to commit.lua (script.ts).
 
--- What many steps of a batch add to one key is gathered, and written once at the end: each call costs more than it does.
-local routes, accounts, plans, proofs, due, seen = {}, {}, {}, {}, {}, {}
--- Claims that end, by route; and by route what is held (true) or no more (false): the last word of the batch on each.
+-- Additions to the same key are collected and written once at the end, because each call is expensive.
+local routes, accounts, plans, usages, due, seen = {}, {}, {}, {}, {}, {}
+-- By route: ended claims, and deliveries that the batch leaves held (true) or not (false).
 local ended, held = {}, {}
--- Events that are planned, and go off the list.
+-- Planned events, to remove from `unplanned`.
 local planned = 0
 local last_seq, first_seq
 local last_number, first_number
 
--- Strings are written together, too; until then `get` knows them. False: removed. What the steps will look at is read at
--- once before the first, and holds until a step calls a command of its own: false: not there.
+-- Strings are written together, too, and `get` returns pending ones (false: removed). `known`: strings read before the first
+-- step, valid until a step runs a command of its own (false: missing).
 local pending, written, removed, known = {}, {}, {}, {}
 
 local function put(key, value)
@@ -31,7 +31,7 @@ local function get(key)
   return value
 end
 
--- Words of one command: Lua's stack has room for some thousands. Even, because most lists are of pairs.
+-- Arguments per command: Lua's stack has room for some thousands. Even, because most lists are of pairs.
 local most_words = 4000
 
 -- A command over a list of any length, with a key before it.
@@ -119,5 +119,5 @@ local function write_gathered()
   for digest, verdicts in pairs(plans) do call('HSETNX', base .. 'plans', digest, verdicts) end
   for route in pairs(routes) do call('SADD', base .. 'routes', route) end
   for account in pairs(accounts) do call('SADD', base .. 'accounts', account) end
-  write_proofs(proofs)
+  write_usage(usages)
 end

@@ -1,14 +1,14 @@
 #!lua
--- One batch of a migration, with how far it has come then. ARGV: base, version of the row `migration` ('': it is to begin,
--- on keys that nothing was stored under), the next row, the file's greatest seq, then commands, each with the number of
--- its words first. Gives 'ok', or why nothing was written: 'used', 'stale' (another one is at it), 'stored' (a relay is).
+-- Writes one batch of a migration and its progress. ARGV: base, version of the row `migration` ('': begin, on unused keys),
+-- the next row, the file's greatest seq, then commands, each after its length. Returns 'ok', or why nothing was written:
+-- 'used', 'stale' (another migration is running), 'stored' (a relay has stored events).
 local base, version, row, seq = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local call = redis.call
 
 local now = call('GET', base .. 'migration')
 if (now and string.sub(now, 1, 10) or '') ~= version then return 'stale' end
 if version == '' then
-  for _, name in ipairs({ 'seq', 'numbers', 'accounts', 'routes', 'proofs', 'sends', 'cursors', 'stopped' }) do
+  for _, name in ipairs({ 'seq', 'numbers', 'accounts', 'routes', 'usage', 'sends', 'cursors', 'stopped' }) do
     if call('EXISTS', base .. name) == 1 then return 'used' end
   end
 elseif (call('GET', base .. 'seq') or '0') ~= seq then

@@ -1,38 +1,38 @@
--- What a step of commit.lua may ask for, by its name; it stands before that script's own text (script.ts). Each takes a list.
+-- Operations of a step, by name. Each takes a list of arguments. Prepended to commit.lua (script.ts).
 local operations = {}
 
--- The body that stands in an event's row, with the line's end before it.
+-- The body in an event's row, with its newline.
 local function body_part(row)
   local line = row and string.find(row, '\n', 11, true)
   return line and string.sub(row, line) or ''
 end
 
--- An event's row, anew; the body in it stays.
+-- Replaces an event's row and keeps the body in it.
 function operations.rewrite(a)
   put(a[1], a[2] .. body_part(get(a[1])))
   return ''
 end
 
--- Any command of Redis.
+-- Runs any Redis command.
 function operations.call(arguments)
   flush()
   return call(unpack(arguments))
 end
 
--- The same of an event that is being accepted: `@seq@` stands for its seq.
-function operations.beside(arguments, seq)
+-- The same for an event that is being accepted: `@seq@` stands for its seq.
+function operations.call_with_seq(arguments, seq)
   for n = 1, #arguments do arguments[n] = string.gsub(arguments[n], '@seq@', seq) end
   return operations.call(arguments)
 end
 
--- A place of its own, once, in the order things came; nothing when it has one.
+-- Appends a member with a new number, unless it has one.
 function operations.number(a)
   if call('ZSCORE', a[1], a[2]) then return '' end
   call('ZADD', a[1], next_number(), a[2])
   return ''
 end
 
--- From one list to another with the number it has.
+-- Moves a member to another list with its number.
 function operations.move(a)
   local number = call('ZSCORE', a[1], a[3])
   if not number then number = next_number() else call('ZREM', a[1], a[3]) end
@@ -40,15 +40,15 @@ function operations.move(a)
   return ''
 end
 
--- A subject in further lists, by the number it has in the first.
+-- Adds a subject to further lists, with its number in the first.
 function operations.index(a)
   local number = call('ZSCORE', a[1], a[2])
   for n = 3, #a do call('ZADD', a[n], number, a[2]) end
   return ''
 end
 
--- Ends parked events, each unless it was changed meanwhile or is being released: seq, version, next row, subject, received at, '1' when it is
--- ignored from now on. Gives how many.
+-- Expires parked events, except those that changed meanwhile or are being released: seq, version, next row, subject,
+-- received at, '1' if it becomes ignored. Returns their number.
 function operations.expire(a)
   local gone, ignored = {}, {}
   for n = 1, #a, 6 do

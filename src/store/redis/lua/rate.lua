@@ -1,8 +1,8 @@
 #!lua
--- Takes tokens of a rate that many share: the generic cell rate algorithm, whose one number is the time at which the
--- bucket will be full again.
--- KEYS[1]: that number. ARGV: unix ms ('': Redis's own clock), tokens wanted, ms between two, ms that may be saved up.
--- Gives the tokens taken, and ms until there is another (0: at once).
+-- Takes tokens from a shared rate limit: the generic cell rate algorithm, whose only state is the time at which the bucket
+-- is full again.
+-- KEYS[1]: that number. ARGV: unix ms ('': Redis' clock), tokens wanted, ms between two, ms that may be saved up.
+-- Returns the tokens taken, and ms until the next one (0: at once).
 local now = tonumber(ARGV[1])
 if not now then
   local time = redis.call('TIME')
@@ -11,9 +11,9 @@ end
 local want, interval, saved = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 
 local full = tonumber(redis.call('GET', KEYS[1]) or 0)
--- Further ahead than an empty bucket can be: the clock was set back, or the rate was another.
+-- Further ahead than an empty bucket can be: the clock was set back, or the rate has changed.
 full = math.max(now, math.min(full, now + saved))
--- A thousandth, because sums of fractions end just below what they should.
+-- A thousandth, because sums of fractions end just below the exact value.
 local taken = math.max(0, math.min(want, math.floor((now + saved - full + 0.001) / interval)))
 if taken > 0 then
   full = full + taken * interval

@@ -1,3 +1,3 @@
 #!lua flags=no-writes
--- The time as the server has it that keeps the key: unix seconds, and microseconds beyond them.
+-- The time of the server that has the key: unix seconds, and microseconds beyond them.
 return redis.call('TIME')

@@ -1,6 +1,6 @@
 #!lua flags=no-writes
--- A page of an account's registered messages, latest registered first. ARGV: base, account, list, registered at, wamid
--- ('' for none), from, limit. Gives wamid, registered at, row, record of its asks ('' for none), 1 when the service does not know it.
+-- A page of an account's registered messages, latest registration first. ARGV: base, account, list, registered at, wamid
+-- ('': none), from, limit. Returns wamid, registered at, row, poll record ('': none), 1 if the service does not know it.
 local base, account, at, wamid = ARGV[1], ARGV[2], ARGV[4], ARGV[5]
 local list = base .. ARGV[3] .. ':' .. account
 local from, limit = tonumber(ARGV[6]), tonumber(ARGV[7])
@@ -8,7 +8,7 @@ local call = redis.call
 
 local place
 if wamid ~= '' and call('ZSCORE', list, wamid) == at then place = call('ZREVRANK', list, wamid) + 1 end
--- One that is gone meanwhile: from the beginning of those registered in the same millisecond.
+-- Deleted meanwhile: begin with those registered in the same millisecond.
 if not place then place = call('ZCOUNT', list, '(' .. at, '+inf') end
 
 local found = {}
@@ -19,7 +19,7 @@ while #found < limit do
     if tonumber(page[n + 1]) < from or #found >= limit then return found end
     local row = call('GET', base .. 'm:' .. account .. ':' .. page[n])
     if row then
-      local record = call('HGET', base .. 'ask:' .. account, page[n])
+      local record = call('HGET', base .. 'poll:' .. account, page[n])
       local missing = call('ZSCORE', base .. 'missing:' .. account, page[n])
       found[#found + 1] = { page[n], page[n + 1], row, record or '', missing and 1 or 0 }
     end

@@ -1,6 +1,6 @@
 #!lua flags=no-writes
--- Seqs that wait to be planned, after a given one: they stand in their order, so the first is found by halving, wherever
--- in the list it is and however much workers have taken from its head meanwhile. ARGV: base, after, most of them.
+-- Unplanned seqs after a given one. The list is sorted, so a binary search finds the first, however much workers have taken
+-- from its head meanwhile. ARGV: base, after, limit.
 local list = ARGV[1] .. 'unplanned'
 local after = tonumber(ARGV[2])
 local from, to = 0, redis.call('LLEN', list)

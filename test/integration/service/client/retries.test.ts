@@ -1,7 +1,7 @@
 import { setImmediate as turn } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import type { ServiceClient } from "../../../../src/service/client.ts";
-import { refusedUnasked } from "../../../../src/service/errors.ts";
+import { localRefusal } from "../../../../src/service/errors.ts";
 import { until } from "../../../harness/until.ts";
 import { freePort } from "../../../setup/free-port.ts";
 import { failureOf, openClient, recordingAdmission } from "./open-client.ts";
@@ -124,7 +124,7 @@ describe("between attempts", () => {
 
   test("a refusal of the admission is neither sent nor tried again, and names the call", async () => {
     const service = await startScripted(() => receipt);
-    const refusing = { ...recordingAdmission(), enter: () => Promise.reject(refusedUnasked({ kind: "quota", cause: null, until: 5 })) };
+    const refusing = { ...recordingAdmission(), enter: () => Promise.reject(localRefusal({ kind: "quota", cause: null, until: 5 })) };
     const { client } = openClient(service.baseUrl, { admission: refusing });
     const refusal = await failureOf(client.startRun("7"));
     expect(refusal).toMatchObject({

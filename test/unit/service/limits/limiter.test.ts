@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { CallOutcome } from "../../../../src/service/admission.ts";
-import { createLimiter, type LetGo } from "../../../../src/service/limits/limiter.ts";
+import { createLimiter, type DispatchedCall } from "../../../../src/service/limits/limiter.ts";
 import { createManualClock } from "../../../harness/manual-clock.ts";
 import { answered, ask, permitOf, poll, run, send, setUp } from "./set-up.ts";
 
@@ -462,11 +462,17 @@ describe("calls of a process that is no more", () => {
     await fc.assert(
       fc.asyncProperty(fc.array(fc.integer({ min: 0, max: 40_000 }), { minLength: 1, maxLength: 12 }), async (lives) => {
         const clock = createManualClock();
-        const made: LetGo[] = [];
+        const made: DispatchedCall[] = [];
         for (const life of lives) {
           const death = new AbortController();
           const recent = made.filter(({ at }) => at > clock.now() - 180_000);
-          const limiter = createLimiter({ plan: "escala", share: 0.5, clock, recent, hooks: { letGo: (call) => void made.push(call) } });
+          const limiter = createLimiter({
+            plan: "escala",
+            share: 0.5,
+            clock,
+            recent,
+            hooks: { dispatched: (call) => void made.push(call) },
+          });
           for (const call of [send, run, ask, poll]) {
             for (let n = 0; n < 40; n += 1) {
               limiter.enter({ ...call, signal: death.signal }).then(

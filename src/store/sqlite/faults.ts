@@ -1,0 +1,157 @@
+import { closeSync, openSync, readSync, statSync } from "node:fs";
+import type Database from "better-sqlite3";
+
+/** The fault and the remedy for a SQLite error code. Null: there is only its message. */
+export function reasonOf(error: unknown): string | null {
+  const code = (error as { code?: string }).code ?? "";
+  const known = Object.keys(reasons).find((prefix) => code.startsWith(prefix));
+  return known === undefined ? null : `${reasons[known]} (${code})`;
+}
+
+export const reasons: Record<string, string> = {
+  SQLITE_NOTADB: "is not a SQLite database; move it away or give storage.path another file",
+  SQLITE_CORRUPT: "is damaged; stop the relay, and restore it from a copy, or recover it with sqlite3's .recover",
+  SQLITE_CANTOPEN: "cannot be opened; check that its folder exists and that this user may write there",
+  SQLITE_READONLY: "is read-only for this user, or its -wal or -shm beside it is; check their permissions and the file system",
+  SQLITE_FULL: "cannot grow: the disk is full",
+  SQLITE_BUSY: "is locked by another process",
+  SQLITE_IOERR: "cannot be read or written (input/output error); check the disk",
+};
+
+/**
+ * SQLite codes for faults of the disk, the file or the machine. Each prefix covers its extended codes. All other codes
+ * (`SQLITE_ERROR`, `CONSTRAINT`, `TOOBIG`, `MISMATCH`, `RANGE`, `MISUSE`) are faults of one statement or its values.
+ */
+const storageFaults = [
+  "SQLITE_FULL",
+  "SQLITE_IOERR",
+  "SQLITE_READONLY",
+  "SQLITE_BUSY",
+  "SQLITE_LOCKED",
+  "SQLITE_CORRUPT",
+  "SQLITE_NOTADB",
+  "SQLITE_CANTOPEN",
+  "SQLITE_NOMEM",
+  "SQLITE_PERM",
+  "SQLITE_AUTH",
+  "SQLITE_PROTOCOL",
+  "SQLITE_NOLFS",
+  "SQLITE_INTERNAL",
+  "SQLITE_INTERRUPT",
+  "SQLITE_SCHEMA",
+];
+
+/** Permanent faults: nothing in the file can be relied on. */
+const damages = ["SQLITE_CORRUPT", "SQLITE_NOTADB"];
+
+const hasCode = (error: unknown, prefixes: readonly string[]): boolean => {
+  const code = (error as { code?: unknown } | null)?.code;
+  return typeof code === "string" && prefixes.some((prefix) => code === prefix || code.startsWith(`${prefix}_`));
+};
+
+/** True for any error of SQLite. */
+export const isSqliteFault = (error: unknown): boolean => hasCode(error, ["SQLITE"]);
+
+/** True for faults of the disk or file, which affect every write. False for faults of one write. */
+export const isStorageFault = (error: unknown): boolean => hasCode(error, storageFaults);
+
+export const isDamage = (error: unknown): boolean => hasCode(error, damages);
+
+/**
+ * Wraps all functions of a port so that they throw the error that `translate` returns. No reader then leaks an error of
+ * SQLite. Rejected promises are translated already.
+ */
+export function translateErrors<T>(port: T, translate: (error: unknown) => unknown): T {
+  if (typeof port === "function") {
+    return ((...args: unknown[]): unknown => {
+      try {
+        const result: unknown = port(...args);
+        return typeof result === "function" ? translateErrors(result, translate) : result;
+      } catch (error) {
+        throw translate(error);
+      }
+    }) as T;
+  }
+  if (port === null || typeof port !== "object" || Object.getPrototypeOf(port) !== Object.prototype) return port;
+  return Object.fromEntries(Object.entries(port).map(([name, part]) => [name, translateErrors(part, translate)])) as T;
+}
+
+/** SQLite truncates the write-ahead log to this size (`journal_size_limit`, file.ts). */
+export const logSizeLimit = 64 * 1024 * 1024;
+
+interface Found {
+  readonly identity: string;
+  readonly size: number;
+}
+
+/**
+ * Watches the database file and the two files beside it. Writes to a deleted or replaced file succeed and are lost with
+ * the process, and the page cache hides a truncation. Returns a check of three system calls: null, or the fault and the
+ * remedy. A truncation is reported until the relay restarts.
+ */
+export function watchPlace(path: string, db: Database.Database): () => string | null {
+  const log = `${path}-wal`;
+  const identities = [path, log, `${path}-shm`].map((part) => [part, lookAt(part)?.identity] as const);
+  const sizes = { file: 0, log: 0 };
+  let truncated: string | null = null;
+
+  /** A checkpoint can shrink the file. Its header then has the new size in pages. */
+  function isFileWhole(size: number): boolean {
+    const header = Buffer.alloc(100);
+    const file = openSync(path, "r");
+    try {
+      if (readSync(file, header, 0, header.length, 0) < header.length) return false;
+    } finally {
+      closeSync(file);
+    }
+    const pageSize = header.readUInt16BE(16);
+    return header.toString("latin1", 0, 15) === "SQLite format 3" && size >= header.readUInt32BE(28) * (pageSize === 1 ? 65_536 : pageSize);
+  }
+
+  /** A checkpoint of another program may have emptied the log. Then nothing in it is needed, and our own succeeds. */
+  function isLogWhole(): boolean {
+    try {
+      const [{ busy, log: frames, checkpointed } = { busy: 1, log: 0, checkpointed: 0 }] = db.pragma("wal_checkpoint(PASSIVE)") as {
+        busy: number;
+        log: number;
+        checkpointed: number;
+      }[];
+      return busy === 0 && frames === checkpointed;
+    } catch {
+      return false;
+    }
+  }
+
+  function look(): string | null {
+    for (const [part, identity] of identities) {
+      const found = lookAt(part);
+      if (found === null || found.identity !== identity)
+        return `${part} was deleted or replaced while in use; put it back, or restart the relay`;
+      if (part === path) {
+        if (found.size < sizes.file && !isFileWhole(found.size)) return cut(part);
+        sizes.file = found.size;
+      } else if (part === log) {
+        if (found.size < Math.min(sizes.log, logSizeLimit) && !isLogWhole()) return cut(part);
+        sizes.log = found.size;
+      }
+    }
+    return null;
+  }
+
+  function cut(part: string): string {
+    truncated = `${part} was truncated while in use: committed events are lost. Stop the relay, then restore ${path} from a copy`;
+    return truncated;
+  }
+
+  look();
+  return () => truncated ?? look();
+}
+
+function lookAt(path: string): Found | null {
+  try {
+    const found = statSync(path, { throwIfNoEntry: false });
+    return found === undefined ? null : { identity: `${found.dev}:${found.ino}`, size: found.size };
+  } catch {
+    return null;
+  }
+}

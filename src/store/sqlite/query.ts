@@ -1,0 +1,29 @@
+import type { SeqBounds } from "../views.ts";
+import type { Db } from "./file.ts";
+
+/** Reads the smallest and the greatest seq of a table. */
+export function createBounds(db: Db, table: "events" | "messages" | "runs" | "sends" | "sweeps" | "requests"): () => SeqBounds {
+  const bounds = db.prepare<[], { oldest: number; newest: number } | { oldest: null }>(
+    `SELECT (SELECT min(seq) FROM ${table}) AS oldest, (SELECT max(seq) FROM ${table}) AS newest`,
+  );
+  return () => {
+    const found = bounds.get();
+    return found === undefined || found.oldest === null ? null : found;
+  };
+}
+
+/** A condition and its value, which its last `@name` stands for. `true`: a condition without a value. Undefined or false: no condition. */
+export type Condition = readonly [sql: string, value: number | string | boolean | undefined];
+
+/** Joins conditions. `values` also has the ones that `others` gives. */
+export function joinConditions(conditions: readonly Condition[], others: Readonly<Record<string, number | string>> = {}) {
+  const values: Record<string, number | string> = { ...others };
+  const given: string[] = [];
+  for (const [sql, value] of conditions) {
+    if (value === undefined || value === false) continue;
+    given.push(sql);
+    const name = /@(\w+)\W*$/.exec(sql)?.[1];
+    if (value !== true && name !== undefined) values[name] = value;
+  }
+  return { where: given.length === 0 ? "TRUE" : given.join(" AND "), values };
+}

@@ -1,0 +1,97 @@
+import type { Inspecting, OpenPage, StoreReading, Wanted } from "../reading.ts";
+import { type Db, openForReading } from "./file.ts";
+import { createInspecting } from "./inspecting.ts";
+import { createNames, dispositionCode, type Names } from "./names.ts";
+import { createPlans } from "./plans.ts";
+import { createReadDeliveries } from "./read-deliveries.ts";
+import { createReadEvents } from "./read-events.ts";
+import { createReadListen } from "./read-listen.ts";
+import { createReadMessages, createReadRuns } from "./read-messages.ts";
+import { createReadStats } from "./read-stats.ts";
+import { createReadStories } from "./read-stories.ts";
+
+type Reading<T extends StoreReading> = T;
+/** All reads: the port of both engines, and the reads about the file itself. */
+export type StoreReader = Reading<ReturnType<typeof createReader>>;
+
+/** `names`: those of the writing process, so that a purged name is not cached here. */
+export function createReader(db: Db, names: Names = createNames(db)) {
+  const events = createReadEvents(db, names, createPlans(db));
+  const listen = createReadListen(db, names);
+  const reading = createReading(db);
+  return {
+    events,
+    deliveries: createReadDeliveries(db, names, events),
+    messages: createReadMessages(db, names),
+    runs: createReadRuns(db, names),
+    file: createReadFile(db),
+    stories: createReadStories(db, names),
+    listen: {
+      ...listen,
+      // Rows and their contents are read while the page is used.
+      page:
+        (start: number, wanted: Wanted): OpenPage =>
+        (use) =>
+          reading(() => use(listen.page(start, wanted))),
+    },
+    ...createReadStats(db, names),
+  };
+}
+
+/**
+ * Runs reads in one transaction. Outside of one, each statement takes and releases the file locks: six system calls that
+ * cost more than the look-up.
+ */
+export function createReading(db: Db): <T>(run: () => T) => T {
+  const begin = db.prepare("BEGIN");
+  const commit = db.prepare("COMMIT");
+  return (run) => {
+    begin.run();
+    try {
+      return run();
+    } finally {
+      commit.run();
+    }
+  };
+}
+
+/** A reader on the file of a relay that may be running. */
+export function openReader(path: string): StoreReader & { readonly inspecting: Inspecting; close(): Promise<void> } {
+  const db = openForReading(path);
+  const inspecting = createInspecting(path);
+  return {
+    ...createReader(db),
+    inspecting,
+    async close() {
+      db.close();
+      await inspecting.close();
+    },
+  };
+}
+
+/** The reads of `doctor` about the file itself. */
+export function createReadFile(db: Db) {
+  const receivedAt = db.prepare<[number], number>("SELECT received_at FROM events WHERE seq <= ? ORDER BY seq DESC LIMIT 1").pluck();
+  const quarantined = db.prepare<[], number>(`SELECT count(*) FROM events WHERE disposition = ${dispositionCode.quarantined}`).pluck();
+
+  const holder = db.prepare<[], string>("SELECT value FROM meta WHERE key = 'holder'").pluck();
+
+  return {
+    /** The process that opened the file last for writing, such as `process 123 on host`. */
+    holder: (): string | null => holder.get() ?? null,
+    schemaVersion: (): number => db.pragma("user_version", { simple: true }) as number,
+    /** Bytes of the file without its free pages. */
+    usedBytes(): number {
+      const pages = (name: string) => db.pragma(name, { simple: true }) as number;
+      return (pages("page_count") - pages("freelist_count")) * pages("page_size");
+    },
+    /** The first fault that SQLite's check of the whole file finds, or null. */
+    findDamage(): string | null {
+      const found = db.pragma("quick_check(1)", { simple: true }) as string;
+      return found === "ok" ? null : found;
+    },
+    quarantined: (): number => quarantined.get() ?? 0,
+    /** When the event with this seq, or the one before it, was received, in unix ms. */
+    receivedAt: (seq: number): number | null => receivedAt.get(seq) ?? null,
+  };
+}

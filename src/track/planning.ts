@@ -1,0 +1,96 @@
+import { isTruncated, parseEnvelope } from "../model/envelope.ts";
+import { maskText } from "../model/mask.ts";
+import type { DeliveryPlan, RoutedEvent, RouteVerdict } from "../model/plan.ts";
+import type { Tracking } from "../model/tracking.ts";
+import { type Facts, nothingTracked, untrackedFacts } from "./facts.ts";
+
+/** The routes of the current settings. */
+export interface Planner {
+  plan(event: RoutedEvent, tracking: Tracking): DeliveryPlan;
+  /** Reports an event that `plan` or tracking failed on, and that is set aside. */
+  failed?(error: unknown, event: Pick<RoutedEvent, "event" | "account" | "source">): void;
+}
+
+/** An event that is accepted now. */
+export interface Arrival {
+  readonly event: RoutedEvent;
+  readonly tracking: Tracking;
+  /** Why tracking failed. Undefined: it did not. */
+  readonly error?: unknown;
+  /** Earlier events of its message are still being released. */
+  readonly isBehind: boolean;
+  /** The exchange that a `mode: proxy` source makes at once, planned as a delivery that no dispatcher picks up. */
+  readonly proxyRoute: string | null;
+}
+
+/** Plans an arriving event. One that tracking or planning fails on is set aside with the reason and does not affect others. */
+export function planArrival(planner: Planner, { event, tracking, error, isBehind, proxyRoute }: Arrival): DeliveryPlan {
+  let plan = error === undefined ? planEvent(planner, event, tracking) : setAside(planner, event, error);
+  if (isBehind) plan = holdBehind(plan, planEvent(planner, event, { ...tracking, ...untrackedFacts(tracking.subject) }));
+  if (proxyRoute === null) return plan;
+  return { ...plan, disposition: "routed", verdicts: [{ route: proxyRoute, verdict: "deliver" }, ...plan.verdicts] };
+}
+
+/**
+ * The plan of an event that arrives while earlier ones of its message are being released. A route that parked those parks
+ * this one too, or it would overtake them. `unregistered`: its plan without a registration.
+ */
+function holdBehind(plan: DeliveryPlan, unregistered: DeliveryPlan): DeliveryPlan {
+  const verdicts = plan.verdicts.map((verdict, index) => {
+    const before = unregistered.verdicts[index];
+    return verdict.verdict === "deliver" && before?.verdict === "park" ? before : verdict;
+  });
+  const has = (word: RouteVerdict["verdict"]): boolean => verdicts.some(({ verdict }) => verdict === word);
+  return { ...plan, disposition: has("deliver") ? "routed" : has("park") ? "parked" : plan.disposition, verdicts };
+}
+
+function planEvent(planner: Planner, event: RoutedEvent, tracking: Tracking): DeliveryPlan {
+  try {
+    return planner.plan(event, tracking);
+  } catch (error) {
+    return setAside(planner, event, error);
+  }
+}
+
+function setAside(planner: Planner, event: RoutedEvent, error: unknown): DeliveryPlan {
+  planner.failed?.(error, event);
+  return { disposition: "filtered", verdicts: planningFailed, fault: planningFault(error) };
+}
+
+/** Masked, because the text of an error may quote the event. */
+export function planningFault(error: unknown): string {
+  return `could not be planned: ${maskText(error instanceof Error ? error.message : String(error)).slice(0, 300)}`;
+}
+
+/** The verdicts of an event that could not be planned. */
+export const planningFailed: readonly RouteVerdict[] = Object.freeze([]);
+
+/** A stored event as routes match it again. */
+export interface StoredEvent {
+  readonly account: string;
+  readonly source: string;
+  readonly body: Buffer;
+  readonly status: string | null;
+  readonly previousStatus: string | null;
+  readonly errorCode: string | null;
+  /** True when it was a transition. */
+  readonly moved: boolean;
+}
+
+/** The verdicts of the current routes on a stored event, with the current facts. Null: its body is not an envelope. */
+export function replan(planner: Planner, event: StoredEvent, facts: Facts): readonly RouteVerdict[] | null {
+  const parsed = parseEnvelope(event.body);
+  if (!parsed.ok) return null;
+  const { envelope } = parsed;
+  const { account, source, status, errorCode, previousStatus, moved } = event;
+  return planEvent(
+    planner,
+    { event: envelope.event, account, source, status, errorCode, data: envelope.data, truncated: isTruncated(envelope) },
+    { ...facts, previousStatus, status, errorCode, transition: moved && status !== null ? { from: previousStatus, to: status } : null },
+  ).verdicts;
+}
+
+/** The verdicts on a truncated event whose hydration has ended without its message. Null: its body is not an envelope. */
+export function planTruncated(planner: Planner, event: Pick<StoredEvent, "account" | "source" | "body">): readonly RouteVerdict[] | null {
+  return replan(planner, { ...event, status: null, errorCode: null, previousStatus: null, moved: false }, nothingTracked);
+}

@@ -1,0 +1,125 @@
+import { isDeepStrictEqual } from "node:util";
+import { RelayError } from "../model/errors.ts";
+import { metadataFault } from "../model/message.ts";
+
+/** Registers a message as the user's. */
+export interface MessageRegistration {
+  readonly account: string;
+  readonly wamid: string;
+  /** The service's. */
+  readonly id?: string | undefined;
+  readonly reference?: string | undefined;
+  readonly conversationId?: string | undefined;
+  readonly metadata?: Readonly<Record<string, unknown>> | undefined;
+  /** When it was sent, in unix ms. */
+  readonly sentAt?: number | undefined;
+}
+
+/** The stored facts of a registration. Null: not given. */
+export interface MessageFacts {
+  /** The service's. */
+  readonly id: string | null;
+  readonly reference: string | null;
+  readonly conversationId: string | null;
+  /** A JSON object. */
+  readonly metadata: string | null;
+  /** Unix ms. */
+  readonly sentAt: number | null;
+}
+
+/** Facts that differ from the stored ones, by name: `id`, `reference`, `conversationId`, `metadata.<key>`. */
+export type Conflicts = Readonly<Record<string, { readonly stored: unknown; readonly given: unknown }>>;
+
+/** A message as it is stored. `registeredAt` null: only seen. */
+export interface KnownMessage {
+  readonly facts: MessageFacts;
+  readonly registeredAt: number | null;
+}
+
+/** What a registration does to a message. `facts` null: they do not change. */
+export type Registration =
+  | { readonly result: "created"; readonly facts: MessageFacts }
+  | { readonly result: "known"; readonly facts: MessageFacts | null }
+  | { readonly result: "conflict"; readonly conflicts: Conflicts };
+
+const noFacts: MessageFacts = { id: null, reference: null, conversationId: null, metadata: null, sentAt: null };
+
+/** Registers a message. `known` null: it was never seen. A conflict stores nothing of the registration. */
+export function registerMessage(known: KnownMessage | null, given: MessageRegistration): Registration {
+  const joined = joinFacts(known?.facts ?? noFacts, given);
+  if ("conflicts" in joined) return { result: "conflict", conflicts: joined.conflicts };
+  if (known === null || known.registeredAt === null) return { result: "created", facts: joined.facts };
+  return { result: "known", facts: joined.isNew ? joined.facts : null };
+}
+
+/**
+ * Merges a registration into the stored facts of a message. A new fact is added, an equal one changes nothing, a different
+ * one is a conflict. Metadata is merged key by key. Clocks differ, so of several send times the earliest counts.
+ */
+export function joinFacts(
+  known: MessageFacts,
+  given: MessageRegistration,
+): { readonly facts: MessageFacts; readonly isNew: boolean } | { readonly conflicts: Conflicts } {
+  const conflicts: Record<string, { stored: unknown; given: unknown }> = {};
+  let isNew = false;
+
+  function join(name: string, stored: string | null, given: string | undefined): string | null {
+    if (given === undefined || given === stored) return stored;
+    if (stored !== null) conflicts[name] = { stored, given };
+    isNew = true;
+    return given;
+  }
+
+  function joinMetadata(stored: string | null, given: Readonly<Record<string, unknown>> | undefined): string | null {
+    if (given === undefined) return stored;
+    const text = JSON.stringify(given);
+    if (text === stored) return stored;
+    if (stored === null) {
+      isNew = true;
+      return text;
+    }
+    const before = JSON.parse(stored) as Record<string, unknown>;
+    const joined = new Map(Object.entries(before));
+    // Compares the values as they would be read back: JSON changes -0, for example.
+    for (const [key, value] of Object.entries(JSON.parse(text) as Record<string, unknown>)) {
+      if (!joined.has(key)) {
+        joined.set(key, value);
+        isNew = true;
+      } else if (!isDeepStrictEqual(joined.get(key), value)) conflicts[`metadata.${key}`] = { stored: joined.get(key), given: value };
+    }
+    const whole = Object.fromEntries(joined);
+    // Each registration is within the limits, but their sum may not be.
+    const fault = metadataFault(whole);
+    if (fault !== null) conflicts["metadata"] = { stored: `${Object.keys(before).length} keys`, given: `more: together it ${fault}` };
+    return JSON.stringify(whole);
+  }
+
+  function joinTime(stored: number | null, given: number | undefined): number | null {
+    if (given === undefined || (stored !== null && stored <= given)) return stored;
+    isNew = true;
+    return given;
+  }
+
+  const facts: MessageFacts = {
+    id: join("id", known.id, given.id),
+    reference: join("reference", known.reference, given.reference),
+    conversationId: join("conversationId", known.conversationId, given.conversationId),
+    metadata: joinMetadata(known.metadata, given.metadata),
+    sentAt: joinTime(known.sentAt, given.sentAt),
+  };
+  return Object.keys(conflicts).length > 0 ? { conflicts } : { facts, isNew };
+}
+
+/** `index`: the place in a list of registrations of the one that conflicts. */
+export function conflictError(conflicts: Conflicts, index?: number): RelayError {
+  const each = Object.entries(conflicts).map(([name, { stored, given }]) => `${name} (${shown(stored)}, not ${shown(given)})`);
+  const where = index === undefined ? "" : `; it is number ${index + 1} of the list, of which nothing was registered`;
+  const details = index === undefined ? conflicts : { ...conflicts, index };
+  return new RelayError("conflict", `this wamid is registered with another ${each.join(" and another ")}${where}`, details);
+}
+
+/** Metadata can be large. `details` has it in full. */
+function shown(value: unknown): string {
+  const text = JSON.stringify(value) ?? "nothing";
+  return text.length <= 100 ? text : `${text.slice(0, 99)}…`;
+}
