@@ -1,23 +1,33 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
+import type { AuditReport, Offender } from "../model/audit.ts";
+import { screenId } from "../model/mask.ts";
+import type { Answer } from "./answers.ts";
 import type { Io } from "./io.ts";
 import { type RelayOptions, type TimeOptions, timeOptions, withRelayOptions } from "./options.ts";
+import { printable, printableJson, tableLines, withCommas } from "./output.ts";
+import { createProgressBar } from "./progress.ts";
+import type { ControlClient } from "./reach-relay.ts";
 
-export interface AuditOptions extends RelayOptions, TimeOptions {
+type Audit = Answer<"audit">;
+/** What a report of the relay and one of this process have in common. */
+type Verdict = Pick<AuditReport, "balanced" | "rows" | "tookMs"> & {
+  readonly broken: Readonly<Record<string, number>>;
+  readonly offenders: readonly (Omit<Offender, "rule"> & { readonly rule: string })[];
+};
+
+interface Options extends RelayOptions, TimeOptions {
   readonly day?: string;
   readonly source?: string;
   readonly json?: boolean;
 }
 
 /** Adds `audit`: whether everything that was received is accounted for, from the rows themselves. */
-export function addAuditCommand(program: Command, io: Io): void {
-  const audit = withRelayOptions(program.command("audit"));
-  audit
-    .description("prove from the rows that every event is accounted for: received = routed + filtered + …")
-    .addOption(
-      new Option("--day <date>", "received on this day (UTC), such as 2026-11-20").argParser(day).conflicts(["from", "to", "since"]),
-    );
-  for (const option of timeOptions()) audit.addOption(option);
-  audit
+export function build(command: Command, io: Io): void {
+  withRelayOptions(command).addOption(
+    new Option("--day <date>", "received on this day (UTC), such as 2026-11-20").argParser(day).conflicts(["from", "to", "since"]),
+  );
+  for (const option of timeOptions()) command.addOption(option);
+  command
     .option("--source <name>", "from this source only")
     .option("--json", "print the report as JSON")
     .addHelpText(
@@ -32,14 +42,96 @@ Examples:
   wamid-relay audit --since 2h --json | jq .broken
   15 3 * * * wamid-relay audit --since 26h --config /etc/wamid-relay/relay.yaml     (a line of a crontab)`,
     )
-    .action(async (options: AuditOptions) => {
-      const { runAudit } = await import("./audit-run.ts");
-      await runAudit(audit, options, io);
-    });
+    .action((options: Options) => audit(command, options, io));
 }
 
 function day(text: string): string {
   const at = /^\d{4}-\d{2}-\d{2}$/.test(text) ? Date.parse(text) : Number.NaN;
   if (Number.isNaN(at)) throw new InvalidArgumentError("It must be a date, such as 2026-11-20.");
   return new Date(at).toISOString();
+}
+
+const dayMs = 86_400_000;
+/** Seconds that one poll waits for the report; progress is shown after each. */
+const waitSeconds = 0.5;
+
+/** Polls until the audit is done and prints the report. Exit code 1 when the sums do not match. */
+async function audit(command: Command, options: Options, io: Io): Promise<void> {
+  const { timeFilter, withReading } = await import("./reach-relay.ts");
+  const { day: from, source, json } = options;
+  const times =
+    from === undefined ? timeFilter(command, options, Date.now()) : { from, to: new Date(Date.parse(from) + dayMs).toISOString() };
+  const query = new URLSearchParams({ ...times, ...(source === undefined ? {} : { source }), wait: String(waitSeconds) });
+  const report = await withReading(command, options, io, (client) => untilDone(client, `/v1/audit?${query}`, json === true, io));
+  if (json === true) io.out(printableJson(report));
+  else for (const line of [...auditLines(report), verdictLine(report)]) io.out(line);
+  if (report.balanced) return;
+  for (const line of offenderLines(report)) io.err(line);
+  process.exitCode = 1;
+}
+
+async function untilDone(client: ControlClient, path: string, isJson: boolean, io: Io): Promise<Audit> {
+  const { expectDone, readAnswer } = await import("./reach-relay.ts");
+  const bar = createProgressBar(io, isJson);
+  for (;;) {
+    const answer = await client.request("GET", path);
+    const json = expectDone(answer);
+    if (answer.status !== 202) {
+      bar.end();
+      return readAnswer("audit", json);
+    }
+    const { checked, of } = readAnswer("auditProgress", json);
+    bar.show(of === 0 ? 0 : checked / of, `${withCommas(checked)} of ${withCommas(of)} events`);
+  }
+}
+
+const eventWords = ["received", "routed", "filtered", "ignored", "quarantined", "released", "parked", "accepted", "unaccounted"] as const;
+const deliveryWords = ["planned", "delivered", "dead", "waiting", "held", "swept", "unaccounted"] as const;
+
+/** Two tables whose rows must add up: events received, and deliveries planned. */
+export function auditLines({ days, events, routes, deliveries, gone }: Audit): string[] {
+  const cells = (sums: Readonly<Record<(typeof eventWords)[number] | "duplicates", number>>) =>
+    [...eventWords, "duplicates" as const].map((word) => withCommas(sums[word]));
+  const states = (sums: Readonly<Record<(typeof deliveryWords)[number], number>>) => deliveryWords.map((word) => withCommas(sums[word]));
+  const upper = (words: readonly string[]) => words.map((word) => word.toUpperCase());
+  return [
+    ...tableLines(
+      ["DAY (UTC)", "SOURCE", ...upper(eventWords), "DUPLICATES"],
+      [...days.map((day) => [day.day, day.source, ...cells(day)]), ["all", "", ...cells(events)]],
+    ),
+    "",
+    ...tableLines(
+      ["ROUTE", ...upper(deliveryWords)],
+      [...routes.map((route) => [route.route, ...states(route)]), ["all", ...states(deliveries)]],
+    ),
+    "",
+    ...(events.accepted === 0
+      ? []
+      : [`${withCommas(events.accepted)} events are accepted and wait for a process with role work (or both) to plan them`]),
+    ...(gone.swept === 0 ? [] : [`${withCommas(gone.swept)} more events were received before, and retention deleted them`]),
+  ];
+}
+
+/** The last line: whether the sums match, of how many rows, and how fast. */
+export function verdictLine({ balanced, broken, rows, tookMs }: Verdict): string {
+  const seconds = Math.max(tookMs, 1) / 1000;
+  const looked = `${withCommas(rows.events)} events, ${withCommas(rows.deliveries)} deliveries and ${withCommas(rows.attempts)} attempts`;
+  const speed = `in ${seconds.toFixed(1)} s (${withCommas(Math.round(rows.events / seconds))} events/s)`;
+  const offences = Object.values(broken).reduce((sum, count) => sum + count, 0);
+  return `the sums ${balanced ? "match" : `do not match: ${withCommas(offences)} offences`}; ${looked} ${speed}`;
+}
+
+/** One line per offender, then the total per rule. */
+export function offenderLines({ broken, offenders }: Verdict): string[] {
+  const named = new Map<string, number>();
+  const lines = offenders.map(({ rule, event, eventId, route, what }) => {
+    named.set(rule, (named.get(rule) ?? 0) + 1);
+    const who = [
+      event === null ? null : `event ${event}${eventId === null ? "" : ` (${screenId("event", eventId)})`}`,
+      route === null ? null : `route ${route}`,
+    ].filter((part) => part !== null);
+    return printable(`${rule}: ${[...who, what].join(": ")}`);
+  });
+  const totals = Object.entries(broken).map(([rule, count]) => printable(`${rule}: ${withCommas(count)} in all`));
+  return [...lines, ...totals];
 }

@@ -12,10 +12,8 @@ interface FileOptions {
 }
 
 /** Adds `config check`, `config print` and `config schema`. */
-export function addConfigCommand(program: Command, io: Io): void {
-  const config = program.command("config").description("check and show the settings");
-
-  withConfigOption(config.command("check"))
+export function build(command: Command, io: Io): void {
+  withConfigOption(command.command("check"))
     .description("say whether the settings are valid, with every fault and its place")
     .option("--json", "print the faults and warnings as JSON")
     .addHelpText(
@@ -28,7 +26,7 @@ export function addConfigCommand(program: Command, io: Io): void {
     )
     .action((options: FileOptions) => check(options, io));
 
-  withConfigOption(config.command("print"))
+  withConfigOption(command.command("print"))
     .description("print the settings in effect: defaults filled in, secrets as their fingerprints")
     .option("--json", "as JSON")
     .addHelpText(
@@ -40,7 +38,7 @@ export function addConfigCommand(program: Command, io: Io): void {
     )
     .action((options: FileOptions) => print(options, io));
 
-  config
+  command
     .command("schema")
     .description("print the JSON Schema of the settings, for editors")
     .option("--out <file>", "write it to a file")

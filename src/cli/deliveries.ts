@@ -1,5 +1,6 @@
 import { type Command, Option } from "commander";
 import { deliveryStates } from "../model/delivery.ts";
+import { maskedDelivery } from "./event-report.ts";
 import type { Io } from "./io.ts";
 import { count, type RelayOptions, withRelayOptions } from "./options.ts";
 import { printableJson, privateView, tableLines, timeText } from "./output.ts";
@@ -14,9 +15,8 @@ interface Options extends RelayOptions {
 }
 
 /** Adds `deliveries list`. */
-export function addDeliveriesCommand(program: Command, io: Io): void {
-  const deliveries = program.command("deliveries").description("look at what is owed to the routes and what became of it");
-  const list = withRelayOptions(deliveries.command("list")).description("list deliveries, those of the newest events first");
+export function build(command: Command, io: Io): void {
+  const list = withRelayOptions(command.command("list")).description("list deliveries, those of the newest events first");
   list
     .option("--route <name>", "of this route")
     .addOption(new Option("--state <word>", "in this state; dead ones are the dead letters").choices(deliveryStates))
@@ -37,14 +37,9 @@ Examples:
 
 /** Prints the deliveries that match, those of the newest events first. */
 async function listDeliveries(command: Command, options: Options, io: Io): Promise<void> {
-  const [{ deliveryPage, maskedDelivery }, { readPages, withReading }] = await Promise.all([
-    import("./control-views.ts"),
-    import("./reach-relay.ts"),
-  ]);
+  const { readPages, withReading } = await import("./reach-relay.ts");
   const { route, state, before, limit } = options;
-  const found = await withReading(command, options, io, (client) =>
-    readPages(client, "/v1/deliveries", { route, state, before }, limit, deliveryPage),
-  );
+  const found = await withReading(command, options, io, (client) => readPages(client, "deliveries", { route, state, before }, limit));
   const view = privateView(options.showPii);
   const shown = found.data.map((each) => maskedDelivery(each, view));
   if (options.json === true) {

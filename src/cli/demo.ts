@@ -1,8 +1,9 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type Command, InvalidArgumentError } from "commander";
+import type { Command } from "commander";
 import { CommandFailed, type Io } from "./io.ts";
+import { count } from "./options.ts";
 
 interface Options {
   readonly seed: string;
@@ -13,10 +14,8 @@ interface Options {
 }
 
 /** Adds `demo`: messaging service, client, relay and downstream in one go, with a summary in which the sums must match. */
-export function addDemoCommand(program: Command, io: Io): void {
-  program
-    .command("demo")
-    .description("show the relay at work beside the sandbox: sends, their statuses back, a downstream that fails (some 12 seconds)")
+export function build(command: Command, io: Io): void {
+  command
     .option("--seed <text>", "another seed makes other people and other faults", "demo")
     .option("--messages <count>", "messages sent through the client", count, 600)
     .option("--rate <sends>", "sends per second", count, 150)
@@ -30,11 +29,6 @@ Examples:
   wamid-relay demo --seed another --json`,
     )
     .action((options: Options) => demo(options, io));
-}
-
-function count(text: string): number {
-  if (!/^[1-9]\d{0,6}$/.test(text)) throw new InvalidArgumentError("It must be a whole number from 1.");
-  return Number(text);
 }
 
 async function demo({ seed, messages, rate, keep = false, json = false }: Options, io: Io): Promise<void> {

@@ -11,9 +11,8 @@ interface Options {
 }
 
 /** Adds `doctor`. Exit code 1 when a check fails; warnings alone leave it 0. */
-export function addDoctorCommand(program: Command, io: Io): void {
-  withConfigOption(program.command("doctor"))
-    .description("look at settings, store, disk, clock, destinations, API keys and backlog, and say what to do")
+export function build(command: Command, io: Io): void {
+  withConfigOption(command)
     .option("--deep", "read the whole store for damage; takes a while")
     .option("--offline", "ask neither destinations nor the messaging service")
     .option("--json", "print {ok, checks} as JSON")

@@ -1,6 +1,9 @@
 import { type AttemptError, isOutage } from "../model/delivery.ts";
-import type { ShownDelivery, ShownEventDetail, ShownHydration } from "./control-views.ts";
+import type { Answer } from "./answers.ts";
 import { type PrivateView, printable, printableLines, timeText } from "./output.ts";
+
+type EventDetail = Answer<"eventDetail">;
+type Hydration = NonNullable<EventDetail["hydration"]>;
 
 /** Most lines of a downstream's answer that are shown. */
 const responseLines = 5;
@@ -9,7 +12,7 @@ const responseLines = 5;
 export const planner = "a process with role work (or both)";
 
 /** Everything about one event, for a person. */
-export function eventLines(event: ShownEventDetail, view: PrivateView): string[] {
+export function eventLines(event: EventDetail, view: PrivateView): string[] {
   const { subject } = event;
   const wamid = subject?.type === "message" ? subject.key : null;
   const about = subject === null ? "nothing that is tracked" : `${subject.type} ${view.subject(subject)}`;
@@ -31,7 +34,7 @@ export function eventLines(event: ShownEventDetail, view: PrivateView): string[]
     ...(event.createdAt === null ? [] : [field("created at", utc(event.createdAt))]),
     field("origin", event.origin),
     field(
-      "proved by",
+      "verified by",
       event.releasedFrom !== null
         ? `the secret of event ${event.releasedFrom}`
         : event.secret === null
@@ -63,10 +66,7 @@ export function eventLines(event: ShownEventDetail, view: PrivateView): string[]
   ];
 }
 
-export function movement(
-  event: Pick<ShownEventDetail, "status" | "previousStatus" | "transition" | "disposition">,
-  view: PrivateView,
-): string {
+export function movement(event: Pick<EventDetail, "status" | "previousStatus" | "transition" | "disposition">, view: PrivateView): string {
   const { previousStatus, transition, disposition } = event;
   const status = event.status === null ? null : view.text(event.status);
   const before = previousStatus === null ? "unknown" : view.text(previousStatus);
@@ -75,13 +75,13 @@ export function movement(
   return transition ? `${before} → ${status} (a transition)` : `${status} came, stays ${before} (no transition)`;
 }
 
-export function verdictLine({ route, verdict, reason }: ShownEventDetail["routes"][number]): string {
+export function verdictLine({ route, verdict, reason }: EventDetail["routes"][number]): string {
   const words: Record<string, string> = { deliver: "delivers", park: "holds it back (parked)", skip: "does not match" };
-  if (reason === "hydrated") return `  ${printable(route)}: got the news found by asking instead`;
+  if (reason === "hydrated") return `  ${printable(route)}: got the changes found by polling instead`;
   return `  ${printable(route)}: ${words[verdict] ?? printable(verdict)}${reason === undefined ? "" : `: ${printable(reason)}`}`;
 }
 
-function deliveryLines(delivery: ShownEventDetail["deliveries"][number], view: PrivateView): string[] {
+function deliveryLines(delivery: EventDetail["deliveries"][number], view: PrivateView): string[] {
   const replays = delivery.replays === 0 ? "" : `, sent again ${delivery.replays} times`;
   return [
     `  ${printable(delivery.route)}: ${deliveryState(delivery)}`,
@@ -96,7 +96,7 @@ function deliveryLines(delivery: ShownEventDetail["deliveries"][number], view: P
   ];
 }
 
-function deliveryState({ state, reason, nextAt, settledAt }: ShownDelivery): string {
+function deliveryState({ state, reason, nextAt, settledAt }: Answer<"delivery">): string {
   if (state === "waiting") return nextAt === null ? "waiting" : `waiting, next attempt ${utc(nextAt)}`;
   if (state === "held") return "held behind an earlier one of its message";
   return `${printable(state)} ${settledAt === null ? "" : utc(settledAt)}${reason === null ? "" : `: ${printable(reason)}`}`;
@@ -107,7 +107,7 @@ function shortened(lines: readonly string[]): string[] {
   return lines.length > responseLines ? [...shown, `       | … ${lines.length - responseLines} more lines`] : shown;
 }
 
-function bodyLines(event: ShownEventDetail, view: PrivateView, wamid: string | null): string[] {
+function bodyLines(event: EventDetail, view: PrivateView, wamid: string | null): string[] {
   if (event.text === null) return [`  not UTF-8, ${event.size} bytes; --body prints them`];
   return printableLines(view.body(event.text, wamid)).map((line) => `  ${line}`);
 }
@@ -134,14 +134,14 @@ const reasons: Record<string, string> = {
 };
 
 /** What became of an event that came without its data, for a person. */
-export function hydrationLines(hydration: ShownHydration, view: PrivateView): string[] {
+export function hydrationLines(hydration: Hydration, view: PrivateView): string[] {
   const { state, reason, asked, found, foundCount, unknown, candidates, settledAt } = hydration;
   const ended = settledAt === null ? "" : ` ${timeText(settledAt)} UTC`;
   return [
-    "hydration (it came without its data)",
+    "hydration (its data was truncated)",
     field("state", `${state}${ended}${reason === null ? "" : `: ${reasons[reason] ?? reason}`}`),
-    field("asked", `${asked} messages`),
-    field("found", foundCount === 0 ? "no news" : `${foundCount} news, as events of their own`),
+    field("polled", `${asked} messages`),
+    field("found", foundCount === 0 ? "nothing" : `${foundCount} changes, as events of their own`),
     ...listed(
       found.map(
         ({ seq, wamid, status }) =>
@@ -149,13 +149,13 @@ export function hydrationLines(hydration: ShownHydration, view: PrivateView): st
       ),
       foundCount,
     ),
-    field("unknown", unknown === null ? "not counted" : unknown === 0 ? "nothing" : `${unknown} that could be meant were not read`),
+    field("unknown", unknown === null ? "not counted" : unknown === 0 ? "nothing" : `${unknown} candidates were not read`),
     ...(candidates === null ? [] : candidateLines(candidates, view)),
     "",
   ];
 }
 
-function candidateLines(candidates: NonNullable<ShownHydration["candidates"]>, view: PrivateView): string[] {
+function candidateLines(candidates: NonNullable<Hydration["candidates"]>, view: PrivateView): string[] {
   if (candidates.length === 0) return [field("could be", "no run that is open")];
   return [
     field("could be", "one of these open runs"),
@@ -196,4 +196,61 @@ export function responseText({ status, error, response }: Answered, view: Privat
 /** Printed when more events wait to be planned than a search by wamid covers. */
 export function unseenLine(count: number): string {
   return `not looked at: the oldest ${count} of the events that wait to be planned; there may be more of the message`;
+}
+
+export function maskedText(value: string | null, view: PrivateView): string | null {
+  return value === null ? null : view.text(value);
+}
+
+/** Masks all that the sender of an event chose. */
+export function maskedEvent<Event extends Answer<"event">>(event: Event, view: PrivateView): Event {
+  const words = ["event", "status", "previousStatus", "errorCode", "fault"] as const;
+  return {
+    ...event,
+    ...Object.fromEntries(words.map((word) => [word, maskedText(event[word], view)])),
+    id: event.id === null ? null : view.id("event", event.id),
+    subject: event.subject === null ? null : { ...event.subject, key: view.subject(event.subject) },
+  };
+}
+
+export function maskedDelivery<Delivery extends Answer<"delivery">>(delivery: Delivery, view: PrivateView): Delivery {
+  return {
+    ...delivery,
+    id: view.delivery(delivery.id),
+    eventId: view.id("event", delivery.eventId),
+    reason: maskedText(delivery.reason, view),
+  };
+}
+
+/** An event with its hydration and deliveries, masked. */
+export function maskedRouted<Event extends Pick<EventDetail, "hydration" | "deliveries"> & Answer<"event">>(
+  event: Event,
+  view: PrivateView,
+) {
+  const deliveries = event.deliveries.map((delivery) => ({
+    ...maskedDelivery(delivery, view),
+    tries: delivery.tries.map((each) => ({ ...each, response: maskedText(each.response, view) })),
+  }));
+  return { ...maskedEvent(event, view), hydration: event.hydration && maskedHydration(event.hydration, view), deliveries };
+}
+
+function maskedHydration(hydration: Hydration, view: PrivateView): Hydration {
+  const found = hydration.found.map((news) => ({
+    ...news,
+    wamid: news.wamid === null ? null : view.subject({ type: "message", key: news.wamid }),
+    status: maskedText(news.status, view),
+  }));
+  const candidates = hydration.candidates?.map((run) => ({
+    ...run,
+    runId: view.id("run", run.runId),
+    reference: maskedText(run.reference, view),
+  }));
+  return { ...hydration, found, candidates: candidates ?? null };
+}
+
+/** Masked, the base64 body is left out: it would show everything. */
+export function maskedDetail(event: EventDetail, view: PrivateView): unknown {
+  if (!view.isMasked) return event;
+  const wamid = event.subject?.type === "message" ? event.subject.key : null;
+  return { ...maskedRouted(event, view), body: null, text: event.text === null ? null : view.body(event.text, wamid) };
 }

@@ -1,9 +1,16 @@
+import { randomBytes } from "node:crypto";
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { brotliDecompressSync, gunzipSync, inflateSync } from "node:zlib";
 import { type Command, Option } from "commander";
 import { dispositions } from "../model/plan.ts";
-import type { Io } from "./io.ts";
-import { count, givenArgument, type RelayOptions, type TimeOptions, timeOptions, withRelayOptions } from "./options.ts";
+import type { Answer } from "./answers.ts";
+import { eventLines, maskedDetail, maskedEvent, unseenLine } from "./event-report.ts";
+import { CommandFailed, type Io } from "./io.ts";
+import { count, givenArgument, ownFixtures, type RelayOptions, type TimeOptions, timeOptions, withRelayOptions } from "./options.ts";
+import { printableJson, privateView, tableLines, timeText } from "./output.ts";
 
-export interface EventsListOptions extends RelayOptions, TimeOptions {
+interface ListOptions extends RelayOptions, TimeOptions {
   readonly event?: string;
   readonly source?: string;
   readonly account?: string;
@@ -16,7 +23,7 @@ export interface EventsListOptions extends RelayOptions, TimeOptions {
   readonly json?: boolean;
 }
 
-export interface EventsShowOptions extends RelayOptions {
+interface ShowOptions extends RelayOptions {
   readonly account?: string;
   readonly body?: boolean;
   readonly showPii?: boolean;
@@ -24,10 +31,8 @@ export interface EventsShowOptions extends RelayOptions {
 }
 
 /** Adds `events list`, `events show` and `events save`. They read the file itself, beside a relay that runs or without one. */
-export function addEventsCommand(program: Command, io: Io): void {
-  const events = program.command("events").description("look at the events received and what became of them");
-
-  const list = withRelayOptions(events.command("list")).description("list events, newest first");
+export function build(command: Command, io: Io): void {
+  const list = withRelayOptions(command.command("list")).description("list events, newest first");
   list
     .option("--event <kind>", "of this kind, such as message.status")
     .option("--source <name>", "from this source")
@@ -50,13 +55,10 @@ Examples:
   wamid-relay events list --json | jq -r '.data[].id'
   RELAY_TOKEN=… wamid-relay events list --relay https://relay.example`,
     )
-    .action(async (options: EventsListOptions) => {
-      const { listEvents } = await import("./events-run.ts");
-      await listEvents(list, options, io);
-    });
+    .action((options: ListOptions) => listEvents(list, options, io));
 
   const show = withRelayOptions(
-    events.command("show").argument("<event>", "event id, or seq (the number that events list shows)", givenArgument),
+    command.command("show").argument("<event>", "event id, or seq (the number that events list shows)", givenArgument),
   );
   show
     .description("show all about one event: how it came, what it moved, each route's verdict, each delivery's attempts")
@@ -72,15 +74,12 @@ Examples:
   wamid-relay events show 1234 --show-pii
   wamid-relay events show 1234 --body > body.json`,
     )
-    .action(async (id: string, options: EventsShowOptions) => {
-      const { showEvent } = await import("./events-run.ts");
-      await showEvent(show, id, options, io);
-    });
+    .action((id: string, options: ShowOptions) => showEvent(show, id, options, io));
 
-  addEventsSaveCommand(events, io);
+  addSave(command, io);
 }
 
-export interface EventsSaveOptions extends RelayOptions {
+interface SaveOptions extends RelayOptions {
   readonly account?: string;
   readonly out?: string;
   readonly salt?: string;
@@ -89,9 +88,9 @@ export interface EventsSaveOptions extends RelayOptions {
 }
 
 /** Adds `events save`: a captured event as a fixture without personal data. */
-function addEventsSaveCommand(events: Command, io: Io): void {
+function addSave(command: Command, io: Io): void {
   const save = withRelayOptions(
-    events.command("save").argument("<event>", "event id, or seq (the number that events list shows)", givenArgument),
+    command.command("save").argument("<event>", "event id, or seq (the number that events list shows)", givenArgument),
   );
   save
     .description("save an event as a fixture for trigger: phones, wamids, names and ids of people replaced, every other byte as received")
@@ -113,8 +112,128 @@ Examples:
   wamid-relay events save 1234
   wamid-relay events save 01998d3e-7c1a-7000-8000-00000000002a --out fixtures/button-reply.json --salt "our team's"`,
     )
-    .action(async (id: string, options: EventsSaveOptions) => {
-      const { saveEvent } = await import("./events-run.ts");
-      await saveEvent(save, id, options, io);
-    });
+    .action((id: string, options: SaveOptions) => saveEvent(save, id, options, io));
+}
+
+/** Prints the events that match, newest first. */
+async function listEvents(command: Command, options: ListOptions, io: Io): Promise<void> {
+  const { event, source, account, status, disposition, wamid, before, limit } = options;
+  const { readPages, timeFilter, withReading } = await import("./reach-relay.ts");
+  const query = {
+    event,
+    source,
+    account,
+    status,
+    disposition,
+    wamid,
+    before: before?.toString(),
+    ...timeFilter(command, options, Date.now()),
+  };
+  const found = await withReading(command, options, io, (client) => readPages(client, "events", query, limit));
+  const view = privateView(options.showPii);
+  const shown = found.data.map((each) => maskedEvent(each, view));
+  if (options.json === true) {
+    io.out(printableJson({ data: shown, next: found.next, unseen: found.unseen }));
+    return;
+  }
+  const rows = shown.map((each) => [
+    timeText(each.receivedAt),
+    String(each.seq),
+    each.event ?? "",
+    each.status ?? "",
+    each.disposition,
+    each.subject?.key ?? "",
+    each.id ?? "",
+  ]);
+  for (const line of tableLines(["RECEIVED (UTC)", "SEQ", "EVENT", "STATUS", "DISPOSITION", "ABOUT", "ID"], rows)) io.out(line);
+  if (found.next !== null) io.err(`there are older ones: --before ${found.next}, or a greater --limit`);
+  if (found.unseen > 0) io.err(unseenLine(found.unseen));
+}
+
+/** Prints all about one event, or its body as it was received. */
+async function showEvent(command: Command, id: string, options: ShowOptions, io: Io): Promise<void> {
+  const event = await readEvent(command, id, options, io);
+  if (options.body === true) {
+    process.stdout.write(Buffer.from(event.body, "base64"));
+    return;
+  }
+  const view = privateView(options.showPii);
+  if (options.json === true) {
+    io.out(printableJson(maskedDetail(event, view)));
+    return;
+  }
+  for (const line of eventLines(event, view)) io.out(line);
+}
+
+async function readEvent(command: Command, id: string, options: ShowOptions | SaveOptions, io: Io): Promise<Answer<"eventDetail">> {
+  const { call, withReading } = await import("./reach-relay.ts");
+  const query = options.account === undefined ? "" : `?${new URLSearchParams({ account: options.account })}`;
+  return withReading(command, options, io, (client) => call(client, "eventDetail", "GET", `/v1/events/${encodeURIComponent(id)}${query}`));
+}
+
+/** Writes a captured event as a fixture without personal data. */
+async function saveEvent(command: Command, id: string, options: SaveOptions, io: Io): Promise<void> {
+  if (options.salt === "") command.error("error: --salt is empty");
+  if (options.out === "-" && options.json === true) command.error("error: --out - and --json both want standard output");
+  const event = await readEvent(command, id, options, io);
+  const { anonymise } = await import("../sandbox/fixtures/anonymise/anonymise.ts");
+  const wamids = event.subject?.type === "message" ? [event.subject.key] : [];
+  const { text, replaced } = anonymise(jsonOf(event), { salt: options.salt ?? randomBytes(16).toString("hex"), wamids });
+  if (options.out === "-") {
+    process.stdout.write(text);
+    return;
+  }
+  const file = options.out ?? join(ownFixtures, `${fileName(event)}.json`);
+  if (options.force !== true && existsSync(file))
+    throw new CommandFailed(`${file} is there already; --force writes over it, --out names another`);
+  try {
+    mkdirSync(dirname(file), { recursive: true });
+    writeFileSync(file, text);
+  } catch (error) {
+    throw new CommandFailed(`cannot write ${file}: ${(error as Error).message}`);
+  }
+  if (options.json === true) io.out(JSON.stringify({ file, replaced }, null, 2));
+  else {
+    const counts = Object.entries(replaced).map(([sort, count]) => `${count} ${count === 1 ? sort.slice(0, -1) : sort}`);
+    io.out(`saved ${file}; replaced: ${counts.join(", ")}`);
+    io.err("note: look it over before you share it; free text may hold personal data that was not found");
+  }
+}
+
+/** Names can be found in JSON only, by their keys. */
+function jsonOf(event: Answer<"eventDetail">): string {
+  let text = decodedText(event);
+  try {
+    if (text !== null) JSON.parse(text);
+  } catch {
+    text = null;
+  }
+  if (text === null) throw new CommandFailed("the body is not JSON, so names cannot be found in it; events show --body gives the bytes");
+  return text;
+}
+
+/** A compressed body must not become larger than what the relay itself takes in one request. */
+const longestText = { maxOutputLength: 8 * 1024 * 1024 };
+const decoders: Readonly<Record<string, (body: Buffer) => Buffer>> = {
+  gzip: (body) => gunzipSync(body, longestText),
+  "x-gzip": (body) => gunzipSync(body, longestText),
+  deflate: (body) => inflateSync(body, longestText),
+  br: (body) => brotliDecompressSync(body, longestText),
+};
+
+/** A fixture has no headers, so the body of a compressed request is saved as the text it stands for. */
+function decodedText({ headers, body, text }: Answer<"eventDetail">): string | null {
+  const decode = decoders[headers["content-encoding"]?.trim().toLowerCase() ?? ""];
+  if (decode === undefined) return text;
+  try {
+    return decode(Buffer.from(body, "base64")).toString("utf8");
+  } catch {
+    return text;
+  }
+}
+
+/** Kinds come from outside: nothing of them leads out of the folder. */
+function fileName({ event, status }: Answer<"eventDetail">): string {
+  const name = [event ?? "event", ...(status === null ? [] : [status])].join(".");
+  return name.replace(/[^A-Za-z0-9._-]/g, "-").replace(/^\.+/, "") || "event";
 }

@@ -1,8 +1,15 @@
 import { type Command, Option } from "commander";
+import type { Answer } from "./answers.ts";
+import { attemptText, maskedRouted, maskedText, movement, planner, responseText, unseenLine, verdictLine } from "./event-report.ts";
 import type { Io } from "./io.ts";
 import { count, givenArgument, type RelayOptions, withRelayOptions } from "./options.ts";
+import { type PrivateView, printable, printableJson, privateView, timeText } from "./output.ts";
 
-export interface ExplainOptions extends RelayOptions {
+type Story = Answer<"story">;
+type EventStory = Story["events"][number];
+type DeliveryStory = EventStory["deliveries"][number];
+
+interface Options extends RelayOptions {
   readonly as?: string;
   readonly account?: string;
   readonly after?: number;
@@ -12,12 +19,9 @@ export interface ExplainOptions extends RelayOptions {
 }
 
 /** Adds `explain`: the whole story of a message, run or event. */
-export function addExplainCommand(program: Command, io: Io): void {
-  const explain = withRelayOptions(
-    program.command("explain").argument("<name>", "wamid, event id or seq, reference, run id, or the service's id", givenArgument),
-  );
-  explain
-    .description("tell the whole story of a message, run or event: what came, what each route made of it, each attempt, what is next")
+export function build(command: Command, io: Io): void {
+  withRelayOptions(command)
+    .argument("<name>", "wamid, event id or seq, reference, run id, or the service's id", givenArgument)
     .addOption(new Option("--as <what>", "what the name is, where it could be several things").choices(["event", "message", "run"]))
     .option("--account <name>", "the account, where several have something of this name")
     .option("--limit <count>", "at most so many events of each message", count, 50)
@@ -36,8 +40,233 @@ Examples:
   wamid-relay explain order-1234 --show-pii
   wamid-relay explain 4711 --as event --json`,
     )
-    .action(async (name: string, options: ExplainOptions) => {
-      const { explainName } = await import("./explain-run.ts");
-      await explainName(explain, name, options, io);
-    });
+    .action((name: string, options: Options) => explain(command, name, options, io));
+}
+
+/** Prints the whole story of each message, run or event of this name. */
+async function explain(command: Command, name: string, options: Options, io: Io): Promise<void> {
+  const { call, withReading } = await import("./reach-relay.ts");
+  const { as, account, after, limit } = options;
+  const query = new URLSearchParams({
+    limit: String(limit),
+    ...(as === undefined ? {} : { as }),
+    ...(account === undefined ? {} : { account }),
+    ...(after === undefined ? {} : { after: String(after) }),
+  });
+  const { data, unseen } = await withReading(command, options, io, (client) =>
+    call(client, "explained", "GET", `/v1/explain/${encodeURIComponent(name)}?${query}`),
+  );
+  const view = privateView(options.showPii);
+  if (options.json === true) {
+    io.out(printableJson({ data: data.map((story) => maskedStory(story, view)), unseen }));
+    return;
+  }
+  for (const [index, story] of data.entries()) {
+    if (index > 0) io.out("");
+    for (const line of storyLines(story, view)) io.out(line);
+    if (story.next !== null) io.err(`there are later events: --after ${story.next}, or a greater --limit`);
+  }
+  if (unseen > 0) io.err(unseenLine(unseen));
+}
+
+/** A story for a person, in the order in which it happened. Times are UTC. */
+function storyLines(story: Story, view: PrivateView): string[] {
+  const registered = (story.message ?? story.run)?.registeredAt ?? null;
+  const parts = [
+    ...(registered === null ? [] : [{ at: registered, lines: registrationLines(story, view) }]),
+    ...story.events.map((event) => ({ at: event.receivedAt, lines: eventLines(event, view) })),
+  ];
+  // What came in one millisecond stays as it stands: a stable sort.
+  parts.sort((a, b) => Date.parse(a.at) - Date.parse(b.at));
+  return [...headLines(story, view), ...parts.flatMap(({ lines }) => ["", ...lines])];
+}
+
+function headLines({ message, run, events }: Story, view: PrivateView): string[] {
+  const tracked = message ?? run;
+  if (tracked === null) {
+    const [event] = events;
+    // Its message is known once it is planned.
+    const subject = event?.disposition === "accepted" ? event.subject : null;
+    if (event !== undefined && subject !== null && events.length > 1) {
+      return [printable(`${subject.type} ${view.subject(subject)} of account ${event.account}, of which nothing is known yet`)];
+    }
+    const about = subject === null ? "no message or run" : `${subject.type} ${view.subject(subject)}, of which nothing is known yet`;
+    const id = event?.id == null ? "(quarantined: no id)" : view.id("event", event.id);
+    return [printable(`event ${id}, about ${about}`)];
+  }
+  const key =
+    message !== null ? view.subject({ type: "message", key: message.wamid }) : view.subject({ type: "run", key: run?.runId ?? "" });
+  const times = Object.entries(tracked.times)
+    .toSorted(([, a], [, b]) => Date.parse(a) - Date.parse(b))
+    .map(([status, at]) => `${view.text(status)} ${timeText(at)}`);
+  const error = message?.errorCode ?? run?.error ?? null;
+  return [
+    printable(`${message !== null ? "message" : "run"} ${key} of account ${tracked.account}`),
+    field(
+      "status",
+      `${tracked.status === null ? "none yet" : view.text(tracked.status)}${error === null ? "" : `, error ${view.text(error)}`}`,
+    ),
+    ...(times.length === 0 ? [] : [field("first seen", times.join(", "))]),
+    ...(tracked.registeredAt === null ? [field("registered", "no")] : []),
+    ...(events.length === 0 ? [field("events", "none has come")] : []),
+  ];
+}
+
+function registrationLines({ message, run }: Story, view: PrivateView): string[] {
+  const tracked = message ?? run;
+  if (tracked === null) return [];
+  const facts: [string, string | null][] = [
+    ["reference", tracked.reference === null ? null : view.text(tracked.reference)],
+    ["id", message?.id == null ? null : view.text(message.id)],
+    ["sent at", message?.sentAt ?? null],
+    ["metadata", tracked.metadata === null ? null : view.text(JSON.stringify(tracked.metadata))],
+  ];
+  const given = facts.filter(([, value]) => value !== null).map(([name, value]) => `${name} ${value}`);
+  return [moment(tracked.registeredAt, "registered"), ...(given.length === 0 ? [] : [field("with", given.join(", "))])];
+}
+
+function eventLines(event: EventStory, view: PrivateView): string[] {
+  const { duplicates, conflicts } = event;
+  const proof =
+    event.releasedFrom !== null
+      ? `released from quarantine (event ${event.releasedFrom})`
+      : event.secret === null
+        ? "made by the relay"
+        : `verified by secret ${event.secret}`;
+  return [
+    moment(
+      event.receivedAt,
+      `event ${event.seq}: ${event.event === null ? "no valid envelope" : view.text(event.event)}${event.id === null ? "" : `, ${view.id("event", event.id)}`}`,
+    ),
+    field("received", `${event.origin} of source ${event.source}, ${proof}`),
+    ...(duplicates === 0
+      ? []
+      : [field("again", `${duplicates} times${conflicts === 0 ? "" : `, ${conflicts} of them with other bytes; the first were kept`}`)]),
+    ...(event.status === null ? [] : [field("status", movement(event, view))]),
+    ...(event.errorCode === null ? [] : [field("error code", view.text(event.errorCode))]),
+    ...(event.hydration === null ? [] : hydrationLines(event.hydration, view)),
+    field("came to", fate(event, view)),
+    ...event.routes.map((route) => `  ${verdictLine(route)}`),
+    ...event.deliveries.flatMap((delivery) => deliveryLines(delivery, view)),
+  ];
+}
+
+function fate({ disposition, fault, parkedUntil, waits, routes, releasedAs }: EventStory, view: PrivateView): string {
+  if (releasedAs !== null) return `released as event ${releasedAs}; it was quarantined: ${view.text(fault ?? "")}`;
+  if (fault !== null) return `${disposition}: ${view.text(fault)}`;
+  if (parkedUntil !== null) return `${disposition}, parked until ${timeText(parkedUntil)}: released when it is registered by then`;
+  if (disposition === "accepted") return `accepted; waits for ${planner} to plan it${waits === null ? "" : turnText(waits)}`;
+  if (disposition === "ignored") return "ignored: its message was not registered";
+  if (routes.length === 0) return `${disposition}: there were no routes`;
+  return disposition;
+}
+
+function turnText({ since, ahead }: NonNullable<EventStory["waits"]>): string {
+  return `, since ${timeText(since)}, ${ahead === 0 ? "and is next" : `${ahead} before it`}`;
+}
+
+function hydrationLines(
+  { state, reason, asked, found, foundCount, unknown, candidates }: NonNullable<EventStory["hydration"]>,
+  view: PrivateView,
+): string[] {
+  const why = reason === null ? "" : ` (${reason})`;
+  const left = unknown === null || unknown === 0 ? "" : `, ${unknown} candidates not read`;
+  return [
+    field("truncated", `hydration ${state}${why}: ${asked} polled, ${foundCount} changes found${left}`),
+    ...found.slice(0, 10).map(({ seq, wamid, status }) => {
+      const about = wamid === null ? "" : ` of ${view.subject({ type: "message", key: wamid })}`;
+      return printable(`      event ${seq}: ${status === null ? "news" : view.text(status)}${about}`);
+    }),
+    ...(candidates ?? []).slice(0, 10).map(({ runId, reference }) => {
+      return printable(`      could be run ${view.id("run", runId)}${reference === null ? "" : `, reference ${view.text(reference)}`}`);
+    }),
+  ];
+}
+
+function deliveryLines(delivery: DeliveryStory, view: PrivateView): string[] {
+  const id = view.delivery(delivery.id);
+  const { route, state, replays, earlierTries, tries, next, settledAt, reason } = delivery;
+  const settled = settledAt === null ? "" : ` ${timeText(settledAt)}`;
+  const why = reason === null ? "" : `: ${reason}`;
+  const replayed = replays === 0 ? "" : `, sent again ${replays} times`;
+  return [
+    printable(`    delivery to ${route}: ${state}${settled}${why}${replayed}  ${id}`),
+    ...(earlierTries === 0 ? [] : [`      … ${earlierTries} attempts before these`]),
+    ...tries.map((each) => {
+      const { number, at, status, error, tookMs } = each;
+      const answer = attemptText(status, error);
+      const response = responseText(each, view);
+      const shown = response === "" || (status !== null && status < 300) ? "" : ` | ${response.slice(0, 120)}`;
+      return printable(`      ${number}. ${timeText(at)} ${answer} in ${tookMs} ms${shown}`);
+    }),
+    ...(next.kind === "done" ? [] : [printable(`      next: ${nextText(next, { route, id })}`)]),
+  ];
+}
+
+function moment(at: string | null, what: string): string {
+  return printable(`${timeText(at)}  ${what}`);
+}
+
+function field(name: string, value: string): string {
+  return `    ${name.padEnd(11)} ${printable(value)}`;
+}
+
+/** The next step of a delivery, in words. */
+function nextText(
+  { kind, at, behind, ahead, reason }: DeliveryStory["next"],
+  { route, id }: { readonly route: string; readonly id: string },
+): string {
+  switch (kind) {
+    case "attempt":
+      return `attempt ${timeText(at)}`;
+    case "due":
+      return `due since ${timeText(at)}; it goes out when its turn has come`;
+    case "exchange":
+      return "the exchange is in flight";
+    case "held": {
+      if (behind === null) return "held behind an earlier one of its message";
+      return `held until that of event ${behind} is settled${ahead === 0 ? "" : `, and ${ahead} more after it`}`;
+    }
+    case "breaker":
+      return `its destination fails, and attempts pause; this one is due ${timeText(at)}`;
+    case "paused":
+      return `its destination asked to wait (429) until ${timeText(at)}; start it earlier with: wamid-relay resume ${route}`;
+    case "stopped":
+      return `nothing: the destination is stopped (${reason ?? "?"}); start it with: wamid-relay resume ${route}`;
+    case "no route":
+      return "nothing: its route is not in the settings";
+    case "dead":
+      return `nothing; send it again with: wamid-relay retry ${id}`;
+    default:
+      return kind;
+  }
+}
+
+/** A story for `--json`: personal data is masked unless `--show-pii`. */
+function maskedStory(story: Story, view: PrivateView): unknown {
+  if (!view.isMasked) return story;
+  const { message, run, events, next } = story;
+  const common = ({ status, times, reference, metadata }: NonNullable<Story["message" | "run"]>) => ({
+    status: maskedText(status, view),
+    times: Object.fromEntries(Object.entries(times).map(([word, at]) => [view.text(word), at])),
+    reference: maskedText(reference, view),
+    metadata: metadata === null ? null : JSON.parse(view.body(JSON.stringify(metadata), null)),
+  });
+  return {
+    message: message && {
+      ...message,
+      ...common(message),
+      wamid: view.subject({ type: "message", key: message.wamid }),
+      id: message.id === null ? null : view.id("message", message.id),
+      errorCode: maskedText(message.errorCode, view),
+    },
+    run: run && {
+      ...run,
+      ...common(run),
+      runId: view.subject({ type: "run", key: run.runId }),
+      error: maskedText(run.error, view),
+    },
+    events: events.map((event) => maskedRouted(event, view)),
+    next,
+  };
 }

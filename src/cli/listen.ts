@@ -27,10 +27,8 @@ interface Options extends AddressOptions {
 }
 
 /** Adds `listen`: the events of a relay that runs elsewhere, on this machine. */
-export function addListenCommand(program: Command, io: Io): void {
-  const listen = withRelayOptions(program.command("listen"));
-  listen
-    .description("bring the live events of a deployed relay to this machine, byte for byte, and catch up after sleep")
+export function build(command: Command, io: Io): void {
+  withRelayOptions(command)
     .option("--token-file <file>", "with --relay: a file that holds the token; read again for each connection")
     .option("--token <text>", "with --relay: the token itself (others on this machine can see it in the list of processes)")
     .option("--forward-to <url>", "post events to this URL, or to source=URL those of one source; may be repeated", several, [])
@@ -65,7 +63,7 @@ Examples:
   wamid-relay listen --forward-to main=http://localhost:3000/hook --forward-to flows=http://localhost:3000/flows
   wamid-relay listen --no-forward --json | jq -r .id`,
     )
-    .action((options: Options) => listenTo(listen, options, io));
+    .action((options: Options) => listenTo(command, options, io));
 }
 
 async function listenTo(command: Command, options: Options, io: Io): Promise<void> {

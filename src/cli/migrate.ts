@@ -17,10 +17,8 @@ interface Options {
 const defaultPath = "data/relay.db";
 
 /** Adds `migrate`: everything in the embedded engine's file is carried over to Redis. */
-export function addMigrateCommand(program: Command, io: Io): void {
-  const migrate = withConfigOption(program.command("migrate"));
-  migrate
-    .description("carry everything in the file of driver sqlite over to the Redis of the settings; goes on where it ended")
+export function build(command: Command, io: Io): void {
+  withConfigOption(command)
     .addOption(
       new Option("--from <sqlite>", `what is carried over: sqlite, or sqlite:<path of the file> (without: ${defaultPath})`)
         .argParser(sqliteFile)
@@ -59,10 +57,10 @@ async function runMigrate({ config, from: path, json = false }: Options, io: Io)
       `${config} has storage.driver ${storage.driver}; give the settings that the relays on Redis will have (driver: redis)`,
     );
   }
-  const [{ migrate }, { StoreRefused, StoreUnavailable }, { auditSchema, offenderLines, verdictLine }] = await Promise.all([
+  const [{ migrate }, { StoreRefused, StoreUnavailable }, { offenderLines, verdictLine }] = await Promise.all([
     import("../app/migrate.ts"),
     import("../store/port.ts"),
-    import("./audit-run.ts"),
+    import("./audit.ts"),
   ]);
   const bar = createProgressBar(io, json);
   const report = await migrate({ path, storage, accounts, progress: bar.show })
@@ -72,7 +70,7 @@ async function runMigrate({ config, from: path, json = false }: Options, io: Io)
       throw error;
     })
     .finally(bar.end);
-  const audit = report.audit === null ? null : auditSchema.parse({ ...report.audit, at: new Date(report.audit.at).toISOString() });
+  const audit = report.audit === null ? null : { ...report.audit, at: new Date(report.audit.at).toISOString() };
   const finishedAt = report.finishedAt === null ? null : new Date(report.finishedAt).toISOString();
   if (json) io.out(printableJson({ ...report, audit, finishedAt }));
   else for (const line of reportLines(report, path, storage.prefix)) io.out(printable(line));

@@ -9,6 +9,9 @@ export function givenArgument(text: string): string {
 /** Default of `--config`, relative to the working directory. */
 export const defaultSettingsPath = "config/relay.yaml";
 
+/** Default folder of your own fixtures. */
+export const ownFixtures = "fixtures";
+
 /** Adds `--config <path>`; its value is `options.config`. Returns the command. */
 export function withConfigOption(command: Command): Command {
   return command.option("-c, --config <path>", "settings file", defaultSettingsPath);

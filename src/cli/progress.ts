@@ -1,80 +1,65 @@
 import type { Io } from "./io.ts";
+import { withCommas } from "./output.ts";
+
+/** Text on a terminal that is drawn over itself. */
+export function createDrawing(io: Pick<Io, "out">) {
+  let height = 0;
+  // Up over the drawn lines, and clear from there to the end of the screen.
+  const over = (): string => (height === 0 ? "" : `\x1b[${height}A\x1b[0J`);
+  return {
+    draw(text: string): void {
+      io.out(over() + text);
+      height = text.split("\n").length;
+    },
+    /** Prints a line that stays in place of the drawn text. */
+    print(line: string): void {
+      io.out(over() + line);
+      height = 0;
+    },
+    /** The drawn text stays: something else is printed next. */
+    leave(): void {
+      height = 0;
+    },
+    clear(): void {
+      // `out` ends the line, which would leave an empty one.
+      if (height > 0) io.out(`${over()}\x1b[1A`);
+      height = 0;
+    },
+  };
+}
 
 const drawEveryMs = 100;
 const lineEveryMs = 2_000;
 const width = 30;
 
-/** One line of a terminal that is drawn over itself. */
-interface DrawnLine {
-  draw(text: string): void;
-  /** What is drawn stays: something else is printed next. */
-  leave(): void;
-  /** Takes it off the screen. */
-  clear(): void;
-  readonly isDrawn: () => boolean;
-}
-
-export function createDrawnLine(io: Pick<Io, "out">): DrawnLine {
-  let onScreen = false;
-  return {
-    draw(text) {
-      io.out(`${onScreen ? "\x1b[1A\x1b[0J" : ""}${text}`);
-      onScreen = true;
-    },
-    leave() {
-      onScreen = false;
-    },
-    clear() {
-      // `out` ends the line, which would leave an empty one.
-      if (onScreen) io.out("\x1b[1A\x1b[0J\x1b[1A");
-      onScreen = false;
-    },
-    isDrawn: () => onScreen,
-  };
-}
-
-/** `[#####.....]` for a part from 0 to 1. */
-export function barText(part: number): string {
-  const full = Math.round(Math.min(1, part) * width);
-  return `[${"#".repeat(full)}${".".repeat(width - full)}]`;
-}
-
-/** The bar, the percentage and the text; a null part leaves the text alone. */
-export function partText(part: number | null, text: string): string {
-  return part === null ? text : `${barText(part)} ${percentText(part).padStart(4)}  ${text}`;
-}
-
-function percentText(part: number): string {
-  return `${Math.floor(part * 100)}%`;
-}
-
-/** True when progress shown at `shownAt` is old enough to be shown again. */
-export function isDue(isDrawn: boolean, shownAt: number, now: number): boolean {
-  return now - shownAt >= (isDrawn ? drawEveryMs : lineEveryMs);
-}
-
-interface ProgressBar {
-  /** `part` from 0 to 1; null: unknown. */
-  show(part: number | null, text: string): void;
-  /** Takes it off the screen, so that what is printed next stands alone. */
-  end(): void;
-  /** What is drawn stays, and the next bar is drawn below it. */
-  leave(): void;
-}
-
-/** A bar that is drawn over itself on a terminal; in a pipe, and with `--json`, a plain line on standard error every two seconds. */
-export function createProgressBar(io: Io, isJson: boolean, now: () => number = () => performance.now()): ProgressBar {
+/**
+ * A bar that is drawn over itself on a terminal; in a pipe, and with `--json`, a plain line on standard error every two seconds.
+ * `isPatient`: the first one takes its time too.
+ */
+export function createProgressBar(io: Io, isJson: boolean, { now = () => performance.now(), isPatient = false } = {}) {
   const isDrawn = io.isTerminal && !isJson;
-  const line = createDrawnLine(io);
-  let shownAt = isDrawn ? Number.NEGATIVE_INFINITY : now();
+  const drawing = createDrawing(io);
+  let shownAt = isDrawn && !isPatient ? Number.NEGATIVE_INFINITY : now();
   return {
-    show(part, text) {
-      if (!isDue(isDrawn, shownAt, now())) return;
+    /** `part` from 0 to 1; null: unknown. */
+    show(part: number | null, text: string, isLast = false): void {
+      if (now() - shownAt < (isDrawn ? drawEveryMs : lineEveryMs) && !isLast) return;
       shownAt = now();
-      if (isDrawn) line.draw(partText(part, text));
-      else io.err(part === null ? text : `${percentText(part)}  ${text}`);
+      const percent = part === null ? "" : `${Math.floor(part * 100)}%`;
+      const full = Math.round(Math.min(1, part ?? 0) * width);
+      if (part === null) (isDrawn ? drawing.draw : io.err)(text);
+      else if (!isDrawn) io.err(`${percent}  ${text}`);
+      else drawing.draw(`[${"#".repeat(full)}${".".repeat(width - full)}] ${percent.padStart(4)}  ${text}`);
     },
-    end: line.clear,
-    leave: line.leave,
+    /** Clears it: the next output replaces it. */
+    end: drawing.clear,
+    /** It stays, and the next one is drawn below it. */
+    leave: drawing.leave,
   };
+}
+
+/** `12,345 lines  1,234/s  3 refused`: how many in so many ms, and how many of them failed. */
+export function speedText(count: number, what: string, tookMs: number, failed: number, failedAs: string): string {
+  const speed = tookMs < 200 ? "" : `  ${withCommas(Math.round((count * 1000) / tookMs))}/s`;
+  return `${withCommas(count)} ${what}${speed}${failed === 0 ? "" : `  ${withCommas(failed)} ${failedAs}`}`;
 }

@@ -1,19 +1,30 @@
 import { type Command, InvalidArgumentError } from "commander";
-import type { z } from "zod";
+import type { FastifyInstance } from "fastify";
 import type { Scope, Settings } from "../config/schema.ts";
 import { durationSchema } from "../model/units.ts";
-import {
-  type ControlAnswer,
-  type ControlClient,
-  connectRelay,
-  openForLooking,
-  openStore,
-  ownAddress,
-  probeListener,
-} from "./control-client.ts";
-import { pageOf, readAnswer } from "./control-views.ts";
+import { type Answer, type AnswerName, parseAnswer } from "./answers.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { checkedOption, type RelayOptions, relayUrl, type TimeOptions } from "./options.ts";
+
+export interface ControlAnswer {
+  readonly status: number;
+  /** The parsed body. */
+  readonly json: unknown;
+  /** The first answer to the same request, made before. */
+  readonly isReplayed: boolean;
+}
+
+/** A client of the control API, over HTTP or directly on the store: same paths, same answers. */
+export interface ControlClient {
+  /**
+   * Posts JSON, or NDJSON where `body` is text; an answer in NDJSON is an array of what its lines parse to. Throws
+   * {@link CommandFailed} when no relay answers. Any HTTP status of a relay is data.
+   */
+  request(method: "GET" | "POST", path: string, body?: unknown, headers?: Readonly<Record<string, string>>): Promise<ControlAnswer>;
+  /** True when the command opened the store itself, because no relay runs. */
+  readonly isStore?: true;
+  close(): Promise<void>;
+}
 
 /** Runs `use` on the store of the settings, beside relays that may run, or on the relay at `--relay`. */
 export async function withReading<T>(
@@ -100,42 +111,49 @@ async function ownRelay(config: string, settings: Settings, scope: Scope): Promi
   return connectRelay(url, token.token.reveal());
 }
 
+/** The 2xx answer to a request. Throws {@link CommandFailed} with the relay's error message. */
+export async function call<Name extends AnswerName>(
+  client: Pick<ControlClient, "request">,
+  name: Name,
+  method: "GET" | "POST",
+  path: string,
+  body?: unknown,
+): Promise<Answer<Name>> {
+  return readAnswer(name, expectDone(await client.request(method, path, body)));
+}
+
+/** Throws {@link CommandFailed} for another answer: that of a relay of another version, or of no relay. */
+export function readAnswer<Name extends AnswerName>(name: Name, json: unknown): Answer<Name> {
+  const parsed = parseAnswer(name, json);
+  if ("data" in parsed) return parsed.data;
+  throw new CommandFailed(`the answer is not that of this version's relay (${parsed.fault})`);
+}
+
 /** Most rows of one page of the API. */
 const largestPage = 1000;
 
-interface Listing<T, N> {
-  readonly data: readonly T[];
-  /** For `--before`; null when nothing is left. */
-  readonly next: N | null;
-  /** Number of oldest unplanned events that a search by wamid did not cover. */
-  readonly unseen: number;
-}
-
-/** Reads pages until there are `limit` rows, or no more. */
-export async function readPages<T extends z.ZodType, N extends z.ZodType>(
-  client: ControlClient,
-  path: string,
+/**
+ * Reads pages until there are `limit` rows, or no more. `next` is for `--before`, null when nothing is left; `unseen` is the number
+ * of oldest unplanned events that a search by wamid did not cover.
+ */
+export async function readPages<Name extends "events" | "deliveries">(
+  client: Pick<ControlClient, "request">,
+  name: Name,
   query: Readonly<Record<string, string | undefined>>,
   limit: number,
-  schemas: { readonly item: T; readonly next: N },
-): Promise<Listing<z.infer<T>, z.infer<N>>> {
-  const page = pageOf(schemas.item, schemas.next);
-  const data: z.infer<T>[] = [];
+): Promise<Pick<Answer<Name>, "data" | "next" | "unseen">> {
+  const data: unknown[] = [];
   let before = query["before"];
   let unseen = 0;
   for (;;) {
     const parameters = { ...query, before, limit: String(Math.min(largestPage, limit - data.length)) };
     const given = Object.entries(parameters).filter((entry): entry is [string, string] => entry[1] !== undefined);
-    const answer = readAnswer(page, expectDone(await client.request("GET", `${path}?${new URLSearchParams(given)}`))) as {
-      data: z.infer<T>[];
-      next: z.infer<N> | null;
-      unseen: number;
-    };
+    const page = await call(client, name, "GET", `/v1/${name}?${new URLSearchParams(given)}`);
     // Earlier pages count too: this page continued with older events.
-    unseen = Math.max(unseen, answer.unseen);
-    data.push(...answer.data);
-    if (answer.next === null || data.length >= limit) return { data, next: answer.next, unseen };
-    before = String(answer.next);
+    unseen = Math.max(unseen, page.unseen);
+    data.push(...page.data);
+    if (page.next === null || data.length >= limit) return { data, next: page.next, unseen } as Answer<Name>;
+    before = String(page.next);
   }
 }
 
@@ -149,4 +167,174 @@ function duration(text: string): number {
   const parsed = durationSchema.safeParse(text);
   if (!parsed.success) throw new InvalidArgumentError("It must be a duration, such as 30m, 2h or 7d.");
   return parsed.data;
+}
+
+const ndjson = "application/x-ndjson";
+const replayedHeader = "idempotent-replayed";
+
+/** Longest wait for one answer. A replay answers after some seconds at most. */
+const answerWithinMs = 60_000;
+
+interface RawAnswer {
+  readonly status: number;
+  /** The content type. */
+  readonly type: string;
+  readonly isReplayed: boolean;
+  readonly text: string;
+}
+type Exchange = (method: string, path: string, headers: Record<string, string>, body: string | undefined) => Promise<RawAnswer>;
+
+/** Connects to a relay over HTTP. */
+export function connectRelay(url: string, token: string | null, withinMs = answerWithinMs): ControlClient {
+  return { request: requester(fetcher(url, withinMs), token, url), close: async () => {} };
+}
+
+function requester(exchange: Exchange, token: string | null, url: string): ControlClient["request"] {
+  return async (method, path, body, more = {}) => {
+    const isLines = typeof body === "string";
+    const headers = {
+      ...more,
+      ...(token === null ? {} : { authorization: `Bearer ${token}` }),
+      ...(body === undefined ? {} : { "content-type": isLines ? ndjson : "application/json" }),
+    };
+    const answer = await exchange(method, path, headers, isLines ? body : JSON.stringify(body));
+    const json = parsedBody(answer);
+    if (typeof json === "object" && json !== null) return { status: answer.status, json, isReplayed: answer.isReplayed };
+    throw new CommandFailed(`what answers at ${url} is no wamid-relay (status ${answer.status} to ${method} ${path.split("?")[0]})`);
+  };
+}
+
+/** Whether a relay listens at `url`. Sends no token: another server may listen on that port. */
+export async function probeListener(url: string): Promise<"relay" | "nobody" | "stranger"> {
+  try {
+    const json = parsedBody(await fetcher(url)("GET", "/readyz", {}, undefined));
+    return typeof json === "object" && json !== null && "ready" in json && "draining" in json ? "relay" : "stranger";
+  } catch (error) {
+    if (error instanceof Unreachable && error.refused) return "nobody";
+    throw error;
+  }
+}
+
+/** The address at which the relay of these settings can be reached from this machine; null when its port is any free one. */
+export function ownAddress({ host, port }: Settings["server"]): string | null {
+  if (port === 0) return null;
+  const name = host === "0.0.0.0" ? "127.0.0.1" : host === "::" || host === "[::]" ? "::1" : host;
+  return `http://${name.includes(":") && !name.startsWith("[") ? `[${name}]` : name}:${port}`;
+}
+
+/**
+ * The store of a settings file that no relay holds just now, or that any number of them share: opened for this command.
+ * Nothing is delivered, and the messaging
+ * service is called only for the scopes `send` and `replay` (reconciliation).
+ */
+async function openStore(settings: Settings, scope: Scope): Promise<ControlClient> {
+  const { existsSync } = await import("node:fs");
+  const { storage } = settings;
+  // Created here, the file would belong to the user of this command.
+  if (storage.driver === "sqlite" && !existsSync(storage.path)) {
+    throw new CommandFailed(`there is no store at ${storage.path} yet; "wamid-relay serve" makes it`);
+  }
+  const [{ randomBytes }, { createRelay }, { Secret }] = await Promise.all([
+    import("node:crypto"),
+    import("../app/relay.ts"),
+    import("../model/secret.ts"),
+  ]);
+  const token = randomBytes(24).toString("hex");
+  const relay = await opened(() =>
+    createRelay({
+      settings: { ...settings, control: { ...settings.control, tokens: [{ name: "cli", token: new Secret(token), scopes: [scope] }] } },
+      log: { write: () => {}, end: async () => {} },
+      dispatch: false,
+      calls: scope === "send" || scope === "replay",
+    }),
+  );
+  return { request: requester(injector(relay.http), token, storage.driver), isStore: true, close: relay.close };
+}
+
+/** A read-only view of a store, beside relays that may use it. */
+async function openForLooking(settings: Settings): Promise<ControlClient> {
+  const [{ createReadingApi }, { storeName }] = await Promise.all([import("../app/reading.ts"), import("../app/open-store.ts")]);
+  let fault: unknown = null;
+  const api = await opened(() =>
+    createReadingApi(settings, (error) => {
+      fault = error;
+    }),
+  );
+  const request = requester(injector(api.http), null, settings.storage.driver);
+  return {
+    async request(method, path, body) {
+      const answer = await request(method, path, body);
+      if (fault !== null) throw new CommandFailed(`${storeName(settings.storage)} cannot be read: ${(fault as Error).message}`);
+      return answer;
+    },
+    close: api.close,
+  };
+}
+
+function injector(http: FastifyInstance): Exchange {
+  return async (method, url, headers, payload) => {
+    const answer = await http.inject({ method: method as "GET", url, headers, ...(payload === undefined ? {} : { payload }) });
+    const isReplayed = answer.headers[replayedHeader] === "true";
+    return { status: answer.statusCode, type: String(answer.headers["content-type"]), isReplayed, text: answer.body };
+  };
+}
+
+/** Undefined for a body that does not match its content type. */
+function parsedBody({ text, type }: RawAnswer): unknown {
+  try {
+    if (!type.startsWith(ndjson)) return JSON.parse(text) as unknown;
+    return text
+      .split("\n")
+      .filter((line) => line !== "")
+      .map((line) => JSON.parse(line) as unknown);
+  } catch {
+    return undefined;
+  }
+}
+
+async function opened<T>(open: () => Promise<T>): Promise<T> {
+  const { StoreRefused } = await import("../store/port.ts");
+  try {
+    return await open();
+  } catch (error) {
+    if (error instanceof StoreRefused) throw new CommandFailed(error.message, { cause: error });
+    throw error;
+  }
+}
+
+class Unreachable extends CommandFailed {
+  /** True when nothing listens there. */
+  readonly refused: boolean;
+
+  constructor(url: string, code: string) {
+    super(`no answer from ${new URL(url).origin} (${code})`);
+    this.refused = code === "ECONNREFUSED";
+  }
+}
+
+function fetcher(url: string, withinMs = answerWithinMs): Exchange {
+  return async (method, path, headers, body) => {
+    try {
+      const answer = await fetch(`${url}${path}`, {
+        method,
+        headers,
+        ...(body === undefined ? {} : { body }),
+        redirect: "manual",
+        signal: AbortSignal.timeout(withinMs),
+      });
+      const isReplayed = answer.headers.get(replayedHeader) === "true";
+      return { status: answer.status, type: answer.headers.get("content-type") ?? "", isReplayed, text: await answer.text() };
+    } catch (error) {
+      throw new Unreachable(url, faultCode(error, withinMs));
+    }
+  };
+}
+
+function faultCode(error: unknown, withinMs: number): string {
+  const { name, cause } = error as { name?: string; cause?: unknown };
+  if (name === "TimeoutError") return `none within ${withinMs / 1000} s`;
+  // A name with several addresses fails with one error for each.
+  const first = (cause as { errors?: unknown[] } | undefined)?.errors?.[0] ?? cause;
+  const { code, message } = (first ?? error) as { code?: string; message?: string };
+  return code ?? message ?? "unknown fault";
 }

@@ -1,18 +1,23 @@
 import type { Command } from "commander";
-import type { Io } from "./io.ts";
+import type { Answer } from "./answers.ts";
+import { CommandFailed, type Io } from "./io.ts";
 import { type RelayOptions, withRelayOptions } from "./options.ts";
+import { printable, printableJson, tableLines, withCommas } from "./output.ts";
+import { createProgressBar } from "./progress.ts";
+import type { ControlClient } from "./reach-relay.ts";
 
-export interface ReconcileOptions extends RelayOptions {
+type Plan = Answer<"reconcilePlan">;
+type Polled = Answer<"reconciled">["accounts"][number];
+
+interface Options extends RelayOptions {
   readonly account?: string;
   readonly dryRun?: boolean;
   readonly json?: boolean;
 }
 
 /** Adds `reconcile`: one pass over the messages whose status went quiet. */
-export function addReconcileCommand(program: Command, io: Io): void {
-  const reconcile = withRelayOptions(program.command("reconcile"));
-  reconcile
-    .description("ask the service about messages whose status went quiet, and repair what webhooks lost")
+export function build(command: Command, io: Io): void {
+  withRelayOptions(command)
     .option("--account <name>", "this account only")
     .option("--dry-run", "only say what would be asked")
     .option("--json", "print {accounts} as JSON")
@@ -28,8 +33,117 @@ Examples:
   wamid-relay reconcile --account main --json
   */10 * * * * wamid-relay reconcile --config /etc/wamid-relay/relay.yaml     (a line of a crontab)`,
     )
-    .action(async (options: ReconcileOptions) => {
-      const { runReconcile } = await import("./reconcile-run.ts");
-      await runReconcile(reconcile, options, io);
-    });
+    .action((options: Options) => reconcile(command, options, io));
+}
+
+/** Exit code when only the quota kept some due messages from being polled. */
+const leftCode = 3;
+
+/** One pass, with its progress and result. */
+async function reconcile(command: Command, options: Options, io: Io): Promise<void> {
+  const { call, withWriting } = await import("./reach-relay.ts");
+  const filter = options.account === undefined ? {} : { account: options.account };
+  await withWriting(command, options, io, "replay", async (client) => {
+    const plan = await call(client, "reconcilePlan", "POST", "/v1/reconcile", { ...filter, dryRun: true });
+    if (plan.accounts.length === 0) throw new CommandFailed("no account can be polled: none has baseUrl and apiKey in the settings");
+    if (options.dryRun === true) {
+      if (options.json === true) io.out(printableJson(plan));
+      else for (const line of planLines(plan.accounts)) io.out(line);
+      for (const line of remarks(plan.accounts)) io.err(line);
+      return;
+    }
+    const accounts = await runPass(client, filter, plan, options.json === true, io);
+    if (options.json === true) io.out(printableJson({ accounts }));
+    else for (const line of summaryLines(accounts)) io.out(line);
+    for (const line of remarks(accounts)) io.err(line);
+    const changed = accounts.reduce((sum, each) => sum + each.changed, 0);
+    if (client.isStore === true && changed > 0) io.err("note: no relay runs; what was found goes out when one is started");
+    const code = exitCodeOf(accounts);
+    if (code !== 0) process.exitCode = code;
+  });
+}
+
+async function runPass(client: ControlClient, filter: object, plan: Plan, isJson: boolean, io: Io): Promise<Polled[]> {
+  const { call } = await import("./reach-relay.ts");
+  const total = plan.accounts.reduce((sum, { wouldAsk }) => sum + wouldAsk, 0);
+  const bar = createProgressBar(io, isJson);
+  const sums = new Map<string, Polled>();
+  for (;;) {
+    const step = await call(client, "reconciled", "POST", "/v1/reconcile", { ...filter, dueBy: plan.dueBy });
+    for (const each of step.accounts) sums.set(each.account, addUp(sums.get(each.account), each));
+    const accounts = [...sums.values()];
+    if (!step.more) {
+      bar.end();
+      return accounts;
+    }
+    const asked = accounts.reduce((sum, each) => sum + each.asked, 0);
+    bar.show(total === 0 ? 1 : asked / total, `${withCommas(asked)} of ${withCommas(total)} polled`);
+  }
+}
+
+function exitCodeOf(accounts: readonly Polled[]): number {
+  const reasons = accounts.map(({ stopped }) => stopped?.reason ?? null);
+  if (reasons.some((reason) => reason !== null && reason !== "quota")) return 1;
+  return reasons.includes("quota") || accounts.some(({ leftForBudget }) => leftForBudget > 0) ? leftCode : 0;
+}
+
+function summaryLines(accounts: readonly Polled[]): string[] {
+  return tableLines(
+    ["account", "polled", "changed", "unchanged", "missing", "failed", "left for budget"],
+    accounts.map(({ account, asked, changed, unchanged, missing, failed, leftForBudget }) => [
+      account,
+      ...[asked, changed, unchanged, missing, failed, leftForBudget].map(String),
+    ]),
+  );
+}
+
+function planLines(accounts: readonly Plan["accounts"][number][]): string[] {
+  return tableLines(
+    ["account", "due", "would poll", "left for budget"],
+    accounts.map(({ account, due, wouldAsk, leftForBudget }) => [account, atLeast(due), String(wouldAsk), atLeast(leftForBudget)]),
+  );
+}
+
+const stops: Readonly<Record<string, string>> = {
+  unauthenticated: "the service refuses the API key",
+  quota: "the month's quota is used up",
+  blocked: "the service has blocked this address because of bad keys",
+  unreachable: "the service cannot be reached",
+  refused: "the service refuses polls",
+  unreadable: "the service's answers cannot be read; is baseUrl right?",
+  "not-found": "the service answers 404 to every poll; are baseUrl and apiKey of this account, and the ids of this service?",
+};
+
+/** Counts stop here (docs/endpoints.md, "POST /v1/reconcile"). */
+const mostCounted = 20_000;
+
+function atLeast(count: number): string {
+  return count >= mostCounted ? `${mostCounted} or more` : String(count);
+}
+
+/** Notes for the user, a line each. */
+function remarks(accounts: readonly (Polled | Plan["accounts"][number])[]): string[] {
+  return accounts.flatMap(({ account: name, stopped, leftForBudget, lastsUntil, unaskable }) => {
+    const account = printable(name);
+    const until = stopped?.until == null ? "" : ` until ${printable(stopped.until)}`;
+    const detail = stopped?.detail === undefined ? "" : ` (${printable(stopped.detail)})`;
+    return [
+      ...(stopped === null ? [] : [`${account}: stopped: ${stops[stopped.reason] ?? printable(stopped.reason)}${detail}${until}`]),
+      ...(leftForBudget === 0
+        ? []
+        : [
+            `${account}: ${atLeast(leftForBudget)} polls wait so that the month's quota lasts${
+              lastsUntil === null ? "" : `; polled at this rate, it would last until ${printable(lastsUntil.slice(0, 10))}`
+            }`,
+          ]),
+      ...(unaskable === 0 ? [] : [`${account}: ${atLeast(unaskable)} open messages are known by wamid alone and cannot be polled`]),
+    ];
+  });
+}
+
+/** Merges two steps of a pass over one account: counts add up, the rest is as in the later step. */
+function addUp(before: Polled | undefined, step: Polled): Polled {
+  if (before === undefined) return step;
+  const counts = ["asked", "changed", "unchanged", "missing", "failed"] as const;
+  return { ...step, ...Object.fromEntries(counts.map((name) => [name, before[name] + step[name]])) };
 }

@@ -1,8 +1,15 @@
+import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { setTimeout as wait } from "node:timers/promises";
 import { type Command, InvalidArgumentError, Option } from "commander";
-import type { Io } from "./io.ts";
-import { count, type RelayOptions, type TimeOptions, timeOptions, withRelayOptions } from "./options.ts";
+import type { infer as ZodInfer } from "zod";
+import type { Answer } from "./answers.ts";
+import { CommandFailed, type Io, stopSignal } from "./io.ts";
+import { checkedOption, count, type RelayOptions, type TimeOptions, timeOptions, withRelayOptions } from "./options.ts";
+import { printable, printableJson } from "./output.ts";
+import { createProgressBar } from "./progress.ts";
+import type { ControlClient } from "./reach-relay.ts";
 
-export interface ReplayOptions extends RelayOptions, TimeOptions {
+interface Options extends RelayOptions, TimeOptions {
   readonly route?: string;
   readonly state: string;
   readonly errorCode?: string;
@@ -19,13 +26,11 @@ export interface ReplayOptions extends RelayOptions, TimeOptions {
 }
 
 /** More than this many are not sent again without `--yes`. */
-export const askFrom = 1_000;
+const askFrom = 1_000;
 
 /** Adds `replay`: sends everything that a filter matches again. */
-export function addReplayCommand(program: Command, io: Io): void {
-  const replay = withRelayOptions(program.command("replay"));
-  replay
-    .description("send again all deliveries that match: dead letters, or delivered ones too")
+export function build(command: Command, io: Io): void {
+  withRelayOptions(command)
     .option("--route <name>", "of this route only")
     .addOption(new Option("--state <word>", "which ones").choices(["dead", "delivered", "any"]).default("dead"))
     .addOption(
@@ -37,8 +42,8 @@ export function addReplayCommand(program: Command, io: Io): void {
     .option("--source <name>", "with --disposition quarantined: received by this source")
     .option("--event <seq>", "with --disposition quarantined: this one alone", count)
     .option("--error-code <code>", "whose event has this error code, such as 131026");
-  for (const option of timeOptions()) replay.addOption(option);
-  replay
+  for (const option of timeOptions()) command.addOption(option);
+  command
     .option("--rate <rate>", "at most so many, such as 50/s or 300/m")
     .option("--dry-run", "only count")
     .addOption(new Option("--resume <place>", "go on at the place that an ended replay said, with the same options").argParser(place))
@@ -63,13 +68,215 @@ Examples:
   wamid-relay replay --disposition quarantined --event 1234 --yes
   wamid-relay replay --state delivered --from 2026-11-20T08:00:00Z --to 2026-11-20T09:00:00Z --yes --rate 50/s --checkpoint replay.json`,
     )
-    .action(async (options: ReplayOptions) => {
-      const { replayMatching } = await import("./replay-run.ts");
-      await replayMatching(replay, options, io);
-    });
+    .action((options: Options) => replay(command, options, io));
 }
 
 function place(text: string): string {
   if (!/^\d{1,15}\.\d{1,15}\.\d{1,15}$/.test(text)) throw new InvalidArgumentError("It must be the place that an ended replay said.");
   return text;
+}
+
+/** Counts the matching deliveries, asks for confirmation where needed, and sends them again. */
+async function replay(command: Command, options: Options, io: Io): Promise<void> {
+  const { state } = options;
+  const { call, timeFilter, withWriting } = await import("./reach-relay.ts");
+  const rate = options.rate === undefined ? null : checkedOption(command, "rate", options.rate, await rateParser());
+  const checkpoint = await openCheckpoint(options.checkpoint, JSON.stringify(selectionOf(options)));
+  const before = options.resume === undefined ? checkpoint.read() : null;
+  const filter: Filter = before?.filter ?? { ...filterOf(options), ...timeFilter(command, options, Date.now()) };
+  await withWriting(command, options, io, "replay", async (client) => {
+    const counted = await call(client, "replayCount", "POST", "/v1/replay", { ...filter, dryRun: true });
+    for (const line of remarks(counted)) io.err(line);
+    const cursor = options.resume ?? before?.cursor ?? null;
+    if (options.dryRun === true || (counted.matching === 0 && cursor === null)) {
+      if (options.json === true) io.out(printableJson({ ...counted, replayed: 0 }));
+      else for (const line of countLines(counted, options)) io.out(line);
+      return;
+    }
+    const isPlain = state === "dead" && options.disposition === undefined;
+    if (options.yes !== true && cursor === null && (!isPlain || counted.matching > askFrom)) await confirm(counted, options);
+    const done = before?.replayed ?? 0;
+    // Replayed deliveries no longer match, so the first count is the total.
+    const matching = before?.matching ?? counted.matching;
+    const bar = createProgressBar(io, options.json === true);
+    let place = cursor;
+    let replayed = 0;
+    const stopped = new AbortController();
+    void stopSignal().then(() => stopped.abort());
+    try {
+      for await (const step of replaySteps(client, filter, cursor, rate, stopped.signal)) {
+        ({ replayed, cursor: place } = step);
+        const sum = done + replayed;
+        checkpoint.write({ filter, matching, replayed: sum, cursor: place });
+        bar.show(matching === 0 ? 1 : Math.min(1, sum / matching), `${sum} of ${matching}`);
+      }
+    } catch (error) {
+      bar.end();
+      if (error instanceof CommandFailed) throw new CommandFailed(`${error.message}; ${leftText(replayed, matching, place, options)}`);
+      throw error;
+    }
+    bar.end();
+    if (place !== null) throw new CommandFailed(`stopped; ${leftText(replayed, matching, place, options)}`);
+    checkpoint.remove();
+    if (options.json === true) io.out(printableJson({ ...counted, matching, replayed: done + replayed }));
+    else io.out(doneText(done + replayed, matching, options));
+  });
+}
+
+function filterOf(options: Options): Filter {
+  const { route, state, disposition, errorCode, source, event } = options;
+  return {
+    states: state === "any" ? ["dead", "delivered"] : [state],
+    ...(disposition === undefined ? {} : { disposition }),
+    ...(route === undefined ? {} : { route }),
+    ...(errorCode === undefined ? {} : { errorCode }),
+    ...(source === undefined ? {} : { source }),
+    ...(event === undefined ? {} : { event }),
+  };
+}
+
+/** The options that select deliveries, independent of the current time. */
+function selectionOf({ route, state, disposition, errorCode, source, event, from, to, since }: Options): unknown {
+  return { route, state, disposition, errorCode, source, event, from, to, since };
+}
+
+function isRelease({ disposition }: Options): boolean {
+  return disposition === "quarantined";
+}
+
+function doneText(replayed: number, matching: number, options: Options): string {
+  return isRelease(options)
+    ? `${replayed} of ${matching} quarantined events were released`
+    : `${replayed} of ${matching} deliveries go out again`;
+}
+
+function leftText(replayed: number, matching: number, place: string | null, options: Options): string {
+  const { checkpoint } = options;
+  const where =
+    place === null
+      ? "run it again"
+      : `go on with the same options and ${checkpoint === undefined ? `--resume ${place}` : "the same --checkpoint"}`;
+  return `${doneText(replayed, matching, options)}; ${where}`;
+}
+
+function countLines({ matching, routes }: Answer<"replayCount">, options: Options): string[] {
+  if (isRelease(options)) return [`${matching} quarantined events are valid now and can be released`];
+  return [
+    `${matching} deliveries match${matching === 0 ? "" : ":"}`,
+    ...routes.map((entry) => `  ${printable(entry.route)}: ${entry.matching}`),
+  ];
+}
+
+function remarks({ routes, notSent, invalid }: Answer<"replayCount">): string[] {
+  return [
+    ...invalid.map(({ reason, events }) => `note: ${events} stay in quarantine: ${printable(reason)}`),
+    ...routes
+      .filter(({ stopped }) => stopped !== null)
+      .map(
+        ({ route }) => `warning: the destination of ${printable(route)} is stopped; start it with: wamid-relay resume ${printable(route)}`,
+      ),
+    ...notSent.map(({ route, matching }) =>
+      route.startsWith("proxy:")
+        ? `note: ${matching} exchanges of ${printable(route)} match too and are over: the step has its answer`
+        : `warning: ${matching} deliveries of ${printable(route)} match too, but it is not in the settings: they stay`,
+    ),
+  ];
+}
+
+async function confirm({ matching }: Answer<"replayCount">, options: Options): Promise<void> {
+  const { state, disposition } = options;
+  const kind =
+    disposition === "ignored" || disposition === "filtered"
+      ? ` of ${disposition} events`
+      : state === "dead"
+        ? ""
+        : ", delivered ones among them,";
+  const what = isRelease(options)
+    ? `${matching} quarantined events would be released and go to the routes`
+    : `${matching} deliveries${kind} would go out again`;
+  if (!process.stdin.isTTY || !process.stderr.isTTY) throw new CommandFailed(`${what}; add --yes to do it`);
+  const { createInterface } = await import("node:readline/promises");
+  const terminal = createInterface({ input: process.stdin, output: process.stderr });
+  // Ctrl-D and Ctrl-C close the prompt: that is a no.
+  const closed = new Promise<string>((resolve) => terminal.once("close", () => resolve("")));
+  const answer = await Promise.race([terminal.question(`${what}. Do it? [y/N] `), closed]);
+  terminal.close();
+  if (!/^y(es)?$/i.test(answer.trim())) throw new CommandFailed(isRelease(options) ? "nothing was released" : "nothing was sent");
+}
+
+async function rateParser(): Promise<(text: string) => number> {
+  const { rateSchema } = await import("../model/units.ts");
+  return (text) => {
+    const parsed = rateSchema.safeParse(text);
+    if (!parsed.success) throw new InvalidArgumentError("It must be a rate, such as 50/s, 300/m or 1000/h.");
+    return parsed.data;
+  };
+}
+
+type Filter = Readonly<Record<string, unknown>>;
+
+/** Deliveries of one call: progress can be shown after each. */
+const callLimit = 5_000;
+/** With a rate, a call takes what is due in this time. */
+const paceMs = 500;
+
+/**
+ * Replays until all is done, or until `stop` aborts and the call in flight is done. `rate`: deliveries a second; null: as fast as
+ * possible. Yields after each call how many went out, and where the next one begins (null: all is done).
+ */
+async function* replaySteps(client: ControlClient, filter: Filter, from: string | null, rate: number | null, stop: AbortSignal) {
+  const { call } = await import("./reach-relay.ts");
+  const limit = rate === null ? callLimit : Math.max(1, Math.min(callLimit, Math.round((rate * paceMs) / 1000)));
+  const startedAt = performance.now();
+  let replayed = 0;
+  let cursor = from;
+  do {
+    const step = await call(client, "replayed", "POST", "/v1/replay", { ...filter, cursor, limit });
+    replayed += step.replayed;
+    // A relay that is stopping answers at once without progress.
+    if (step.next !== null && step.next === cursor) throw new CommandFailed("the relay is stopping");
+    cursor = step.next;
+    yield { replayed, cursor };
+    const early = rate === null || cursor === null ? 0 : (replayed / rate) * 1000 - (performance.now() - startedAt);
+    if (early > 0) await wait(early, null, { signal: stop }).catch(() => {});
+  } while (cursor !== null && !stop.aborted);
+}
+
+/** How far the replay of this selection has come, in a file that outlives the command. Without a path nothing is kept. */
+async function openCheckpoint(path: string | undefined, asked: string) {
+  const { z } = await import("zod");
+  const schema = z.object({
+    asked: z.string(),
+    filter: z.record(z.string(), z.unknown()),
+    matching: z.number(),
+    replayed: z.number(),
+    cursor: z.string().nullable(),
+  });
+  return {
+    /** Null when there is none. Throws {@link CommandFailed} for one of another replay. */
+    read() {
+      if (path === undefined || !existsSync(path)) return null;
+      const parsed = schema.safeParse(jsonOf(path));
+      if (!parsed.success) throw new CommandFailed(`${path} is no checkpoint of a replay; remove it to begin anew`);
+      if (parsed.data.asked === asked) return parsed.data;
+      throw new CommandFailed(`${path} is the checkpoint of a replay with other options; remove it to begin anew`);
+    },
+    write(state: Omit<ZodInfer<typeof schema>, "asked">): void {
+      if (path === undefined) return;
+      // Renamed, so that a crash leaves the one before.
+      writeFileSync(`${path}.new`, `${JSON.stringify({ asked, ...state })}\n`);
+      renameSync(`${path}.new`, path);
+    },
+    remove(): void {
+      if (path !== undefined) rmSync(path, { force: true });
+    },
+  };
+}
+
+function jsonOf(path: string): unknown {
+  try {
+    return JSON.parse(readFileSync(path, "utf8")) as unknown;
+  } catch {
+    return null;
+  }
 }

@@ -6,10 +6,9 @@ import { printable, printableJson } from "./output.ts";
 type Options = RelayOptions & { readonly account?: string; readonly json?: boolean };
 
 /** Adds `resume`: restarts a destination that stopped (410 Gone) or paused (429), or the calls of an account. */
-export function addResumeCommand(program: Command, io: Io): void {
-  const resume = withRelayOptions(program.command("resume").argument("[route]", "name of the route", givenArgument));
-  resume
-    .description("start a route whose destination stopped (410 Gone) or paused (429 with Retry-After); what waited for it goes out")
+export function build(command: Command, io: Io): void {
+  withRelayOptions(command)
+    .argument("[route]", "name of the route", givenArgument)
     .option(
       "--account <name>",
       "instead of a route: call the messaging service again for this account, whose quota was used up",
@@ -26,25 +25,20 @@ Examples:
     )
     .action(async (route: string | undefined, options: Options) => {
       if (route === undefined && options.account === undefined)
-        resume.error("error: missing required argument 'route', or --account <name>");
-      if (route !== undefined && options.account !== undefined) resume.error("error: give either a route or --account, not both");
-      const [{ accountResumedSchema, readAnswer, resumedSchema }, { expectDone, withWriting }] = await Promise.all([
-        import("./control-views.ts"),
-        import("./reach-relay.ts"),
-      ]);
+        command.error("error: missing required argument 'route', or --account <name>");
+      if (route !== undefined && options.account !== undefined) command.error("error: give either a route or --account, not both");
+      const { call, withWriting } = await import("./reach-relay.ts");
       const { account } = options;
-      if (account !== undefined) {
-        const { resumed, ended } = await withWriting(resume, options, io, "replay", async (client) =>
-          readAnswer(accountResumedSchema, expectDone(await client.request("POST", `/v1/accounts/${encodeURIComponent(account)}/resume`))),
-        );
-        if (options.json === true) io.out(printableJson({ account, resumed, ended }));
-        else io.out(printable(resumed ? `${account}: called again (was stopped: ${ended.join(", ")})` : `${account}: was not stopped`));
-        return;
-      }
-      const { resumed } = await withWriting(resume, options, io, "replay", async (client) =>
-        readAnswer(resumedSchema, expectDone(await client.request("POST", `/v1/routes/${encodeURIComponent(route ?? "")}/resume`))),
-      );
-      if (options.json === true) io.out(printableJson({ route, resumed }));
-      else io.out(printable(resumed ? `${route}: started again` : `${route}: was neither stopped nor paused`));
+      await withWriting(command, options, io, "replay", async (client) => {
+        if (account !== undefined) {
+          const { resumed, ended } = await call(client, "accountResumed", "POST", `/v1/accounts/${encodeURIComponent(account)}/resume`);
+          if (options.json === true) io.out(printableJson({ account, resumed, ended }));
+          else io.out(printable(resumed ? `${account}: called again (was stopped: ${ended.join(", ")})` : `${account}: was not stopped`));
+          return;
+        }
+        const { resumed } = await call(client, "resumed", "POST", `/v1/routes/${encodeURIComponent(route ?? "")}/resume`);
+        if (options.json === true) io.out(printableJson({ route, resumed }));
+        else io.out(printable(resumed ? `${route}: started again` : `${route}: was neither stopped nor paused`));
+      });
     });
 }

@@ -1,25 +1,17 @@
 import type { Command } from "commander";
-import type { z } from "zod";
-import type { retriedSchema } from "./control-views.ts";
+import type { Answer } from "./answers.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { givenArgument, type RelayOptions, withRelayOptions } from "./options.ts";
 import { printable, printableJson } from "./output.ts";
 
-type Retried = z.infer<typeof retriedSchema>;
+type Options = RelayOptions & { readonly json?: boolean };
+type Retried = Answer<"retried">;
 type Outcome = { readonly id: string; readonly done: Retried } | { readonly id: string; readonly error: string };
 
 /** Adds `retry`: dead letters, or any other deliveries, by id. Exit code 1 when one of them could not be. */
-export function addRetryCommand(program: Command, io: Io): void {
-  const retry = withRelayOptions(
-    program
-      .command("retry")
-      .argument("<delivery...>", "delivery ids, as deliveries list shows them", (id, before: string[] = []) => [
-        ...before,
-        givenArgument(id),
-      ]),
-  );
-  retry
-    .description("send deliveries again: dead letters, delivered ones, or waiting ones at once")
+export function build(command: Command, io: Io): void {
+  withRelayOptions(command)
+    .argument("<delivery...>", "delivery ids, as deliveries list shows them", (id, before: string[] = []) => [...before, givenArgument(id)])
     .option("--json", "print what came of each as JSON")
     .addHelpText(
       "after",
@@ -31,14 +23,11 @@ Examples:
   wamid-relay retry dlv_01998d3e7c1a7000800000000000002a_3c7a1014837c
   wamid-relay deliveries list --state dead --json | jq -r '.data[].id' | xargs wamid-relay retry`,
     )
-    .action((ids: string[], options: RelayOptions & { readonly json?: boolean }) => retryDeliveries(retry, ids, options, io));
+    .action((ids: string[], options: Options) => retryDeliveries(command, ids, options, io));
 }
 
-async function retryDeliveries(command: Command, ids: readonly string[], options: RelayOptions & { readonly json?: boolean }, io: Io) {
-  const [{ readAnswer, retriedSchema }, { expectDone, withWriting }] = await Promise.all([
-    import("./control-views.ts"),
-    import("./reach-relay.ts"),
-  ]);
+async function retryDeliveries(command: Command, ids: readonly string[], options: Options, io: Io) {
+  const { expectDone, readAnswer, withWriting } = await import("./reach-relay.ts");
   const outcomes = await withWriting(command, options, io, "replay", async (client) => {
     const each: Outcome[] = [];
     for (const id of ids) {
@@ -46,7 +35,7 @@ async function retryDeliveries(command: Command, ids: readonly string[], options
       // A delivery that cannot be retried is no reason to leave the others; a token without the scope is.
       const { error } = answer.json as { error?: unknown };
       if ((answer.status === 404 || answer.status === 409) && typeof error === "string") each.push({ id, error });
-      else each.push({ id, done: readAnswer(retriedSchema, expectDone(answer)) });
+      else each.push({ id, done: readAnswer("retried", expectDone(answer)) });
     }
     return each;
   });

@@ -1,7 +1,10 @@
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { type Command, InvalidArgumentError } from "commander";
-import type { Io } from "./io.ts";
+import type { Happening, Sandbox } from "../sandbox/start-sandbox.ts";
+import { CommandFailed, type Io, stopSignal } from "./io.ts";
+import { printable } from "./output.ts";
 
-export interface SandboxOptions {
+interface Options {
   readonly port: number;
   readonly host: string;
   readonly plan?: string;
@@ -27,10 +30,8 @@ export interface SandboxOptions {
 }
 
 /** Adds `sandbox`: simulates the messaging service on this machine until a signal stops it. */
-export function addSandboxCommand(program: Command, io: Io): void {
-  program
-    .command("sandbox")
-    .description("Play the messaging service on this machine, so that no account is needed")
+export function build(command: Command, io: Io): void {
+  command
     .option("--port <port>", "listen on this port (0: any free one)", port, 4010)
     .option("--host <address>", "listen on this address; /sandbox has no key", "127.0.0.1")
     .option("--plan <plan>", "the account's plan: trial, growth, escala or enterprise (default: escala, or as in the state file)")
@@ -65,14 +66,11 @@ Examples:
   wamid-relay sandbox --speed 20 --duplicate 0.1 --reorder 0.1 --fail 502:0.05
   curl -d '{"text": "hola"}' http://127.0.0.1:4010/sandbox/customers/+5491155551234/messages`,
     )
-    .action(async (options: SandboxOptions) => {
-      const { runSandbox } = await import("./sandbox-run.ts");
-      await runSandbox(options, io);
-    });
+    .action((options: Options) => playService(options, io));
 }
 
 /** Default webhook URL of a relay on this machine. */
-export const usualWebhook = "http://127.0.0.1:8080/webhooks/main";
+const usualWebhook = "http://127.0.0.1:8080/webhooks/main";
 
 /** Faults that replace the answer to an API call. */
 const answers = ["500", "502", "429", "hang", "reset", "malformed"] as const;
@@ -115,4 +113,207 @@ function webhook(text: string, before: readonly string[] | boolean = []): string
   const url = URL.canParse(text) ? new URL(text) : null;
   if (url === null || !/^https?:$/.test(url.protocol)) throw new InvalidArgumentError("It must be an http or https URL.");
   return [...(Array.isArray(before) ? (before as string[]) : []), text];
+}
+
+/** Plays the messaging service until a signal ends it. */
+async function playService(options: Options, io: Io): Promise<void> {
+  const [{ SandboxRefused, startSandbox }, { stringify }] = await Promise.all([import("../sandbox/start-sandbox.ts"), import("yaml")]);
+  const { json = false, quiet = false, service, relayConfig } = options;
+  if (relayConfig !== undefined) mustBeOurs(relayConfig);
+  if (!isLoopback(options.host)) {
+    io.err(`warning: --host ${options.host} lets others in: /sandbox has no key, and whoever reaches it may do anything with the sandbox`);
+  }
+  const print = (happening: Happening): void => {
+    if (json && !quiet) io.out(JSON.stringify({ at: new Date().toISOString(), ...happening }));
+    else if (happening.what === "failed") io.err(happeningLine(happening, new Date()));
+    else if (!quiet) io.out(happeningLine(happening, new Date()));
+  };
+  // Work restored from a state file continues at once; it is printed after the setup.
+  let early: Happening[] | null = [];
+  const running = await startSandbox({
+    ...settingsOf(options, io),
+    onHappening: (happening) => (early === null ? print(happening) : void early.push(happening)),
+  }).catch((error: unknown) => {
+    throw error instanceof SandboxRefused ? new CommandFailed(error.message) : optionFault(error);
+  });
+  await using _ = running;
+  const stopped = stopSignal();
+  const ready = readyOf(running, service);
+  const yaml = `${firstLine}\n${stringify(relaySettings(ready)).trimEnd()}`;
+  if (relayConfig !== undefined) writePrivately(relayConfig, `${yaml}\n`);
+  if (json) io.out(JSON.stringify({ at: new Date().toISOString(), what: "ready", ...ready }));
+  else for (const line of readyLines(ready, yaml)) io.out(line);
+  early.forEach(print);
+  early = null;
+  await stopped;
+}
+
+/** Mode 600: the file holds the key and the secret. */
+function writePrivately(path: string, text: string): void {
+  try {
+    writeFileSync(path, text, { mode: 0o600 });
+  } catch (error) {
+    throw new CommandFailed(`cannot write --relay-config: ${(error as Error).message}`);
+  }
+}
+
+function settingsOf(options: Options, io: Io) {
+  const { plan, seed, state, unlimited = false, webhook: webhooks, host, service } = options;
+  const key = options.key ?? io.env["SANDBOX_KEY"];
+  const secret = options.secret ?? io.env["SANDBOX_SECRET"];
+  const { duplicate, reorder, delay, drop, truncate, wrongSignature } = options;
+  return {
+    host,
+    service,
+    port: options.port,
+    speed: options.speed,
+    isUnlimited: unlimited,
+    webhooks: webhooks === false ? [] : (webhooks ?? usualWebhooks(plan)).map((url) => ({ url })),
+    faults: {
+      events: defined({ duplicate, reorder, delay, drop, truncate, wrongSignature }),
+      api: [...(options.fail ?? [])],
+    },
+    ...defined({ plan: plan as "escala" | undefined, seed, file: state, key, secret }),
+  };
+}
+
+/** A plan without the API has no webhooks. */
+function usualWebhooks(plan: string | undefined): readonly string[] {
+  return plan === "trial" || plan === "growth" ? [] : [usualWebhook];
+}
+
+/** Keys whose value was not given left out. */
+function defined<T extends object>(given: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
+  return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)) as {
+    [K in keyof T]?: Exclude<T[K], undefined>;
+  };
+}
+
+function isLoopback(host: string): boolean {
+  return host === "localhost" || host === "::1" || /^127(\.\d+){3}$/.test(host);
+}
+
+/** Refuses to overwrite a file that the sandbox did not write. */
+function mustBeOurs(path: string): void {
+  if (existsSync(path) && !readFileSync(path, "utf8").startsWith(firstLine)) {
+    throw new CommandFailed(`${path} is there already and was not made by the sandbox; give --relay-config another name`);
+  }
+}
+
+/** A value that the sandbox's options do not take, in one line. */
+function optionFault(error: unknown): unknown {
+  const { name, issues } = error as { name?: string; issues?: { path: PropertyKey[]; message: string }[] };
+  if (name !== "ZodError" || issues === undefined) return error;
+  return new CommandFailed(issues.map(({ path, message }) => `--${path.map(String).join(".")}: ${message}`).join("; "));
+}
+
+type Ready = ReturnType<typeof readyOf>;
+
+function readyOf(sandbox: Sandbox, service: string) {
+  const { url, apiUrl, key, secret, phoneNumberId } = sandbox;
+  const template = sandbox.templates().find(({ variables, status }) => variables.length === 0 && status === "approved");
+  return {
+    url,
+    apiUrl,
+    key,
+    secret,
+    service,
+    plan: sandbox.plan(),
+    webhooks: sandbox.webhooks().map((webhook) => webhook.url),
+    phoneNumberId,
+    /** Of a template without variables. */
+    templateId: template?.id ?? null,
+  };
+}
+
+/** What a person needs to know to begin. */
+function readyLines(ready: Ready, yaml: string): string[] {
+  const { url, apiUrl, key, secret, service, plan, webhooks, templateId } = ready;
+  const body = templateId === null ? { text: "Hola" } : { template: { id: templateId } };
+  return [
+    `The messaging service, played at ${url} (plan ${plan}). Ctrl-C ends it.`,
+    "",
+    `  API root   ${apiUrl}`,
+    `  key        ${key}`,
+    `  secret     ${secret}  (signs events, in the header x-${service}-signature)`,
+    ...(webhooks.length === 0 ? ["  events go  nowhere"] : webhooks.map((webhook) => `  events go  to ${webhook}`)),
+    "",
+    "A first message (numbers that mean something are in docs/sandbox.md):",
+    "",
+    `  curl ${apiUrl}/messages -H 'Authorization: Bearer ${key}' -H 'Content-Type: application/json' \\`,
+    `    -d '${JSON.stringify({ to: "+5491155551234", ...body })}'`,
+    "",
+    "A relay.yaml for it (--relay-config <file> writes it):",
+    "",
+    ...yaml.split("\n").map((line) => `  ${line}`),
+    "",
+  ];
+}
+
+/** One line for something that happened. Phones are in clear: the people are made up. */
+function happeningLine(happening: Happening, now: Date): string {
+  return printable(`${now.toISOString().slice(11, 19)} ${textOf(happening)}`);
+}
+
+function textOf(happening: Happening): string {
+  switch (happening.what) {
+    case "message": {
+      const { phone, origin, status, errorCode, text } = happening.message;
+      const code = errorCode === undefined || status !== "failed" ? "" : ` (${errorCode})`;
+      const words = status === "pending" || status === "received" ? `  ${shortened(text)}` : "";
+      return `message  ${phone} ${origin}: ${status}${code}${words}`;
+    }
+    case "event": {
+      const { event, status: word, url, delivery } = happening;
+      const { status, answered, tries, reason } = delivery;
+      const outcome = status === "dropped" ? "dropped" : (answered ?? "no answer");
+      const again = status === "waiting" ? `, try ${tries}, again later` : status === "failed" ? ", given up" : "";
+      return `event    ${event}${word === null ? "" : ` ${word}`} → ${url} ${outcome}${again}${reason === null ? "" : ` (${reason})`}`;
+    }
+    case "run":
+      return `run      ${happening.run.id} ${happening.run.status}${happening.run.error === null ? "" : `: ${happening.run.error}`}`;
+    case "refused":
+      return `refused  ${happening.method} ${happening.path} ${happening.status} ${shortened(happening.error)}`;
+    case "failed":
+      return `failed   the sandbox itself: ${happening.error instanceof Error ? happening.error.stack : String(happening.error)}`;
+  }
+}
+
+function shortened(text: string): string {
+  return text.length > 100 ? `${text.slice(0, 99)}…` : text;
+}
+
+const firstLine = "# Settings of a relay for the sandbox, made by wamid-relay sandbox.";
+
+/** The settings file of a relay that has the sandbox as its messaging service, and listens where the sandbox posts. */
+function relaySettings({ url, key, secret, service, plan, webhooks }: Ready) {
+  const { port, source } = placeOf(webhooks);
+  return {
+    server: { host: "127.0.0.1", port },
+    storage: { path: "data/sandbox-relay.db" },
+    control: {
+      tokens: [{ name: "ops", token: "${RELAY_TOKEN:-sandbox-relay-token}", scopes: ["read", "track", "send", "replay", "listen"] }],
+    },
+    // The relay knows only plans that include the API.
+    accounts: { main: { baseUrl: url, apiKey: inYaml(key), plan: plan === "enterprise" ? plan : "escala" } },
+    sources: { [source]: { account: "main", signature: { service, secrets: [inYaml(secret)] } } },
+    routes: [{ name: "everything", match: { events: ["*"] }, to: { url: "${APP_URL:-http://127.0.0.1:3000/events}", allowPrivate: true } }],
+  };
+}
+
+/** `${` would be taken for a variable. */
+function inYaml(text: string): string {
+  return text.replaceAll("${", () => "$${");
+}
+
+/** The relay's port and source, where a webhook URL is one of a relay on this machine. */
+function placeOf(webhooks: readonly string[]): { port: number; source: string } {
+  for (const webhook of webhooks) {
+    const { protocol, hostname, port, pathname } = new URL(webhook);
+    const [, source] = /^\/webhooks\/([A-Za-z0-9][A-Za-z0-9._-]{0,63})$/.exec(pathname) ?? [];
+    if (protocol === "http:" && /^(localhost|127\..+|\[::1\])$/.test(hostname) && source !== undefined) {
+      return { port: Number(port || 80), source };
+    }
+  }
+  return placeOf([usualWebhook]);
 }

@@ -1,9 +1,9 @@
 import { randomUUID } from "node:crypto";
 import type { Command } from "commander";
-import type { ControlAnswer, ControlClient } from "./control-client.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { pairs, type RelayOptions, withRelayOptions } from "./options.ts";
 import { printable, printableJson, privateView } from "./output.ts";
+import type { ControlAnswer, ControlClient } from "./reach-relay.ts";
 
 interface Options extends RelayOptions {
   readonly account?: string;
@@ -21,10 +21,8 @@ interface Options extends RelayOptions {
 }
 
 /** Adds `send`: one message, once per key. */
-export function addSendCommand(program: Command, io: Io): void {
-  const send = withRelayOptions(program.command("send"));
-  send
-    .description("send one message through the messaging service and register it; the same key never sends twice by itself")
+export function build(command: Command, io: Io): void {
+  withRelayOptions(command)
     .requiredOption("--to <phone>", "phone with country code, such as +5491155550100")
     .option("--text <text>", "free text; only within 24 hours of the customer's last message")
     .option("--template <id>", "an approved template instead of text")
@@ -47,10 +45,10 @@ Examples:
   wamid-relay send --to +5491155550100 --text "Tu pedido salió." --key order-1234-left --reference order-1234
   wamid-relay send --to +5491155550100 --template 0199… --var nombre=Ana --var fecha=lunes`,
     )
-    .action((options: Options) => sendMessage(send, options, io));
+    .action((options: Options) => sendMessage(command, options, io));
 }
 
-/** Sends one message and prints what came of it. */
+/** Sends one message and prints the result. */
 async function sendMessage(command: Command, options: Options, io: Io): Promise<void> {
   const { account, to, text, template, var: variables, from, reference, metadata } = options;
   if ((text === undefined) === (template === undefined)) command.error("error: give exactly one of --text and --template");
@@ -68,31 +66,31 @@ async function sendMessage(command: Command, options: Options, io: Io): Promise<
     ...(Object.keys(metadata).length === 0 ? {} : { metadata }),
   };
 
-  const [{ readAnswer, sentSchema, unknownOutcomeSchema }, { expectDone, withWriting }] = await Promise.all([
-    import("./control-views.ts"),
+  const [{ parseAnswer }, { expectDone, readAnswer, withWriting }] = await Promise.all([
+    import("./answers.ts"),
     import("./reach-relay.ts"),
   ]);
   /** `--resend-unknown` is about a call before this command: an outcome that this very call leaves unknown is not sent again. */
   async function send(client: ControlClient): Promise<ControlAnswer> {
     const headers = { "idempotency-key": key };
     const answer = await client.request("POST", "/v1/messages", body, headers);
-    const unknown = unknownOutcomeSchema.safeParse(answer.json);
-    if (options.resendUnknown !== true || !unknown.success || unknown.data.details.justNow) return answer;
+    const unknown = parseAnswer("unknownOutcome", answer.json);
+    if (options.resendUnknown !== true || !("data" in unknown) || unknown.data.details.justNow) return answer;
     return client.request("POST", `/v1/messages?resend=${unknown.data.details.resend}`, body, headers);
   }
   const answer = await withWriting(command, options, io, "send", send).catch((error: unknown) => {
-    // The key lets you ask again without sending again.
+    // With the key, the same command does not send twice.
     if (error instanceof CommandFailed && options.key === undefined) throw new CommandFailed(`${error.message} (the key was ${key})`);
     throw error;
   });
   const view = privateView(options.showPii);
-  if (unknownOutcomeSchema.safeParse(answer.json).success) {
+  if ("data" in parseAnswer("unknownOutcome", answer.json)) {
     const { error } = answer.json as { error?: unknown };
     throw new CommandFailed(
       `${printable(view.text(String(error)))}; to send it again: the same command with --key ${printable(key)} --resend-unknown`,
     );
   }
-  const sent = readAnswer(sentSchema, expectDone(answer));
+  const sent = readAnswer("sent", expectDone(answer));
   if (options.json === true) io.out(printableJson(answer.json));
   else
     io.out(

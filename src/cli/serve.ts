@@ -4,9 +4,8 @@ import { SettingsError } from "../config/fault.ts";
 import { CommandFailed, type Io, stopSignal } from "./io.ts";
 import { withConfigOption } from "./options.ts";
 
-export function addServeCommand(program: Command, io: Io): void {
-  withConfigOption(program.command("serve"))
-    .description("Receive, track and deliver until told to stop")
+export function build(command: Command, io: Io): void {
+  withConfigOption(command)
     .addOption(new Option("--role <role>", "with storage.driver redis, what this process does").choices(roles).default("both"))
     .addHelpText(
       "after",

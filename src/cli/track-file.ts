@@ -1,6 +1,12 @@
 import { createReadStream, statSync } from "node:fs";
+import { pipeline, Readable } from "node:stream";
+import { type Options, parse } from "csv-parse";
 import { createLineSplitter } from "../control/split-lines.ts";
+
 import { CommandFailed } from "./io.ts";
+
+/** A line of the file as JSON without line breaks, or why it cannot be read. The relay validates the JSON. */
+export type FileLine = { readonly line: number; readonly json: string } | { readonly line: number; readonly fault: string };
 
 interface RegistrationFile {
   /** Bytes; null when that is not known. */
@@ -11,12 +17,7 @@ interface RegistrationFile {
   readonly lines: AsyncIterable<FileLine>;
 }
 
-interface LineReader {
-  push(chunk: Uint8Array): Iterable<FileLine>;
-  end(): Iterable<FileLine>;
-}
-
-/** Longest line of NDJSON that the relay takes, in bytes. */
+/** Longest line of NDJSON that the relay takes, in bytes, and longest record of CSV. */
 const maxLineBytes = 64 * 1024;
 
 /** The file at `path`, or standard input for `-`. CSV or NDJSON by its name (`.csv`, `.ndjson`, `.jsonl`), else by its first character. */
@@ -25,27 +26,26 @@ export function openRegistrationFile(path: string): RegistrationFile {
   const size = path === "-" ? null : sizeOf(path);
   let read = 0;
 
-  async function* lines(): AsyncGenerator<FileLine, void> {
-    let reader: LineReader | null = readerByName(path);
-    // Opened on first read: the error of a stream without a reader would crash the process.
-    const source: AsyncIterable<Uint8Array> = path === "-" ? process.stdin : createReadStream(path);
-    for await (const chunk of chunksOf(source, name)) {
-      read += chunk.length;
-      reader ??= readerByContent(chunk);
-      yield* reader.push(chunk);
+  async function* chunks(): AsyncGenerator<Uint8Array, void> {
+    try {
+      // Opened on first read: the error of a stream without a reader would crash the process.
+      for await (const chunk of (path === "-" ? process.stdin : createReadStream(path)) as AsyncIterable<Uint8Array>) {
+        read += chunk.length;
+        yield chunk;
+      }
+    } catch (error) {
+      throw new CommandFailed(`${name} cannot be read: ${(error as Error).message}`, { cause: error });
     }
-    yield* (reader ?? createCsvLines()).end();
+  }
+
+  async function* lines(): AsyncGenerator<FileLine, void> {
+    const { first, all } = await withHead(chunks());
+    // No name of a column begins with a brace.
+    const isJson = /\.csv$/i.test(path) ? false : /\.(ndjson|jsonl)$/i.test(path) || first.trimStart().startsWith("{");
+    yield* isJson ? jsonLines(all) : csvLines(all, first);
   }
 
   return { size, read: () => read, lines: lines() };
-}
-
-async function* chunksOf(source: AsyncIterable<Uint8Array>, name: string): AsyncGenerator<Uint8Array, void> {
-  try {
-    yield* source;
-  } catch (error) {
-    throw new CommandFailed(`${name} cannot be read: ${(error as Error).message}`, { cause: error });
-  }
 }
 
 function sizeOf(path: string): number | null {
@@ -57,87 +57,60 @@ function sizeOf(path: string): number | null {
   }
 }
 
-function readerByName(path: string): LineReader | null {
-  if (/\.csv$/i.test(path)) return createCsvLines();
-  return /\.(ndjson|jsonl)$/i.test(path) ? createJsonLines() : null;
+/** `first`: the first line that is not empty, or more. `all`: every chunk, those of `first` too. */
+async function withHead(chunks: AsyncGenerator<Uint8Array, void>): Promise<{ first: string; all: AsyncIterable<Uint8Array> }> {
+  const read: Uint8Array[] = [];
+  let first = "";
+  while (!first.trimStart().includes("\n") && first.length <= maxLineBytes) {
+    const { value } = await chunks.next();
+    if (value === undefined) break;
+    read.push(value);
+    first = new TextDecoder().decode(Buffer.concat(read));
+  }
+  async function* all(): AsyncGenerator<Uint8Array, void> {
+    yield* read;
+    yield* chunks;
+  }
+  return { first, all: all() };
 }
 
-/** No name of a column begins with a brace. */
-function readerByContent(chunk: Uint8Array): LineReader {
-  const text = new TextDecoder().decode(chunk).trimStart();
-  return text.startsWith("{") ? createJsonLines() : createCsvLines();
-}
-
-function createJsonLines(): LineReader {
+async function* jsonLines(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<FileLine, void> {
   const splitter = createLineSplitter(maxLineBytes);
-  const read = function* (lines: ReturnType<typeof splitter.push>): Generator<FileLine> {
+  function* read(lines: ReturnType<typeof splitter.push>): Generator<FileLine> {
     for (const line of lines) yield "text" in line ? { line: line.number, json: line.text } : { line: line.number, fault: line.fault };
-  };
-  return { push: (chunk) => read(splitter.push(chunk)), end: () => read(splitter.end()) };
-}
-
-function createCsvLines(): LineReader {
-  const decoder = new TextDecoder("utf-8", { fatal: true });
-  const registrations = createCsvRegistrations();
-  const decoded = (chunk?: Uint8Array): string => {
-    try {
-      return decoder.decode(chunk, { stream: chunk !== undefined });
-    } catch {
-      throw new CommandFailed("the file is not in UTF-8; in a spreadsheet, save it as “CSV UTF-8”");
-    }
-  };
-  return {
-    push: (chunk) => registrations.push(decoded(chunk)),
-    *end() {
-      yield* registrations.push(decoded());
-      yield* registrations.end();
-    },
-  };
+  }
+  for await (const chunk of chunks) yield* read(splitter.push(chunk));
+  yield* read(splitter.end());
 }
 
 const known = ["account", "wamid", "id", "reference", "conversationId", "sentAt"];
 const metadata = "metadata.";
 
 /** Registrations from CSV whose first record names the columns. An empty field is left out. */
-function createCsvRegistrations() {
-  const reader = createCsvReader();
+async function* csvLines(chunks: AsyncIterable<Uint8Array>, first: string): AsyncGenerator<FileLine, void> {
   let columns: readonly string[] | null = null;
-
-  function* read(records: Iterable<CsvRecord>): Generator<FileLine> {
-    for (const record of records) {
-      if (columns === null) {
-        columns = columnsOf(record);
-        continue;
-      }
-      if ("fault" in record) yield record;
-      else yield fileLine(columns, record.line, record.fields);
-    }
+  for await (const record of csvRecords(chunks, first)) {
+    if ("fault" in record) {
+      if (columns === null) throw new CommandFailed(`line ${record.line} ${record.fault}`);
+      yield record;
+    } else if (columns === null) columns = columnsOf(record.line, record.fields);
+    else yield fileLine(columns, record.line, record.fields);
   }
-
-  return {
-    push: (text: string): Iterable<FileLine> => read(reader.push(text)),
-    *end(): Iterable<FileLine> {
-      yield* read(reader.end());
-      if (columns === null) throw new CommandFailed("the file is empty: its first line names the columns, such as account,wamid,reference");
-    },
-  };
+  if (columns === null) throw new CommandFailed("the file is empty: its first line names the columns, such as account,wamid,reference");
 }
 
 /** Throws {@link CommandFailed} before anything is registered. */
-function columnsOf(record: CsvRecord): string[] {
-  if ("fault" in record) throw new CommandFailed(`line ${record.line} ${record.fault}`);
-  const columns = record.fields.map((name) => name.trim());
+function columnsOf(line: number, fields: readonly string[]): string[] {
+  const columns = fields.map((name) => name.trim());
   const strange = columns.filter((name) => !known.includes(name) && !(name.startsWith(metadata) && name.length > metadata.length));
   if (strange.length > 0) {
     const named = strange.map((name) => JSON.stringify(name)).join(", ");
-    throw new CommandFailed(
-      `line ${record.line} names no columns that are known: ${named}; there are ${known.join(", ")} and metadata.<key>`,
-    );
+    throw new CommandFailed(`line ${line} names no columns that are known: ${named}; there are ${known.join(", ")} and metadata.<key>`);
   }
   const missing = ["account", "wamid"].filter((name) => !columns.includes(name));
-  if (missing.length > 0) throw new CommandFailed(`line ${record.line} names the columns, and lacks ${missing.join(" and ")}`);
+  if (missing.length > 0) throw new CommandFailed(`line ${line} names the columns, and lacks ${missing.join(" and ")}`);
   const twice = columns.find((name, index) => columns.indexOf(name) !== index);
-  if (twice !== undefined) throw new CommandFailed(`line ${record.line} names the column ${twice} twice`);
+  if (twice !== undefined) throw new CommandFailed(`line ${line} names the column ${twice} twice`);
   return columns;
 }
 
@@ -155,101 +128,67 @@ function fileLine(columns: readonly string[], line: number, fields: readonly str
 }
 
 /** `line`: where the record begins, from 1. A record in quotes can go over several lines. */
-export type CsvRecord = { readonly line: number; readonly fields: readonly string[] } | { readonly line: number; readonly fault: string };
+type CsvRecord = { readonly line: number; readonly fields: readonly string[] } | { readonly line: number; readonly fault: string };
 
-interface CsvReader {
-  /** The records that end in this piece of text, empty lines left out. To be read to the end before the next push. */
-  push(text: string): Iterable<CsvRecord>;
-  end(): Iterable<CsvRecord>;
-}
-
-/** Longest record taken, in UTF-16 units: what the relay takes as a line. */
-const maxRecord = 64 * 1024;
+/** Faults after which it is unknown where the next record begins. */
+const stops: Readonly<Record<string, string>> = {
+  CSV_INVALID_CLOSING_QUOTE: "has text after a closing quote",
+  CSV_QUOTE_NOT_CLOSED: "has a quote that is never closed",
+  CSV_MAX_RECORD_SIZE: `is longer than ${maxLineBytes} bytes; is a quote missing?`,
+};
 
 /**
- * Reads CSV as RFC 4180 has it, in any pieces: fields in double quotes may hold separators, line breaks and doubled quotes;
- * a quote inside a field without quotes is a fault. The separator is a comma, or a semicolon (as spreadsheets write it
- * where the comma is the decimal sign) when the first record has that first. After a fault reading goes on with the next line.
+ * The records of RFC 4180. The separator is a comma, or a semicolon (as spreadsheets write it where the comma is the decimal sign)
+ * when `first` has that first. A quote inside an unquoted field is a fault of its record alone; any other fault is the last record.
  */
-export function createCsvReader(): CsvReader {
-  let separator: string | null = null;
-  let line = 1;
-  let startedAt = 1;
-  let fields: string[] = [];
-  let field = "";
-  let size = 0;
-  let fault: string | null = null;
-  /** `closed`: after a quote inside a quoted field, which ends it unless another follows. */
-  let state: "start" | "plain" | "quoted" | "closed" = "start";
-  let afterReturn = false;
+async function* csvRecords(chunks: AsyncIterable<Uint8Array>, first: string): AsyncGenerator<CsvRecord, void> {
+  const faults: CsvRecord[] = [];
+  let isStopped = false;
+  /** csv-parse counts a CRLF inside quotes as two lines. */
+  let surplus = 0;
+  let endedAt = 0;
 
-  function finish(): CsvRecord | null {
-    const record: CsvRecord = fault === null ? { line: startedAt, fields: [...fields, field] } : { line: startedAt, fault };
-    const isEmpty = fault === null && fields.length === 0 && field === "" && state === "start";
-    // Known from the first record on.
-    if (!isEmpty && fault === null) separator ??= ",";
-    fields = [];
-    field = "";
-    size = 0;
-    fault = null;
-    state = "start";
-    return isEmpty ? null : record;
-  }
-
-  const isSeparator = (char: string): boolean => (separator === null ? char === "," || char === ";" : char === separator);
-
-  function take(char: string): void {
-    size += 1;
-    if (fault !== null) return;
-    if (size > maxRecord) {
-      fault = `is longer than ${maxRecord} characters${state === "quoted" ? "; is a quote missing?" : ""}`;
-    } else if (state === "quoted") {
-      if (char === '"') state = "closed";
-      else field += char;
-    } else if (isSeparator(char)) {
-      separator ??= char;
-      fields.push(field);
-      field = "";
-      state = "start";
-    } else if (char === '"' && state === "start") state = "quoted";
-    else if (char === '"' && state === "closed") {
-      field += char;
-      state = "quoted";
-    } else if (state === "closed") fault = `has ${JSON.stringify(char)} after a closing quote`;
-    else if (char === '"') fault = "has a quote inside a field without quotes";
-    else {
-      field += char;
-      state = "plain";
+  async function* texts(): AsyncGenerator<string, void> {
+    const decoder = new TextDecoder("utf-8", { fatal: true });
+    try {
+      for await (const chunk of chunks) {
+        if (isStopped) return;
+        yield decoder.decode(chunk, { stream: true });
+      }
+      yield decoder.decode();
+    } catch (error) {
+      if (!(error instanceof TypeError)) throw error;
+      throw new CommandFailed("the file is not in UTF-8; in a spreadsheet, save it as “CSV UTF-8”");
     }
   }
 
-  return {
-    *push(text) {
-      for (let at = 0; at < text.length; at += 1) {
-        const char = text[at] as string;
-        // Inside quotes line breaks are text, but not in a record that is given up.
-        const isText = state === "quoted" && fault === null;
-        if (afterReturn) {
-          afterReturn = false;
-          if (char !== "\n" && fault === null) fault = "has a carriage return outside quotes";
-        }
-        if (char === "\n") line += 1;
-        if (isText || (char !== "\n" && char !== "\r")) take(char);
-        else if (char === "\r") afterReturn = true;
-        else {
-          const record = finish();
-          startedAt = line;
-          if (record !== null) yield record;
-        }
-      }
+  const options: Options<CsvRecord, string[]> = {
+    delimiter: /[,;]/.exec(first)?.[0] ?? ",",
+    record_delimiter: ["\n", "\r\n"],
+    relax_column_count: true,
+    skip_empty_lines: true,
+    skip_records_with_error: true,
+    max_record_size: maxLineBytes,
+    on_record(fields, { lines }) {
+      const text = fields.join();
+      surplus += text.split("\r\n").length - 1;
+      // The line in which the record ends.
+      endedAt = lines - surplus;
+      return isStopped ? null : { line: endedAt + 1 - text.split("\n").length, fields };
     },
-    *end() {
-      if (state === "quoted" && fault === null) fault = "has a quote that is never closed";
-      const record = finish();
-      if (record !== null) yield record;
+    on_skip(error) {
+      if (error === undefined || isStopped) return;
+      const stop = stops[error.code];
+      isStopped = stop !== undefined;
+      if (stop === undefined) faults.push({ line: Number(error["lines"]) - surplus, fault: "has a quote inside a field without quotes" });
+      else faults.push({ line: endedAt + 1, fault: `${stop}; nothing after it was read` });
     },
   };
+  const parser = parse(options as unknown as Options);
+  pipeline(Readable.from(texts()), parser, () => {});
+  for await (const record of parser as AsyncIterable<CsvRecord>) {
+    while (faults[0] !== undefined && faults[0].line < record.line) yield faults.shift() as CsvRecord;
+    yield record;
+  }
+  yield* faults;
 }
-
-/** A line of the file as JSON without line breaks, or why it cannot be read. The relay validates the JSON. */
-export type FileLine = { readonly line: number; readonly json: string } | { readonly line: number; readonly fault: string };

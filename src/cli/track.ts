@@ -1,8 +1,13 @@
 import { type Command, Option } from "commander";
-import type { Io } from "./io.ts";
+import type { Answer } from "./answers.ts";
+import { CommandFailed, type Io } from "./io.ts";
 import { pairs, type RelayOptions, time, withRelayOptions } from "./options.ts";
+import { printable, printableJson, privateView } from "./output.ts";
+import { createProgressBar, speedText } from "./progress.ts";
+import type { ControlClient } from "./reach-relay.ts";
+import type { FileLine } from "./track-file.ts";
 
-export interface TrackOptions extends RelayOptions {
+interface Options extends RelayOptions {
   readonly file?: string;
   readonly account?: string;
   readonly wamid?: string;
@@ -18,10 +23,8 @@ export interface TrackOptions extends RelayOptions {
 const single = ["account", "wamid", "reference", "id", "conversationId", "sentAt", "metadata"];
 
 /** Adds `track`: registers messages as the user's own, one by flags or many from a file. */
-export function addTrackCommand(program: Command, io: Io): void {
-  const track = withRelayOptions(program.command("track"));
-  track
-    .description("register messages: their events are then tracked, and those parked for them are released")
+export function build(command: Command, io: Io): void {
+  withRelayOptions(command)
     .addOption(new Option("--file <path>", "register those of a CSV or NDJSON file; - is standard input").conflicts(single))
     .option("--account <name>", "the account at the messaging service")
     .option("--wamid <wamid>", "the message's network id")
@@ -42,8 +45,151 @@ Examples:
   wamid-relay track --file messages.csv
   sent-messages | wamid-relay track --file -`,
     )
-    .action(async (options: TrackOptions) => {
-      const { trackFile, trackOne } = await import("./track-run.ts");
-      await (options.file === undefined ? trackOne(track, options, io) : trackFile(track, options.file, options, io));
-    });
+    .action((options: Options) =>
+      options.file === undefined ? trackOne(command, options, io) : trackFile(command, options.file, options, io),
+    );
+}
+
+/** Registers the message that the options name. */
+async function trackOne(command: Command, options: Options, io: Io): Promise<void> {
+  const { account, wamid, reference, id, conversationId, sentAt, metadata: given } = options;
+  if (account === undefined) command.error("error: required option '--account <name>' not specified (or --file)");
+  if (wamid === undefined) command.error("error: required option '--wamid <wamid>' not specified (or --file)");
+  const registration = {
+    account,
+    wamid,
+    reference,
+    id,
+    conversationId,
+    sentAt,
+    ...(Object.keys(given).length === 0 ? {} : { metadata: given }),
+  };
+  const { expectDone, readAnswer, withWriting } = await import("./reach-relay.ts");
+  const answer = await withWriting(command, options, io, "track", (client) => client.request("POST", "/v1/messages/track", registration));
+  if (answer.status === 409)
+    throw new CommandFailed(printable(privateView(options.showPii).text((answer.json as { error: string }).error)));
+  const { created, known } = readAnswer("registered", expectDone(answer));
+  if (options.json === true) io.out(printableJson({ created, known }));
+  else io.out(created === 1 ? "registered" : "was registered already; what was new has been added");
+}
+
+/** Registers the messages of a file, and lists each line that the relay refuses. */
+async function trackFile(command: Command, path: string, options: Options, io: Io): Promise<void> {
+  const [{ openRegistrationFile }, { withWriting }] = await Promise.all([import("./track-file.ts"), import("./reach-relay.ts")]);
+  const file = openRegistrationFile(path);
+  const view = privateView(options.showPii);
+  const startedAt = performance.now();
+  const bar = createProgressBar(io, options.json === true);
+  const sums = await withWriting(command, options, io, "track", (client) =>
+    trackLines(client, file.lines, (soFar, refused) => {
+      if (refused.length > 0) bar.leave();
+      for (const { line, wamid, error } of refused) {
+        const whose = wamid === null ? "" : `${view.subject({ type: "message", key: wamid })}: `;
+        io.err(printable(`line ${line}: ${whose}${view.text(error)}`));
+      }
+      const part = file.size === null ? null : file.read() / Math.max(1, file.size);
+      bar.show(part, speedText(soFar.lines, "lines", performance.now() - startedAt, soFar.conflict + soFar.invalid, "refused"));
+    }),
+  );
+  const { lines, created, known, conflict, invalid } = sums;
+  if (options.json === true) io.out(printableJson(sums));
+  else io.out(`${lines} lines: ${created} registered, ${known} registered already, ${conflict} in conflict, ${invalid} invalid`);
+  if (conflict + invalid > 0) throw new CommandFailed(`${conflict + invalid} of ${lines} lines were refused`);
+}
+
+interface TrackSums {
+  readonly lines: number;
+  readonly created: number;
+  readonly known: number;
+  readonly conflict: number;
+  readonly invalid: number;
+}
+
+interface RefusedLine {
+  readonly line: number;
+  readonly wamid: string | null;
+  readonly error: string;
+}
+
+/** Of one request. */
+const mostLines = 1_000;
+const mostLength = 1024 * 1024;
+
+/**
+ * Registers the lines in batches. After each, `step` receives the sums so far and the lines refused in it, in order.
+ * Throws {@link CommandFailed} with the number of the line when it cannot go on.
+ */
+async function trackLines(
+  client: ControlClient,
+  lines: AsyncIterable<FileLine>,
+  step: (sums: TrackSums, refused: readonly RefusedLine[]) => void,
+): Promise<TrackSums> {
+  const sums = { lines: 0, created: 0, known: 0, conflict: 0, invalid: 0 };
+
+  async function register(piece: readonly FileLine[]): Promise<void> {
+    const given = piece.flatMap((each) => ("json" in each ? [each] : []));
+    const refused: RefusedLine[] = [];
+    const count = (result: keyof TrackSums) => {
+      sums.lines += 1;
+      sums[result] += 1;
+    };
+    for (const each of piece) {
+      if (!("fault" in each)) continue;
+      count("invalid");
+      refused.push({ line: each.line, wamid: null, error: each.fault });
+    }
+    const report = given.length === 0 ? [] : await post(client, given);
+    for (const { line, wamid, result, error } of report) {
+      count(result);
+      if (error !== undefined) refused.push({ line, wamid, error });
+    }
+    step(
+      sums,
+      refused.toSorted((a, b) => a.line - b.line),
+    );
+    if (report.stopped !== undefined) throw new CommandFailed(stoppedText(report.stopped.line, report.stopped.error));
+  }
+
+  for await (const piece of piecesOf(lines)) await register(piece);
+  return sums;
+}
+
+type Report = Answer<"registeredLine">[] & { stopped?: { line: number; error: string } };
+
+/** The report on these lines, with their numbers in the file. */
+async function post(client: ControlClient, given: readonly { readonly line: number; readonly json: string }[]): Promise<Report> {
+  const { expectDone, readAnswer } = await import("./reach-relay.ts");
+  const first = given[0]?.line ?? 1;
+  const answer = await client.request("POST", "/v1/messages/track", given.map(({ json }) => `${json}\n`).join("")).catch((error) => {
+    throw error instanceof CommandFailed ? new CommandFailed(stoppedText(first, error.message), { cause: error }) : error;
+  });
+  if (answer.status === 503)
+    throw new CommandFailed(stoppedText(first, (answer.json as { error?: string }).error ?? "the relay answered 503"));
+  const all = expectDone(answer) as unknown[];
+  const numberOf = (line: number) => given[line - 1]?.line ?? 0;
+  const report: Report = all.slice(0, -1).map((each) => {
+    const read = readAnswer("registeredLine", each);
+    return { ...read, line: numberOf(read.line) };
+  });
+  const last = readAnswer("lastLine", all.at(-1));
+  if (last.stoppedAt !== undefined) report.stopped = { line: numberOf(last.stoppedAt), error: last.error ?? "it was stopped" };
+  return report;
+}
+
+function stoppedText(line: number, why: string): string {
+  return `${why}; stopped at line ${line}. What came before is registered: run it again, or go on from there`;
+}
+
+async function* piecesOf(lines: AsyncIterable<FileLine>): AsyncGenerator<FileLine[], void> {
+  let piece: FileLine[] = [];
+  let length = 0;
+  for await (const line of lines) {
+    piece.push(line);
+    length += "json" in line ? line.json.length : 0;
+    if (piece.length < mostLines && length < mostLength) continue;
+    yield piece;
+    piece = [];
+    length = 0;
+  }
+  if (piece.length > 0) yield piece;
 }

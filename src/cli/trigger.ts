@@ -1,39 +1,17 @@
 import { type Command, InvalidArgumentError } from "commander";
 import { CommandFailed, type Io } from "./io.ts";
 import { checkedOption, count, several, withConfigOption } from "./options.ts";
-import type { Outcome } from "./trigger/output.ts";
-import type { TargetOptions } from "./trigger/target.ts";
-
-export interface TriggerOptions extends TargetOptions {
-  readonly fixtures?: string;
-  readonly set?: readonly SetOption[];
-  readonly wamid?: string;
-  readonly keepIds?: boolean;
-  readonly truncated?: boolean;
-  readonly count?: number;
-  readonly rate?: number;
-  readonly concurrency?: number;
-  readonly duplicate?: number;
-  readonly shuffle?: boolean;
-  readonly seed?: string;
-  readonly list?: boolean;
-  readonly json?: boolean;
-}
+import type { SetOption, Triggered, TriggerOptions } from "./trigger/run.ts";
 
 /** As given. Values that the settings' schemas check are checked when the command runs. */
 type GivenOptions = Omit<TriggerOptions, "rate" | "signature"> & { readonly rate?: string; readonly signature?: readonly string[] };
-
-/** Default folder of your own fixtures. */
-export const ownFixtures = "fixtures";
 
 /** Options that a scenario sets itself. */
 const ofFixturesOnly = ["set", "wamid", "keepIds", "truncated", "duplicate", "shuffle"] as const;
 
 /** Adds `trigger`: signed sample events from fixtures, and whole scenarios. Exit code 1 when an answer is not the expected. */
-export function addTriggerCommand(program: Command, io: Io): void {
-  const command = withConfigOption(program.command("trigger"));
-  command
-    .description("post signed sample events to the relay of the settings, or to a URL, and check the answers")
+export function build(command: Command, io: Io): void {
+  withConfigOption(command)
     .argument("[event]", "a fixture's name, such as message.status, or scenario")
     .argument("[name]", "the scenario's name")
     .option("--source <name>", "the source of the settings: its path, secret and signature (default: the only one of the event's kind)")
@@ -109,11 +87,7 @@ async function checkedOptions(command: Command, { rate, signature, ...others }: 
   };
 }
 
-function conclude(
-  outcome: Outcome & { readonly tookMs: number; readonly stopped: boolean },
-  { json = false }: TriggerOptions,
-  io: Io,
-): void {
+function conclude(outcome: Triggered, { json = false }: TriggerOptions, io: Io): void {
   const { posts, answers, unexpected, faults, tookMs, stopped } = outcome;
   if (json) io.out(JSON.stringify(outcome, null, 2));
   else {
@@ -127,12 +101,6 @@ function conclude(
     throw new CommandFailed(unexpected === 1 ? "one answer is not the expected" : `${unexpected} answers are not the expected`);
   }
   if (stopped) throw new CommandFailed("stopped before the end");
-}
-
-/** One `--set`: where, and the JSON text that is put there. */
-interface SetOption {
-  readonly path: string;
-  readonly given: string;
 }
 
 /** `data.status=failed`; may be repeated. */

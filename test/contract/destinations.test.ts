@@ -1,7 +1,7 @@
 import { Queue } from "bullmq";
 import { Webhook } from "standardwebhooks";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { checkDestinations } from "../../src/cli/doctor/destinations.ts";
+import { checkDestinations } from "../../src/cli/doctor/network.ts";
 import { parseSettings } from "../../src/config/load.ts";
 import { createDestinations } from "../../src/deliver/destinations/create.ts";
 import type { Destination } from "../../src/deliver/destinations/destination.ts";

@@ -53,7 +53,11 @@ export function checkSums(outcome: DemoOutcome): Check[] {
     same("quarantined", { malformed, answered: quarantined, relay: stats.dispositions.quarantined }),
     same("refused for their signature", { "wrongly signed": wronglySigned, answered: refused }),
     same("deliveries", { relay: delivered, downstream: downstream.counts().taken }),
-    same("automation runs, and their ends told", { client: client.runs, service: ended.length, downstream: runs.completed + runs.failed }),
+    same("automation runs, and their ends reported", {
+      client: client.runs,
+      service: ended.length,
+      downstream: runs.completed + runs.failed,
+    }),
     same("failed runs", { service: ended.filter(({ status }) => status === "failed").length, downstream: runs.failed }),
     same("delivered and read, signed for the downstream", {
       posted: expected.answered,
@@ -62,7 +66,7 @@ export function checkSums(outcome: DemoOutcome): Check[] {
     checkFailures(expected, downstream.counts(failuresPath).taken),
     checkStatuses(expected, outcome.asked, reported),
     none("statuses that went backwards", { downstream: reported.backwards }),
-    none("still owed, or out of attempts", { waiting, held, dead }),
+    none("still pending, or out of attempts", { waiting, held, dead }),
     none("answers that should have been others", { service: unexpected }),
     none("out of order within a message", {
       downstream: findOrderViolations(downstream.arrivals, (id) => log.events.get(id)).length,
@@ -82,18 +86,18 @@ function none(what: string, seen: Record<string, number>): Check {
 
 function checkFailures({ failures }: Expected, downstream: number): Check {
   const seen = { "posted at least": failures.least, downstream, "at most": failures.most };
-  return { what: "failures of tracked messages, told once", seen, ok: failures.least <= downstream && downstream <= failures.most };
+  return { what: "failures of tracked messages, reported once", seen, ok: failures.least <= downstream && downstream <= failures.most };
 }
 
 /** Each tracked message once: its status from events, or from the service where an event was truncated or dropped. */
-function checkStatuses({ statuses, untold }: Expected, asked: DemoOutcome["asked"], reported: ReportedStatuses): Check {
+function checkStatuses({ statuses, untold }: Expected, asked: DemoOutcome["asked"], reported: ReturnType<typeof statusesReported>): Check {
   let right = 0;
   let rightWhenAsked = 0;
   for (const [wamid, status] of statuses) {
     if (untold.has(wamid)) rightWhenAsked += asked.get(wamid) === status ? 1 : 0;
     else right += reported.last(wamid) === status ? 1 : 0;
   }
-  const seen = { service: statuses.size, "same downstream": right, "truncated, same when asked": rightWhenAsked };
+  const seen = { service: statuses.size, "same downstream": right, "truncated, same when polled": rightWhenAsked };
   return { what: "last status of each tracked message", seen, ok: right + rightWhenAsked === statuses.size };
 }
 
@@ -117,22 +121,10 @@ export interface ServiceRecords {
   })[];
 }
 
-/** The expected sums, from the service's records and its posts. */
-interface Expected {
-  /** Events emitted for the relay, without those that a fault or the quota dropped. */
-  readonly events: number;
-  /** Events on the route of delivered and read messages. */
-  readonly answered: number;
-  /** Failure transitions of tracked messages, as a range: the order of concurrent copies is unknown. */
-  readonly failures: { readonly least: number; readonly most: number };
-  /** The true status of each tracked message. */
-  readonly statuses: ReadonlyMap<string, string>;
-  /** Tracked messages with a truncated or dropped event: their events are incomplete. */
-  readonly untold: ReadonlySet<string>;
-}
+type Expected = ReturnType<typeof expectedOf>;
 
-/** `isTracked`: whether the message was registered at the relay. */
-export function expectedOf(service: ServiceRecords, log: Pick<PostLog, "events">, isTracked: (wamid: string) => boolean): Expected {
+/** The expected sums, from the service's records and its posts. `isTracked`: whether the message was registered at the relay. */
+export function expectedOf(service: ServiceRecords, log: Pick<PostLog, "events">, isTracked: (wamid: string) => boolean) {
   const untold = new Set<string>();
   let events = 0;
   for (const { id, wamid, deliveries } of service.events) {
@@ -142,10 +134,15 @@ export function expectedOf(service: ServiceRecords, log: Pick<PostLog, "events">
     if (!isWhole && wamid !== null && isTracked(wamid)) untold.add(wamid);
   }
   return {
+    /** Events emitted for the relay, without those that a fault or the quota dropped. */
     events,
+    /** Events on the route of delivered and read messages. */
     answered: [...log.events.values()].filter(({ status }) => isAnswered(status)).length,
+    /** Failure transitions of tracked messages, as a range: the order of concurrent copies is unknown. */
     failures: failuresOf([...log.events.values()].filter(({ wamid }) => wamid !== null && isTracked(wamid))),
+    /** The true status of each tracked message. */
     statuses: new Map(service.messages.filter(({ wamid }) => isTracked(wamid)).map(({ wamid, status }) => [wamid, status])),
+    /** Tracked messages with a truncated or dropped event: their events are incomplete. */
     untold,
   };
 }
@@ -153,7 +150,7 @@ export function expectedOf(service: ServiceRecords, log: Pick<PostLog, "events">
 const isAnswered = (status: string | null) => (answeredStatuses as readonly (string | null)[]).includes(status);
 
 /** A failure that arrives after its message was delivered or read is no transition. */
-function failuresOf(events: readonly PostedEvent[]): Expected["failures"] {
+function failuresOf(events: readonly PostedEvent[]) {
   let least = 0;
   let most = 0;
   for (const ofMessage of Map.groupBy(events, ({ wamid }) => wamid).values()) {
@@ -177,32 +174,17 @@ interface PostedEvent extends AcceptedAt {
   readonly taken: number;
 }
 
+export type PostLog = Omit<ReturnType<typeof createPostLog>, "events"> & { readonly events: ReadonlyMap<string, PostedEvent> };
+
 /** The service's record of its posts. */
-export interface PostLog {
-  /** Returns the wamid of the post when the relay accepted it. */
-  note(post: ObservedPost): string | null;
+export function createPostLog() {
   /** By event id. */
-  readonly events: ReadonlyMap<string, PostedEvent>;
-  readonly counts: Readonly<PostCounts>;
-}
-
-interface PostCounts {
-  posts: number;
-  /** Posts answered 200, of all events. */
-  taken: number;
-  malformed: number;
-  /** Malformed ones answered 202. */
-  quarantined: number;
-  wronglySigned: number;
-  /** Wrongly signed ones answered 401, or 429 above the limit per address. */
-  refused: number;
-  /** All other answers. */
-  unexpected: number;
-}
-
-export function createPostLog(): PostLog {
   const events = new Map<string, { -readonly [K in keyof PostedEvent]: PostedEvent[K] }>();
-  const counts: PostCounts = { posts: 0, taken: 0, malformed: 0, quarantined: 0, wronglySigned: 0, refused: 0, unexpected: 0 };
+  /**
+   * `taken`: events answered 200. `quarantined`: malformed posts answered 202. `refused`: wrongly signed posts answered 401, or 429
+   * above the limit per address. `unexpected`: all other answers.
+   */
+  const counts = { posts: 0, taken: 0, malformed: 0, quarantined: 0, wronglySigned: 0, refused: 0, unexpected: 0 };
   const noteEvent = ({ eventId, body, answered, began, ended }: ObservedPost): string | null => {
     const isTaken = answered === 200;
     let event = events.get(eventId);
@@ -224,7 +206,8 @@ export function createPostLog(): PostLog {
   return {
     events,
     counts,
-    note(post) {
+    /** Returns the wamid of the post when the relay accepted it. */
+    note(post: ObservedPost): string | null {
       counts.posts += 1;
       if (post.sort === "event") return noteEvent(post);
       const { answered } = post;
@@ -257,14 +240,7 @@ function takenOn(path: string, arrivals: readonly Arrival[]): Arrival[] {
 }
 
 /** The transitions of tracked messages that the downstream received. */
-interface ReportedStatuses {
-  /** `pending` when no transition arrived. */
-  last(wamid: string): string;
-  /** Invalid transitions: to a status no higher than the previous one. */
-  readonly backwards: number;
-}
-
-function statusesReported(arrivals: readonly Arrival[]): ReportedStatuses {
+function statusesReported(arrivals: readonly Arrival[]) {
   const last = new Map<string, MessageStatus>();
   const lastOf = (wamid: string): MessageStatus => last.get(wamid) ?? "pending";
   let backwards = 0;
@@ -275,7 +251,12 @@ function statusesReported(arrivals: readonly Arrival[]): ReportedStatuses {
     if (!isKnown || !supersedes(messageStatuses, lastOf(wamid), status)) backwards += 1;
     if (isKnown) last.set(wamid, status);
   }
-  return { last: lastOf, backwards };
+  return {
+    /** `pending` when no transition arrived. */
+    last: lastOf,
+    /** Invalid transitions: to a status no higher than the previous one. */
+    backwards,
+  };
 }
 
 /** Ends of automation runs that the downstream received. */

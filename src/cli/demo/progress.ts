@@ -2,21 +2,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Downstream } from "../../sandbox/downstream/downstream.ts";
 import type { Io } from "../io.ts";
 import { withCommas } from "../output.ts";
+import { createDrawing } from "../progress.ts";
 import type { PostLog } from "./checks.ts";
 import { acceptedBy, type RelayApi, type RelayStats } from "./relay.ts";
-
-/** The numbers shown. */
-export interface DemoCounts {
-  readonly sent: number;
-  readonly posted: number;
-  readonly accepted: number;
-  readonly duplicate: number;
-  readonly quarantined: number;
-  readonly refused: number;
-  readonly delivered: number;
-  readonly retried: number;
-  readonly waiting: number;
-}
 
 export interface Progress {
   /** `seconds` since the demo began; `downstream` in a word or two; `isLast` is shown in any case. */
@@ -30,7 +18,7 @@ export function createProgress(io: Io): Progress {
   return io.isTerminal ? createTable(io) : createLines(io);
 }
 
-const rows: readonly (readonly [keyof DemoCounts, string])[] = [
+const rows = [
   ["sent", "messages the service took from the client"],
   ["posted", "posts of events by the service"],
   ["accepted", "events stored, each once"],
@@ -39,26 +27,19 @@ const rows: readonly (readonly [keyof DemoCounts, string])[] = [
   ["refused", "wrongly signed"],
   ["delivered", "deliveries the downstream took"],
   ["retried", "attempts it refused; they come again"],
-  ["waiting", "deliveries still owed"],
-];
+  ["waiting", "deliveries still pending"],
+] as const;
+/** The numbers shown. */
+export type DemoCounts = Readonly<Record<(typeof rows)[number][0], number>>;
 
 function createTable(io: Io): Progress {
-  let height = 0;
-  // Up over what was drawn, and clear from there to the end of the screen.
-  const over = () => (height === 0 ? "" : `\x1b[${height}A\x1b[0J`);
+  const drawing = createDrawing(io);
   return {
     show(seconds, counts, downstream) {
-      const lines = [
-        `  ${`${seconds.toFixed(1)} s`.padStart(19)}  downstream ${downstream}`,
-        ...rows.map(([name, meaning]) => `  ${name.padEnd(11)} ${withCommas(counts[name]).padStart(7)}  ${meaning}`),
-      ];
-      io.out(over() + lines.join("\n"));
-      height = lines.length;
+      const lines = rows.map(([name, meaning]) => `  ${name.padEnd(11)} ${withCommas(counts[name]).padStart(7)}  ${meaning}`);
+      drawing.draw([`  ${`${seconds.toFixed(1)} s`.padStart(19)}  downstream ${downstream}`, ...lines].join("\n"));
     },
-    say(line) {
-      io.out(over() + line);
-      height = 0;
-    },
+    say: drawing.print,
   };
 }
 
@@ -76,14 +57,6 @@ function createLines(io: Io): Progress {
 
 const everyMs = 200;
 
-interface Watch {
-  setDownstream(state: string): void;
-  /** The relay's stats once nothing waits or is parked, or after `withinMs`. */
-  settled(withinMs: number): Promise<RelayStats>;
-  counts(stats: RelayStats): DemoCounts;
-  stop(): Promise<void>;
-}
-
 /** Polls the relay's stats and shows them beside the counts of client and service. */
 export function startWatch(options: {
   readonly api: RelayApi;
@@ -95,7 +68,7 @@ export function startWatch(options: {
   readonly sent: () => number;
   readonly log: Pick<PostLog, "counts">;
   readonly signal: AbortSignal;
-}): Watch {
+}) {
   const { api, downstream, progress, began, sent, log } = options;
   const stopped = new AbortController();
   const signal = AbortSignal.any([options.signal, stopped.signal]);
@@ -122,11 +95,12 @@ export function startWatch(options: {
   // A failed poll is ignored: `settled`, or the end of the process, reports a dead relay.
   const looping = loop().catch(() => undefined);
   return {
-    setDownstream(name) {
+    setDownstream(name: string): void {
       state = name;
     },
     counts,
-    async settled(withinMs) {
+    /** The relay's stats once nothing waits or is parked, or after `withinMs`. */
+    async settled(withinMs: number): Promise<RelayStats> {
       watching.abort();
       await looping;
       for (const end = Date.now() + withinMs; ; await sleep(everyMs, undefined, { signal })) {
@@ -136,7 +110,7 @@ export function startWatch(options: {
         if (isLast) return stats;
       }
     },
-    async stop() {
+    async stop(): Promise<void> {
       stopped.abort();
       await looping;
     },

@@ -5,27 +5,24 @@ import { createServer } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { z } from "zod";
+import type { MessageRegistration } from "../../client/answers.ts";
 import { CommandFailed } from "../io.ts";
-
-interface RelayProcess {
-  /** Aborts when the process ends by itself; the reason is a {@link CommandFailed} with its last log lines. */
-  readonly ended: AbortSignal;
-  /** Stops it gracefully, then kills it. Safe to call twice. */
-  stop(): Promise<void>;
-}
 
 /** Longest graceful stop in milliseconds; the relay's own limit is 3 s. */
 const stopWithinMs = 6_000;
 const readyWithinMs = 10_000;
 
-/** Starts `wamid-relay serve` as a child and waits until it is ready. Its output goes to `logPath`. */
+/**
+ * Starts `wamid-relay serve` as a child and waits until it is ready. Its output goes to `logPath`. `ended` aborts when it ends by
+ * itself; the reason is a {@link CommandFailed} with its last log lines. `stop` stops it gracefully, then kills it; twice is safe.
+ */
 export async function startRelay(options: {
   readonly settingsPath: string;
   readonly logPath: string;
   readonly url: string;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly signal: AbortSignal;
-}): Promise<RelayProcess> {
+}): Promise<{ readonly ended: AbortSignal; stop(): Promise<void> }> {
   const { settingsPath, logPath, url, env, signal } = options;
   // The entry is beside this folder, in a checkout and in dist alike.
   const entry = fileURLToPath(new URL("../wamid-relay.js", import.meta.url));
@@ -93,14 +90,6 @@ function tail(path: string, lines: number): string {
   return readFileSync(path, "utf8").trimEnd().split("\n").slice(-lines).join("\n");
 }
 
-/** Values for the relay's settings; the secrets come through the environment, as on a server. */
-interface DemoPlaces {
-  readonly port: number;
-  readonly databasePath: string;
-  /** The downstream's URL without a path. */
-  readonly downstreamUrl: string;
-}
-
 /** Paths of the downstream, one per route. */
 export const everythingPath = "/everything";
 export const answeredPath = "/answered";
@@ -113,10 +102,11 @@ export const answeredStatuses = ["delivered", "read"] as const;
 export const secretNames = { webhook: "DEMO_WEBHOOK_SECRET", token: "DEMO_RELAY_TOKEN", answered: "DEMO_ANSWERED_SECRET" } as const;
 
 /**
- * The settings file of the demo. Retries and the breaker's pause are short, so that a failing
+ * The settings file of the demo; the secrets come through the environment, as on a server. Retries and the breaker's pause are short, so that a failing
  * downstream and its recovery fit into seconds; everything else is as in production.
  */
-export function demoSettings({ port, databasePath, downstreamUrl }: DemoPlaces): string {
+export function demoSettings(places: { readonly port: number; readonly databasePath: string; readonly downstreamUrl: string }): string {
+  const { port, databasePath, downstreamUrl } = places;
   const destination = (path: string, more = "") => `
     to:
       url: ${JSON.stringify(downstreamUrl + path)}
@@ -166,24 +156,13 @@ export function acceptedBy({ routed, filtered, ignored, parked }: RelayStats["di
   return routed + filtered + ignored + parked;
 }
 
-export interface TrackedMessage {
-  readonly account: string;
-  readonly wamid: string;
-  readonly reference: string;
-  readonly metadata: Readonly<Record<string, unknown>>;
-}
-
-export interface RelayApi {
-  /** Throws an Error that says what the relay answered. */
-  stats(signal: AbortSignal): Promise<RelayStats>;
-  /** Registers messages, in calls of at most 1,000. */
-  track(messages: readonly TrackedMessage[], signal: AbortSignal): Promise<void>;
-}
+export type TrackedMessage = { readonly [Fact in "account" | "wamid" | "reference" | "metadata"]: NonNullable<MessageRegistration[Fact]> };
+export type RelayApi = ReturnType<typeof createRelayApi>;
 
 const mostInOneCall = 1_000;
 
 /** The two calls of the relay's control API that the demo makes. */
-export function createRelayApi(url: string, token: string): RelayApi {
+export function createRelayApi(url: string, token: string) {
   const call = async (path: string, init: RequestInit): Promise<unknown> => {
     const answer = await fetch(url + path, { ...init, headers: { authorization: `Bearer ${token}`, "content-type": "application/json" } });
     const text = await answer.text();
@@ -191,8 +170,9 @@ export function createRelayApi(url: string, token: string): RelayApi {
     return text === "" ? null : JSON.parse(text);
   };
   return {
-    stats: async (signal) => statsSchema.parse(await call("/v1/stats", { signal })),
-    async track(messages, signal) {
+    /** Throws an Error with the relay's answer. */
+    stats: async (signal: AbortSignal) => statsSchema.parse(await call("/v1/stats", { signal })),
+    async track(messages: readonly TrackedMessage[], signal: AbortSignal): Promise<void> {
       for (let from = 0; from < messages.length; from += mostInOneCall) {
         const body = JSON.stringify(messages.slice(from, from + mostInOneCall));
         await call("/v1/messages/track", { method: "POST", body, signal });
@@ -204,19 +184,8 @@ export function createRelayApi(url: string, token: string): RelayApi {
 /** One in this many is registered only after its first status was posted, so that events are parked until then. */
 const lateEvery = 8;
 
-interface Registration {
-  /** The service accepted a message. */
-  accepted(wamid: string): void;
-  /** A status of a message was posted to the relay. */
-  posted(wamid: string): void;
-  /** Registers whatever is left. Throws what a registration threw. */
-  finish(): Promise<void>;
-  /** All that were accepted. */
-  readonly messages: ReadonlyMap<string, TrackedMessage>;
-}
-
 /** Registers each message, most at once and some late. Messages that arrive during a call go into the next one. */
-export function createRegistration(track: (messages: readonly TrackedMessage[]) => Promise<void>): Registration {
+export function createRegistration(track: (messages: readonly TrackedMessage[]) => Promise<void>) {
   const messages = new Map<string, TrackedMessage>();
   const late = new Map<string, TrackedMessage>();
   const seen = new Set<string>();
@@ -241,15 +210,18 @@ export function createRegistration(track: (messages: readonly TrackedMessage[]) 
       });
   };
   return {
+    /** All that were accepted. */
     messages,
-    accepted(wamid) {
+    /** The service accepted a message. */
+    accepted(wamid: string): void {
       const number = messages.size + 1;
       const message = { account: "main", wamid, reference: `order-${number}`, metadata: { shop: number % 2 === 0 ? "north" : "south" } };
       messages.set(wamid, message);
       if (number % lateEvery === 0 && !seen.has(wamid)) late.set(wamid, message);
       else register(message);
     },
-    posted(wamid) {
+    /** A status of a message was posted to the relay. */
+    posted(wamid: string): void {
       // The answer to the send can arrive after the first status.
       seen.add(wamid);
       const message = late.get(wamid);
@@ -257,7 +229,8 @@ export function createRegistration(track: (messages: readonly TrackedMessage[]) 
       late.delete(wamid);
       register(message);
     },
-    async finish() {
+    /** Registers whatever is left. Throws what a registration threw. */
+    async finish(): Promise<void> {
       for (const message of late.values()) register(message);
       late.clear();
       await running;

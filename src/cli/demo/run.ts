@@ -8,7 +8,7 @@ import type { ServiceClient } from "../../service/client.ts";
 import type { Receipt } from "../../service/endpoints.ts";
 import { withCommas } from "../output.ts";
 import { type Check, checkSums, createPostLog, expectedOf, type ServiceRecords } from "./checks.ts";
-import { type DemoCounts, type Progress, startWatch } from "./progress.ts";
+import { type Progress, startWatch } from "./progress.ts";
 import { answeredPath, createRegistration, createRelayApi, demoSettings, freePort, secretNames, startRelay } from "./relay.ts";
 import { createClient, isOver, isRejected, type People, peopleOf, sendAll, setScene, startCampaign, startService } from "./service.ts";
 
@@ -26,12 +26,6 @@ interface DemoOptions {
   readonly progress: Progress;
 }
 
-interface DemoResult {
-  readonly tookMs: number;
-  readonly counts: DemoCounts;
-  readonly checks: readonly Check[];
-}
-
 /** How long lives may go on after the last send, and the last deliveries after that, in milliseconds. */
 const liveWithinMs = 20_000;
 const settleWithinMs = 15_000;
@@ -41,7 +35,7 @@ const settleWithinMs = 15_000;
  * Everything it started has ended when it returns or throws. Throws CommandFailed when the relay does not start or ends
  * by itself.
  */
-export async function runDemo({ seed, messages, rate, folder, env, signal: stop, progress }: DemoOptions): Promise<DemoResult> {
+export async function runDemo({ seed, messages, rate, folder, env, signal: stop, progress }: DemoOptions) {
   await using parts = new AsyncDisposableStack();
   const secrets = { webhook: randomText(), token: randomText(), answered: `whsec_${randomBytes(24).toString("base64")}` };
   const downstream = parts.adopt(await startDownstream({ secrets: { [answeredPath]: secrets.answered } }), (one) => one.close());
@@ -120,7 +114,7 @@ async function lived(sandbox: Sandbox, people: People, signal: AbortSignal): Pro
   }
 }
 
-/** What a truncated event does not tell, "the receiver then reads … through the API" (messaging-service-api.md, "Events", 3). */
+/** Reads what a truncated event leaves out: "the receiver then reads … through the API" (messaging-service-api.md, "Events", 3). */
 async function readStatuses(receipts: readonly Receipt[], client: ServiceClient, signal: AbortSignal): Promise<Map<string, string>> {
   const answers = await Promise.all(receipts.map(({ id }) => client.getMessage(id ?? "", { signal })));
   return new Map(answers.map(({ wamid, status }) => [wamid, status]));
@@ -128,14 +122,8 @@ async function readStatuses(receipts: readonly Receipt[], client: ServiceClient,
 
 const randomText = () => randomBytes(24).toString("base64url");
 
-/** A change of the downstream's behavior, `at` milliseconds after the first send; `failure` null: it recovers. */
-interface Trouble {
-  readonly at: number;
-  readonly name: string;
-  readonly failure: Failure | null;
-}
-
-export const troubles: readonly Trouble[] = [
+/** Changes of the downstream's behavior, `at` milliseconds after the first send; `failure` null: it recovers. */
+export const troubles: readonly { readonly at: number; readonly name: string; readonly failure: Failure | null }[] = [
   { at: 1_500, name: "cuts connections", failure: "reset" },
   { at: 2_000, name: "answers 503", failure: { status: 503 } },
   { at: 4_000, name: "is well again", failure: null },
@@ -156,7 +144,7 @@ function scheduleTroubles(downstream: Downstream, report: (name: string) => void
 }
 
 /** The summary for people. */
-export function summaryLines({ tookMs, checks }: DemoResult): string[] {
+export function summaryLines({ tookMs, checks }: Awaited<ReturnType<typeof runDemo>>): string[] {
   const bad = checks.filter((check) => !check.ok).length;
   const width = Math.max(...checks.map(({ what }) => what.length));
   return [

@@ -136,12 +136,6 @@ function times<T>(count: number, make: (index: number) => T): T[] {
 /** Name of the automation whose runs all fail. */
 const automationFails = "Aviso de pedido";
 
-interface Sent {
-  /** In the order in which they were accepted. */
-  readonly receipts: readonly Receipt[];
-  readonly runIds: readonly string[];
-}
-
 const atOnce = 8;
 
 /**
@@ -156,7 +150,7 @@ export function createClient({ url, key }: Pick<Sandbox, "url" | "key">, rate: n
     clock: systemClock,
     admission: createLimiter({ clock: systemClock, caps: { requests: messages + 60_000, messages }, share: 1 }),
     connections: atOnce,
-    // The document tells temporary reasons of the provider from others by text alone.
+    // Only the text distinguishes temporary reasons of the provider from others.
     retry: { attempts: 3, firstMs: 100, isTemporary: (text) => !text.includes("método de pago") },
   });
 }
@@ -170,7 +164,7 @@ export async function sendAll(options: {
   readonly signal: AbortSignal;
   /** Receives each message that the service accepted. */
   readonly onReceipt: (receipt: Receipt) => void;
-}): Promise<Sent> {
+}) {
   const { client, sandbox, people, rate, signal, onReceipt } = options;
   const templates = await client.listTemplates({ signal });
   const receipts: Receipt[] = [];

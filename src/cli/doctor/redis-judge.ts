@@ -26,7 +26,7 @@ export interface RedisFacts {
   readonly appendOnly: boolean | null;
   /** `always`, `everysec` or `no`. */
   readonly appendSync: string | null;
-  /** Snapshots are asked for. */
+  /** Snapshots are configured. */
   readonly snapshots: boolean | null;
   /** Which of its files could not be written the last time. */
   readonly failedWrites: readonly string[];
@@ -77,42 +77,37 @@ const nearlyFull = 0.95;
 /** Risks of a Redis that holds queues or streams: rejected or lost deliveries. `name`: the route. */
 export function judgeDestination(name: string, address: string, facts: RedisFacts): Finding[] {
   const where = `${name}: ${address}`;
-  const found: Finding[] = [];
-  if (facts.role === "slave") {
-    found.push(
-      fail("destination", `${where} is a read-only replica: nothing can be handed over`, "give the route the address of the primary"),
-    );
-  }
-  if (facts.policy !== null && facts.policy !== "noeviction") {
-    found.push(
-      warn(
-        "destination",
-        `${where} throws keys away when it is full (maxmemory-policy ${facts.policy}): jobs and streams among them`,
-        "CONFIG SET maxmemory-policy noeviction",
-      ),
-    );
-  }
-  if (facts.policy === "noeviction" && facts.usedBytes !== null && facts.maxBytes && facts.usedBytes / facts.maxBytes >= nearlyFull) {
-    found.push(
-      fail(
-        "destination",
-        `${where} is full, or will soon be (${bytesText(facts.usedBytes)} of ${bytesText(facts.maxBytes)}): it takes nothing then, and deliveries wait`,
-        "raise maxmemory, or have less kept there: jobOptions.removeOnComplete of a queue, maxLength of a stream",
-      ),
-    );
-  }
-  if (facts.appendOnly === false) {
-    found.push(
-      warn("destination", `${where} keeps no append-only file: what was handed over is lost when it ends`, "CONFIG SET appendonly yes"),
-    );
-  }
+  const found = [...destinationRisks(where, facts)];
   if (found.length > 0) return found;
   return [ok("destination", `${where} version ${facts.version ?? "unknown"}, answers in ${latencyText(facts.ping)}`)];
 }
 
+function* destinationRisks(where: string, facts: RedisFacts): Generator<Finding> {
+  if (facts.role === "slave") {
+    yield fail("destination", `${where} is a read-only replica: nothing can be handed over`, "give the route the address of the primary");
+  }
+  if (facts.policy !== null && facts.policy !== "noeviction") {
+    yield warn(
+      "destination",
+      `${where} evicts keys when it is full (maxmemory-policy ${facts.policy}): jobs and streams among them`,
+      "CONFIG SET maxmemory-policy noeviction",
+    );
+  }
+  if (facts.policy === "noeviction" && facts.usedBytes !== null && facts.maxBytes && facts.usedBytes / facts.maxBytes >= nearlyFull) {
+    yield fail(
+      "destination",
+      `${where} is full, or will soon be (${bytesText(facts.usedBytes)} of ${bytesText(facts.maxBytes)}): it takes nothing then, and deliveries wait`,
+      "raise maxmemory, or have less kept there: jobOptions.removeOnComplete of a queue, maxLength of a stream",
+    );
+  }
+  if (facts.appendOnly === false) {
+    yield warn("destination", `${where} keeps no append-only file: what was handed over is lost when it ends`, "CONFIG SET appendonly yes");
+  }
+}
+
 function judgeServer(address: string, { version, role }: RedisFacts): Finding {
   if (version === null)
-    return warn("redis", `${address} does not tell its version (INFO is not allowed)`, `it must be ${leastVersion} or newer`);
+    return warn("redis", `${address} does not report its version (INFO is not allowed)`, `it must be ${leastVersion} or newer`);
   if (isOldVersion(version)) return fail("redis", `${address} is version ${version}`, `the relay needs ${leastVersion} or newer`);
   if (role === "slave") {
     return fail("redis", `${address} is a read-only replica: every event is answered 503`, "give storage.url the address of the primary");
@@ -120,47 +115,42 @@ function judgeServer(address: string, { version, role }: RedisFacts): Finding {
   return ok("redis", `${address} version ${version}`);
 }
 
-function judgeMemory({ policy, usedBytes, maxBytes, evicted }: RedisFacts): Finding[] {
+function* judgeMemory({ policy, usedBytes, maxBytes, evicted }: RedisFacts): Generator<Finding> {
   const check = "redis memory";
-  const found: Finding[] = [];
-  if (policy !== null && policy !== "noeviction") {
-    found.push(
-      fail(
-        check,
-        `maxmemory-policy is ${policy}: when it is full, Redis throws accepted events, statuses and deliveries away without a word`,
-        "CONFIG SET maxmemory-policy noeviction (and in its configuration); then a full Redis refuses, and the relay answers 503",
-      ),
+  const evicts = policy !== null && policy !== "noeviction";
+  if (evicts) {
+    yield fail(
+      check,
+      `maxmemory-policy is ${policy}: when it is full, Redis silently evicts accepted events, statuses and deliveries`,
+      "CONFIG SET maxmemory-policy noeviction (and in its configuration); then a full Redis refuses, and the relay answers 503",
     );
   }
   if ((evicted ?? 0) > 0) {
-    found.push(fail(check, `Redis has thrown away ${evicted} keys since its start: some may have been the relay's`, "wamid-relay audit"));
+    yield fail(check, `Redis has evicted ${evicted} keys since its start: some may have been the relay's`, "wamid-relay audit");
   }
   if (usedBytes === null || maxBytes === null) {
-    found.push(warn(check, "it does not tell how much it uses (INFO is not allowed)", "watch its memory where it is run"));
+    yield warn(check, "it does not report how much it uses (INFO is not allowed)", "watch its memory where it is run");
   } else if (maxBytes === 0) {
-    found.push(
-      warn(
-        check,
-        `${bytesText(usedBytes)} used, and no limit (maxmemory 0): at the end of the machine's memory the system kills Redis`,
-        "set maxmemory to no more than 60 % of the memory it has: rewriting its files needs the rest",
-      ),
+    yield warn(
+      check,
+      `${bytesText(usedBytes)} used, and no limit (maxmemory 0): at the end of the machine's memory the system kills Redis`,
+      "set maxmemory to no more than 60 % of the memory it has: rewriting its files needs the rest",
     );
   } else {
     const share = usedBytes / maxBytes;
     const text = `${bytesText(usedBytes)} of ${bytesText(maxBytes)} used (${Math.round(share * 100)} %)`;
     const todo = "raise maxmemory, or keep events for less time (retention)";
-    if (share >= nearlyFull) found.push(fail(check, `${text}: events will soon be answered 503`, todo));
-    else if (share >= 0.75) found.push(warn(check, text, todo));
-    else if (found.length === 0) found.push(ok(check, `${text}, noeviction`));
+    if (share >= nearlyFull) yield fail(check, `${text}: events will soon be answered 503`, todo);
+    else if (share >= 0.75) yield warn(check, text, todo);
+    else if (!evicts && (evicted ?? 0) === 0) yield ok(check, `${text}, noeviction`);
   }
-  return found;
 }
 
 /** Data lost at a power loss or a crash of Redis. */
 function judgeDurability({ appendOnly, appendSync, snapshots }: RedisFacts): Finding {
   const check = "redis durability";
   if (appendOnly === null) {
-    return warn(check, "it does not tell whether it keeps an append-only file (INFO is not allowed)", "ask who runs it for AOF");
+    return warn(check, "it does not report whether it keeps an append-only file (INFO is not allowed)", "ask who runs it for AOF");
   }
   if (!appendOnly) {
     const left = snapshots === false ? "everything is lost" : "everything since the last snapshot is lost, acknowledged events among it,";
@@ -209,7 +199,7 @@ function judgeFiles({ failedWrites }: RedisFacts): Finding[] {
 function judgeReplicas({ role, replicas, neededReplicas: needed, replicaLagSeconds: lag }: RedisFacts): Finding | null {
   const check = "redis replicas";
   if (role !== "master" || replicas === null) return null;
-  if (replicas === 0) return ok(check, "none: while this Redis is away, events are answered 503");
+  if (replicas === 0) return ok(check, "none: while this Redis is unavailable, events are answered 503");
   const text = `${replicas}; a failover loses what was acknowledged and not yet copied`;
   if (needed === null || lag === null) return ok(check, text);
   // Redis disables the check when either of the two is 0.

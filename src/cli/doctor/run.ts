@@ -5,10 +5,9 @@ import type { Settings } from "../../config/schema.ts";
 import { StoreRefused } from "../../store/port.ts";
 import type { RedisSettings } from "../../store/settings.ts";
 import { isLocked } from "../../store/sqlite/lock.ts";
-import { ownAddress } from "../control-client.ts";
-import { checkDestinations, type Skew } from "./destinations.ts";
+import { ownAddress } from "../reach-relay.ts";
 import { type Finding, fail, ok, spanText, warn } from "./finding.ts";
-import { checkRelay, checkServices, judgeStops, type SeenStop } from "./services.ts";
+import { checkDestinations, checkRelay, checkServices, judgeStops, type SeenStop, type Skew } from "./network.ts";
 import { checkSettings, judgeSecrets } from "./settings.ts";
 import { checkHolder, checkIntegrity, checkQuarantine, checkSpace, checkStoreFiles, judgeBacklog, openStoreToCheck } from "./store.ts";
 
@@ -141,26 +140,23 @@ interface ClockSigns {
   readonly skews: readonly Skew[];
 }
 
-export function judgeClock({ now, jumpedMs, newestEventAt, fileChangedAt, skews }: ClockSigns): Finding[] {
+export function judgeClock(signs: ClockSigns): Finding[] {
+  const found = [...clockRisks(signs)];
+  if (found.length > 0) return found;
+  const { length } = signs.skews;
+  return [ok("clock", length === 0 ? "steady; no destination reported its time" : `steady, and agrees with ${length} of the destinations`)];
+}
+
+function* clockRisks({ now, jumpedMs, newestEventAt, fileChangedAt, skews }: ClockSigns): Generator<Finding> {
   const todo = "set this machine's clock by NTP (timedatectl)";
-  const found: Finding[] = [];
-  if (Math.abs(jumpedMs) > 1_000) found.push(warn("clock", `it was set by ${spanText(jumpedMs)} while doctor ran`, todo));
+  if (Math.abs(jumpedMs) > 1_000) yield warn("clock", `it was set by ${spanText(jumpedMs)} while doctor ran`, todo);
   const ahead = Math.max(newestEventAt ?? 0, fileChangedAt ?? 0) - now;
   if (ahead > tolerated)
-    found.push(warn("clock", `what was stored last lies ${spanText(ahead)} in the future: the clock is behind, or was ahead`, todo));
+    yield warn("clock", `what was stored last lies ${spanText(ahead)} in the future: the clock is behind, or was ahead`, todo);
   for (const { name, skewMs } of skews.filter((skew) => Math.abs(skew.skewMs) > tolerated)) {
     const way = skewMs > 0 ? "ahead of" : "behind";
-    found.push(
-      warn("clock", `the clock of ${name} is ${spanText(skewMs)} ${way} this machine's: signatures may be refused as stale`, todo),
-    );
+    yield warn("clock", `the clock of ${name} is ${spanText(skewMs)} ${way} this machine's: signatures may be refused as stale`, todo);
   }
-  if (found.length > 0) return found;
-  return [
-    ok(
-      "clock",
-      skews.length === 0 ? "steady; no destination told its time" : `steady, and agrees with ${skews.length} of the destinations`,
-    ),
-  ];
 }
 
 /** Unix ms of a file's last change; null when there is no such file. */

@@ -48,7 +48,7 @@ function isTelling(secret: Secret): boolean {
   return readRedisUrl(secret.reveal())?.password !== "";
 }
 
-/** All header values are stored as secrets; only those with a telling name count here. */
+/** All header values are stored as secrets; only those whose name suggests a secret count here. */
 const tellingHeader = /auth|cookie|key|token|secret|password|signature/i;
 
 function* secretsIn(value: unknown): Generator<Secret> {
@@ -83,12 +83,12 @@ function judgeUse(use: SecretUse, isFirst: boolean, othersAt: number, now: numbe
   const check = "secrets";
   const name = `${use.source}: ${use.place?.split(".").at(-1)} (${use.secret})`;
   if (use.lastAt === null) {
-    if (othersAt === 0) return ok(check, `${name} has proved nothing yet`);
+    if (othersAt === 0) return ok(check, `${name} has verified nothing yet`);
     // The settings name the new one first.
-    if (!isFirst) return ok(check, `${name} has never proved anything: safe to drop, unless it is the new one`);
+    if (!isFirst) return ok(check, `${name} has never verified anything: safe to drop, unless it is the new one`);
     return warn(
       check,
-      `${name} has proved nothing: the service does not sign with it yet`,
+      `${name} has verified nothing: the service does not sign with it yet`,
       "give it to the service; keep the other one until then",
     );
   }
@@ -96,11 +96,11 @@ function judgeUse(use: SecretUse, isFirst: boolean, othersAt: number, now: numbe
   const sums = `${use.events} events since ${new Date(use.firstAt ?? use.lastAt).toISOString()}`;
   if (othersAt > use.lastAt) {
     if (silentMs >= quietMs)
-      return ok(check, `${name} has proved nothing for ${spanText(silentMs)}, while another one did (before that ${sums}): safe to drop`);
+      return ok(check, `${name} has verified nothing for ${spanText(silentMs)}, while another one did (before that ${sums}): safe to drop`);
     return ok(
       check,
-      `${name} proved ${sums}, the last one ${spanText(silentMs)} ago: keep it until it has proved nothing for ${spanText(quietMs)}`,
+      `${name} verified ${sums}, the last one ${spanText(silentMs)} ago: keep it until it has verified nothing for ${spanText(quietMs)}`,
     );
   }
-  return ok(check, `${name} proved ${sums}, the last one ${spanText(silentMs)} ago: in use`);
+  return ok(check, `${name} verified ${sums}, the last one ${spanText(silentMs)} ago: in use`);
 }

@@ -46,60 +46,54 @@ export function checkIntegrity(reader: StoreReader, deep: boolean): Finding {
 }
 
 /** Dead letters, overdue deliveries, stopped and paused destinations, and routes missing from the settings. */
-export function judgeBacklog(
+export function* judgeBacklog(
   backlog: readonly RouteBacklog[],
   routes: Settings["routes"],
   breakers: ReadonlyMap<string, BreakerView>,
   now: number,
-): Finding[] {
+): Generator<Finding> {
   const names = new Set(routes.map(({ name }) => name));
-  const found: Finding[] = [];
-  let waiting = 0;
+  const waiting = backlog.reduce((sum, { waiting: due, held }) => sum + due + held, 0);
+  yield ok("backlog", `${waiting} deliveries wait`);
   for (const { route, waiting: due, held, dead, oldestDueAt, stopped } of backlog) {
     const open = due + held;
-    waiting += open;
     if (!names.has(route)) {
       if (open > 0 && !route.startsWith("proxy:")) {
-        found.push(
-          warn(
-            "backlog",
-            `${open} deliveries wait for the route ${route}, which is not in the settings`,
-            "put the route back, by its old name",
-          ),
+        yield warn(
+          "backlog",
+          `${open} deliveries wait for the route ${route}, which is not in the settings`,
+          "put the route back, by its old name",
         );
       }
       continue;
     }
     if (dead > 0) {
       const todo = `wamid-relay deliveries list --state dead --route ${route}; then: wamid-relay replay --route ${route}`;
-      found.push(warn("dead letters", `${dead} of ${route}`, todo));
+      yield warn("dead letters", `${dead} of ${route}`, todo);
     }
     if (stopped !== null) {
-      found.push(
-        fail("destination", `${route} is stopped (${stopped}); ${open} deliveries wait`, `wamid-relay resume ${route}, once it is back`),
+      yield fail(
+        "destination",
+        `${route} is stopped (${stopped}); ${open} deliveries wait`,
+        `wamid-relay resume ${route}, once it is back`,
       );
       continue;
     }
     const pausedUntil = breakers.get(route)?.pausedUntil ?? null;
     if (pausedUntil !== null && pausedUntil > now) {
-      found.push(
-        warn(
-          "destination",
-          `${route} is paused for another ${spanText(pausedUntil - now)}: it answered 429 with Retry-After; ${open} deliveries wait`,
-          `wait, or start it now: wamid-relay resume ${route}`,
-        ),
+      yield warn(
+        "destination",
+        `${route} is paused for another ${spanText(pausedUntil - now)}: it answered 429 with Retry-After; ${open} deliveries wait`,
+        `wait, or start it now: wamid-relay resume ${route}`,
       );
     } else if (oldestDueAt !== null && now - oldestDueAt > overdueMs) {
-      found.push(
-        warn(
-          "backlog",
-          `${open} deliveries of ${route} wait, one has been due for ${spanText(now - oldestDueAt)}`,
-          "does the relay run, and the destination answer in time?",
-        ),
+      yield warn(
+        "backlog",
+        `${open} deliveries of ${route} wait, one has been due for ${spanText(now - oldestDueAt)}`,
+        "does the relay run, and the destination answer in time?",
       );
     }
   }
-  return [ok("backlog", `${waiting} deliveries wait`), ...found];
 }
 
 export function checkQuarantine(reader: StoreReader): Finding {
@@ -130,7 +124,7 @@ export function checkStoreFiles(path: string, user: number | undefined): Finding
     const stats = statSync(file, { throwIfNoEntry: false });
     return stats === undefined ? [] : [{ file, stats }];
   });
-  return [...checkModes(files), ...checkOwners(files, user), ...checkFolder(folder), ...checkWal(path)];
+  return [checkModes(files), ...checkOwners(files, user), ...checkFolder(folder), checkWal(path)];
 }
 
 interface FoundFile {
@@ -138,17 +132,15 @@ interface FoundFile {
   readonly stats: Stats;
 }
 
-function checkModes(files: readonly FoundFile[]): Finding[] {
+function checkModes(files: readonly FoundFile[]): Finding {
   // The lock file is empty; all others hold personal data.
   const open = files.filter(({ file, stats }) => (stats.mode & 0o077) !== 0 && !file.endsWith(".lock")).map(({ file }) => file);
-  if (open.length === 0) return [ok("store permissions", "only its user may read it")];
-  return [
-    warn(
-      "store permissions",
-      `others than its user may read ${open.join(", ")}: people's phone numbers are in it`,
-      `chmod 600 ${open.join(" ")}`,
-    ),
-  ];
+  if (open.length === 0) return ok("store permissions", "only its user may read it");
+  return warn(
+    "store permissions",
+    `others than its user may read ${open.join(", ")}: people's phone numbers are in it`,
+    `chmod 600 ${open.join(" ")}`,
+  );
 }
 
 function checkOwners(files: readonly FoundFile[], user: number | undefined): Finding[] {
@@ -174,16 +166,14 @@ function checkFolder(folder: string): Finding[] {
   return [fail("store folder", `${folder} is not writable: SQLite keeps files beside the store`, "make it writable for the relay's user")];
 }
 
-function checkWal(path: string): Finding[] {
+function checkWal(path: string): Finding {
   const bytes = statSync(`${path}-wal`, { throwIfNoEntry: false })?.size ?? 0;
-  if (bytes < largeWalBytes) return [ok("write-ahead log", bytesText(bytes))];
-  return [
-    warn(
-      "write-ahead log",
-      `${path}-wal has grown to ${bytesText(bytes)}: something reads the store without end`,
-      "end long-running readers (backups, sqlite3 shells) of the file",
-    ),
-  ];
+  if (bytes < largeWalBytes) return ok("write-ahead log", bytesText(bytes));
+  return warn(
+    "write-ahead log",
+    `${path}-wal has grown to ${bytesText(bytes)}: something reads the store without end`,
+    "end long-running readers (backups, sqlite3 shells) of the file",
+  );
 }
 
 function nearestFolder(folder: string): string {
@@ -202,7 +192,7 @@ function mayWrite(folder: string): boolean {
 }
 
 const dayMs = 86_400_000;
-/** A rate seen over less than this says nothing about a day. */
+/** A rate over less than this does not predict a day. */
 const shortestSpanMs = 3_600_000;
 
 interface Space {

@@ -1,15 +1,16 @@
 import { growingWait, withJitter } from "../../model/backoff.ts";
 import type { Clock } from "../../model/clock.ts";
 import { CommandFailed } from "../io.ts";
-import { createSseParser, type Gap, type Hello, type ListenedEvent, type Place, parseMessage } from "./wire.ts";
+import { createStreamReader, type Gap, type Hello, type ListenedEvent, type Place } from "./wire.ts";
 
 /** A relay sends something every 15 s. After three times that without data the connection counts as dead. */
 const silenceMs = 45_000;
-/** Before a new connection: doubled for each failure in a row. */
-const firstBackoffMs = 500;
-const longestBackoffMs = 30_000;
 /** A connection that lasted this long, or delivered something, resets the backoff. */
 const goodAfterMs = 10_000;
+
+/** Wait before the connection is opened again; doubled after each failure. */
+const firstWaitMs = 500;
+const longestWaitMs = 30_000;
 
 /** Longest `Retry-After` that is honored. A proxy in front of the relay may send any. */
 const longestRetryAfterMs = 300_000;
@@ -45,15 +46,12 @@ interface Ended {
   readonly lasting?: boolean;
 }
 
-interface Following {
-  /** Ends when its signal is aborted; rejects with {@link CommandFailed} when the first connection is refused for good. */
-  readonly done: Promise<void>;
-  /** Reopens the stream at its position: for another filter, or to end a wait. */
-  again(): void;
-}
-
-/** Keeps a stream of events going, one event after the other, over whatever happens to connections. */
-export function follow(parts: FollowParts, signal: AbortSignal): Following {
+/**
+ * Keeps a stream of events going, one event after the other, over whatever happens to connections. `done` ends when `signal` is
+ * aborted; it rejects with {@link CommandFailed} when the first connection is refused for good. `again` reopens the stream at
+ * its position: for another filter, or to end a wait.
+ */
+export function follow(parts: FollowParts, signal: AbortSignal) {
   const { clock, random } = parts;
   let position: number | null = null;
   let announced = 0;
@@ -65,7 +63,7 @@ export function follow(parts: FollowParts, signal: AbortSignal): Following {
     let brought = false;
     let isSilent = false;
     const cut = new AbortController();
-    const dog = startWatchdog(clock, silenceMs, () => {
+    const watchdog = startWatchdog(clock, silenceMs, () => {
       isSilent = true;
       cut.abort();
     });
@@ -74,14 +72,13 @@ export function follow(parts: FollowParts, signal: AbortSignal): Following {
     try {
       opened = await parts.open(position, AbortSignal.any([stop, cut.signal]));
       if (!opened.ok) return { ...opened, good: false };
-      const parser = createSseParser();
+      const read = createStreamReader();
       let greeted = false;
       for await (const chunk of opened.body) {
-        dog.rest();
-        for (const message of parser.push(chunk)) {
+        watchdog.suspend();
+        for (const parsed of read(chunk)) {
           // After `again`, buffered messages of the old stream may not match the new filter.
           if (stop.aborted) return ended("");
-          const parsed = parseMessage(message);
           if (parsed.kind === "bye") return ended(parsed.reason);
           if (parsed.kind === "hello") {
             greeted = true;
@@ -89,7 +86,7 @@ export function follow(parts: FollowParts, signal: AbortSignal): Following {
             if (position === null || parsed.reset) position = parsed.after;
             parts.onHello(parsed);
             parts.onState({ is: "live" });
-          } else if (!greeted) throw new Error("what came is nothing that a wamid-relay says");
+          } else if (!greeted) throw new Error("the stream is not that of a wamid-relay");
           else if (parsed.kind === "event" && parsed.event.seq > (position ?? 0)) {
             await parts.take(parsed.event);
             position = parsed.event.seq;
@@ -103,13 +100,13 @@ export function follow(parts: FollowParts, signal: AbortSignal): Following {
             parts.onPlace(parsed);
           }
         }
-        dog.heard();
+        watchdog.reset();
       }
       return ended("the connection was closed");
     } catch (error) {
-      return ended(isSilent ? `nothing was heard for ${silenceMs / 1000} s` : errorText(error));
+      return ended(isSilent ? `no data came for ${silenceMs / 1000} s` : errorText(error));
     } finally {
-      dog.end();
+      watchdog.end();
       if (opened?.ok === true) opened.close();
     }
   }
@@ -127,7 +124,7 @@ export function follow(parts: FollowParts, signal: AbortSignal): Following {
       failures = ended.good ? 0 : failures + 1;
       const ms = Math.max(
         Math.min(ended.retryAfterMs ?? 0, longestRetryAfterMs),
-        withJitter(growingWait(Math.max(1, failures), firstBackoffMs, longestBackoffMs), random()),
+        withJitter(growingWait(Math.max(1, failures), firstWaitMs, longestWaitMs), random()),
       );
       parts.onState({ is: "waiting", why: ended.why, ms });
       await waitFor(clock, ms, stop);
@@ -185,16 +182,8 @@ export function waitFor(clock: Clock, ms: number, signal: AbortSignal): Promise<
   });
 }
 
-interface Watchdog {
-  /** Data arrived: the silence restarts at 0. */
-  heard(): void;
-  /** Stops counting while the consumer is busy. */
-  rest(): void;
-  end(): void;
-}
-
 /** Calls `silent` once after `limitMs` without data, asleep or awake. */
-export function startWatchdog(clock: Clock, limitMs: number, silent: () => void): Watchdog {
+export function startWatchdog(clock: Clock, limitMs: number, silent: () => void) {
   let silence: number | null = 0;
   let cancel = (): void => {};
   const tick = (): void => {
@@ -207,10 +196,12 @@ export function startWatchdog(clock: Clock, limitMs: number, silent: () => void)
   };
   tick();
   return {
-    heard() {
+    /** Data arrived: the silence restarts at 0. */
+    reset(): void {
       silence = 0;
     },
-    rest() {
+    /** Stops counting while the consumer is busy. */
+    suspend(): void {
       silence = null;
     },
     end: () => cancel(),

@@ -21,24 +21,11 @@ interface ForwarderParts {
   readonly quit: AbortSignal;
 }
 
-interface Forwarder {
-  /** Resolves once a target accepted the event or it was skipped; rejects when the command ends first. */
-  take(event: ListenedEvent): Promise<void>;
-  /** The last event once more, or at once the one that is waited with. */
-  replay(): void;
-  /** Passes over the event that is waited with; false when none is. */
-  skip(): boolean;
-  pause(): boolean;
-  readonly isPaused: () => boolean;
-  /** Failed posts of the event that is waited with. */
-  readonly failures: () => number;
-}
-
 /** Local servers are started again all the time, and are wanted back at once. */
 const retry = { firstMs: 500, longestMs: 5_000 };
 
 /** One event at a time, in order: the next goes out when this one was taken. */
-export function createForwarder(parts: ForwarderParts): Forwarder {
+export function createForwarder(parts: ForwarderParts) {
   const { targets, clock, random, quit } = parts;
   let last: { event: ListenedEvent; url: string } | null = null;
   let paused: PromiseWithResolvers<void> | null = null;
@@ -52,7 +39,7 @@ export function createForwarder(parts: ForwarderParts): Forwarder {
     if (!isPosting) waiting?.abort();
   });
 
-  /** Posts until it is taken; gives false when it is to be passed over. */
+  /** Posts until it is taken; returns false when it is skipped. */
   async function deliver(event: ListenedEvent, url: string, to: Targets): Promise<boolean> {
     let shown = "";
     let refusals = 0;
@@ -85,7 +72,8 @@ export function createForwarder(parts: ForwarderParts): Forwarder {
   }
 
   return {
-    async take(event) {
+    /** Resolves once a target accepted the event or it was skipped; rejects when the command ends first. */
+    async take(event: ListenedEvent): Promise<void> {
       await paused?.promise;
       if (quit.aborted) throw new Error("the command ends");
       const url = targets?.urlOf(event.source) ?? null;
@@ -99,7 +87,8 @@ export function createForwarder(parts: ForwarderParts): Forwarder {
         failures = 0;
       }
     },
-    replay() {
+    /** Posts the last event once more, or at once the one that waits for its next try. */
+    replay(): void {
       if (waiting !== null) {
         if (!isPosting) waiting.abort();
         return;
@@ -110,21 +99,19 @@ export function createForwarder(parts: ForwarderParts): Forwarder {
         if (!quit.aborted) parts.onAnswer(event, url, outcome, { again: false, replay: true });
       });
     },
-    skip() {
-      if (waiting === null || failures === 0) return false;
+    /** Passes over the event that waits for its next try. */
+    skip(): void {
+      if (waiting === null || failures === 0) return;
       skipped = true;
       waiting.abort();
-      return true;
     },
-    pause() {
-      if (paused === null) paused = Promise.withResolvers();
-      else {
-        paused.resolve();
-        paused = null;
-      }
-      return paused !== null;
+    /** Pauses, or goes on. */
+    pause(): void {
+      paused?.resolve();
+      paused = paused === null ? Promise.withResolvers() : null;
     },
     isPaused: () => paused !== null,
+    /** Failed posts of the event that waits for its next try. */
     failures: () => failures,
   };
 }
@@ -148,20 +135,13 @@ export interface PostOutcome {
   readonly tookMs: number;
 }
 
-export interface Targets {
-  /** Null: the source's events go nowhere. */
-  urlOf(source: string): string | null;
-  /** The sources named, when every target is of one; null: events of all sources go somewhere. */
-  readonly sources: readonly string[] | null;
-  post(url: string, event: ListenedEvent, attempt: number, replay: boolean, signal: AbortSignal): Promise<PostOutcome>;
-  close(): Promise<void>;
-}
+export type Targets = ReturnType<typeof createTargets>;
 
 /** Longest wait for a local answer: the developer may be in a debugger. */
 const timeout = "5m";
 
 /** Where events go on this machine. Throws an Error for the person at the terminal. */
-export function createTargets({ forwardTo, allowRemote, headers, secret }: TargetOptions, now: () => number): Targets {
+export function createTargets({ forwardTo, allowRemote, headers, secret }: TargetOptions, now: () => number) {
   const bySource = new Map<string, string>();
   let others: string | null = null;
   const destinations = new Map<string, UrlDestination>();
@@ -195,9 +175,11 @@ export function createTargets({ forwardTo, allowRemote, headers, secret }: Targe
   }
 
   return {
-    urlOf: (source) => bySource.get(source) ?? others,
+    /** Null: the source's events go nowhere. */
+    urlOf: (source: string): string | null => bySource.get(source) ?? others,
+    /** The sources named, when every target is of one; null: events of all sources go somewhere. */
     sources: others === null && bySource.size > 0 ? [...bySource.keys()] : null,
-    async post(url, event, attempt, replay, signal) {
+    async post(url: string, event: ListenedEvent, attempt: number, replay: boolean, signal: AbortSignal): Promise<PostOutcome> {
       const {
         "content-type": contentType = "application/json",
         "content-encoding": contentEncoding = null,
@@ -221,7 +203,7 @@ export function createTargets({ forwardTo, allowRemote, headers, secret }: Targe
       }
       return { taken: false, status: null, error: response?.toString("utf8") ?? result.error, tookMs };
     },
-    async close() {
+    async close(): Promise<void> {
       await Promise.all([...destinations.values()].map((destination) => destination.close()));
     },
   };

@@ -2,9 +2,9 @@ import { readFileSync } from "node:fs";
 import type { Command } from "commander";
 import { Agent } from "undici";
 import { durationSchema } from "../../model/units.ts";
-import { ownAddress } from "../control-client.ts";
 import { CommandFailed, type Io } from "../io.ts";
-import { checkedOption, relayUrl, time } from "../options.ts";
+import { checkedOption, type RelayOptions, relayUrl, time } from "../options.ts";
+import { connectRelay, ownAddress } from "../reach-relay.ts";
 import type { Opened } from "./follow.ts";
 
 export interface RelayAddress {
@@ -14,10 +14,7 @@ export interface RelayAddress {
   token(): string;
 }
 
-export interface AddressOptions {
-  readonly config: string;
-  readonly relay?: string;
-  readonly tokenEnv: string;
+export interface AddressOptions extends RelayOptions {
   readonly tokenFile?: string;
   readonly token?: string;
 }
@@ -122,27 +119,16 @@ function errorOf(text: string): string | null {
   }
 }
 
-interface CursorParts {
-  /** Stores the position at the relay; rejects when that failed. */
-  readonly tell: (seq: number) => Promise<void>;
-  readonly wait: (ms: number) => Promise<void>;
-  /** Aborted: no more background updates. */
-  readonly over: AbortSignal;
-}
-
-interface Cursor {
-  /** Everything up to this event is done with. */
-  moved(seq: number): void;
-  /** Makes one last update; resolves whether or not it succeeds. */
-  flush(): Promise<void>;
-}
-
 /** Pause between two updates: each is a commit at the relay. */
 const everyMs = 50;
 const afterFailureMs = 2_000;
 
-/** Stores the newest position of a name at the relay, one update at a time. */
-export function createCursor({ tell, wait, over }: CursorParts): Cursor {
+/**
+ * Stores the newest position of a name at the relay, one update at a time. `store` rejects when that failed; after `over` is
+ * aborted there are no more background updates.
+ */
+export function createCursor(parts: { store(seq: number): Promise<void>; wait(ms: number): Promise<void>; readonly over: AbortSignal }) {
+  const { store, wait, over } = parts;
   let wanted = -1;
   let known = -1;
   let isStoring = false;
@@ -150,7 +136,7 @@ export function createCursor({ tell, wait, over }: CursorParts): Cursor {
   async function once(): Promise<boolean> {
     const seq = wanted;
     try {
-      await tell(seq);
+      await store(seq);
       known = Math.max(known, seq);
       return true;
     } catch {
@@ -165,27 +151,22 @@ export function createCursor({ tell, wait, over }: CursorParts): Cursor {
   }
 
   return {
-    moved(seq) {
+    /** Everything up to this event is done with. */
+    moved(seq: number): void {
       if (seq <= wanted) return;
       wanted = seq;
       if (!isStoring) void run();
     },
-    async flush() {
+    /** Makes one last update; resolves whether or not it succeeds. */
+    async flush(): Promise<void> {
       if (known < wanted) await once();
     },
   };
 }
 
 export async function storeCursor(relay: RelayAddress, name: string, seq: number): Promise<void> {
-  const answer = await fetch(`${relay.url}/v1/listen/cursors/${name}`, {
-    method: "POST",
-    headers: { authorization: `Bearer ${relay.token()}`, "content-type": "application/json" },
-    body: JSON.stringify({ seq }),
-    redirect: "manual",
-    signal: AbortSignal.timeout(10_000),
-  });
-  await answer.arrayBuffer();
-  if (!answer.ok) throw new CommandFailed(`the relay does not keep the cursor (status ${answer.status})`);
+  const { status } = await connectRelay(relay.url, relay.token(), 10_000).request("POST", `/v1/listen/cursors/${name}`, { seq });
+  if (status >= 300) throw new CommandFailed(`the relay does not keep the cursor (status ${status})`);
 }
 
 /** `--since`: a duration in ms, or a time in ISO 8601. */

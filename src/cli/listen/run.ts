@@ -82,7 +82,7 @@ export async function runListen(io: Io, run: ListenRun): Promise<void> {
     as === null
       ? null
       : createCursor({
-          tell: (seq) => storeCursor(relay, as, seq),
+          store: (seq) => storeCursor(relay, as, seq),
           wait: (ms) => waitFor(clock, ms, over.signal),
           over: quitting.signal,
         });
@@ -159,7 +159,7 @@ export async function runListen(io: Io, run: ListenRun): Promise<void> {
 
   const press = createKeys({
     replay: forwarder.replay,
-    skip: () => void forwarder.skip(),
+    skip: forwarder.skip,
     quit,
     pause() {
       forwarder.pause();

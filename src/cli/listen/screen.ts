@@ -1,49 +1,33 @@
 import type { Io } from "../io.ts";
 import { asLine, type PrivateView, printable } from "../output.ts";
+import { createDrawing } from "../progress.ts";
 import type { StreamState } from "./follow.ts";
 import type { PostOutcome } from "./forward.ts";
 import type { Gap, Hello, ListenedEvent } from "./wire.ts";
 
-interface Screen {
-  /** Main output: an event, an answer. */
-  line(text: string): void;
-  /** Status output: among the lines on a terminal, on standard error in a pipe. */
-  note(text: string): void;
-  /** One value of `--json`. */
-  json(value: unknown): void;
-  /** Redraws the status line on a terminal. */
-  drawStatus(): void;
-  /** Draws no more. */
-  end(): void;
-}
-
 /** Lines, and under them on a terminal one of `status()` that is drawn over itself. */
-export function createScreen(io: Io, { isInteractive, status }: { isInteractive: boolean; status: () => string }): Screen {
-  let isDrawn = false;
+export function createScreen(io: Io, { isInteractive, status }: { isInteractive: boolean; status: () => string }) {
+  const drawing = createDrawing(io);
   let isEnded = false;
-  const over = (): string => (isDrawn ? "\x1b[1A\x1b[0J" : "");
 
   function drawStatus(): void {
-    if (!isInteractive || isEnded) return;
-    io.out(`${over()}${status()}`);
-    isDrawn = true;
+    if (isInteractive && !isEnded) drawing.draw(status());
   }
 
+  /** Main output: an event, an answer. */
   function line(text: string): void {
-    io.out(`${over()}${text}`);
-    isDrawn = false;
+    drawing.print(text);
     drawStatus();
   }
 
   return {
     line,
-    note(text) {
-      if (isInteractive) line(text);
-      else io.err(text);
-    },
-    json: (value) => io.out(asLine(JSON.stringify(value))),
     drawStatus,
-    end() {
+    /** Status output: among the lines on a terminal, on standard error in a pipe. */
+    note: isInteractive ? line : io.err,
+    json: (value: unknown): void => io.out(asLine(JSON.stringify(value))),
+    /** Draws no more. */
+    end(): void {
       isEnded = true;
     },
   };
@@ -58,7 +42,7 @@ export function eventLine({ event, status, id, subject, origin, source }: Listen
     `[${view.id("event", id)}]`,
     ...(subject === null ? [] : [view.subject(subject)]),
     ...(showSource ? [`from ${source}`] : []),
-    ...(origin === "webhook" ? [] : [`(learned by asking: ${origin})`]),
+    ...(origin === "webhook" ? [] : [`(found by polling: ${origin})`]),
   ];
   return printable(words.join(" "));
 }
@@ -191,7 +175,7 @@ export function createKeys(actions: KeyActions): (characters: string) => void {
   };
 }
 
-/** Gives keys to `press` as they are pressed; the function returned gives the terminal back. */
+/** Passes keys to `press`; the returned function restores the terminal. */
 export function readKeys(input: NodeJS.ReadStream, press: (characters: string) => void): () => void {
   input.setRawMode(true);
   input.setEncoding("utf8");

@@ -3,14 +3,8 @@ import { noEnvelope, requestKind } from "../../sandbox/fixtures/fixture-posts.ts
 import type { Post } from "../../sandbox/traffic/post.ts";
 import type { PostResult } from "../../sandbox/traffic/post-result.ts";
 import type { Io } from "../io.ts";
-import { printable, withCommas } from "../output.ts";
-import { createDrawnLine, isDue, partText } from "../progress.ts";
-
-export interface TriggerShow {
-  post(post: Post, result: PostResult, fault: string | null): void;
-  /** What is drawn stays. */
-  leave(): void;
-}
+import { printable } from "../output.ts";
+import { createProgressBar, speedText } from "../progress.ts";
 
 interface ShowSettings {
   readonly io: Io;
@@ -26,20 +20,14 @@ interface ShowSettings {
 const linesOnTerminal = 50;
 
 /** A line for each post; on a terminal a bar after the first ones, and with `--json` only how far it is, on standard error. */
-export function createTriggerShow({ io, isJson, now, total, showsWamids }: ShowSettings): TriggerShow {
+export function createTriggerShow({ io, isJson, now, total, showsWamids }: ShowSettings) {
   const startedAt = now();
-  let shownAt = startedAt;
+  const bar = createProgressBar(io, isJson, { now, isPatient: true });
   let posts = 0;
   let unexpected = 0;
-  const line = createDrawnLine(io);
   const isMany = total !== null && total > linesOnTerminal;
-  const progress = (): string => {
-    const seconds = (now() - startedAt) / 1000;
-    const speed = seconds < 0.2 ? "" : `  ${withCommas(Math.round(posts / seconds))}/s`;
-    return `${withCommas(posts)} posts${speed}${unexpected === 0 ? "" : `  ${withCommas(unexpected)} unexpected`}`;
-  };
   return {
-    post(post, result, fault) {
+    post(post: Post, result: PostResult, fault: string | null): void {
       posts += 1;
       if (fault !== null) unexpected += 1;
       const isBar = io.isTerminal && !isJson && (isMany || posts > linesOnTerminal);
@@ -47,12 +35,10 @@ export function createTriggerShow({ io, isJson, now, total, showsWamids }: ShowS
         io.out(postLine(post, result, fault, showsWamids));
         return;
       }
-      if (!isDue(isBar, shownAt, now()) && (isJson || posts !== total)) return;
-      shownAt = now();
-      if (isBar) line.draw(partText(total === null ? null : Math.min(1, posts / total), progress()));
-      else io.err(progress());
+      const part = total === null || isJson ? null : Math.min(1, posts / total);
+      bar.show(part, speedText(posts, "posts", now() - startedAt, unexpected, "unexpected"), isBar && posts === total);
     },
-    leave: line.leave,
+    leave: bar.leave,
   };
 }
 
@@ -84,48 +70,17 @@ function statusWord(post: Post): string {
   }
 }
 
-/** One post and its answer, as `--json` has it. */
-interface TriggeredEvent {
-  /** Null for a body that has none. */
-  readonly id: string | null;
-  readonly event: string;
-  readonly wamid: string | null;
-  readonly runId: string | null;
-  readonly sort: Post["sort"];
-  /** HTTP status; null without an answer. */
-  readonly status: number | null;
-  /** The relay's result word; null for an answer that is not a relay's. */
-  readonly answer: string | null;
-  readonly tookMs: number;
-}
-
-export interface Outcome {
-  readonly posts: number;
-  /** By the relay's result word, or by HTTP status, or `unanswered`. */
-  readonly answers: Readonly<Record<string, number>>;
-  readonly unexpected: number;
-  /** Descriptions of the first ones. */
-  readonly faults: readonly string[];
-  /** The first posts. */
-  readonly events: readonly TriggeredEvent[];
-  readonly eventsLeftOut: number;
-}
-
-export interface OutcomeNotes {
-  note(post: Post, result: PostResult, fault: string | null): void;
-  /** Records another mismatch. */
-  fault(text: string): void;
-  outcome(): Outcome;
-}
+export type OutcomeNotes = ReturnType<typeof createOutcomeNotes>;
 
 const mostEvents = 1000;
 const mostFaults = 100;
 
 /** Memory: the first thousand posts and the first hundred faults, however many there are. */
-export function createOutcomeNotes(): OutcomeNotes {
+export function createOutcomeNotes() {
+  /** By the relay's result word, or by HTTP status, or `unanswered`. */
   const answers: Record<string, number> = {};
   const faults: string[] = [];
-  const events: TriggeredEvent[] = [];
+  const events: ReturnType<typeof triggeredEvent>[] = [];
   let posts = 0;
   let unexpected = 0;
   const fault = (text: string): void => {
@@ -133,8 +88,9 @@ export function createOutcomeNotes(): OutcomeNotes {
     if (faults.length < mostFaults) faults.push(text);
   };
   return {
+    /** Records another mismatch. */
     fault,
-    note(post, result, wrong) {
+    note(post: Post, result: PostResult, wrong: string | null): void {
       posts += 1;
       const word = answerWord(result);
       answers[word] = (answers[word] ?? 0) + 1;
@@ -155,7 +111,8 @@ function sentId({ id, event }: Post["subject"]): string | null {
   return event === requestKind || event === noEnvelope ? null : id;
 }
 
-function triggeredEvent({ subject, sort }: Post, result: PostResult): TriggeredEvent {
+/** One post and its answer, as `--json` has it: status and answer are null when there was none, the answer when it is not a relay's. */
+function triggeredEvent({ subject, sort }: Post, result: PostResult) {
   const { event, wamid, runId } = subject;
   const answered = result.kind === "answered" ? { status: result.status, answer: result.answer } : { status: null, answer: null };
   return { id: sentId(subject), event, wamid, runId, sort, ...answered, tookMs: result.tookMs };

@@ -5,33 +5,44 @@ import { systemClock } from "../../model/system-clock.ts";
 import { describeFixture, type Fixture, FixtureRefused, truncatedFixture } from "../../sandbox/fixtures/fixture.ts";
 import { builtInFixtures, findFixture, fixtureNames } from "../../sandbox/fixtures/fixture-files.ts";
 import { fixturePosts } from "../../sandbox/fixtures/fixture-posts.ts";
-import { createJudge, type Judge } from "../../sandbox/fixtures/judge-answers.ts";
+import { createJudge } from "../../sandbox/fixtures/judge-answers.ts";
 import { PathRefused, setPath, valueText } from "../../sandbox/fixtures/set-path.ts";
-import {
-  scenarioPosts,
-  splitAtRegistration,
-  splitForSecrets,
-  type TriggerScenario,
-  triggerScenarios,
-} from "../../sandbox/fixtures/trigger-scenarios.ts";
+import { scenarioPosts, splitAtRegistration, splitForSecrets, triggerScenarios } from "../../sandbox/fixtures/trigger-scenarios.ts";
+
 import { createRandom } from "../../sandbox/random.ts";
 import type { Post } from "../../sandbox/traffic/post.ts";
+import type { PostResult } from "../../sandbox/traffic/post-result.ts";
 import { createSender } from "../../sandbox/traffic/sender.ts";
-import { createdSchema, readAnswer } from "../control-views.ts";
 import { CommandFailed, type Io } from "../io.ts";
+import { ownFixtures } from "../options.ts";
 import { printable, tableLines } from "../output.ts";
-import { expectDone, withWriting } from "../reach-relay.ts";
-import { ownFixtures, type TriggerOptions } from "../trigger.ts";
-import { createOutcomeNotes, createTriggerShow, type Outcome, type OutcomeNotes, type TriggerShow } from "./output.ts";
-import { findTarget, type Target } from "./target.ts";
+import { type ControlClient, call, withWriting } from "../reach-relay.ts";
+import { createOutcomeNotes, createTriggerShow, type OutcomeNotes } from "./output.ts";
+import { findTarget, type Target, type TargetOptions } from "./target.ts";
 
-interface Triggered extends Outcome {
-  readonly url: string;
-  readonly seed: string;
-  readonly tookMs: number;
-  /** True when a signal ended it. */
-  readonly stopped: boolean;
+export interface TriggerOptions extends TargetOptions {
+  readonly fixtures?: string;
+  readonly set?: readonly SetOption[];
+  readonly wamid?: string;
+  readonly keepIds?: boolean;
+  readonly truncated?: boolean;
+  readonly count?: number;
+  readonly rate?: number;
+  readonly concurrency?: number;
+  readonly duplicate?: number;
+  readonly shuffle?: boolean;
+  readonly seed?: string;
+  readonly list?: boolean;
+  readonly json?: boolean;
 }
+
+/** One `--set`: where, and the JSON text that is put there. */
+export interface SetOption {
+  readonly path: string;
+  readonly given: string;
+}
+
+export type Triggered = Awaited<ReturnType<typeof run>>;
 
 const usualConcurrency = 16;
 
@@ -81,15 +92,20 @@ export async function triggerScenario(command: Command, name: string, options: T
     io.err("note: there is one secret; with two, the old and the new one, both are shown to be taken");
   }
   const { config, count } = options;
-  const of = { command, io, config, scenario, seed, start: Date.now(), ...(count === undefined ? {} : { messages: count }) };
-  return run(options, io, target, seed, more, (posting) => runScenario(of, posting));
-}
-
-interface More {
-  readonly concurrency: number;
-  readonly known: boolean;
-  readonly total: number | null;
-  readonly showsWamids: boolean;
+  const posts = scenarioPosts(scenario, { seed, start: Date.now(), ...(count === undefined ? {} : { messages: count }) });
+  return run(options, io, target, seed, more, async (posting) => {
+    const { secrets } = target;
+    if (scenario.rotatesSecrets === true) {
+      const parts = splitForSecrets(posts, secrets.length);
+      for (const [part, secret] of secrets.toReversed().entries()) await runPosts(parts[part] ?? [], posting, secret);
+    } else if (scenario.registersLate === true) {
+      const { first, rest } = splitAtRegistration(posts);
+      await runPosts(first, posting, secrets[0]);
+      if (posting.notes.outcome().unexpected > 0 || posting.signal.aborted) return;
+      await withWriting(command, { config, tokenEnv: "RELAY_TOKEN" }, io, "track", (client) => register(client, posting, first));
+      await runPosts(rest, posting, secrets[0]);
+    } else await runPosts(posts, posting, secrets[0]);
+  });
 }
 
 async function run(
@@ -97,9 +113,9 @@ async function run(
   io: Io,
   target: Target,
   seed: string,
-  { concurrency, known, total, showsWamids }: More,
+  { known, total, showsWamids, concurrency }: { known: boolean; total: number | null; showsWamids: boolean; concurrency: number },
   post: (posting: Posting) => Promise<void>,
-): Promise<Triggered> {
+) {
   const startedAt = performance.now();
   const judge = createJudge(target.isRelay ? "relay" : "any", { known });
   const notes = createOutcomeNotes();
@@ -107,8 +123,13 @@ async function run(
   const stop = new AbortController();
   const onSignal = (): void => stop.abort();
   process.on("SIGINT", onSignal).on("SIGTERM", onSignal);
+  const onResult = (sent: Post, result: PostResult): void => {
+    const fault = judge.note(sent, result);
+    notes.note(sent, result, fault);
+    show.post(sent, result, fault);
+  };
   try {
-    await post({ target, concurrency, rate, judge, notes, show, signal: stop.signal });
+    await post({ target, concurrency, rate, notes, onResult, signal: stop.signal });
   } finally {
     process.off("SIGINT", onSignal).off("SIGTERM", onSignal);
   }
@@ -141,9 +162,8 @@ interface Posting {
   readonly target: Target;
   readonly concurrency: number;
   readonly rate: number | undefined;
-  readonly judge: Judge;
   readonly notes: OutcomeNotes;
-  readonly show: TriggerShow;
+  readonly onResult: (post: Post, result: PostResult) => void;
   readonly signal: AbortSignal;
 }
 
@@ -151,11 +171,7 @@ interface Posting {
 const once = { tries: 1, firstMs: 0, longestMs: 0 };
 
 /** Posts them all, signed with `secret`. Ends early when the connection is refused. */
-async function runPosts(
-  posts: Iterable<Post>,
-  { target, concurrency, rate, judge, notes, show, signal }: Posting,
-  secret: string,
-): Promise<void> {
+async function runPosts(posts: Iterable<Post>, { target, concurrency, rate, onResult, signal }: Posting, secret: string): Promise<void> {
   const sender = createSender({
     url: target.url,
     signature: target.signature,
@@ -171,9 +187,7 @@ async function runPosts(
     await sender.run(posts, {
       signal: AbortSignal.any([signal, nobody.signal]),
       onResult(post, result) {
-        const fault = judge.note(post, result);
-        notes.note(post, result, fault);
-        show.post(post, result, fault);
+        onResult(post, result);
         if (result.kind === "unanswered" && result.error === "ECONNREFUSED") nobody.abort();
       },
     });
@@ -182,60 +196,13 @@ async function runPosts(
   }
 }
 
-interface ScenarioRun {
-  readonly command: Command;
-  readonly io: Io;
-  readonly config: string;
-  readonly scenario: TriggerScenario;
-  readonly seed: string;
-  /** Unix milliseconds. */
-  readonly start: number;
-  /** Not given: as many as the scenario has. */
-  readonly messages?: number;
-}
-
-/** Posts a scenario. What is not as expected goes into the posting's notes. */
-async function runScenario(run: ScenarioRun, posting: Posting): Promise<void> {
-  const { scenario, seed, start, messages } = run;
-  const { secrets } = posting.target;
-  const posts = scenarioPosts(scenario, { seed, start, ...(messages === undefined ? {} : { messages }) });
-  if (scenario.rotatesSecrets === true) {
-    const parts = splitForSecrets(posts, secrets.length);
-    for (const [part, secret] of secrets.toReversed().entries()) await runPosts(parts[part] ?? [], posting, secret);
-    return;
-  }
-  if (scenario.registersLate !== true) return runPosts(posts, posting, secrets[0]);
-  const { first, rest } = splitAtRegistration(posts);
-  await runPosts(first, posting, secrets[0]);
-  if (posting.notes.outcome().unexpected > 0 || posting.signal.aborted) return;
-  await register(run, posting, first);
-  await runPosts(rest, posting, secrets[0]);
-}
-
-async function register({ command, io, config }: ScenarioRun, { target, notes }: Posting, posts: readonly Post[]): Promise<void> {
-  const account = target.source?.account;
+async function register(client: ControlClient, { target, notes }: Posting, posts: readonly Post[]): Promise<void> {
   let created = 0;
-  await withWriting(command, { config, tokenEnv: "RELAY_TOKEN" }, io, "track", async (client) => {
-    for (const [at, { subject }] of posts.entries()) {
-      const body = { account, wamid: subject.wamid, reference: `trigger-${at + 1}` };
-      created += readAnswer(createdSchema, expectDone(await client.request("POST", "/v1/messages/track", body))).created;
-    }
-  });
+  for (const [at, { subject }] of posts.entries()) {
+    const body = { account: target.source?.account, wamid: subject.wamid, reference: `trigger-${at + 1}` };
+    created += (await call(client, "registered", "POST", "/v1/messages/track", body)).created;
+  }
   if (created !== posts.length) notes.fault(`registration: ${posts.length} new messages expected, ${created} were`);
-}
-
-interface Listed {
-  readonly fixtures: readonly {
-    readonly name: string;
-    /** Event kind; null for what is no envelope. */
-    readonly event: string | null;
-    readonly status: string | null;
-    /** Null for those that come along. */
-    readonly folder: string | null;
-    /** Why it cannot be used; null when it can. */
-    readonly fault: string | null;
-  }[];
-  readonly scenarios: readonly { readonly name: string; readonly description: string }[];
 }
 
 /** The folders to look through, the user's own first. Throws {@link CommandFailed} when the one named is not there. */
@@ -244,7 +211,8 @@ function fixtureFolders(given: string | undefined): string[] {
   return [given ?? ownFixtures, builtInFixtures];
 }
 
-export function listed(given: string | undefined): Listed {
+/** Fixtures with their event kind and status, the folder (null: built in), and why one cannot be used. */
+export function listed(given: string | undefined) {
   const folders = fixtureFolders(given);
   return {
     fixtures: [...fixtureNames(folders)].map(([name, folder]) => ({
@@ -265,7 +233,7 @@ function described(name: string, folders: readonly string[]) {
   }
 }
 
-export function listLines({ fixtures, scenarios }: Listed): string[] {
+export function listLines({ fixtures, scenarios }: ReturnType<typeof listed>): string[] {
   const events = fixtures.map(({ name, event, status, folder, fault }) => [
     printable(name),
     printable(fault === null ? (event ?? "no envelope") : `cannot be used: ${fault}`),

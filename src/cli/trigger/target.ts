@@ -3,8 +3,8 @@ import { isLoopbackHost } from "../../config/private-address.ts";
 import type { Settings, SourceSettings } from "../../config/schema.ts";
 import { findSchemeFaults, type SignatureSettings, signatureSettingsSchema } from "../../model/signature.ts";
 import { rateSchema } from "../../model/units.ts";
-import { ownAddress } from "../control-client.ts";
 import { CommandFailed, type Io } from "../io.ts";
+import { ownAddress } from "../reach-relay.ts";
 import { readSettings } from "../settings-option.ts";
 
 export interface TargetOptions {

@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import type { Command } from "commander";
 import { describe, expect, test } from "vitest";
+import { commands as listed } from "../../../src/cli/commands.ts";
 import type { Io } from "../../../src/cli/io.ts";
 import { createProgram, main } from "../../../src/cli/main.ts";
 
@@ -29,7 +30,13 @@ function leaves(command: Command, path: readonly string[] = []): Leaf[] {
   return command.commands.length === 0 ? [{ path, command }] : command.commands.flatMap((sub) => leaves(sub, [...path, sub.name()]));
 }
 
-const commands = leaves(await createProgram(recorder()));
+const loaded = await Promise.all(
+  listed.map(async ({ name, usage }) => {
+    const program = await createProgram(recorder(), name);
+    return { name, usage, command: program.commands.find((command) => command.name() === name) as Command };
+  }),
+);
+const commands = loaded.flatMap(({ name, command }) => leaves(command, [name]));
 const docs = readFileSync(new URL("../../../docs/cli.md", import.meta.url), "utf8");
 /** Section text by command, such as `events list`; arguments in the heading left out. */
 const sections = new Map(
@@ -38,6 +45,15 @@ const sections = new Map(
     text,
   ]),
 );
+
+test.each(loaded)("the list of commands shows options and arguments of $name as they are", ({ usage, command }) => {
+  const options = command.options.length === 0 ? [] : ["[options]"];
+  const given = command.registeredArguments.map((each) => {
+    const name = each.variadic ? `${each.name()}...` : each.name();
+    return each.required ? `<${name}>` : `[${name}]`;
+  });
+  expect(usage).toBe([...options, ...given].join(" "));
+});
 
 test("docs/cli.md has a section for each command, and for nothing else", () => {
   expect([...sections.keys()].sort()).toEqual(commands.map(({ path }) => path.join(" ")).sort());

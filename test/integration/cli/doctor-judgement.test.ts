@@ -2,8 +2,8 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { probeDestination } from "../../../src/cli/doctor/destinations.ts";
 import { bytesText, spanText } from "../../../src/cli/doctor/finding.ts";
+import { probeDestination } from "../../../src/cli/doctor/network.ts";
 import { judgeClock } from "../../../src/cli/doctor/run.ts";
 import { checkSettings, judgeSecrets } from "../../../src/cli/doctor/settings.ts";
 import { judgeBacklog, judgeSpace } from "../../../src/cli/doctor/store.ts";
@@ -89,7 +89,7 @@ test("backlog: what has long been due, but not what is stopped, paused, proxied 
   const now = 1_800_000_000_000;
   const routes = ["a", "b", "c", "d"].map((name) => ({ name })) as unknown as Settings["routes"];
   const entry = { waiting: 1, held: 1, dead: 0, oldestDueAt: now - 3_600_000, stopped: null };
-  const found = judgeBacklog(
+  const [...found] = judgeBacklog(
     [
       { route: "a", ...entry },
       { route: "b", ...entry, oldestDueAt: now - 60_000 },

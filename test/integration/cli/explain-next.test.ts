@@ -115,7 +115,7 @@ describe.each(engines)("what is next, on %s", (engine: Engine) => {
       return (list as { data: { seq: number }[] }).data[0]?.seq.toString() ?? null;
     });
     expect((await nextOf(seq))["proxy:flows"]).toMatchObject({ kind: "exchange" });
-    expect((await runOn(relay, "explain", seq)).out).toContain("next: the exchange is under way");
+    expect((await runOn(relay, "explain", seq)).out).toContain("next: the exchange is in flight");
     downstream.recover();
     await answered;
     await until("it has ended", async () => ["done", "dead"].includes((await nextOf(seq))["proxy:flows"]?.kind ?? ""));

@@ -78,7 +78,7 @@ test("a message's story: in order of time, with the reason of each route, each a
   expect(out).toContain(`message ${maskWamid(wamid)} of account main`);
   const places = [
     `event 1: message.status, ${sent.id}`,
-    "received    webhook of source main, proved by secret ",
+    "received    webhook of source main, verified by secret ",
     "status      unknown → sent (a transition)",
     "delivery to down: waiting",
     "answered 500 in ",
@@ -86,7 +86,7 @@ test("a message's story: in order of time, with the reason of each route, each a
     "delivery to ours: delivered",
     "1. ",
     "registered\n",
-    "told        reference order-7, ",
+    "with        reference order-7, ",
     `event 2: message.status, ${delivered.id}`,
     "again       1 times",
     "delivery to down: held",

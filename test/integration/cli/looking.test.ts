@@ -120,7 +120,7 @@ describe("events show", () => {
     const { code, out } = await runProcessOn(relay, "events", "show", failed.id);
     expect(code).toBe(0);
     for (const told of [
-      "proved by    secret ",
+      "verified by  secret ",
       "sent → failed (a transition)",
       "error code   131026",
       "everything: delivers",

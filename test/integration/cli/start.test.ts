@@ -44,9 +44,15 @@ test.each([
 ])("what only reads the command line loads commander and nothing else: %j", async (args) => {
   const { packages, own } = await loadedBy(...args);
   expect(packages).toEqual(["commander"]);
-  // A file for each command, and the words and values of their options.
-  expect(own.length).toBeLessThan(60);
+  // The file of one command, and the words and values of its options.
+  expect(own.length).toBeLessThan(25);
   expect(own.filter((url) => /\/src\/(config\/(schema|load)|store\/sqlite|store\/redis|sandbox|receive)\b/.test(url))).toEqual([]);
+});
+
+test.each([[["--version"]], [["--help"]], [["nonsense"]], [["help"]]])("what names no command loads none: %j", async (args) => {
+  const { own } = await loadedBy(...args);
+  const files = own.flatMap((url) => /\/src\/cli\/(.+)\.[jt]s$/.exec(url)?.[1] ?? []);
+  expect(files.sort()).toEqual(["commands", "io", "main", "wamid-relay"]);
 });
 
 test("settings are read without what only a running relay needs", async () => {

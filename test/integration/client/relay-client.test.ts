@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
-import type { ShownDelivery, ShownEvent, ShownEventDetail } from "../../../src/cli/control-views.ts";
+import type { Answer } from "../../../src/cli/answers.ts";
 import type { MessageRegistration, RelayDelivery, RelayEvent, RelayEventDetail, TrackedLine } from "../../../src/client/answers.ts";
 import { RelayClient, RelayClientError } from "../../../src/client/relay-client.ts";
 import { openDownstream } from "../../harness/downstream.ts";
@@ -45,9 +45,9 @@ async function all<T>(items: AsyncIterable<T>): Promise<T[]> {
 
 // The client's types are those that the commands check answers against.
 const sameShapes: [
-  event: (of: RelayEvent) => ShownEvent,
-  detail: (of: RelayEventDetail) => ShownEventDetail,
-  delivery: (of: RelayDelivery) => ShownDelivery,
+  event: (of: RelayEvent) => Answer<"event">,
+  detail: (of: RelayEventDetail) => Answer<"eventDetail">,
+  delivery: (of: RelayDelivery) => Answer<"delivery">,
 ] = [
   (of) => ({ ...of }),
   (of) => ({

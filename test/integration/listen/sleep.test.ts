@@ -83,7 +83,7 @@ test("24 hours of sleep: the dead connection is noticed within moments, and all 
   expect(states.map((state) => (state.is === "waiting" ? state.why : state.is))).toEqual([
     "connecting",
     "live",
-    "nothing was heard for 45 s",
+    "no data came for 45 s",
     "connecting",
     "live",
   ]);

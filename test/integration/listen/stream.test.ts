@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { connect } from "node:net";
+import { type EventSourceMessage, EventSourceParserStream } from "eventsource-parser/stream";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { createSseParser, type SseMessage } from "../../../src/cli/listen/wire.ts";
 import { engines, storageOf } from "../../harness/engines.ts";
 import { postEvent } from "../../harness/post-event.ts";
 import { createMessages } from "../../harness/posts.ts";
@@ -18,7 +18,7 @@ const authorization = `Bearer ${relayToken}`;
 interface Reader {
   readonly status: number;
   /** All but events. */
-  readonly messages: SseMessage[];
+  readonly messages: EventSourceMessage[];
   /** Of the events. */
   seqs(): number[];
   close(): void;
@@ -29,15 +29,12 @@ async function listen(relay: AnyRelay, query = "", headers: Readonly<Record<stri
   const closing = new AbortController();
   onTestFinished(() => closing.abort());
   const answer = await fetch(`${relay.url}/v1/listen${query}`, { headers: { authorization, ...headers }, signal: closing.signal });
-  const read: SseMessage[] = [];
+  const read: EventSourceMessage[] = [];
   const seqs: number[] = [];
-  const parser = createSseParser();
   void (async () => {
-    for await (const chunk of answer.body ?? []) {
-      for (const message of parser.push(chunk)) {
-        if (message.event === "event") seqs.push(Number(message.id));
-        else read.push(message);
-      }
+    for await (const message of answer.body?.pipeThrough(new TextDecoderStream()).pipeThrough(new EventSourceParserStream()) ?? []) {
+      if (message.event === "event") seqs.push(Number(message.id));
+      else read.push(message);
     }
   })().catch(() => {});
   return {

@@ -35,12 +35,12 @@ test("polls through a running relay, except in a dry run, and nothing twice", as
   const before = await calls();
   const dry = await runOn(relay, "reconcile", "--dry-run");
   expect(dry).toMatchObject({ code: 0, err: "" });
-  expect(dry.out).toMatch(/^account +due +would ask +left for budget\nmain +3 +3 +0\n$/);
+  expect(dry.out).toMatch(/^account +due +would poll +left for budget\nmain +3 +3 +0\n$/);
   expect(await calls()).toBe(before);
 
   const done = await runProcessOn(relay, "reconcile");
   expect(done).toMatchObject({ code: 0, err: "" });
-  expect(done.out).toMatch(/^account +asked +changed +unchanged +missing +failed +left for budget\nmain +3 +3 +0 +0 +0 +0\n$/);
+  expect(done.out).toMatch(/^account +polled +changed +unchanged +missing +failed +left for budget\nmain +3 +3 +0 +0 +0 +0\n$/);
   expect(await calls()).toBe(before + 3);
   expect(jsonOf<Done>(await runOn(relay, "reconcile", "--json"))).toMatchObject({ accounts: [{ account: "main", asked: 0 }] });
 });
@@ -50,7 +50,7 @@ test("polls by itself without a relay, and the next start has the found statuses
   await relay.stop();
   const before = await calls();
   const done = await runOn(relay, "reconcile");
-  expect(done).toMatchObject({ code: 0, err: "note: no relay runs; what was learned goes out when one is started\n" });
+  expect(done).toMatchObject({ code: 0, err: "note: no relay runs; what was found goes out when one is started\n" });
   expect(await calls()).toBe(before + 3);
   await relay.start();
   const events = (await relay.ask("/v1/events")).body as { data: { origin: string; status: string }[] };
@@ -76,7 +76,7 @@ test("exits 1 for a refused key or no account, 2 for wrong usage, 3 for a used-u
   relay.writeSettings({});
   expect(await runOn(relay, "reconcile")).toMatchObject({
     code: 1,
-    err: "wamid-relay: nobody can be asked: no account has baseUrl and apiKey in the settings\n",
+    err: "wamid-relay: no account can be polled: none has baseUrl and apiKey in the settings\n",
   });
   expect((await runOn(relay, "reconcile", "--wat")).code).toBe(2);
 });

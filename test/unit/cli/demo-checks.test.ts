@@ -26,7 +26,7 @@ const dispositions = (changes: Partial<DemoOutcome["stats"]["dispositions"]>) =>
 const { routed } = outcomeOf().stats.dispositions;
 const { delivered } = outcomeOf().stats.deliveries;
 
-test("the sums of a run in which all went well match", () => {
+test("the sums of a faultless run match", () => {
   expect(mismatches(outcomeOf())).toEqual([]);
 });
 
@@ -60,8 +60,8 @@ const planted: readonly (readonly [string, Plant, string[]])[] = [
     { stats: { dispositions: dispositions({ quarantined: 0, routed: routed + 1 }) } },
     [emitted, "quarantined"],
   ],
-  ["a delivery still owed", { stats: { deliveries: deliveries({ waiting: 1 }) } }, ["still owed, or out of attempts"]],
-  ["a dead letter", { stats: { deliveries: deliveries({ dead: 1 }) } }, ["still owed, or out of attempts"]],
+  ["a delivery still owed", { stats: { deliveries: deliveries({ waiting: 1 }) } }, ["still pending, or out of attempts"]],
+  ["a dead letter", { stats: { deliveries: deliveries({ dead: 1 }) } }, ["still pending, or out of attempts"]],
   [
     "a message not registered",
     { outcome: { tracked: new Set([...outcomeOf().tracked].slice(1)) } },
@@ -70,15 +70,15 @@ const planted: readonly (readonly [string, Plant, string[]])[] = [
   [
     "the end of a run not told",
     { arrivals: drop(everythingPath, "e21") },
-    [emitted, "deliveries", "automation runs, and their ends told", "failed runs"],
+    [emitted, "deliveries", "automation runs, and their ends reported", "failed runs"],
   ],
   [
     "a delivered message not told",
     { arrivals: drop(answeredPath, "e09") },
     ["deliveries", "delivered and read, signed for the downstream"],
   ],
-  ["a failure not told", { arrivals: drop(failuresPath, "e04") }, ["deliveries", "failures of tracked messages, told once"]],
-  ["a failure told twice", { arrivals: again(failuresPath, "e04") }, ["deliveries", "failures of tracked messages, told once"]],
+  ["a failure not told", { arrivals: drop(failuresPath, "e04") }, ["deliveries", "failures of tracked messages, reported once"]],
+  ["a failure told twice", { arrivals: again(failuresPath, "e04") }, ["deliveries", "failures of tracked messages, reported once"]],
   ["a last status not told", { arrivals: drop(statusesPath, "e03") }, ["deliveries", status]],
   [
     "another status told",
@@ -106,7 +106,7 @@ const planted: readonly (readonly [string, Plant, string[]])[] = [
   ],
 ];
 
-test.each(planted)("%s is a mismatch, and the summary says so", (_what, plant, found) => {
+test.each(planted)("reports %s as a mismatch", (_what, plant, found) => {
   const outcome = outcomeOf(plant);
   expect(mismatches(outcome)).toEqual(found);
   const text = summaryLines({ tookMs: 1, counts: {} as DemoCounts, checks: checkSums(outcome) }).join("\n");

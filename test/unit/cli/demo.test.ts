@@ -10,7 +10,7 @@ import { settingsSchema } from "../../../src/config/schema.ts";
 import type { ObservedPost } from "../../../src/sandbox/start-sandbox.ts";
 import { bodyOf } from "./demo-outcome.ts";
 
-test("the same seed makes the same people, each once, and numbers of each meaning are among them", () => {
+test("the same seed makes the same unique people, with phone numbers of each meaning", () => {
   const counts = { recipients: 600, strangers: 300, guests: 30 };
   const people = peopleOf("a", counts);
   expect(peopleOf("a", counts)).toEqual(people);
@@ -26,7 +26,7 @@ test("the same seed makes the same people, each once, and numbers of each meanin
   expect(new Set(people.recipients.map(({ wroteBefore }) => wroteBefore)).size).toBe(2);
 });
 
-test("of an event, the log keeps its first begin, its first end and how often it was taken", () => {
+test("the log keeps an event's first begin, first end and number of accepted posts", () => {
   const log = createPostLog();
   const body = bodyOf("e1", "message.status", { wamid: "wamid.a", status: "sent" });
   const post: ObservedPost = { url: "http://relay", eventId: "e1", body, sort: "event", answered: 200, began: 4, ended: 9 };
@@ -75,7 +75,7 @@ function registrations() {
   return { registration, calls, endCall };
 }
 
-test("messages are registered at once, those that come meanwhile in one call, and every eighth after its first status", async () => {
+test("registers messages at once, those that arrive during a call in the next one, and every eighth after its first status", async () => {
   const { registration, calls, endCall } = registrations();
   for (let number = 1; number <= 9; number += 1) registration.accepted(`wamid.${number}`);
   expect(calls).toEqual([["order-1"]]);
@@ -97,7 +97,7 @@ test("messages are registered at once, those that come meanwhile in one call, an
   expect(calls.slice(3).flat()).toContain("order-16");
 });
 
-test("what had no status is registered at the end, which waits for all and tells of a failure", async () => {
+test("finish registers messages without a status, waits for all, and throws the first failure", async () => {
   const { registration, calls, endCall } = registrations();
   for (let number = 1; number <= 8; number += 1) registration.accepted(`wamid.${number}`);
   const finished = registration.finish();
@@ -129,7 +129,7 @@ const recordingIo = (isTerminal: boolean) => {
   return { io, lines };
 };
 
-test("in a pipe the progress is one plain line a second", () => {
+test("in a pipe, progress is one plain line a second", () => {
   const { io, lines } = recordingIo(false);
   const progress = createProgress(io);
   for (const seconds of [0.1, 0.4, 0.9, 1.1, 1.3, 2.0]) progress.show(seconds, { ...none, sent: 7 }, "is well");
@@ -140,7 +140,7 @@ test("in a pipe the progress is one plain line a second", () => {
   );
 });
 
-test("on a terminal the table is drawn over itself, and a line said stays", () => {
+test("on a terminal, the table is drawn over itself and printed lines stay", () => {
   const { io, lines } = recordingIo(true);
   const progress = createProgress(io);
   progress.show(0, none, "is well");

@@ -70,7 +70,7 @@ test.each<[string, Partial<RedisFacts>, string[]]>([
   expect(judged(facts)).toEqual(expected);
 });
 
-test("what each way to sync risks is said", () => {
+test("reports the risk of each sync policy", () => {
   const told = (facts: Partial<RedisFacts>) => judgeRedis("r", { ...sound, ...facts }).find(({ check }) => check === "redis durability");
   expect(told({})?.message).toContain("nothing acknowledged is lost");
   expect(told({ appendSync: "everysec" })?.message).toContain("up to two seconds");
@@ -78,7 +78,7 @@ test("what each way to sync risks is said", () => {
   expect(told({ appendOnly: false, snapshots: false })?.message).toContain("everything is lost");
 });
 
-test("the Redis of a queue or stream is judged by what it would lose", () => {
+test("judges the Redis of a queue or stream by what it could lose", () => {
   const judge = (facts: Partial<RedisFacts>) => judgeDestination("q", "redis://r:6379/0", { ...sound, write: null, ...facts });
   expect(judge({}).map(({ level }) => level)).toEqual(["ok"]);
   expect(judge({ policy: "allkeys-lru", appendOnly: false }).map(({ level }) => level)).toEqual(["warn", "warn"]);

@@ -5,22 +5,22 @@ import { privateView } from "../../../src/cli/output.ts";
 const wamid = "wamid.HBgNNTQ5MTE1NTU1MDAwMRUCABEYEkQ0";
 const none = { found: [], foundCount: 0, candidates: null, reason: null, unknown: null, settledAt: null, asked: 0, state: "waiting" };
 
-test("what was found is listed, with wamids masked unless told otherwise", () => {
+test("lists what was found, with wamids masked by default", () => {
   const found = Array.from({ length: 12 }, (_, n) => ({ id: `id-${n}`, seq: 100 + n, wamid, status: "delivered" }));
   const done = { ...none, state: "done", asked: 40, found, foundCount: 130, unknown: 2, settledAt: "2026-11-21T12:00:00.000Z" };
   const masked = hydrationLines(done, privateView(false));
   expect(masked.join("\n")).not.toContain(wamid);
-  expect(masked).toContain("  unknown      2 that could be meant were not read");
+  expect(masked).toContain("  unknown      2 candidates were not read");
   expect(masked).toContain("    … 120 more");
   expect(masked[1]).toMatch(/^ {2}state {8}done 2026-11-21 12:00:00/);
   expect(hydrationLines(done, privateView(true))[4]).toBe(`    100: ${wamid} delivered`);
 });
 
-test("one that goes on, and one that was never begun", () => {
+test("shows a waiting hydration, and one that was given up", () => {
   expect(hydrationLines(none, privateView(false)).slice(1, 5)).toEqual([
     "  state        waiting",
-    "  asked        0 messages",
-    "  found        no news",
+    "  polled       0 messages",
+    "  found        nothing",
     "  unknown      not counted",
   ]);
   const candidates = [{ runId: "run-1", reference: "order-7" }];

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Io } from "../../../src/cli/io.ts";
-import { createProgressBar } from "../../../src/cli/progress.ts";
+import { createProgressBar, speedText } from "../../../src/cli/progress.ts";
 
 function recorder(isTerminal: boolean): Io & { readonly out: (line: string) => void; readonly lines: string[] } {
   const lines: string[] = [];
@@ -14,10 +14,10 @@ function recorder(isTerminal: boolean): Io & { readonly out: (line: string) => v
   };
 }
 
-test("on a terminal it is drawn over itself, ten times a second at most, and taken away at the end", () => {
+test("on a terminal it is drawn over itself, at most ten times a second, and cleared at the end", () => {
   let now = 0;
   const io = recorder(true);
-  const bar = createProgressBar(io, false, () => now);
+  const bar = createProgressBar(io, false, { now: () => now });
   bar.show(0, "0 of 2");
   now = 50;
   bar.show(0.25, "not drawn");
@@ -38,12 +38,31 @@ test.each([
 ])("in a pipe, and with --json, it is a line on standard error every two seconds (terminal %s, json %s)", (isTerminal, isJson) => {
   let now = 0;
   const io = recorder(isTerminal);
-  const bar = createProgressBar(io, isJson, () => now);
+  const bar = createProgressBar(io, isJson, { now: () => now });
   bar.show(0.1, "soon");
   now = 2_000;
   bar.show(0.5, "1 of 2");
   now = 2_500;
   bar.show(0.6, "again");
+  now = 4_500;
+  bar.show(null, "9 lines");
   bar.end();
-  expect(io.lines).toEqual(["err 50%  1 of 2"]);
+  expect(io.lines).toEqual(["err 50%  1 of 2", "err 9 lines"]);
+});
+
+test("on a terminal it is not drawn over other output", () => {
+  let now = 0;
+  const io = recorder(true);
+  const bar = createProgressBar(io, false, { now: () => now });
+  bar.show(null, "1 line");
+  bar.leave();
+  now = 200;
+  bar.show(1, "2 lines");
+  expect(io.lines).toEqual(["out 1 line", `out [${"#".repeat(30)}] 100%  2 lines`]);
+});
+
+test("shows how many, how fast, and how many failed", () => {
+  expect(speedText(0, "lines", 0, 0, "refused")).toBe("0 lines");
+  expect(speedText(2_000, "lines", 1_000, 0, "refused")).toBe("2,000 lines  2,000/s");
+  expect(speedText(4_000, "lines", 2_000, 2, "refused")).toBe("4,000 lines  2,000/s  2 refused");
 });

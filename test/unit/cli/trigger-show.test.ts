@@ -24,7 +24,7 @@ function onScreen(isTerminal: boolean, total: number | null, isJson = false) {
   return { printed, show, at: (ms: number) => (now = ms) };
 }
 
-test("a line has the answer, what it is about and what is wrong, and nothing that a terminal acts upon", () => {
+test("a line has answer, subject and fault, and no control characters", () => {
   expect(postLine(post, ok, null, true)).toBe(
     "200 accepted      message.status se\\u001bnt  e1  wamid.HBgNNTQ5MTE1NTU1MDAwMRUC  duplicate  3 ms",
   );
@@ -40,7 +40,7 @@ test("in a pipe each post is a line", () => {
   expect(printed).toHaveLength(200);
 });
 
-test("on a terminal many are a bar, drawn over itself, that ends full", () => {
+test("on a terminal, many posts are a bar that ends full", () => {
   const { printed, show, at } = onScreen(true, 60);
   for (let sent = 1; sent <= 60; sent += 1) {
     at(sent * 10);
@@ -51,7 +51,7 @@ test("on a terminal many are a bar, drawn over itself, that ends full", () => {
   expect(printed.length).toBeLessThan(9);
 });
 
-test("on a terminal few are lines, and so are the first of who knows how many", () => {
+test("on a terminal, few posts are lines, and so are the first of an unknown number", () => {
   const few = onScreen(true, 3);
   for (let sent = 0; sent < 3; sent += 1) few.show.post(post, ok, null);
   expect(few.printed).toHaveLength(3);

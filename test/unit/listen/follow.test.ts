@@ -63,14 +63,14 @@ function start(connections: readonly (readonly string[] | Opened)[], take = asyn
   return { clock, opened, taken, states, gaps, quit, following };
 }
 
-test("waits at most five minutes, whatever Retry-After asks for", async () => {
+test("waits at most five minutes, whatever Retry-After says", async () => {
   const no: Opened = { ok: false, why: "busy", retryAfterMs: null, lasting: false };
   const { clock, states } = start([{ ...no, retryAfterMs: 99_999_999_000 }, { ...no, retryAfterMs: -99_999_999_000 }, [hello(0)]]);
   await clock.advance(310_000);
   expect(states.flatMap((state) => (state.is === "waiting" ? [state.ms] : []))).toEqual([300_000, expect.any(Number)]);
 });
 
-test("goes on after the last event that was taken; one that comes again is not taken again; a gap is told once", async () => {
+test("continues after the last accepted event, ignores repeated events, and reports a gap once", async () => {
   const { clock, opened, taken, gaps } = start([
     [hello(4), event(5), gap(6, 7), event(8)],
     [hello(8), event(7), event(8), gap(6, 7), event(9), 'event: bye\ndata: {"reason":"the relay is stopping"}\n\n'],
@@ -84,13 +84,13 @@ test("goes on after the last event that was taken; one that comes again is not t
   expect(gaps).toEqual([7]);
 });
 
-test("a connection that is lost before the first event goes on where it began", async () => {
+test("after a connection lost before the first event, continues from the start position", async () => {
   const { clock, opened } = start([[hello(4)], [hello(4)]]);
   await clock.advance(2_000);
   expect(opened).toEqual([null, 4]);
 });
 
-test("what is not taken is asked for again", async () => {
+test("requests an event again that was not accepted", async () => {
   let isDown = true;
   const { clock, opened, taken } = start(
     [
@@ -109,7 +109,7 @@ test("what is not taken is asked for again", async () => {
   expect(taken).toEqual([1, 2]);
 });
 
-test("while an event is waited with, silence on the connection means nothing", async () => {
+test("ignores silence while an event is being delivered", async () => {
   const later = Promise.withResolvers<void>();
   const { clock, opened, taken, states } = start([[hello(0), event(1)]], () => later.promise);
   await clock.advance(3_600_000);
@@ -119,14 +119,14 @@ test("while an event is waited with, silence on the connection means nothing", a
   expect(taken).toEqual([1]);
 });
 
-test("pauses grow while nothing works, and begin anew after something did; Retry-After is kept to", async () => {
+test("grows its pauses, resets them after success, and honors Retry-After", async () => {
   const no: Opened = { ok: false, why: "the relay says: no", retryAfterMs: null, lasting: false };
   const { clock, states } = start([no, no, no, { ...no, retryAfterMs: 20_000 }, [hello(0), event(1)], [hello(1)]]);
   await clock.advance(40_000);
   expect(states.flatMap((state) => (state.is === "waiting" ? [state.ms] : []))).toEqual([500, 1_000, 2_000, 20_000, 500]);
 });
 
-test("what will not get better by itself ends it at the first time, and is waited with later", async () => {
+test("a permanent refusal ends the first connection, and later ones wait", async () => {
   const no: Opened = { ok: false, why: "the relay says: unknown token", retryAfterMs: null, lasting: true };
   const first = start([no]);
   await expect(first.following.done).rejects.toThrow("unknown token");
@@ -136,17 +136,17 @@ test("what will not get better by itself ends it at the first time, and is waite
   expect(later.states.filter((state) => state.is === "waiting" && state.why.includes("unknown token")).length).toBe(2);
 });
 
-test("another store: goes on where that one says", async () => {
+test("continues where another store starts", async () => {
   const { clock, opened } = start([[hello(900)], [hello(5, { reset: true })], [hello(5)]]);
   await clock.advance(3_000);
   expect(opened).toEqual([null, 900, 5]);
 });
 
-test("what is no relay's is not taken for one", async () => {
+test("rejects a stream that is not a relay's", async () => {
   const { clock, states } = start([["data: hello\n\n"], [event(1)], [hello(0)]]);
   await clock.advance(3_000);
   expect(states.flatMap((state) => (state.is === "waiting" ? [state.why] : []))).toEqual([
-    "what came is nothing that a wamid-relay says",
-    "what came is nothing that a wamid-relay says",
+    "the stream is not that of a wamid-relay",
+    "the stream is not that of a wamid-relay",
   ]);
 });

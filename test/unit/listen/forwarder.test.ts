@@ -37,7 +37,7 @@ function start(answers: (PostOutcome | Promise<PostOutcome>)[], tries: number | 
   return { clock, posts, told, forwarder, quit };
 }
 
-test("posts until it is taken, with growing pauses; the same failure is told once", async () => {
+test("posts until the event is accepted, with growing pauses, and reports a repeated failure once", async () => {
   const { clock, posts, told, forwarder } = start([down, down, answered(500), answered(500), down, answered(204)]);
   let isTaken = false;
   void forwarder.take(eventOf(1)).then(() => {
@@ -50,7 +50,7 @@ test("posts until it is taken, with growing pauses; the same failure is told onc
   expect(told).toEqual(["--> e1", "<-- null e1 again", "<-- 500 e1 again", "<-- null e1 again", "<-- 204 e1"]);
 });
 
-test("after so many refusals it is passed over; a server that is down does not count", async () => {
+test("skips an event after --tries refusals; a server that is down does not count", async () => {
   const { clock, posts, told, forwarder } = start([down, answered(422), down, answered(422)], 2);
   void forwarder.take(eventOf(1));
   await clock.advance(60_000);
@@ -58,10 +58,10 @@ test("after so many refusals it is passed over; a server that is down does not c
   expect(told.slice(-2)).toEqual(["<-- 422 e1", "skipped e1"]);
 });
 
-test("s passes over what is waited with and nothing else; r tries it at once, or posts the last one again", async () => {
+test("skip skips only a waiting event; replay retries it at once, or posts the last event again", async () => {
   const { clock, posts, told, forwarder } = start([answered(200), answered(200), down, down]);
   forwarder.replay();
-  expect(forwarder.skip()).toBe(false);
+  forwarder.skip();
   await forwarder.take(eventOf(1));
   forwarder.replay();
   await settled();
@@ -74,7 +74,7 @@ test("s passes over what is waited with and nothing else; r tries it at once, or
   forwarder.replay();
   await settled();
   expect([posts.length, forwarder.failures()]).toEqual([4, 2]);
-  expect(forwarder.skip()).toBe(true);
+  forwarder.skip();
   await settled();
   expect(told.at(-1)).toBe("skipped e2");
   await forwarder.take(eventOf(3));
@@ -82,18 +82,20 @@ test("s passes over what is waited with and nothing else; r tries it at once, or
   expect(clock.pending()).toBe(0);
 });
 
-test("paused, nothing goes out until it goes on", async () => {
+test("posts nothing while paused", async () => {
   const { posts, forwarder } = start([]);
-  expect(forwarder.pause()).toBe(true);
+  forwarder.pause();
+  expect(forwarder.isPaused()).toBe(true);
   const taken = forwarder.take(eventOf(1));
   await settled();
   expect(posts.length).toBe(0);
-  expect(forwarder.pause()).toBe(false);
+  forwarder.pause();
+  expect(forwarder.isPaused()).toBe(false);
   await taken;
   expect(posts.length).toBe(1);
 });
 
-test("at the end a post under way may still be taken; what waits is given back", async () => {
+test("at the end a post in flight may complete; a waiting event is given up", async () => {
   const late = Promise.withResolvers<PostOutcome>();
   const underWay = start([late.promise]);
   const taken = underWay.forwarder.take(eventOf(1));
@@ -110,7 +112,7 @@ test("at the end a post under way may still be taken; what waits is given back",
   expect(waiting.posts.length).toBe(1);
 });
 
-test("a cursor is told one word at a time, the newest place only, until the relay knows it", async () => {
+test("stores the newest cursor, one request at a time, until the relay has it", async () => {
   const told: number[] = [];
   const waits: number[] = [];
   let first = Promise.withResolvers<void>();
@@ -118,7 +120,7 @@ test("a cursor is told one word at a time, the newest place only, until the rela
   const over = new AbortController();
   const cursor = createCursor({
     over: over.signal,
-    tell(seq) {
+    store(seq) {
       told.push(seq);
       return first.promise;
     },

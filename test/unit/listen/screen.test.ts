@@ -33,13 +33,13 @@ const event: ListenedEvent = {
 };
 const masked = privateView(false);
 
-test("a line out and a line back, people's data masked unless it is asked for", () => {
+test("shows an event and its answer, with personal data masked by default", () => {
   expect(eventLine(event, masked, false)).toMatch(/^--> message\.status delivered \[e-7\] wamid:[0-9a-f]{12}$/);
   expect(eventLine(event, privateView(true), true)).toBe(
     "--> message.status delivered [e-7] wamid.HBgNNTQ5MTE1NTU1MDAwMRUCABEYEkQ0 from main",
   );
   expect(eventLine({ ...event, status: null, subject: null, origin: "reconcile" }, masked, false)).toBe(
-    "--> message.status [e-7] (learned by asking: reconcile)",
+    "--> message.status [e-7] (found by polling: reconcile)",
   );
   const taken = { taken: true, status: 200, error: null, tookMs: 11.6 };
   expect(answerLine(event, "http://localhost:3000/hook", taken, { again: false, replay: false, keys: true })).toBe(
@@ -53,13 +53,13 @@ test("a line out and a line back, people's data masked unless it is asked for", 
   expect(eventLine({ ...event, event: "a\x1b[2Jb" }, masked, false)).toContain("a\\u001b[2Jb");
 });
 
-test("JSON has headers and body only where people's data may be shown", () => {
+test("JSON has headers and body only with --show-pii", () => {
   expect(eventJson(event, masked)).not.toHaveProperty("body");
   expect(JSON.stringify(eventJson(event, masked))).not.toContain("wamid.HBg");
   expect(eventJson(event, privateView(true))).toMatchObject({ type: "event", body: "e30=", headers: event.headers });
 });
 
-test("gaps, another store, and a beginning that retention has eaten are told", () => {
+test("reports gaps, another store, and a start before the oldest event", () => {
   expect(gapLine({ from: 3, to: 9, count: 1_234 })).toBe(
     "!!! 1,234 events are gone: retention deleted them before they could be listened to (seq 3 to 9)",
   );
@@ -71,7 +71,7 @@ test("gaps, another store, and a beginning that retention has eaten are told", (
   expect(helloLines(hello, { ...place, since: Date.parse("2026-11-21T13:00:00Z") }).length).toBe(1);
 });
 
-test("the last line has the connection, how far it is behind, and counts, and never wraps", () => {
+test("the status line shows connection, lag and counts, and never wraps", () => {
   const view: StatusView = {
     state: { is: "live" },
     behind: 3,

@@ -2,28 +2,28 @@ import { expect, test } from "vitest";
 import { startWatchdog, waitFor } from "../../../src/cli/listen/follow.ts";
 import { createManualClock } from "../../harness/manual-clock.ts";
 
-test("the watchdog speaks once, after as much silence as it was given, and not while nobody listens", async () => {
+test("the watchdog fires once after its limit, and not while suspended", async () => {
   const clock = createManualClock();
-  let spoke = 0;
-  const dog = startWatchdog(clock, 45_000, () => {
-    spoke += 1;
+  let fired = 0;
+  const watchdog = startWatchdog(clock, 45_000, () => {
+    fired += 1;
   });
   await clock.advance(44_000);
-  dog.heard();
+  watchdog.reset();
   await clock.advance(44_000);
-  expect(spoke).toBe(0);
-  dog.rest();
+  expect(fired).toBe(0);
+  watchdog.suspend();
   await clock.advance(600_000);
-  expect(spoke).toBe(0);
-  dog.heard();
+  expect(fired).toBe(0);
+  watchdog.reset();
   await clock.advance(45_000);
-  expect(spoke).toBe(1);
+  expect(fired).toBe(1);
   await clock.advance(600_000);
-  expect(spoke).toBe(1);
+  expect(fired).toBe(1);
   expect(clock.pending()).toBe(0);
 });
 
-test("a wait counts time, is cut short by its signal, and leaves nothing behind", async () => {
+test("a wait ends after its time or with its signal, and leaves no timer", async () => {
   const clock = createManualClock();
   let done = 0;
   void waitFor(clock, 2_500, new AbortController().signal).then(() => {

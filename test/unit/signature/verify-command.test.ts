@@ -85,9 +85,9 @@ test("names the secret that matches, wherever it came from", async () => {
   const given = ["--body", bodyFile, ...headerOptions({ service: "acme" })];
   const fromFile = await run([...given, "--secret-env", "OTHER", "--secret-file", file("secret", `${right}\n`)], { env: { OTHER: "x" } });
   expect(fromFile).toMatchObject({ code: 0, err: "" });
-  expect(fromFile.out).toContain(`Proved by the secret in ${join(folder, "secret")}`);
+  expect(fromFile.out).toContain(`Verified with the secret in ${join(folder, "secret")}`);
   const fromArgument = await run([...given, "--secret", "x", "--secret", right]);
-  expect(fromArgument.out).toContain("Proved by the secret no. 2 of --secret");
+  expect(fromArgument.out).toContain("Verified with the secret no. 2 of --secret");
   expect(fromArgument.err).toMatch(/^warning: --secret shows the secret/);
 });
 

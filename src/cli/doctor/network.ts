@@ -1,0 +1,280 @@
+import { randomInt } from "node:crypto";
+import type { Socket } from "node:net";
+import { z } from "zod";
+import type { AccountSettings, Settings } from "../../config/schema.ts";
+import { createConnector } from "../../deliver/destinations/connections.ts";
+import { systemClock } from "../../model/system-clock.ts";
+import { createServiceClient } from "../../service/client.ts";
+import { ServiceError } from "../../service/errors.ts";
+import { createLimiter } from "../../service/limits/limiter.ts";
+import type { RedisSettings } from "../../store/settings.ts";
+import { CommandFailed } from "../io.ts";
+import { connectRelay, probeListener } from "../reach-relay.ts";
+import { type Finding, fail, ok, warn } from "./finding.ts";
+
+/** A stop of an account's calls, as `/readyz` shows it. */
+const stopsSchema = z.array(z.object({ account: z.string(), reason: z.string(), resource: z.string().nullable(), until: z.string() }));
+export type SeenStop = z.infer<typeof stopsSchema>[number];
+
+/** Whether the relay of the settings answers, and is ready. `url` is null when its port is any free one. `stops` receives what it shows. */
+export async function checkRelay(url: string | null, isHeld: boolean, stops: (seen: readonly SeenStop[]) => void): Promise<Finding> {
+  const check = "relay";
+  if (url === null) {
+    return isHeld ? ok(check, "runs; server.port is 0, so it was not checked") : warn(check, "does not run", "wamid-relay serve");
+  }
+  try {
+    const found = await probeListener(url);
+    if (found === "stranger")
+      return fail(check, `what listens at ${url} is no wamid-relay`, "give server.port another port, or stop the other one");
+    if (found === "nobody") {
+      return isHeld
+        ? fail(
+            check,
+            `a process holds the store, and nothing answers at ${url}`,
+            "does it run with other settings? Else end it and start it again",
+          )
+        : warn(check, `does not run: nothing listens at ${url}`, "wamid-relay serve");
+    }
+    const { status, json } = await connectRelay(url, null).request("GET", "/readyz");
+    const seen = stopsSchema.safeParse((json as { stops?: unknown }).stops);
+    if (seen.success) stops(seen.data);
+    if (status === 200) return ok(check, `ready at ${url}`);
+    const { reason, draining } = json as { reason?: unknown; draining?: unknown };
+    if (draining === true) return warn(check, `is stopping (${url})`, "wait for its end, or start it again");
+    return fail(
+      check,
+      `not ready at ${url}: ${typeof reason === "string" ? reason : `status ${status}`}`,
+      "it answers 503 until that is repaired",
+    );
+  } catch (error) {
+    if (error instanceof CommandFailed) return fail(check, error.message, "see whether the process hangs");
+    throw error;
+  }
+}
+
+/** Timeout of the service. All accounts are checked at once. */
+const serviceWithinMs = 5_000;
+
+/**
+ * Whether the key of each account works: one `GET /me`, which changes nothing, and counts as one call against cap and
+ * quota. Accounts without base URL or key are skipped (the settings' warnings cover half a pair).
+ */
+export async function checkServices(settings: Settings): Promise<Finding[]> {
+  const checks = Object.entries(settings.accounts).map(([name, account]) => checkService(name, account));
+  return (await Promise.all(checks)).flat();
+}
+
+const stoppedCalls: Readonly<Record<string, string>> = {
+  quota: "makes no call",
+  "quota-messages": "sends no message",
+  "quota-runs": "starts no automation run",
+  "quota-contacts": "writes no contact",
+  "quota-reads": "reads nothing",
+};
+
+function quotaName(resource: string | null | undefined): string {
+  if (resource == null) return "a monthly quota";
+  return resource === "apiCalls" ? "the month's quota of calls" : `the monthly quota ${resource.slice(0, 40)}`;
+}
+
+/** Calls that the relay has stopped because a quota is used up; doctor's own call does not show them. */
+export function judgeStops(stops: readonly SeenStop[]): Finding[] {
+  return stops.flatMap(({ account, reason, resource, until }) => {
+    const what = stoppedCalls[reason];
+    if (what === undefined) return [];
+    const quota = resource === null ? "a monthly quota" : `the monthly quota ${resource}`;
+    return [
+      warn(
+        "service",
+        `${account}: the relay ${what} until ${until}, then one call tries: the service said that ${quota} is used up (${reason})`,
+        `after a change of plan, or if the service answers: wamid-relay resume --account ${account}`,
+      ),
+    ];
+  });
+}
+
+async function checkService(name: string, account: AccountSettings): Promise<Finding[]> {
+  const { baseUrl, apiKey } = account;
+  if (baseUrl === undefined || apiKey === undefined) return [];
+  const client = createServiceClient({
+    baseUrl,
+    apiKey,
+    admission: createLimiter({ ...account, clock: systemClock }),
+    clock: systemClock,
+    random: () => randomInt(2 ** 32) / 2 ** 32,
+    retry: { attempts: 1 },
+    timeoutMs: serviceWithinMs,
+  });
+  const startedAt = performance.now();
+  try {
+    await client.me();
+    return [ok("service", `${name}: the key works at ${baseUrl} (${Math.round(performance.now() - startedAt)} ms)`)];
+  } catch (error) {
+    if (!(error instanceof ServiceError)) throw error;
+    return [judgeService(name, baseUrl, error)];
+  } finally {
+    await client.close();
+  }
+}
+
+/** The fault in an account's settings that an error of `GET /me` indicates. */
+function judgeService(name: string, baseUrl: string, { failure, status }: ServiceError): Finding {
+  const found = (level: Finding["level"], what: string, todo: string): Finding => ({
+    check: "service",
+    level,
+    message: `${name}: ${what}`,
+    todo,
+  });
+  const key = `accounts.${name}.apiKey`;
+  const url = `accounts.${name}.baseUrl`;
+  switch (failure.kind) {
+    case "unauthenticated":
+      return found(
+        "fail",
+        `${baseUrl} refuses the API key (401): misspelled or revoked`,
+        `correct ${key}; the account's settings at the service (API and webhooks) make a new one`,
+      );
+    case "blocked":
+      return found(
+        "fail",
+        `${baseUrl} has blocked this address for a minute: too many calls with a bad key`,
+        `find out what sends a bad key from here (see ${key}), and look again in a minute`,
+      );
+    case "plan":
+      return found(
+        "fail",
+        `the account's plan does not permit the API (402)`,
+        `${failure.cause?.suggested ?? "another plan"} would; ask for it at the service`,
+      );
+    case "quota":
+      return found(
+        "warn",
+        `the key works, but ${quotaName(failure.cause?.resource)} is used up until ${new Date(failure.until).toISOString()}`,
+        "wait, or change the plan at the service",
+      );
+    case "rate-limited":
+      return found(
+        "warn",
+        `the key works, but the cap per minute is used up`,
+        `who else calls for this account? accounts.${name}.share says how much of the cap is the relay's`,
+      );
+    case "unexpected":
+    case "rejected":
+      return found("warn", `${baseUrl} failed (${status}); whether the key works is not known`, "look again later");
+    case "network":
+      return found("fail", `no answer from ${baseUrl} (${failure.code})`, `check ${url}, the name, and the network`);
+    case "timeout":
+      return found("fail", `no answer from ${baseUrl} within ${failure.timeoutMs / 1000} s`, `check ${url} and the network`);
+    case "malformed":
+      return stranger(`${status}: ${failure.problem}`);
+    default:
+      return stranger(`${status}`);
+  }
+
+  function stranger(what: string): Finding {
+    return found(
+      "fail",
+      `what answers at ${baseUrl} is not the service (${what})`,
+      `check ${url}: the root of its API is {baseUrl}/api/v1`,
+    );
+  }
+}
+
+/** Timeout per destination. All are checked at once. */
+const destinationWithinMs = 3_000;
+
+export interface Skew {
+  readonly name: string;
+  readonly skewMs: number;
+}
+
+/** Whether each destination accepts connections, and how far its clock differs. */
+export async function checkDestinations(settings: Settings): Promise<{ readonly findings: Finding[]; readonly skews: Skew[] }> {
+  const destinations = [
+    ...settings.routes.flatMap(({ name, to }) => ("url" in to ? [{ name, to }] : [])),
+    ...Object.entries(settings.sources).flatMap(([name, source]) =>
+      source.kind === "automation-request" && source.to !== undefined ? [{ name: `proxy:${name}`, to: source.to }] : [],
+    ),
+  ];
+  // Routes may share a server, which is checked once.
+  const probes = new Map<string, Promise<Probe>>();
+  const shared = Promise.all(settings.routes.flatMap(({ name, to }) => ("redis" in to ? [checkRedis(name, to.redis)] : [])));
+  const probed = await Promise.all(
+    destinations.map(async ({ name, to }) => {
+      const { origin } = new URL(to.url);
+      const key = `${origin} ${to.allowPrivate}`;
+      const probe = probes.get(key) ?? probeDestination(to.url, to.allowPrivate, destinationWithinMs);
+      probes.set(key, probe);
+      return { name, origin, probe: await probe };
+    }),
+  );
+  return {
+    findings: [...probed.map(judgeProbe), ...(await shared).flat()],
+    skews: probed.flatMap(({ name, probe }) => (probe.reached && probe.skewMs !== null ? [{ name, skewMs: probe.skewMs }] : [])),
+  };
+}
+
+/** Loaded here: most settings have no Redis. */
+async function checkRedis(name: string, url: RedisSettings["url"]): Promise<Finding[]> {
+  const { checkRedisDestination } = await import("./redis.ts");
+  return checkRedisDestination(name, url);
+}
+
+function judgeProbe({ name, origin, probe }: { readonly name: string; readonly origin: string; readonly probe: Probe }): Finding {
+  if (probe.reached) return ok("destination", `${name}: ${origin} connected in ${probe.tookMs} ms`);
+  return fail(
+    "destination",
+    `${name}: ${origin}: ${probe.error}`,
+    "check the URL, the name, the network, and allowPrivate where it is your own",
+  );
+}
+
+type Probe =
+  /** `skewMs`: how far its clock is ahead of ours; null: unknown. */
+  { readonly reached: true; readonly tookMs: number; readonly skewMs: number | null } | { readonly reached: false; readonly error: string };
+
+/**
+ * Connects as a delivery would (name, guard against private addresses, TCP, TLS) and requests the headers
+ * of `/`: no event is sent, and the path of the destination, which may be a secret, is not either.
+ */
+export function probeDestination(url: string, allowPrivate: boolean, withinMs: number): Promise<Probe> {
+  const target = new URL(url);
+  const startedAt = performance.now();
+  return new Promise((resolve) => {
+    let socket: Socket | null = null;
+    let connectedAfter: number | null = null;
+    const end = (probe: Probe): void => {
+      clearTimeout(timer);
+      resolve(probe);
+      socket?.destroy();
+    };
+    const reached = (skewMs: number | null): void => end({ reached: true, tookMs: Math.round(connectedAfter ?? 0), skewMs });
+    const timer = setTimeout(() => {
+      if (connectedAfter !== null) reached(null);
+      else end({ reached: false, error: `no connection within ${withinMs / 1000} s` });
+    }, withinMs);
+    socket = createConnector(target, { allowPrivate })((error, connected) => {
+      if (error !== null) {
+        end({ reached: false, error: error.message });
+        return;
+      }
+      connectedAfter = performance.now() - startedAt;
+      readDate(connected, target.host, reached);
+    });
+  });
+}
+
+/** Gives how far the answer's Date is ahead of now, or null. */
+function readDate(socket: Socket, host: string, done: (skewMs: number | null) => void): void {
+  let head = "";
+  socket.setEncoding("latin1");
+  socket.on("data", (chunk) => {
+    head += chunk;
+    const date = /\r\ndate: *([^\r]+)\r\n/i.exec(head)?.[1];
+    // The header has whole seconds: on average it is half a second old.
+    if (date !== undefined) done(Number.isNaN(Date.parse(date)) ? null : Date.parse(date) + 500 - Date.now());
+    else if (head.includes("\r\n\r\n") || head.length > 16_384) done(null);
+  });
+  socket.on("close", () => done(null));
+  socket.write(`HEAD / HTTP/1.1\r\nhost: ${host}\r\nuser-agent: wamid-relay-doctor\r\nconnection: close\r\n\r\n`);
+}
