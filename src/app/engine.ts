@@ -5,7 +5,7 @@ import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { SharedCaps } from "../model/shared-caps.ts";
 import type { BreakerView } from "../model/shared-limits.ts";
 import type { StopView } from "../service/accounts.ts";
-import type { Plan } from "../service/limits/caps.ts";
+import type { Plan } from "../service/settings.ts";
 import { type Store, type StoreHooks, StoreRefused } from "../store/port.ts";
 import type { Inspecting, StoreReading } from "../store/reading.ts";
 import type { PlannedSome, Rules } from "../store/rules.ts";

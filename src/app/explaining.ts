@@ -1,7 +1,9 @@
-import type { DeliveryStory, EventStory, Explained, ExplainPort, ExplainQuery, NextStep, Story } from "../control/explain.ts";
+import type { DeliveryStory, EventStory, Explained, ExplainPort, ExplainQuery, Story } from "../control/explain.ts";
+import type { NextStep } from "../model/answers.ts";
 import { isProxyRoute } from "../model/delivery.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { BreakerView } from "../model/shared-limits.ts";
+
 import type { StoreReading } from "../store/reading.ts";
 import type { DeliveryView, EventDetail, WaitingEvent } from "../store/views.ts";
 

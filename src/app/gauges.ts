@@ -1,11 +1,11 @@
 import type { LaneState } from "../deliver/lane.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { BreakerView } from "../model/shared-limits.ts";
-import type { ServiceGauges } from "../observe/account-metrics.ts";
-import type { Gauges } from "../observe/metrics.ts";
+import type { Gauges, ServiceGauges } from "../observe/metrics.ts";
+
 import { type CallCap, callPriorities } from "../service/admission.ts";
 import { stopReasons } from "../service/limits/account.ts";
-import type { LimiterState } from "../service/limits/limiter-state.ts";
+import type { LimiterState } from "../service/limits/limiter.ts";
 import { StoreUnavailable } from "../store/port.ts";
 import type { RouteBacklog, Unplanned } from "../store/views.ts";
 

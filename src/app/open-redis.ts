@@ -9,7 +9,7 @@ import type { BreakerView } from "../model/shared-limits.ts";
 import { systemClock } from "../model/system-clock.ts";
 import { type AccountState, quotaReasons } from "../service/limits/account.ts";
 import { planCaps, planId } from "../service/limits/caps.ts";
-import { quotaUntil } from "../service/limits/probes.ts";
+import { quotaUntil } from "../service/limits/stops.ts";
 import { type Store, StoreRefused } from "../store/port.ts";
 import { type RedisLink, RedisUnavailable } from "../store/redis/client.ts";
 import { connectRedis, redisAddress } from "../store/redis/connection.ts";

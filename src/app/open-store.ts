@@ -3,6 +3,7 @@ import { createReadyQueue } from "../deliver/ready-queue.ts";
 import { breakerName, type LaneSettings } from "../deliver/settings.ts";
 import type { BreakerView } from "../model/shared-limits.ts";
 import { systemClock } from "../model/system-clock.ts";
+
 import type { StorageSettings } from "../store/settings.ts";
 import type { StoreReader } from "../store/sqlite/read.ts";
 import type { Engine, OpenOptions, ReadingEngine } from "./engine.ts";

@@ -1,12 +1,12 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { FastifyInstance } from "fastify";
 import type { Settings } from "../config/schema.ts";
-import { type AuditPort, type AuditUnderWay, addAuditRoute } from "../control/audit.ts";
+import { type AuditPort, addAuditRoute } from "../control/audit.ts";
 import { addExplainRoute } from "../control/explain.ts";
 import { createHttp } from "../control/http.ts";
 import type { TrackedReading } from "../control/messages.ts";
-import { addReadingRoutes, type Reading } from "../control/reading.ts";
-import type { AuditReport } from "../model/audit.ts";
+import { addReadingRoutes, type Reading } from "../control/routes.ts";
+import type { AuditProgress, AuditReport } from "../model/audit.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { Inspecting, StoreReading } from "../store/reading.ts";
 import type { SeqBounds } from "../store/views.ts";
@@ -172,7 +172,7 @@ interface AuditingParts {
 
 interface Audit {
   readonly ended: Promise<AuditReport>;
-  progress: AuditUnderWay;
+  progress: AuditProgress;
 }
 
 /** Offenders listed; the others are counted. */

@@ -1,5 +1,6 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import type { ReplayCount, ReplayDone, ReplayQuery } from "../control/replay.ts";
+import type { ReplayQuery } from "../control/replay.ts";
+import type { ReplayCount, ReplayCountView, ReplayStep } from "../model/answers.ts";
 import { type Envelope, parseEnvelope } from "../model/envelope.ts";
 import { RelayError } from "../model/errors.ts";
 import { type FieldPaths, subjectOf } from "../model/event.ts";
@@ -48,7 +49,7 @@ export function createReplaying({ store, now, isRouted, announce, stopping }: Re
   }
 
   return {
-    async count(filter: ReplayQuery): Promise<ReplayCount> {
+    async count(filter: ReplayQuery): Promise<ReplayCountView> {
       const counts = new Map<string, number>();
       const steps = stepsOf(filter);
       let cursor: ReplayCursor | null = start(now());
@@ -145,7 +146,7 @@ export function createReleasing({ store, now, fieldsOf, release, stopping }: Rel
       return { matching, routes: [], notSent: [], invalid: [...reasons].map(([reason, events]) => ({ reason, events })) };
     },
     /** In the order received. Bodies that are still invalid stay in quarantine. */
-    async replay(query: ReplayQuery, from: string | null, limit: number): Promise<ReplayDone> {
+    async replay(query: ReplayQuery, from: string | null, limit: number): Promise<ReplayStep> {
       refuseOthers(query);
       const startedAt = performance.now();
       const done = { replayed: 0, duplicates: 0, invalid: 0 };

@@ -12,8 +12,8 @@ import type { CallOptions } from "../service/call.ts";
 import type { ServiceClient } from "../service/client.ts";
 import { ServiceError } from "../service/errors.ts";
 import type { QuotaReason } from "../service/limits/account.ts";
-import type { LimiterState } from "../service/limits/limiter-state.ts";
-import { coveringReasons } from "../service/limits/probes.ts";
+import type { LimiterState } from "../service/limits/limiter.ts";
+import { coveringReasons } from "../service/limits/stops.ts";
 import type { Store } from "../store/port.ts";
 
 export interface RelaySendingParts {

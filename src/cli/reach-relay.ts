@@ -3,6 +3,7 @@ import type { FastifyInstance } from "fastify";
 import type { Scope, Settings } from "../config/schema.ts";
 import { durationSchema } from "../model/units.ts";
 import { type Answer, type AnswerName, parseAnswer } from "./answers.ts";
+
 import { CommandFailed, type Io } from "./io.ts";
 import { checkedOption, type RelayOptions, relayUrl, type TimeOptions } from "./options.ts";
 
@@ -141,7 +142,7 @@ export async function readPages<Name extends "events" | "deliveries">(
   name: Name,
   query: Readonly<Record<string, string | undefined>>,
   limit: number,
-): Promise<Pick<Answer<Name>, "data" | "next" | "unseen">> {
+): Promise<Answer<Name> & { readonly unseen: number }> {
   const data: unknown[] = [];
   let before = query["before"];
   let unseen = 0;
@@ -150,9 +151,9 @@ export async function readPages<Name extends "events" | "deliveries">(
     const given = Object.entries(parameters).filter((entry): entry is [string, string] => entry[1] !== undefined);
     const page = await call(client, name, "GET", `/v1/${name}?${new URLSearchParams(given)}`);
     // Earlier pages count too: this page continued with older events.
-    unseen = Math.max(unseen, page.unseen);
+    if ("unseen" in page) unseen = Math.max(unseen, page.unseen);
     data.push(...page.data);
-    if (page.next === null || data.length >= limit) return { data, next: page.next, unseen } as Answer<Name>;
+    if (page.next === null || data.length >= limit) return { data, next: page.next, unseen } as Answer<Name> & { unseen: number };
     before = String(page.next);
   }
 }

@@ -167,7 +167,7 @@ function countLines({ matching, routes }: Answer<"replayCount">, options: Option
   ];
 }
 
-function remarks({ routes, notSent, invalid }: Answer<"replayCount">): string[] {
+function remarks({ routes, notSent, invalid = [] }: Answer<"replayCount">): string[] {
   return [
     ...invalid.map(({ reason, events }) => `note: ${events} stay in quarantine: ${printable(reason)}`),
     ...routes

@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs";
 import type { Command } from "commander";
-import { durationText } from "../config/human-units.ts";
 import type { SignatureSettings } from "../model/signature.ts";
 import { resolveScheme } from "../model/signature.ts";
+import { durationText } from "../model/units.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { several } from "./options.ts";
 

@@ -1,67 +1,11 @@
-import type { MessageRegistration, TrackedLine, TrackSums } from "./answers.ts";
+import type { z } from "zod";
+import type { StartedRun, sentMessageSchema, TrackedLine, TrackSums } from "../model/answers.ts";
 import { type Connection, RelayClientError, type RelayClientErrorCode } from "./connection.ts";
+import type { MessageOptions, MessageOrder, MessageRegistration, RunOrder, SendOptions } from "./requests.ts";
 
-/** The body of `POST /v1/messages`, with exactly one of `text` and `template`. */
-export interface MessageOrder {
-  /** Phone number with country code, starting with `+`. */
-  to: string;
-  /** Only within 24 hours of the customer's last message. */
-  text?: string | undefined;
-  template?: { id: string; variables?: Readonly<Record<string, string>> | undefined } | undefined;
-  /** Required when the relay's settings have several. */
-  account?: string | undefined;
-  /** The sending number, if several are connected. */
-  phoneNumberId?: string | undefined;
-  /** Your own reference, such as an order number. */
-  reference?: string | undefined;
-  metadata?: Readonly<Record<string, unknown>> | undefined;
-}
-
-export interface RunOrder {
-  /** The business record: one run for each, for ever. */
-  reference: string;
-  phone: string;
-  name?: string | undefined;
-  data?: Readonly<Record<string, string>> | undefined;
-  account?: string | undefined;
-  metadata?: Readonly<Record<string, unknown>> | undefined;
-}
-
-export interface SendOptions {
-  /** `details.resend` of the error `outcome_unknown`: sends again although the first attempt may have succeeded. */
-  resend?: number | undefined;
-  /** Longest wait for a slot under the caps, in milliseconds. Default: the relay's setting. */
-  maxWaitMs?: number | undefined;
-}
-
-export interface MessageOptions extends SendOptions {
-  /** The same key sends once. Default: a new key, returned in the answer, or in `details` of the error. */
-  idempotencyKey?: string | undefined;
-}
-
-export interface SentMessage {
-  account: string;
-  idempotencyKey: string;
-  /** The service's message id; null when its answer had none. */
-  id: string | null;
-  wamid: string;
-  status: string;
-  conversationId: string | null;
-  reference: string | null;
-  /** False: it was sent, but the relay's store is unavailable. Keep `id` and `wamid`, and do not send it again. */
-  stored: boolean;
+export interface SentMessage extends z.infer<typeof sentMessageSchema> {
   /** True: it was sent before under the same key, and this is the first answer. */
   replayed: boolean;
-}
-
-export interface StartedRun {
-  account: string;
-  reference: string;
-  runId: string;
-  automation: string;
-  /** False: the run of this reference was started before. */
-  created: boolean;
-  stored: boolean;
 }
 
 export async function sendMessage(connection: Connection, order: MessageOrder, options: MessageOptions): Promise<SentMessage> {

@@ -1,8 +1,6 @@
 import type {
-  DeliveryFilter,
-  EventFilter,
-  MessageFilter,
-  MessageRegistration,
+  AccountPlan,
+  AccountReconciled,
   RelayDelivery,
   RelayEvent,
   RelayEventDetail,
@@ -10,69 +8,49 @@ import type {
   RelayRun,
   RelayStats,
   ReplayCount,
-  ReplayFilter,
   Retried,
-  RunFilter,
   SecretUse,
+  StartedRun,
   TrackedLine,
   TrackSums,
-} from "./answers.ts";
+} from "../model/answers.ts";
 import { type Connection, connect, RelayClientError, type RelayClientOptions, readPages } from "./connection.ts";
-import {
-  type MessageOptions,
-  type MessageOrder,
-  type RunOrder,
-  type SendOptions,
-  type SentMessage,
-  type StartedRun,
-  sendMessage,
-  startRun,
-  trackAll,
-} from "./messages.ts";
+import { type SentMessage, sendMessage, startRun, trackAll } from "./messages.ts";
+import type {
+  DeliveryFilter,
+  EventFilter,
+  MessageFilter,
+  MessageOptions,
+  MessageOrder,
+  MessageRegistration,
+  ReconcileFilter,
+  ReplayFilter,
+  RunFilter,
+  RunOrder,
+  SendOptions,
+} from "./requests.ts";
 
-export type * from "./answers.ts";
+export type {
+  AccountPlan,
+  AccountReconciled,
+  Attempt,
+  ReconcileStop,
+  RelayDelivery,
+  RelayEvent,
+  RelayEventDetail,
+  RelayMessage,
+  RelayRun,
+  RelayStats,
+  ReplayCount,
+  Retried,
+  SecretUse,
+  StartedRun,
+  TrackedLine,
+  TrackSums,
+} from "../model/answers.ts";
 export { RelayClientError, type RelayClientErrorCode, type RelayClientOptions } from "./connection.ts";
-export type { MessageOptions, MessageOrder, RunOrder, SendOptions, SentMessage, StartedRun } from "./messages.ts";
-
-/** Why not every due message was polled. */
-export interface ReconcileStop {
-  /** `unauthenticated`, `quota`, `blocked`, `unreachable`, `refused`, `unreadable` or `not-found`. */
-  reason: string;
-  until: string | null;
-  /** The last answer, where the reason is one of the last three. */
-  detail?: string;
-}
-
-interface AccountStanding {
-  account: string;
-  /** Due, but postponed to save the month's quota. */
-  leftForBudget: number;
-  /** Known by wamid only: they cannot be polled. */
-  unaskable: number;
-  /** Messages that the service does not know. */
-  missing: number;
-  stopped: ReconcileStop | null;
-  /** When the month's quota would be used up if every due message were polled; null: it lasts. */
-  lastsUntil: string | null;
-}
-
-export interface AccountReconciled extends AccountStanding {
-  asked: number;
-  changed: number;
-  unchanged: number;
-  failed: number;
-}
-
-export interface AccountPlan extends AccountStanding {
-  due: number;
-  /** Most calls that a pass would make. */
-  wouldAsk: number;
-}
-
-export interface ReconcileFilter {
-  /** This account only. Default: every account that can be polled. */
-  account?: string | undefined;
-}
+export type { SentMessage } from "./messages.ts";
+export type * from "./requests.ts";
 
 /**
  * A relay's control API (docs/endpoints.md), over the global `fetch`: Node 20 or later, and browsers. Every method throws

@@ -81,10 +81,10 @@ function checkSource(name: string, source: SourceSettings, parts: Parts): Findin
   findings.push(...checkSecrets(source, [...path, "signature", "secrets"]));
   if (source.kind !== "automation-request") return findings;
   if (source.mode === "proxy" && source.to === undefined) {
-    findings.push({ path: [...path, "to"], message: "is missing: with mode proxy, it says where the request goes" });
+    findings.push({ path: [...path, "to"], message: "is missing: mode proxy needs it to know where the request goes" });
   }
   if (source.mode === "ack" && source.to !== undefined) {
-    findings.push({ path: [...path, "to"], message: "is for mode proxy; with mode ack, routes say where events go" });
+    findings.push({ path: [...path, "to"], message: "is for mode proxy; with mode ack, events go to the routes" });
   }
   if (source.to !== undefined) findings.push(...checkAddress(source.to, [...path, "to", "url"]));
   return findings;
@@ -100,7 +100,7 @@ function checkSecrets({ signature }: SourceSettings, path: SettingsPath): Findin
     try {
       decodeKey(secret.reveal(), secretEncoding);
     } catch {
-      findings.push({ path: [...path, index], message: `is not in the encoding that secretEncoding says (${secretEncoding})` });
+      findings.push({ path: [...path, index], message: `is not in the encoding of secretEncoding (${secretEncoding})` });
     }
   }
   return findings;
@@ -142,7 +142,9 @@ function checkNames(
 
 function checkAddress(to: UrlDestinationSettings, path: SettingsPath): Finding[] {
   if (to.allowPrivate || !isPrivateHost(to.url)) return [];
-  return [{ path, message: "is a loopback, private or otherwise not public address; if it is meant, set allowPrivate: true beside it" }];
+  return [
+    { path, message: "is a loopback, private or otherwise not public address; if that is intended, set allowPrivate: true beside it" },
+  ];
 }
 
 /** Indices of items that repeat an earlier text, each with the index of its first occurrence. */

@@ -28,7 +28,7 @@ export function loadSettings(path: string, env: Environment): Settings {
 }
 
 function readErrorText(code: string | undefined): string {
-  if (code === "ENOENT") return "there is no such settings file (--config says where it is)";
+  if (code === "ENOENT") return "file not found (--config sets its path)";
   if (code === "EISDIR") return "is a directory, not a settings file";
   if (code === "EACCES" || code === "EPERM") return "may not be read by this user";
   return `cannot be read (${code ?? "unknown error"})`;

@@ -9,7 +9,7 @@ import { durationSchema, sizeSchema } from "../model/units.ts";
 import { reconcileSchema, silenceSchema } from "../reconcile/settings.ts";
 import { routingSchema, trackingSchema } from "../route/settings.ts";
 import { sendSettingsSchema } from "../send/settings.ts";
-import { apiKeySchema, baseUrlSchema } from "../service/settings.ts";
+import { apiKeySchema, baseUrlSchema, planSchema } from "../service/settings.ts";
 import { storageSchema } from "../store/settings.ts";
 
 const name = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, "is not a name (letters, digits, . _ -, at most 64)");
@@ -57,7 +57,7 @@ const controlSchema = z.strictObject({
 const accountSchema = z.strictObject({
   baseUrl: baseUrlSchema.optional(),
   apiKey: apiKeySchema.optional(),
-  plan: z.enum(["escala", "enterprise"]).default("escala"),
+  plan: planSchema.default("escala"),
   /** Share of the account's per-minute caps that the relay may use. */
   share: z.number().gt(0).max(1).default(0.5),
 });

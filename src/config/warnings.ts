@@ -18,7 +18,7 @@ export function warnings(settings: Settings): Warning[] {
   if (sources.length === 0) warn(["sources"], "there are none: every event is answered 404");
   const needsRoutes = sources.some(([, source]) => source.kind === "events" || source.mode === "ack");
   if (settings.routes.length === 0 && needsRoutes) warn(["routes"], "there are none: events are stored and go nowhere");
-  if (settings.control.tokens.length === 0) warn(["control", "tokens"], "there are none: the control API lets nobody in");
+  if (settings.control.tokens.length === 0) warn(["control", "tokens"], "there are none: the control API refuses every request");
   for (const [name, account] of Object.entries(settings.accounts)) {
     if (!sources.some(([, source]) => source.account === name)) warn(["accounts", name], "no source belongs to it");
     warnAboutService(account, ["accounts", name], warn);
@@ -48,13 +48,13 @@ function warnAboutUrl(to: UrlDestinationSettings, path: readonly (string | numbe
   if (isPrivateHost(to.url)) return;
   if (to.url.startsWith("http:")) warn([...path, "url"], "is http: people's data goes over the network unencrypted");
   if (to.secret === undefined && !to.passSignature && Object.keys(to.headers).length === 0) {
-    warn(path, "has no secret, passSignature or headers: the destination cannot tell the relay from anybody else");
+    warn(path, "has no secret, passSignature or headers: the destination cannot verify that requests come from the relay");
   }
 }
 
 function warnAboutRedis(to: Exclude<DestinationSettings, UrlDestinationSettings>, path: readonly (string | number)[], warn: Warn): void {
   if ("stream" in to && to.maxLength === undefined) {
-    warn([...path, "stream"], "has no maxLength beside it: it grows until Redis is full, unless somebody else trims it");
+    warn([...path, "stream"], "has no maxLength beside it: it grows until Redis is full, unless something else trims it");
   }
   const place = readRedisUrl(to.redis.reveal());
   const host = place?.hosts[0]?.host ?? "";
@@ -70,10 +70,10 @@ type Warn = (path: readonly (string | number)[], message: string) => void;
 /** Settings that prevent calls to the service or expose the key. */
 function warnAboutService({ baseUrl, apiKey }: AccountSettings, path: readonly string[], warn: Warn): void {
   if (baseUrl === undefined) {
-    if (apiKey !== undefined) warn([...path, "apiKey"], "is of no use without baseUrl beside it: the service is never asked");
+    if (apiKey !== undefined) warn([...path, "apiKey"], "has no effect without baseUrl beside it: the service is never called");
     return;
   }
-  if (apiKey === undefined) warn([...path, "baseUrl"], "is of no use without apiKey beside it: the service is never asked");
+  if (apiKey === undefined) warn([...path, "baseUrl"], "has no effect without apiKey beside it: the service is never called");
   if (baseUrl.startsWith("http:") && !isLoopbackHost(baseUrl)) {
     warn([...path, "baseUrl"], "is http: the API key and people's data go over the network unencrypted");
   }

@@ -71,10 +71,10 @@ export function findingsOf(issues: readonly z.core.$ZodIssue[], base: SettingsPa
 function unknownKeyText(path: SettingsPath, key: string): string {
   const known = knownKeys(path);
   // A key of another shape, such as `mode` on a source of kind events.
-  if (known.has(key)) return `is no setting here (it belongs to another ${shapeName(path)})`;
+  if (known.has(key)) return `unknown setting here (it belongs to another ${shapeName(path)})`;
   const candidate = nearest(key, known);
-  if (candidate !== undefined) return `is no setting (did you mean ${candidate}?)`;
-  return `is no setting${known.size > 0 ? ` (there are: ${[...known].join(", ")})` : ""}`;
+  if (candidate !== undefined) return `unknown setting (did you mean ${candidate}?)`;
+  return `unknown setting${known.size > 0 ? ` (there are: ${[...known].join(", ")})` : ""}`;
 }
 
 function shapeName(path: SettingsPath): string {

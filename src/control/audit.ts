@@ -1,20 +1,15 @@
 import type { FastifyInstance } from "fastify";
 import { z } from "zod";
-import type { AuditFilter, AuditReport } from "../model/audit.ts";
-import { type Allow, addEndpoint, iso, time } from "./endpoint.ts";
-
-export interface AuditUnderWay {
-  /** Events checked, out of `of`. */
-  readonly checked: number;
-  readonly of: number;
-}
+import { type AuditFilter, type AuditProgress, type AuditReport, auditProgressSchema, auditSchema } from "../model/audit.ts";
+import { toAnswer } from "../model/view.ts";
+import { type Allow, addEndpoint, time } from "./endpoint.ts";
 
 export interface AuditPort {
   /**
    * Starts an audit, or joins one in flight with the same filter, and waits up to `waitMs` for its end. A report goes to
    * the callers waiting for it; a later call starts another audit.
    */
-  audit(filter: AuditFilter, waitMs: number): Promise<AuditReport | AuditUnderWay>;
+  audit(filter: AuditFilter, waitMs: number): Promise<AuditReport | AuditProgress>;
 }
 
 const audit = {
@@ -29,17 +24,18 @@ const audit = {
     source: z.string().optional(),
     wait: z.coerce.number().min(0).max(30).default(10).describe("Seconds to wait for the report."),
   }),
-  answers: { 200: "The report.", 202: "How far it is: asked again with the same query, the same audit goes on." },
+  answers: {
+    200: { text: "The report.", schema: auditSchema },
+    202: { text: "How far it is: asked again with the same query, the same audit goes on.", schema: auditProgressSchema },
+  },
 } as const;
 
 /** `GET /v1/audit`: docs/audit.md. */
 export function addAuditRoute(app: FastifyInstance, port: AuditPort, allow: Allow): void {
   addEndpoint(app, allow, audit, async ({ query: { wait, ...filter }, reply }) => {
     const answer = await port.audit(filter, wait * 1000);
-    return isReport(answer) ? { ...answer, at: iso(answer.at) } : reply.code(202).send(answer);
+    if ("balanced" in answer) return toAnswer(auditSchema, answer);
+    reply.code(202);
+    return toAnswer(auditProgressSchema, answer);
   });
-}
-
-function isReport(answer: AuditReport | AuditUnderWay): answer is AuditReport {
-  return "balanced" in answer;
 }

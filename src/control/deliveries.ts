@@ -1,45 +1,23 @@
 import type { FastifyInstance } from "fastify";
 import { z } from "zod";
+import { type attemptSchema, deliveryPageSchema, retriedSchema } from "../model/answers.ts";
 import { RelayError } from "../model/errors.ts";
-import { type Allow, addEndpoint, iso, listLimit, nextOfBefore, type Page } from "./endpoint.ts";
+import { toAnswer, type View } from "../model/view.ts";
+import { type Allow, addEndpoint, listLimit, nextOfBefore } from "./endpoint.ts";
 
 export interface DeliveriesPort {
   /** Newest events first. */
-  listDeliveries(filter: DeliveryQuery): Promise<Page<DeliveryView, string>>;
+  listDeliveries(filter: DeliveryQuery): Promise<View<typeof deliveryPageSchema>>;
 }
 
 export interface RetryPort {
   /** Null when the delivery does not exist. Throws `conflict` when its route is not in the settings. */
-  retry(deliveryId: string): Promise<Retried | null>;
+  retry(deliveryId: string): Promise<View<typeof retriedSchema> | null>;
 }
 
-export interface DeliveryView {
-  readonly id: string;
-  readonly event: number;
-  readonly nextAt: number | null;
-  readonly settledAt: number | null;
-}
-
-export interface AttemptView {
-  readonly number: number;
-  readonly at: number;
-  readonly tookMs: number;
-  readonly status: number | null;
-  readonly error: string | null;
+/** With the bytes of the response as received. */
+export interface AttemptView extends Omit<View<typeof attemptSchema>, "response"> {
   readonly response: Buffer | null;
-}
-
-interface Retried {
-  readonly id: string;
-  readonly route: string;
-  /** `waiting`: goes out now; `held`: waits for an earlier delivery of its message. */
-  readonly state: string;
-  /** The state before the retry. */
-  readonly previousState: string;
-  /** Why the destination is stopped; null when it is not. */
-  readonly stopped: string | null;
-  /** Unix ms until which the destination asked not to be called (429 with Retry-After); null when it did not. */
-  readonly pausedUntil: number | null;
 }
 
 const deliveryQuery = z.strictObject({
@@ -61,7 +39,7 @@ const list = {
   scope: "read",
   summary: "Deliveries, those of the newest events first",
   query: deliveryQuery,
-  answers: { 200: { text: "Those for which all that is given holds.", list: true } },
+  answers: { 200: { text: "Those for which all that is given holds.", schema: deliveryPageSchema, list: true } },
 } as const;
 
 const retry = {
@@ -73,17 +51,17 @@ const retry = {
   description: "A settled one waits again, under the same id; a held one stays held behind its message's earlier one.",
   params: z.strictObject({ id: z.string() }),
   answers: {
-    200: "Its state now and before; `stopped` and `pausedUntil` are null unless its destination waits for an operator, or until then.",
+    200: {
+      text: "Its state now and before; `stopped` and `pausedUntil` are null unless its destination waits for an operator, or until then.",
+      schema: retriedSchema,
+    },
   },
   errors: ["not_found", "conflict"],
 } as const;
 
 /** `GET /v1/deliveries`. */
 export function addDeliveriesRoute(app: FastifyInstance, port: DeliveriesPort, allow: Allow): void {
-  addEndpoint(app, allow, list, async ({ query }) => {
-    const { data, next } = await port.listDeliveries(query);
-    return { data: data.map(presentDelivery), next };
-  });
+  addEndpoint(app, allow, list, async ({ query }) => toAnswer(deliveryPageSchema, await port.listDeliveries(query)));
 }
 
 /** `POST /v1/deliveries/{id}/retry`. */
@@ -91,14 +69,10 @@ export function addRetryRoute(app: FastifyInstance, port: RetryPort, allow: Allo
   addEndpoint(app, allow, retry, async ({ params: { id } }) => {
     const retried = await port.retry(id);
     if (retried === null) throw new RelayError("not_found", "no such delivery");
-    return { ...retried, pausedUntil: iso(retried.pausedUntil) };
+    return toAnswer(retriedSchema, retried);
   });
 }
 
-export function presentDelivery<T extends DeliveryView>(view: T) {
-  return { ...view, nextAt: iso(view.nextAt), settledAt: iso(view.settledAt) };
-}
-
-export function presentAttempt(view: AttemptView) {
-  return { ...view, at: iso(view.at), response: view.response === null ? null : view.response.toString("utf8") };
+export function attemptOf(view: AttemptView): View<typeof attemptSchema> {
+  return { ...view, response: view.response === null ? null : view.response.toString("utf8") };
 }

@@ -2,6 +2,7 @@ import { Readable } from "node:stream";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { z } from "zod";
 import { type ErrorCode, RelayError } from "../model/errors.ts";
+import { maxIdLength } from "../model/ids.ts";
 
 declare module "fastify" {
   interface FastifyContextConfig {
@@ -44,8 +45,24 @@ export interface Endpoint {
   readonly head?: false;
 }
 
-/** A description. `list`: `{data: […]}`, with `next` where the query has `before`. */
-export type Answer = string | { readonly text: string; readonly list: true } | { readonly text: string; readonly types: readonly string[] };
+export interface Answer {
+  readonly text: string;
+  /** Of its JSON. */
+  readonly schema?: z.ZodType;
+  /** `{data: […]}`, with `next` where the query has `before`. */
+  readonly list?: true;
+  /** Content types other than JSON alone. */
+  readonly types?: readonly string[];
+}
+
+/** What the handler returns: the JSON of one of the answers, or the reply when it has sent the answer itself. */
+type AnswerOf<E extends Endpoint> =
+  | FastifyReply
+  | (E["answers"][keyof E["answers"]] extends infer One
+      ? One extends { readonly schema: infer S extends z.ZodType }
+        ? z.infer<S>
+        : never
+      : never);
 
 type Parsed<E, Part extends string> = E extends Readonly<Record<Part, infer S extends z.ZodType>> ? z.infer<S> : undefined;
 
@@ -67,7 +84,7 @@ export function addEndpoint<const E extends Endpoint>(
   app: FastifyInstance,
   allow: Allow,
   endpoint: E,
-  answer: (request: ParsedRequest<E>) => unknown,
+  answer: (request: ParsedRequest<E>) => Promise<AnswerOf<E>>,
 ): void {
   const { method, path, scope, params, query, headers, body, head }: Endpoint = endpoint;
   app.route({
@@ -91,6 +108,12 @@ export function addEndpoint<const E extends Endpoint>(
 }
 
 export const time = z.iso.datetime({ offset: true }).transform((text) => Date.parse(text));
+/** A foreign id or a reference. The stores return half of a surrogate pair as another text, so a repeated request would conflict. */
+export const idText = z
+  .string()
+  .min(1)
+  .max(maxIdLength)
+  .refine((text) => text.isWellFormed(), "is not well-formed text");
 export const listLimit = z.coerce.number().int().min(1).max(1000).default(50);
 export const nextOfBefore = "`next` of the page before.";
 export const listBefore = z.coerce.number().int().min(1).optional().describe(nextOfBefore);
@@ -100,11 +123,6 @@ export const accountQuery = z.strictObject({ account: z.string().optional().desc
 export interface Page<T, Next> {
   readonly data: readonly T[];
   readonly next: Next | null;
-}
-
-/** Unix ms as ISO 8601. Ports pass times as unix ms; the API shows them as ISO 8601. */
-export function iso(ms: number | null): string | null {
-  return ms === null ? null : new Date(ms).toISOString();
 }
 
 /** Parses, or throws `bad_request` whose details list each fault as `{path, message}`. */

@@ -1,68 +1,26 @@
 import type { FastifyInstance } from "fastify";
 import { z } from "zod";
+import { explainedSchema } from "../model/answers.ts";
 import { RelayError } from "../model/errors.ts";
-import { type AttemptView, type DeliveryView, presentAttempt, presentDelivery } from "./deliveries.ts";
-import { type Allow, addEndpoint, iso } from "./endpoint.ts";
-import { type EventDetail, presentEventDetail } from "./events.ts";
-import { type MessageView, presentMessage, presentRun, type RunView } from "./messages.ts";
+import { toAnswer, type View } from "../model/view.ts";
+import { type AttemptView, attemptOf } from "./deliveries.ts";
+import { type Allow, addEndpoint } from "./endpoint.ts";
+import { type EventDetail, routesOf } from "./events.ts";
 
-/**
- * The next step of a delivery.
- *
- * | kind | meaning |
- * |---|---|
- * | `attempt` | the next attempt is made at `at` |
- * | `due` | since `at`; its turn comes within the destination's concurrency and rate |
- * | `exchange` | a proxied exchange is under way |
- * | `held` | goes out after that of event `behind`, and `ahead` more of its message |
- * | `breaker` | the destination failed time and again: attempts pause, and none is spent |
- * | `paused` | the destination asked not to be called before `at` (429 with Retry-After) |
- * | `stopped` | its destination is stopped; `reason` says why |
- * | `no route` | its route is not in the settings |
- * | `dead` | nothing, until somebody retries it |
- * | `done` | nothing |
- */
-export interface NextStep {
-  readonly kind: "attempt" | "due" | "exchange" | "held" | "breaker" | "paused" | "stopped" | "no route" | "dead" | "done";
-  /** Unix ms. */
-  readonly at: number | null;
-  /** An event's seq. */
-  readonly behind: number | null;
-  readonly ahead: number;
-  readonly reason: string | null;
-}
+type EventStoryView = View<typeof explainedSchema>["data"][number]["events"][number];
 
-export interface DeliveryStory extends DeliveryView {
-  /** The most recent ones. */
+export interface DeliveryStory extends Omit<EventStoryView["deliveries"][number], "tries"> {
   readonly tries: readonly AttemptView[];
-  /** Number of attempts before those. */
-  readonly earlierTries: number;
-  readonly next: NextStep;
 }
 
-/** The place in the queue of an event that is accepted and not yet planned. */
-interface Waits {
-  /** Unix ms. */
-  readonly since: number;
-  /** Events planned before it. */
-  readonly ahead: number;
-}
-
-export interface EventStory {
+export interface EventStory extends Pick<EventStoryView, "waits"> {
   readonly event: EventDetail;
-  /** Null once it is planned. */
-  readonly waits: Waits | null;
   readonly deliveries: readonly DeliveryStory[];
 }
 
-/** One message or run with its events, or one event. `message` is null while none of its events is planned. */
-export interface Story {
-  readonly message: MessageView | null;
-  readonly run: RunView | null;
-  /** Oldest first. */
+/** One message or run with its events, or one event. */
+export interface Story extends Omit<View<typeof explainedSchema>["data"][number], "events"> {
   readonly events: readonly EventStory[];
-  /** `after` of the next page; null: this is the last one. */
-  readonly next: number | null;
 }
 
 export interface Explained {
@@ -95,7 +53,7 @@ const story = {
     after: z.coerce.number().int().min(0).optional().describe("Only events with a greater seq: `next` of the page before."),
     limit: z.coerce.number().int().min(1).max(200).default(50).describe("Events of each story."),
   }),
-  answers: { 200: { text: "The stories.", list: true } },
+  answers: { 200: { text: "The stories.", schema: explainedSchema, list: true } },
   errors: ["not_found"],
 } as const;
 export type ExplainQuery = z.infer<typeof story.params> & z.infer<typeof story.query>;
@@ -105,7 +63,7 @@ export function addExplainRoute(app: FastifyInstance, port: ExplainPort, allow: 
   addEndpoint(app, allow, story, async ({ params: { name }, query }) => {
     const { stories, unseen } = await port.explain({ name, ...query });
     if (stories.length === 0) throw new RelayError("not_found", notFoundText(unseen));
-    return { data: stories.map(presentStory), unseen };
+    return toAnswer(explainedSchema, { data: stories.map((each) => ({ ...each, events: each.events.map(eventStory) })), unseen });
   });
 }
 
@@ -114,29 +72,7 @@ function notFoundText(unseen: number): string {
   return unseen === 0 ? nothing : `${nothing}; not looked at: the oldest ${unseen} of the events that wait to be planned`;
 }
 
-function presentStory({ message, run, events, next }: Story) {
-  return {
-    message: message === null ? null : presentMessage(message),
-    run: run === null ? null : presentRun(run),
-    events: events.map(presentEventStory),
-    next,
-  };
-}
-
-function presentEventStory({ event, waits, deliveries }: EventStory) {
-  const {
-    body: _,
-    text: __,
-    headers: ___,
-    ...rest
-  } = presentEventDetail(event) as ReturnType<typeof presentEventDetail> & { headers: unknown };
-  return {
-    ...rest,
-    waits: waits === null ? null : { since: iso(waits.since), ahead: waits.ahead },
-    deliveries: deliveries.map(({ tries, next, ...delivery }) => ({
-      ...presentDelivery(delivery),
-      tries: tries.map(presentAttempt),
-      next: { ...next, at: iso(next.at) },
-    })),
-  };
+function eventStory({ event, waits, deliveries }: EventStory): EventStoryView {
+  const tries = (delivery: DeliveryStory) => ({ ...delivery, tries: delivery.tries.map(attemptOf) });
+  return { ...event, waits, routes: routesOf(event), deliveries: deliveries.map(tries) };
 }

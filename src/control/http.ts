@@ -34,7 +34,7 @@ export function createHttp(
     schemaController: { compilersFactory: { buildValidator: noSchemas, buildSerializer: noSchemas } },
     // Faults found before routing, such as %zz in a path, do not reach the error handler.
     frameworkErrors: (_error, _request, reply) => {
-      const fault = new RelayError("bad_request", "the path is no valid text in percent-encoding, or is too long");
+      const fault = new RelayError("bad_request", "the path is not valid percent-encoded text, or is too long");
       const body = JSON.stringify(fault.toBody());
       reply.raw.writeHead(fault.status, { "content-type": "application/json", "content-length": body.length }).end(body);
     },
@@ -101,7 +101,7 @@ export function createHttp(
       void reply.code(400).send({ error: (error as Error).message, code: "bad_request" });
     else {
       failed(error, request.id);
-      void reply.code(500).send({ error: `a fault of the relay; its log says more under request ${request.id}`, code: "internal" });
+      void reply.code(500).send({ error: `internal error; see the relay's log under request ${request.id}`, code: "internal" });
     }
   });
   return app;
@@ -111,7 +111,7 @@ const parserErrors: Readonly<Record<string, readonly [code: ErrorCode, error: st
   ERR_HTTP_REQUEST_TIMEOUT: ["request_timeout", "the request did not arrive whole in time"],
   HPE_HEADER_OVERFLOW: ["headers_too_large", "request line and headers are too large"],
 };
-const malformed = ["bad_request", "this is no valid HTTP request"] as const;
+const malformed = ["bad_request", "not a valid HTTP request"] as const;
 const reasons: Readonly<Record<number, string>> = { 400: "Bad Request", 408: "Request Timeout", 431: "Request Header Fields Too Large" };
 
 /**

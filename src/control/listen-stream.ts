@@ -1,6 +1,5 @@
 import type { ListenedEvent, ListenPage } from "../model/listen.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
-import { iso } from "./endpoint.ts";
 
 /** Fields that are not set match every event. */
 export interface ListenFilter {
@@ -104,7 +103,7 @@ export async function* listenStream({
     after: start.after,
     newest: newestNow,
     reset: start.reset,
-    keptFrom: iso(oldestAt),
+    keptFrom: oldestAt === null ? null : new Date(oldestAt).toISOString(),
     retentionMs: port.retention(),
   };
   // The first message has the position, so that a listener cut off before the first event misses none.
@@ -117,7 +116,7 @@ export async function* listenStream({
       return;
     }
     if (!(await allowed())) {
-      yield message("bye", { reason: "the token no longer counts" }, null);
+      yield message("bye", { reason: "the token is no longer valid" }, null);
       return;
     }
     const woken = wakeUp(port, [stopping, gone]);
@@ -132,7 +131,7 @@ export async function* listenStream({
       });
       // A store that lost its data starts its seqs again, and would send nothing here until they pass this position.
       if (position === before && text === "" && (await newest()) < position) {
-        yield message("bye", { reason: "the store has lost events that were heard here" }, null);
+        yield message("bye", { reason: "the store has lost events that were sent here" }, null);
         return;
       }
       if (text !== "") yield sent(text);
@@ -234,5 +233,5 @@ export function createEventTexts(most = mostCached): EventTexts {
 /** Bytes as base64: text in JSON would lose what is not UTF-8. */
 function present({ content, receivedAt, ...rest }: ListenedEvent) {
   const { headers, body } = content();
-  return { ...rest, receivedAt: iso(receivedAt), headers, body: body.toString("base64") };
+  return { ...rest, receivedAt: new Date(receivedAt).toISOString(), headers, body: body.toString("base64") };
 }

@@ -1,6 +1,7 @@
 import { Readable } from "node:stream";
 import type { FastifyInstance } from "fastify";
 import { z } from "zod";
+import { cursorSchema } from "../model/answers.ts";
 import { RelayError } from "../model/errors.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import { durationSchema } from "../model/units.ts";
@@ -75,7 +76,7 @@ const cursor = {
   summary: "Says that everything up to a seq is done with under a name",
   params: z.strictObject({ name: listenerName }),
   body: cursorBody,
-  answers: { 200: "Where the cursor stands: it never goes back." },
+  answers: { 200: { text: "Where the cursor stands: it never goes back.", schema: cursorSchema } },
 } as const;
 
 /** `GET /v1/listen` and the listeners' cursors: docs/listen.md. */
@@ -99,7 +100,7 @@ export function addListenRoutes(app: FastifyInstance, port: ListenPort, allow: A
     let position = start.after;
     const leave = port.enter({ name: query.as ?? null, position: () => position });
     if (leave === null) {
-      throw new RelayError("too_many_listeners", "as many listen as the relay takes", undefined, { retryAfterMs: 30_000 });
+      throw new RelayError("too_many_listeners", "the relay has no room for another listener", undefined, { retryAfterMs: 30_000 });
     }
     const gone = new AbortController();
     reply.raw.once("close", () => {

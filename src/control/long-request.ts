@@ -44,7 +44,7 @@ export function disconnectSignal(reply: FastifyReply): AbortSignal {
 }
 
 /** `null`: the body has ended. */
-export type Chunk = Buffer | null | "stalled" | "stopped" | "gone";
+export type Chunk = Buffer | null | "stalled" | "stopped" | "disconnected";
 
 /**
  * Everything that arrived of a body since the last call, waiting up to `withinMs`. The stream stays open in every case,
@@ -67,7 +67,7 @@ export async function nextChunk(body: Readable, withinMs: number, stop: AbortSig
       const chunk = body.read() as Buffer | null;
       if (chunk !== null) return chunk;
       if (body.readableEnded) return null;
-      if (body.destroyed) return "gone";
+      if (body.destroyed) return "disconnected";
       if (isLate) return "stalled";
       await new Promise<void>((resolve) => {
         wake = resolve;

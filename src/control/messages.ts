@@ -1,33 +1,19 @@
 import type { FastifyInstance } from "fastify";
 import { z } from "zod";
+import { type MessageView, messagePageSchema, messageSchema, runPageSchema } from "../model/answers.ts";
 import { RelayError } from "../model/errors.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
-import { type Allow, accountQuery, addEndpoint, iso, listBefore, listLimit, type Page } from "./endpoint.ts";
+import { toAnswer, type View } from "../model/view.ts";
+import { type Allow, accountQuery, addEndpoint, listBefore, listLimit } from "./endpoint.ts";
 
 /** Reads tracked messages and runs. Times in views are unix ms. */
 export interface TrackedReading {
   /** Registered ones, newest first. */
-  listMessages(filter: z.infer<typeof messageQuery>): Promise<Page<MessageView, number>>;
+  listMessages(filter: z.infer<typeof messageQuery>): Promise<View<typeof messagePageSchema>>;
   /** By wamid, else by the service's message id, else by reference. */
   findMessages(name: string): MaybePromise<readonly MessageView[]>;
   /** Newest first. */
-  listRuns(filter: z.infer<typeof runQuery>): Promise<Page<RunView, number>>;
-}
-
-interface TrackedMessage {
-  readonly account: string;
-  readonly times: Readonly<Record<string, number>>;
-  readonly registeredAt: number | null;
-  readonly updatedAt: number;
-}
-
-export interface MessageView extends TrackedMessage {
-  readonly wamid: string;
-  readonly sentAt: number | null;
-}
-
-export interface RunView extends TrackedMessage {
-  readonly runId: string;
+  listRuns(filter: z.infer<typeof runQuery>): Promise<View<typeof runPageSchema>>;
 }
 
 const messageQuery = z.strictObject({
@@ -46,7 +32,7 @@ const messages = {
   scope: "read",
   summary: "Registered messages with their status",
   query: messageQuery,
-  answers: { 200: { text: "Those for which all that is given holds.", list: true } },
+  answers: { 200: { text: "Those for which all that is given holds.", schema: messagePageSchema, list: true } },
 } as const;
 
 const message = {
@@ -58,7 +44,7 @@ const message = {
   description: "When several messages have the name, `bad_request` lists them.",
   params: z.strictObject({ wamid: z.string().describe("Its wamid; when no message has it, its id; then its reference.") }),
   query: accountQuery,
-  answers: { 200: "The message." },
+  answers: { 200: { text: "The message.", schema: messageSchema } },
   errors: ["not_found"],
 } as const;
 
@@ -69,21 +55,18 @@ const runs = {
   scope: "read",
   summary: "Automation runs with their status",
   query: runQuery,
-  answers: { 200: { text: "Those for which all that is given holds.", list: true } },
+  answers: { 200: { text: "Those for which all that is given holds.", schema: runPageSchema, list: true } },
 } as const;
 
 /** `GET /v1/messages`, `GET /v1/messages/{wamid}` and `GET /v1/runs`. */
 export function addTrackedRoutes(app: FastifyInstance, port: TrackedReading, allow: Allow): void {
-  addEndpoint(app, allow, messages, async ({ query }) => {
-    const { data, next } = await port.listMessages(query);
-    return { data: data.map(presentMessage), next };
-  });
+  addEndpoint(app, allow, messages, async ({ query }) => toAnswer(messagePageSchema, await port.listMessages(query)));
 
   addEndpoint(app, allow, message, async ({ params: { wamid }, query: { account } }) => {
     const found = await port.findMessages(wamid);
     const [message, ...others] = found.filter((each) => account === undefined || each.account === account);
     if (message === undefined) throw new RelayError("not_found", "no such message");
-    if (others.length === 0) return presentMessage(message);
+    if (others.length === 0) return toAnswer(messageSchema, message);
     throw new RelayError(
       "bad_request",
       "several messages have this; ask by wamid, with account= where two accounts have it",
@@ -91,22 +74,5 @@ export function addTrackedRoutes(app: FastifyInstance, port: TrackedReading, all
     );
   });
 
-  addEndpoint(app, allow, runs, async ({ query }) => {
-    const { data, next } = await port.listRuns(query);
-    return { data: data.map(presentRun), next };
-  });
-}
-
-export function presentMessage(view: MessageView) {
-  return { ...presentRun(view), sentAt: iso(view.sentAt) };
-}
-
-export function presentRun<T extends MessageView | RunView>(view: T) {
-  const { times, registeredAt, updatedAt } = view;
-  return {
-    ...view,
-    times: Object.fromEntries(Object.entries(times).map(([status, at]) => [status, iso(at)])),
-    registeredAt: iso(registeredAt),
-    updatedAt: iso(updatedAt),
-  };
+  addEndpoint(app, allow, runs, async ({ query }) => toAnswer(runPageSchema, await port.listRuns(query)));
 }

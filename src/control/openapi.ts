@@ -102,16 +102,13 @@ function parametersOf(place: "path" | "query" | "header", schema: z.ZodObject | 
 
 function answersOf({ answers, query }: Endpoint): Record<string, object> {
   return Object.fromEntries(
-    Object.entries(answers).map(([status, answer]) => {
-      if (typeof answer === "string") return [status, { description: answer, content: { [json]: { schema: { type: "object" } } } }];
-      return [status, { description: answer.text, content: contentOf(answer, query) }];
-    }),
+    Object.entries(answers).map(([status, answer]) => [status, { description: answer.text, content: contentOf(answer, query) }]),
   );
 }
 
-function contentOf(answer: Exclude<Answer, string>, query: z.ZodObject | undefined): object {
-  if ("types" in answer) {
-    return Object.fromEntries(answer.types.map((type) => [type, { schema: { type: type === json ? "object" : "string" } }]));
+function contentOf({ types = [json], list }: Answer, query: z.ZodObject | undefined): object {
+  if (list === undefined) {
+    return Object.fromEntries(types.map((type) => [type, { schema: { type: type === json ? "object" : "string" } }]));
   }
   const before = query && (schemaOf(query).properties?.["before"] as JsonSchema | undefined);
   const { description: _, ...given } = before ?? {};

@@ -1,7 +1,9 @@
 import type { FastifyInstance } from "fastify";
 import { z } from "zod";
+import { accountResumedSchema, resumedSchema, type SecretUseView, secretUsesSchema } from "../model/answers.ts";
 import { RelayError } from "../model/errors.ts";
-import { type Allow, addEndpoint, iso } from "./endpoint.ts";
+import { toAnswer } from "../model/view.ts";
+import { type Allow, addEndpoint } from "./endpoint.ts";
 
 interface OperateParts {
   /** `alarms` and `stops` do not affect readiness. */
@@ -35,7 +37,7 @@ const resume = {
   scope: "replay",
   summary: "Starts a destination again that stopped (410) or paused (429 with Retry-After)",
   params: z.strictObject({ route: z.string() }),
-  answers: { 200: "`resumed` is false when it was neither stopped nor paused." },
+  answers: { 200: { text: "`resumed` is false when it was neither stopped nor paused.", schema: resumedSchema } },
   errors: ["not_found"],
 } as const;
 
@@ -47,7 +49,7 @@ const resumeAccount = {
   summary: "Ends the stops of an account's used-up quotas",
   description: "Forgets smaller per-minute caps that the service reported, too. The next refused call stops the account again.",
   params: z.strictObject({ account: z.string() }),
-  answers: { 200: "`ended` names the stops; `resumed` is false when there were none." },
+  answers: { 200: { text: "`ended` names the stops; `resumed` is false when there were none.", schema: accountResumedSchema } },
   errors: ["not_found"],
 } as const;
 
@@ -62,23 +64,11 @@ export function addResumeRoutes(app: FastifyInstance, port: ResumePort, allow: A
   addEndpoint(app, allow, resumeAccount, async ({ params: { account } }) => {
     const ended = await port.resumeAccount(account);
     if (ended === null) throw new RelayError("not_found", "no such account in the settings");
-    return { account, resumed: ended.length > 0, ended };
+    return { account, resumed: ended.length > 0, ended: [...ended] };
   });
 }
 
-/** How often one secret verified webhooks of one source. Times are unix ms; null before its first use. */
-export interface SecretUse {
-  readonly source: string;
-  /** The fingerprint. */
-  readonly secret: string;
-  /** Its place in the current settings, such as `sources.main.signature.secrets[0]`; null when it was removed. */
-  readonly place: string | null;
-  /** Stored events, including quarantined ones, excluding duplicates. */
-  readonly events: number;
-  readonly duplicates: number;
-  readonly firstAt: number | null;
-  readonly lastAt: number | null;
-}
+export type SecretsPort = () => Promise<readonly SecretUseView[]>;
 
 const secrets = {
   method: "GET",
@@ -86,20 +76,16 @@ const secrets = {
   name: "listSecrets",
   scope: "read",
   summary: "Which secret proved how much, and when last, by fingerprints",
-  answers: { 200: { text: "Those of the settings first, in their order there; then those that are gone from them.", list: true } },
+  answers: {
+    200: {
+      text: "Those of the settings first, in their order there; then those that are gone from them.",
+      schema: secretUsesSchema,
+      list: true,
+    },
+  },
 } as const;
 
 /** `GET /v1/secrets`. */
-export function addSecretsRoute(app: FastifyInstance, secretUses: () => Promise<readonly SecretUse[]>, allow: Allow): void {
-  addEndpoint(app, allow, secrets, async () => ({
-    data: (await secretUses()).map(({ source, secret, place, events, duplicates, firstAt, lastAt }) => ({
-      source,
-      secret,
-      place,
-      events,
-      duplicates,
-      firstAt: iso(firstAt),
-      lastAt: iso(lastAt),
-    })),
-  }));
+export function addSecretsRoute(app: FastifyInstance, secretUses: SecretsPort, allow: Allow): void {
+  addEndpoint(app, allow, secrets, async () => toAnswer(secretUsesSchema, { data: await secretUses() }));
 }

@@ -1,29 +1,15 @@
 import type { FastifyInstance } from "fastify";
 import { z } from "zod";
-import { type Allow, addEndpoint, iso, time } from "./endpoint.ts";
+import { reconciledSchema, reconcilePlanSchema } from "../model/answers.ts";
+import { toAnswer, type View } from "../model/view.ts";
+import { type Allow, addEndpoint, time } from "./endpoint.ts";
 import { disconnectSignal } from "./long-request.ts";
-
-/** Times are unix ms. */
-interface Stopped {
-  readonly reason: string;
-  readonly until: number | null;
-}
-
-interface AccountReconciled {
-  readonly account: string;
-  readonly stopped: Stopped | null;
-  readonly lastsUntil: number | null;
-}
 
 export interface ReconcilePort {
   /** Polls messages due by `dueBy` (null: now) for some seconds. Throws `bad_request` for an account that cannot be polled. */
-  reconcile(
-    account: string | undefined,
-    dueBy: number | null,
-    gone: AbortSignal,
-  ): Promise<{ readonly dueBy: number; readonly more: boolean; readonly accounts: readonly AccountReconciled[] }>;
+  reconcile(account: string | undefined, dueBy: number | null, gone: AbortSignal): Promise<View<typeof reconciledSchema>>;
   /** What `reconcile` would do; polls nothing. */
-  planReconcile(account: string | undefined): Promise<{ readonly dueBy: number; readonly accounts: readonly AccountReconciled[] }>;
+  planReconcile(account: string | undefined): Promise<View<typeof reconcilePlanSchema>>;
 }
 
 const reconcile = {
@@ -40,18 +26,15 @@ const reconcile = {
       dueBy: time.nullable().default(null).describe("Of the answer before, to go on with the same pass."),
     })
     .prefault({}),
-  answers: { 200: "What came of it, by account." },
+  answers: { 200: { text: "What came of it, by account.", schema: z.union([reconciledSchema, reconcilePlanSchema]) } },
   errors: ["shutting_down"],
 } as const;
 
 /** `POST /v1/reconcile`: docs/reconcile.md. */
 export function addReconcileRoute(app: FastifyInstance, port: ReconcilePort, allow: Allow): void {
-  addEndpoint(app, allow, reconcile, async ({ body: { account, dryRun, dueBy }, reply }) => {
-    const done = dryRun ? await port.planReconcile(account) : await port.reconcile(account, dueBy, disconnectSignal(reply));
-    return { ...done, dueBy: iso(done.dueBy), accounts: done.accounts.map(present) };
-  });
-}
-
-function present<T extends AccountReconciled>({ stopped, lastsUntil, ...rest }: T) {
-  return { ...rest, stopped: stopped === null ? null : { ...stopped, until: iso(stopped.until) }, lastsUntil: iso(lastsUntil) };
+  addEndpoint(app, allow, reconcile, async ({ body: { account, dryRun, dueBy }, reply }) =>
+    dryRun
+      ? toAnswer(reconcilePlanSchema, await port.planReconcile(account))
+      : toAnswer(reconciledSchema, await port.reconcile(account, dueBy, disconnectSignal(reply))),
+  );
 }

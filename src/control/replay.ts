@@ -1,30 +1,13 @@
 import type { FastifyInstance } from "fastify";
 import { z } from "zod";
+import { type ReplayCountView, type ReplayStep, replayCountSchema, replayedSchema } from "../model/answers.ts";
+import { toAnswer } from "../model/view.ts";
 import { type Allow, addEndpoint, time } from "./endpoint.ts";
 
 export interface ReplayPort {
-  countReplay(filter: ReplayQuery): Promise<ReplayCount>;
+  countReplay(filter: ReplayQuery): Promise<ReplayCountView>;
   /** Replays what matches `filter`, starting at `cursor` (null: the beginning), up to `limit` deliveries or some seconds. */
-  replay(filter: ReplayQuery, cursor: string | null, limit: number): Promise<ReplayDone>;
-}
-
-export interface ReplayCount {
-  readonly matching: number;
-  readonly routes: readonly { readonly route: string; readonly matching: number; readonly stopped: string | null }[];
-  /** Deliveries that match but cannot be sent: their route is not in the settings, or a proxied exchange has ended. */
-  readonly notSent: readonly { readonly route: string; readonly matching: number }[];
-  /** Only for quarantined events: why the remaining ones are not valid. */
-  readonly invalid?: readonly { readonly reason: string; readonly events: number }[];
-}
-
-export interface ReplayDone {
-  /** Deliveries sent again; for quarantined events, the number released. */
-  readonly replayed: number;
-  /** Where to continue; null: nothing is left. */
-  readonly next: string | null;
-  /** Only for quarantined events: `duplicates` have an event id that was known, `invalid` ones stay quarantined. */
-  readonly duplicates?: number;
-  readonly invalid?: number;
+  replay(filter: ReplayQuery, cursor: string | null, limit: number): Promise<ReplayStep>;
 }
 
 const replayBody = z
@@ -67,7 +50,10 @@ const replay = {
   description: "All that is given must hold; without anything, every dead letter. One call ends after some seconds.",
   body: replayBody,
   answers: {
-    200: "How many went, and `next` for the rest (null: none is left). With `dryRun`, what would go. Of quarantined events also `duplicates` and `invalid`.",
+    200: {
+      text: "How many went, and `next` for the rest (null: none is left). With `dryRun`, what would go. Of quarantined events also `duplicates` and `invalid`.",
+      schema: z.union([replayedSchema, replayCountSchema]),
+    },
   },
   errors: ["not_found"],
 } as const;
@@ -75,6 +61,8 @@ const replay = {
 /** `POST /v1/replay`. */
 export function addReplayRoute(app: FastifyInstance, port: ReplayPort, allow: Allow): void {
   addEndpoint(app, allow, replay, async ({ body: { dryRun, cursor, limit = Number.MAX_SAFE_INTEGER, ...filter } }) =>
-    dryRun ? await port.countReplay(filter) : await port.replay(filter, cursor, limit),
+    dryRun
+      ? toAnswer(replayCountSchema, await port.countReplay(filter))
+      : toAnswer(replayedSchema, await port.replay(filter, cursor, limit)),
   );
 }

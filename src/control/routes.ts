@@ -1,17 +1,35 @@
 import type { FastifyInstance } from "fastify";
+import { statsSchema } from "../model/answers.ts";
+import { toAnswer, type View } from "../model/view.ts";
 import { type AuditPort, addAuditRoute } from "./audit.ts";
 import { type Authorize, type BadTokenHook, createAllow } from "./auth.ts";
-import { addRetryRoute, type RetryPort } from "./deliveries.ts";
+import { addDeliveriesRoute, addRetryRoute, type DeliveriesPort, type RetryPort } from "./deliveries.ts";
 import { type Allow, addEndpoint, type Endpoint } from "./endpoint.ts";
+import { addEventRoutes, type EventsPort } from "./events.ts";
 import { addExplainRoute, type ExplainPort } from "./explain.ts";
 import { addListenRoutes } from "./listen.ts";
 import type { ListenPort } from "./listen-stream.ts";
-import { addResumeRoutes, addSecretsRoute, type ResumePort, type SecretUse } from "./operate.ts";
-import { addReadingRoutes, type Reading } from "./reading.ts";
+import { addTrackedRoutes, type TrackedReading } from "./messages.ts";
+import { addResumeRoutes, addSecretsRoute, type ResumePort, type SecretsPort } from "./operate.ts";
 import { addReconcileRoute, type ReconcilePort } from "./reconcile.ts";
 import { addReplayRoute, type ReplayPort } from "./replay.ts";
 import { addSendingRoutes, type SendingPort } from "./sending.ts";
 import { addTrackRoute, type TrackPort } from "./track.ts";
+
+/** Reads a store without writing, in a relay or beside a running one. */
+export interface Reading extends EventsPort, DeliveriesPort, TrackedReading {
+  stats(): Promise<View<typeof statsSchema>>;
+}
+
+const stats = {
+  method: "GET",
+  path: "/v1/stats",
+  name: "getStats",
+  scope: "read",
+  summary: "Sums of events, deliveries and attempts",
+  description: "Counts every row, which takes about a second per million events.",
+  answers: { 200: { text: "The sums.", schema: statsSchema } },
+} as const;
 
 /** The port for everything that reads or writes the store. Views are plain data; times in them are unix ms. */
 export interface Control extends Reading, RetryPort, ReplayPort, ResumePort, TrackPort {}
@@ -23,9 +41,17 @@ interface ControlParts {
   readonly audit: AuditPort;
   readonly explain: ExplainPort;
   readonly listening: ListenPort;
-  readonly secretUses: () => Promise<readonly SecretUse[]>;
+  readonly secretUses: SecretsPort;
   readonly authorize: () => Authorize;
   readonly badToken: BadTokenHook;
+}
+
+/** The lists and details of `/v1`, and `GET /v1/stats`. */
+export function addReadingRoutes(app: FastifyInstance, reading: Reading, allow: Allow): void {
+  addEventRoutes(app, reading, allow);
+  addDeliveriesRoute(app, reading, allow);
+  addTrackedRoutes(app, reading, allow);
+  addEndpoint(app, allow, stats, async () => toAnswer(statsSchema, await reading.stats()));
 }
 
 /** The control API under `/v1`. */
@@ -64,7 +90,7 @@ function addOpenApiRoute(app: FastifyInstance, version: string, allow: Allow): v
     name: "describe",
     scope: "read",
     summary: "This description",
-    answers: { 200: "OpenAPI 3.1." },
+    answers: { 200: { text: "OpenAPI 3.1." } },
   } as const;
   addEndpoint(app, allow, endpoint, async ({ reply }) => {
     // Loaded on demand: few relays ever get this request.

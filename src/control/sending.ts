@@ -1,11 +1,12 @@
 import type { FastifyInstance } from "fastify";
 import { z } from "zod";
+import { sentMessageSchema, startedRunSchema } from "../model/answers.ts";
 import { RelayError } from "../model/errors.ts";
 import { maxIdLength } from "../model/ids.ts";
 import { metadataSchema } from "../model/message.ts";
 import type { SendResult } from "../model/send.ts";
 import { durationSchema } from "../model/units.ts";
-import { type Allow, addEndpoint } from "./endpoint.ts";
+import { type Allow, addEndpoint, idText } from "./endpoint.ts";
 import { disconnectSignal } from "./long-request.ts";
 
 /** Methods throw the `RelayError`s of docs/sending.md. */
@@ -30,13 +31,6 @@ interface SendCaller {
   readonly maxWait?: number | undefined;
 }
 
-/** A reference chosen by the user; compared exactly. */
-const ownName = z
-  .string()
-  .min(1)
-  .max(maxIdLength)
-  .refine((text) => text.isWellFormed(), "is not well-formed text");
-
 /** The service's rules (messaging-service-api.md, "POST /messages"), so that a request it would refuse costs no call. */
 const phone = z.string().min(6).max(32).startsWith("+", "is not in international format (+ first)");
 const texts = z.record(z.string(), z.string());
@@ -48,7 +42,7 @@ export const messageBody = z
     text: z.string().min(1).max(4096).optional(),
     template: z.strictObject({ id: z.string().min(1), variables: texts.optional() }).optional(),
     phoneNumberId: z.string().min(1).optional(),
-    reference: ownName.optional(),
+    reference: idText.optional(),
     metadata: metadataSchema.optional(),
   })
   .refine(({ text, template }) => (text === undefined) !== (template === undefined), "needs exactly one of text and template")
@@ -56,7 +50,7 @@ export const messageBody = z
 
 export const runBody = z.strictObject({
   account: z.string().min(1).optional(),
-  reference: ownName.describe("The business record: one run for each, for ever."),
+  reference: idText.describe("The business record: one run for each, for ever."),
   // The service documents no format.
   phone: z.string().min(1).max(maxIdLength),
   name: z.string().min(1).optional(),
@@ -104,8 +98,11 @@ const message = {
   headers: sendHeaders,
   body: messageBody,
   answers: {
-    201: "Sent and registered; or the first answer again, with the header `idempotent-replayed: true`.",
-    202: "Sent, but not stored: `stored` is false.",
+    201: {
+      text: "Sent and registered; or the first answer again, with the header `idempotent-replayed: true`.",
+      schema: sentMessageSchema,
+    },
+    202: { text: "Sent, but not stored: `stored` is false.", schema: sentMessageSchema },
   },
   errors,
 } as const;
@@ -120,9 +117,9 @@ const run = {
   query: sendQuery,
   body: runBody,
   answers: {
-    200: "It had been started before: `created` is false.",
-    201: "Started now.",
-    202: "Started, but not stored: `stored` is false.",
+    200: { text: "It had been started before: `created` is false.", schema: startedRunSchema },
+    201: { text: "Started now.", schema: startedRunSchema },
+    202: { text: "Started, but not stored: `stored` is false.", schema: startedRunSchema },
   },
   errors,
 } as const;
@@ -134,12 +131,14 @@ export function addSendingRoutes(app: FastifyInstance, sending: SendingPort, all
     if (key === null && resend > 0) throw new RelayError("bad_request", "resend needs the Idempotency-Key that it is about");
     const { answer, replayed, stored } = await sending.sendMessage({ ...body, key, resend }, { gone: disconnectSignal(reply), maxWait });
     if (replayed) reply.header("idempotent-replayed", "true");
-    return reply.code(stored ? 201 : 202).send({ ...answer, stored });
+    reply.code(stored ? 201 : 202);
+    return { ...(answer as Omit<z.infer<typeof sentMessageSchema>, "stored">), stored };
   });
 
   addEndpoint(app, allow, run, async ({ params, query: { resend = 0, maxWait }, body, reply }) => {
     const order = { ...body, automation: params.id, resend };
     const { answer, replayed, stored } = await sending.startRun(order, { gone: disconnectSignal(reply), maxWait });
-    return reply.code(!stored ? 202 : replayed ? 200 : 201).send({ ...answer, created: !replayed, stored });
+    reply.code(!stored ? 202 : replayed ? 200 : 201);
+    return { ...(answer as Omit<z.infer<typeof startedRunSchema>, "created" | "stored">), created: !replayed, stored };
   });
 }

@@ -3,11 +3,11 @@ import { Readable } from "node:stream";
 import { setImmediate as yieldToLoop } from "node:timers/promises";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { z } from "zod";
+import { type TrackedLine, type TrackSums, trackedSchema } from "../model/answers.ts";
 import { type ErrorCode, RelayError } from "../model/errors.ts";
-import { maxIdLength } from "../model/ids.ts";
 import { lineLimits, parseWithin } from "../model/json.ts";
 import { metadataSchema } from "../model/message.ts";
-import { type Allow, addEndpoint, badRequest } from "./endpoint.ts";
+import { type Allow, addEndpoint, badRequest, idText, time } from "./endpoint.ts";
 import { allowLongRequest, type Chunk, nextChunk } from "./long-request.ts";
 import { createLineSplitter, type Line } from "./split-lines.ts";
 
@@ -22,24 +22,14 @@ export type RegistrationOutcome =
   | { readonly result: "created" | "known" }
   | { readonly result: "conflict" | "invalid"; readonly error: string; readonly details?: unknown };
 
-// The store returns half of a surrogate pair as another text, so that a repeated registration would conflict.
-const text = z
-  .string()
-  .min(1)
-  .max(maxIdLength)
-  .refine((value) => value.isWellFormed(), "is not well-formed text");
-
 const registration = z.strictObject({
   account: z.string().min(1),
-  wamid: text,
-  id: text.optional(),
-  reference: text.optional(),
-  conversationId: text.optional(),
+  wamid: idText,
+  id: idText.optional(),
+  reference: idText.optional(),
+  conversationId: idText.optional(),
   metadata: metadataSchema.optional(),
-  sentAt: z.iso
-    .datetime({ offset: true })
-    .transform((iso) => Date.parse(iso))
-    .optional(),
+  sentAt: time.optional(),
 });
 export type Registration = z.infer<typeof registration>;
 
@@ -79,6 +69,7 @@ const track = {
   answers: {
     200: {
       text: "How many are created now, and how many were known; of NDJSON, what became of each line.",
+      schema: trackedSchema,
       types: ["application/json", ndjson],
     },
   },
@@ -99,7 +90,7 @@ export function addTrackRoute(app: FastifyInstance, port: TrackPort, allow: Allo
   });
 
   async function answerStream(request: FastifyRequest, body: Readable, reply: FastifyReply): Promise<FastifyReply> {
-    if (request.headers["content-encoding"] !== undefined) throw new RelayError("bad_request", "lines are not taken compressed");
+    if (request.headers["content-encoding"] !== undefined) throw new RelayError("bad_request", "compressed lines are not accepted");
     // A server that does not listen, as in commands, has no timeout set.
     const longestSilenceMs = (app.server as Server).requestTimeout || 10_000;
     allowLongRequest(request.raw, reply.raw, longestSilenceMs);
@@ -146,7 +137,7 @@ interface TrackStreamParts {
 }
 
 const stops = {
-  stalled: ["request_timeout", "no line came for too long"],
+  stalled: ["request_timeout", "no line arrived in time"],
   stopped: ["shutting_down", "the relay is stopping"],
 } as const satisfies Record<string, readonly [ErrorCode, string]>;
 
@@ -162,7 +153,7 @@ const stopped = (why: keyof typeof stops): RelayError => {
  */
 export async function* registerStream({ next, registerEach, stop, failed }: TrackStreamParts): AsyncGenerator<string, void> {
   const splitter = createLineSplitter(maxLineBytes);
-  const sums = { lines: 0, created: 0, known: 0, conflict: 0, invalid: 0 };
+  const sums: TrackSums = { lines: 0, created: 0, known: 0, conflict: 0, invalid: 0 };
   let reached = 1;
 
   async function register(lines: readonly Line[]): Promise<string> {
@@ -181,7 +172,7 @@ export async function* registerStream({ next, registerEach, stop, failed }: Trac
           : { result: "invalid" as const, error: each.error, ...(each.details === undefined ? {} : { details: each.details }) };
       sums.lines += 1;
       sums[result] += 1;
-      report += `${JSON.stringify({ line: number, wamid: each.wamid, result, ...more })}\n`;
+      report += `${JSON.stringify({ line: number, wamid: each.wamid, result, ...more } satisfies TrackedLine)}\n`;
       reached = number + 1;
     }
     return report;
@@ -189,7 +180,7 @@ export async function* registerStream({ next, registerEach, stop, failed }: Trac
 
   for (;;) {
     const chunk = await next();
-    if (chunk === "gone") return;
+    if (chunk === "disconnected") return;
     if (chunk === "stalled" || chunk === "stopped") {
       yield stoppedLine(stopped(chunk));
       return;
@@ -221,7 +212,7 @@ function errorBody(error: unknown, failed: (error: unknown) => void): { error: s
   if (error instanceof RelayError) return { error: error.message, code: error.code };
   if (error instanceof Error && error.name === "StoreUnavailable") return { error: error.message, code: "store_unavailable" };
   failed(error);
-  return { error: "a fault of the relay; its log says more", code: "internal" };
+  return { error: "internal error; see the relay's log", code: "internal" };
 }
 
 function* batchesOf(lines: Iterable<Line>): Generator<Line[]> {

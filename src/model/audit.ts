@@ -1,4 +1,7 @@
-import type { Disposition } from "./plan.ts";
+import { z } from "zod";
+import { count, counts } from "./answers.ts";
+import { deliveryStates, dispositions } from "./states.ts";
+import { time, type View } from "./view.ts";
 
 /**
  * The rules that `audit` checks (docs/audit.md has the same list). Each concerns single rows, so that every violation has an
@@ -30,55 +33,63 @@ export interface AuditFilter {
   readonly source?: string | undefined;
 }
 
-/** Events by disposition. `received` is the sum of the dispositions and `unaccounted`. */
-export interface EventSums extends Record<Disposition, number> {
-  received: number;
-  /** Events that violate a rule, which no disposition counts. */
-  unaccounted: number;
-  /** Repeated ids, and those of them with other bytes. Not part of `received`. */
-  duplicates: number;
-  conflicts: number;
-}
+/** Events by disposition: `received` is the sum of the dispositions and `unaccounted`. */
+const eventSums = {
+  received: count,
+  ...counts(dispositions),
+  /** Events that break a rule: counted under no disposition. */
+  unaccounted: count,
+  /** Known ids that came again, and those of them with other bytes; no part of `received`. */
+  duplicates: count,
+  conflicts: count,
+};
+const eventSumsSchema = z.object(eventSums);
+export type EventSums = z.infer<typeof eventSumsSchema>;
 
-/** Deliveries: `planned` is the sum of the states, `swept` and `unaccounted`. */
-export interface DeliverySums {
-  /** Verdicts to deliver of the checked events. */
-  planned: number;
-  waiting: number;
-  held: number;
-  delivered: number;
-  dead: number;
-  /** Settled, and deleted by retention before their event. */
-  swept: number;
-  unaccounted: number;
-}
+/** `planned` is the sum of the states, `swept` and `unaccounted`. */
+const deliverySums = {
+  /** Verdicts to deliver, of the events checked. */
+  planned: count,
+  ...counts(deliveryStates),
+  /** Settled, and deleted by retention while the event stays. */
+  swept: count,
+  unaccounted: count,
+};
+const deliverySumsSchema = z.object(deliverySums);
+export type DeliverySums = z.infer<typeof deliverySumsSchema>;
 
-export interface Offender {
-  readonly rule: AuditRule;
-  /** Seq; null when the rule concerns no single event. */
-  readonly event: number | null;
-  readonly eventId: string | null;
-  readonly route: string | null;
+const offenderSchema = z.object({
+  rule: z.enum(Object.keys(auditRules) as AuditRule[]),
+  /** Seq; null when the rule is about no single event. */
+  event: z.number().nullable(),
+  eventId: z.string().nullable(),
+  route: z.string().nullable(),
   /** What is wrong, without wamids and bodies. */
-  readonly what: string;
-}
+  what: z.string(),
+});
+export type Offender = View<typeof offenderSchema>;
 
-export interface AuditReport {
-  readonly balanced: boolean;
-  /** Unix ms of its start. */
-  readonly at: number;
-  readonly tookMs: number;
+export const auditSchema = z.object({
+  balanced: z.boolean(),
+  /** When it began. */
+  at: time,
+  tookMs: z.number(),
   /** Rows checked. */
-  readonly rows: { readonly events: number; readonly deliveries: number; readonly attempts: number };
-  readonly events: EventSums;
+  rows: z.object({ events: count, deliveries: count, attempts: count }),
+  events: eventSumsSchema,
   /** By day of acceptance (UTC, `2026-11-20`) and source. */
-  readonly days: readonly (EventSums & { readonly day: string; readonly source: string })[];
-  readonly deliveries: DeliverySums;
-  readonly routes: readonly (DeliverySums & { readonly route: string })[];
-  /** Seqs without an event: deleted by retention, or missing. */
-  readonly gone: { readonly swept: number; readonly missing: number };
-  /** Violations by rule, without rules that hold. */
-  readonly broken: Readonly<Partial<Record<AuditRule, number>>>;
-  /** The first offenders. */
-  readonly offenders: readonly Offender[];
-}
+  days: z.array(z.object({ ...eventSums, day: z.string(), source: z.string() })),
+  deliveries: deliverySumsSchema,
+  routes: z.array(z.object({ ...deliverySums, route: z.string() })),
+  /** Events whose numbers are gone: deleted by retention, or missing. */
+  gone: z.object({ swept: count, missing: count }),
+  /** How often each rule is broken; rules that hold are left out. */
+  broken: z.record(z.string(), count),
+  /** The first of them. */
+  offenders: z.array(offenderSchema),
+});
+export type AuditReport = View<typeof auditSchema>;
+
+/** `checked` of `of` events so far. */
+export const auditProgressSchema = z.object({ checked: count, of: count });
+export type AuditProgress = z.infer<typeof auditProgressSchema>;

@@ -1,21 +1,22 @@
-import type { EventId } from "./ids.ts";
-import type { Disposition } from "./plan.ts";
+import { z } from "zod";
+import { eventSchema } from "./answers.ts";
+import type { View } from "./view.ts";
 
-/** A stored event as listeners filter it, before its body is read. Times are unix ms. */
-export interface ListenRow {
-  readonly seq: number;
-  readonly id: EventId;
-  readonly event: string;
-  readonly source: string;
-  readonly account: string;
-  readonly origin: string;
-  readonly receivedAt: number;
-  readonly disposition: Disposition;
-  readonly status: string | null;
-  readonly subject: { readonly type: "message" | "run"; readonly key: string } | null;
-  /** Whether its message or run is registered now. */
-  readonly tracked: boolean;
-}
+/** An event as `GET /v1/listen` sends it (docs/listen.md). */
+export const listenedEventSchema = eventSchema
+  .pick({ seq: true, source: true, account: true, origin: true, receivedAt: true, disposition: true, status: true, subject: true })
+  .extend({
+    id: z.string(),
+    event: z.string(),
+    /** Whether its message or run is registered now. */
+    tracked: z.boolean(),
+    headers: z.record(z.string(), z.string()),
+    /** The received bytes, in base64: text in JSON would lose what is not UTF-8. */
+    body: z.base64(),
+  });
+
+/** An event before its body is read. Times are unix ms. */
+export type ListenRow = Omit<View<typeof listenedEventSchema>, "headers" | "body">;
 
 export interface ListenedContent {
   readonly headers: Readonly<Record<string, string>>;

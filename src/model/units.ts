@@ -1,10 +1,14 @@
 import { z } from "zod";
 
-const durationUnits: Record<string, number> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
-const sizeUnits: Record<string, number> = { B: 1, KiB: 1024, MiB: 1024 ** 2, GiB: 1024 ** 3 };
-const rateUnits: Record<string, number> = { s: 1, m: 60, h: 3600 };
+/** Largest first, as they are written. */
+const durationUnits = { d: 86_400_000, h: 3_600_000, m: 60_000, s: 1000, ms: 1 };
+const sizeUnits = { GiB: 1024 ** 3, MiB: 1024 ** 2, KiB: 1024, B: 1 };
+/** In seconds. */
+const rateUnits = { s: 1, m: 60, h: 3600 };
 
-function inUnits(text: string, units: Record<string, number>): number {
+type Units = Readonly<Record<string, number>>;
+
+function inUnits(text: string, units: Units): number {
   const match = /^([0-9.]+)(.*)$/.exec(text) as RegExpExecArray;
   return Number(match[1]) * (units[match[2] as string] as number);
 }
@@ -41,5 +45,36 @@ export const rateSchema = z
   .meta(titled("rate"))
   .transform((text) => {
     const [count, unit] = text.split("/") as [string, string];
-    return Number(count) / (rateUnits[unit] as number);
+    return Number(count) / ((rateUnits as Units)[unit] as number);
   });
+
+/** Milliseconds as the settings write them: `90s`, `1d`. Whole milliseconds from 0. */
+export function durationText(ms: number): string {
+  return ms === 0 ? "0s" : inWholeUnits(ms, durationUnits);
+}
+
+/** Bytes as the settings write them: `1MiB`. Whole bytes from 0. */
+export function sizeText(bytes: number): string {
+  return bytes === 0 ? "0B" : inWholeUnits(bytes, sizeUnits);
+}
+
+/** A rate per second as the settings write it, in the first unit that makes it whole: `50/s`, `5/m`; else as a fraction. */
+export function rateText(perSecond: number): string {
+  for (const [unit, seconds] of Object.entries(rateUnits)) {
+    const count = Math.round(perSecond * seconds);
+    // 1/3600 × 3600 need not be 1 in floating point.
+    if (count > 0 && Math.abs(count / seconds - perSecond) <= perSecond * 1e-12) return `${count}/${unit}`;
+  }
+  return perSecond >= 1 ? `${plainNumber(perSecond)}/s` : `${plainNumber(perSecond * 3600)}/h`;
+}
+
+/** Without an exponent, which settings do not accept. */
+function plainNumber(value: number): string {
+  const text = String(value);
+  return text.includes("e") ? value.toFixed(20) : text;
+}
+
+function inWholeUnits(value: number, units: Units): string {
+  for (const [unit, factor] of Object.entries(units)) if (value % factor === 0) return `${value / factor}${unit}`;
+  return String(value);
+}

@@ -1,6 +1,5 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "@prometheus-io/client";
 import type { MaybePromise } from "../model/maybe-promise.ts";
-import { createHydrationMetrics, createReconcileMetrics, createServiceMetrics, type ServiceGauges } from "./account-metrics.ts";
 
 interface RouteGauges {
   readonly route: string;
@@ -14,6 +13,14 @@ interface RouteGauges {
   /** Unix ms until which the destination asked not to be called; null when it did not. */
   readonly pausedUntil: number | null;
   readonly inFlight: number;
+}
+
+/** An account's limits. */
+export interface ServiceGauges {
+  readonly account: string;
+  readonly caps: readonly { readonly cap: string; readonly used: number; readonly limit: number; readonly held: boolean }[];
+  readonly waiting: readonly { readonly priority: string; readonly calls: number }[];
+  readonly stops: readonly { readonly reason: string; readonly inForce: boolean }[];
 }
 
 /** Read at each scrape. */
@@ -36,9 +43,9 @@ export interface Gauges {
 export type Metrics = ReturnType<typeof createMetrics>;
 
 const seconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
+const untilADay = [...seconds, 60, 300, 3600, 86400];
+const writes = [1, 2, 5, 10, 25, 50, 100, 250, 500];
 const breakerNumber = { closed: 0, "half-open": 1, open: 2 };
-
-const secondsSince = (at: number | null, now: number): number => (at === null ? 0 : Math.max(0, (now - at) / 1000));
 
 /** The relay's metrics, in their own registry. Labels are few, and never hold a wamid or a phone number. */
 export function createMetrics(read: () => MaybePromise<Gauges>) {
@@ -46,153 +53,138 @@ export function createMetrics(read: () => MaybePromise<Gauges>) {
   const registers = [registry];
   collectDefaultMetrics({ register: registry });
 
-  const requests = createTally(registry, "relay_webhook_requests_total", "Webhook requests by outcome", ["source", "outcome"]);
-  const dispositions = createTally(registry, "relay_events_total", "Events stored, by source and first disposition", [
-    "source",
-    "disposition",
-  ]);
-  const attempts = new Counter({
-    name: "relay_delivery_attempts_total",
-    help: "Attempts to deliver by what followed",
-    labelNames: ["route", "outcome"],
-    registers,
-  });
-  const attemptSeconds = new Histogram({
-    name: "relay_delivery_attempt_seconds",
-    help: "Time an attempt took",
-    labelNames: ["route"],
-    buckets: seconds,
-    registers,
-  });
-  const lag = new Histogram({
-    name: "relay_delivery_lag_seconds",
-    help: "From accepting an event to its delivery",
-    labelNames: ["route"],
-    buckets: [...seconds, 60, 300, 3600, 86400],
-    registers,
-  });
-  const commitSeconds = new Histogram({ name: "relay_commit_seconds", help: "Time a transaction took", buckets: seconds, registers });
-  const commitWrites = new Histogram({
-    name: "relay_commit_writes",
-    help: "Writes in one transaction",
-    buckets: [1, 2, 5, 10, 25, 50, 100, 250, 500],
-    registers,
-  });
-  const storeFailures = new Counter({ name: "relay_store_failures_total", help: "Transactions that failed", registers });
-  const setAside = new Counter({
-    name: "relay_set_aside_total",
-    help: "Events and deliveries that the relay failed on and set aside, by stage",
-    labelNames: ["stage"],
-    registers,
-  });
-  const badTokens = new Counter({
-    name: "relay_bad_tokens_total",
-    help: "Requests to the control API without a known token",
-    labelNames: ["reason"],
-    registers,
-  });
-  const verifications = createTally(registry, "relay_secret_proofs_total", "Events proved, by the secret's fingerprint", [
-    "source",
-    "secret",
-  ]);
-  const sends = new Counter({
-    name: "relay_sends_total",
-    help: "Messages and runs that were to be sent, by what became of the call",
-    labelNames: ["account", "kind", "outcome"],
-    registers,
-  });
-  const service = createServiceMetrics(registry);
-  const reconcile = createReconcileMetrics(registry);
-  const hydration = createHydrationMetrics(registry);
-  const listen = createListenMetrics(registry);
-  const purged = new Counter({ name: "relay_retention_deleted_total", help: "Rows deleted by retention", labelNames: ["what"], registers });
+  const counter = <Label extends string = never>(name: string, help: string, labelNames: readonly Label[] = []) =>
+    new Counter({ name, help, labelNames, registers });
+  const gauge = <Label extends string = never>(name: string, help: string, labelNames: readonly Label[] = []) =>
+    new Gauge({ name, help, labelNames, registers });
+  const histogram = <Label extends string = never>(name: string, help: string, buckets: number[], labelNames: readonly Label[] = []) =>
+    new Histogram({ name, help, buckets, labelNames, registers });
+  const tally = (name: string, help: string, labelNames: readonly [string, string]) => createTally(registry, name, help, labelNames);
 
-  const gauge = (name: string, help: string) => new Gauge({ name, help, labelNames: ["route"], registers });
-  const waiting = gauge("relay_deliveries_waiting", "Deliveries waiting, due or not");
-  const held = gauge("relay_deliveries_held", "Deliveries held behind another of their message");
-  const dead = gauge("relay_deliveries_dead", "Dead letters");
-  const oldest = gauge("relay_delivery_oldest_due_seconds", "How long the most overdue waiting delivery has been due");
-  const stopped = gauge("relay_destination_stopped", "1 when the destination is stopped (410 or by an operator)");
-  const breaker = gauge("relay_breaker_state", "0 closed, 1 half-open, 2 open");
-  const paused = gauge("relay_destination_paused_seconds", "How long the destination still pauses (429 with Retry-After); 0: it does not");
-  const sending = gauge("relay_deliveries_in_flight", "Attempts under way");
-  const unplanned = new Gauge({ name: "relay_unplanned_events", help: "Events accepted that no worker has planned yet", registers });
-  const unplannedOldest = new Gauge({
-    name: "relay_unplanned_oldest_seconds",
-    help: "How long the first of the events that no worker has planned yet has been waiting",
-    registers,
-  });
-  const inFlight = new Gauge({ name: "relay_webhook_requests_in_flight", help: "Webhook requests in hand", registers });
-  const storing = new Gauge({ name: "relay_store_up", help: "1 when the last write was stored", registers });
+  const metrics = {
+    requests: tally("relay_webhook_requests_total", "Webhook requests by outcome", ["source", "outcome"]),
+    dispositions: tally("relay_events_total", "Events stored, by source and first disposition", ["source", "disposition"]),
+    proofs: tally("relay_secret_proofs_total", "Events verified, by the secret's fingerprint", ["source", "secret"]),
+    setAside: counter("relay_set_aside_total", "Events and deliveries that the relay failed on and set aside, by stage", ["stage"]),
 
-  async function observeGauges(): Promise<void> {
-    const { routes, services, listeners, unplanned: waitingEvents, requestsInFlight, storing: up, now } = await read();
-    service.observe(services);
-    listen.observe(listeners);
-    for (const metric of [waiting, held, dead, oldest, stopped, breaker, paused, sending]) metric.reset();
-    for (const route of routes) {
-      const labels = { route: route.route };
-      waiting.set(labels, route.waiting);
-      held.set(labels, route.held);
-      dead.set(labels, route.dead);
-      oldest.set(labels, secondsSince(route.oldestDueAt, now));
-      stopped.set(labels, route.stopped ? 1 : 0);
-      breaker.set(labels, breakerNumber[route.breaker]);
-      paused.set(labels, route.pausedUntil === null ? 0 : Math.max(0, (route.pausedUntil - now) / 1000));
-      sending.set(labels, route.inFlight);
+    attempts: counter("relay_delivery_attempts_total", "Attempts to deliver by what followed", ["route", "outcome"]),
+    attemptSeconds: histogram("relay_delivery_attempt_seconds", "Time an attempt took", seconds, ["route"]),
+    lag: histogram("relay_delivery_lag_seconds", "From accepting an event to its delivery", untilADay, ["route"]),
+
+    commitSeconds: histogram("relay_commit_seconds", "Time a transaction took", seconds),
+    commitWrites: histogram("relay_commit_writes", "Writes in one transaction", writes),
+    storeFailures: counter("relay_store_failures_total", "Transactions that failed"),
+    swept: counter("relay_retention_deleted_total", "Rows deleted by retention", ["what"]),
+
+    badTokens: counter("relay_bad_tokens_total", "Requests to the control API without a known token", ["reason"]),
+    sends: counter("relay_sends_total", "Messages and runs sent through the relay, by outcome", ["account", "kind", "outcome"]),
+    serviceCalls: counter("relay_service_calls_total", "Calls to the messaging service by outcome", ["account", "outcome"]),
+
+    reconcile: {
+      asks: counter("relay_reconcile_asks_total", "Polls of messages by outcome", ["account", "outcome"]),
+      postponed: gauge("relay_reconcile_left_for_budget", "Polls due at the last pass and postponed so that the quota lasts", ["account"]),
+      faulty: gauge(
+        "relay_polls_faulty",
+        "1 while the service answers all polls of messages with 404, another 4xx, or something unreadable",
+        ["account"],
+      ),
+      missed: counter("relay_webhooks_missed_total", "Statuses found by polling whose webhook did not come", ["account"]),
+      silence: gauge("relay_silence", "1 while webhooks are missing", ["account"]),
+    },
+    hydration: {
+      settled: counter("relay_hydrations_total", "Truncated events by how their hydration ended", ["account", "state"]),
+      sweeps: counter("relay_hydration_sweeps_total", "Hydration passes ended", ["account"]),
+      asks: counter("relay_hydration_asks_total", "Messages polled because of truncated events", ["account"]),
+      found: counter("relay_hydration_found_total", "Changes found by those polls", ["account"]),
+    },
+  };
+
+  const up = {
+    unplanned: gauge("relay_unplanned_events", "Events accepted that no worker has planned yet"),
+    unplannedOldest: gauge("relay_unplanned_oldest_seconds", "How long the oldest event that no worker has planned has been waiting"),
+    inFlight: gauge("relay_webhook_requests_in_flight", "Webhook requests in flight"),
+    storing: gauge("relay_store_up", "1 when the last write was stored"),
+    listeners: gauge("relay_listeners", "Connections that listen to events"),
+    behind: gauge("relay_listener_events_behind", "Stored events that a listener has not received", ["listener"]),
+  };
+
+  const byRoute = (name: string, help: string, value: (route: RouteGauges, now: number) => number) =>
+    [gauge(name, help, ["route"]), value] as const;
+  const routeGauges = [
+    byRoute("relay_deliveries_waiting", "Deliveries waiting, due or not", ({ waiting }) => waiting),
+    byRoute("relay_deliveries_held", "Deliveries held behind another of their message", ({ held }) => held),
+    byRoute("relay_deliveries_dead", "Dead letters", ({ dead }) => dead),
+    byRoute("relay_deliveries_in_flight", "Attempts in flight", ({ inFlight }) => inFlight),
+    byRoute("relay_delivery_oldest_due_seconds", "How long the most overdue waiting delivery has been due", ({ oldestDueAt }, now) =>
+      secondsBetween(oldestDueAt, now),
+    ),
+    byRoute("relay_destination_stopped", "1 when the destination is stopped (410 or by an operator)", ({ stopped }) => Number(stopped)),
+    byRoute("relay_breaker_state", "0 closed, 1 half-open, 2 open", ({ breaker }) => breakerNumber[breaker]),
+    byRoute(
+      "relay_destination_paused_seconds",
+      "How long the destination still pauses (429 with Retry-After); 0: it does not",
+      ({ pausedUntil }, now) => (pausedUntil === null ? 0 : secondsBetween(now, pausedUntil)),
+    ),
+  ];
+
+  const accountGauges = {
+    used: gauge("relay_service_slots_used", "Calls of the last minute and in flight, by cap", ["account", "cap"]),
+    limit: gauge("relay_service_slots_limit", "The relay's share of the cap per minute", ["account", "cap"]),
+    held: gauge("relay_service_cap_held", "1 while a cap is held because the service answered 429", ["account", "cap"]),
+    waiting: gauge("relay_service_calls_waiting", "Calls waiting for room under the caps", ["account", "priority"]),
+    stopped: gauge("relay_service_stopped", "1 while calls are refused without a request", ["account", "reason"]),
+  };
+
+  function observeRoutes(routes: readonly RouteGauges[], now: number): void {
+    for (const [metric, value] of routeGauges) {
+      metric.reset();
+      for (const route of routes) metric.set({ route: route.route }, value(route, now));
     }
-    unplanned.set(waitingEvents.events);
-    unplannedOldest.set(secondsSince(waitingEvents.oldestAt, now));
-    inFlight.set(requestsInFlight);
-    storing.set(up ? 1 : 0);
+  }
+
+  function observeAccounts(services: readonly ServiceGauges[]): void {
+    const { used, limit, held, waiting, stopped } = accountGauges;
+    for (const metric of Object.values(accountGauges)) metric.reset();
+    for (const { account, caps, waiting: queues, stops } of services) {
+      for (const { cap, ...slots } of caps) {
+        used.set({ account, cap }, slots.used);
+        limit.set({ account, cap }, slots.limit);
+        held.set({ account, cap }, Number(slots.held));
+      }
+      for (const { priority, calls } of queues) waiting.set({ account, priority }, calls);
+      for (const { reason, inForce } of stops) stopped.set({ account, reason }, Number(inForce));
+    }
+  }
+
+  function observeListeners(listeners: Gauges["listeners"]): void {
+    up.listeners.set(listeners.length);
+    up.behind.reset();
+    // Two listeners may share a name: the metric shows the one further behind.
+    const most = new Map<string, number>();
+    for (const { listener, behind } of listeners) most.set(listener, Math.max(most.get(listener) ?? 0, behind));
+    for (const [listener, events] of most) up.behind.set({ listener }, events);
   }
 
   return {
-    requests,
-    dispositions,
-    attempts,
-    attemptSeconds,
-    lag,
-    commitSeconds,
-    commitWrites,
-    storeFailures,
-    setAside,
-    badTokens,
-    proofs: verifications,
-    sends,
-    swept: purged,
-    serviceCalls: service.calls,
-    reconcile,
-    hydration,
+    ...metrics,
     contentType: registry.contentType,
     /** The text that Prometheus scrapes. */
     async text(): Promise<string> {
-      await observeGauges();
+      const { routes, services, listeners, unplanned, requestsInFlight, storing, now } = await read();
+      observeRoutes(routes, now);
+      observeAccounts(services);
+      observeListeners(listeners);
+      up.unplanned.set(unplanned.events);
+      up.unplannedOldest.set(secondsBetween(unplanned.oldestAt, now));
+      up.inFlight.set(requestsInFlight);
+      up.storing.set(Number(storing));
       return registry.metrics();
     },
   };
 }
 
-/** Metrics of listeners, by name or address. */
-function createListenMetrics(registry: Registry) {
-  const registers = [registry];
-  const listeners = new Gauge({ name: "relay_listeners", help: "Connections that listen to events", registers });
-  const behind = new Gauge({
-    name: "relay_listener_events_behind",
-    help: "Events stored that a listener has not been handed",
-    labelNames: ["listener"],
-    registers,
-  });
-  return {
-    observe(lags: readonly { readonly listener: string; readonly behind: number }[]): void {
-      listeners.set(lags.length);
-      behind.reset();
-      // Two listeners may share a name: the metric shows the one further behind.
-      const most = new Map<string, number>();
-      for (const lag of lags) most.set(lag.listener, Math.max(most.get(lag.listener) ?? 0, lag.behind));
-      for (const [listener, events] of most) behind.set({ listener }, events);
-    },
-  };
+function secondsBetween(from: number | null, to: number): number {
+  return from === null ? 0 : Math.max(0, (to - from) / 1000);
 }
 
 /** A counter with two labels, such as `relay_events_total` by source and disposition. */

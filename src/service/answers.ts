@@ -30,19 +30,13 @@ export function readAnswer<T>(endpoint: Endpoint<T>, answer: Answer, now: number
   const problem = unread ?? (!isSuccess && bytes.length > longestErrorBody ? `the body is longer than ${longestErrorBody} bytes` : null);
   const parsed: Parsed = problem === null ? parse(bytes) : { problem };
   if (!isSuccess) return { ok: false, error: readFailure(endpoint, answer, parsed, now) };
-  if (endpoint.mayBeEmpty && unread === null && bytes.length === 0) return checked(endpoint, status, null);
   return parsed.problem === null
     ? checked(endpoint, status, parsed.json)
     : { ok: false, error: malformed(endpoint, status, parsed.problem) };
 }
 
 /** An answer that contradicts the document. A 4xx still means that the service did nothing. */
-export function malformed(
-  endpoint: Pick<Endpoint<unknown>, "name">,
-  status: number,
-  problem: string,
-  text: string | null = null,
-): ServiceError {
+function malformed(endpoint: Pick<Endpoint<unknown>, "name">, status: number, problem: string, text: string | null = null): ServiceError {
   return serviceError(endpoint.name, status, text, effectOf(status), { kind: "malformed", problem });
 }
 

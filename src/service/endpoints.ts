@@ -10,9 +10,9 @@ import type { CallCap, CallOperation, CallPriority } from "./admission.ts";
  * An answer must have only the fields that the relay needs. A field of another type than documented counts as absent, and
  * a list loses only its unreadable items.
  */
-const id = z.string().min(1);
+const text = z.string().min(1);
 /** An id that comes as a number is the same id. */
-const answeredId = z.union([id, z.number().transform(String)]);
+const answeredId = z.union([text, z.number().transform(String)]);
 const optionalText = z.string().nullable().default(null).catch(null);
 
 function listOf<T>(item: z.ZodType<T>) {
@@ -24,33 +24,24 @@ function listOf<T>(item: z.ZodType<T>) {
   );
 }
 
-const sendTemplateSchema = z.looseObject({
-  /** Of a template from `GET /templates`. */
-  id,
-  /** The service fills missing ones from the contact. */
-  variables: z.record(z.string(), z.string()).optional(),
-});
-
-/** Body of `POST /messages`. The client sends it unchecked; use this to check a body from elsewhere. */
-export const sendBodySchema = z
-  .looseObject({
-    /** International format, `+` first. */
-    to: z.string().min(6).max(32).startsWith("+", "is not in international format (+ first)"),
-    /** Network id of the sending number; the first connected one by default. */
-    phoneNumberId: z.string().min(1).optional(),
-    /** Only within 24 hours of the contact's last message. */
-    text: z.string().min(1).max(4096).optional(),
-    template: sendTemplateSchema.optional(),
-  })
-  .refine(({ text, template }) => (text === undefined) !== (template === undefined), "needs exactly one of text and template");
-export type SendBody = z.infer<typeof sendBodySchema>;
+/** Body of `POST /messages`, with exactly one of `text` and `template`. Other fields are sent along. */
+export interface SendBody {
+  /** International format, `+` first. */
+  readonly to: string;
+  /** Network id of the sending number; the first connected one by default. */
+  readonly phoneNumberId?: string | undefined;
+  /** Only within 24 hours of the contact's last message. */
+  readonly text?: string | undefined;
+  /** `id`: of a template from `GET /templates`. The service fills missing variables from the contact. */
+  readonly template?: { readonly id: string; readonly variables?: Readonly<Record<string, string>> | undefined } | undefined;
+}
 
 /** Answer to `POST /messages`: the provider accepted it, which is not yet delivery. With a wamid it was sent, even if all else is missing. */
 const receiptSchema = z.looseObject({
   id: answeredId.nullable().default(null).catch(null),
   wamid: answeredId,
   /** "This is the status in the response of `POST /messages`" (document, "Message status"). */
-  status: id.default("pending").catch("pending"),
+  status: text.default("pending").catch("pending"),
   conversationId: answeredId.nullable().default(null).catch(null),
 });
 export type Receipt = z.infer<typeof receiptSchema>;
@@ -58,7 +49,7 @@ export type Receipt = z.infer<typeof receiptSchema>;
 export const messageSchema = z.looseObject({
   wamid: answeredId,
   /** One of the document's words, or a new one. */
-  status: id,
+  status: text,
   /** When `failed`. Numbers become text; anything else is null, as in webhooks. */
   errorCode: z.unknown().optional().transform(codeText),
 });
@@ -79,44 +70,16 @@ export type Template = z.infer<typeof templateSchema>;
 
 const templateListSchema = z.looseObject({ data: listOf(templateSchema) });
 
-/** The document names only the field `id`. */
-const contactSchema = z.looseObject({ id: answeredId });
-export type Contact = z.infer<typeof contactSchema>;
-
-const contactPageSchema = z.looseObject({
-  data: listOf(contactSchema),
-  /** Null on the last page. */
-  next: answeredId.nullable().default(null),
-});
-export type ContactPage = z.infer<typeof contactPageSchema>;
-
-/** The answer to a look-up by phone: a list of one or none. */
-const contactLookupSchema = z.looseObject({ data: listOf(contactSchema) });
-
-/** Body of `POST /contacts`; fields other than `phone` are not shown. */
-const contactBodySchema = z.looseObject({ phone: z.string().min(1) });
-export type ContactBody = z.infer<typeof contactBodySchema>;
-
-/** Fields not shown. */
-const campaignSchema = z.looseObject({});
-export type Campaign = z.infer<typeof campaignSchema>;
-
-/** The document does not show whether the list comes bare or inside `data`: both are accepted. */
-const campaignListSchema = z
-  .union([listOf(campaignSchema), z.looseObject({ data: listOf(campaignSchema) })])
-  .transform((answer) => (Array.isArray(answer) ? answer : answer.data));
-
 /** `GET /me`; fields not shown. */
 const accountSchema = z.looseObject({});
 export type Account = z.infer<typeof accountSchema>;
 
 /** Body of `POST /automations/{id}/runs`; which fields are required is not shown. */
-export const runBodySchema = z.looseObject({
-  phone: z.string().optional(),
-  name: z.string().optional(),
-  data: z.record(z.string(), z.string()).optional(),
-});
-export type RunBody = z.infer<typeof runBodySchema>;
+export interface RunBody {
+  readonly phone?: string | undefined;
+  readonly name?: string | undefined;
+  readonly data?: Readonly<Record<string, string>> | undefined;
+}
 
 const runSchema = z.looseObject({ runId: answeredId });
 export type Run = z.infer<typeof runSchema>;
@@ -151,8 +114,6 @@ export interface Endpoint<T> {
   /** Whether calling twice does the same as calling once, so that an unknown outcome can be retried (document, "Safe retries"). */
   readonly idempotent: boolean;
   readonly answer: z.ZodType<T>;
-  /** An answer without a body is read as null. */
-  readonly mayBeEmpty: boolean;
 }
 
 function reading<T>(path: string, answer: z.ZodType<T>): Endpoint<T> {
@@ -164,7 +125,6 @@ function reading<T>(path: string, answer: z.ZodType<T>): Endpoint<T> {
     priority: "ask",
     idempotent: true,
     answer,
-    mayBeEmpty: false,
   };
 }
 
@@ -177,24 +137,9 @@ export const endpoints = {
     priority: "send",
     idempotent: false,
     answer: receiptSchema,
-    mayBeEmpty: false,
   } satisfies Endpoint<Receipt>,
   getMessage: reading<Message>("/messages/{id}", messageSchema),
   listTemplates: reading<{ data: Template[] }>("/templates", templateListSchema),
-  listContacts: reading<ContactPage>("/contacts", contactPageSchema),
-  findContact: reading<{ data: Contact[] }>("/contacts", contactLookupSchema),
-  createContact: {
-    name: "POST /contacts",
-    method: "POST",
-    cap: "requests",
-    operation: "contacts",
-    priority: "ask",
-    idempotent: true,
-    // The document shows no body, and does not say whether there is one.
-    answer: z.unknown(),
-    mayBeEmpty: true,
-  } satisfies Endpoint<unknown>,
-  listCampaigns: reading<Campaign[]>("/campaigns", campaignListSchema),
   me: reading<Account>("/me", accountSchema),
   startRun: {
     name: "POST /automations/{id}/runs",
@@ -204,7 +149,6 @@ export const endpoints = {
     priority: "send",
     idempotent: false,
     answer: runSchema,
-    mayBeEmpty: false,
   } satisfies Endpoint<Run>,
 } as const;
 
@@ -212,13 +156,4 @@ export const endpoints = {
 export function pathPart(id: string): string {
   if (id === "" || id === "." || id === "..") throw new TypeError("an id is empty or made of dots");
   return encodeURIComponent(id);
-}
-
-/** A query string, empty without parameters. */
-export function queryOf(parameters: Readonly<Record<string, string | number | null | undefined>>): string {
-  const query = new URLSearchParams();
-  for (const [name, value] of Object.entries(parameters)) {
-    if (value !== undefined && value !== null) query.set(name, String(value));
-  }
-  return query.size === 0 ? "" : `?${query}`;
 }

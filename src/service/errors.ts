@@ -20,7 +20,7 @@ export type ServiceFailure =
   | { readonly kind: "plan"; readonly cause: PlanCause | null }
   /** 404 */
   | { readonly kind: "not-found" }
-  /** 409: cannot be done as things stand (24-hour window closed, template not approved, run in progress …). */
+  /** 409: not possible in the current state (24-hour window closed, template not approved, run in progress …). */
   | { readonly kind: "conflict" }
   /** 429 of a per-minute cap. `cap`: null if the answer does not name it. */
   | { readonly kind: "rate-limited"; readonly retryAfterMs: number | null; readonly limit: number | null; readonly cap: CallCap | null }
@@ -65,18 +65,18 @@ const meanings: Record<ServiceErrorKind, string> = {
   validation: "the service finds the request invalid",
   unauthenticated: "the API key is missing, misspelled or revoked",
   plan: "the account's plan does not permit it",
-  "not-found": "no such thing in the account",
-  conflict: "cannot be done as things stand",
+  "not-found": "not found in the account",
+  conflict: "not possible in the current state",
   "rate-limited": "a per-minute cap is reached",
   quota: "the monthly quota is used up",
   blocked: "this address is blocked for a minute because of bad keys",
-  "caps-unknown": "what the account's other processes do cannot be known now",
+  "caps-unknown": "the calls of the account's other processes are unknown now",
   unexpected: "the service failed",
   rejected: "the network provider rejected it",
   network: "no answer",
   timeout: "no answer in time",
-  malformed: "the answer is not what the service's document says",
-  undocumented: "an answer that the service's document does not have",
+  malformed: "the answer does not match the service's document",
+  undocumented: "an answer that the service's document does not describe",
 };
 
 function describe({ endpoint, status, local, failure }: ServiceErrorFields): string {
@@ -88,7 +88,7 @@ function describe({ endpoint, status, local, failure }: ServiceErrorFields): str
         : failure.kind === "timeout"
           ? ` (${failure.timeoutMs} ms)`
           : "";
-  return `${endpoint}: ${local ? "not asked, " : status === null ? "" : `${status}, `}${meanings[failure.kind]}${detail}`;
+  return `${endpoint}: ${local ? "not called, " : status === null ? "" : `${status}, `}${meanings[failure.kind]}${detail}`;
 }
 
 /**

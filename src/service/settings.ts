@@ -38,5 +38,9 @@ export const baseUrlSchema = z
   .url({ protocol: /^https?$/, abort: true })
   .refine(isServiceUrl, "holds a user, password, query or fragment; the root of the API is {baseUrl}/api/v1");
 
+/** The plans that have an API at all (messaging-service-api.md, "Limits"). */
+export const planSchema = z.enum(["escala", "enterprise"]);
+export type Plan = z.infer<typeof planSchema>;
+
 /** An account's key. The client accepts every key that is valid here. */
 export const apiKeySchema = secretSchema.refine(isApiKey, "holds characters that no header carries (a space or line break at its end?)");

@@ -1,8 +1,9 @@
-import type { AuditFilter, AuditReport } from "../model/audit.ts";
-import type { DeliveryState } from "../model/delivery.ts";
+import type { statsSchema } from "../model/answers.ts";
+import type { AuditFilter, AuditProgress, AuditReport } from "../model/audit.ts";
 import type { ListenedEvent, ListenPage, ListenRow } from "../model/listen.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
-import type { Disposition } from "../model/plan.ts";
+
+import type { View } from "../model/view.ts";
 import type {
   AttemptView,
   DeliveryFilter,
@@ -23,6 +24,9 @@ import type {
   Unplanned,
   WaitingEvents,
 } from "./views.ts";
+
+export type { AuditProgress } from "../model/audit.ts";
+export type { ListenedContent, ListenedEvent, ListenPage, ListenRow } from "../model/listen.ts";
 
 /**
  * The read-only part of a store. Seqs grow in the order of acceptance and are never reused. Rejects with
@@ -120,13 +124,7 @@ export interface Inspecting {
   close(): Promise<void>;
 }
 
-export interface Stats {
-  readonly dispositions: Readonly<Record<Disposition, number>>;
-  readonly duplicates: number;
-  readonly deliveries: Readonly<Record<DeliveryState, number>>;
-  /** All attempts, and the failed ones. */
-  readonly attempts: { readonly made: number; readonly failed: number };
-}
+export type Stats = View<typeof statsSchema>;
 
 export interface AuditOrder extends AuditFilter {
   /** Unix ms. */
@@ -134,10 +132,4 @@ export interface AuditOrder extends AuditFilter {
   /** A relay works on the store, so nothing due should be left. */
   readonly isRunning: boolean;
   readonly mostOffenders: number;
-}
-
-export interface AuditProgress {
-  /** Events checked so far, and in all, counted by seq. */
-  readonly checked: number;
-  readonly of: number;
 }

@@ -5,7 +5,7 @@ import { createServer } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { z } from "zod";
-import type { MessageRegistration } from "../../client/answers.ts";
+import type { MessageRegistration } from "../../client/requests.ts";
 import { CommandFailed } from "../io.ts";
 
 /** Longest graceful stop in milliseconds; the relay's own limit is 3 s. */

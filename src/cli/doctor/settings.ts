@@ -3,8 +3,9 @@ import { faultLine, SettingsError } from "../../config/fault.ts";
 import { loadSettings } from "../../config/load.ts";
 import type { Settings } from "../../config/schema.ts";
 import { warnings } from "../../config/warnings.ts";
-import type { SecretUse } from "../../control/operate.ts";
+import type { SecretUseView } from "../../model/answers.ts";
 import { readRedisUrl } from "../../model/redis.ts";
+
 import { Secret } from "../../model/secret.ts";
 import { secretUsage } from "../../receive/signature/usage.ts";
 import type { Proof } from "../../store/views.ts";
@@ -79,7 +80,7 @@ export function judgeSecrets(sources: Settings["sources"], proofs: readonly Proo
 }
 
 /** `othersAt`: last use of another secret of the source; 0: never, or there is no other. */
-function judgeUse(use: SecretUse, isFirst: boolean, othersAt: number, now: number): Finding {
+function judgeUse(use: SecretUseView, isFirst: boolean, othersAt: number, now: number): Finding {
   const check = "secrets";
   const name = `${use.source}: ${use.place?.split(".").at(-1)} (${use.secret})`;
   if (use.lastAt === null) {

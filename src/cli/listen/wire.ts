@@ -1,5 +1,6 @@
 import { createParser, type EventSourceMessage } from "eventsource-parser";
 import { z } from "zod";
+import { listenedEventSchema } from "../../model/listen.ts";
 
 const helloSchema = z.looseObject({
   relay: z.string(),
@@ -8,21 +9,7 @@ const helloSchema = z.looseObject({
   reset: z.boolean(),
   keptFrom: z.string().nullable(),
 });
-const eventSchema = z.looseObject({
-  seq: z.number().int(),
-  id: z.string(),
-  event: z.string(),
-  source: z.string(),
-  account: z.string(),
-  origin: z.string(),
-  receivedAt: z.string(),
-  disposition: z.string(),
-  status: z.string().nullable(),
-  subject: z.object({ type: z.string(), key: z.string() }).nullable(),
-  tracked: z.boolean(),
-  headers: z.record(z.string(), z.string()),
-  body: z.base64().transform((text) => Buffer.from(text, "base64")),
-});
+const eventSchema = listenedEventSchema.extend({ body: listenedEventSchema.shape.body.transform((text) => Buffer.from(text, "base64")) });
 const gapSchema = z.looseObject({ from: z.number().int(), to: z.number().int(), count: z.number().int() });
 const placeSchema = z.looseObject({ seq: z.number().int(), newest: z.number().int() });
 

@@ -1,9 +1,7 @@
 import { growingWait } from "../../model/backoff.ts";
 import type { CallCap } from "../admission.ts";
+import type { Plan } from "../settings.ts";
 import { type AccountState, type EndedCall, type HoldState, holdToPlan, type Identity, keyOf, type LearnedCap } from "./account.ts";
-
-/** The plans that have an API at all (messaging-service-api.md, "Limits"). */
-export type Plan = "escala" | "enterprise";
 
 /** Calls per minute, by cap. */
 export type Caps = Readonly<Record<CallCap, number>>;

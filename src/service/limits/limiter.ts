@@ -1,17 +1,24 @@
 import type { Clock } from "../../model/clock.ts";
 import { createSteadyTime } from "../../model/clock.ts";
 import type { SharedCaps, SlotEnd } from "../../model/shared-caps.ts";
-import { type Admission, type CallOperation, type CallOutcome, type CallRequest, defaultConcurrency, type Permit } from "../admission.ts";
+import {
+  type Admission,
+  type CallCap,
+  type CallOperation,
+  type CallOutcome,
+  type CallPriority,
+  type CallRequest,
+  defaultConcurrency,
+  type Permit,
+} from "../admission.ts";
 import { capsUnknown } from "../errors.ts";
-import { type Identity, keyOf, type QuotaReason, quotaReasons, type StopReason, stopReasons } from "./account.ts";
-import { type Caps, grantedCaps, learnCaps, type Plan, planCaps, planId, shareOf } from "./caps.ts";
-import { createOwnLearned } from "./learned.ts";
-import { type LimiterState, limiterState } from "./limiter-state.ts";
-import { coveringReasons } from "./probes.ts";
+import type { Plan } from "../settings.ts";
+import { createOwnLearned, type Identity, keyOf, type QuotaReason, quotaReasons, type StopReason, stopReasons } from "./account.ts";
+import { type Caps, grantedCaps, learnCaps, planCaps, planId, shareOf } from "./caps.ts";
 import { createCallQueue } from "./queue.ts";
 import { createSharedAccount, type SharedAccount, type Wanted } from "./shared.ts";
 import { type CallKind, callKinds, createSlots } from "./slots.ts";
-import { createStops, type StopState } from "./stops.ts";
+import { coveringReasons, createStops, type StopState } from "./stops.ts";
 
 /** The account's caps, by plan or in numbers, and the relay's share of them (more than 0, at most 1). */
 export type Allowance = ({ readonly plan: Plan } | { readonly caps: Caps }) & { readonly share: number } & {
@@ -45,6 +52,28 @@ export interface LimiterHooks {
   refused?(reason: StopReason | "unknown"): void;
   /** A stop began with an answer to this process. `until`: unix ms; `resource`: of a quota, as the service names it. */
   stopped?(reason: StopReason, until: number, resource: string | null): void;
+}
+
+interface CapState {
+  /** The plan's calls per minute. */
+  readonly planned: number;
+  /** Calls per minute that the service grants: as planned, or fewer for a while after it reported a smaller cap. */
+  readonly granted: number;
+  /** The relay's share of those: its number of slots. */
+  readonly limit: number;
+  /** Slots held, by calls in flight and those of the last minute. */
+  readonly used: number;
+  /** Calls that wait. */
+  readonly waiting: Readonly<Record<CallPriority, number>>;
+  /** Unix ms until which a 429 holds all calls of this cap; null: not held. */
+  readonly heldUntil: number | null;
+}
+
+export interface LimiterState {
+  readonly caps: Readonly<Record<CallCap, CapState>>;
+  readonly stops: StopState;
+  /** The service's names of used-up quotas, where known. */
+  readonly resources: Readonly<Partial<Record<QuotaReason, string>>>;
 }
 
 export interface Limiter extends Admission {
@@ -286,9 +315,24 @@ export function createLimiter(options: LimiterOptions): Limiter {
       const planned = capsOf(allowance);
       const { holds } = learned.view();
       adjustCaps();
-      const granted = grantedCaps(learned.view(), planned, identity(), time.now());
-      const stopped = { stops: stops.state(), resources: stops.resources() };
-      return limiterState({ planned, granted, slots, holds, waiting: queue.waiting, time, ...stopped });
+      const now = time.now();
+      const granted = grantedCaps(learned.view(), planned, identity(), now);
+      const capState = (cap: CallCap): CapState => {
+        const { until } = holds[cap];
+        return {
+          planned: planned[cap],
+          granted: granted[cap],
+          limit: slots.limit(cap),
+          used: slots.used(cap, now),
+          waiting: { send: queue.waiting(cap, "send"), ask: queue.waiting(cap, "ask"), poll: queue.waiting(cap, "poll") },
+          heldUntil: until > now ? time.toUnix(until) : null,
+        };
+      };
+      return {
+        caps: { requests: capState("requests"), messages: capState("messages") },
+        stops: stops.state(),
+        resources: stops.resources(),
+      };
     },
     resume: () => restart(allowance, false),
     resumeByOrder: () =>

@@ -2,9 +2,9 @@ import type { Clock, SteadyTime } from "../../model/clock.ts";
 import { uuidv7 } from "../../model/ids.ts";
 import type { SharedAnswer, SharedCaps, SharedEnd, SharedStep, SlotEnd } from "../../model/shared-caps.ts";
 import type { CallCap } from "../admission.ts";
+import { createSharedLearned, type Learned } from "./account.ts";
 import { type Caps, quotasOf } from "./caps.ts";
-import type { Learned } from "./learned.ts";
-import { createSharedLearned } from "./learned.ts";
+
 import { type CallKind, callKinds, type Slot, type Slots } from "./slots.ts";
 
 /** The part of an account that its processes may share. */

@@ -1,6 +1,7 @@
 import type { SteadyTime } from "../../model/clock.ts";
 import type { CallOperation, CallOutcome } from "../admission.ts";
 import { localRefusal, type ServiceError } from "../errors.ts";
+import { judgeRenewal } from "../renewal.ts";
 import {
   type AccountState,
   type EndedCall,
@@ -9,28 +10,14 @@ import {
   type Identity,
   type KeyState,
   keyOf,
+  type Learned,
+  type NumberedCall,
   noQuotas,
   type QuotaReason,
   type QuotaStop,
   quotaReasons,
   type StopReason,
 } from "./account.ts";
-import type { Learned } from "./learned.ts";
-import {
-  beginProbe,
-  coveringReasons,
-  endDoubt,
-  isDoubted,
-  keyAccepted,
-  keyRefused,
-  keyUnsettled,
-  leaveProbe,
-  mayProbe,
-  quotaStop,
-  quotaUnsettled,
-  quotaUntil,
-  reasonOf,
-} from "./probes.ts";
 
 /** Unix ms until which calls are refused: a quota's renewal, or when the next call may probe. Null: not in force. */
 export type StopState = Readonly<Record<StopReason, number | null>>;
@@ -38,8 +25,8 @@ export type StopState = Readonly<Record<StopReason, number | null>>;
 /*
  * | stop | begins with | while it lasts | ends |
  * |---|---|---|---|
- * | quota, quota-… | `quota-used-up` | every call, or those of a kind, is refused, but for probes (`probes.ts`) | a probe is answered, or by `resume` |
- * | unauthenticated | `unauthenticated` | refused, but for one call after each wait (`probes.ts`) | that call shows the key to be good |
+ * | quota, quota-… | `quota-used-up` | every call, or those of a kind, is refused, but for probes (below) | a probe is answered, or by `resume` |
+ * | unauthenticated | `unauthenticated` | refused, but for one call after each wait (below) | that call shows the key to be good |
  * | blocked | `blocked` | every call is refused | 60 s after the last such answer |
  *
  * There is no timer: elapsed time takes effect at the next call or read.
@@ -92,7 +79,7 @@ export function createStops({ time, learned, identity }: StopsParts): Stops {
       probes.push(reason);
     }
     const own = keyOf(state, id);
-    if (isDoubted(own)) {
+    if (own.wait !== null) {
       if (!mayProbe(own, now)) return "unauthenticated";
       probes.push("unauthenticated");
     }
@@ -115,10 +102,7 @@ export function createStops({ time, learned, identity }: StopsParts): Stops {
       learned.change((state) => {
         const found = verdict(state, operation, now, own);
         if (typeof found === "string") return found;
-        for (const reason of found) {
-          if (reason === "unauthenticated") beginProbe(keyOf(state, own.key), now);
-          else if (reason !== "blocked") whenStopped(state, reason, (stop) => beginProbe(stop, now));
-        }
+        for (const stop of probedStops(state, found, own.key)) stop.probeUntil = now + probeMs;
         return found;
       }, got);
     },
@@ -126,10 +110,7 @@ export function createStops({ time, learned, identity }: StopsParts): Stops {
       if (probes.length === 0) return;
       const id = identity().key;
       learned.change((state) => {
-        for (const reason of probes) {
-          if (reason === "unauthenticated") leaveProbe(keyOf(state, id));
-          else if (reason !== "blocked") whenStopped(state, reason, leaveProbe);
-        }
+        for (const stop of probedStops(state, probes, id)) leaveProbe(stop);
       });
     },
     learn,
@@ -149,7 +130,7 @@ export function createStops({ time, learned, identity }: StopsParts): Stops {
       const quotas = Object.fromEntries(quotaReasons.map((reason) => [reason, untilOf(reason)])) as Record<QuotaReason, number | null>;
       return {
         ...quotas,
-        unauthenticated: isDoubted(key()) ? time.toUnix(key().until) : null,
+        unauthenticated: key().wait !== null ? time.toUnix(key().until) : null,
         blocked: time.now() < blockedUntil ? time.toUnix(blockedUntil) : null,
       };
     },
@@ -167,9 +148,12 @@ function quotaIn({ plan, quotas }: AccountState, reason: QuotaReason, own: strin
   return plan === own ? quotas[reason] : null;
 }
 
-function whenStopped({ quotas }: AccountState, reason: QuotaReason, act: (stop: QuotaStop) => void): void {
-  const stop = quotas[reason];
-  if (stop !== null) act(stop);
+function probedStops(state: AccountState, reasons: readonly StopReason[], key: string): ProbedStop[] {
+  return reasons.flatMap((reason): ProbedStop[] => {
+    if (reason === "unauthenticated") return [keyOf(state, key)];
+    const stop = reason === "blocked" ? null : state.quotas[reason];
+    return stop === null ? [] : [stop];
+  });
 }
 
 function learn(state: AccountState, newest: number, ended: EndedCall, own: Identity): StopReason | null {
@@ -207,4 +191,136 @@ function learnQuota(state: AccountState, { call, operation, outcome, now, wallNo
   holdToPlan(state, plan);
   state.quotas[refusedBy] = stopNow(outcome);
   return refusedBy;
+}
+
+/*
+ * Stops that end by a probe: one call tries whether the stop still holds, while the others are refused.
+ * Times are steady ms.
+ */
+
+/** Longer than a probe waits for its turn and its answer. Two probes at once would do no harm. */
+const probeMs = 120_000;
+
+type ProbedStop = Pick<QuotaStop, "until" | "probeUntil">;
+
+function mayProbe({ until, probeUntil }: ProbedStop, now: number): boolean {
+  return now >= until && now >= probeUntil;
+}
+
+/** The probe gave up before it was sent. */
+function leaveProbe(stop: ProbedStop): void {
+  stop.probeUntil = 0;
+}
+
+/*
+ * A used-up monthly quota stops the calls that its resource covers. Times are steady ms.
+ *
+ * | state | what happens | becomes |
+ * |---|---|---|
+ * | none | a 429 with `cause` | stopped |
+ * | stopped | `until` is over and a covered call comes | probing: this call is the probe |
+ * | probing | a 429 with the same cause | stopped |
+ * | probing | any other answer that shows a working key | none |
+ * | probing | no answer, a per-minute 429, a refused key or address | stopped, for 5 minutes |
+ * | probing | the probe gives up before it is sent, or its process ends (2 minutes) | the next call is the probe |
+ * | any | `resume`, SIGHUP, another plan | none |
+ *
+ * `until` is the renewal where it is certain. Otherwise a probe goes every hour, so a wrong judgment costs an hour.
+ */
+
+const hourMs = 3_600_000;
+/** After a probe that brought no verdict. */
+const unsettledMs = 5 * 60_000;
+
+/**
+ * Which calls a resource covers. The document names `apiCalls` only. A resource that it does not name, or an absent one,
+ * stops the refused kind of call: if that is too little, each other kind costs one refused call.
+ */
+function reasonOf(resource: string | null, operation: CallOperation): QuotaReason {
+  const name = resource?.toLowerCase() ?? "";
+  if (name === "apicalls") return "quota";
+  return name.startsWith("automation") ? "quota-runs" : `quota-${operation}`;
+}
+
+/** The stops that cover calls of an operation. */
+export function coveringReasons(operation: CallOperation): readonly QuotaReason[] {
+  return ["quota", `quota-${operation}`];
+}
+
+function quotaStop(resource: string | null, serviceTime: number | null, now: number, wallNow: number): QuotaStop {
+  const { at, knownAt, isCertain } = judgeRenewal(serviceTime, wallNow);
+  const wait = knownAt - wallNow;
+  // When a resource other than API calls renews is not documented.
+  const isKnown = isCertain && resource?.toLowerCase() === "apicalls";
+  return { resource, renewsAt: isKnown ? at : null, until: now + (isKnown ? wait : Math.min(wait, hourMs)), probeUntil: 0 };
+}
+
+/** Until when calls are refused, in unix ms: the renewal where it is certain, else when the next call may probe. */
+export function quotaUntil({ renewsAt, until, probeUntil }: QuotaStop, wallNow: number, toUnix: (at: number) => number): number {
+  if (renewsAt !== null && renewsAt > wallNow) return renewsAt;
+  // While a probe is in flight, the others wait for its answer.
+  return toUnix(Math.max(until, probeUntil));
+}
+
+function quotaUnsettled(stop: QuotaStop, now: number): void {
+  stop.until = now + unsettledMs;
+  leaveProbe(stop);
+}
+
+/*
+ * A key is doubted after a 401. "More than 20 requests per minute from one IP address with
+ * invalid keys blocks that IP for one minute, also for valid keys" (messaging-service-api.md, "Authentication"), and
+ * other accounts and programs share the address. So one call probes at a time, with growing waits in between.
+ *
+ * | doubt | what happens | becomes |
+ * |---|---|---|
+ * | none | a 401 | doubt, the next try after 30 s |
+ * | waiting | the wait is over and a call comes | probing: this call is the probe |
+ * | probing | a 401 | waiting, for longer |
+ * | probing | no answer, or the address is blocked | waiting, as long as before |
+ * | probing | the probe gives up before it is sent | the next call is the probe |
+ * | probing | the probe has not ended after two minutes: its process died | the next call is the probe |
+ * | probing | any other answer | none |
+ *
+ * Calls that were in flight when a doubt began or ended change nothing. Times are steady ms.
+ */
+
+/** Waits before each probe with a refused key; the last one repeats. */
+const waitsMs = [30_000, 60_000, 120_000, 240_000, 480_000, 900_000] as const;
+
+/** A 401. True when the doubt begins with it. */
+function keyRefused(key: KeyState, call: NumberedCall, now: number): boolean {
+  if (key.wait !== null) {
+    if (isProbe(key, call, now)) waitFrom(key, now, key.wait + 1);
+    return false;
+  }
+  if (call.number <= key.endedAt) return false;
+  waitFrom(key, now, 0);
+  return true;
+}
+
+/** No answer, or one that says nothing about the key. */
+function keyUnsettled(key: KeyState, call: NumberedCall, now: number): void {
+  if (key.wait !== null && isProbe(key, call, now)) waitFrom(key, now, key.wait);
+}
+
+/** An answer that only a valid key gets. */
+function keyAccepted(key: KeyState, call: NumberedCall, newest: number, now: number): void {
+  if (isProbe(key, call, now)) endDoubt(key, newest);
+}
+
+function endDoubt(key: KeyState, newest: number): void {
+  key.wait = null;
+  leaveProbe(key);
+  key.endedAt = newest;
+}
+
+function isProbe(key: KeyState, call: NumberedCall, now: number): boolean {
+  return call.probes.includes("unauthenticated") && now < key.probeUntil;
+}
+
+function waitFrom(key: KeyState, now: number, index: number): void {
+  key.wait = Math.min(index, waitsMs.length - 1);
+  key.until = now + (waitsMs[key.wait] as number);
+  leaveProbe(key);
 }

@@ -1,11 +1,11 @@
 import type { ReceivedEvent } from "../../model/event.ts";
 import type { Covering, GiveUpReason, HydrationEnd, HydrationStart } from "../../model/hydration.ts";
-import type { EventId } from "../../model/ids.ts";
+
 import { dropReplaced, type HydrationResult, isParked, isReplaced, releaseTruncated } from "../../track/parking.ts";
 import { planTruncated } from "../../track/planning.ts";
 import type { DueDelivery } from "../rules.ts";
 import { mostCandidates, mostFoundShown, mostOpenRuns, type SettledHydrations, targetOf } from "../service-port.ts";
-import type { FoundView, HydrationView } from "../views.ts";
+import type { HydrationView } from "../views.ts";
 import type { RedisLink } from "./client.ts";
 import type { Operation } from "./commit.ts";
 import type { StoredEvents } from "./event-rows.ts";
@@ -265,7 +265,7 @@ export function createReadHydrations(keys: Keys, link: RedisLink, events: Pick<S
       state,
       reason,
       asked: isWaiting ? await callsSoFar(account, seq) : row.asked,
-      found: found.map(({ id, seq, subject, status }): FoundView => ({ id: id as EventId, seq, wamid: wamidOf(subject), status })),
+      found: found.map(({ id, seq, subject, status }) => ({ id: id as string, seq, wamid: wamidOf(subject), status })),
       foundCount: isWaiting ? await countMade(keys, link, range) : row.found,
       unknown,
       candidates: candidatesOf(row.candidates),

@@ -38,7 +38,7 @@ test("settings that cannot be used are exit code 1, every fault on stderr", asyn
   for (const args of [["events", "list"], ["replay"], ["retry", "dlv_x"], ["resume", "x"]]) {
     const { code, out, err } = await runCli([...args, "--config", "/nowhere/relay.yaml"]);
     expect([code, out]).toEqual([1, ""]);
-    expect(err).toContain("there is no such settings file");
+    expect(err).toContain("file not found");
   }
 });
 

@@ -100,7 +100,7 @@ test("a sender that falls silent is told where it stopped, and let go", { tags: 
     conflict: 0,
     invalid: 0,
     stoppedAt: 3,
-    error: "no line came for too long",
+    error: "no line arrived in time",
     code: "request_timeout",
   });
   await stream.closed();

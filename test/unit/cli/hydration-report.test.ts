@@ -1,13 +1,34 @@
 import { expect, test } from "vitest";
+import type { Answer } from "../../../src/cli/answers.ts";
+
+type ShownHydration = NonNullable<Answer<"eventDetail">["hydration"]>;
+
 import { hydrationLines } from "../../../src/cli/event-report.ts";
 import { privateView } from "../../../src/cli/output.ts";
 
 const wamid = "wamid.HBgNNTQ5MTE1NTU1MDAwMRUCABEYEkQ0";
-const none = { found: [], foundCount: 0, candidates: null, reason: null, unknown: null, settledAt: null, asked: 0, state: "waiting" };
+const none: ShownHydration = {
+  found: [],
+  foundCount: 0,
+  candidates: null,
+  reason: null,
+  unknown: null,
+  settledAt: null,
+  asked: 0,
+  state: "waiting",
+};
 
 test("lists what was found, with wamids masked by default", () => {
   const found = Array.from({ length: 12 }, (_, n) => ({ id: `id-${n}`, seq: 100 + n, wamid, status: "delivered" }));
-  const done = { ...none, state: "done", asked: 40, found, foundCount: 130, unknown: 2, settledAt: "2026-11-21T12:00:00.000Z" };
+  const done: ShownHydration = {
+    ...none,
+    state: "done",
+    asked: 40,
+    found,
+    foundCount: 130,
+    unknown: 2,
+    settledAt: "2026-11-21T12:00:00.000Z",
+  };
   const masked = hydrationLines(done, privateView(false));
   expect(masked.join("\n")).not.toContain(wamid);
   expect(masked).toContain("  unknown      2 candidates were not read");

@@ -5,7 +5,7 @@ import { changedParts } from "../../../src/config/schema.ts";
 const settings = (text: string) => parseSettings(text, "relay.yaml", {});
 const redis = (url: string) => settings(`storage: { driver: redis, url: "${url}" }`);
 
-test("a password that is another is a change, though it prints as the same", () => {
+test("a changed password is a change, although it prints the same", () => {
   const parts = ["server", "storage", "log"] as const;
   expect(changedParts(redis("redis://:a@r"), redis("redis://:a@r"), parts)).toEqual([]);
   expect(changedParts(redis("redis://:a@r"), redis("redis://:b@r"), parts)).toEqual(["storage"]);

@@ -35,30 +35,30 @@ function file(name: string, text: string): string {
 const good = file("good.yaml", 'log: { level: warn }\nstorage: { path: "${P:-x.db}" }\n');
 const bad = file("bad.yaml", "server:\n  port: ${PORT}\nlogs: {}\n");
 
-test("config check says what is there, with warnings apart, and exits 0", async () => {
+test("config check prints counts, with warnings on standard error, and exits 0", async () => {
   const { code, out, err } = await run(["config", "check", "--config", good]);
   expect({ code, out }).toEqual({ code: 0, out: `${good} is valid: 0 accounts, 0 sources, 0 routes` });
   expect(err).toMatch(/^warning: sources: there are none/);
 });
 
-test("config check gives one line a fault, with its place, and exits 1", async () => {
+test("config check prints one line per fault, with its place, and exits 1", async () => {
   const { code, out, err } = await run(["config", "check", "--config", bad], { PORT: "x" });
   expect({ code, out }).toEqual({ code: 1, out: "" });
   expect(err.split("\n")).toEqual([
     `wamid-relay: the settings in ${bad} have 2 faults:`,
     `${bad}:2:9 server.port: must be a number, not text (from \${PORT})`,
-    `${bad}:3:1 logs: is no setting (did you mean log?)`,
+    `${bad}:3:1 logs: unknown setting (did you mean log?)`,
   ]);
 });
 
-test("config check --json gives faults and warnings to programs", async () => {
+test("config check --json prints faults and warnings", async () => {
   const failed = await run(["config", "check", "--json", "--config", bad], { PORT: "x" });
   expect(failed.code).toBe(1);
   expect(JSON.parse(failed.out)).toEqual({
     ok: false,
     faults: [
       { path: "server.port", message: "must be a number, not text", source: `${bad}:2:9 from \${PORT}` },
-      { path: "logs", message: "is no setting (did you mean log?)", source: `${bad}:3:1` },
+      { path: "logs", message: "unknown setting (did you mean log?)", source: `${bad}:3:1` },
     ],
     warnings: [],
   });
@@ -107,5 +107,5 @@ test("other commands get --config with its default, and a CommandFailed with eve
   expect(command.opts()).toEqual({ config: defaultSettingsPath });
   const { io } = await run(["--version"], { PORT: "x" });
   expect(readSettings(good, io).log.level).toBe("warn");
-  expect(() => readSettings(bad, io)).toThrow(/^the settings in .* have 2 faults:\n.*server\.port: .*\n.*logs: is no setting/);
+  expect(() => readSettings(bad, io)).toThrow(/^the settings in .* have 2 faults:\n.*server\.port: .*\n.*logs: unknown setting/);
 });

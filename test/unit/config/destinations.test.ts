@@ -15,7 +15,7 @@ test("a destination is one of url, queue and stream", () => {
   expect(faults("timeout: 1s")).toEqual(["routes[0].to: must have one of url, queue, stream"]);
   expect(faults("qeue: q, timeout: 1s")).toEqual([
     "routes[0].to: must have one of url, queue, stream",
-    "routes[0].to.qeue: is no setting (did you mean queue?)",
+    "routes[0].to.qeue: unknown setting (did you mean queue?)",
   ]);
   expect(faults(`url: 'https://x.example', queue: q, ${redis}`)).toEqual([
     "routes[0].to.queue: stands beside url; a destination is one of url, queue, stream",
@@ -34,18 +34,18 @@ test("settings of another kind, and what is missing or wrong in its own", () => 
   ]);
   expect(faults(`queue: 'a:b', ${redis}, headers: {}, maxLength: 5`)).toEqual([
     "routes[0].to.queue: is not the name of a queue (no colon, no space, at most 128 characters)",
-    "routes[0].to.headers: is no setting here (it belongs to another kind of destination)",
-    "routes[0].to.maxLength: is no setting here (it belongs to another kind of destination)",
+    "routes[0].to.headers: unknown setting here (it belongs to another kind of destination)",
+    "routes[0].to.maxLength: unknown setting here (it belongs to another kind of destination)",
   ]);
   expect(faults(`stream: s, ${redis}, jobName: x`)).toEqual([
-    "routes[0].to.jobName: is no setting here (it belongs to another kind of destination)",
+    "routes[0].to.jobName: unknown setting here (it belongs to another kind of destination)",
   ]);
   expect(faults("url: 'https://x.example', redis: 'redis://r'")).toEqual([
-    "routes[0].to.redis: is no setting here (it belongs to another kind of destination)",
+    "routes[0].to.redis: unknown setting here (it belongs to another kind of destination)",
   ]);
   expect(faults("url: ftp://x")).toEqual(["routes[0].to.url: is not an http or https URL"]);
   expect(faults(`queue: q, ${redis}, jobOptions: { jobId: x, attempts: 0, backoff: { type: quick, delay: 1s } }`)).toEqual([
-    expect.stringMatching(/^routes\[0\]\.to\.jobOptions\.jobId: is no setting/),
+    expect.stringMatching(/^routes\[0\]\.to\.jobOptions\.jobId: unknown setting/),
     "routes[0].to.jobOptions.attempts: must be at least 1",
     "routes[0].to.jobOptions.backoff.type: must be one of fixed, exponential",
   ]);
@@ -67,7 +67,7 @@ test("a variable alone becomes the number or boolean that a queue's setting is",
   expect(toOf(`stream: '\${N}', ${redis}, maxLength: '\${C}'`, env)).toMatchObject({ stream: "7", maxLength: 100 });
 });
 
-test("private addresses need no leave; a Redis in the open and a stream without end are warned of", () => {
+test("allows private addresses, and warns about unencrypted public Redis and unbounded streams", () => {
   const warned = (to: string) =>
     warnings(parseSettings(withTo(to), "f", {}))
       .map(({ path }) => path)

@@ -46,7 +46,7 @@ test("every setting of the schema is in docs/settings.md", () => {
   expect([...settings.keys()].filter((name) => !sections.has(name) && !rows.has(name))).toEqual([]);
 });
 
-test("docs/settings.md has no setting that the schema has not", () => {
+test("docs/settings.md has no setting that the schema lacks", () => {
   expect([...rows.keys()].filter((name) => !settings.has(name as string))).toEqual([]);
 });
 
@@ -87,7 +87,7 @@ test("config/relay.yaml loads with its three variables, and asks for each of the
   expect(text.split("\n", 1)[0]).toBe("# yaml-language-server: $schema=./relay.schema.json");
 });
 
-test("what is commented out in config/relay.yaml loads too, once it is not", () => {
+test("the commented-out parts of config/relay.yaml load too", () => {
   const text = readFileSync(new URL("config/relay.yaml", root), "utf8");
   const env = { WEBHOOK_SECRET: "w", RELAY_TOKEN: "0123456789abcdef", CRM_SECRET: "c", ATS_TOKEN: "a", MESSAGING_API_KEY: "k" };
   // Lines that are settings, and not sentences: `# key: …` and `# - key: …`, at any depth.

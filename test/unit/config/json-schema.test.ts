@@ -18,7 +18,7 @@ test("a variable may stand wherever text, a number or true/false may", () => {
   }
 });
 
-test("what is no value and no variable is marked", () => {
+test("marks what is neither a value nor a variable", () => {
   for (const text of ["many", "${", "${1X}"]) {
     expect(accepts({ server: { port: text } })).toBe(false);
     expect(accepts({ server: { bodyLimit: text } })).toBe(false);

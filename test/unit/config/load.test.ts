@@ -13,7 +13,7 @@ afterAll(() => rmSync(folder, { recursive: true }));
 describe("the file", () => {
   test("missing, a directory, not UTF-8, too large: one clear line with the path", () => {
     const missing = join(folder, "none.yaml");
-    expect(() => loadSettings(missing, {})).toThrow(`${missing}: there is no such settings file (--config says where it is)`);
+    expect(() => loadSettings(missing, {})).toThrow(`${missing}: file not found (--config sets its path)`);
     expect(() => loadSettings(folder, {})).toThrow("is a directory");
     const latin = join(folder, "latin.yaml");
     writeFileSync(latin, Buffer.from([0x61, 0x3a, 0x20, 0xe9]));
@@ -62,7 +62,7 @@ describe("broken YAML", () => {
     expect(faultsOf(text)).toEqual([line]);
   });
 
-  test("what the parser would quote is not quoted", () => {
+  test("does not quote what the parser would quote", () => {
     const secret = "s3cr3t";
     for (const text of [`a: "\\x${secret}"`, `a: !${secret} x`, `a: "x" ${secret}`, `a: |${secret}`, `${secret}\nb: 1`, `a: *${secret}`]) {
       const lines = faultsOf(text);
@@ -71,14 +71,14 @@ describe("broken YAML", () => {
     }
   });
 
-  test("deep nesting is refused, by the parser or by us", () => {
+  test("refuses deep nesting", () => {
     expect(faultsOf("[".repeat(20_000))).toEqual([expect.stringMatching(/is nested too deep$/)]);
     expect(faultsOf(`a: ${"[".repeat(100)}${"]".repeat(100)}`)).toEqual([expect.stringMatching(/is nested deeper than 64 levels$/)]);
   });
 });
 
 describe("keys and aliases", () => {
-  test("a key given twice says where it was first, and does not hide other faults", () => {
+  test("a repeated key names the first place and hides no other fault", () => {
     expect(faultsOf("log: {}\nserver: { port: 70000 }\nlog: { level: debug }")).toEqual([
       "relay.yaml:2:17 server.port: must be at most 65535",
       "relay.yaml:3:1 log: is given twice, first on line 1",
@@ -87,16 +87,18 @@ describe("keys and aliases", () => {
 
   test("an unknown key suggests the nearest known one", () => {
     expect(faultsOf("server: { prot: 1, bodyLimits: 1MiB }\nroute: []")).toEqual([
-      "relay.yaml:1:11 server.prot: is no setting (did you mean port?)",
-      "relay.yaml:1:20 server.bodyLimits: is no setting (did you mean bodyLimit?)",
-      "relay.yaml:2:1 route: is no setting (did you mean routes?)",
+      "relay.yaml:1:11 server.prot: unknown setting (did you mean port?)",
+      "relay.yaml:1:20 server.bodyLimits: unknown setting (did you mean bodyLimit?)",
+      "relay.yaml:2:1 route: unknown setting (did you mean routes?)",
     ]);
-    expect(faultsOf("log: { colour: yes }")).toEqual(["relay.yaml:1:8 log.colour: is no setting (there are: level, pii)"]);
+    expect(faultsOf("log: { colour: yes }")).toEqual(["relay.yaml:1:8 log.colour: unknown setting (there are: level, pii)"]);
   });
 
-  test("a key of another kind of source is told apart from a slip", () => {
+  test("distinguishes a key of another kind of source from a typing mistake", () => {
     const text = 'accounts: { m: {} }\nsources:\n  s: { account: m, mode: ack, signature: { service: a, secrets: ["x"] } }';
-    expect(faultsOf(text)).toEqual([expect.stringContaining("sources.s.mode: is no setting here (it belongs to another kind of source)")]);
+    expect(faultsOf(text)).toEqual([
+      expect.stringContaining("sources.s.mode: unknown setting here (it belongs to another kind of source)"),
+    ]);
   });
 
   test("aliases stand for whole values, each with the faults of its place", () => {

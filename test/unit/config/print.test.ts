@@ -1,12 +1,11 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
-import { durationText, rateText, sizeText } from "../../../src/config/human-units.ts";
 import { parseSettings } from "../../../src/config/load.ts";
 import { printableSettings, printSettings } from "../../../src/config/print.ts";
-import { durationSchema, rateSchema, sizeSchema } from "../../../src/model/units.ts";
+import { durationSchema, durationText, rateSchema, rateText, sizeSchema, sizeText } from "../../../src/model/units.ts";
 
-test("units come back as they were, whatever the number", () => {
+test("units survive printing and reading, whatever the number", () => {
   fc.assert(
     fc.property(fc.nat({ max: 36_500 * 86_400_000 }), fc.nat({ max: 2 ** 50 }), (ms, bytes) => {
       expect(durationSchema.parse(durationText(ms))).toBe(ms);
@@ -25,7 +24,7 @@ test.each(["0s", "250ms", "90s", "30m", "36h", "30d"])("%s", (text) => {
   expect(durationSchema.parse(durationText(durationSchema.parse(text)))).toBe(durationSchema.parse(text));
 });
 
-test("units are those a person would take", () => {
+test("prints the largest unit that keeps a whole number", () => {
   expect([0, 1, 1500, 60_000, 86_400_000].map(durationText)).toEqual(["0s", "1ms", "1500ms", "1m", "1d"]);
   expect([0, 1, 1024, 1.5 * 1024 ** 2].map(sizeText)).toEqual(["0B", "1B", "1KiB", "1536KiB"]);
   expect([50, 5 / 60, 1 / 3600, 0.25].map(rateText)).toEqual(["50/s", "5/m", "1/h", "15/m"]);

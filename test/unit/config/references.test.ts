@@ -29,7 +29,7 @@ routes:
     ]);
   });
 
-  test("a part with faults of its own still has its name, and hides no fault between the others", () => {
+  test("an invalid part keeps its name and hides no fault between the others", () => {
     const text = `
 accounts: { main: { plan: huge } }
 sources: { main: { account: main, ${signature}, fields: 3 } }
@@ -63,8 +63,8 @@ describe("sources", () => {
 
   test("proxy needs to, ack must not have it", () => {
     const flow = `kind: automation-request, ${signature}`;
-    expect(source(`${flow}, mode: proxy`)).toEqual(["sources.s.to: is missing: with mode proxy, it says where the request goes"]);
-    expect(source(`${flow}, ${to}`)).toEqual(["sources.s.to: is for mode proxy; with mode ack, routes say where events go"]);
+    expect(source(`${flow}, mode: proxy`)).toEqual(["sources.s.to: is missing: mode proxy needs it to know where the request goes"]);
+    expect(source(`${flow}, ${to}`)).toEqual(["sources.s.to: is for mode proxy; with mode ack, events go to the routes"]);
     expect(source(`${flow}, mode: proxy, ${to}`)).toEqual([]);
     expect(source(`${flow}, mode: proxy, to: { url: "http://10.1.2.3" }`)).toEqual([expect.stringContaining("allowPrivate: true")]);
     expect(source(`${flow}, mode: proxy, to: { url: "https://a.example", timeout: 10s }`)).toEqual([expect.stringContaining("9500ms")]);
@@ -85,18 +85,18 @@ describe("sources", () => {
     expect(signed(", preset: slack")).toEqual([]);
   });
 
-  test("the same secret twice, and one that is not in its encoding", () => {
+  test("refuses a repeated secret, and one that is not in its encoding", () => {
     expect(source('signature: { service: a, secrets: ["one", "two", "one"] }')).toEqual([
       "sources.s.signature.secrets[2]: is the same secret as secrets[0]",
     ]);
     expect(source('signature: { service: a, secretEncoding: hex, secrets: ["abcd", "xyz"] }')).toEqual([
-      "sources.s.signature.secrets[1]: is not in the encoding that secretEncoding says (hex)",
+      "sources.s.signature.secrets[1]: is not in the encoding of secretEncoding (hex)",
     ]);
   });
 });
 
 describe("control tokens", () => {
-  test("short ones, and names and tokens that are there twice", () => {
+  test("refuses short tokens and repeated names and tokens", () => {
     const token = (name: string, text: string) => `{ name: ${name}, token: "${text}", scopes: [read] }`;
     const long = "0123456789abcdef";
     expect(between(`control: { tokens: [${token("a", long)}, ${token("b", long)}, ${token("a", "0123456789abcde")}] }`)).toEqual([
@@ -170,21 +170,21 @@ routes: [{ name: r, to: { url: "https://a.example", secret: x } }]`;
     expect(kept("events: 1h, ignored: 1h")).toHaveLength(2);
   });
 
-  test("plain http to the outside, nothing that proves the relay, an account without source, clear logs", () => {
+  test("plain http to public hosts, nothing that authenticates the relay, an account without source, clear logs", () => {
     expect(warned(complete.replace("https:", "http:"))).toEqual(["routes[0].to.url"]);
     expect(warned(complete.replace(", secret: x", ""))).toEqual(["routes[0].to"]);
     expect(warned(complete.replace("m: {}", "m: {}, n: {}"))).toEqual(["accounts.n"]);
     expect(warned(`${complete}\nlog: { pii: clear }`)).toEqual(["log.pii"]);
   });
 
-  test("an account that has only half of what asking the service takes, or tells its key to the network", () => {
+  test("an account with only one of baseUrl and apiKey, or with its key over plain http", () => {
     const account = (text: string) =>
       warnings(parseSettings(complete.replace("m: {}", `m: { ${text} }`), "f", {})).map(({ path, message }) => `${path} ${message}`);
     const key = "apiKey: a-key";
     expect(account(`${key}, baseUrl: "https://service.example"`)).toEqual([]);
-    expect(account(key)).toEqual([expect.stringMatching(/^accounts\.m\.apiKey is of no use without baseUrl/)]);
+    expect(account(key)).toEqual([expect.stringMatching(/^accounts\.m\.apiKey has no effect without baseUrl/)]);
     expect(account('baseUrl: "https://service.example"')).toEqual([
-      expect.stringMatching(/^accounts\.m\.baseUrl is of no use without apiKey/),
+      expect.stringMatching(/^accounts\.m\.baseUrl has no effect without apiKey/),
     ]);
     const open = [expect.stringMatching(/^accounts\.m\.baseUrl is http: the API key/)];
     for (const host of ["service.example", "10.1.2.3", "[fd00::1]"]) expect(account(`${key}, baseUrl: "http://${host}"`)).toEqual(open);

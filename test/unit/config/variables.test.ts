@@ -30,7 +30,7 @@ describe("substitution", () => {
     expect(substitute(text, { A: "1", B: "2" }).problems[0]).toMatch(/^has \$\{ that begins no variable/);
   });
 
-  test("what an object inherits is no variable", () => {
+  test("inherited properties are not variables", () => {
     expect(substitute("${constructor}", {}).problems).toEqual(["needs the environment variable constructor, which is not set"]);
   });
 
@@ -44,7 +44,7 @@ describe("in a file", () => {
   test("only values are filled in: not keys, not comments, and never as structure", () => {
     const settings = load("# ${UNSET}\nstorage: # ${UNSET}\n  path: ${P}\n", { P: "a: {b: [c]} # d" });
     expect(settings.storage).toEqual({ driver: "sqlite", path: "a: {b: [c]} # d" });
-    expect(faultsOf("${LOG}: {}", { LOG: "log" })).toEqual([expect.stringContaining("relay.yaml:1:1 […]: is no setting")]);
+    expect(faultsOf("${LOG}: {}", { LOG: "log" })).toEqual([expect.stringContaining("relay.yaml:1:1 […]: unknown setting")]);
   });
 
   test("a variable alone becomes the number or boolean that the setting is, quoted or not", () => {
@@ -72,7 +72,7 @@ describe("in a file", () => {
     expect(load(text, { N: "5", B: "true" }).routes[0]?.match.where).toEqual({ a: 5, b: "5", c: true });
   });
 
-  test("every unset variable has its place, and hides what follows from it", () => {
+  test("reports every unset variable at its place, without the faults that follow from it", () => {
     const text =
       'accounts: { m: {} }\nsources:\n  s: { account: m, signature: { service: a, secrets: ["${A}", "${A}"] } }\nroutes:\n  - name: r\n    to:\n      url: ${URL}\nserver:\n  port: ${PORT}';
     expect(faultsOf(text)).toEqual([
@@ -91,7 +91,7 @@ describe("in a file", () => {
     ]);
   });
 
-  test("a schema that quotes what it refuses does not quote what came from a variable", () => {
+  test("never quotes a value from a variable, even where a schema quotes what it refuses", () => {
     const text = 'routes: [{ name: r, to: { url: "https://a.example" }, match: { where: { a: { $regex: "${R}" } } } }]';
     expect(faultsOf(text.replace("${R}", "(x"))).toEqual([expect.stringContaining("(x")]);
     const [line] = faultsOf(text, { R: "(s3cr3t" });

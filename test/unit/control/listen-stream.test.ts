@@ -32,7 +32,7 @@ function storeAt(seq: number) {
   return { store, port, stream };
 }
 
-test("a store that comes back with fewer events than were heard ends the stream, and a new one begins where the store is", async () => {
+test("ends the stream when the store returns with fewer events than were sent; a new stream begins at the store's end", async () => {
   const { store, port, stream } = storeAt(7);
   expect((await stream.next()).value).toContain('"newest":7');
   const next = stream.next();
@@ -40,7 +40,7 @@ test("a store that comes back with fewer events than were heard ends the stream,
   await new Promise(setImmediate);
   store.newest = 2;
   store.wake();
-  expect((await next).value).toBe('event: bye\ndata: {"reason":"the store has lost events that were heard here"}\n\n');
+  expect((await next).value).toBe('event: bye\ndata: {"reason":"the store has lost events that were sent here"}\n\n');
   expect((await stream.next()).done).toBe(true);
   expect(await startOf({}, "7", port)).toEqual({ after: 2, reset: true });
 });

@@ -40,7 +40,7 @@ describe("metadata is bounded", () => {
     expect(trackBody.safeParse({ account: "main", wamid: "wamid.1", metadata }).success).toBe(true);
   });
 
-  test("a line of NDJSON is refused by its shape, before it is parsed, or by its metadata", () => {
+  test("refuses an NDJSON line by its shape before parsing it, or by its metadata", () => {
     const line = (metadata: string) => readRegistration(`{"account":"main","wamid":"wamid.1","metadata":${metadata}}`);
     expect(line(`${'{"a":'.repeat(4000)}{}${"}".repeat(4000)}`)).toMatchObject({ error: "is nested more than 32 levels deep" });
     expect(line(JSON.stringify(nested(17)))).toMatchObject({ wamid: "wamid.1", error: "metadata: is nested more than 16 levels deep" });
@@ -48,7 +48,7 @@ describe("metadata is bounded", () => {
     expect(line(JSON.stringify(keys(metadataLimits.values)))).toMatchObject({ registration: { wamid: "wamid.1" } });
   });
 
-  test("several registrations of one message cannot add up to more", () => {
+  test("several registrations of one message cannot exceed the limit together", () => {
     const stored = { id: null, reference: null, conversationId: null, metadata: JSON.stringify(keys(metadataLimits.values)), sentAt: null };
     const given = { account: "main", wamid: "wamid.1", metadata: { more: 1 } };
     expect(joinFacts(stored, given)).toEqual({
@@ -57,7 +57,7 @@ describe("metadata is bounded", () => {
     expect(joinFacts(stored, { ...given, metadata: { k0: 0 } })).toMatchObject({ isNew: false });
   });
 
-  test("migrate refuses what no relay writes, and readers do not show it", () => {
+  test("migrate refuses metadata beyond the limits, and readers do not show it", () => {
     for (const [, metadata, fault] of tooMuch.filter(([name]) => name !== "as deep as no recursion reaches")) {
       const text = JSON.stringify(metadata);
       expect(() => carriedMetadata(text, "message 7")).toThrow(`the metadata of message 7 ${fault}`);

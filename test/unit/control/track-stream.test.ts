@@ -37,7 +37,7 @@ async function linesOf(report: AsyncIterable<string>): Promise<Record<string, un
     .map((line) => JSON.parse(line) as Record<string, unknown>);
 }
 
-test("batches are of 200 lines at most, and only whole ones are registered", async () => {
+test("registers batches of at most 200 whole lines", async () => {
   const batches: number[] = [];
   const { report } = run([lines(1, 450), lines(451, 1), null], (some) => {
     batches.push(some.length);
@@ -47,7 +47,7 @@ test("batches are of 200 lines at most, and only whole ones are registered", asy
   expect(batches).toEqual([200, 200, 50, 1]);
 });
 
-test("a store that fails in the middle: what was registered is reported, and where it stopped", async () => {
+test("reports what was registered, and where it stopped, when the store fails midway", async () => {
   let calls = 0;
   const { report, faults } = run([Buffer.from("\n\n"), lines(3, 450), null], async (some) => {
     calls += 1;
@@ -70,13 +70,13 @@ test("a store that fails in the middle: what was registered is reported, and whe
   expect(faults).toEqual([]);
 });
 
-test("a store that fails at once: thrown, to be answered with its own status", async () => {
+test("throws when the store fails at once, so that the error gets its own status", async () => {
   const error = new StoreUnavailable("no");
   const { report } = run([lines(1, 1), null], () => Promise.reject(error));
   await expect(report.next()).rejects.toBe(error);
 });
 
-test("a fault nobody foresaw is handed on, and its text is not shown", async () => {
+test("reports an unexpected error to the log and hides its text", async () => {
   let calls = 0;
   const { report, faults } = run([lines(1, 201), null], (some) =>
     calls++ === 0 ? created(some) : Promise.reject(new TypeError("secret")),
@@ -84,12 +84,12 @@ test("a fault nobody foresaw is handed on, and its text is not shown", async () 
   expect((await linesOf(report)).at(-1)).toMatchObject({
     stoppedAt: 201,
     code: "internal",
-    error: "a fault of the relay; its log says more",
+    error: "internal error; see the relay's log",
   });
   expect(faults).toEqual([new TypeError("secret")]);
 });
 
-test("a relay that stops does so between two batches", async () => {
+test("stops between two batches", async () => {
   const stop = new AbortController();
   const { report } = run(
     [lines(1, 400), null],
@@ -102,7 +102,7 @@ test("a relay that stops does so between two batches", async () => {
   expect((await linesOf(report)).at(-1)).toMatchObject({ lines: 200, stoppedAt: 201, code: "shutting_down" });
 });
 
-test("nothing is read or registered ahead of who takes the report", async () => {
+test("reads and registers only as the report is consumed", async () => {
   let registered = 0;
   const { report, asked } = run([lines(1, 400), lines(401, 400), null], (some) => {
     registered += some.length;

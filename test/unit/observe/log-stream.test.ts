@@ -10,7 +10,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-test("every line, in order, and all of them out at the end", async () => {
+test("writes every line in order, and all of them before the end", async () => {
   const path = join(folder, "log");
   const fd = openSync(path, "a");
   const stream = logStream(fd);
@@ -24,7 +24,7 @@ test("every line, in order, and all of them out at the end", async () => {
   expect(readFileSync(path, "utf8")).toBe(lines.join(""));
 });
 
-test("a full disk loses lines, throws nothing, keeps no memory of them and does not hold up the end", async () => {
+test("drops lines on a full disk, without throwing, buffering or delaying the end", async () => {
   // Every write to it fails with ENOSPC.
   const fd = openSync("/dev/full", "w");
   const stream = logStream(fd);

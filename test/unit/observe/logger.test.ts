@@ -30,7 +30,7 @@ test("ends a chain of causes that leads back to its beginning", () => {
   expect(JSON.parse(logged("masked", { err: error })).err.cause.cause.cause).not.toHaveProperty("cause");
 });
 
-test("takes secrets out of any field, also with pii in clear", () => {
+test("removes secrets from any field, also with pii in clear", () => {
   for (const pii of ["masked", "clear"] as const) {
     expect(logged(pii, { anything: { deep: [`x=${encodeURIComponent(secret)}`] } })).toContain('"x=[secret]"');
   }

@@ -6,7 +6,7 @@ import { decodeAnswer } from "../../../src/service/exchange.ts";
 const encoders = { gzip: gzipSync, deflate: deflateSync, br: brotliCompressSync, zstd: zstdCompressSync };
 const names = Object.keys(encoders) as (keyof typeof encoders)[];
 
-test("what was compressed once or twice comes out as it was, or as too long; never longer than allowed", () => {
+test("decodes one or two compressions, and never beyond the allowed length", () => {
   const chain = fc.array(fc.constantFrom(...names), { maxLength: 2 });
   fc.assert(
     fc.property(fc.uint8Array({ minLength: 1, maxLength: 2_000 }), chain, fc.integer({ min: 1, max: 3_000 }), (bytes, encodings, most) => {
@@ -19,7 +19,7 @@ test("what was compressed once or twice comes out as it was, or as too long; nev
   );
 });
 
-test("whatever the header and the bytes are, it is read or a problem that quotes neither", () => {
+test("any header and bytes give a body or a problem that quotes neither", () => {
   const header = fc.oneof(fc.string(), fc.constantFrom(...names), fc.array(fc.constantFrom(...names, "toString", "x"), { maxLength: 5 }));
   fc.assert(
     fc.property(header, fc.uint8Array({ maxLength: 200 }), (encoding, bytes) => {

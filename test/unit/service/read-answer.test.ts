@@ -38,7 +38,7 @@ const anyHeaders: fc.Arbitrary<Answer["headers"]> = fc.dictionary(
   headerValue,
 );
 
-test("whatever comes is read as a value or a ServiceError, never thrown, and a 4xx or a 5xx never as a value", () => {
+test("reads any answer as a value or a ServiceError, never throws, and never reads a 4xx or 5xx as a value", () => {
   fc.assert(
     fc.property(anyEndpoint, anyStatus, anyHeaders, anyBytes, (endpoint, status, headers, bytes) => {
       const read = readAnswer(endpoint, { status, headers, bytes }, now);
@@ -57,7 +57,7 @@ test("whatever comes is read as a value or a ServiceError, never thrown, and a 4
   );
 });
 
-test("an error's text comes through letter by letter, whatever it is", () => {
+test("passes any error text through unchanged", () => {
   fc.assert(
     fc.property(fc.string({ unit: "binary" }), fc.constantFrom(400, 401, 404, 409, 502, 500, 418), (text, status) => {
       const read = readAnswer(endpoints.me, { status, headers: {}, bytes: utf8(JSON.stringify({ error: text, cause: null })) }, now);
@@ -67,7 +67,7 @@ test("an error's text comes through letter by letter, whatever it is", () => {
   );
 });
 
-test("fields that nobody told us about come through untouched", () => {
+test("passes unknown fields through unchanged", () => {
   fc.assert(
     fc.property(
       fc.dictionary(
@@ -75,10 +75,9 @@ test("fields that nobody told us about come through untouched", () => {
         fc.jsonValue(),
       ),
       (extra) => {
-        const contact = { ...extra, id: "k" };
-        const page = { ...extra, data: [contact], next: null };
-        const read = readAnswer(endpoints.listContacts, { status: 200, headers: {}, bytes: utf8(JSON.stringify(page)) }, now);
-        expect(read).toEqual({ ok: true, value: JSON.parse(JSON.stringify(page)) });
+        const run = { ...extra, runId: "k" };
+        const read = readAnswer(endpoints.startRun, { status: 201, headers: {}, bytes: utf8(JSON.stringify(run)) }, now);
+        expect(read).toEqual({ ok: true, value: JSON.parse(JSON.stringify(run)) });
       },
     ),
   );
@@ -101,11 +100,11 @@ describe("the caps' headers", () => {
     expect(limited(headers)).toEqual({ kind: "rate-limited", retryAfterMs, limit, cap: null });
   });
 
-  test("without any of them it is the block of an address", () => {
+  test("are absent when the address is blocked", () => {
     expect(limited({ "content-type": "application/json" })).toEqual({ kind: "blocked" });
   });
 
-  test("a quota is one, also with headers of a cap", () => {
+  test("do not hide a used-up quota", () => {
     const cause = { type: "upgrade", reason: "limit", limit: "300000", used: 5 };
     const bytes = utf8(JSON.stringify({ error: "x", cause }));
     const read = readAnswer(endpoints.me, { status: 429, headers: { "retry-after": "60" }, bytes }, now);
@@ -118,6 +117,6 @@ describe("the caps' headers", () => {
   });
 });
 
-test("a byte order mark is no fault", () => {
+test("accepts a byte order mark", () => {
   expect(readAnswer(endpoints.me, { status: 200, headers: {}, bytes: utf8('\ufeff{"a":1}') }, now)).toEqual({ ok: true, value: { a: 1 } });
 });

@@ -17,7 +17,7 @@ const clockThere = (at: number) => Object.fromEntries(there.formatToParts(at).ma
 // Since 2010, when Argentina had given up daylight saving.
 const moment = fc.integer({ min: Date.UTC(2010, 0, 1), max: Date.UTC(2099, 11, 31) });
 
-test("it is day 1, midnight, Argentina time, of the month after this one there", () => {
+test("is midnight of day 1 of the next month, Argentina time", () => {
   fc.assert(
     fc.property(moment, (now) => {
       const at = quotaMonth(now).until;
@@ -45,7 +45,7 @@ const second = 1_000;
 const hour = 3_600 * second;
 const day = 24 * hour;
 
-test("a judged renewal is a minute after a month's turn at the service, on the relay's clock, and always ahead", () => {
+test("is expected a minute after the month's end at the service, on the relay's clock, and always in the future", () => {
   fc.assert(
     fc.property(moment, fc.option(fc.integer({ min: -40 * day, max: 40 * day }), { freq: 4 }), (now, ahead) => {
       const serviceTime = ahead === null ? null : now - ahead;
@@ -78,7 +78,7 @@ test.each([
   expect([new Date(judged.knownAt).toISOString(), judged.isCertain]).toEqual([at, isCertain]);
 });
 
-test("reads a Date header, and nothing that is none", () => {
+test("reads valid Date headers only", () => {
   fc.assert(
     fc.property(moment, (now) => {
       expect(httpDate(new Date(now).toUTCString())).toBe(Math.floor(now / second) * second);

@@ -36,7 +36,7 @@ const anyError = fc
   .tuple(fc.constantFrom(...everyFailure), fc.constantFrom<CallEffect>("not-done", "unknown"), fc.constantFrom(null, 404, 500, 502, 503))
   .map(([failure, outcome, status]) => failed(failure, outcome, status));
 
-test("never again what may have been done, where twice is more than once", () => {
+test("never repeats a call that may have been done, where repeating is not idempotent", () => {
   fc.assert(
     fc.property(anyError, settings, random, (error, chosen, chance) => {
       if (error.kind === "rate-limited" || error.outcome === "not-done") return;
@@ -71,7 +71,7 @@ test("every wait is a whole number of milliseconds within its bounds, and there 
   );
 });
 
-test("waits grow with the attempts, as long as the luck stays", () => {
+test("waits grow with the attempts at equal randomness", () => {
   fc.assert(
     fc.property(anyError, fc.integer({ min: 1, max: 1000 }), settings, random, (error, attempt, chosen, chance) => {
       const [wait, next] = [attempt, attempt + 1].map((n) => retryWait(error, n, true, { ...chosen, attempts: 5000 }, chance));
@@ -82,26 +82,26 @@ test("waits grow with the attempts, as long as the luck stays", () => {
 });
 
 describe("which failures", () => {
-  test("by kind, for a call that may be made twice", () => {
+  test("are retried by kind, for an idempotent call", () => {
     // A rejection of a message is not tried again where it was one.
     expect(retryWait(failed({ kind: "rejected" }), 1, false, defaultRetry, 0)).toBeNull();
     const tried = everyFailure.filter((failure) => retryWait(failed(failure, "unknown", 500), 1, true, defaultRetry, 0) !== null);
     expect(tried.map(({ kind }) => kind)).toEqual(["rate-limited", "unexpected", "rejected", "network", "timeout"]);
   });
 
-  test("a proxy's 502 is temporary too, a proxy's 503 is not among those the document allows", () => {
+  test("retries a proxy's 502, and not its 503, which the document does not allow", () => {
     expect(retryWait(failed({ kind: "undocumented" }, "unknown", 502), 1, true, defaultRetry, 0)).toBe(500);
     expect(retryWait(failed({ kind: "undocumented" }, "unknown", 503), 1, true, defaultRetry, 0)).toBeNull();
   });
 
-  test("a closed client is not waited for, nor a refusal of our own", () => {
+  test("does not retry a closed client or a local refusal", () => {
     expect(retryWait(failed({ kind: "network", code: "closed" }), 1, true, defaultRetry, 0)).toBeNull();
     for (const failure of [{ kind: "unauthenticated" }, { kind: "blocked" }, { kind: "quota", cause: null, until: 1 }] as const) {
       expect(retryWait(localRefusal(failure), 1, true, defaultRetry, 0)).toBeNull();
     }
   });
 
-  test("what the provider's text says is temporary", () => {
+  test("retries a rejection whose text is temporary", () => {
     const text = "WhatsApp: probá más tarde";
     const asked: string[] = [];
     const isTemporary = (given: string) => asked.push(given) === 1;
@@ -121,17 +121,17 @@ describe("how long", () => {
     expect(waits(failed({ kind: "network", code: "x" }), 0.999_999)).toEqual([1000, 2000, 4000, null]);
   });
 
-  test("a cap: what it asks for, then growing by a minute at most", () => {
+  test("of a cap: as requested, then growing by at most a minute", () => {
     expect(waits(cap(5000), 0)).toEqual([5000, 10_000, 20_000, null]);
     expect(waits(cap(60_000), 0)).toEqual([60_000, 120_000, 120_000, null]);
     expect(waits(cap(0), 0.5)).toEqual([500, 1500, 3500, null]);
   });
 
-  test("a cap that does not say how long: its window", () => {
+  test("of a cap without a header: its window", () => {
     expect(waits(cap(null), 0)[0]).toBe(60_000);
   });
 
-  test("more than ten minutes: the caller is told instead", () => {
+  test("above ten minutes: the caller gets the error instead", () => {
     expect(retryWait(cap(600_000), 1, true, defaultRetry, 0)).toBe(600_000);
     expect(retryWait(cap(600_001), 1, true, defaultRetry, 0)).toBeNull();
     expect(retryWait(failed({ kind: "unexpected", retryAfterMs: 601_000 }), 1, true, defaultRetry, 0)).toBeNull();

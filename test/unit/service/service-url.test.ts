@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { pathPart, queryOf } from "../../../src/service/endpoints.ts";
+import { pathPart } from "../../../src/service/endpoints.ts";
 import { readServiceUrl } from "../../../src/service/settings.ts";
 
 test.each([
@@ -18,8 +18,6 @@ test.each(["", "messaging.example", "ftp://x", "https://ana:clave@x", "https://x
   },
 );
 
-test("ids and queries are encoded", () => {
+test("encodes an id as one path segment", () => {
   expect(pathPart("a/b?c#d%ñ")).toBe("a%2Fb%3Fc%23d%25%C3%B1");
-  expect(queryOf({ limit: 5, after: null, phone: "+54 9" })).toBe("?limit=5&phone=%2B54+9");
-  expect(queryOf({ after: undefined })).toBe("");
 });

@@ -157,11 +157,9 @@ describe("what is odd harms only itself:", () => {
     expect(await openClient(service.baseUrl).client.getMessage("1")).toMatchObject({ status: "failed", errorCode: read });
   });
 
-  test("a template, a contact, a campaign; and a page without next is the last", async () => {
+  test("a list of templates loses only the items that cannot be read", async () => {
     const answers: Record<string, string> = {
       "/api/v1/templates": '{"data":[null,{"id":"a","name":5,"variables":[{"label":"x"},{"name":"n"}]},{"name":"no id"},{"id":2}]}',
-      "/api/v1/contacts?limit=200": '{"data":[{"id":"a"},{},"x",{"id":3}]}',
-      "/api/v1/campaigns": '[{"name":"x"},7]',
     };
     const service = await startScripted(({ path }) => jsonAnswer(200, answers[path] ?? "{}"));
     const { client } = openClient(service.baseUrl);
@@ -169,10 +167,6 @@ describe("what is odd harms only itself:", () => {
       { id: "a", name: null, variables: [{ name: "n", label: null }] },
       { id: "2", variables: [] },
     ]);
-    const contacts: string[] = [];
-    for await (const { id } of client.contacts()) contacts.push(id);
-    expect(contacts).toEqual(["a", "3"]);
-    expect(await client.listCampaigns()).toEqual([{ name: "x" }]);
   });
 });
 

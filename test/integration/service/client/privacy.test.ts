@@ -46,8 +46,8 @@ test.each([
 
 test("no connection", async () => {
   const { client } = openClient(`http://127.0.0.1:${await freePort()}`, { retry: noRetry });
-  const texts = everyText(await failureOf(client.findContact(phone)));
-  expect(texts).toContain("GET /contacts: no answer (ECONNREFUSED)");
+  const texts = everyText(await failureOf(client.getMessage(phone)));
+  expect(texts).toContain("GET /messages/{id}: no answer (ECONNREFUSED)");
   for (const secret of [apiKey, phone.slice(1)]) expect(texts).not.toContain(secret);
 });
 

@@ -13,10 +13,6 @@ const upgrade = '{"error":"Usaste todo","cause":{"type":"upgrade","reason":"limi
 const again: Record<string, (client: ServiceClient) => Promise<unknown>> = {
   "GET /messages/{id}": (client) => client.getMessage("1"),
   "GET /templates": (client) => client.listTemplates(),
-  "GET /contacts": (client) => client.listContacts(),
-  "GET /contacts?phone": (client) => client.findContact("+5491155550000"),
-  "POST /contacts": (client) => client.createContact({ phone: "+5491155550000" }),
-  "GET /campaigns": (client) => client.listCampaigns(),
   "GET /me": (client) => client.me(),
 };
 const onlyOnce: Record<string, (client: ServiceClient) => Promise<unknown>> = {
@@ -134,7 +130,7 @@ describe("between attempts", () => {
       status: null,
       endpoint: "POST /automations/{id}/runs",
     });
-    expect(refusal.message).toBe("POST /automations/{id}/runs: not asked, the monthly quota is used up");
+    expect(refusal.message).toBe("POST /automations/{id}/runs: not called, the monthly quota is used up");
     expect(service.accepted).toBe(0);
   });
 

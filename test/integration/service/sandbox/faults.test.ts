@@ -51,14 +51,6 @@ describe("500", () => {
     expect(error.text).toMatch(/./);
     expect((await meeting.usage()).apiCalls.used).toBe(1 + 4 + 4);
   });
-
-  test.each(["before", "after"] as const)("of a contact, %s it was made: tried again, and there is one", async (when) => {
-    const { meeting, client } = await sending();
-    meeting.sandbox.setFaults({ api: [{ answer: 500, when, times: 2 }] });
-    const phone = meeting.phone();
-    expect(await resultOf(meeting, client.createContact({ phone, name: "Ana" }))).toMatchObject({ phone, name: "Ana" });
-    expect((await resultOf(meeting, client.listContacts())).data).toHaveLength(1);
-  });
 });
 
 // Nobody but the sandbox knows whether the message went: one call, and never a second by itself.

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { planCaps, quotasOf, shareOf } from "../../../../src/service/limits/caps.ts";
 
-test("the caps of both plans are the document's", () => {
+test("the caps of both plans match the document", () => {
   expect(planCaps).toEqual({ escala: { requests: 300, messages: 60 }, enterprise: { requests: 1200, messages: 300 } });
 });
 
@@ -16,7 +16,7 @@ test("a share is rounded down, and at least 1", () => {
   expect(shareOf({ requests: 10, messages: 60 }, 1)).toEqual({ requests: 10, messages: 10 });
 });
 
-test("asks and polls get what the messages cap cannot need, polls a tenth less, each at least 1", () => {
+test("asks and polls get what messages cannot need, polls a tenth less, each at least 1", () => {
   expect(quotasOf({ requests: 300, messages: 60 })).toEqual({ ask: 240, poll: 216 });
   expect(quotasOf({ requests: 3, messages: 1 })).toEqual({ ask: 2, poll: 1 });
   expect(quotasOf({ requests: 1, messages: 1 })).toEqual({ ask: 1, poll: 1 });

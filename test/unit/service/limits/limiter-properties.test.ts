@@ -40,7 +40,7 @@ function mostInAWindow(times: readonly number[]): number {
   return Math.max(0, ...sorted.map((from, index) => sorted.slice(index).filter((at) => at < from + windowMs).length));
 }
 
-test("whatever comes and however long it takes: no window of a minute at the service holds more than the caps", async () => {
+test("no one-minute window at the service holds more calls than the caps, whatever the calls and their durations", async () => {
   await fc.assert(
     fc.asyncProperty(caps, fc.integer({ min: 2, max: 20 }), fc.array(planned, { maxLength: 50 }), async (limits, atOnce, calls) => {
       const clock = createManualClock();

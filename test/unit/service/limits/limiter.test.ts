@@ -37,7 +37,7 @@ describe("spread over the minute", () => {
     expect(times).toHaveLength(216);
   });
 
-  test("what somebody waits for, and runs, go at once as long as there are slots", async () => {
+  test("asks and runs go at once while there are slots", async () => {
     const { clock, enterAnswered } = await setUp();
     const asks = enterAnswered(500, ask);
     const runs = enterAnswered(500, run);
@@ -50,8 +50,8 @@ describe("spread over the minute", () => {
   });
 });
 
-describe("who goes first", () => {
-  test("no flood of polls and asks makes a message wait", async () => {
+describe("order", () => {
+  test("a flood of polls and asks delays no message", async () => {
     const { clock, limiter, enterAnswered } = await setUp();
     enterAnswered(2000, poll);
     enterAnswered(2000, ask);
@@ -112,8 +112,8 @@ describe("who goes first", () => {
   });
 });
 
-describe("under way at once", () => {
-  test("eight, of which six may be no sends; who waits goes when one ends, sends first", async () => {
+describe("calls in flight", () => {
+  test("are at most eight, six of them other than sends; waiting calls go as others end, sends first", async () => {
     const { clock, enter } = await setUp({ atOnce: 8 });
     const asks = Array.from({ length: 10 }, () => enter(ask));
     await clock.advance(0);
@@ -132,7 +132,7 @@ describe("under way at once", () => {
     expect(gone(asks)).toBe(8);
   });
 
-  test("as many as said, and as one that others than sends may be too", async () => {
+  test("are at most the number set, and at least one may be another call than a send", async () => {
     const { clock, enter } = await setUp({ atOnce: 2 });
     const asks = [enter(ask), enter(ask)];
     const sends = [enter(send), enter(send)];
@@ -142,7 +142,7 @@ describe("under way at once", () => {
 });
 
 describe("slots", () => {
-  test("are held until 60 s after the call's end, and 30 s more when nobody knows what became of it", async () => {
+  test("are held until 60 s after the call's end, and 30 s longer when its outcome is unknown", async () => {
     const { clock, limiter, enter } = await setUp({ caps: { requests: 3, messages: 1 }, share: 1 });
     const [first, second, third] = [enter(run), enter(run), enter(run)];
     await clock.advance(100_000);
@@ -163,7 +163,7 @@ describe("slots", () => {
     expect(limiter.state().caps.requests.used).toBe(0);
   });
 
-  test("of a call that was never sent are free at once, for whoever waits", async () => {
+  test("of a call that was never sent are free at once for waiting calls", async () => {
     const { clock, limiter, enter } = await setUp({ caps: { requests: 2, messages: 1 }, share: 1 });
     const notSent = enter(run);
     const other = enter(run);
@@ -180,7 +180,7 @@ describe("slots", () => {
     expect([limiter.state().caps.requests.used, clock.pending()]).toEqual([0, 0]);
   });
 
-  test("of sends that were never sent are free, but they go at the pace of sends all the same", async () => {
+  test("of sends that were never sent are free, but the pace of sends still applies", async () => {
     const { clock, limiter } = await setUp();
     const times: number[] = [];
     const from = clock.now();
@@ -195,7 +195,7 @@ describe("slots", () => {
     expect(limiter.state().caps.messages.used).toBe(0);
   });
 
-  test("a clock set back keeps nobody waiting for longer", async () => {
+  test("a clock set back makes no call wait longer", async () => {
     const { clock, limiter } = await setUp({ caps: { requests: 1, messages: 1 }, share: 1 });
     let setBack = 0;
     const wall = { ...clock, now: () => clock.now() - setBack };
@@ -212,7 +212,7 @@ describe("slots", () => {
   });
 });
 
-describe("giving up", () => {
+describe("aborting", () => {
   test("leaves the line, its listener and the timer behind", async () => {
     const { clock, limiter } = await setUp({ caps: { requests: 1, messages: 1 }, share: 1 });
     (await limiter.enter(run)).settle(answered);
@@ -236,13 +236,13 @@ describe("giving up", () => {
     (await limiter.enter(run)).settle(answered);
   });
 
-  test("before it began: rejected at once, and no slot is taken", async () => {
+  test("before the call: rejects at once and takes no slot", async () => {
     const { limiter } = await setUp();
     await expect(limiter.enter({ ...send, signal: AbortSignal.abort("no") })).rejects.toBe("no");
     expect(limiter.state().caps.requests.used).toBe(0);
   });
 
-  test("after it went: changes nothing", async () => {
+  test("after the dispatch: changes nothing", async () => {
     const { limiter } = await setUp();
     const controller = new AbortController();
     const permit = await limiter.enter({ ...send, signal: controller.signal });
@@ -253,7 +253,7 @@ describe("giving up", () => {
 });
 
 describe("a 429 of a cap", () => {
-  test("holds that cap for as long as the header says; the other goes on", async () => {
+  test("holds that cap for as long as the header requests; the other continues", async () => {
     const { clock, limiter, enter, settleOne } = await setUp();
     await settleOne(send, rateLimited({ retryAfterMs: 20_000 }));
     const [message, request] = [enter(send), enter(run)];
@@ -267,7 +267,7 @@ describe("a 429 of a cap", () => {
     expect(limiter.state().caps.messages.heldUntil).toBeNull();
   });
 
-  test("those whose turn comes before the hold's end do not wait for its timer", async () => {
+  test("calls that are ready before the hold's end do not wait for its timer", async () => {
     const { clock, enter, enterAnswered, settleOne } = await setUp();
     await settleOne(send, rateLimited());
     enter(send);
@@ -277,7 +277,7 @@ describe("a 429 of a cap", () => {
     expect(polls).toHaveLength(37);
   });
 
-  test("of which we do not know which cap: holds both, for a minute without a header", async () => {
+  test("of an unknown cap holds both, for a minute without a header", async () => {
     const { clock, limiter, enter, settleOne } = await setUp();
     await settleOne(send, rateLimited({ cap: null }));
     const notes = [enter(send), enter(run), enter(ask), enter(poll)];
@@ -288,7 +288,7 @@ describe("a 429 of a cap", () => {
     for (const note of notes) expect(permitOf(note)).toBeDefined();
   });
 
-  test("again and again: twice as long each time up to 5 minutes; an answer ends the growth", async () => {
+  test("repeated: holds twice as long each time up to 5 minutes; an answer ends the growth", async () => {
     const { clock, limiter, settleOne } = await setUp();
     const holds: number[] = [];
     const refuse = async (retryAfterMs: number | null) => {
@@ -308,7 +308,7 @@ describe("a 429 of a cap", () => {
     expect(holds).toEqual([60, 120, 240, 300, 600, 300, 60, 1, 3600]);
   });
 
-  test("several at once are one; the answers to calls that were under way end no growth", async () => {
+  test("several at once count as one; answers to calls in flight end no growth", async () => {
     const { clock, limiter, enter, settleOne } = await setUp();
     const notes = Array.from({ length: 8 }, () => enter(send));
     await clock.advance(0);
@@ -320,7 +320,7 @@ describe("a 429 of a cap", () => {
     expect(limiter.state().caps.messages.heldUntil).toBe(clock.now() + 120_000);
   });
 
-  test("a smaller limit than the plan's is kept to from then on, by share, and shown; resume forgets it", async () => {
+  test("a smaller limit than the plan's applies from then on, by share, and is shown; resume forgets it", async () => {
     const { clock, limiter, enterAnswered, settleOne } = await setUp({ plan: "enterprise", share: 0.5 });
     await settleOne(send, rateLimited({ limit: 60 }));
     expect(limiter.state().caps.messages).toMatchObject({ planned: 300, granted: 60, limit: 30 });
@@ -335,7 +335,7 @@ describe("a 429 of a cap", () => {
     expect(limiter.state().caps.messages).toMatchObject({ planned: 300, granted: 300, limit: 150 });
   });
 
-  test("a tiny limit counts as a tenth of the plan's, doubles every 15 minutes, and ends; a new 429 begins anew", async () => {
+  test("a tiny limit counts as a tenth of the plan's, doubles every 15 minutes until it ends, and restarts with a new 429", async () => {
     const { clock, limiter, enterAnswered, settleOne } = await setUp();
     await settleOne(send, rateLimited({ limit: 2 }));
     const granted: number[] = [];
@@ -409,14 +409,14 @@ describe("a 429 of a cap", () => {
     expect(limiter.state().caps.messages.granted).toBe(30);
   });
 
-  test("limits that are none change nothing", async () => {
+  test("invalid limits change nothing", async () => {
     const { limiter, settleOne } = await setUp();
     await settleOne(run, rateLimited({ cap: "requests", limit: 0 }));
     expect(limiter.state().caps.requests.limit).toBe(300);
   });
 });
 
-test("other settings: other limits, and what was used stays used", async () => {
+test("new settings change the limits, and used slots stay used", async () => {
   const { clock, limiter, enter, enterAnswered } = await setUp({ plan: "escala", share: 0.5 });
   enterAnswered(150, run);
   await clock.advance(0);
@@ -435,8 +435,8 @@ test("other settings: other limits, and what was used stays used", async () => {
   expect(permitOf(later)).toBeDefined();
 });
 
-describe("calls of a process that is no more", () => {
-  test("count until a minute after they can have ended, against all that they counted against then", async () => {
+describe("calls of an earlier process", () => {
+  test("count until a minute after their latest possible end, against the same caps as before", async () => {
     const recentOf = (count: number, at: number) =>
       Array.from({ length: count }, () => ({ cap: "messages", priority: "send", at }) as const);
     const clock = createManualClock();
@@ -458,7 +458,7 @@ describe("calls of a process that is no more", () => {
     expect(went).toBe(5);
   });
 
-  test("a relay that crashes again and again keeps the caps of every minute", async () => {
+  test("a relay that crashes repeatedly keeps the caps of every minute", async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(fc.integer({ min: 0, max: 40_000 }), { minLength: 1, maxLength: 12 }), async (lives) => {
         const clock = createManualClock();

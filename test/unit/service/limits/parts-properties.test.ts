@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { createWaitingLine } from "../../../../src/service/limits/queue.ts";
 import { createPace, createSlotWindow, createTimeQueue } from "../../../../src/service/limits/slots.ts";
 
-test("a waiting line agrees with an array, whoever leaves", () => {
+test("a waiting line agrees with an array, whichever item leaves", () => {
   type Move = { leave: number } | "join" | "first";
   const move: fc.Arbitrary<Move> = fc.oneof(
     fc.constantFrom<Move>("join", "first"),

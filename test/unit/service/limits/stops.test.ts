@@ -23,7 +23,7 @@ const usedUp = (serviceTime: number | null, resource: string | null = "apiCalls"
 });
 
 describe("a used-up quota", () => {
-  test("turns away all, those that wait too, until its renewal, without a timer", async () => {
+  test("refuses all calls, waiting ones included, until the renewal, without a timer", async () => {
     const { clock, limiter, enter } = await setUp();
     const [first, ...others] = Array.from({ length: 15 }, () => enter(send));
     await clock.advance(0);
@@ -54,7 +54,7 @@ describe("a used-up quota", () => {
     permitOf(await settled(enter(send), clock)).settle(answered);
   });
 
-  test("that is not renewed when expected is probed once an hour, not once a month", async () => {
+  test("is probed once an hour when it is not renewed as expected", async () => {
     const { clock, limiter, enter, settleOne } = await setUp();
     await settleOne(ask, usedUp(clock.now()));
     await clock.advance((limiter.state().stops.quota ?? 0) + minute - clock.now());
@@ -95,7 +95,7 @@ describe("a used-up quota", () => {
     expect(limiter.state().stops).toEqual(free);
   });
 
-  test("a probe without a verdict is followed by another after 5 minutes", async () => {
+  test("is probed again 5 minutes after a probe without a verdict", async () => {
     const { clock, limiter, enter, settleOne } = await setUp();
     await settleOne(run, usedUp(null));
     await clock.advance(hour);
@@ -113,7 +113,7 @@ describe("a used-up quota", () => {
     expect(limiter.state().stops).toEqual(free);
   });
 
-  test("a probe that gives up before it went, or whose answer never comes, leaves it to the next", async () => {
+  test("passes the probe to the next call when one gives up or is never answered", async () => {
     const { clock, limiter, enter, settleOne } = await setUp({ caps: { requests: 1, messages: 1 }, share: 1 });
     await settleOne(ask, usedUp(null));
     await clock.advance(hour);
@@ -134,7 +134,7 @@ describe("a used-up quota", () => {
     expect(limiter.state().stops).toEqual(free);
   });
 
-  test("resume ends it; what was under way before does not bring it back, a new answer does", async () => {
+  test("ends with resume; answers to earlier calls do not restart it, a new answer does", async () => {
     const { clock, limiter, enter } = await setUp();
     const [one, two] = [enter(ask), enter(ask)];
     await clock.advance(0);
@@ -178,7 +178,7 @@ describe("a used-up quota", () => {
     expect(limiter.state().stops).toEqual(free);
   });
 
-  test("of one kind of call turns away only that kind among those that wait", async () => {
+  test("of one operation refuses only waiting calls of that operation", async () => {
     const { clock, enter } = await setUp({ atOnce: 4 });
     const first = enter(run);
     const behind = [enter(run), enter(run), enter(run), enter(run), enter(send)];
@@ -194,7 +194,7 @@ describe("a used-up quota", () => {
     ]);
   });
 
-  test("a probe that another quota refuses ends the one and begins the other", async () => {
+  test("ends when another quota refuses its probe, and that quota's stop begins", async () => {
     const { clock, limiter, enter, settleOne } = await setUp();
     await settleOne(run, usedUp(null));
     await clock.advance(hour);
@@ -203,7 +203,7 @@ describe("a used-up quota", () => {
   });
 });
 
-test("whenever quotas are renewed, each kind of call goes again within an hour, and refused calls go once an hour", async () => {
+test("after a renewal each operation is called again within an hour, and refused ones are probed hourly", async () => {
   const stepMs = 5 * minute;
   const contacts: CallRequest = { ...ask, operation: "contacts" };
   const kinds = [send, run, contacts, poll];
@@ -253,7 +253,7 @@ test("whenever quotas are renewed, each kind of call goes again within an hour, 
 });
 
 describe("a key that is refused", () => {
-  test("one call tries after 30 s, 1, 2, 4, 8, 15, 15 min; all others are turned away; a good answer ends it", async () => {
+  test("is probed after 30 s, 1, 2, 4, 8, 15 and 15 min; all other calls are refused until a valid answer", async () => {
     const { clock, limiter, enter, settleOne } = await setUp();
     await settleOne(ask, { type: "unauthenticated" });
     const waits: number[] = [];
@@ -276,7 +276,7 @@ describe("a key that is refused", () => {
     expect(clock.pending()).toBe(0);
   });
 
-  test("a per-minute 429 shows that the key is good, no answer shows nothing", async () => {
+  test("counts as valid after a per-minute 429, and stays doubted without an answer", async () => {
     const { clock, limiter, enter, settleOne } = await setUp();
     await settleOne(ask, { type: "unauthenticated" });
     await clock.advance(30_000);
@@ -295,7 +295,7 @@ describe("a key that is refused", () => {
     expect(limiter.state().stops).toEqual(free);
   });
 
-  test("a try that gives up before it went leaves the try to the next", async () => {
+  test("passes the probe to the next call when one gives up before it is sent", async () => {
     const { clock, limiter, enter, settleOne } = await setUp({ caps: { requests: 1, messages: 1 }, share: 1 });
     await settleOne(ask, { type: "unauthenticated" });
     await clock.advance(30_000);
@@ -311,7 +311,7 @@ describe("a key that is refused", () => {
     expect(limiter.state().stops.unauthenticated).toBeNull();
   });
 
-  test("answers to calls that were under way change nothing, before and after", async () => {
+  test("ignores answers to calls that were in flight when the doubt began or ended", async () => {
     const { clock, limiter, enter } = await setUp();
     const [one, two, three, four] = [enter(ask), enter(ask), enter(ask), enter(ask)];
     await clock.advance(0);
@@ -325,7 +325,7 @@ describe("a key that is refused", () => {
     expect(limiter.state().stops.unauthenticated).toBeNull();
   });
 
-  test("another key in the settings ends it", async () => {
+  test("is forgotten when the settings have another key", async () => {
     const { clock, limiter, enter, settleOne } = await setUp();
     await settleOne(ask, { type: "unauthenticated" });
     limiter.retune({ plan: "escala", share: 1 });
@@ -333,7 +333,7 @@ describe("a key that is refused", () => {
     permitOf(await settled(enter(ask), clock)).settle(answered);
   });
 
-  test("a wrong key from the start costs 5 calls, whatever waits: 20 a minute block the address", async () => {
+  test("costs 5 calls when it is wrong from the start, because 20 a minute block the address", async () => {
     const { clock, enter } = await setUp({}, false);
     const notes = Array.from({ length: 100 }, () => enter(ask));
     await clock.advance(0);
@@ -344,7 +344,7 @@ describe("a key that is refused", () => {
     expect(notes.filter(({ got }) => got !== null && "error" in got)).toHaveLength(95);
   });
 
-  test("a good one: all go with the first answer", async () => {
+  test("lets all calls go with the first answer when it is valid", async () => {
     const { clock, enter } = await setUp({}, false);
     const notes = Array.from({ length: 100 }, () => enter(ask));
     await clock.advance(0);
@@ -354,7 +354,7 @@ describe("a key that is refused", () => {
   });
 });
 
-test("a blocked address: all are turned away for 60 s", async () => {
+test("refuses all calls for 60 s while the address is blocked", async () => {
   const { clock, limiter, enter, settleOne } = await setUp({ caps: { requests: 2, messages: 1 }, share: 1 });
   const [under, waiting] = [enter(run), enter(run), enter(run)].slice(1) as [ReturnType<typeof enter>, ReturnType<typeof enter>];
   await clock.advance(0);
@@ -369,7 +369,7 @@ test("a blocked address: all are turned away for 60 s", async () => {
   expect(limiter.state().stops).toEqual(free);
 });
 
-test("hooks hear of every end, of calls turned away, and of each stop once", async () => {
+test("calls the hooks for every end, every refusal, and each stop once", async () => {
   const heard: string[] = [];
   const { clock, enter } = await setUp({
     hooks: {

@@ -1,0 +1,52 @@
+import { expect, test } from "vitest";
+import { deliverySchema, messageSchema, reconciledSchema } from "../../../src/model/answers.ts";
+import { toAnswer } from "../../../src/model/view.ts";
+
+const delivery = {
+  id: "dlv_1",
+  event: 1,
+  eventId: "e",
+  route: "crm",
+  state: "waiting" as const,
+  attempts: 0,
+  replays: 0,
+  nextAt: 0,
+  settledAt: null,
+  reason: null,
+};
+
+test("writes times as ISO 8601 and leaves the rest as it is", () => {
+  expect(toAnswer(deliverySchema, delivery)).toEqual({ ...delivery, nextAt: "1970-01-01T00:00:00.000Z" });
+  const message = {
+    account: "main",
+    wamid: "w",
+    id: null,
+    conversationId: null,
+    reference: null,
+    metadata: { sentAt: 5, list: [1, { at: 2 }], __proto__: { at: 3 } },
+    status: "sent",
+    errorCode: null,
+    times: { sent: 1_000, delivered: 2_000 },
+    sentAt: null,
+    registeredAt: 3_000,
+    updatedAt: 4_000,
+  };
+  expect(toAnswer(messageSchema, message)).toEqual({
+    ...message,
+    times: { sent: "1970-01-01T00:00:01.000Z", delivered: "1970-01-01T00:00:02.000Z" },
+    registeredAt: "1970-01-01T00:00:03.000Z",
+    updatedAt: "1970-01-01T00:00:04.000Z",
+  });
+});
+
+test("an answer has the fields of its schema alone, and an optional field only where the view has it", () => {
+  const extended = { ...delivery, internal: "secret" };
+  expect(toAnswer(deliverySchema, extended)).not.toHaveProperty("internal");
+  const counts = { asked: 0, changed: 0, unchanged: 0, missing: 0, failed: 0, leftForBudget: 0, unaskable: 0 };
+  const stops = [{ reason: "quota", until: 1_000 } as const, { reason: "refused", until: null, detail: "answered 400" } as const];
+  const accounts = stops.map((stopped) => ({ account: "main", ...counts, stopped, lastsUntil: null }));
+  expect(toAnswer(reconciledSchema, { dueBy: 0, more: false, accounts }).accounts.map(({ stopped }) => stopped)).toEqual([
+    { reason: "quota", until: "1970-01-01T00:00:01.000Z" },
+    { reason: "refused", until: null, detail: "answered 400" },
+  ]);
+});
