@@ -39,12 +39,21 @@ const folderRules = Object.entries(mayImport)
     },
   }));
 
+/** What the package, and a worker thread, start with. */
+const entries = "^src/(cli/wamid-relay\\.js|client/relay-client\\.ts|sandbox/start-sandbox\\.ts|store/sqlite/inspect-thread\\.ts)$";
+
 export default {
   forbidden: [
     ...folderRules,
     { name: "app-imports", severity: "error", from: { path: "^src/app/" }, to: { path: "^src/(cli|sandbox)/" } },
     { name: "no-cycles", comment: "imports of types count", severity: "error", from: {}, to: { circular: true } },
-    { name: "no-orphans", comment: "nothing imports this file", severity: "error", from: { orphan: true, pathNot: "\\.d\\.ts$" }, to: {} },
+    {
+      name: "no-unused-files",
+      comment: "no entry point imports this file",
+      severity: "error",
+      from: { path: entries },
+      to: { reachable: false, path: "^src/.*\\.(ts|js)$", pathNot: entries },
+    },
     {
       name: "client-in-browsers",
       comment: "src/client runs in browsers",

@@ -1,6 +1,5 @@
 import { type Command, Option } from "commander";
-import { deliveryStates } from "../model/delivery.ts";
-import { maskedDelivery } from "./event-report.ts";
+import { deliveryStates } from "../model/states.ts";
 import type { Io } from "./io.ts";
 import { count, type RelayOptions, withRelayOptions } from "./options.ts";
 import { printableJson, privateView, tableLines, timeText } from "./output.ts";
@@ -37,7 +36,7 @@ Examples:
 
 /** Prints the deliveries that match, those of the newest events first. */
 async function listDeliveries(command: Command, options: Options, io: Io): Promise<void> {
-  const { readPages, withReading } = await import("./reach-relay.ts");
+  const [{ maskedDelivery }, { readPages, withReading }] = await Promise.all([import("./event-report.ts"), import("./reach-relay.ts")]);
   const { route, state, before, limit } = options;
   const found = await withReading(command, options, io, (client) => readPages(client, "deliveries", { route, state, before }, limit));
   const view = privateView(options.showPii);

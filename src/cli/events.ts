@@ -3,9 +3,8 @@ import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { brotliDecompressSync, gunzipSync, inflateSync } from "node:zlib";
 import { type Command, Option } from "commander";
-import { dispositions } from "../model/plan.ts";
+import { dispositions } from "../model/states.ts";
 import type { Answer } from "./answers.ts";
-import { eventLines, maskedDetail, maskedEvent, unseenLine } from "./event-report.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { count, givenArgument, ownFixtures, type RelayOptions, type TimeOptions, timeOptions, withRelayOptions } from "./options.ts";
 import { printableJson, privateView, tableLines, timeText } from "./output.ts";
@@ -118,7 +117,10 @@ Examples:
 /** Prints the events that match, newest first. */
 async function listEvents(command: Command, options: ListOptions, io: Io): Promise<void> {
   const { event, source, account, status, disposition, wamid, before, limit } = options;
-  const { readPages, timeFilter, withReading } = await import("./reach-relay.ts");
+  const [{ maskedEvent, unseenLine }, { readPages, timeFilter, withReading }] = await Promise.all([
+    import("./event-report.ts"),
+    import("./reach-relay.ts"),
+  ]);
   const query = {
     event,
     source,
@@ -157,6 +159,7 @@ async function showEvent(command: Command, id: string, options: ShowOptions, io:
     process.stdout.write(Buffer.from(event.body, "base64"));
     return;
   }
+  const { eventLines, maskedDetail } = await import("./event-report.ts");
   const view = privateView(options.showPii);
   if (options.json === true) {
     io.out(printableJson(maskedDetail(event, view)));

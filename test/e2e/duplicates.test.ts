@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
 import type { Arrival } from "../../src/sandbox/downstream/arrivals.ts";
 import { bodyOf, type SandboxEvent } from "../../src/sandbox/events/event-maker.ts";
-import { unexpectedOfEvents } from "../../src/sandbox/traffic/expected-answers.ts";
 import type { Post } from "../../src/sandbox/traffic/post.ts";
 import { openDownstream } from "../harness/downstream.ts";
+import { unexpectedOfEvents } from "../harness/expected-answers.ts";
 import { createMessages, postOf } from "../harness/posts.ts";
 import { type RelayProcess, startRelay } from "../harness/relay-process.ts";
 import { routeTo } from "../harness/relay-settings.ts";

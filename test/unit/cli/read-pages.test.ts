@@ -12,12 +12,12 @@ const client = (pages: readonly object[]) => {
     },
   };
 };
-const read = (pages: readonly object[]) => readPages(client(pages), "deliveries", {}, 9);
+const read = (pages: readonly object[]) => readPages(client(pages), "events", {}, 9);
 
 test("reports the largest count of unsearched events among the pages", async () => {
   const pages = [
-    { data: [], next: "5", unseen: 0 },
-    { data: [], next: "1", unseen: 2 },
+    { data: [], next: 5, unseen: 0 },
+    { data: [], next: 1, unseen: 2 },
     { data: [], next: null, unseen: 0 },
   ];
   expect(await read(pages)).toEqual({ data: [], next: null, unseen: 2 });

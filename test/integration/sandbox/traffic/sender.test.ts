@@ -3,11 +3,11 @@ import type { ServerResponse } from "node:http";
 import { expect, test } from "vitest";
 import type { Clock } from "../../../../src/model/clock.ts";
 import { parseEnvelope } from "../../../../src/model/envelope.ts";
-import { unexpectedOfEvents, unexpectedOfPost } from "../../../../src/sandbox/traffic/expected-answers.ts";
 import type { Post } from "../../../../src/sandbox/traffic/post.ts";
 import { scenario } from "../../../../src/sandbox/traffic/scenario.ts";
 import { plainMix } from "../../../../src/sandbox/traffic/scenario-mix.ts";
 import { createSender, type SenderSettings } from "../../../../src/sandbox/traffic/sender.ts";
+import { unexpectedOfEvents, unexpectedOfPost } from "../../../harness/expected-answers.ts";
 import { startTestServer } from "../test-server.ts";
 
 const secret = "a secret of the webhook";

@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
 import type { EventId } from "../../../../src/model/ids.ts";
 import { createAcknowledgements } from "../../../../src/sandbox/traffic/acknowledgements.ts";
-import { unexpectedOfEvents, unexpectedOfPost } from "../../../../src/sandbox/traffic/expected-answers.ts";
 import type { Answer, Post } from "../../../../src/sandbox/traffic/post.ts";
 import { type PostResult, readAnswer } from "../../../../src/sandbox/traffic/post-result.ts";
+import { unexpectedOfEvents, unexpectedOfPost } from "../../../harness/expected-answers.ts";
 
 const id = "e1" as EventId;
 const subject = { id, event: "message.status", wamid: null, runId: null, ours: true };

@@ -1,7 +1,7 @@
-import type { EventId } from "../../model/ids.ts";
-import type { Acknowledgement } from "./acknowledgements.ts";
-import type { Post } from "./post.ts";
-import type { PostResult } from "./post-result.ts";
+import type { EventId } from "../../src/model/ids.ts";
+import type { Acknowledgement } from "../../src/sandbox/traffic/acknowledgements.ts";
+import type { Post } from "../../src/sandbox/traffic/post.ts";
+import type { PostResult } from "../../src/sandbox/traffic/post-result.ts";
 
 /** What is wrong with the answer to a post that is no event; null when it is the expected one. Events: see {@link unexpectedOfEvents}. */
 export function unexpectedOfPost(post: Post, result: PostResult): string | null {
