@@ -101,7 +101,7 @@ test("two processes that reconcile by the clock ask about each message once", as
   const before = await calls();
   expect((await first.ask("/v1/messages/track", { method: "POST", body: made })).status).toBe(200);
   const asked = async (of: RelayProcess): Promise<number> => {
-    const found = String((await of.ask("/metrics")).body).matchAll(/^relay_reconcile_asks_total\{.*\} (\d+)$/gm);
+    const found = String((await of.ask("/metrics")).body).matchAll(/^relay_reconcile_polls_total\{.*\} (\d+)$/gm);
     return [...found].reduce((sum, [, count]) => sum + Number(count), 0);
   };
   const askedByAll = async () => (await Promise.all([asked(first), asked(other)])).reduce((sum, count) => sum + count, 0);

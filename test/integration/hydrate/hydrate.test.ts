@@ -52,7 +52,7 @@ test("reads each message once for a burst of three hundred events", async () => 
   await relay.pass(10_000);
   const metrics = await relay.metrics();
   expect(metrics).toContain('relay_hydrations_total{account="main",state="done"} 301');
-  expect(metrics).toContain('relay_hydration_sweeps_total{account="main"} 1\n');
+  expect(metrics).toContain('relay_hydration_passes_total{account="main"} 1\n');
   expect(relay.asked).toEqual(messages.map(({ id }) => id).toReversed());
   expect((await relay.usage()).apiCalls.used - before.apiCalls.used).toBe(5);
   const [one] = (await relay.truncated()).slice(-1);

@@ -41,8 +41,8 @@ async function sendFor(
 }
 
 const polls = async (competition: Competition) => ({
-  reconciled: await competition.metric("relay_reconcile_asks_total"),
-  hydrated: await competition.metric("relay_hydration_asks_total"),
+  reconciled: await competition.metric("relay_reconcile_polls_total"),
+  hydrated: await competition.metric("relay_hydration_polls_total"),
 });
 const longest = (waits: readonly number[]) => Math.max(...waits);
 const average = (waits: readonly number[]) => waits.reduce((sum, ms) => sum + ms, 0) / waits.length;
