@@ -1,3 +1,4 @@
+// Slow: it builds a file of events and audits it while a relay receives.
 import { expect, test } from "vitest";
 import { runBench } from "./run-bench.ts";
 

@@ -1,3 +1,4 @@
+// Slow: it fills, kills, restarts and drains a relay.
 import { expect, test } from "vitest";
 import { runBench } from "./run-bench.ts";
 

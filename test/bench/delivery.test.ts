@@ -1,3 +1,4 @@
+// Slow: it measures two relays one after the other in one run.
 import { expect, test } from "vitest";
 import type { Spread } from "../../bench/report.ts";
 import { runBench } from "./run-bench.ts";

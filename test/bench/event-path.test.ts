@@ -1,3 +1,4 @@
+// Slow: it starts relays under V8 coverage on both engines.
 import { expect, test } from "vitest";
 import { runBench } from "./run-bench.ts";
 

@@ -1,3 +1,4 @@
+// Slow: it parks and releases a whole campaign.
 import { expect, test } from "vitest";
 import { runBench } from "./run-bench.ts";
 

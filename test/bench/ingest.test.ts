@@ -1,3 +1,4 @@
+// Slow: it measures several servers one after the other in one run.
 import { expect, test } from "vitest";
 import type { SideFigures } from "../../bench/ingest/summary.ts";
 import { runBench } from "./run-bench.ts";

@@ -1,3 +1,4 @@
+// Slow: it weighs Redis before and after thousands of events.
 import { expect, test } from "vitest";
 import { runBench } from "./run-bench.ts";
 

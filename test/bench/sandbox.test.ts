@@ -1,3 +1,4 @@
+// Slow: it measures the sandbox beside a relay.
 import { expect, test } from "vitest";
 import { runBench } from "./run-bench.ts";
 

@@ -1,3 +1,4 @@
+// Slow: it starts a Redis and several processes for each measurement.
 import { expect, test } from "vitest";
 import type { Spread } from "../../bench/report.ts";
 import { runBench } from "./run-bench.ts";

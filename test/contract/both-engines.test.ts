@@ -1,3 +1,4 @@
+// Slow: it runs random steps on both engines and compares every reader.
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { Rules } from "../../src/store/rules.ts";

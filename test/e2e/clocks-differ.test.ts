@@ -1,3 +1,4 @@
+// Slow: it starts receivers and workers with clocks hours apart.
 import { Redis as Client } from "ioredis";
 import { expect, onTestFinished, test } from "vitest";
 import { openDownstream } from "../harness/downstream.ts";

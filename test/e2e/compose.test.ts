@@ -1,3 +1,4 @@
+// Slow: it starts every process of compose.yaml and stops one.
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, readFileSync } from "node:fs";

@@ -1,3 +1,4 @@
+// Slow: it receives a large backlog, kills the relay and delivers all of it.
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { openDownstream } from "../harness/downstream.ts";

@@ -1,3 +1,4 @@
+// Slow: it kills the relay at many random moments.
 import { setTimeout as wait } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { createRandom } from "../../src/sandbox/random.ts";

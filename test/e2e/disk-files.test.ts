@@ -1,3 +1,4 @@
+// Slow: it starts a process for each fault of a file.
 import {
   chmodSync,
   chownSync,

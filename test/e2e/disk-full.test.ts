@@ -1,3 +1,4 @@
+// Slow: it fills a disk and waits for recovery.
 import { closeSync, openSync, rmSync, statSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";

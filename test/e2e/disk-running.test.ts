@@ -1,3 +1,4 @@
+// Slow: it removes or damages the file of a running relay.
 import { closeSync, copyFileSync, openSync, renameSync, rmSync, statSync, truncateSync, writeFileSync, writeSync } from "node:fs";
 import { expect, test } from "vitest";
 import type { SandboxEvent } from "../../src/sandbox/events/event-maker.ts";

@@ -1,3 +1,4 @@
+// Slow: it restarts the relay between duplicates.
 import { expect, test } from "vitest";
 import type { Arrival } from "../../src/sandbox/downstream/arrivals.ts";
 import { bodyOf, type SandboxEvent } from "../../src/sandbox/events/event-maker.ts";

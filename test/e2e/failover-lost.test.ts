@@ -1,3 +1,4 @@
+// Slow: it fails a Redis over under load.
 import { expect, test } from "vitest";
 import { openFlakyDownstream } from "../harness/flaky-downstream.ts";
 import { openNetwork } from "../harness/network.ts";

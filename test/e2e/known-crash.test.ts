@@ -1,3 +1,4 @@
+// Slow: it kills the relay at random moments while messages are registered.
 import { setTimeout as wait } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { type MessageState, unobserved } from "../../src/model/tracking.ts";

@@ -1,3 +1,4 @@
+// Slow: it starts a Redis with TLS and relays that trust it or not.
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,3 +1,4 @@
+// Slow: it runs the commands of README.md.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";

@@ -1,3 +1,4 @@
+// Slow: it waits for commands to an unavailable Redis to time out.
 import { expect, test } from "vitest";
 import { openNetwork } from "../harness/network.ts";
 import { postEvent } from "../harness/post-event.ts";

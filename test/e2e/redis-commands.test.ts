@@ -1,3 +1,4 @@
+// Slow: it runs every command with and without a running Redis.
 import { expect, test } from "vitest";
 import { openDownstream } from "../harness/downstream.ts";
 import { postEvent } from "../harness/post-event.ts";

@@ -1,3 +1,4 @@
+// Slow: it restarts a Redis without its data.
 import { expect, onTestFinished, test } from "vitest";
 import { openDownstream } from "../harness/downstream.ts";
 import { postEvent } from "../harness/post-event.ts";

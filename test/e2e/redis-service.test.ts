@@ -1,3 +1,4 @@
+// Slow: it starts two receivers that share the caps of a minute.
 import { expect, onTestFinished, test } from "vitest";
 import { type Sandbox, type SandboxOptions, startSandbox } from "../../src/sandbox/start-sandbox.ts";
 import { redisForTest } from "../harness/redis-states.ts";

@@ -1,3 +1,4 @@
+// Slow: it runs the commands of docs/sandbox.md.
 import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { promisify } from "node:util";

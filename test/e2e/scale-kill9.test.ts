@@ -1,3 +1,4 @@
+// Slow: it kills random processes and Redis in many rounds.
 import { writeFileSync } from "node:fs";
 import { setTimeout as wait } from "node:timers/promises";
 import { expect, test } from "vitest";

@@ -1,3 +1,4 @@
+// Slow: it plans a long backlog after its planner was killed.
 import { Redis as Client } from "ioredis";
 import { expect, onTestFinished, test } from "vitest";
 import type { SandboxEvent } from "../../src/sandbox/events/event-maker.ts";

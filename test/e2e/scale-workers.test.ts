@@ -1,3 +1,4 @@
+// Slow: it freezes and stops workers under load.
 import { Redis as Client } from "ioredis";
 import { expect, test } from "vitest";
 import type { SandboxEvent } from "../../src/sandbox/events/event-maker.ts";

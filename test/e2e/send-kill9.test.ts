@@ -1,3 +1,4 @@
+// Slow: it kills the relay at each stage of a send.
 import { readFileSync } from "node:fs";
 import { setTimeout as wait } from "node:timers/promises";
 import Database from "better-sqlite3";

@@ -1,3 +1,4 @@
+// Slow: it runs the whole demo.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";

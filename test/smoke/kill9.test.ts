@@ -1,3 +1,4 @@
+// Slow: it kills a relay of each engine under load.
 import { expect, test } from "vitest";
 import { openDownstream } from "../harness/downstream.ts";
 import { engines, storageOf } from "../harness/engines.ts";

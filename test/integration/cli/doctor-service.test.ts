@@ -1,3 +1,4 @@
+// Slow: it waits for calls to the service to time out.
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";

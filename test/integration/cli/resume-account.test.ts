@@ -1,3 +1,4 @@
+// Slow: it starts a relay and the sandbox on each engine.
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";

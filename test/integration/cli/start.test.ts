@@ -1,3 +1,4 @@
+// Slow: it starts a process for each command.
 import { execFile } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

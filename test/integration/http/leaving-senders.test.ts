@@ -1,3 +1,4 @@
+// Slow: it sends many large bodies and waits until the relay drops them.
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { postEvent } from "../../harness/post-event.ts";
 import { makeRelay, type RelayProcess } from "../../harness/relay-process.ts";

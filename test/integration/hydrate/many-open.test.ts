@@ -1,3 +1,4 @@
+// Slow: it polls 4,000 messages within the caps.
 import { expect, test } from "vitest";
 import type { MessageRecord } from "../../../src/sandbox/world/records.ts";
 import { minute, openRelay } from "./open-relay.ts";

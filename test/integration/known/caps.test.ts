@@ -1,3 +1,4 @@
+// Slow: it simulates five minutes of calls that compete for the caps.
 import { expect, test } from "vitest";
 import { type Competition, compete, stepMs } from "./competing.ts";
 

@@ -1,3 +1,4 @@
+// Slow: it waits real time for a silent connection.
 import { expect, onTestFinished, test } from "vitest";
 import { follow, type StreamState } from "../../../src/cli/listen/follow.ts";
 import { openStream } from "../../../src/cli/listen/relay.ts";

@@ -1,3 +1,4 @@
+// Slow: it waits for a listener to back off and reconnect.
 import { describe, expect, test } from "vitest";
 import { storageOf } from "../../harness/engines.ts";
 import { postEvent } from "../../harness/post-event.ts";

@@ -1,3 +1,4 @@
+// Slow: it drives the screen of a listener in a process of its own.
 import { PassThrough } from "node:stream";
 import { expect, onTestFinished, test } from "vitest";
 import type { Io } from "../../../src/cli/io.ts";

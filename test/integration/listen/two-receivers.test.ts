@@ -1,3 +1,4 @@
+// Slow: it starts a Redis and two receivers, and kills one.
 import { expect, test } from "vitest";
 import { postEvent } from "../../harness/post-event.ts";
 import { createMessages } from "../../harness/posts.ts";

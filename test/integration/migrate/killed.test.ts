@@ -1,3 +1,4 @@
+// Slow: it kills a migration twice and compares both stores.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";

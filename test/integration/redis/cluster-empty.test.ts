@@ -1,3 +1,4 @@
+// Slow: it starts a Redis Cluster of three nodes.
 import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";

@@ -1,3 +1,4 @@
+// Slow: it moves a slot of a Redis Cluster under load.
 import { expect, onTestFinished, test } from "vitest";
 import { createRedisStore } from "../../../src/store/redis/open.ts";
 import { anEvent, rulesFor, start } from "../../contract/store-events.ts";

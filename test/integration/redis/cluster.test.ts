@@ -1,3 +1,4 @@
+// Slow: it starts a Redis Cluster, and kills and freezes nodes.
 import { expect, onTestFinished, test } from "vitest";
 import { checkRedis } from "../../../src/cli/doctor/redis.ts";
 import { systemClock } from "../../../src/model/system-clock.ts";

@@ -1,3 +1,4 @@
+// Slow: it waits for a frozen Redis to be detected.
 import { mkdirSync, rmdirSync } from "node:fs";
 import { createServer } from "node:http";
 import { join } from "node:path";

@@ -1,3 +1,4 @@
+// Slow: it waits until another worker takes a leader lease over.
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import type { Role } from "../../../src/app/engine.ts";
 import { createRelay } from "../../../src/app/relay.ts";

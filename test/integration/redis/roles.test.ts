@@ -1,3 +1,4 @@
+// Slow: it starts a Redis with receiver and worker.
 import { expect, onTestFinished, test } from "vitest";
 import type { Role } from "../../../src/app/engine.ts";
 import { createRelay, type Relay } from "../../../src/app/relay.ts";

@@ -1,3 +1,4 @@
+// Slow: it waits for Sentinel to elect another primary.
 import { expect, test } from "vitest";
 import { checkRedis } from "../../../src/cli/doctor/redis.ts";
 import { sentinelForTest } from "../../harness/redis-sentinel.ts";

@@ -1,3 +1,4 @@
+// Slow: it receives more events than one search reads.
 import { expect, test } from "vitest";
 import { openDownstream } from "../../harness/downstream.ts";
 import { postEvent } from "../../harness/post-event.ts";

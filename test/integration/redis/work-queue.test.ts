@@ -1,3 +1,4 @@
+// Slow: it stops, kills and freezes a Redis.
 import { expect, onTestFinished, test } from "vitest";
 import type { Clock } from "../../../src/model/clock.ts";
 import { systemClock } from "../../../src/model/system-clock.ts";

@@ -1,3 +1,4 @@
+// Slow: it registers thousands of messages in one request.
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { openDownstream } from "../../harness/downstream.ts";

@@ -1,3 +1,4 @@
+// Slow: it waits for silent senders to time out.
 import { readFileSync } from "node:fs";
 import http from "node:http";
 import { setTimeout as wait } from "node:timers/promises";

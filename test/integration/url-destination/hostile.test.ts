@@ -1,3 +1,4 @@
+// Slow: it waits for deadlines of hostile servers.
 import { describe, expect, test, vi } from "vitest";
 import { longestWaitMs } from "../../harness/until.ts";
 import { attempt, destinationTo, told } from "./attempt.ts";

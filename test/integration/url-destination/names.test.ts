@@ -1,3 +1,4 @@
+// Slow: it blocks the thread pool with DNS lookups.
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
