@@ -14,8 +14,8 @@ export async function createProgram(io: Io, loaded: string | undefined): Promise
     .exitOverride()
     .configureOutput({ writeOut: (text) => io.out(text.trimEnd()), writeErr: (text) => io.err(text.trimEnd()) })
     .configureHelp({ subcommandTerm: (command) => `${command.name()} ${command.usage()}`.trimEnd() });
-  for (const { name, usage, summary, load } of commands) {
-    const command = program.command(name).description(summary);
+  for (const { name, group, usage, summary, load } of commands) {
+    const command = program.command(name).description(summary).helpGroup(`${group}:`);
     if (name === loaded) (await load()).build(command, io);
     // Without a help option of its own, commander adds nothing to the usage.
     else command.usage(usage).helpOption(false);

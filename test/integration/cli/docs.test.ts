@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import type { Command } from "commander";
 import { describe, expect, test } from "vitest";
-import { commands as listed } from "../../../src/cli/commands.ts";
+import { commandGroups, commands as listed } from "../../../src/cli/commands.ts";
 import type { Io } from "../../../src/cli/io.ts";
 import { createProgram, main } from "../../../src/cli/main.ts";
 
@@ -40,7 +40,7 @@ const commands = loaded.flatMap(({ name, command }) => leaves(command, [name]));
 const docs = readFileSync(new URL("../../../docs/cli.md", import.meta.url), "utf8");
 /** Section text by command, such as `events list`; arguments in the heading left out. */
 const sections = new Map(
-  [...docs.matchAll(/^## `([^`]+)`\n([\s\S]*?)(?=^## |$(?![\s\S]))/gm)].map(([, heading = "", text = ""]) => [
+  [...docs.matchAll(/^### `([^`]+)`\n([\s\S]*?)(?=^##|$(?![\s\S]))/gm)].map(([, heading = "", text = ""]) => [
     heading.replace(/ <.*$/, ""),
     text,
   ]),
@@ -56,7 +56,26 @@ test.each(loaded)("the list of commands shows options and arguments of $name as 
 });
 
 test("docs/cli.md has a section for each command, and for nothing else", () => {
-  expect([...sections.keys()].sort()).toEqual(commands.map(({ path }) => path.join(" ")).sort());
+  expect([...sections.keys()]).toEqual(commands.map(({ path }) => path.join(" ")));
+});
+
+test("--help and docs/cli.md list the same groups in the same order, each with its commands", async () => {
+  const io = recorder();
+  expect(await main(["--help"], io)).toBe(0);
+  const inHelp = commandGroups.map((group) => {
+    const text = new RegExp(`^${group}:\\n([\\s\\S]*?)(?=^\\S|$(?![\\s\\S]))`, "m").exec(io.printed.out)?.[1] ?? "";
+    return [group, [...text.matchAll(/^ {2}(\w+)/gm)].map(([, name]) => name)];
+  });
+  const inDocs = [...docs.matchAll(/^## (\w+)\n([\s\S]*?)(?=^## |$(?![\s\S]))/gm)].map(([, group, text = ""]) => [
+    group,
+    [...new Set([...text.matchAll(/^### `([a-z]+)/gm)].map(([, name]) => name))],
+  ]);
+  const inTable = commandGroups.map((group) => [group, listed.filter((each) => each.group === group).map(({ name }) => name)]);
+  expect(inHelp).toEqual(inTable);
+  expect(inDocs).toEqual(inTable);
+  expect(listed.map(({ group }) => group)).toEqual(
+    commandGroups.flatMap((group) => listed.flatMap((each) => (each.group === group ? [group] : []))),
+  );
 });
 
 describe.each(commands.map(({ path, command }) => ({ name: path.join(" "), path, command })))("$name", ({ name, path, command }) => {
