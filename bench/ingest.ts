@@ -86,9 +86,9 @@ async function runRound(loop: keyof typeof loops, round: number, phase: Phase): 
     const planned = (await side.settle?.(total))?.plannedPerSecond ?? null;
     if (planned !== null) results.get(side.name)?.plannedPerSecond.push(planned);
     const found = side.settle === null ? "" : `, ${total} acknowledged in all and found again`;
-    const proof = `all answered 200${found}${planned === null ? "" : `, then planned, ${Math.round(planned)}/s`}`;
+    const outcome = `all answered 200${found}${planned === null ? "" : `, then planned, ${Math.round(planned)}/s`}`;
     console.log(
-      `${loops[loop]}, round ${round + 1}: ${side.name} ${Math.round(result.perSecond)}/s, p99 ${result.latency.p99.toFixed(2)} ms; ${proof}`,
+      `${loops[loop]}, round ${round + 1}: ${side.name} ${Math.round(result.perSecond)}/s, p99 ${result.latency.p99.toFixed(2)} ms; ${outcome}`,
     );
   }
 }

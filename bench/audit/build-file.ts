@@ -63,7 +63,7 @@ export function buildFile({ path, route, events, say }: BuildOptions): BuiltFile
       if (Math.floor((from - 1) / 1_000_000) !== Math.floor(to / 1_000_000)) say(`${to} of ${events} events built`);
     }
     db.prepare(
-      `INSERT INTO proofs (source, secret, events, duplicates, first_at, last_at)
+      `INSERT INTO secret_uses (source, secret, events, duplicates, first_at, last_at)
        SELECT @source, @secret, count(*), 0, @first, @now FROM events`,
     ).run({ source: values.source, secret: values.secret, first: values.first, now });
     const count = (table: string) => db.prepare(`SELECT count(*) FROM ${table}`).pluck().get() as number;

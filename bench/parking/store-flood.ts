@@ -1,5 +1,5 @@
 import { createHmac } from "node:crypto";
-import type { Swept } from "../../src/store/port.ts";
+import type { Purged } from "../../src/store/port.ts";
 import { account, eventAt, path, secret, signatureHeader, wamidsOf } from "../events.ts";
 import { latencyOf } from "../load/measure.ts";
 import { round } from "../report.ts";
@@ -60,9 +60,9 @@ export async function floodStore(events: number, say: (line: string) => void): P
   const ignored = perEvent(file.bytes());
   say(`ignored: ${JSON.stringify(ignored)}; expiring ${describe(expired.read())}`);
 
-  const [swept, givenBack] = await sweep(file, start + 25 * hour);
+  const [swept, givenBack] = await purge(file, start + 25 * hour);
   const afterRetention = perEvent(file.bytes());
-  say(`after retention: ${JSON.stringify(afterRetention)}; sweeping ${describe(swept)}; pages given back: ${describe(givenBack)}`);
+  say(`after retention: ${JSON.stringify(afterRetention)}; purging ${describe(swept)}; pages given back: ${describe(givenBack)}`);
 
   await accept(file, 2, events, start + 26 * hour, say);
   const secondFlood = perEvent(file.bytes());
@@ -79,14 +79,14 @@ export async function floodStore(events: number, say: (line: string) => void): P
   };
 }
 
-async function sweep({ store, bytes }: StoreFile, now: number): Promise<[swept: Steps, givenBack: Steps]> {
+async function purge({ store, bytes }: StoreFile, now: number): Promise<[swept: Steps, givenBack: Steps]> {
   const rows = createMeter();
   const pages = createMeter();
   const pageBytes = 4096;
   const before = bytes().whole;
   for (let deleting = true; ; ) {
-    const swept: Swept = await (deleting ? rows : pages).step(
-      () => store.sweep(now, keep, stepRows),
+    const swept: Purged = await (deleting ? rows : pages).step(
+      () => store.purge(now, keep, stepRows),
       (step) => step.events + step.messages,
     );
     deleting = swept.events + swept.messages > 0;

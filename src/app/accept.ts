@@ -13,7 +13,7 @@ interface AcceptingParts {
   readonly arrived: (event: ReceivedEvent) => void;
   /** A truncated event was stored. */
   readonly truncated: (event: ReceivedEvent) => void;
-  readonly metrics: Pick<Metrics, "dispositions" | "proofs">;
+  readonly metrics: Pick<Metrics, "dispositions" | "secretUses">;
   readonly log: Logger;
   readonly privacy: Privacy;
 }
@@ -28,7 +28,7 @@ export function createAccepting({ store, settings, arrived, truncated, metrics, 
       if (event.releaseOf === undefined) arrived(event);
       if (isTruncated(envelope)) truncated(event);
       if (outcome.disposition !== "accepted") metrics.dispositions.count(source, outcome.disposition);
-      if (secret !== null) metrics.proofs.count(source, secret);
+      if (secret !== null) metrics.secretUses.count(source, secret);
     } else if (outcome.conflict) {
       log.warn(
         { event: privacy.id("event", envelope.id), seq: outcome.seq, source },

@@ -51,7 +51,7 @@ export function createHydrating(parts: HydratingParts) {
   }
 
   /** One process reads for an account, while events of it wait. */
-  const isOurs = (account: string) => store.duty(`hydrate ${account}`, leaseMs);
+  const isOurs = (account: string) => store.holdLease(`hydrate ${account}`, leaseMs);
 
   async function submit({ account, source, messageId, wamid, status, errorCode, because }: HydratedStatus): Promise<boolean> {
     if (!isSentByWebhook(status)) return false;
@@ -109,7 +109,7 @@ export function createHydrating(parts: HydratingParts) {
       },
       onSettled: ({ account }, state, events) => metrics().hydration.settled.inc({ account, state }, events),
       finished({ account, covered }, tally, tookMs) {
-        metrics().hydration.sweeps.inc({ account });
+        metrics().hydration.passes.inc({ account });
         const { events, gaveUp, ...counts } = tally;
         const line = { account, truncated: Math.max(events, covered.events), ...counts, tookMs };
         if (gaveUp === null) log.info(line, "truncated events: the messages that could be meant are read");

@@ -1,8 +1,8 @@
 import type { Clock } from "../model/clock.ts";
-import type { PollNews, Sighting, SightingCounts, Store } from "../store/port.ts";
+import type { AccountObservation, ObservationCounts, PollNews, Store } from "../store/port.ts";
 
 export interface ObservationsParts {
-  readonly store: Pick<Store, "read" | "noteSightings" | "sightings">;
+  readonly store: Pick<Store, "read" | "noteObservations" | "observations">;
   readonly clock: Clock;
   /** A poll found a status, and its webhook did not arrive within the grace period. */
   readonly missed: (account: string) => void;
@@ -15,7 +15,7 @@ const mostPending = 10_000;
 /** Events of a message that are searched for one. */
 const mostEvents = 100;
 
-type Sums = { -readonly [name in keyof SightingCounts]: SightingCounts[name] } & { polls?: PollNews };
+type Sums = { -readonly [name in keyof ObservationCounts]: ObservationCounts[name] } & { polls?: PollNews };
 
 /**
  * What this process observed, collected for the leader: webhooks arrive at some processes and others poll the service, and
@@ -31,7 +31,7 @@ export function createObservations({ store, clock, missed }: ObservationsParts) 
   function add(account: string, { polls, ...counts }: Partial<Sums>): void {
     const sum = sums.get(account) ?? { events: 0, truncated: 0, refused: 0, registered: 0, missed: 0 };
     sums.set(account, sum);
-    for (const [name, count] of Object.entries(counts) as [keyof SightingCounts, number][]) sum[name] += count;
+    for (const [name, count] of Object.entries(counts) as [keyof ObservationCounts, number][]) sum[name] += count;
     if (polls !== undefined) sum.polls = polls;
   }
 
@@ -65,7 +65,7 @@ export function createObservations({ store, clock, missed }: ObservationsParts) 
       const collected = sums;
       sums = new Map();
       try {
-        await store.noteSightings([...collected].map(([account, counts]) => ({ account, at: now(), ...counts })));
+        await store.noteObservations([...collected].map(([account, counts]) => ({ account, at: now(), ...counts })));
       } catch (error) {
         const newer = sums;
         sums = collected;
@@ -74,10 +74,10 @@ export function createObservations({ store, clock, missed }: ObservationsParts) 
       }
     },
     /** Those of all processes that this one has not read yet, at first from the time `from`. */
-    async read(from: number): Promise<readonly Sighting[]> {
-      const read = await store.sightings(place, from);
+    async read(from: number): Promise<readonly AccountObservation[]> {
+      const read = await store.observations(place, from);
       place = read.place;
-      return read.sightings;
+      return read.observations;
     },
   };
 }

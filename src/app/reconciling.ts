@@ -17,7 +17,9 @@ import type { Watching } from "./watching.ts";
 
 export interface ReconcilingParts {
   readonly settings: () => Settings;
-  readonly store: Pick<Store, "claimPolls" | "settlePolls" | "countPolls" | "duty"> & { readonly read: Pick<StoreReading, "unplanned"> };
+  readonly store: Pick<Store, "claimPolls" | "settlePolls" | "countPolls" | "holdLease"> & {
+    readonly read: Pick<StoreReading, "unplanned">;
+  };
   readonly services: ServiceAccounts;
   readonly usage: CallUsage;
   readonly intake: StatusIntake;
@@ -53,7 +55,7 @@ export function createReconciling(parts: ReconcilingParts) {
       },
     },
     budget: usage.facts,
-    isOurs: async (account) => (await isCaughtUp()) && store.duty(`reconcile ${account}`, leaseMs),
+    isOurs: async (account) => (await isCaughtUp()) && store.holdLease(`reconcile ${account}`, leaseMs),
     hooks: passHooks(log, metrics),
   });
 

@@ -223,7 +223,7 @@ export async function createRelay({
         stopping: () => health.report().draining,
         release: accepting.release,
       }),
-      secretUses: async () => secretUsage(settings.sources, await store.read.proofs()),
+      secretUses: async () => secretUsage(settings.sources, await store.read.secretUses()),
     });
   }
 

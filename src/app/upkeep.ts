@@ -11,7 +11,7 @@ export interface UpkeepParts {
   readonly store: Pick<
     Store,
     | "announce"
-    | "duty"
+    | "holdLease"
     | "endLeftExchanges"
     | "expireParked"
     | "forgetSends"
@@ -19,7 +19,7 @@ export interface UpkeepParts {
     | "isShared"
     | "probe"
     | "releaseParked"
-    | "sweep"
+    | "purge"
   >;
   readonly clock: Clock;
   readonly supervise: Supervisor["supervise"];
@@ -47,9 +47,9 @@ const leaseMs = { lasts: 15_000, retry: 5_000 };
 export function startUpkeep({ settings, store, clock, supervise, health, metrics }: UpkeepParts): void {
   /** One process of those that share a store does this: the same one, as long as it lives. */
   const asLeader = (name: string, run: () => Promise<number>) => async (): Promise<number> => {
-    if (!(await store.duty(name, leaseMs.lasts))) return leaseMs.retry;
+    if (!(await store.holdLease(name, leaseMs.lasts))) return leaseMs.retry;
     const nextMs = await run();
-    if (nextMs >= leaseMs.lasts) await store.duty(name, nextMs + leaseMs.lasts);
+    if (nextMs >= leaseMs.lasts) await store.holdLease(name, nextMs + leaseMs.lasts);
     return nextMs;
   };
 
@@ -63,7 +63,7 @@ export function startUpkeep({ settings, store, clock, supervise, health, metrics
   async function purge(): Promise<number> {
     const { retention, send } = settings();
     await store.forgetSends(clock.now() - send.keepKeys, stepRows);
-    const purged = await store.sweep(clock.now(), retention, stepRows);
+    const purged = await store.purge(clock.now(), retention, stepRows);
     for (const what of ["events", "deliveries", "messages"] as const) {
       if (purged[what] > 0) metrics.swept.inc({ what }, purged[what]);
     }

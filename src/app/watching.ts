@@ -16,7 +16,7 @@ import type { Supervised, Supervisor } from "./supervise.ts";
 export interface WatchingParts {
   readonly store: Pick<
     Store,
-    "isShared" | "duty" | "read" | "noteSightings" | "sightings" | "alarmsInForce" | "noteAlarm" | "untoldAlarms" | "alarmTold"
+    "isShared" | "holdLease" | "read" | "noteObservations" | "observations" | "alarmsInForce" | "noteAlarm" | "untoldAlarms" | "alarmTold"
   >;
   readonly settings: () => Settings;
   readonly services: Pick<ServiceAccounts, "limiters">;
@@ -62,7 +62,7 @@ export function createWatching({ store, settings, services, clock, supervise, lo
   async function lookTogether(shared: NonNullable<typeof observations>): Promise<number> {
     await shared.flush();
     await reports.settle();
-    if (!(await store.duty("alarms", leaseMs))) {
+    if (!(await store.holdLease("alarms", leaseMs))) {
       isLeader = false;
       for (const account of Object.keys(settings().accounts)) metrics().reconcile.silence.set({ account }, 0);
       return lookEveryMs;

@@ -127,7 +127,7 @@ function registrationLines({ message, run }: Story, view: PrivateView): string[]
 
 function eventLines(event: EventStory, view: PrivateView): string[] {
   const { duplicates, conflicts } = event;
-  const proof =
+  const verification =
     event.releasedFrom !== null
       ? `released from quarantine (event ${event.releasedFrom})`
       : event.secret === null
@@ -138,7 +138,7 @@ function eventLines(event: EventStory, view: PrivateView): string[] {
       event.receivedAt,
       `event ${event.seq}: ${event.event === null ? "no valid envelope" : view.text(event.event)}${event.id === null ? "" : `, ${view.id("event", event.id)}`}`,
     ),
-    field("received", `${event.origin} of source ${event.source}, ${proof}`),
+    field("received", `${event.origin} of source ${event.source}, ${verification}`),
     ...(duplicates === 0
       ? []
       : [field("again", `${duplicates} times${conflicts === 0 ? "" : `, ${conflicts} of them with other bytes; the first were kept`}`)]),

@@ -22,7 +22,7 @@ export const auditRules = {
   "attempt without delivery": "its delivery does not exist",
   "order broken": "of the deliveries of a message on a route, not exactly one is next",
   "id repeated": "two events of an account have the same id, or the unique index is missing",
-  "proofs differ": "the secret usage counts fewer events than are stored, or more than were accepted",
+  "secret usage differs": "the secret usage counts fewer events than are stored, or more than were accepted",
 } as const;
 export type AuditRule = keyof typeof auditRules;
 

@@ -122,16 +122,16 @@ export interface HydrationStore {
   /** Resumes the account's pass or begins one over all waiting events. Null: none waits, or another process has the pass. */
   beginPass(account: string, now: number): Promise<HydrationPass | null>;
   /** The covered events that wait now; null: none. */
-  covered(sweep: Covering): MaybePromise<CoveredEvents | null>;
+  covered(pass: Covering): MaybePromise<CoveredEvents | null>;
   /** The distinct ids of covered events. */
-  targets(sweep: Covering, limit: number): MaybePromise<readonly string[]>;
+  targets(pass: Covering, limit: number): MaybePromise<readonly string[]>;
   /** Settles the events with such an id; if it names no message, leaves them to the pass. */
-  settleTarget(sweep: Covering, target: string, wamid: string | null, now: number): Promise<SettledEvents>;
+  settleTarget(pass: Covering, target: string, wamid: string | null, now: number): Promise<SettledEvents>;
   trackedMessages(account: string, query: TrackedQuery): MaybePromise<readonly TrackedMessage[]>;
-  noteReads(sweep: Covering, asked: number, read: readonly ReadMessage[]): Promise<void>;
+  noteReads(pass: Covering, asked: number, read: readonly ReadMessage[]): Promise<void>;
   /** Calls of the account's passes since `since`. */
   callsSince(account: string, since: number): MaybePromise<number>;
   /** Ends covered events, at most `limit` of them. */
-  settleCovered(sweep: Covering, end: HydrationEnd, now: number, limit: number): Promise<SettledEvents>;
-  endPass(sweep: Covering, now: number): Promise<void>;
+  settleCovered(pass: Covering, end: HydrationEnd, now: number, limit: number): Promise<SettledEvents>;
+  endPass(pass: Covering, now: number): Promise<void>;
 }

@@ -64,7 +64,7 @@ export function createMetrics(read: () => MaybePromise<Gauges>) {
   const metrics = {
     requests: tally("relay_webhook_requests_total", "Webhook requests by outcome", ["source", "outcome"]),
     dispositions: tally("relay_events_total", "Events stored, by source and first disposition", ["source", "disposition"]),
-    proofs: tally("relay_secret_uses_total", "Events verified, by the secret's fingerprint", ["source", "secret"]),
+    secretUses: tally("relay_secret_uses_total", "Events verified, by the secret's fingerprint", ["source", "secret"]),
     setAside: counter("relay_set_aside_total", "Events and deliveries that the relay failed on and set aside, by stage", ["stage"]),
 
     attempts: counter("relay_delivery_attempts_total", "Attempts to deliver by what followed", ["route", "outcome"]),
@@ -93,7 +93,7 @@ export function createMetrics(read: () => MaybePromise<Gauges>) {
     },
     hydration: {
       settled: counter("relay_hydrations_total", "Truncated events by how their hydration ended", ["account", "state"]),
-      sweeps: counter("relay_hydration_passes_total", "Hydration passes ended", ["account"]),
+      passes: counter("relay_hydration_passes_total", "Hydration passes ended", ["account"]),
       asks: counter("relay_hydration_polls_total", "Messages polled because of truncated events", ["account"]),
       found: counter("relay_hydration_found_total", "Changes found by those polls", ["account"]),
     },

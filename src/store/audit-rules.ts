@@ -110,11 +110,11 @@ export function checkUsage<Key extends string | number>(
 ): void {
   const all = [...counted.values()].reduce((sum, events) => sum + events, 0);
   if (all > accepted) {
-    tally.offence("proofs differ", null, null, `secrets are said to have proved ${all} events, and ${accepted} were ever accepted`);
+    tally.offence("secret usage differs", null, null, `secrets verified ${all} events, and ${accepted} were ever accepted`);
   }
   for (const [name, events] of stored) {
     const known = counted.get(name) ?? 0;
     if (known >= events) continue;
-    tally.offence("proofs differ", null, null, `${events} events by source and secret ${name} are stored, and ${known} are counted`);
+    tally.offence("secret usage differs", null, null, `${events} events by source and secret ${name} are stored, and ${known} are counted`);
   }
 }

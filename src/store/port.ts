@@ -43,13 +43,13 @@ export interface DueListener {
  * durable once its promise resolves. While the store cannot write, writes reject with `StoreUnavailable`; they succeed
  * again without a restart. Times are unix ms. A delivery is named by its route and the seq of its event.
  */
-export interface Store extends Accepting, Replays, Quarantine, Sends, Asks, Hydrations, Sightings, Housekeeping {
+export interface Store extends Accepting, Replays, Quarantine, Sends, Asks, Hydrations, Observations, Housekeeping {
   readonly read: StoreReading;
   readonly inspecting: Inspecting;
-  /** True when other processes write to it too. Work that one process must do alone then takes a `duty`. */
+  /** True when other processes write to it too. Work that one process must do alone then takes a leader lease. */
   readonly isShared: boolean;
   /** Whether this process holds a leader lease for the next `forMs`. On an embedded store it holds all of them. */
-  duty(name: string, forMs: number): MaybePromise<boolean>;
+  holdLease(name: string, forMs: number): MaybePromise<boolean>;
 
   /** Notifies the dispatchers of all processes of deliveries that this process made due. */
   announce(due: readonly DueDelivery[]): void;
@@ -101,7 +101,7 @@ interface Housekeeping {
   releaseParked(now: number, limit: number): Promise<{ readonly released: number; readonly due: readonly DueDelivery[] }>;
   /** Ends parked events whose time is up. Returns how many, 0 when there are none. */
   expireParked(now: number, limit: number): Promise<number>;
-  sweep(now: number, keep: RetentionTimes, limit: number): Promise<Swept>;
+  purge(now: number, keep: RetentionTimes, limit: number): Promise<Purged>;
   /** Deletes idempotency keys of messages that were used before `before`. Returns how many. */
   forgetSends(before: number, limit: number): Promise<number>;
   /** False when the store knows without writing that it cannot write. It reports the reason to `failed`. */
@@ -119,7 +119,7 @@ export interface RetentionTimes {
 }
 
 /** The rows that one step of retention deleted. */
-export interface Swept {
+export interface Purged {
   readonly events: number;
   readonly deliveries: number;
   readonly messages: number;
@@ -227,11 +227,11 @@ export interface ReleasedEvent extends ReceivedEvent {
 }
 
 /** Observations of webhooks, and alarms, that processes share. An embedded store has one process and stores none. */
-interface Sightings {
+interface Observations {
   /** Stored for as long as the longest `silence.after`. */
-  noteSightings(sightings: readonly Sighting[]): Promise<void>;
+  noteObservations(observations: readonly AccountObservation[]): Promise<void>;
   /** The observations after a place. Null: after the time `from`. */
-  sightings(place: string | null, from: number): MaybePromise<SightingsRead>;
+  observations(place: string | null, from: number): MaybePromise<ObservationsRead>;
   /** Alarms that a process reported and that have not ended. */
   alarmsInForce(): MaybePromise<readonly Alarm[]>;
   /** Whether this process alone reports the change. It calls `alarmTold` when it has. */
@@ -242,7 +242,7 @@ interface Sightings {
 }
 
 /** What one process observed of an account's webhooks within a few seconds. */
-export interface Sighting extends SightingCounts {
+export interface AccountObservation extends ObservationCounts {
   readonly account: string;
   /** Unix ms. */
   readonly at: number;
@@ -250,7 +250,7 @@ export interface Sighting extends SightingCounts {
   readonly polls?: PollNews;
 }
 
-export interface SightingCounts {
+export interface ObservationCounts {
   /** Verified events. */
   readonly events: number;
   /** Of them, truncated and about a message. */
@@ -266,9 +266,9 @@ export interface SightingCounts {
 /** The fault of the last polls, as a text for people. Null: none. */
 export type PollNews = string | null;
 
-export interface SightingsRead {
+export interface ObservationsRead {
   /** Oldest first. */
-  readonly sightings: readonly Sighting[];
+  readonly observations: readonly AccountObservation[];
   /** Where the next read continues. An internal value of the store. */
   readonly place: string | null;
 }

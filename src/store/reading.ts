@@ -15,12 +15,12 @@ import type {
   Held,
   MessageFilter,
   MessageView,
-  Proof,
   RouteBacklog,
   RunFilter,
   RunView,
   SeqBounds,
   SeqRange,
+  StoredSecretUse,
   Unplanned,
   WaitingEvents,
 } from "./views.ts";
@@ -39,7 +39,7 @@ export interface StoreReading {
   readonly runs: RunReading;
   readonly stories: StoryReading;
   readonly listen: ListenReading;
-  proofs(): MaybePromise<readonly Proof[]>;
+  secretUses(): MaybePromise<readonly StoredSecretUse[]>;
   /** Routes with open or dead deliveries, or whose destination is stopped. */
   backlog(): MaybePromise<readonly RouteBacklog[]>;
   /** Always none on the embedded engine, which plans an event in the step that accepts it. */

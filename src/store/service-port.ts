@@ -42,8 +42,8 @@ export interface RecentCall {
 
 /** Hydration passes. Deliveries that a step releases are returned as due. */
 export interface Hydrations extends HydrationStore {
-  settleTarget(sweep: Covering, target: string, wamid: string | null, now: number): Promise<SettledHydrations>;
-  settleCovered(sweep: Covering, end: HydrationEnd, now: number, limit: number): Promise<SettledHydrations>;
+  settleTarget(pass: Covering, target: string, wamid: string | null, now: number): Promise<SettledHydrations>;
+  settleCovered(pass: Covering, end: HydrationEnd, now: number, limit: number): Promise<SettledHydrations>;
 }
 
 export interface SettledHydrations {

@@ -125,7 +125,7 @@ export interface RunFilter extends MessageFilter {
 }
 
 /** How often a secret of a source verified webhooks since its first use. Retention does not lower it. Times are unix ms. */
-export interface Proof {
+export interface StoredSecretUse {
   readonly source: string;
   /** The secret's fingerprint. */
   readonly secret: string;

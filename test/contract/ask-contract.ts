@@ -61,9 +61,9 @@ export function askContract(open: OpenSubject): void {
       const [ask] = await claim(store, start + minute);
       await store.settlePolls([again(ask as ContractPoll, start + 2 * minute)]);
       await accept(store, { data: { truncated: true, id: null, size: 300_000 } });
-      const sweep = await store.beginPass("main", start + minute);
-      if (sweep === null) throw new Error("nothing waits");
-      await store.noteReads(sweep, 1, [{ message: (ask as ContractPoll).message, at: start + 90_000 }]);
+      const pass = await store.beginPass("main", start + minute);
+      if (pass === null) throw new Error("nothing waits");
+      await store.noteReads(pass, 1, [{ message: (ask as ContractPoll).message, at: start + 90_000 }]);
       expect(await claim(store, start + 2 * minute)).toMatchObject([{ wamid: "w", askedAt: start + minute, readAt: start + 90_000 }]);
     });
 
@@ -194,7 +194,7 @@ export function askContract(open: OpenSubject): void {
       const { store } = await openWith(open, []);
       await register(store, ["old"]);
       await store.register([{ account: "main", wamid: "young", id: "id-young" }], start + 1000 * minute);
-      for (let n = 0; n < 20; n++) await store.sweep(start + 1000 * minute, { events: 1, ignored: 1, deliveries: 1, messages: 1 }, 100);
+      for (let n = 0; n < 20; n++) await store.purge(start + 1000 * minute, { events: 1, ignored: 1, deliveries: 1, messages: 1 }, 100);
       expect(await store.message("main", "old")).toBeNull();
       expect(wamids(await claim(store, start + 1001 * minute))).toEqual(["young"]);
     });

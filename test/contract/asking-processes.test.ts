@@ -56,10 +56,10 @@ function learn(store: RedisStore, wamid: string, status: string) {
   return store.accept(polledEvent({ ...learned, messageId: `id-of-${wamid}`, wamid: wamid as Wamid, status, at: start }));
 }
 
-async function sweepOf(store: RedisStore, now = start) {
-  const sweep = await store.beginPass("main", now);
-  if (sweep === null) throw new Error("nothing waits");
-  return sweep;
+async function passOf(store: RedisStore, now = start) {
+  const pass = await store.beginPass("main", now);
+  if (pass === null) throw new Error("nothing waits");
+  return pass;
 }
 
 describe("asking, by several processes", () => {
@@ -85,54 +85,54 @@ describe("asking, by several processes", () => {
     expect(await stores[0].serviceCalls("main", start)).toEqual([{ day: start, polls: 3, others: 30 }]);
   });
 
-  test("a duty is one process's, until it is over or let go", async () => {
+  test("a lease is one process's, until it is over or let go", async () => {
     const { stores, key } = open();
-    const taken = await Promise.all(stores.map((store) => store.duty("sweeping", minute)));
+    const taken = await Promise.all(stores.map((store) => store.holdLease("purging", minute)));
     expect(taken.filter(Boolean)).toHaveLength(1);
     const holder = stores[taken.indexOf(true)] as RedisStore;
     const [other, third] = stores.filter((store) => store !== holder) as [RedisStore, RedisStore];
-    expect(await holder.duty("sweeping", minute)).toBe(true);
-    expect(await other.duty("sweeping", minute)).toBe(false);
-    expect(await other.duty("something else", minute)).toBe(true);
+    expect(await holder.holdLease("purging", minute)).toBe(true);
+    expect(await other.holdLease("purging", minute)).toBe(false);
+    expect(await other.holdLease("something else", minute)).toBe(true);
     await holder.close();
-    expect(await other.duty("sweeping", minute)).toBe(true);
+    expect(await other.holdLease("purging", minute)).toBe(true);
     // As when its time is up, and another was faster: what is let go then is not this one's.
-    await clients[0].set(key("lease:sweeping"), "the fourth");
+    await clients[0].set(key("lease:purging"), "the fourth");
     await other.close();
-    expect(await third.duty("sweeping", minute)).toBe(false);
+    expect(await third.holdLease("purging", minute)).toBe(false);
   });
 
-  test("a sweep goes on where a killed process left it", async () => {
+  test("a pass goes on where a killed process left it", async () => {
     const { stores, another } = open();
     const seqs = [];
     for (const store of stores) seqs.push(await truncated(store));
-    const sweep = await sweepOf(stores[0], start + 5);
-    await stores[0].noteReads(sweep, 4, []);
-    expect(await sweepOf(stores[1], start + 9)).toEqual({ ...sweep, asked: 4 });
+    const pass = await passOf(stores[0], start + 5);
+    await stores[0].noteReads(pass, 4, []);
+    expect(await passOf(stores[1], start + 9)).toEqual({ ...pass, asked: 4 });
     const next = another();
-    expect(await sweepOf(next, start + 9)).toMatchObject({ seq: sweep.seq, asked: 4, covered: { events: 3 } });
+    expect(await passOf(next, start + 9)).toMatchObject({ seq: pass.seq, asked: 4, covered: { events: 3 } });
     // Two who did not hear of one another settle it at once.
-    const settled = await Promise.all([stores[1], next].map((store) => store.settleCovered(sweep, all, start + 9, 100)));
+    const settled = await Promise.all([stores[1], next].map((store) => store.settleCovered(pass, all, start + 9, 100)));
     expect(settled.reduce((sum, { events }) => sum + events, 0)).toBe(3);
     expect(settled.flatMap(({ due }) => due.map(({ event }) => event)).toSorted((a, b) => a - b)).toEqual(seqs);
     for (const seq of seqs) expect(await next.read.events.get(seq)).toMatchObject({ disposition: "routed", hydration: { asked: 4 } });
   });
 
-  test("an ended sweep settles nothing of the next one", async () => {
+  test("an ended pass settles nothing of the next one", async () => {
     const { stores } = open();
     const [one, other] = stores;
     await truncated(one, start, "id-of-w");
-    const old = await sweepOf(one);
-    await other.settleCovered(await sweepOf(other), all, start, 10);
+    const old = await passOf(one);
+    await other.settleCovered(await passOf(other), all, start, 10);
     await other.endPass(old, start);
     const seq = await truncated(one, start + 1, "id-of-w");
-    const next = await sweepOf(other, start + 1);
+    const next = await passOf(other, start + 1);
     expect(await one.covered(old)).toBeNull();
     expect(await one.settleCovered(old, all, start + 2, 10)).toEqual({ events: 0, due: [] });
     expect(await one.settleTarget(old, "id-of-w", "w", start + 2)).toEqual({ events: 0, due: [] });
     await one.noteReads(old, 7, []);
     await one.endPass(old, start + 2);
-    expect(await sweepOf(one, start + 3)).toEqual(next);
+    expect(await passOf(one, start + 3)).toEqual(next);
     expect(await one.targets(next, 10)).toEqual(["id-of-w"]);
     expect((await other.settleTarget(next, "id-of-w", "w", start + 3)).due).toMatchObject([{ event: seq }]);
     expect(await one.waitingAccounts()).toEqual([]);
@@ -143,19 +143,19 @@ describe("asking, by several processes", () => {
     const ids = ['a"b', 'a"', "a", "a1", "@seq@", "é😀\u0000\u001f\\", "]", "\ud800", '"'];
     const byId = new Map<string, number>();
     for (const id of ids) byId.set(id, await truncated(stores[0], start, id));
-    const sweep = await sweepOf(stores[1]);
-    expect((await stores[1].targets(sweep, 100)).toSorted()).toEqual(ids.toSorted());
+    const pass = await passOf(stores[1]);
+    expect((await stores[1].targets(pass, 100)).toSorted()).toEqual(ids.toSorted());
     for (const id of ids) {
-      const { due } = await stores[2].settleTarget(sweep, id, "w", start);
+      const { due } = await stores[2].settleTarget(pass, id, "w", start);
       expect(due.map(({ event }) => event)).toEqual([byId.get(id)]);
     }
   });
 
-  test("a message read for a sweep while its status comes: both are kept", async () => {
+  test("a message read for a pass while its status comes: both are kept", async () => {
     const { stores } = open();
     await register(stores[0], ["w"]);
     await truncated(stores[0]);
-    const sweep = await sweepOf(stores[0]);
+    const pass = await passOf(stores[0]);
     const [tracked] = await stores[0].trackedMessages("main", {
       withId: true,
       before: { registeredAt: start, message: null },
@@ -164,9 +164,9 @@ describe("asking, by several processes", () => {
     });
     const message = tracked?.message ?? "";
     await Promise.all([
-      stores[0].noteReads(sweep, 1, [{ message, at: start + 1 }]),
+      stores[0].noteReads(pass, 1, [{ message, at: start + 1 }]),
       ...["pending", "sent", "delivered"].map((status) => stores[1].accept(anEvent({ wamid: "w", status }))),
-      stores[2].noteReads(sweep, 1, [{ message, at: start + 1 }]),
+      stores[2].noteReads(pass, 1, [{ message, at: start + 1 }]),
     ]);
     const query = { withId: true, before: { registeredAt: start, message: null }, from: 0, limit: 1 };
     expect(await stores[2].trackedMessages("main", query)).toMatchObject([{ status: "delivered", askedAt: start + 1 }]);
@@ -198,9 +198,9 @@ describe("asking, by several processes", () => {
   });
 });
 
-type Step = readonly [what: "accept" | "learn" | "sweep" | "end" | "die" | "target", process: number, detail: number];
+type Step = readonly [what: "accept" | "learn" | "purge" | "end" | "die" | "target", process: number, detail: number];
 const step: fc.Arbitrary<Step> = fc.tuple(
-  fc.constantFrom("accept", "accept", "learn", "sweep", "end", "die", "target"),
+  fc.constantFrom("accept", "accept", "learn", "purge", "end", "die", "target"),
   fc.nat({ max: 2 }),
   fc.nat({ max: 5 }),
 );
@@ -230,25 +230,25 @@ test("whatever processes do at once, each truncated event is settled once, and w
         }
         if (what === "die") processes[process] = another();
         if (what === "accept" || what === "learn" || what === "die") return;
-        const sweep = await store.beginPass("main", now);
-        if (sweep === null) return;
+        const pass = await store.beginPass("main", now);
+        if (pass === null) return;
         if (what === "target") {
-          for (const target of await store.targets(sweep, 10))
-            count(await store.settleTarget(sweep, target, detail % 2 === 0 ? "w1" : null, now));
+          for (const target of await store.targets(pass, 10))
+            count(await store.settleTarget(pass, target, detail % 2 === 0 ? "w1" : null, now));
           return;
         }
-        await store.noteReads(sweep, 1, []);
-        count(await store.settleCovered(sweep, { ...all, unknown: detail % 2 }, now, what === "end" && detail > 0 ? 100 : detail));
-        if (what === "end") await store.endPass(sweep, now);
+        await store.noteReads(pass, 1, []);
+        count(await store.settleCovered(pass, { ...all, unknown: detail % 2 }, now, what === "end" && detail > 0 ? 100 : detail));
+        if (what === "end") await store.endPass(pass, now);
       }
 
       for (const round of rounds) {
         now += 1;
         await Promise.all(round.map(run));
       }
-      for (let sweep = await stores[0].beginPass("main", now); sweep !== null; sweep = await stores[0].beginPass("main", now)) {
-        count(await stores[0].settleCovered(sweep, all, now, 100));
-        await stores[0].endPass(sweep, now);
+      for (let pass = await stores[0].beginPass("main", now); pass !== null; pass = await stores[0].beginPass("main", now)) {
+        count(await stores[0].settleCovered(pass, all, now, 100));
+        await stores[0].endPass(pass, now);
       }
 
       expect(settled).toBe(events.length);

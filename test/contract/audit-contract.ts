@@ -116,17 +116,17 @@ const steps = fc.oneof(
   },
   {
     weight: 1,
-    arbitrary: step(fc.integer({ min: 1, max: 40 }), "sweep", async ({ store, now }, times) => {
-      for (let each = 0; each < times; each += 1) if ((await store.sweep(now, keep, 7)).done) return;
+    arbitrary: step(fc.integer({ min: 1, max: 40 }), "purge", async ({ store, now }, times) => {
+      for (let each = 0; each < times; each += 1) if ((await store.purge(now, keep, 7)).done) return;
     }),
   },
   {
     weight: 1,
     arbitrary: step(fc.boolean(), "hydrate", async ({ store, now }, isAll) => {
-      const sweep = await store.beginPass("main", now);
-      if (sweep === null) return;
-      await store.settleCovered(sweep, { reason: isAll ? null : "too-long", unknown: 1, receivedBy: Number.MAX_SAFE_INTEGER }, now, 100);
-      await store.endPass(sweep, now);
+      const pass = await store.beginPass("main", now);
+      if (pass === null) return;
+      await store.settleCovered(pass, { reason: isAll ? null : "too-long", unknown: 1, receivedBy: Number.MAX_SAFE_INTEGER }, now, 100);
+      await store.endPass(pass, now);
     }),
   },
   {

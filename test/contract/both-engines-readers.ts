@@ -84,7 +84,7 @@ export async function wholeOf(read: StoreReading): Promise<object> {
     ),
     stories: await Promise.all(subjects.map(([type, account, key]) => read.stories.eventsOf(type, account, key, 0, 1_000))),
     ends: await read.listen.ends(),
-    proofs: sorted(await read.proofs()),
+    secretUses: sorted(await read.secretUses()),
     backlog: sorted(await read.backlog()),
     unplanned: await read.unplanned(),
     waiting: await read.stories.waitingOf(["wamid.0", "wamid.1"], everything),
@@ -161,10 +161,10 @@ export async function loadsOf({ store }: Engine): Promise<unknown> {
 }
 
 /** All that retention takes a while later: some of the ignored, of the deliveries and of the events. */
-export async function sweepBoth(engines: readonly Engine[], now: number): Promise<void> {
+export async function purgeBoth(engines: readonly Engine[], now: number): Promise<void> {
   const keep = { events: 60_000, ignored: 10_000, deliveries: 40_000, messages: 10 ** 12 };
   for (const { store } of engines) {
     // What goes in a later phase may leave something to an earlier one.
-    for (let passes = 0; passes < 2; ) if ((await store.sweep(now + 50_000, keep, 50)).done) passes += 1;
+    for (let passes = 0; passes < 2; ) if ((await store.purge(now + 50_000, keep, 50)).done) passes += 1;
   }
 }

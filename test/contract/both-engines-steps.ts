@@ -24,7 +24,7 @@ export interface Engine {
     | "backfill"
     | "beginSend"
     | "settleSend"
-    | "sweep"
+    | "purge"
   > & { load(route: string, event: number): MaybePromise<StoredDelivery | null> };
   /** Gives the event of the delivery it released. */
   settle(settlement: Settlement): Promise<number | null>;

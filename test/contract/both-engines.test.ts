@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import type { Rules } from "../../src/store/rules.ts";
 import { steps } from "./both-engines-draws.ts";
 import { type OpenEngine, openDistributed, openEmbeddedAnew } from "./both-engines-open.ts";
-import { answerOf, loadsOf, questions, sweepBoth, wholeOf } from "./both-engines-readers.ts";
+import { answerOf, loadsOf, purgeBoth, questions, wholeOf } from "./both-engines-readers.ts";
 import { doOnBoth, type Known, switchedRules } from "./both-engines-steps.ts";
 import { redisOfFile } from "./redis-of-file.ts";
 import { start } from "./store-events.ts";
@@ -40,7 +40,7 @@ test("the same done to both engines is told the same by every reader, whether on
         for (const question of asked) {
           expect(await answerOf(other.store.read, question)).toEqual(await answerOf(model.store.read, question));
         }
-        await sweepBoth(engines, now);
+        await purgeBoth(engines, now);
         // When exactly those go that are only seen is each engine's own.
         expect({ ...(await wholeOf(other.store.read)), ...ofSubjects }).toEqual({ ...(await wholeOf(model.store.read)), ...ofSubjects });
         for (const question of asked) {

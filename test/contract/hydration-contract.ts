@@ -14,10 +14,10 @@ function truncated(store: ContractStore, parts: EventParts = {}): Promise<number
   return accept(store, { ...parts, data: { ...truncatedData, ...parts.data } });
 }
 
-async function sweepOf(store: ContractStore, account = "main", now = start) {
-  const sweep = await store.beginPass(account, now);
-  if (sweep === null) throw new Error("nothing waits");
-  return sweep;
+async function passOf(store: ContractStore, account = "main", now = start) {
+  const pass = await store.beginPass(account, now);
+  if (pass === null) throw new Error("nothing waits");
+  return pass;
 }
 
 function news(wamid: string, status: string, messageId = `id-of-${wamid}`) {
@@ -104,12 +104,12 @@ export function hydrationContract(open: OpenSubject): void {
       expect((await store.event(named))?.hydration).toMatchObject({ candidates: [runOf("b@seq@")], unknown: 1 });
     });
 
-    test("one sweep at a time per account, over what waits when it begins; a restart goes on with it", async () => {
+    test("one pass at a time per account, over what waits when it begins; a restart goes on with it", async () => {
       const subject = await openWith(open, routes);
       const first = await truncated(subject.store, { id: "first" });
       await truncated(subject.store, { receivedAt: start + 7 });
-      const sweep = await sweepOf(subject.store, "main", start + 10);
-      expect(sweep).toMatchObject({
+      const pass = await passOf(subject.store, "main", start + 10);
+      expect(pass).toMatchObject({
         startedAt: start + 10,
         asked: 0,
         source: "main",
@@ -117,28 +117,28 @@ export function hydrationContract(open: OpenSubject): void {
         covered: { events: 2, oldest: start, newest: start + 7 },
       });
       const late = await truncated(subject.store, { receivedAt: start + 20 });
-      await subject.store.noteReads(sweep, 3, []);
+      await subject.store.noteReads(pass, 3, []);
       const store = await subject.reopen();
-      expect(await sweepOf(store, "main", start + 30)).toEqual({ ...sweep, asked: 3 });
+      expect(await passOf(store, "main", start + 30)).toEqual({ ...pass, asked: 3 });
       expect((await store.event(first))?.hydration).toMatchObject({ state: "waiting", asked: 3 });
       expect((await store.event(late))?.hydration).toMatchObject({ state: "waiting", asked: 0 });
-      expect(await store.settleCovered(sweep, all, start + 40, 10)).toMatchObject({ events: 2 });
-      expect(await store.covered(sweep)).toBeNull();
-      await store.endPass(sweep, start + 40);
-      expect((await sweepOf(store, "main", start + 50)).covered).toEqual({ events: 1, oldest: start + 20, newest: start + 20 });
+      expect(await store.settleCovered(pass, all, start + 40, 10)).toMatchObject({ events: 2 });
+      expect(await store.covered(pass)).toBeNull();
+      await store.endPass(pass, start + 40);
+      expect((await passOf(store, "main", start + 50)).covered).toEqual({ events: 1, oldest: start + 20, newest: start + 20 });
       expect(await store.beginPass("nobody", start)).toBeNull();
       expect(await store.callsSince("main", start)).toBe(3);
       expect(await store.callsSince("main", start + 41)).toBe(0);
     });
 
-    test("a sweep that a crash left with nothing to settle does not keep the next from beginning", async () => {
+    test("a pass that a crash left with nothing to settle does not keep the next from beginning", async () => {
       const { store } = await openWith(open, routes);
       await truncated(store);
-      const left = await sweepOf(store);
+      const left = await passOf(store);
       await store.settleCovered(left, all, start, 10);
       expect(await store.beginPass("main", start)).toBeNull();
       await truncated(store);
-      const next = await sweepOf(store, "main", start + 1);
+      const next = await passOf(store, "main", start + 1);
       expect([next.seq === left.seq, next.covered.events]).toEqual([false, 1]);
     });
 
@@ -148,12 +148,12 @@ export function hydrationContract(open: OpenSubject): void {
       const before = await truncated(store);
       expect(await store.accept(news("w", "sent"))).toMatchObject({ result: "accepted" });
       const between = await truncated(store);
-      const sweep = await sweepOf(store);
+      const pass = await passOf(store);
       expect((await store.event(between))?.hydration).toMatchObject({ found: [], foundCount: 0 });
       expect(await store.accept(news("v", "delivered"))).toMatchObject({ result: "accepted" });
-      const settled = await store.settleCovered(sweep, all, start + 9, 10);
+      const settled = await store.settleCovered(pass, all, start + 9, 10);
       expect(settled).toEqual({ events: 2, due: [] });
-      await store.endPass(sweep, start + 9);
+      await store.endPass(pass, start + 9);
       // What is learned later is nobody's of these.
       await store.accept(news("v", "read"));
       const found = [
@@ -183,9 +183,9 @@ export function hydrationContract(open: OpenSubject): void {
       await register(store, ["w"]);
       const seq = await truncated(store);
       expect(await store.event(seq)).toMatchObject({ disposition: "parked", parkedUntil: null });
-      const sweep = await sweepOf(store);
+      const pass = await passOf(store);
       if (hasNews) await store.accept(news("w", "sent"));
-      const { due } = await store.settleCovered(sweep, { ...end, receivedBy: start }, start + 9, 10);
+      const { due } = await store.settleCovered(pass, { ...end, receivedBy: start }, start + 9, 10);
       expect(due).toEqual([{ route: "holding", event: seq, at: start + 9 }]);
       expect(await store.event(seq)).toMatchObject({ disposition: "routed", verdicts: [["holding", "deliver"]] });
       expect((await store.load("holding", seq))?.hydration).toMatchObject({
@@ -200,9 +200,9 @@ export function hydrationContract(open: OpenSubject): void {
       const { store } = await openWith(open, [{ name: "holding", match: { events: ["message.*"] }, truncated: "hold" }]);
       await register(store, ["w"]);
       const seq = await truncated(store);
-      const sweep = await sweepOf(store);
+      const pass = await passOf(store);
       await store.accept(news("w", "sent"));
-      await store.settleCovered(sweep, all, start, 10);
+      await store.settleCovered(pass, all, start, 10);
       expect(await store.event(seq)).toMatchObject({ disposition: "filtered", verdicts: [["holding", "skip", "hydrated"]] });
     });
 
@@ -210,34 +210,34 @@ export function hydrationContract(open: OpenSubject): void {
       const { store } = await openWith(open, routes);
       const seqs = [];
       for (let n = 0; n < 5; n += 1) seqs.push(await truncated(store, { receivedAt: start + n }));
-      const sweep = await sweepOf(store, "main", start + 9);
+      const pass = await passOf(store, "main", start + 9);
       const old = { reason: "too-long", unknown: 2, receivedBy: start + 2 } as const;
-      expect((await store.settleCovered(sweep, old, start + 9, 2)).events).toBe(2);
-      expect((await store.settleCovered(sweep, old, start + 9, 2)).events).toBe(1);
-      expect((await store.settleCovered(sweep, old, start + 9, 2)).events).toBe(0);
-      expect(await store.covered(sweep)).toEqual({ events: 2, oldest: start + 3, newest: start + 4 });
+      expect((await store.settleCovered(pass, old, start + 9, 2)).events).toBe(2);
+      expect((await store.settleCovered(pass, old, start + 9, 2)).events).toBe(1);
+      expect((await store.settleCovered(pass, old, start + 9, 2)).events).toBe(0);
+      expect(await store.covered(pass)).toEqual({ events: 2, oldest: start + 3, newest: start + 4 });
       expect(await store.waitingSince("main")).toBe(start + 3);
     });
 
-    test("ids that events came with: settled by what the service has under them, or left to the sweep", async () => {
+    test("ids that events came with: settled by what the service has under them, or left to the pass", async () => {
       const { store } = await openWith(open, routes);
       await register(store, ["w", "v"]);
       const named = await truncated(store, { data: { id: "id-of-w" } });
       const again = await truncated(store, { data: { id: "id-of-w" } });
       const odd = await truncated(store, { data: { id: "no-message" } });
-      const sweep = await sweepOf(store);
-      expect((await store.targets(sweep, 10)).toSorted()).toEqual(["id-of-w", "no-message"]);
-      expect(await store.targets(sweep, 1)).toHaveLength(1);
+      const pass = await passOf(store);
+      expect((await store.targets(pass, 10)).toSorted()).toEqual(["id-of-w", "no-message"]);
+      expect(await store.targets(pass, 1)).toHaveLength(1);
       await store.accept(news("v", "sent"));
       await store.accept(news("w", "sent"));
-      expect((await store.settleTarget(sweep, "id-of-w", "w", start)).events).toBe(2);
-      expect((await store.settleTarget(sweep, "no-message", null, start)).events).toBe(0);
-      expect(await store.targets(sweep, 10)).toEqual([]);
+      expect((await store.settleTarget(pass, "id-of-w", "w", start)).events).toBe(2);
+      expect((await store.settleTarget(pass, "no-message", null, start)).events).toBe(0);
+      expect(await store.targets(pass, 10)).toEqual([]);
       for (const seq of [named, again]) {
         expect((await store.event(seq))?.hydration).toMatchObject({ state: "done", asked: 1, foundCount: 1, found: [{ wamid: "w" }] });
       }
       expect((await store.event(odd))?.hydration).toMatchObject({ state: "waiting" });
-      expect(await store.covered(sweep)).toMatchObject({ events: 1 });
+      expect(await store.covered(pass)).toMatchObject({ events: 1 });
     });
 
     test("tracked messages come latest registered first, page by page, with or without the service's id", async () => {
@@ -272,10 +272,10 @@ export function hydrationContract(open: OpenSubject): void {
       const subject = await openWith(open, routes);
       await register(subject.store, ["a", "b"]);
       await truncated(subject.store);
-      const sweep = await sweepOf(subject.store);
+      const pass = await passOf(subject.store);
       const query = { withId: true, before: top, from: 0, limit: 10 };
       const [b, a] = await subject.store.trackedMessages("main", query);
-      await subject.store.noteReads(sweep, 2, [
+      await subject.store.noteReads(pass, 2, [
         { message: b?.message as number, at: start + 1 },
         { message: a?.message as number, at: start + 2 },
       ]);
@@ -291,7 +291,7 @@ export function hydrationContract(open: OpenSubject): void {
       const seq = await truncated(store);
       await accept(store);
       const keep = { events: 1, ignored: 1, deliveries: 1, messages: 1 };
-      for (let done = false; !done; ) ({ done } = await store.sweep(start + 100, keep, 100));
+      for (let done = false; !done; ) ({ done } = await store.purge(start + 100, keep, 100));
       expect(await store.event(seq)).toBeNull();
       expect(await store.waitingAccounts()).toEqual([]);
     });

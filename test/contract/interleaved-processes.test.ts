@@ -47,8 +47,8 @@ async function interleaved(before: Act, first: Act, second: Act, check: Act): Pr
   }
 }
 
-async function sweepAll(store: OpenedStore, now: number): Promise<void> {
-  for (let steps = 0; !(await store.sweep(now, keep, 10)).done; steps++) if (steps > 100) throw new Error("no end");
+async function purgeAll(store: OpenedStore, now: number): Promise<void> {
+  for (let steps = 0; !(await store.purge(now, keep, 10)).done; steps++) if (steps > 100) throw new Error("no end");
 }
 
 /** Two events about the message, their time is up, and one after them. */
@@ -82,10 +82,10 @@ const whole: Act = async ({ other, key }) => {
 describe("one process between any two commands of another", () => {
   const register: Act = ({ other }) => other.register([message], start + day);
   const expire: Act = ({ other }) => other.expireParked(start + day, 10);
-  const sweep =
+  const pass =
     (now: number): Act =>
     ({ other }) =>
-      sweepAll(other, now);
+      purgeAll(other, now);
   const acceptAgain: Act = ({ other }) => other.accept(anEvent({ ...message, id: "parked 0" }));
   const acceptMore: Act = ({ other }) => other.accept(anEvent({ ...message, status: "odd", receivedAt: start + day }));
   const backfill: Act = async (pair) => {
@@ -95,7 +95,7 @@ describe("one process between any two commands of another", () => {
 
   test("registering, while the events' time is up, while more come, while they are swept", async () => {
     const first: Act = ({ one }) => one.register([message], start + day);
-    for (const second of [expire, acceptMore, register, sweep(start + 400 * day)]) {
+    for (const second of [expire, acceptMore, register, pass(start + 400 * day)]) {
       await interleaved(parked, first, second, async (pair) => {
         await whole(pair);
         expect(await client().zcard(pair.key("pk:m:main:w"))).toBe(0);
@@ -103,14 +103,14 @@ describe("one process between any two commands of another", () => {
     }
   });
 
-  test("ending, while somebody registers, ends, accepts, sweeps", async () => {
+  test("ending, while somebody registers, ends, accepts, passes", async () => {
     const first: Act = ({ one }) => one.expireParked(start + day, 10);
-    for (const second of [register, expire, acceptMore, sweep(start + 400 * day)]) await interleaved(parked, first, second, whole);
+    for (const second of [register, expire, acceptMore, pass(start + 400 * day)]) await interleaved(parked, first, second, whole);
   });
 
-  test("sweeping, while what goes is planned again, registered, accepted again, swept", async () => {
-    const first: Act = ({ one }) => sweepAll(one, start + 400 * day);
-    for (const second of [backfill, register, acceptAgain, acceptMore, sweep(start + 400 * day)]) {
+  test("purging, while what goes is planned again, registered, accepted again, swept", async () => {
+    const first: Act = ({ one }) => purgeAll(one, start + 400 * day);
+    for (const second of [backfill, register, acceptAgain, acceptMore, pass(start + 400 * day)]) {
       await interleaved(ignored, first, second, whole);
     }
   });
@@ -121,7 +121,7 @@ describe("one process between any two commands of another", () => {
       await ignored(pair);
       await register(pair);
     };
-    for (const second of [sweep(start + 400 * day), backfill]) await interleaved(before, first, second, whole);
+    for (const second of [pass(start + 400 * day), backfill]) await interleaved(before, first, second, whole);
   });
 
   /** Two events about the message, only accepted. */

@@ -9,7 +9,7 @@ import { openSource } from "../../src/store/migrate/source.ts";
 import { StoreUnavailable } from "../../src/store/port.ts";
 import { steps } from "./both-engines-draws.ts";
 import { openDistributed, openEmbedded } from "./both-engines-open.ts";
-import { answerOf, loadsOf, questions, sweepBoth, wholeOf } from "./both-engines-readers.ts";
+import { answerOf, loadsOf, purgeBoth, questions, wholeOf } from "./both-engines-readers.ts";
 import { doOnBoth, type Known, switchedRules } from "./both-engines-steps.ts";
 import { redisOfFile } from "./redis-of-file.ts";
 import { start } from "./store-events.ts";
@@ -91,7 +91,7 @@ test("whatever was done to a file is told the same from where it was carried, an
             await doOnBoth(engines, rules, step, now, known);
           }
           await same();
-          await sweepBoth(engines, now);
+          await purgeBoth(engines, now);
           expect({ ...(await wholeOf(other.store.read)), ...ofSubjects }).toEqual({ ...(await wholeOf(model.store.read)), ...ofSubjects });
         } finally {
           await Promise.all(engines.map((engine) => engine.end()));

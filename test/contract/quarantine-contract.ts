@@ -159,7 +159,7 @@ export function quarantineContract(open: OpenSubject): void {
       await settle(store, "all", made, delivered, { at: start + 10_000 });
       const now = start + 100_000;
       await accept(store, { receivedAt: now });
-      for (let steps = 0; steps < 50 && !(await store.sweep(now, keep, 100)).done; steps += 1);
+      for (let steps = 0; steps < 50 && !(await store.purge(now, keep, 100)).done; steps += 1);
       expect([await store.event(seq), await store.event(made)]).toEqual([null, null]);
       expect((await store.audit(now)).balanced).toBe(true);
     });

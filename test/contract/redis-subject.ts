@@ -97,7 +97,7 @@ function contractOf(store: OpenedStore, redis: Redis, prefix: string): ContractS
     },
     audit: (now, filter = {}) => store.inspecting.audit({ now, isRunning: false, mostOffenders: 100, ...filter }, () => {}),
     stopReason: store.read.stories.stopReason,
-    proofs: store.read.proofs,
+    secretUses: store.read.secretUses,
     seqsOf: store.read.events.seqsOf,
     event: store.read.events.get,
     async delivery(event, route) {

@@ -7,10 +7,10 @@ const day = 86_400_000;
 const keep: Keep = { events: 30 * day, ignored: day, deliveries: 30 * day, messages: 180 * day };
 
 /** A whole pass in steps of `limit`; gives what was deleted, and the most that one step deleted. */
-async function sweepAll(store: ContractStore, now: number, kept: Keep = keep, limit = 3) {
+async function purgeAll(store: ContractStore, now: number, kept: Keep = keep, limit = 3) {
   const sum = { events: 0, deliveries: 0, messages: 0, most: 0 };
   for (let steps = 0; steps < 1_000; steps += 1) {
-    const swept = await store.sweep(now, kept, limit);
+    const swept = await store.purge(now, kept, limit);
     sum.events += swept.events;
     sum.deliveries += swept.deliveries;
     sum.messages += swept.messages;
@@ -34,7 +34,7 @@ export function retentionContract(open: OpenSubject): void {
       const young = await accept(store, { wamid: "young", receivedAt: start + 31 * day });
       await settle(store, "a", young, delivered, { at: start + 31 * day });
       const now = start + 32 * day;
-      expect(await sweepAll(store, now)).toMatchObject({ events: 1, deliveries: 3 });
+      expect(await purgeAll(store, now)).toMatchObject({ events: 1, deliveries: 3 });
       expect(await store.event(done)).toBeNull();
       expect(await store.delivery(done, "a")).toBeNull();
       expect(await store.event(half)).toMatchObject({ disposition: "routed" });
@@ -46,7 +46,7 @@ export function retentionContract(open: OpenSubject): void {
       // It still goes out, whole.
       expect(await store.load("b", half)).toMatchObject({ subject: { key: "half" } });
       expect(await settle(store, "b", half, delivered, { at: now })).toBe(held);
-      expect(await sweepAll(store, now)).toMatchObject({ events: 0, deliveries: 0 });
+      expect(await purgeAll(store, now)).toMatchObject({ events: 0, deliveries: 0 });
     });
 
     test("settled deliveries count from when they were settled, and their event waits for them", async () => {
@@ -54,8 +54,8 @@ export function retentionContract(open: OpenSubject): void {
       const seq = await accept(store, { wamid: "w" });
       await accept(store, { wamid: "last" });
       await settle(store, "a", seq, delivered, { at: start + 20 * day });
-      expect(await sweepAll(store, start + 40 * day)).toMatchObject({ events: 0, deliveries: 0 });
-      expect(await sweepAll(store, start + 50 * day + 1)).toMatchObject({ events: 1, deliveries: 1 });
+      expect(await purgeAll(store, start + 40 * day)).toMatchObject({ events: 0, deliveries: 0 });
+      expect(await purgeAll(store, start + 50 * day + 1)).toMatchObject({ events: 1, deliveries: 1 });
     });
 
     test("deliveries may go before their events, which still know their ids", async () => {
@@ -63,7 +63,7 @@ export function retentionContract(open: OpenSubject): void {
       const event = anEvent({ wamid: "w" });
       const { seq } = await store.accept(event);
       await settle(store, "a", seq, delivered);
-      expect(await sweepAll(store, start + 8 * day, { ...keep, deliveries: 7 * day })).toMatchObject({ events: 0, deliveries: 1 });
+      expect(await purgeAll(store, start + 8 * day, { ...keep, deliveries: 7 * day })).toMatchObject({ events: 0, deliveries: 1 });
       expect(await store.event(seq)).toMatchObject({ disposition: "routed" });
       expect(await store.accept(event)).toMatchObject({ result: "duplicate", seq });
       expect(await store.due("a", start + 8 * day, 10)).toEqual([]);
@@ -73,11 +73,11 @@ export function retentionContract(open: OpenSubject): void {
       const subject = await openWith(open, [{ name: "a", match: { statuses: ["none"] } }]);
       const seqs = [];
       for (let n = 0; n < 10; n += 1) seqs.push(await accept(subject.store, { wamid: `w${n}` }));
-      expect(await sweepAll(subject.store, start + 400 * day)).toMatchObject({ events: 9, most: 3 });
+      expect(await purgeAll(subject.store, start + 400 * day)).toMatchObject({ events: 9, most: 3 });
       const store = await subject.reopen();
       expect(await store.event(seqs[9] as number)).not.toBeNull();
       expect(await accept(store, { receivedAt: start + 400 * day })).toBeGreaterThan(seqs[9] as number);
-      expect(await sweepAll(store, start + 400 * day)).toMatchObject({ events: 1 });
+      expect(await purgeAll(store, start + 400 * day)).toMatchObject({ events: 1 });
     });
 
     test("what was ignored goes after its own, shorter time", async () => {
@@ -86,10 +86,10 @@ export function retentionContract(open: OpenSubject): void {
       for (let n = 0; n < 8; n += 1) ignored.push(await accept(store, { wamid: `w${n}`, receivedAt: start + n }));
       const filtered = await accept(store, { event: "contact.created" });
       const last = await accept(store, { wamid: "last" });
-      expect(await sweepAll(store, start + day)).toMatchObject({ events: 0 });
-      expect(await sweepAll(store, start + day + 5)).toMatchObject({ events: 5, most: 3 });
+      expect(await purgeAll(store, start + day)).toMatchObject({ events: 0 });
+      expect(await purgeAll(store, start + day + 5)).toMatchObject({ events: 5, most: 3 });
       expect(await store.event(ignored[5] as number)).not.toBeNull();
-      expect(await sweepAll(store, start + 2 * day)).toMatchObject({ events: 3 });
+      expect(await purgeAll(store, start + 2 * day)).toMatchObject({ events: 3 });
       expect(await store.event(filtered)).not.toBeNull();
       expect(await store.event(last)).not.toBeNull();
     });
@@ -99,9 +99,9 @@ export function retentionContract(open: OpenSubject): void {
       const { envelope: _, subject: __, ...received } = anEvent();
       const seq = await store.quarantine({ ...received, error: "no" });
       await accept(store, {});
-      await sweepAll(store, start + 29 * day);
+      await purgeAll(store, start + 29 * day);
       expect(await store.event(seq)).not.toBeNull();
-      await sweepAll(store, start + 31 * day);
+      await purgeAll(store, start + 31 * day);
       expect(await store.event(seq)).toBeNull();
     });
 
@@ -113,12 +113,12 @@ export function retentionContract(open: OpenSubject): void {
       );
       for (let n = 0; n < 5; n += 1) await accept(store, { wamid: `seen${n}` });
       await accept(store, { wamid: "last", receivedAt: start + 200 * day });
-      expect(await sweepAll(store, start + day)).toMatchObject({ messages: 0 });
-      expect(await sweepAll(store, start + 2 * day)).toMatchObject({ events: 5, messages: 5, most: 3 });
+      expect(await purgeAll(store, start + day)).toMatchObject({ messages: 0 });
+      expect(await purgeAll(store, start + 2 * day)).toMatchObject({ events: 5, messages: 5, most: 3 });
       expect(await store.message("main", "ours0")).not.toBeNull();
       expect(await store.message("main", "seen0")).toBeNull();
       await accept(store, { wamid: "ours1", status: "read", receivedAt: start + 100 * day });
-      expect(await sweepAll(store, start + 181 * day)).toMatchObject({ messages: 4 });
+      expect(await purgeAll(store, start + 181 * day)).toMatchObject({ messages: 4 });
       expect(await store.message("main", "ours0")).toBeNull();
       expect(await store.message("main", "ours1")).toMatchObject({ status: "read", registeredAt: start });
       expect(await store.message("main", "last")).not.toBeNull();
@@ -130,10 +130,10 @@ export function retentionContract(open: OpenSubject): void {
       // A word that moves nothing: the message is as old as its registration.
       const seq = await accept(store, { wamid: "w", status: "odd" });
       await accept(store, { wamid: "last", receivedAt: start + 400 * day });
-      expect(await sweepAll(store, start + 400 * day)).toMatchObject({ events: 0, messages: 0 });
+      expect(await purgeAll(store, start + 400 * day)).toMatchObject({ events: 0, messages: 0 });
       expect(await store.message("main", "w")).toMatchObject({ registeredAt: start });
       await settle(store, "a", seq, delivered, { at: start + 400 * day });
-      expect(await sweepAll(store, start + 440 * day)).toMatchObject({ events: 1, deliveries: 1, messages: 1 });
+      expect(await purgeAll(store, start + 440 * day)).toMatchObject({ events: 1, deliveries: 1, messages: 1 });
       expect(await store.message("main", "w")).toBeNull();
     });
 
@@ -145,15 +145,15 @@ export function retentionContract(open: OpenSubject): void {
       await settle(store, "a", completed, delivered);
       await accept(store, { runId: "run1" });
       await accept(store, { wamid: "last" });
-      expect(await sweepAll(store, start + 29 * day)).toMatchObject({ messages: 0 });
+      expect(await purgeAll(store, start + 29 * day)).toMatchObject({ messages: 0 });
       const late = await accept(store, { wamid: "w", status: "sent", receivedAt: start + 29 * day });
       expect(await store.event(late)).toMatchObject({ disposition: "filtered" });
       expect(await store.message("main", "w")).toMatchObject({ status: "read" });
-      await sweepAll(store, start + 31 * day);
+      await purgeAll(store, start + 31 * day);
       expect(await store.run("main", "run0")).toBeNull();
       expect(await store.message("main", "w")).toMatchObject({ status: "read" });
       await accept(store, { wamid: "after", receivedAt: start + 60 * day });
-      await sweepAll(store, start + 60 * day);
+      await purgeAll(store, start + 60 * day);
       expect(await store.message("main", "w")).toBeNull();
     });
   });

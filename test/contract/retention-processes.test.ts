@@ -25,10 +25,10 @@ interface Sum {
   messages: number;
 }
 
-async function sweepAll(store: OpenedStore, now: number, limit = 7): Promise<Sum> {
+async function purgeAll(store: OpenedStore, now: number, limit = 7): Promise<Sum> {
   const sum = { events: 0, deliveries: 0, messages: 0 };
   for (let steps = 0; steps < 2_000; steps++) {
-    const swept = await store.sweep(now, keep, limit);
+    const swept = await store.purge(now, keep, limit);
     sum.events += swept.events;
     sum.deliveries += swept.deliveries;
     sum.messages += swept.messages;
@@ -68,10 +68,10 @@ describe("retention of several processes", () => {
     await two.register(registered.slice(10, 15), start);
     await three.expireParked(start + day, 1_000);
     for (let n = 0; n < 5; n++) await one.accept(anEvent({ event: "message.held", data: { truncated: true, id: `t${n}`, size: 9 } }));
-    const sweep = await two.beginPass("main", start);
-    if (sweep === null) throw new Error("nothing waits");
-    await two.settleCovered(sweep, { reason: "too-long", unknown: 1, receivedBy: Number.MAX_SAFE_INTEGER }, start, 100);
-    await two.endPass(sweep, start);
+    const pass = await two.beginPass("main", start);
+    if (pass === null) throw new Error("nothing waits");
+    await two.settleCovered(pass, { reason: "too-long", unknown: 1, receivedBy: Number.MAX_SAFE_INTEGER }, start, 100);
+    await two.endPass(pass, start);
     const { envelope: _, subject: __, ...bytes } = anEvent();
     await three.quarantine({ ...bytes, error: "no" });
     await one.claimPolls({ account: "main", now: start + day, dueBy: start + day, after: 0, limit: 3, leaseMs: 60_000 });
@@ -87,7 +87,7 @@ describe("retention of several processes", () => {
     const bounds = await one.read.events.bounds();
     const stored = (bounds?.newest ?? 0) - (bounds?.oldest ?? 0);
 
-    const sums = await Promise.all(stores.map((store) => sweepAll(store, start + 300 * day)));
+    const sums = await Promise.all(stores.map((store) => purgeAll(store, start + 300 * day)));
     const sum = (what: keyof Sum) => sums.reduce((all, each) => all + each[what], 0);
     expect(sum("events")).toBe(stored);
     // The registered ones, those seen beside them, and the runs.
@@ -103,7 +103,7 @@ describe("retention of several processes", () => {
 
   test("whatever else happens to an event while it is swept, it is whole or gone", async () => {
     const course = fc.array(
-      fc.tuple(fc.nat(2), fc.constantFrom("sweep", "sweep", "retry", "replay", "again", "register", "expire", "plan", "plan"), fc.nat(5)),
+      fc.tuple(fc.nat(2), fc.constantFrom("purge", "purge", "retry", "replay", "again", "register", "expire", "plan", "plan"), fc.nat(5)),
       {
         minLength: 3,
         maxLength: 12,
@@ -129,8 +129,8 @@ describe("retention of several processes", () => {
           steps.map(async ([process, what, which]) => {
             const store = stores[process as 0];
             const seq = seqs[which] as number;
-            if (what === "sweep") {
-              const swept = await sweepAll(store, now, 2);
+            if (what === "purge") {
+              const swept = await purgeAll(store, now, 2);
               gone += swept.events;
             } else if (what === "retry") await store.retry(seq, "all", now);
             else if (what === "replay") {

@@ -46,7 +46,7 @@ export interface ContractStore extends Omit<HydrationStore, "settleTarget" | "se
   releaseParked(now: number, limit: number): Promise<{ released: number; due: readonly DueDelivery[] }>;
   expireParked(now: number, limit: number): Promise<number>;
   /** One small step of retention, looking at `limit` rows at most. */
-  sweep(now: number, keep: Keep, limit: number): Promise<{ events: number; deliveries: number; messages: number; done: boolean }>;
+  purge(now: number, keep: Keep, limit: number): Promise<{ events: number; deliveries: number; messages: number; done: boolean }>;
 
   /** As `SendStore` in src/send/keys.ts; what a send releases comes back as due. */
   findSend(key: SendKey): MaybePromise<StoredSend | null>;
@@ -68,7 +68,7 @@ export interface ContractStore extends Omit<HydrationStore, "settleTarget" | "se
   /** Everything that is stored, held to the rules. `now` is unix ms. */
   audit(now: number, filter?: AuditFilter): MaybePromise<AuditReport>;
   /** What each secret has proved so far. */
-  proofs(): MaybePromise<readonly ContractProof[]>;
+  secretUses(): MaybePromise<readonly ContractSecretUse[]>;
 
   /** As `HydrationStore` in src/hydrate/candidates.ts; what these two release comes back as due. */
   settleTarget(...order: Parameters<HydrationStore["settleTarget"]>): Promise<{ events: number; due: readonly DueDelivery[] }>;
@@ -84,7 +84,7 @@ export interface ContractStore extends Omit<HydrationStore, "settleTarget" | "se
   run(account: string, runId: string): MaybePromise<{ status: string | null } | null>;
 }
 
-export interface ContractProof {
+export interface ContractSecretUse {
   readonly source: string;
   readonly secret: string;
   readonly events: number;

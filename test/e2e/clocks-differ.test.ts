@@ -75,7 +75,7 @@ test("receivers and workers whose clocks differ by hours: nothing is parked, kep
 
   await behind.stop();
   await startAhead(hour, "work", settings);
-  // Retention rests for a minute after a pass, and keeps the duty meanwhile; parking takes it again with every look.
+  // Retention rests for a minute after a pass, and keeps the lease meanwhile; parking takes it again with every look.
   await until("retention has passed over all", async () => (await client.pttl("{relay}:lease:retention")) > 20_000);
   const looked = await until("parking was looked at", async () => (await client.call("PEXPIRETIME", "{relay}:lease:parking")) as number);
   await until("and again", async () => ((await client.call("PEXPIRETIME", "{relay}:lease:parking")) as number) > looked);

@@ -134,7 +134,7 @@ test(`kill -9 at ${kills} random moments under load loses nothing, plans nothing
   ]);
   expect(findWrongStates(relay.storePath)).toEqual([]);
   // What the secret proved was counted with the events, neither before nor after.
-  expect(rowsOf(relay.storePath, "SELECT sum(events) AS events FROM proofs")).toEqual([{ events: stored.length }]);
+  expect(rowsOf(relay.storePath, "SELECT sum(events) AS events FROM secret_uses")).toEqual([{ events: stored.length }]);
   expect(integrityOf(relay.storePath)).toBe("ok");
 
   // The pipe is alive: what is posted now comes out at once, and it ends in order.

@@ -16,7 +16,7 @@ async function hydrationOf(relay: RelayProcess): Promise<Record<string, unknown>
   return ((await relay.ask(`/v1/events/${event?.event}`)).body as { hydration: Record<string, unknown> }).hydration;
 }
 
-test("killed with -9 in the midst of a sweep: it goes on, and does not begin anew", async () => {
+test("killed with -9 in the midst of a purge: it goes on, and does not begin anew", async () => {
   await using sandbox = await startSandbox({ plan: "enterprise", speed: 1_000, faults: { events: { truncate: 1 } } });
   const relay = await startRelay({
     settings: {
@@ -55,7 +55,7 @@ test("killed with -9 in the midst of a sweep: it goes on, and does not begin ane
     expect(rowsOf(relay.storePath, "SELECT 1 FROM hydrations WHERE state = 0")).toHaveLength(1);
     await relay.start();
   }
-  await until("the sweep is over", async () => (await hydrationOf(relay))["state"] === "done");
+  await until("the pass is over", async () => (await hydrationOf(relay))["state"] === "done");
   const used = await asked();
   expect(used).toBeGreaterThanOrEqual(count);
   expect(used).toBeLessThanOrEqual(count + kills.length * atOnce);

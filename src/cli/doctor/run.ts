@@ -74,13 +74,13 @@ async function checkShared(storage: RedisSettings, { routes, sources, accounts }
   if (store === null) return { ...found, files: [...files, refused] };
   try {
     const now = store.now();
-    const [backlog, proofs, breakers] = await Promise.all([store.read.backlog(), store.read.proofs(), store.breakersOf(routes)]);
+    const [backlog, secretUses, breakers] = await Promise.all([store.read.backlog(), store.read.secretUses(), store.breakersOf(routes)]);
     const stops = await Promise.all(
       Object.entries(accounts).map(async ([name, { baseUrl, plan }]) =>
         baseUrl === undefined ? [] : ((await store.quotaStops?.(name, baseUrl, plan)) ?? []),
       ),
     );
-    const rows = [...judgeBacklog(backlog, routes, breakers, now), ...judgeSecrets(sources, proofs, now)];
+    const rows = [...judgeBacklog(backlog, routes, breakers, now), ...judgeSecrets(sources, secretUses, now)];
     return { ...found, rows, stops: stops.flat() };
   } finally {
     await store.close();
@@ -111,7 +111,7 @@ function checkStore({ retention, routes, sources }: Settings, path: string, deep
       rows: [
         ...judgeBacklog(reader.backlog(), routes, breakersInFile(reader, () => now)(routes), now),
         checkQuarantine(reader),
-        ...judgeSecrets(sources, reader.proofs(), now),
+        ...judgeSecrets(sources, reader.secretUses(), now),
       ],
       isHeld: holder.isHeld,
       newestEventAt: bounds === null ? null : reader.file.receivedAt(bounds.newest),

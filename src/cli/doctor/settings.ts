@@ -8,7 +8,7 @@ import { readRedisUrl } from "../../model/redis.ts";
 
 import { Secret } from "../../model/secret.ts";
 import { secretUsage } from "../../receive/signature/usage.ts";
-import type { Proof } from "../../store/views.ts";
+import type { StoredSecretUse } from "../../store/views.ts";
 import { type Finding, fail, ok, spanText, warn } from "./finding.ts";
 
 /** The settings with their faults and warnings; null when there are faults. */
@@ -68,8 +68,8 @@ function* secretsIn(value: unknown): Generator<Secret> {
 const quietMs = 24 * 3_600_000;
 
 /** Which secret of each source still verifies events, and which is safe to drop. */
-export function judgeSecrets(sources: Settings["sources"], proofs: readonly Proof[], now: number): Finding[] {
-  const uses = secretUsage(sources, proofs).filter(({ place }) => place !== null);
+export function judgeSecrets(sources: Settings["sources"], secretUses: readonly StoredSecretUse[], now: number): Finding[] {
+  const uses = secretUsage(sources, secretUses).filter(({ place }) => place !== null);
   return Object.keys(sources).flatMap((source) => {
     const own = uses.filter((use) => use.source === source);
     return own.map((use) => {

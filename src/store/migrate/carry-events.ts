@@ -189,8 +189,10 @@ interface HydrationParts extends CarrierParts {
 /** The hydration of a truncated event. A waiting one is in the list of the pass that covers it, or of the next pass. */
 function carryHydrations({ source: { db, names }, version, subjectOf }: HydrationParts) {
   const select = db.prepare<[number], StoredHydration>("SELECT * FROM hydrations WHERE event = ?");
-  const sweeps = db.prepare<[], { account: number; through: number }>("SELECT account, through FROM sweeps WHERE ended_at IS NULL");
-  const covered = new Map(sweeps.all().map(({ account, through }) => [names.nameOf(account), through]));
+  const passes = db.prepare<[], { account: number; through: number }>(
+    "SELECT account, through FROM hydration_passes WHERE ended_at IS NULL",
+  );
+  const covered = new Map(passes.all().map(({ account, through }) => [names.nameOf(account), through]));
 
   return (seq: number, account: string, receivedAt: number, batch: Batch): void => {
     const row = select.get(seq);

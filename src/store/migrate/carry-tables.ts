@@ -22,9 +22,10 @@ export function carryWords({ source, version }: CarrierParts): Carrier {
   const { db, names } = source;
   const plans = db.prepare<[], string>("SELECT verdicts FROM plans").pluck();
   const stopped = db.prepare<[], { route: number; at: number; reason: string }>("SELECT route, stopped_at AS at, reason FROM stopped");
-  const proofs = db.prepare<[], { source: number; secret: number; events: number; duplicates: number; first_at: number; last_at: number }>(
-    "SELECT * FROM proofs",
-  );
+  const secretUses = db.prepare<
+    [],
+    { source: number; secret: number; events: number; duplicates: number; first_at: number; last_at: number }
+  >("SELECT * FROM secret_uses");
   const cursors = db.prepare<[], { name: string; seq: number; moved_at: number }>("SELECT * FROM cursors");
   const calls = db.prepare<[], { account: number; day: number; polls: number; others: number }>("SELECT * FROM service_calls");
   const swept = createSwept(db);
@@ -37,11 +38,11 @@ export function carryWords({ source, version }: CarrierParts): Carrier {
       if (after > 0) return null;
       for (const verdicts of plans.all()) batch.hash("plans", digestOf(verdicts), verdicts);
       for (const { route, at, reason } of stopped.all()) batch.hash("stopped", names.nameOf(route), JSON.stringify({ at, reason }));
-      for (const row of proofs.all()) {
-        const proof = `${names.nameOf(row.source)}:${names.nameOf(row.secret)}`;
-        batch.hash("usage", `${proof}:first`, String(row.first_at), `${proof}:last`, String(row.last_at));
-        if (row.events > 0) batch.hash("usage", `${proof}:events`, String(row.events));
-        if (row.duplicates > 0) batch.hash("usage", `${proof}:duplicates`, String(row.duplicates));
+      for (const row of secretUses.all()) {
+        const secretUse = `${names.nameOf(row.source)}:${names.nameOf(row.secret)}`;
+        batch.hash("usage", `${secretUse}:first`, String(row.first_at), `${secretUse}:last`, String(row.last_at));
+        if (row.events > 0) batch.hash("usage", `${secretUse}:events`, String(row.events));
+        if (row.duplicates > 0) batch.hash("usage", `${secretUse}:duplicates`, String(row.duplicates));
       }
       for (const { name, seq, moved_at: movedAt } of cursors.all()) {
         batch.set(`cursor:${name}`, version() + String(seq));
@@ -179,12 +180,12 @@ function runOf(row: StoredRun): StoredSubject {
 }
 
 /** Hydration passes. An open one continues, and the calls of the others still count. */
-export function carrySweeps({ source, version }: CarrierParts): Carrier {
+export function carryPasses({ source, version }: CarrierParts): Carrier {
   const { db, names } = source;
-  const select = db.prepare<[number, number], HydrationPassRow>("SELECT * FROM sweeps WHERE seq > ? ORDER BY seq LIMIT ?");
+  const select = db.prepare<[number, number], HydrationPassRow>("SELECT * FROM hydration_passes WHERE seq > ? ORDER BY seq LIMIT ?");
   return {
-    kind: "sweeps",
-    ...boundsOf(source, "sweeps"),
+    kind: "hydration_passes",
+    ...boundsOf(source, "hydration_passes"),
     next(after, batch) {
       const rows = select.all(after, rowsAtOnce);
       for (const { seq, account: accountId, through, started_at: startedAt, asked, ended_at: endedAt } of rows) {

@@ -69,7 +69,7 @@ export async function countBoth({ source, link, prefix, progress }: CheckParts):
     { kind: "listeners' cursors", file: count("cursors"), redis: await zcard(keys, link, "cursors") },
     {
       kind: "events proved by secrets",
-      file: db.prepare<[], number | null>("SELECT sum(events) FROM proofs").pluck().get() ?? 0,
+      file: db.prepare<[], number | null>("SELECT sum(events) FROM secret_uses").pluck().get() ?? 0,
       redis: told.reduce((sum, { events }) => sum + events, 0),
     },
     {

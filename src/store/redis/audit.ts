@@ -3,7 +3,7 @@ import { createGaps, createTally, type Tally } from "../audit.ts";
 import { checkUsage, clockSlackMs, lateMs } from "../audit-rules.ts";
 import { rowsAtOnce } from "../migrate/source.ts";
 import type { AuditOrder, AuditProgress } from "../reading.ts";
-import type { Proof } from "../views.ts";
+import type { StoredSecretUse } from "../views.ts";
 import { createEventAudit } from "./audit-events.ts";
 import { createSlices, type WaitingParts, waitingAfter, waitingAmong } from "./audit-slices.ts";
 import { type RedisLink, runPipeline } from "./client.ts";
@@ -17,7 +17,7 @@ export interface AuditParts {
   readonly link: RedisLink;
   readonly live: LiveSeqs;
   readonly events: StoredEvents;
-  readonly proofs: () => Promise<readonly Proof[]>;
+  readonly secretUses: () => Promise<readonly StoredSecretUse[]>;
   /** The seq after which the events received from a time (unix ms) on are. */
   readonly seqBefore: (time: number) => Promise<number>;
 }
@@ -41,7 +41,7 @@ export async function runAudit(
   const last = order.to === undefined ? newest : await parts.seqBefore(order.to + clockSlackMs);
   // Read between `newest` and `everAccepted`, because events arrive meanwhile: the sums cover every event up to `newest`,
   // and at most `everAccepted`.
-  const told = await parts.proofs();
+  const told = await parts.secretUses();
   const everAccepted = await live.last();
   const lastAt = (await events.rows(newest === 0 ? [] : [newest]))[0]?.receivedAt ?? 0;
   const parkedSince = (order.isRunning ? order.now : lastAt) - lateMs;

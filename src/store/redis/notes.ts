@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { Alarm, AlarmChange } from "../../model/alarm.ts";
 import type { Clock } from "../../model/clock.ts";
-import type { Sighting, SightingsRead } from "../port.ts";
+import type { AccountObservation, ObservationsRead } from "../port.ts";
 import type { CallCount, DayCalls, RecentCall } from "../service-port.ts";
 
 import { callsKeptMs } from "../service-port.ts";
@@ -46,7 +46,7 @@ export function createAlarms(keys: Keys, link: RedisLink) {
 }
 
 /** The longest `silence.after`. */
-const sightingsKeptMs = 86_400_000;
+const observationsKeptMs = 86_400_000;
 /** Entries per read; a process writes one per account four times a minute. */
 const mostRead = 100_000;
 
@@ -55,17 +55,17 @@ export function createObservations(keys: Keys, link: RedisLink) {
   const key = keys.of("observations");
 
   return {
-    async noteSightings(sightings: readonly Sighting[]): Promise<void> {
-      for (const sighting of sightings) {
-        const oldest = sighting.at - sightingsKeptMs;
-        await link.run((redis) => redis.xadd(key, "MINID", "~", String(oldest), "*", "s", JSON.stringify(sighting)));
+    async noteObservations(observations: readonly AccountObservation[]): Promise<void> {
+      for (const observation of observations) {
+        const oldest = observation.at - observationsKeptMs;
+        await link.run((redis) => redis.xadd(key, "MINID", "~", String(oldest), "*", "s", JSON.stringify(observation)));
       }
     },
-    async sightings(place: string | null, from: number): Promise<SightingsRead> {
+    async observations(place: string | null, from: number): Promise<ObservationsRead> {
       const start = place === null ? String(Math.max(0, Math.floor(from))) : `(${place}`;
       const entries = await link.run((redis) => redis.xrange(key, start, "+", "COUNT", mostRead));
       return {
-        sightings: entries.map(([, fields]) => JSON.parse(fields[1] as string) as Sighting),
+        observations: entries.map(([, fields]) => JSON.parse(fields[1] as string) as AccountObservation),
         place: entries.at(-1)?.[0] ?? place,
       };
     },

@@ -101,7 +101,7 @@ export function createRedisStore(link: RedisLink, prefix: string, rules: Rules, 
     ...createReplay(transact),
     findReplay: createReplayWalk(writeParts),
     ...createBackfill(writeParts),
-    sweep: createPurge({ ...writeParts, transact: transactClear }),
+    purge: createPurge({ ...writeParts, transact: transactClear }),
     /** Writes a mark, to show that storing works now. */
     async probe(at: number): Promise<void> {
       await transact((tx) => tx.call("SET", keys.of("probed"), String(at)));
@@ -113,7 +113,7 @@ export function createRedisStore(link: RedisLink, prefix: string, rules: Rules, 
     ...createHydrations(writeParts),
     ...createHydrationPasses({ keys, link, transact, version }),
     trackedMessages: createTrackedMessages(keys, link),
-    duty: leases.take,
+    holdLease: leases.take,
     onStored: arrivals.onStored,
     async close(): Promise<void> {
       arrivals.close();

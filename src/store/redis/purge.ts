@@ -1,4 +1,4 @@
-import type { RetentionTimes, Swept } from "../port.ts";
+import type { Purged, RetentionTimes } from "../port.ts";
 import type { Operation } from "./commit.ts";
 import { type EventRow, readEventRow } from "./event-rows.ts";
 import { readSubjectName, type SubjectName } from "./keys.ts";
@@ -29,7 +29,7 @@ export function createPurge(parts: Omit<WriteParts, "rules">) {
   let phase = 0;
 
   /** One phase of a pass, or a part of it: reads up to `limit` rows. */
-  return async function sweep(now: number, keep: RetentionTimes, limit: number): Promise<Swept> {
+  return async function purge(now: number, keep: RetentionTimes, limit: number): Promise<Purged> {
     const sum = { events: 0, deliveries: 0, messages: 0 };
     for (let left = limit; left > 0; left -= mostAtOnce) {
       const { more, ...taken } = await (phases[phase] ?? ofEvents.ignored)(now, keep, Math.min(left, mostAtOnce));

@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { type DeliveryState, deliveryStates } from "../../model/delivery.ts";
 import { type Disposition, dispositions } from "../../model/plan.ts";
 import type { Stats } from "../reading.ts";
-import type { Proof, RouteBacklog } from "../views.ts";
+import type { RouteBacklog, StoredSecretUse } from "../views.ts";
 import { type RedisLink, runMulti, runPipeline } from "./client.ts";
 import { type StoredEvent, stateCode, stateOf } from "./event-rows.ts";
 import type { Keys } from "./keys.ts";
@@ -157,25 +157,25 @@ const words = new Map<string, keyof Sums>([
 
 /** Usage of each secret of each source, ordered by source and secret. */
 export function createReadUsage(keys: Keys, link: RedisLink) {
-  return async (): Promise<Proof[]> => {
+  return async (): Promise<StoredSecretUse[]> => {
     const found = await link.run((redis) => redis.hgetall(`${keys.base}usage`));
     const sums = new Map<string, { source: string; secret: string } & Sums>();
     for (const [field, value] of Object.entries(found)) {
       const end = field.lastIndexOf(":");
-      const proof = field.slice(0, end);
-      const start = proof.lastIndexOf(":");
+      const secretUse = field.slice(0, end);
+      const start = secretUse.lastIndexOf(":");
       const word = words.get(field.slice(end + 1));
       if (word === undefined) continue;
-      const sum = sums.get(proof) ?? {
-        source: proof.slice(0, start),
-        secret: proof.slice(start + 1),
+      const sum = sums.get(secretUse) ?? {
+        source: secretUse.slice(0, start),
+        secret: secretUse.slice(start + 1),
         events: 0,
         duplicates: 0,
         firstAt: 0,
         lastAt: 0,
       };
       sum[word] = Number(value);
-      sums.set(proof, sum);
+      sums.set(secretUse, sum);
     }
     return [...sums].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, sum]) => sum);
   };

@@ -31,7 +31,7 @@ export function createReader(keys: Keys, link: RedisLink) {
     runs: createReadRuns(subjects),
     stories: createReadStories(keys, link, waiting),
     listen,
-    proofs: createReadUsage(keys, link),
+    secretUses: createReadUsage(keys, link),
     backlog: createReadBacklog(keys, link),
     unplanned: createReadUnplanned(keys, link),
   };
@@ -45,7 +45,7 @@ export function createReader(keys: Keys, link: RedisLink) {
   }
 
   const closing = new AbortController();
-  const auditParts = { ...parts, proofs: read.proofs, seqBefore: listen.seqBefore };
+  const auditParts = { ...parts, secretUses: read.secretUses, seqBefore: listen.seqBefore };
   const inspecting: Inspecting = {
     stats,
     /** Runs in this process, a few hundred rows at a time, so that other work gets through in between. */

@@ -6,7 +6,7 @@ import type { AcceptOutcome, Rules } from "../rules.ts";
 import type { Db } from "./file.ts";
 import type { createHydrations } from "./hydrations.ts";
 import { dispositionCode, type Names, originCode, packEventId } from "./names.ts";
-import type { Proofs } from "./notes.ts";
+import type { SecretUseCounts } from "./notes.ts";
 import type { Parking } from "./parking.ts";
 import type { PlanDeliveries, Plans } from "./plans.ts";
 import type { createTrack } from "./track.ts";
@@ -17,7 +17,7 @@ interface Parts {
   rules: Rules;
   track: ReturnType<typeof createTrack>;
   planDeliveries: PlanDeliveries;
-  proofs: Proofs;
+  secretUses: SecretUseCounts;
   parking: Pick<Parking, "isReleasing">;
   hydrations: Pick<ReturnType<typeof createHydrations>, "begin">;
 }
@@ -26,7 +26,7 @@ interface Parts {
  * Accepts, tracks and plans an event inside one transaction. A known id only raises its count of duplicates, so a
  * redelivery can neither change a status nor be planned again.
  */
-export function createAccept(db: Db, { names, plans, rules, track, planDeliveries, proofs, hydrations, parking }: Parts) {
+export function createAccept(db: Db, { names, plans, rules, track, planDeliveries, secretUses, hydrations, parking }: Parts) {
   const known = db.prepare<[number, Buffer | string], { seq: number; body: Buffer }>(
     "SELECT seq, body FROM events WHERE account = ? AND id = ?",
   );
@@ -49,7 +49,7 @@ export function createAccept(db: Db, { names, plans, rules, track, planDeliverie
     const secret = event.secret === null ? null : names.idOf("secret", event.secret);
     const same = known.get(account, id);
     // A duplicate shows that its secret is in use, as a new event does.
-    proofs.count(source, secret, same === undefined, event.receivedAt);
+    secretUses.count(source, secret, same === undefined, event.receivedAt);
     if (same !== undefined) {
       const conflict = !same.body.equals(event.body);
       countDuplicate.run(conflict ? 1 : 0, same.seq);
@@ -111,7 +111,7 @@ export function createAccept(db: Db, { names, plans, rules, track, planDeliverie
   function quarantine(body: QuarantinedBody): number {
     const source = names.idOf("source", body.source);
     const secret = body.secret === null ? null : names.idOf("secret", body.secret);
-    proofs.count(source, secret, true, body.receivedAt);
+    secretUses.count(source, secret, true, body.receivedAt);
     return Number(
       insertQuarantined.run(
         names.idOf("account", body.account),

@@ -109,7 +109,7 @@ function seqRange(db: Db, { from, to }: AuditFilter): SeqRange {
 /** Counts the stored events by source and secret. */
 function createUsageCheck(db: Db, names: Names) {
   const nameOf = (source: number, secret: number): string => `${nameIn(names, source)}:${nameIn(names, secret)}`;
-  const rows = db.prepare<[], { source: number; secret: number; events: number }>("SELECT source, secret, events FROM proofs").all();
+  const rows = db.prepare<[], { source: number; secret: number; events: number }>("SELECT source, secret, events FROM secret_uses").all();
   const counted = new Map(rows.map(({ source, secret, events }) => [nameOf(source, secret), events]));
   const stored = new Map<number, Map<number, number>>();
 

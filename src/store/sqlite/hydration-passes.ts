@@ -22,19 +22,23 @@ interface OpenRow {
 /** Hydration passes and the messages they read. Call `begin`, `note` and `end` inside a transaction. */
 export function createHydrationPasses(db: Db, names: Names, hydrations: Pick<ReturnType<typeof createHydrations>, "covered">) {
   const open = db.prepare<[number], OpenRow>(
-    "SELECT seq, through, started_at AS startedAt, asked FROM sweeps WHERE account = ? AND ended_at IS NULL",
+    "SELECT seq, through, started_at AS startedAt, asked FROM hydration_passes WHERE account = ? AND ended_at IS NULL",
   );
   const newest = db.prepare<[number], number | null>("SELECT max(event) FROM hydrations WHERE account = ? AND state = 0").pluck();
   const first = db.prepare<[number, number], { id: Buffer | string; source: number }>(
     `SELECT e.id, e.source FROM hydrations h JOIN events e ON e.seq = h.event
      WHERE h.account = ? AND h.state = 0 AND h.event <= ? ORDER BY h.event LIMIT 1`,
   );
-  const insert = db.prepare<[number, number, number]>("INSERT INTO sweeps (account, through, started_at, asked) VALUES (?, ?, ?, 0)");
-  const close = db.prepare<[number, number]>("UPDATE sweeps SET ended_at = ? WHERE seq = ?");
-  const forget = db.prepare<[number, number]>("DELETE FROM sweeps WHERE account = ? AND ended_at < ?");
-  const count = db.prepare<[number, number]>("UPDATE sweeps SET asked = asked + ? WHERE seq = ?");
+  const insert = db.prepare<[number, number, number]>(
+    "INSERT INTO hydration_passes (account, through, started_at, asked) VALUES (?, ?, ?, 0)",
+  );
+  const close = db.prepare<[number, number]>("UPDATE hydration_passes SET ended_at = ? WHERE seq = ?");
+  const forget = db.prepare<[number, number]>("DELETE FROM hydration_passes WHERE account = ? AND ended_at < ?");
+  const count = db.prepare<[number, number]>("UPDATE hydration_passes SET asked = asked + ? WHERE seq = ?");
   const spent = db
-    .prepare<[number, number], number | null>("SELECT sum(asked) FROM sweeps WHERE account = ? AND (ended_at IS NULL OR ended_at > ?)")
+    .prepare<[number, number], number | null>(
+      "SELECT sum(asked) FROM hydration_passes WHERE account = ? AND (ended_at IS NULL OR ended_at > ?)",
+    )
     .pluck();
   const read = db.prepare<[number, number]>("UPDATE messages SET asked_at = ? WHERE seq = ?");
   const tracked = (hasId: string) =>

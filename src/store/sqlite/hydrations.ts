@@ -74,7 +74,7 @@ export function createHydrations(db: Db, { names, plans, rules, messages, planDe
          AND (@subject IS NULL OR subject = @subject)`,
     )
     .pluck();
-  const calls = db.prepare<[number], number>("SELECT asked FROM sweeps WHERE seq = ?").pluck();
+  const calls = db.prepare<[number], number>("SELECT asked FROM hydration_passes WHERE seq = ?").pluck();
   const eventRow = db.prepare<[number], WaitingRow>("SELECT seq, account, source, plan, body FROM events WHERE seq = ?");
   const settle = db.prepare(`
     UPDATE hydrations SET state = ?, reason = ?, target = NULL, subject = ?, asked = ?, found = ?, last = ?, unknown = ?, settled_at = ?
@@ -139,22 +139,22 @@ export function createHydrations(db: Db, { names, plans, rules, messages, planDe
       return oldest === null || newest === null ? null : { events, oldest, newest };
     },
     targets: ({ account, through }: Covering, limit: number): string[] => targets.all(names.idOf("account", account), through, limit),
-    settleTarget(sweep: Covering, target: string, wamid: string | null, now: number): SettledHydrations {
-      const account = names.idOf("account", sweep.account);
+    settleTarget(pass: Covering, target: string, wamid: string | null, now: number): SettledHydrations {
+      const account = names.idOf("account", pass.account);
       if (wamid === null) {
-        forgetTarget.run(account, sweep.through, target);
+        forgetTarget.run(account, pass.through, target);
         return { events: 0, due: [] };
       }
       const message = messages.find(account, wamid);
       const subject = message === undefined ? null : messageSubject(message.seq);
-      const events = ofTarget.all(account, sweep.through, target);
+      const events = ofTarget.all(account, pass.through, target);
       const due = events.flatMap((event) => settleOne(event, { reason: null, unknown: 0, subject, asked: 1 }, now));
       return { events: events.length, due };
     },
-    settleCovered(sweep: Covering, { reason, unknown, receivedBy }: HydrationEnd, now: number, limit: number): SettledHydrations {
-      const account = names.idOf("account", sweep.account);
-      const asked = calls.get(Number(sweep.seq)) ?? 0;
-      const events = some.all(account, sweep.through, receivedBy, limit);
+    settleCovered(pass: Covering, { reason, unknown, receivedBy }: HydrationEnd, now: number, limit: number): SettledHydrations {
+      const account = names.idOf("account", pass.account);
+      const asked = calls.get(Number(pass.seq)) ?? 0;
+      const events = some.all(account, pass.through, receivedBy, limit);
       const due = events.flatMap((event) => settleOne(event, { reason, unknown, subject: null, asked }, now));
       return { events: events.length, due };
     },
@@ -168,8 +168,8 @@ export function createReadHydrations(db: Db) {
   const one = db.prepare<[number], Row>(
     "SELECT account, state, reason, subject, asked, found, last, unknown, candidates, settled_at FROM hydrations WHERE event = ?",
   );
-  const sweepOf = db
-    .prepare<[number, number], number>("SELECT asked FROM sweeps WHERE account = ? AND ended_at IS NULL AND through >= ?")
+  const passOf = db
+    .prepare<[number, number], number>("SELECT asked FROM hydration_passes WHERE account = ? AND ended_at IS NULL AND through >= ?")
     .pluck();
   const matching = `FROM events e LEFT JOIN messages m ON e.subject % 2 = 0 AND m.seq = e.subject / 2
     WHERE e.origin <> 0 AND e.account = @account AND e.seq > @event AND e.seq <= @last AND (@subject IS NULL OR e.subject = @subject)`;
@@ -213,7 +213,7 @@ export function createReadHydrations(db: Db) {
       return {
         state: hydrationState(row.state),
         reason: giveUpReason(row.reason),
-        asked: isWaiting ? (sweepOf.get(row.account, event) ?? 0) : row.asked,
+        asked: isWaiting ? (passOf.get(row.account, event) ?? 0) : row.asked,
         found: found.all(range).map(({ id, ...rest }) => ({ id: unpackEventId(id) as EventId, ...rest })),
         foundCount: isWaiting ? (countFound.get(range) ?? 0) : row.found,
         unknown: row.unknown,

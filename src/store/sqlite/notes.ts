@@ -12,15 +12,15 @@ interface Gathered {
   lastAt: number;
 }
 
-export type Proofs = ReturnType<typeof createProofs>;
+export type SecretUseCounts = ReturnType<typeof createSecretUseCounts>;
 
 /** Above any number of a name, so that two numbers make one key. */
 const most = 2 ** 26;
 
 /** Counts secret usage in the transaction of the events. */
-export function createProofs(db: Db) {
+export function createSecretUseCounts(db: Db) {
   const add = db.prepare<Gathered>(`
-    INSERT INTO proofs (source, secret, events, duplicates, first_at, last_at)
+    INSERT INTO secret_uses (source, secret, events, duplicates, first_at, last_at)
     VALUES (@source, @secret, @events, @duplicates, @firstAt, @lastAt)
     ON CONFLICT (source, secret) DO UPDATE SET events = events + excluded.events, duplicates = duplicates + excluded.duplicates,
       first_at = min(first_at, excluded.first_at), last_at = max(last_at, excluded.last_at)`);

@@ -3,7 +3,7 @@ import Database from "better-sqlite3";
 import type { Alarm, AlarmChange } from "../../model/alarm.ts";
 import type { ReceivedEvent } from "../../model/event.ts";
 import type { MessageRegistration } from "../../track/registration.ts";
-import { type DueListener, type ReleasedEvent, type SightingsRead, type Store, type StoreHooks, StoreUnavailable } from "../port.ts";
+import { type DueListener, type ObservationsRead, type ReleasedEvent, type Store, type StoreHooks, StoreUnavailable } from "../port.ts";
 import { type AcceptOutcome, type DueDelivery, type Rules, sumRegistered } from "../rules.ts";
 import { createAccept } from "./accept.ts";
 import { createDeliveries } from "./deliveries.ts";
@@ -15,7 +15,7 @@ import { createHydrations } from "./hydrations.ts";
 import { createInspecting } from "./inspecting.ts";
 import { lockFile } from "./lock.ts";
 import { createNames } from "./names.ts";
-import { createArrivals, createCursors, createProofs, createRecentCalls, createRequests } from "./notes.ts";
+import { createArrivals, createCursors, createRecentCalls, createRequests, createSecretUseCounts } from "./notes.ts";
 import { createParking } from "./parking.ts";
 import { createPlanDeliveries, createPlans } from "./plans.ts";
 import { createPolls } from "./polls.ts";
@@ -50,7 +50,7 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks) {
 
   const names = createNames(db);
   const plans = createPlans(db);
-  const proofs = createProofs(db);
+  const secretUses = createSecretUseCounts(db);
   const messages = createMessages(db);
   const polls = createPolls(db, names);
   const recentCalls = createRecentCalls(db, names);
@@ -70,7 +70,7 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks) {
     plans,
     rules,
     planDeliveries,
-    proofs,
+    secretUses,
     hydrations,
     parking,
     track: createTrack(messages, runs, rules),
@@ -114,7 +114,7 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks) {
     refusal,
     arriving: hooks.arriving ?? (() => false),
     beginning: parking.begin,
-    closing: proofs.write,
+    closing: secretUses.write,
     committed(tookMs, count) {
       hooks.committed(tookMs, count);
       news.publish();
@@ -122,7 +122,7 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks) {
     rolledBack(error) {
       names.forget();
       plans.forget();
-      proofs.forget();
+      secretUses.forget();
       // Any other fault belongs to one write (a conflict) and rejects only that.
       unavailable(error);
     },
@@ -165,7 +165,7 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks) {
     endPass: passes.end,
     releaseParked: parking.releaseSome,
     expireParked: parking.expire,
-    sweep: createRetention(db, names),
+    purge: createRetention(db, names),
     probe: (at: number) => void probe.run(String(at)),
   });
 
@@ -174,7 +174,7 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks) {
     read,
     inspecting,
     isShared: false,
-    duty: () => true,
+    holdLease: () => true,
     findQuarantined: releasing.look,
     quarantined: releasing.one,
     findSend: sends.find,
@@ -214,8 +214,8 @@ export function openSqliteStore(path: string, rules: Rules, hooks: StoreHooks) {
     },
     onStored: news.onStored,
     // One process keeps its observations and alarms in memory.
-    noteSightings: async (): Promise<void> => {},
-    sightings: (): SightingsRead => ({ sightings: [], place: null }),
+    noteObservations: async (): Promise<void> => {},
+    observations: (): ObservationsRead => ({ observations: [], place: null }),
     alarmsInForce: (): readonly Alarm[] => [],
     noteAlarm: () => true,
     untoldAlarms: (): readonly AlarmChange[] => [],

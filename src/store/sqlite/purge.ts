@@ -1,8 +1,8 @@
-import type { RetentionTimes, Swept } from "../port.ts";
+import type { Purged, RetentionTimes } from "../port.ts";
 import type { Db } from "./file.ts";
 import { dispositionCode, messageSubject, type Names, runSubject, stateCode } from "./names.ts";
 
-const nothing: Swept = { events: 0, deliveries: 0, messages: 0, done: false };
+const nothing: Purged = { events: 0, deliveries: 0, messages: 0, done: false };
 
 type Phase = "ignored" | "events" | "messages" | "runs" | "kinds" | "pages";
 
@@ -68,7 +68,7 @@ export function createRetention(db: Db, names: Pick<Names, "purgeKinds">) {
     return { events: 1, deliveries: routes.length };
   }
 
-  function purgeEvents(now: number, keep: RetentionTimes, limit: number): Swept {
+  function purgeEvents(now: number, keep: RetentionTimes, limit: number): Purged {
     const last = greatest.get() ?? 0;
     const rows = oldest.all(cursor, limit);
     const horizon = now - Math.min(keep.events, keep.deliveries);
@@ -92,7 +92,7 @@ export function createRetention(db: Db, names: Pick<Names, "purgeKinds">) {
    * Deletes registered subjects after `messages` and seen ones after `ignored`, but none before its last event: otherwise a
    * late event could move a status back. The greatest seq stays, so that none is reused.
    */
-  function purgeSubjects(kind: "messages" | "runs", now: number, keep: RetentionTimes, limit: number): Swept {
+  function purgeSubjects(kind: "messages" | "runs", now: number, keep: RetentionTimes, limit: number): Purged {
     const of = subjects[kind];
     const rows = of.after.all(cursor, limit);
     const last = of.last.get() ?? 0;
@@ -110,7 +110,7 @@ export function createRetention(db: Db, names: Pick<Names, "purgeKinds">) {
     return { ...nothing, messages };
   }
 
-  function step(now: number, keep: RetentionTimes, limit: number): Swept {
+  function step(now: number, keep: RetentionTimes, limit: number): Purged {
     if (phase === "ignored") {
       const seqs = ignored.all(now - keep.ignored, greatest.get() ?? 0, limit);
       for (const seq of seqs) deleteEvent.run(seq);
@@ -137,7 +137,7 @@ export function createRetention(db: Db, names: Pick<Names, "purgeKinds">) {
   }
 
   /** One step of up to `limit` rows, for one turn. Call it inside a transaction. */
-  return function sweep(now: number, keep: RetentionTimes, limit: number): Swept {
+  return function purge(now: number, keep: RetentionTimes, limit: number): Purged {
     const sum = { ...nothing };
     inOneTurn(limit, (most) => {
       const { events, deliveries, messages, done } = step(now, keep, most);

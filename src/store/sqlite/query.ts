@@ -2,7 +2,7 @@ import type { SeqBounds } from "../views.ts";
 import type { Db } from "./file.ts";
 
 /** Reads the smallest and the greatest seq of a table. */
-export function createBounds(db: Db, table: "events" | "messages" | "runs" | "sends" | "sweeps" | "requests"): () => SeqBounds {
+export function createBounds(db: Db, table: "events" | "messages" | "runs" | "sends" | "hydration_passes" | "requests"): () => SeqBounds {
   const bounds = db.prepare<[], { oldest: number; newest: number } | { oldest: null }>(
     `SELECT (SELECT min(seq) FROM ${table}) AS oldest, (SELECT max(seq) FROM ${table}) AS newest`,
   );

@@ -1,7 +1,7 @@
 import type { DeliveryState } from "../../model/delivery.ts";
 import type { Disposition } from "../../model/plan.ts";
 import type { Stats } from "../reading.ts";
-import type { Proof, RouteBacklog, Unplanned } from "../views.ts";
+import type { RouteBacklog, StoredSecretUse, Unplanned } from "../views.ts";
 import type { Db } from "./file.ts";
 import { dispositionList, type Names, stateCode, stateList } from "./names.ts";
 import { createBounds } from "./query.ts";
@@ -19,14 +19,14 @@ export function createReadStats(db: Db, names: Names) {
   );
   const stopped = db.prepare<[], { route: number; reason: string }>("SELECT route, reason FROM stopped");
 
-  const proofs = db.prepare<[], Omit<Proof, "source" | "secret"> & { source: number; secret: number }>(
-    "SELECT source, secret, events, duplicates, first_at AS firstAt, last_at AS lastAt FROM proofs ORDER BY source, secret",
+  const secretUses = db.prepare<[], Omit<StoredSecretUse, "source" | "secret"> & { source: number; secret: number }>(
+    "SELECT source, secret, events, duplicates, first_at AS firstAt, last_at AS lastAt FROM secret_uses ORDER BY source, secret",
   );
 
   return {
     /** How often each secret verified a webhook. */
-    proofs: (): Proof[] =>
-      proofs.all().map(({ source, secret, ...sums }) => ({ source: names.nameOf(source), secret: names.nameOf(secret), ...sums })),
+    secretUses: (): StoredSecretUse[] =>
+      secretUses.all().map(({ source, secret, ...sums }) => ({ source: names.nameOf(source), secret: names.nameOf(secret), ...sums })),
     backlog(): RouteBacklog[] {
       const routes = new Map<number, Omit<RouteBacklog, "route">>();
       const of = (route: number): Omit<RouteBacklog, "route"> => {

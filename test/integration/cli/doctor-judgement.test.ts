@@ -73,13 +73,13 @@ test.each([
     "relay.yaml",
     {},
   );
-  const proofs = silentHours.flatMap((hours, n) => {
+  const secretUses = silentHours.flatMap((hours, n) => {
     const secret = sources["main"]?.signature.secrets[n]?.fingerprint() as string;
     return hours === null ? [] : [{ source: "main", secret, events: 7, duplicates: 0, firstAt: now - month, lastAt: now - hours * hour }];
   });
   // Of another source: says nothing about this one.
-  proofs.push({ source: "other", secret: "0123456789ab", events: 9, duplicates: 0, firstAt: now, lastAt: now });
-  const found = judgeSecrets(sources, proofs, now).map(({ message }) => message);
+  secretUses.push({ source: "other", secret: "0123456789ab", events: 9, duplicates: 0, firstAt: now, lastAt: now });
+  const found = judgeSecrets(sources, secretUses, now).map(({ message }) => message);
   expect(found).toEqual(
     says.map((text, n) => expect.stringMatching(new RegExp(`^main: secrets\\[${n}\\] \\([0-9a-f]{12}\\) .*${text.replace("(", "\\(")}`))),
   );

@@ -61,7 +61,7 @@ test("reads each message once for a burst of three hundred events", async () => 
 });
 
 test("covers events that arrive during a pass in the next one, which reads only what is needed", async () => {
-  // Three polls a minute, so that the sweep takes a while.
+  // Three polls a minute, so that the pass takes a while.
   const relay = await openRelay({ account: { share: 0.02 } });
   const messages: MessageRecord[] = [];
   for (let n = 0; n < 6; n += 1) messages.push(await relay.send());
@@ -75,7 +75,7 @@ test("covers events that arrive during a pass in the next one, which reads only 
   await relay.move(messages[5] as MessageRecord, "sent");
   await relay.pass(10 * minute, 500);
   expect(relay.asked.slice(0, 6)).toEqual(ids);
-  // What the first sweep read before the second event came, and no more than those under way besides.
+  // What the first pass read before the second event came, and no more than those under way besides.
   const again = relay.asked.slice(6);
   expect(again).toEqual(ids.slice(0, again.length));
   expect(again.length).toBeGreaterThanOrEqual(asked);

@@ -72,7 +72,7 @@ test("accepts many concurrent events of one message, each of which changes it", 
 });
 
 test("counts secret usage with its first and last time, whatever the result", async () => {
-  const store = storeOf("proofs");
+  const store = storeOf("secretUses");
   const event = anEvent({ receivedAt: start + 5, secret: "first" });
   await Promise.all([
     store.accept(event),
@@ -81,14 +81,14 @@ test("counts secret usage with its first and last time, whatever the result", as
     store.accept(anEvent({ receivedAt: start + 1, secret: "second" })),
     store.accept(anEvent({ receivedAt: start, secret: null })),
   ]);
-  const proofs = (await store.read.proofs()).map(({ secret, events, duplicates, firstAt, lastAt }) => [
+  const secretUses = (await store.read.secretUses()).map(({ secret, events, duplicates, firstAt, lastAt }) => [
     secret,
     events,
     duplicates,
     firstAt,
     lastAt,
   ]);
-  expect(proofs.sort()).toEqual([
+  expect(secretUses.sort()).toEqual([
     ["first", 2, 1, start + 5, start + 9],
     ["second", 1, 0, start + 1, start + 1],
   ]);

@@ -31,16 +31,16 @@ test("an audit ignores what other processes accept between its steps", async () 
 });
 
 test("an audit finds secret usage that is too high or too low", async () => {
-  const store = storeOf("proofs");
+  const store = storeOf("secretUses");
   for (let n = 1; n <= 3; n += 1) await store.accept(anEvent({ wamid: "w1" }));
   expect((await audit(store)).balanced).toBe(true);
   for (const [change, why] of [
     [1, /proved 4 events, and 3 were ever accepted/],
     [-2, /3 events by source and secret main:fingerprint are stored, and 2 are counted/],
   ] as const) {
-    await client().hincrby("{proofs}:usage", "main:fingerprint:events", change);
+    await client().hincrby("{secretUses}:usage", "main:fingerprint:events", change);
     const report = await audit(store);
-    expect(report.offenders).toMatchObject([{ rule: "proofs differ", what: expect.stringMatching(why) }]);
+    expect(report.offenders).toMatchObject([{ rule: "secret usage differs", what: expect.stringMatching(why) }]);
     expect(report.balanced).toBe(false);
   }
 });

@@ -17,10 +17,10 @@ test("the purge frees memory in a full Redis that refuses all other writes", asy
   };
   const store = createRedisStore(redis, "relay", rulesFor([{ name: "all", match: { tracked: true } }]), { committed });
   onTestFinished(() => store.close());
-  const sweep = async (now: number) => {
+  const pass = async (now: number) => {
     const swept = { events: 0, messages: 0 };
     for (let passes = 0; passes < 3; ) {
-      const { events, messages, done } = await store.sweep(now, keep, 100);
+      const { events, messages, done } = await store.purge(now, keep, 100);
       swept.events += events;
       swept.messages += messages;
       if (done) passes += 1;
@@ -39,10 +39,10 @@ test("the purge frees memory in a full Redis that refuses all other writes", asy
   await fillRedis(server);
   await expect(store.accept(anEvent())).rejects.toMatchObject({ kind: "full" });
   stored = 0;
-  expect(await store.duty("retention", 1000)).toBe(true);
-  expect(await sweep(start + 31 * day)).toEqual({ events: 2, messages: 2 });
+  expect(await store.holdLease("retention", 1000)).toBe(true);
+  expect(await pass(start + 31 * day)).toEqual({ events: 2, messages: 2 });
   expect(await store.forgetSends(start + day, 10)).toBe(1);
-  expect(await sweep(start + 300 * day)).toMatchObject({ messages: 2 });
-  expect(stored, "that it frees is no proof that storing works").toBe(0);
+  expect(await pass(start + 300 * day)).toMatchObject({ messages: 2 });
+  expect(stored, "that it frees is no secretUse that storing works").toBe(0);
   await expect(store.register([{ account: "main", wamid: "new" }], start)).rejects.toMatchObject({ kind: "full" });
 });

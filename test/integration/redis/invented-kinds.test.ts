@@ -12,7 +12,7 @@ test("keeps nothing of unknown event kinds after their events are purged", async
   await Promise.all(Array.from({ length: 500 }, (_, n) => store.accept(anEvent({ event: `invented.${n}` }))));
   const now = start + 100_000;
   await store.accept(anEvent({ event: "message.status", receivedAt: now }));
-  for (let steps = 0; !(await store.sweep(now, keep, 100)).done; steps += 1) expect(steps).toBeLessThan(10_000);
+  for (let steps = 0; !(await store.purge(now, keep, 100)).done; steps += 1) expect(steps).toBeLessThan(10_000);
   const keys = await client().keys(`{${prefix}}:*`);
   expect(keys.length).toBeLessThan(40);
   for (const key of keys) {

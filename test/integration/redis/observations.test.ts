@@ -1,6 +1,6 @@
 import { Redis } from "ioredis";
 import { expect, onTestFinished, test } from "vitest";
-import type { Sighting } from "../../../src/store/port.ts";
+import type { AccountObservation } from "../../../src/store/port.ts";
 import { keysOf } from "../../../src/store/redis/keys.ts";
 import { createObservations } from "../../../src/store/redis/notes.ts";
 import { startRedis } from "../../setup/redis.ts";
@@ -13,7 +13,7 @@ test("reads observations of other processes once and in order, from a start time
     await server.stop();
   });
   const link = { run: <T>(command: (client: Redis) => Promise<T>) => command(redis) };
-  const sighting = (at: number, events: number): Sighting => ({
+  const observation = (at: number, events: number): AccountObservation => ({
     account: "main",
     at,
     events,
@@ -25,19 +25,19 @@ test("reads observations of other processes once and in order, from a start time
   const [noting, reading] = [createObservations(keysOf("relay"), link), createObservations(keysOf("relay"), link)];
   const now = Date.now();
 
-  expect(await reading.sightings(null, now - 60_000)).toEqual({ sightings: [], place: null });
-  await noting.noteSightings([sighting(now, 1), sighting(now, 2)]);
-  const first = await reading.sightings(null, now - 60_000);
-  expect(first.sightings.map(({ events }) => events)).toEqual([1, 2]);
-  expect((await reading.sightings(first.place, now - 60_000)).sightings).toEqual([]);
-  await noting.noteSightings([sighting(now, 3)]);
-  const second = await reading.sightings(first.place, now - 60_000);
-  expect(second.sightings).toEqual([sighting(now, 3)]);
-  expect((await reading.sightings(null, now + 60_000)).sightings).toEqual([]);
+  expect(await reading.observations(null, now - 60_000)).toEqual({ observations: [], place: null });
+  await noting.noteObservations([observation(now, 1), observation(now, 2)]);
+  const first = await reading.observations(null, now - 60_000);
+  expect(first.observations.map(({ events }) => events)).toEqual([1, 2]);
+  expect((await reading.observations(first.place, now - 60_000)).observations).toEqual([]);
+  await noting.noteObservations([observation(now, 3)]);
+  const second = await reading.observations(first.place, now - 60_000);
+  expect(second.observations).toEqual([observation(now, 3)]);
+  expect((await reading.observations(null, now + 60_000)).observations).toEqual([]);
 
   // A day on: whole blocks of the stream go, so many are noted.
-  await noting.noteSightings(Array.from({ length: 300 }, (_, n) => sighting(now, n)));
-  await noting.noteSightings([sighting(now + 2 * 86_400_000, 4)]);
+  await noting.noteObservations(Array.from({ length: 300 }, (_, n) => observation(now, n)));
+  await noting.noteObservations([observation(now + 2 * 86_400_000, 4)]);
   expect(await redis.xlen("{relay}:observations")).toBeLessThan(150);
   expect(await redis.keys("*")).toEqual(["{relay}:observations"]);
 });

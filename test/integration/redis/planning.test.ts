@@ -245,14 +245,14 @@ test("an event made from polled state is unplanned like others, and counts at on
   const { seq: any } = await receiver.accept(anEvent({ data: { truncated: true, id: null, size: 9 } }));
   const { seq: named } = await receiver.accept(anEvent({ data: { truncated: true, id: "id-of-w", size: 9 } }));
   await receiver.accept(anEvent({ wamid: "other" }));
-  const sweep = await worker.beginPass("main", start + 1);
-  if (sweep === null) throw new Error("nothing waits");
+  const pass = await worker.beginPass("main", start + 1);
+  if (pass === null) throw new Error("nothing waits");
   expect(await worker.accept(news("w", "delivered"))).toMatchObject({ seq: 4, disposition: "accepted" });
   expect(await worker.accept(news("w", "delivered"))).toMatchObject({ result: "duplicate", seq: 4 });
   await expectBalanced(worker);
-  expect(await worker.settleTarget(sweep, "id-of-w", "w", start + 9)).toEqual({ events: 1, due: [] });
+  expect(await worker.settleTarget(pass, "id-of-w", "w", start + 9)).toEqual({ events: 1, due: [] });
   const end = { reason: null, unknown: 0, receivedBy: start + 9 };
-  expect(await worker.settleCovered(sweep, end, start + 9, 10)).toEqual({ events: 1, due: [] });
+  expect(await worker.settleCovered(pass, end, start + 9, 10)).toEqual({ events: 1, due: [] });
   for (const seq of [any, named]) {
     expect(await worker.read.events.get(seq)).toMatchObject({
       verdicts: [

@@ -25,10 +25,10 @@ async function planAll(store: OpenedStore): Promise<number> {
 }
 
 /** A whole pass of retention; gives how many events it took. */
-async function sweepAll(store: OpenedStore, now: number): Promise<number> {
+async function purgeAll(store: OpenedStore, now: number): Promise<number> {
   let events = 0;
   for (let steps = 0; steps < 1_000; steps += 1) {
-    const swept = await store.sweep(now, keep, 50);
+    const swept = await store.purge(now, keep, 50);
     events += swept.events;
     if (swept.done) return events;
   }
@@ -223,7 +223,7 @@ describe("retention", () => {
     await deliverAll(worker, start + 4);
     // As deliveries get old, and as events do; and at a later look.
     for (const now of [start + 8 * day, start + 31 * day, start + 33 * day, start + 300 * day]) {
-      await sweepAll(worker, now);
+      await purgeAll(worker, now);
       expect((await worker.read.events.list({ limit: 10 })).events.map(({ seq }) => seq)).toEqual(
         now < start + 30 * day ? [5, 4, 3, 2, 1] : [5, 3, 2, 1],
       );
@@ -231,12 +231,12 @@ describe("retention", () => {
       expect((await audit(worker, now)).offenders).toEqual([]);
     }
     expect(await planAll(worker)).toBe(3);
-    await sweepAll(worker, start + 302 * day);
+    await purgeAll(worker, start + 302 * day);
     expect(await worker.read.events.get(1)).toMatchObject({ disposition: "routed" });
     await deliverAll(worker, start + 302 * day);
     // Kept as long as deliveries are, from when they were made.
-    expect(await sweepAll(worker, start + 304 * day)).toBe(0);
-    expect(await sweepAll(worker, start + 310 * day)).toBe(3);
+    expect(await purgeAll(worker, start + 304 * day)).toBe(0);
+    expect(await purgeAll(worker, start + 310 * day)).toBe(3);
     const left = (await client().keys(keys.of("*"))).map((name) => name.slice(keys.base.length));
     expect(left.filter((name) => /^(kept|unplanned|[de]:[1-4]\b|es:)/.test(name))).toEqual([]);
   });
@@ -246,13 +246,13 @@ describe("retention", () => {
     await atEachMoment("swept", async (store, worker) => {
       await worker.accept(anEvent({ event: "contact.created", receivedAt: old }));
       await deliverAll(worker, start + 4);
-      expect(await sweepAll(store, old)).toBe(1);
+      expect(await purgeAll(store, old)).toBe(1);
       await planAll(worker);
       // As a relay that works does at once.
       await worker.expireParked(old, 100);
       expect((await audit(worker, old)).offenders).toEqual([]);
       await deliverAll(worker, old);
-      expect(await sweepAll(worker, old + 9 * day)).toBe(3);
+      expect(await purgeAll(worker, old + 9 * day)).toBe(3);
     });
   });
 });

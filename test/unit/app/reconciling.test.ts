@@ -24,7 +24,7 @@ test("a schedule skips accounts whose unplanned events may end the silence of a 
       },
       settlePolls: async () => {},
       countPolls: () => ({ due: 0, unaskable: 0, missing: 0 }),
-      duty: () => true,
+      holdLease: () => true,
       read: { unplanned: () => unplanned },
     },
     services: {

@@ -1,12 +1,12 @@
 import type { Alarm, AlarmChange } from "../../../src/model/alarm.ts";
 import type { Clock } from "../../../src/model/clock.ts";
-import { type Sighting, StoreUnavailable } from "../../../src/store/port.ts";
+import { type AccountObservation, StoreUnavailable } from "../../../src/store/port.ts";
 import type { EventDetail } from "../../../src/store/views.ts";
 
-/** What several processes share, as far as duties, sightings and a message's events go. */
+/** What several processes share, as far as leases, observations and a message's events go. */
 export function createSharedStore(clock: Clock) {
-  const duties = new Map<string, { holder: string; until: number }>();
-  const noted: Sighting[] = [];
+  const leases = new Map<string, { holder: string; until: number }>();
+  const noted: AccountObservation[] = [];
   /** By wamid. */
   const told = new Map<string, Pick<EventDetail, "origin" | "status">[]>();
   const all: Pick<EventDetail, "origin" | "status">[] = [];
@@ -29,25 +29,25 @@ export function createSharedStore(clock: Clock) {
       isAway = is;
     },
     untold: () => [...untold.keys()],
-    holderOf: (name: string): string | null => duties.get(name)?.holder ?? null,
+    holderOf: (name: string): string | null => leases.get(name)?.holder ?? null,
     /** Its store as one process has it. */
     of: (holder: string) => ({
       isShared: true,
-      async duty(name: string, forMs: number): Promise<boolean> {
+      async holdLease(name: string, forMs: number): Promise<boolean> {
         here();
-        const held = duties.get(name);
+        const held = leases.get(name);
         if (held !== undefined && held.holder !== holder && held.until > clock.now()) return false;
-        duties.set(name, { holder, until: clock.now() + forMs });
+        leases.set(name, { holder, until: clock.now() + forMs });
         return true;
       },
-      async noteSightings(sightings: readonly Sighting[]): Promise<void> {
+      async noteObservations(observations: readonly AccountObservation[]): Promise<void> {
         here();
-        noted.push(...sightings);
+        noted.push(...observations);
       },
-      async sightings(place: string | null, from: number) {
+      async observations(place: string | null, from: number) {
         here();
-        const sightings = place === null ? noted.filter(({ at }) => at > from) : noted.slice(Number(place));
-        return { sightings, place: String(noted.length) };
+        const observations = place === null ? noted.filter(({ at }) => at > from) : noted.slice(Number(place));
+        return { observations, place: String(noted.length) };
       },
       async alarmsInForce() {
         here();

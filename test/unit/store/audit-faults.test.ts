@@ -65,8 +65,8 @@ const faults: readonly [damage: string, rule: AuditRule, event: number | null, r
   [`UPDATE deliveries SET state = 0, next_at = 1 WHERE event = 5 AND route = ${route("ours")}`, "order broken", 4, "ours"],
   ["DROP INDEX events_by_id; UPDATE events SET id = (SELECT id FROM events WHERE seq = 4) WHERE seq = 5", "id repeated", 5, null],
   ["DROP INDEX events_by_id", "id repeated", null, null],
-  ["UPDATE proofs SET events = 9", "proofs differ", null, null],
-  ["UPDATE proofs SET events = 11", "proofs differ", null, null],
+  ["UPDATE secret_uses SET events = 9", "secret usage differs", null, null],
+  ["UPDATE secret_uses SET events = 11", "secret usage differs", null, null],
 ];
 
 test.each(faults)("%s: %s", async (damage, rule, event, on) => {

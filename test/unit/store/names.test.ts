@@ -6,8 +6,8 @@ import { rowsOf } from "../../harness/store-rows.ts";
 
 const keep = { events: 1_000, ignored: 1_000, deliveries: 1_000, messages: 1_000 };
 
-async function sweepAll(store: ContractStore, now: number): Promise<void> {
-  for (let steps = 0; steps < 10_000; steps += 1) if ((await store.sweep(now, keep, 500)).done) return;
+async function purgeAll(store: ContractStore, now: number): Promise<void> {
+  for (let steps = 0; steps < 10_000; steps += 1) if ((await store.purge(now, keep, 500)).done) return;
   throw new Error("retention never came to an end");
 }
 
@@ -23,7 +23,7 @@ test("invented event kinds are gone with their events, and those in use stay wha
     const later = start + 100_000;
     const rare = await store.accept(anEvent({ event: invented[2_500] as string, receivedAt: later }));
     const usual = await store.accept(anEvent({ event: "message.status", receivedAt: later }));
-    await sweepAll(store, later);
+    await purgeAll(store, later);
     const left = kinds();
     expect(left.length).toBeLessThanOrEqual(1_024 + 2);
     expect(left).toContain(invented[2_500]);
@@ -54,7 +54,7 @@ test("retention removes kinds in small steps", async () => {
     await store.accept(anEvent({ event: "message.status", receivedAt: start + 100_000 }));
     let before = count();
     for (let steps = 0; steps < 10_000; steps += 1) {
-      const { done } = await store.sweep(start + 100_000, keep, 20);
+      const { done } = await store.purge(start + 100_000, keep, 20);
       expect(before - count()).toBeLessThanOrEqual(20);
       before = count();
       if (done) break;

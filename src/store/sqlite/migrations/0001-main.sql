@@ -153,7 +153,7 @@ CREATE TABLE paused (
 
 -- How often and when each secret verified a webhook: which of two is safe to drop. Counted in the transaction that
 -- stores the event; retention does not lower it.
-CREATE TABLE proofs (
+CREATE TABLE secret_uses (
   source     INTEGER NOT NULL,
   secret     INTEGER NOT NULL,
   events     INTEGER NOT NULL, -- quarantined ones included
@@ -267,7 +267,7 @@ CREATE TRIGGER hydrations_end AFTER DELETE ON events WHEN OLD.subject IS NULL BE
 END;
 
 -- Hydration passes over an account's candidates; at most one is open per account.
-CREATE TABLE sweeps (
+CREATE TABLE hydration_passes (
   seq        INTEGER PRIMARY KEY,
   account    INTEGER NOT NULL,
   through    INTEGER NOT NULL, -- covers hydrations of events up to this one
@@ -275,5 +275,5 @@ CREATE TABLE sweeps (
   asked      INTEGER NOT NULL, -- calls made
   ended_at   INTEGER           -- unix ms; NULL while it is open
 ) STRICT;
-CREATE UNIQUE INDEX sweeps_open ON sweeps (account) WHERE ended_at IS NULL;
-CREATE INDEX sweeps_ended ON sweeps (account, ended_at);
+CREATE UNIQUE INDEX hydration_passes_open ON hydration_passes (account) WHERE ended_at IS NULL;
+CREATE INDEX hydration_passes_ended ON hydration_passes (account, ended_at);

@@ -5,9 +5,9 @@ import type { Keep, OpenSubject } from "./store-port.ts";
 
 const keep: Keep = { events: 10, ignored: 10, deliveries: 10, messages: 10 };
 
-export function proofsContract(open: OpenSubject): void {
+export function secretUsesContract(open: OpenSubject): void {
   describe("which secret proved what", () => {
-    test("each proof counts once, whatever is stored together with it, duplicates apart, over a restart", async () => {
+    test("each secretUse counts once, whatever is stored together with it, duplicates apart, over a restart", async () => {
       const subject = await openWith(open, []);
       const again = anEvent({ secret: "old", receivedAt: start + 5 });
       const { envelope: _, subject: __, ...received } = anEvent({ secret: "new", receivedAt: start + 9 });
@@ -25,23 +25,23 @@ export function proofsContract(open: OpenSubject): void {
       ]);
       const store = await subject.reopen();
       await store.accept({ ...again, secret: "new", receivedAt: start + 30 });
-      const proofs = [...(await store.proofs())].sort((a, b) => `${a.source} ${a.secret}`.localeCompare(`${b.source} ${b.secret}`));
-      expect(proofs).toEqual([
+      const secretUses = [...(await store.secretUses())].sort((a, b) => `${a.source} ${a.secret}`.localeCompare(`${b.source} ${b.secret}`));
+      expect(secretUses).toEqual([
         { source: "flows", secret: "old", events: 1, duplicates: 0, firstAt: start + 1, lastAt: start + 1 },
         { source: "main", secret: "new", events: 21, duplicates: 1, firstAt: start + 6, lastAt: start + 30 },
         { source: "main", secret: "old", events: 1, duplicates: 1, firstAt: start + 5, lastAt: start + 5 },
       ]);
     });
 
-    test("retention lowers nothing, and a clock set back moves no last proof", async () => {
+    test("retention lowers nothing, and a clock set back moves no last secretUse", async () => {
       const { store } = await openWith(open, []);
       for (let n = 0; n < 5; n += 1) await accept(store, { secret: "s", receivedAt: start + n });
-      const [before] = await store.proofs();
-      for (let done = false; !done; ) ({ done } = await store.sweep(start + 1_000, keep, 10));
+      const [before] = await store.secretUses();
+      for (let done = false; !done; ) ({ done } = await store.purge(start + 1_000, keep, 10));
       expect(await store.event(1)).toBeNull();
-      expect(await store.proofs()).toEqual([before]);
+      expect(await store.secretUses()).toEqual([before]);
       await accept(store, { secret: "s", receivedAt: start - 50 });
-      expect(await store.proofs()).toEqual([{ ...before, events: 6, firstAt: start - 50 }]);
+      expect(await store.secretUses()).toEqual([{ ...before, events: 6, firstAt: start - 50 }]);
     });
   });
 }
