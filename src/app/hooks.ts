@@ -1,10 +1,11 @@
 import type { IncomingMessage } from "node:http";
+import type { onResponseHookHandler } from "fastify";
 import type { BadTokenHook } from "../control/auth.ts";
 import type { FailedStage, LaneHooks } from "../deliver/lane.ts";
 import { maskText } from "../model/mask.ts";
 import type { Health } from "../observe/health.ts";
 import type { Logger, Privacy } from "../observe/logger.ts";
-import type { Metrics } from "../observe/metrics.ts";
+import { type Metrics, statusClass } from "../observe/metrics.ts";
 import { createFailureLimit } from "../receive/failure-limit.ts";
 import type { ReceiverHooks } from "../receive/receiver.ts";
 import type { CallOutcome, CallPriority } from "../service/admission.ts";
@@ -28,12 +29,22 @@ export function receiverHooks({
 }: Watchers & { readonly refused: (source: string) => void }): ReceiverHooks {
   return {
     received: (source, outcome) => metrics().requests.count(source, outcome),
+    ended: (source, status, tookMs) => metrics().requestSeconds.observe({ source, status: statusClass(status) }, tookMs / 1000),
     refused(source, reason, address) {
       refused(source);
       if (address !== null) log.warn({ source, reason, address }, "bad signature");
     },
     quarantined: ({ source, error, body }) => log.warn({ source, error: privacy.text(error), size: body.length }, "quarantined"),
     failed: (source, error) => log.error({ err: error, source }, "a webhook request failed"),
+  };
+}
+
+/** Measures every request except webhooks. An endpoint is named as in `/v1/openapi.json`, a page by its path. */
+export function apiHook(metrics: () => Metrics): onResponseHookHandler {
+  return ({ is404, routeOptions: { config, url = "-" } }, reply, done) => {
+    const endpoint = is404 ? "-" : (config.endpoint?.name ?? url);
+    metrics().apiSeconds.observe({ endpoint, status: statusClass(reply.statusCode) }, reply.elapsedTime / 1000);
+    done();
   };
 }
 
@@ -144,7 +155,9 @@ export function laneHooks({ log, privacy, now, metrics }: Watchers & { readonly 
       const m = metrics();
       m.attempts.inc({ route, outcome: decision.kind });
       m.attemptSeconds.observe({ route }, tookMs / 1000);
-      if (decision.kind === "delivered" && delivery.attempts === 0) m.lag.observe({ route }, lagMs / 1000);
+      // A replay delivers an event that may be days old.
+      if (decision.kind === "delivered" && delivery.replays === 0)
+        m.lag.observe({ route, attempt: delivery.attempts === 0 ? "first" : "later" }, lagMs / 1000);
       const level = decision.kind === "delivered" || decision.kind === "again" ? "info" : decision.kind === "retry" ? "warn" : "error";
       if (!log.isLevelEnabled(level)) return;
       log[level](

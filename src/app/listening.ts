@@ -1,6 +1,6 @@
-import { readFileSync } from "node:fs";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Listener, ListenFilter, ListenPort } from "../control/listen-stream.ts";
+import { relayVersion } from "../deliver/destinations/url.ts";
 import type { Clock } from "../model/clock.ts";
 import { parseEnvelope } from "../model/envelope.ts";
 import { RelayError } from "../model/errors.ts";
@@ -59,7 +59,7 @@ export function createListening({ store, clock, retention }: ListeningParts): Li
       now: clock.now,
       after: clock.after,
       retention,
-      version: (JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as { version: string }).version,
+      version: relayVersion(),
     },
     async lags() {
       if (listeners.size === 0) return [];

@@ -7,7 +7,7 @@ import { type Authorize, createAuthorize } from "../control/auth.ts";
 import { addOperateRoutes } from "../control/operate.ts";
 import { addControlRoutes } from "../control/routes.ts";
 import { createDestinations, redactAnswer, redactAnswers } from "../deliver/destinations/create.ts";
-import { createUrlDestination } from "../deliver/destinations/url.ts";
+import { createUrlDestination, relayVersion } from "../deliver/destinations/url.ts";
 import { createDispatcher } from "../deliver/dispatcher.ts";
 import { createProxy } from "../deliver/proxy.ts";
 import type { Clock } from "../model/clock.ts";
@@ -25,7 +25,7 @@ import { createControlPort } from "./control.ts";
 import { checkRole, type Role } from "./engine.ts";
 import { createExplaining } from "./explaining.ts";
 import { createGaugeReader } from "./gauges.ts";
-import { badTokenHook, laneHooks, planningFailed, receiverHooks, storeHooks } from "./hooks.ts";
+import { apiHook, badTokenHook, laneHooks, planningFailed, receiverHooks, storeHooks } from "./hooks.ts";
 import { createListening } from "./listening.ts";
 import { openStore, storeName } from "./open-store.ts";
 import { startPlanning } from "./planning.ts";
@@ -95,7 +95,9 @@ export async function createRelay({
   const rules = createRules(settings, (error, event) => planningFailed(watchers, error, event));
 
   // Created first, because all parts report to it. The gauges are read later.
-  const metrics = createMetrics(() => readGauges());
+  const metrics = createMetrics({ version: relayVersion(), node: process.versions.node, storage: settings.storage.driver }, () =>
+    readGauges(),
+  );
   const watchers = { log, privacy, metrics: () => metrics };
   let supervisor: Supervisor | undefined;
   const { store, clock, backlog, lanes, caps, breakersOf, endPause } = await openStore(settings.storage, {
@@ -200,6 +202,10 @@ export async function createRelay({
     receives ? undefined : "no such page: this process has the role work, and webhooks and /v1 are at those that receive",
   );
   const { http } = web;
+  http.addHook(
+    "onResponse",
+    apiHook(() => metrics),
+  );
   web.server.on("connection", arrivals.opened);
   addOperateRoutes(http, { health: () => ({ ...health.report(), alarms: service.alarms(), stops: service.stops() }), metrics });
   if (receives) {

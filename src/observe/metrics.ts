@@ -40,15 +40,25 @@ export interface Gauges {
   readonly now: number;
 }
 
+/** What runs: the labels of `relay_build_info`. */
+interface BuildInfo {
+  readonly version: string;
+  /** Version of Node. */
+  readonly node: string;
+  readonly storage: "sqlite" | "redis";
+}
+
 export type Metrics = ReturnType<typeof createMetrics>;
 
 const seconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 const untilADay = [...seconds, 60, 300, 3600, 86400];
 const writes = [1, 2, 5, 10, 25, 50, 100, 250, 500];
+/** By the first digit of a status. 0: the client left before it got an answer. */
+const statusClasses = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
 const breakerNumber = { closed: 0, "half-open": 1, open: 2 };
 
 /** The relay's metrics, in their own registry. Labels are few, and never hold a wamid or a phone number. */
-export function createMetrics(read: () => MaybePromise<Gauges>) {
+export function createMetrics(build: BuildInfo, read: () => MaybePromise<Gauges>) {
   const registry = new Registry();
   const registers = [registry];
   collectDefaultMetrics({ register: registry });
@@ -62,6 +72,11 @@ export function createMetrics(read: () => MaybePromise<Gauges>) {
   const tally = (name: string, help: string, labelNames: readonly [string, string]) => createTally(registry, name, help, labelNames);
 
   const metrics = {
+    requestSeconds: histogram("relay_webhook_request_seconds", "From the headers of a webhook request to the end of its answer", seconds, [
+      "source",
+      "status",
+    ]),
+    apiSeconds: histogram("relay_api_request_seconds", "The same for every other request, by endpoint", seconds, ["endpoint", "status"]),
     requests: tally("relay_webhook_requests_total", "Webhook requests by outcome", ["source", "outcome"]),
     dispositions: tally("relay_events_total", "Events stored, by source and first disposition", ["source", "disposition"]),
     secretUses: tally("relay_secret_uses_total", "Events verified, by the secret's fingerprint", ["source", "secret"]),
@@ -69,7 +84,10 @@ export function createMetrics(read: () => MaybePromise<Gauges>) {
 
     attempts: counter("relay_delivery_attempts_total", "Attempts to deliver by what followed", ["route", "outcome"]),
     attemptSeconds: histogram("relay_delivery_attempt_seconds", "Time an attempt took", seconds, ["route"]),
-    lag: histogram("relay_delivery_lag_seconds", "From accepting an event to its delivery", untilADay, ["route"]),
+    lag: histogram("relay_delivery_lag_seconds", "From receiving an event to the answer that ended its delivery", untilADay, [
+      "route",
+      "attempt",
+    ]),
 
     commitSeconds: histogram("relay_commit_seconds", "Time a transaction took", seconds),
     commitWrites: histogram("relay_commit_writes", "Writes in one transaction", writes),
@@ -98,6 +116,8 @@ export function createMetrics(read: () => MaybePromise<Gauges>) {
       found: counter("relay_hydration_found_total", "Changes found by those polls", ["account"]),
     },
   };
+
+  gauge("relay_build_info", "1; the labels say what runs", ["version", "node", "storage"]).set({ ...build }, 1);
 
   const up = {
     unplanned: gauge("relay_unplanned_events", "Events accepted that no worker has planned yet"),
@@ -181,6 +201,11 @@ export function createMetrics(read: () => MaybePromise<Gauges>) {
       return registry.metrics();
     },
   };
+}
+
+/** The class of an HTTP status as a label; 0 for a request that got no answer. */
+export function statusClass(status: number): string {
+  return statusClasses[Math.floor(status / 100)] ?? "other";
 }
 
 function secondsBetween(from: number | null, to: number): number {

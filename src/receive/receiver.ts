@@ -59,6 +59,8 @@ interface ReceiverLimits {
 
 export interface ReceiverHooks {
   received(source: string, outcome: ReceiveOutcome): void;
+  /** The request is over. `status` is 0 when the sender left before it got an answer. */
+  ended(source: string, status: number, tookMs: number): void;
   /** `address` is null when the refusal must not be logged, because there are too many. */
   refused(source: string, reason: SignatureRefusal, address: string | null): void;
   quarantined(body: QuarantinedBody): void;
@@ -116,13 +118,20 @@ export function createReceiver(parts: ReceiverParts): Receiver {
     // Compared without decoding and without resolving dot segments, so a path can name one source only.
     const name = query === -1 ? url.slice(prefix.length) : url.slice(prefix.length, query);
     const endpoint = endpoints.get(name);
+    const startedAt = performance.now();
+    const label = endpoint === undefined ? "-" : name;
+    let isCounted = false;
+    response.on("close", () => {
+      if (isCounted) inFlight -= 1;
+      hooks.ended(label, response.headersSent ? response.statusCode : 0, performance.now() - startedAt);
+    });
     if (isDraining) {
-      hooks.received(endpoint === undefined ? "-" : name, "stopping");
+      hooks.received(label, "stopping");
       sendEarly(request, response, draining, true);
       return true;
     }
     if (endpoint === undefined) {
-      hooks.received("-", "unknown-source");
+      hooks.received(label, "unknown-source");
       sendEarly(request, response, unknownSource);
       return true;
     }
@@ -138,9 +147,7 @@ export function createReceiver(parts: ReceiverParts): Receiver {
       return true;
     }
     inFlight += 1;
-    response.on("close", () => {
-      inFlight -= 1;
-    });
+    isCounted = true;
     readBody(request, (result) => {
       if (result.kind === "body") {
         respond(endpoint, request, response, result.body);

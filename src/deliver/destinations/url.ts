@@ -53,7 +53,8 @@ const neverSent: UrlOutcome = {
   response: Buffer.from("the relay was shutting down"),
 };
 
-function relayVersion(): string {
+/** Of package.json. */
+export function relayVersion(): string {
   const text = readFileSync(new URL("../../../package.json", import.meta.url), "utf8");
   return (JSON.parse(text) as { version: string }).version;
 }

@@ -38,6 +38,7 @@ function setUp(main: Record<string, unknown>) {
     hooks: (account) => limiterHooks(account, { log, metrics: () => metrics, called: () => {}, keyRefused: () => {} }),
   });
   const metrics = createMetrics(
+    { version: "0", node: "24", storage: "sqlite" },
     createGaugeReader({
       now: Date.now,
       backlog: () => [],

@@ -49,6 +49,7 @@ beforeAll(async () => {
     limits: { bodyLimit: 4096, maxInFlight: 10, badSignatureLimit: 1_000_000, requestTimeout: 10_000 },
     hooks: {
       received: (_source, outcome) => outcomes.push(outcome),
+      ended() {},
       refused() {},
       quarantined() {},
       failed: (_source, error) => failures.push(error),
