@@ -110,7 +110,7 @@ export function checkUsage<Key extends string | number>(
 ): void {
   const all = [...counted.values()].reduce((sum, events) => sum + events, 0);
   if (all > accepted) {
-    tally.offence("secret usage differs", null, null, `secrets verified ${all} events, and ${accepted} were ever accepted`);
+    tally.offence("secret usage differs", null, null, `secrets verified ${all} events, but only ${accepted} were accepted`);
   }
   for (const [name, events] of stored) {
     const known = counted.get(name) ?? 0;

@@ -35,7 +35,7 @@ test("an audit finds secret usage that is too high or too low", async () => {
   for (let n = 1; n <= 3; n += 1) await store.accept(anEvent({ wamid: "w1" }));
   expect((await audit(store)).balanced).toBe(true);
   for (const [change, why] of [
-    [1, /proved 4 events, and 3 were ever accepted/],
+    [1, /verified 4 events, but only 3 were accepted/],
     [-2, /3 events by source and secret main:fingerprint are stored, and 2 are counted/],
   ] as const) {
     await client().hincrby("{secretUses}:usage", "main:fingerprint:events", change);
