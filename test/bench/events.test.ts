@@ -21,7 +21,7 @@ test("every event is a valid envelope of about 330 bytes whose numbers can be re
   );
 });
 
-test("a set speaks of the messages it says, three events each, in the order of a life", () => {
+test("a set has three events of each message, in order", () => {
   const set = { run: 7, count: 3700 };
   const told = new Map<string, string[]>();
   const ids = new Set<string>();
@@ -38,14 +38,14 @@ test("a set speaks of the messages it says, three events each, in the order of a
   expect(wamidsOf({ run: 8, count: 3700 }).some((wamid) => told.has(wamid))).toBe(false);
 });
 
-test("wamids look as those in the field do", () => {
+test("wamids look like real ones", () => {
   for (const wamid of wamidsOf({ run: 3, count: 100 })) {
     expect(wamid).toHaveLength(62);
     expect(Buffer.from(wamid.slice("wamid.".length), "base64").toString("latin1")).toMatch(/54911\d{8}/);
   }
 });
 
-test("a request carries the signature of its own body", () => {
+test("a request has the signature of its body", () => {
   const [head, body] = requestFor(1, 2).toString().split("\r\n\r\n") as [string, string];
   const signature = createHmac("sha256", secret).update(body).digest("hex");
   expect(head).toContain(`x-acme-signature: sha256=${signature}`);

@@ -7,7 +7,7 @@ interface Steps {
 }
 
 // The bench itself fails when a known event is missing, or the flood does not go.
-test("flood parks, releases, ends and deletes a campaign of unknown wamids, and gives its disk back", async () => {
+test("flood parks, releases, settles and deletes a campaign of unknown wamids, and frees its disk space", async () => {
   const { bench, figures, ratios } = await runBench("flood.ts", ["--short"]);
   expect(bench).toBe("flood");
   const { store, relay } = figures as {

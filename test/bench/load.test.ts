@@ -46,7 +46,7 @@ test("sends every request of the pool once, whole, and counts the answers by sta
   expect([...seen.values()].every((times) => times === 1)).toBe(true);
 });
 
-test("says how many requests were left without an answer", async () => {
+test("counts requests without an answer", async () => {
   let taken = 0;
   const port = await serve((request, response) => {
     request.resume();
@@ -59,7 +59,7 @@ test("says how many requests were left without an answer", async () => {
   expect(result.statuses).toEqual({ "200": 495 });
 });
 
-test("in the open loop a stall counts for all that should have been sent meanwhile", async () => {
+test("in an open loop a stall counts for every request that was due meanwhile", async () => {
   let stalledUntil = 0;
   const port = await serve((request, response) => {
     request.resume();
@@ -77,7 +77,7 @@ test("in the open loop a stall counts for all that should have been sent meanwhi
   expect(result.latency.p99).toBeGreaterThan(200);
 });
 
-test("an answer is read whole however it is cut", async () => {
+test("reads a whole answer however it is split", async () => {
   const answer = Buffer.from("HTTP/1.1 202 Accepted\r\ndate: now\r\nContent-Length: 12\r\n\r\nhello, world");
   await fc.assert(
     fc.asyncProperty(fc.nat(answer.length - 2), async (cut) => {
@@ -97,7 +97,7 @@ test("an answer is read whole however it is cut", async () => {
   );
 });
 
-test("an answer that cannot be measured is an error, not a guess", () => {
+test("reports an answer that cannot be measured as an error", () => {
   expect(readAnswer(Buffer.from("HTTP/1.1 200 OK\r\n"))).toBeNull();
   expect(readAnswer(Buffer.from("HTTP/1.1 204 No Content\r\n\r\n"))).toEqual({ status: 204, length: 27 });
   expect(() => readAnswer(Buffer.from("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"))).toThrow("without content-length");

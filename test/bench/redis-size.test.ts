@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { runBench } from "./run-bench.ts";
 
 // The bench itself fails when an event is not stored, not planned, or not delivered and settled.
-test("redis-size says what Redis pays for an event when it is accepted, planned and delivered, and for a message", {
+test("redis-size measures an event that is accepted, planned and delivered, and a message", {
   timeout: 120_000,
 }, async () => {
   const { bench, figures, ratios } = await runBench("redis-size.ts", ["--short"]);

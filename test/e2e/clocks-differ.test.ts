@@ -29,7 +29,7 @@ interface Shown {
   readonly receivedAt: string;
 }
 
-test("receivers and workers whose clocks differ by hours: nothing is parked, kept, tried again or dated by the wrong one", async () => {
+test("receivers and workers with clocks hours apart park, keep, retry and date everything by the right clock", async () => {
   const redis = await redisForTest();
   const client = new Client(redis.url);
   onTestFinished(() => client.disconnect());

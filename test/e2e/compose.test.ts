@@ -71,7 +71,7 @@ async function start(service: Service, secrets: Readonly<Record<string, string>>
   );
 }
 
-test("two receivers, two workers, one address, one Redis; all come back, and what they mount is there", () => {
+test("defines two receivers, two workers, one address and one Redis, which restart and whose mounts exist", () => {
   expect([receive.deploy?.replicas, work.deploy?.replicas]).toEqual([2, 2]);
   for (const [name, service] of Object.entries(compose.services)) {
     expect([name, service.restart]).toEqual([name, "unless-stopped"]);
@@ -92,7 +92,7 @@ test("two receivers, two workers, one address, one Redis; all come back, and wha
   expect(balance.ports).toEqual([expect.stringMatching(/:8080$/)]);
 });
 
-test("the commands of Compose that README.md and compose.yaml show name services that there are", () => {
+test("the Compose commands of README.md and compose.yaml name existing services", () => {
   for (const file of ["README.md", "compose.yaml"]) {
     const shown = [...readFileSync(join(root, file), "utf8").matchAll(/docker compose (?:up .*--scale|run --rm) (\w+)/g)];
     expect(shown.length, file).toBeGreaterThan(0);
@@ -101,7 +101,7 @@ test("the commands of Compose that README.md and compose.yaml show name services
 });
 
 // No Docker engine runs where these tests do: the same commands, environments and settings, as processes.
-test("what compose.yaml starts takes an event at either receiver, delivers it once, and goes on without one worker", {
+test("the processes of compose.yaml accept an event at either receiver, deliver it once, and continue without one worker", {
   timeout: 60_000,
 }, async () => {
   const downstream = await openDownstream();

@@ -18,7 +18,7 @@ function residentMiB(relay: RelayProcess): number {
   return Number(/^VmRSS:\s+(\d+) kB/m.exec(readFileSync(`/proc/${relay.pid()}/status`, "latin1"))?.[1]) / 1024;
 }
 
-test(`${backlog} deliveries wait for a dead destination: memory stays flat, a crash costs no time, and all of them go out`, async () => {
+test(`${backlog} deliveries for a dead destination cost no memory, delay no restart, and are all delivered`, async () => {
   const port = await freePort();
   const relay = await startRelay({
     settings: { log: { level: "error" }, routes: [routeTo(`http://127.0.0.1:${port}/`, { to: { concurrency: 64 } })] },

@@ -48,7 +48,7 @@ async function registerSome(relay: RelayProcess, wamids: readonly string[], over
 
 const missing = (wanted: Iterable<string>, found: { has(id: string): boolean }) => [...wanted].filter((id) => !found.has(id));
 
-test(`kill -9 at ${kills} random moments under load loses nothing, plans nothing twice and keeps the order`, async () => {
+test(`${kills} kills -9 at random moments under load lose nothing, plan nothing twice and keep the order`, async () => {
   console.log(`CRASH_SEED=${seed}`);
   const random = createRandom(seed);
   const downstream = await openDownstream({ keepBodies: false });

@@ -34,7 +34,7 @@ async function openHandDownstream() {
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`, open };
 }
 
-test("SIGTERM under load: every request is answered or refused in order, it ends at once with 0, and the next start delivers the rest", async () => {
+test("SIGTERM under load answers or rejects every request, exits with 0, and the next start delivers the rest", async () => {
   const downstream = await openDownstream({ keepBodies: false });
   const relay = await startRelay({ settings: { routes: [routeTo(downstream.url)], log: { level: "warn" } } });
   const messages = createMessages("sigterm");
@@ -69,7 +69,7 @@ test("SIGTERM under load: every request is answered or refused in order, it ends
   expect(downstream.counts()).toMatchObject({ duplicates: 0, failed: 0 });
 });
 
-test("attempts under way finish, new requests are refused meanwhile, and nothing is sent twice", async () => {
+test("finishes attempts in flight, rejects new requests meanwhile, and sends nothing twice", async () => {
   const { url, open } = await openHandDownstream();
   const relay = await startRelay({ settings: { server: { shutdownTimeout: "10s" }, routes: [routeTo(url, { to: { concurrency: 4 } })] } });
   const messages = createMessages("finish");
@@ -94,7 +94,7 @@ test("attempts under way finish, new requests are refused meanwhile, and nothing
   ]);
 });
 
-test("attempts that hang are handed back at the deadline without being spent, and go out after the next start", async () => {
+test("returns hanging attempts at the deadline without counting them, and sends them after the next start", async () => {
   const downstream = await openDownstream();
   downstream.fail("hang");
   const relay = await startRelay({
@@ -119,7 +119,7 @@ test("attempts that hang are handed back at the deadline without being spent, an
   expect(ofMessage).toEqual([events[0]?.id, events[1]?.id]);
 });
 
-test("a second signal ends it at once", async () => {
+test("exits at once on a second signal", async () => {
   const { url, open } = await openHandDownstream();
   const relay = await startRelay({ settings: { server: { shutdownTimeout: "60s" }, routes: [routeTo(url, { to: { timeout: "60s" } })] } });
   await postEvent(relay.webhookUrl, createMessages("second signal").event());
@@ -134,7 +134,7 @@ test("a second signal ends it at once", async () => {
   expect(await relay.ended()).toEqual({ code: 1, signal: null });
 });
 
-test("stopped and started again and again under load: nothing is lost, nothing accepted twice", async () => {
+test("repeated stops and starts under load lose nothing and accept nothing twice", async () => {
   const downstream = await openDownstream({ keepBodies: false });
   const relay = await startRelay({ settings: { routes: [routeTo(downstream.url)], log: { level: "warn" } } });
   const messages = createMessages("again and again");

@@ -63,7 +63,7 @@ function overwrite(path: string, bytes: Buffer, at: number): void {
   closeSync(file);
 }
 
-test("a second process on the same file is refused and told who has it, by another path too; reading goes on", async () => {
+test("rejects a second process on the same file, also by another path, and names the holder; reading works", async () => {
   const relay = await startRelay({ settings });
   const event = createMessages("second process").event();
   await postEvent(relay.webhookUrl, event);
@@ -84,7 +84,7 @@ test("a second process on the same file is refused and told who has it, by anoth
   expect(await refusalOf(relay)).toContain(`process ${process.pid} on`);
 });
 
-test("a file or folder that may not be written is refused, and taken once it may", async () => {
+test("rejects a file or folder that it cannot write, and accepts it when it can", async () => {
   const relay = await makeRelay({ ...unprivileged, settings });
   const made = await fileWith(3);
   for (const suffix of ["", ".lock"]) {
@@ -104,7 +104,7 @@ test("a file or folder that may not be written is refused, and taken once it may
   expect((await relay.ask("/readyz")).status).toBe(200);
 });
 
-test("a new file is refused where it cannot be made, and private where it can", async () => {
+test("reports where it cannot create a file, and creates a private one elsewhere", async () => {
   const relay = await makeRelay({ ...unprivileged, settings });
   chmodSync(relay.folder, 0o555);
   expect(await refusalOf(relay)).toMatch(
@@ -117,7 +117,7 @@ test("a new file is refused where it cannot be made, and private where it can", 
   }
 });
 
-test("folders are made on the way; one that cannot be made is refused", async () => {
+test("creates missing folders, and reports one that it cannot create", async () => {
   const { folder, storePath } = await makeRelayHere({ settings });
   const deep = await startRelayHere({ settings, storePath: join(folder, "some", "where", "relay.db") });
   expect(statSync(deep.storePath).isFile()).toBe(true);
@@ -129,7 +129,7 @@ test("folders are made on the way; one that cannot be made is refused", async ()
   expect(await refusalHere(storePath)).toContain("relay.db cannot be opened");
 });
 
-test("a file of something else is refused and left as it is", async () => {
+test("rejects a file of another kind and does not change it", async () => {
   const relay = await makeRelayHere({ settings });
   const text = "This is no database, and long enough to be taken for one.\n".repeat(100);
   writeFileSync(relay.storePath, text);
@@ -150,7 +150,7 @@ test("a file of something else is refused and left as it is", async () => {
   await empty.start();
 });
 
-test("a file of a newer version is refused and left as it is", async () => {
+test("rejects a file of a newer version and does not change it", async () => {
   const storePath = await fileWith(2);
   const db = new Database(storePath);
   db.pragma("user_version = 99");
@@ -163,13 +163,13 @@ test("a file of a newer version is refused and left as it is", async () => {
   expect(rowsOf(storePath, "PRAGMA user_version")).toEqual([{ user_version: 99 }]);
 });
 
-test("a destroyed header is refused in one line", async () => {
+test("rejects a destroyed header in one line", async () => {
   const storePath = await fileWith(3);
   overwrite(storePath, Buffer.alloc(100, 0xab), 0);
   expect(await refusalHere(storePath)).toContain("relay.db is not a SQLite database");
 });
 
-test("pages destroyed in the middle: what needs them is answered 503, and nothing crashes", async () => {
+test("answers 503 to requests that need destroyed pages, and does not crash", async () => {
   const downstream = await openDownstream();
   const relay = await makeRelay({ storePath: await fileWith(400), settings: { routes: [routeTo(downstream.url)] } });
   const size = statSync(relay.storePath).size;
@@ -189,7 +189,7 @@ test("pages destroyed in the middle: what needs them is answered 503, and nothin
   expect((await relay.ask("/healthz")).status).toBe(200);
 });
 
-test("what a crash left in the write-ahead log is there after the next start", async () => {
+test("recovers the write-ahead log of a crash at the next start", async () => {
   const relay = await startRelay({ settings });
   const messages = createMessages("left in the log");
   const events = Array.from({ length: 30 }, messages.event);

@@ -28,7 +28,7 @@ async function postOrFast503(relay: RelayProcess, event: SandboxEvent): Promise<
   return false;
 }
 
-test("files that cannot grow: a fast 503, one line in the log, and recovery without a restart", async () => {
+test("with files that cannot grow it answers 503, logs one line, and recovers without a restart", async () => {
   const downstream = await openDownstream();
   downstream.fail({ status: 500 });
   const relay = await startRelay({ settings: { routes: [routeTo(downstream.url)] } });
@@ -95,7 +95,7 @@ function fillDisk(path: string): void {
   }
 }
 
-test("a disk that is full, logs included: 503 while it lasts, recovery without a restart, nothing lost", async () => {
+test("on a full disk it answers 503, recovers without a restart, and loses nothing", async () => {
   const disk = mountSmallDisk(16 * 1024 * 1024);
   const ballast = join(disk, "ballast");
   const downstream = await openDownstream();
@@ -132,7 +132,7 @@ test("a disk that is full, logs included: 503 while it lasts, recovery without a
   expect(integrityOf(relay.storePath)).toBe("ok");
 });
 
-test("started on a full disk: one line and exit code 1, for a new file and for an old one", async () => {
+test("started on a full disk it prints one line and exits with 1, for a new and an existing file", async () => {
   const disk = mountSmallDisk(4 * 1024 * 1024);
   const relay = await makeRelay({ storePath: join(disk, "relay.db"), settings: { routes: [routeTo("http://127.0.0.1:9/")] } });
   const ballast = join(disk, "ballast");

@@ -24,7 +24,7 @@ const isReady = async (relay: RelayProcess) => (await relay.ask("/readyz")).stat
 const storingErrors = (relay: RelayProcess) => relay.log().filter(({ msg }) => String(msg).startsWith("events cannot be stored"));
 const gone = /relay\.db(-wal)? was deleted or replaced while in use; put it back, or restart the relay/;
 
-test.each(["", "-wal"])("relay.db%s moved away: 503 at once, and all is well once it is put back", async (suffix) => {
+test.each(["", "-wal"])("relay.db%s moved away: answers 503, and recovers when it is moved back", async (suffix) => {
   const downstream = await openDownstream();
   const relay = await startRelay({ settings: { routes: [routeTo(downstream.url)] } });
   const messages = createMessages("moved");
@@ -60,7 +60,7 @@ test.each(["", "-wal"])("relay.db%s moved away: 503 at once, and all is well onc
   expect(storingErrors(relay).length).toBe(1);
 });
 
-test("the file truncated while in use: 503, not ready, and a restart refuses what is left", async () => {
+test("file truncated while in use: answers 503, is not ready, and a restart rejects the rest", async () => {
   const messages = createMessages("truncated");
   const relay = await startRelay({ settings: nowhere });
   for (let n = 0; n < 20; n += 1) expect(await postEvent(relay.webhookUrl, messages.event())).toMatchObject({ word: "accepted" });
@@ -78,14 +78,14 @@ test("the file truncated while in use: 503, not ready, and a restart refuses wha
   expect(relay.stderr()).toMatch(/relay\.db is empty, and its -wal is not: it was truncated/);
 });
 
-test("the file truncated while nothing comes in: not ready within seconds", async () => {
+test("file truncated without traffic: becomes not ready", async () => {
   const relay = await startRelay({ settings: nowhere });
   await postEvent(relay.webhookUrl, createMessages("idle").event());
   truncateSync(relay.storePath, 0);
   await until("it is not ready", async () => !(await isReady(relay)));
 });
 
-test("the file replaced by a copy: 503 until a restart, which goes on with the copy", async () => {
+test("file replaced by a copy: answers 503 until a restart, which uses the copy", async () => {
   const messages = createMessages("replaced");
   const kept = messages.event();
   const relay = await startRelay({ storePath: await fileWith([kept]), settings: nowhere });
@@ -100,7 +100,7 @@ test("the file replaced by a copy: 503 until a restart, which goes on with the c
   expect(await postEvent(next.webhookUrl, event)).toMatchObject({ word: "accepted" });
 });
 
-test("the file deleted: nothing is acknowledged any more, and a restart begins a new one", async () => {
+test("file deleted: acknowledges nothing, and a restart creates a new file", async () => {
   const relay = await startRelay({ settings: nowhere });
   const messages = createMessages("deleted");
   await postEvent(relay.webhookUrl, messages.event());
@@ -114,7 +114,7 @@ test("the file deleted: nothing is acknowledged any more, and a restart begins a
   expect(rowsOf(relay.storePath, "SELECT 1 FROM events").length).toBe(1);
 });
 
-test("the file destroyed under the running relay: answers stay 200 or 503, and it keeps running", async () => {
+test("file destroyed: answers 200 or 503, and keeps running", async () => {
   const messages = createMessages("destroyed");
   const relay = await startRelay({ storePath: await fileWith(Array.from({ length: 300 }, messages.event)), settings: nowhere });
   const file = openSync(relay.storePath, "r+");

@@ -38,7 +38,7 @@ function storedOf(relay: RelayProcess) {
   };
 }
 
-test("an event posted 50 times at once, on 50 connections, is one event and one delivery per route", async () => {
+test("50 concurrent posts of an event on 50 connections are one event and one delivery per route", async () => {
   const { downstream, relay } = await startWithTwoRoutes();
   const messages = createMessages("duplicates");
   const events = Array.from({ length: 40 }, messages.event);
@@ -66,7 +66,7 @@ test("an event posted 50 times at once, on 50 connections, is one event and one 
   await until("the new one is delivered", () => downstream.counts().taken === 82);
 });
 
-test("the same over a restart in the middle, in order and by kill -9", async () => {
+test("the same across an orderly restart and a kill -9", async () => {
   const { downstream, relay } = await startWithTwoRoutes();
   const events = Array.from({ length: 60 }, createMessages("duplicates over restarts").event);
   const sender = openSender(relay, { concurrency: connections, retry: untilItIsBack });
@@ -89,7 +89,7 @@ test("the same over a restart in the middle, in order and by kill -9", async () 
   expect((await sender.run(copies(events.slice(0, 3)))).duplicate).toBe(3 * connections);
 });
 
-test("a known id with other bytes is a duplicate, is counted as a conflict, and the first bytes are what is delivered", async () => {
+test("a known id with other bytes is a duplicate, counts as a conflict, and the first bytes are delivered", async () => {
   const { downstream, relay } = await startWithTwoRoutes();
   const events = Array.from({ length: 20 }, createMessages("conflicts").event);
   const variant = (event: SandboxEvent, copy: number) =>

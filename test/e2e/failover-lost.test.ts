@@ -9,7 +9,7 @@ import { startRelay } from "../harness/relay-process.ts";
 import { routeTo } from "../harness/relay-settings.ts";
 import { until } from "../harness/until.ts";
 
-test("a failover that loses an event while it is delivered: what has its number by then is delivered all the same", async () => {
+test("after a failover that lost an event, the event that reuses its number is delivered", async () => {
   const redis = () => redisForTest({ args: ["--repl-diskless-sync-delay", "0"] });
   const [first, second] = await Promise.all([redis(), redis()]);
   const network = await openNetwork(first.port);

@@ -16,7 +16,7 @@ async function hydrationOf(relay: RelayProcess): Promise<Record<string, unknown>
   return ((await relay.ask(`/v1/events/${event?.event}`)).body as { hydration: Record<string, unknown> }).hydration;
 }
 
-test("killed with -9 in the midst of a purge: it goes on, and does not begin anew", async () => {
+test("a hydration pass continues after kill -9 instead of starting again", async () => {
   await using sandbox = await startSandbox({ plan: "enterprise", speed: 1_000, faults: { events: { truncate: 1 } } });
   const relay = await startRelay({
     settings: {

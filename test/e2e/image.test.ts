@@ -14,14 +14,14 @@ const dockerfile = readFileSync(join(root, "Dockerfile"), "utf8");
 
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-test("what the Dockerfile copies is there", () => {
+test("the Dockerfile copies files that exist", () => {
   const copied = [...dockerfile.matchAll(/^COPY (?!--from)(.+) \S+$/gm)].flatMap((match) => (match[1] as string).split(" "));
   expect(copied).toContain("src");
   for (const path of copied) expect(existsSync(join(root, path)), path).toBe(true);
 });
 
 // No Docker engine runs where these tests do: the same steps, in folders.
-test("the image's steps make a relay that starts without the development packages", async () => {
+test("the steps of the image build a relay that starts without development packages", async () => {
   for (const file of ["package.json", "package-lock.json", ".npmrc", "config"])
     cpSync(join(root, file), join(folder, file), { recursive: true });
   const dependencies = /npm ci (--omit=\S+ --omit=\S+)/.exec(dockerfile)?.[1]?.split(" ");

@@ -133,7 +133,7 @@ function startLoad(relay: RelayProcess, random: Random): Load {
   };
 }
 
-test(`a crash loop, ${rounds} times kill -9, while registrations race events: everything acknowledged is accounted for`, async () => {
+test(`accounts for every acknowledged event across ${rounds} kills while registrations race events`, async () => {
   console.log(`CRASH_SEED=${seed}`);
   const random = createRandom(seed);
   const downstream = await openDownstream({ keepBodies: false });
@@ -223,7 +223,7 @@ function movesOf(events: readonly SandboxEvent[]): string[] {
   });
 }
 
-test("killed with -9 while events are parked: they wait on and are released in order; parkFor over meanwhile: ignored", async () => {
+test("parked events survive kill -9 and are released in order, or ignored when parkFor ended meanwhile", async () => {
   const downstream = await openDownstream();
   const relay = await startRelay({ settings: settingsFor(downstream.url, "1h") });
   const make = createMessages(seed);

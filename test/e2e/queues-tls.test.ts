@@ -12,7 +12,7 @@ import { until } from "../harness/until.ts";
 import { selfSigned } from "../integration/url-destination/self-signed.ts";
 import { freePort } from "../setup/free-port.ts";
 
-test("rediss: a certificate of nobody is not trusted, and that of one's own authority is with NODE_EXTRA_CA_CERTS", async () => {
+test("rediss: rejects an untrusted certificate, and accepts an authority of NODE_EXTRA_CA_CERTS", async () => {
   const folder = mkdtempSync(join(tmpdir(), "wamid-relay-tls-"));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   const { key, cert } = selfSigned();

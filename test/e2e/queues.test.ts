@@ -32,7 +32,7 @@ async function deliveries(relay: RelayProcess, route: string, state: string): Pr
   return (body as { data: { id: string }[] }).data;
 }
 
-test("jobs and entries arrive, the worker and the reader of docs/queues.md do them, and a replay comes once more", async () => {
+test("the worker and reader of docs/queues.md process jobs and entries, and a replay arrives again", async () => {
   const redis = await redisForTest();
   const relay = await startRelay({ settings: { routes: routesTo(redis.url) } });
   const worker = runExample("worker.mjs", redis.url);
@@ -60,7 +60,7 @@ test("jobs and entries arrive, the worker and the reader of docs/queues.md do th
 });
 
 test.each(["sqlite", "redis"])(
-  "Redis killed under way (engine %s): receiving goes on, nothing goes dead, and afterwards everything arrives in order per message",
+  "engine %s: while Redis is killed, the relay accepts events and kills no delivery; afterwards all arrive in order per message",
   async (driver) => {
     const redis = await redisForTest({ appendonly: "always" });
     // The engine's own is another one.
@@ -115,7 +115,7 @@ test.each(["sqlite", "redis"])(
   },
 );
 
-test("Redis away at the start: the relay starts all the same, says why in the delivery's story, and never the password", async () => {
+test("starts while Redis is unavailable, and explains the delivery without the password", async () => {
   const redis = await redisForTest({ args: ["--requirepass", "right-password-text"] });
   const url = (password: string) => redis.url.replace("//", `//:${password}@`);
   const relay = await startRelay({ settings: { routes: routesTo(url("wrong-password-text"), impatient) } });

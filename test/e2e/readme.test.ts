@@ -47,7 +47,7 @@ function bash(script: string): Promise<{ code: number | null; out: string }> {
 }
 
 /** The shell that npm starts hands no signal on: without `exec` in the script the relay would outlive npm, and keep its port. */
-test("who ends npm ends the relay that it started, in an orderly way", async () => {
+test("stopping npm stops the relay that it started", async () => {
   const config = join(folder, "ended.yaml");
   writeFileSync(config, `server: { host: 127.0.0.1, port: ${await freePort()} }\nstorage: { path: ${join(folder, "ended.db")} }\n`);
   const args = ["run", "-s", "relay", "--", "serve", "--config", config];
@@ -63,7 +63,7 @@ test("who ends npm ends the relay that it started, in an orderly way", async () 
   await over;
 });
 
-test("the README's five minutes, as they stand there", async () => {
+test("the README's five minutes work as written", async () => {
   for (const name of ["package.json", "src", "node_modules"]) symlinkSync(join(root, name), join(folder, name));
   const [relayPort, downstreamPort] = [await freePort(), await freePort()];
   const blocks = shellBlocks("## Five minutes to a relay of your own", "### Then deploy it");
@@ -85,7 +85,7 @@ test("the README's five minutes, as they stand there", async () => {
   expect(code, out).toBe(0);
 });
 
-test("every page and script that the README names is there", () => {
+test("every page and script that the README names exists", () => {
   const links = [...readme.matchAll(/\]\(([^)#]+)\)/g)].map((match) => match[1] as string);
   expect(links.length).toBeGreaterThan(5);
   for (const link of links) expect(() => readFileSync(join(root, link)), link).not.toThrow(/ENOENT/);

@@ -57,7 +57,7 @@ function statusesAt(downstream: Awaited<ReturnType<typeof openDownstream>>, path
   return found;
 }
 
-test(`${sends} sends with a tenth of the events dropped, a tenth doubled, a fifth reordered and a twentieth truncated`, async () => {
+test(`${sends} sends are repaired with a tenth of the events dropped, a tenth doubled, a fifth reordered and a twentieth truncated`, async () => {
   const downstream = await openDownstream();
   const routes = [
     routeTo(`${downstream.url}/all`, { name: "all", emit: "transitions", match: { events: ["message.status"] } }),

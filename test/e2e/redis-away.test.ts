@@ -45,7 +45,7 @@ async function accepts(relay: RelayProcess): Promise<void> {
   expect((await post(relay)).status).toBe(200);
 }
 
-test("a receiver whose Redis is away in every way: 503 at once, and well again by itself", async () => {
+test("a receiver answers 503 at once while Redis is unavailable for any reason, and recovers", async () => {
   const port = await freePort();
   const relay = await receiverOn(port);
   await relay.startListening();
@@ -86,7 +86,7 @@ test("a receiver whose Redis is away in every way: 503 at once, and well again b
   expect((await relay.stop()).code).toBe(0);
 });
 
-test("a receiver that is cut off from its Redis: 503 at once, well again by itself, and what it refused is not stored later", async () => {
+test("a receiver cut off from Redis answers 503, recovers, and does not store rejected events later", async () => {
   const server = await redisForTest();
   const network = await openNetwork(server.port);
   const relay = await receiverOn(network.port);
@@ -106,7 +106,7 @@ test("a receiver that is cut off from its Redis: 503 at once, well again by itse
   await accepts(relay);
 });
 
-test("a wrong password ends the start with one line that does not tell it", async () => {
+test("a wrong password ends the start with one line that does not contain it", async () => {
   const server = await redisForTest({ args: ["--requirepass", "right-one"] });
   const url = `redis://:wrong-one@127.0.0.1:${server.port}`;
   const relay = await makeRelay({ settings: { storage: { driver: "redis", url } } });
@@ -116,7 +116,7 @@ test("a wrong password ends the start with one line that does not tell it", asyn
   expect(relay.stderr()).not.toContain("wrong-one");
 });
 
-test("a role of its own needs Redis", async () => {
+test("a single role needs Redis", async () => {
   const relay = await makeRelay({ role: "work" });
   expect(await relay.startRefused()).toMatchObject({ code: 1 });
   expect(relay.stderr()).toContain("needs storage.driver redis");

@@ -9,7 +9,7 @@ import { routeTo } from "../harness/relay-settings.ts";
 import { runCli } from "../harness/run-cli.ts";
 import { until } from "../harness/until.ts";
 
-test("commands look and write in Redis, whatever listens here, and say in one line when it is away", async () => {
+test("commands read and write in Redis, and report in one line when it is unavailable", async () => {
   const server = await redisForTest({ appendonly: "always", args: ["--maxmemory", "200mb"] });
   const downstream = await openDownstream();
   const settings = { storage: { driver: "redis", url: server.url }, routes: [routeTo(downstream.url)] };

@@ -11,7 +11,7 @@ import { until } from "../harness/until.ts";
 
 const isReady = async (relay: RelayProcess) => (await relay.ask("/readyz")).status === 200;
 
-test("a Redis that comes back empty: what it held is gone, and all else goes on by itself", async () => {
+test("continues with a Redis that returns empty", async () => {
   const first = await redisForTest({ appendonly: "always" });
   const downstream = await openDownstream();
   const settings = { storage: { driver: "redis", url: first.url, commandTimeout: "500ms" }, routes: [routeTo(downstream.url)] };

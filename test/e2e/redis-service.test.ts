@@ -40,7 +40,7 @@ async function send({ url }: RelayProcess, key: string, query = ""): Promise<{ s
 
 const sent = (sandbox: Sandbox) => sandbox.messages().filter(({ origin }) => origin === "api");
 
-test("one key at two receivers in the same instant is one call; a command asks for it too", async () => {
+test("concurrent sends with one key at two receivers are one call, and a command sees it", async () => {
   const { sandbox, start } = await setUp({ sandbox: { plan: "enterprise", isUnlimited: true } });
   const receivers = await Promise.all([start("receive"), start("receive")]);
   const keys = Array.from({ length: 15 }, (_, n) => `key ${n}`);
@@ -58,7 +58,7 @@ test("one key at two receivers in the same instant is one call; a command asks f
   expect(sent(sandbox)).toHaveLength(keys.length);
 });
 
-test("the cap of a minute holds over receivers: what finds no room is told so, and the service refuses nothing", async () => {
+test("receivers share the cap of a minute and reject what exceeds it, so the service refuses nothing", async () => {
   const refused: string[] = [];
   // 60 messages a minute.
   const { sandbox, start } = await setUp({
@@ -83,7 +83,7 @@ test("the cap of a minute holds over receivers: what finds no room is told so, a
   expect([sent(sandbox).length, refused]).toEqual([count, []]);
 });
 
-test("two processes that reconcile by the clock ask about each message once", async () => {
+test("two scheduled processes poll each message once", async () => {
   const { sandbox, start } = await setUp({
     sandbox: { plan: "enterprise" },
     settings: { reconcile: { schedule: "* * * * * *", after: "10m" } },

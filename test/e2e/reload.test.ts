@@ -47,7 +47,7 @@ async function reload(parts: SettingsParts): Promise<void> {
 
 const sourceWith = (...secrets: string[]) => ({ main: { account: "main", signature: { service: "acme", secrets } } });
 
-test("a new route takes what comes from then on, and a changed one goes to its new destination", async () => {
+test("a new route gets new events, and a changed route uses its new destination", async () => {
   const downstream = await openDownstream();
   await begin({ routes: [routeTo(`${downstream.url}/a`, { name: "one" })] });
   const messages = createMessages("new route");
@@ -59,7 +59,7 @@ test("a new route takes what comes from then on, and a changed one goes to its n
   expect(downstream.counts("/a").arrivals).toBe(1);
 });
 
-test("a removed route's deliveries wait, over a restart too, and go on in order when it is back", async () => {
+test("a removed route's deliveries wait, also across a restart, and continue in order when it returns", async () => {
   const downstream = await openDownstream();
   downstream.fail({ status: 500 });
   const routes = [routeTo(`${downstream.url}/a`, { name: "a" })];
@@ -92,7 +92,7 @@ test("a removed route's deliveries wait, over a restart too, and go on in order 
   expect(downstream.arrivals.some((arrival) => arrival.path === "/a" && arrival.eventId === later.id)).toBe(false);
 });
 
-test("rotated secrets work at once: of a source, of a destination, of the control API", async () => {
+test("rotated secrets of sources, destinations and the control API work at once", async () => {
   const downstream = await openDownstream({ secrets: { "/old": "first-secret", "/new": "second-secret" } });
   const signed = (path: string, secret: string) => [routeTo(`${downstream.url}${path}`, { name: "rotated", to: { secret } })];
   await begin({ routes: signed("/old", "first-secret") });
@@ -120,7 +120,7 @@ test("rotated secrets work at once: of a source, of a destination, of the contro
   }
 });
 
-test("a bad file keeps the running settings and says why, as often as it is tried", async () => {
+test("a faulty file keeps the running settings, and every try reports why", async () => {
   const downstream = await openDownstream();
   await begin({ routes: [routeTo(downstream.url, { name: "kept" })] });
   const messages = createMessages("bad file");
@@ -146,7 +146,7 @@ test("a bad file keeps the running settings and says why, as often as it is trie
   await until("the new settings count", () => downstream.counts("/right").taken === 1);
 });
 
-test("settings that only a restart changes are named, and the others are taken", async () => {
+test("names settings that need a restart, and applies the others", async () => {
   await begin({ routes: [routeTo("http://127.0.0.1:9/")] });
   await reload({ routes: [routeTo("http://127.0.0.1:9/")], server: { maxInFlight: 7 }, log: { level: "info", pii: "clear" } });
   await until("it says so", () => said().includes("log changed"));
@@ -154,7 +154,7 @@ test("settings that only a restart changes are named, and the others are taken",
   expect(said()).not.toContain("storage changed");
 });
 
-test("twenty reloads under load: no request fails, nothing is lost or delivered twice", async () => {
+test("twenty reloads under load fail no request, and lose and repeat nothing", async () => {
   const downstream = await openDownstream({ keepBodies: false });
   const routesAt = (n: number) => [routeTo(downstream.url, { name: "loaded", to: { concurrency: 4 + (n % 3) } })];
   await begin({ routes: routesAt(0) });
@@ -173,7 +173,7 @@ test("twenty reloads under load: no request fails, nothing is lost or delivered 
   expect(downstream.counts()).toMatchObject({ duplicates: 0, failed: 0 });
 });
 
-test("another share of an account's caps counts at once; without its key it is no longer shown", async () => {
+test("a changed share of an account's caps applies at once, and an account without a key is not shown", async () => {
   const account = { baseUrl: "http://127.0.0.1:1", apiKey: "the-key-of-an-account" };
   await begin({ accounts: { main: account } });
   const limits = async () =>

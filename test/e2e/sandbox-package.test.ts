@@ -35,7 +35,7 @@ beforeAll(async () => {
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-test("the example of docs/sandbox.md works in a project of its own", async () => {
+test("the example of docs/sandbox.md works in a separate project", async () => {
   expect(example).toContain('from "wamid-relay/sandbox"');
   writeFileSync(join(folder, "sandbox.test.js"), example);
   const { stdout } = await run(process.execPath, ["--test", "--test-reporter=tap", "sandbox.test.js"], { cwd: folder }).catch(
@@ -45,7 +45,7 @@ test("the example of docs/sandbox.md works in a project of its own", async () =>
   expect(stdout).toMatch(/^# fail 0$/m);
 });
 
-test("its types are there for a TypeScript project", async () => {
+test("its types work in a TypeScript project", async () => {
   writeFileSync(
     join(folder, "typed.ts"),
     `import { type Sandbox, startSandbox } from "wamid-relay/sandbox";
@@ -77,7 +77,7 @@ void startSandbox({ plan: "free" });
   expect(stdout).toBe("");
 });
 
-test("the five lines of docs/client.md work in a project of its own", async () => {
+test("the five lines of docs/client.md work in a separate project", async () => {
   const relay = await startRelay();
   const messages = createMessages("five lines");
   const wamid = messages.wamid();
@@ -93,7 +93,7 @@ test("the five lines of docs/client.md work in a project of its own", async () =
   expect(rowsOf(relay.storePath, "SELECT reference FROM messages")).toEqual([{ reference: "order-1234" }]);
 });
 
-test("the client has its types, also without Node's, and loads nothing but itself", async () => {
+test("the client's types work without Node's, and it loads nothing else", async () => {
   writeFileSync(
     join(folder, "typed-client.ts"),
     `import { RelayClient, RelayClientError, type TrackedLine } from "wamid-relay/client";
@@ -125,7 +125,7 @@ void new RelayClient({ url: "http://relay", token: "t" }).track({ account: "main
   }
 });
 
-test("what the exports name is part of what is published", () => {
+test("the package contains what its exports name", () => {
   const { exports, files } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as {
     exports: Record<string, Record<string, string>>;
     files: string[];

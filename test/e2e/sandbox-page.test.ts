@@ -8,7 +8,7 @@ import { readyLine, spawnSandbox } from "../harness/sandbox-process.ts";
 const run = promisify(execFile);
 const page = readFileSync(new URL("../../docs/sandbox.md", import.meta.url), "utf8");
 
-test("the first round of docs/sandbox.md, as it stands there", async () => {
+test("the first steps of docs/sandbox.md work as written", async () => {
   const [, script = ""] = /## A first round\n[\s\S]*?```sh\n([\s\S]*?)```/.exec(page) ?? [];
   expect(script).toContain("/messages");
   const env = { SANDBOX_KEY: "acme_live_first_round" };

@@ -138,7 +138,7 @@ async function expectAnswers(relay: RelayProcess, wamid: string): Promise<void> 
 }
 
 test(
-  `kill -9 of random processes in ${rounds} rounds, and of Redis in between, loses nothing, plans nothing twice and keeps the order`,
+  `${rounds} rounds of kill -9 of random processes and Redis lose nothing, plan nothing twice and keep the order`,
   async () => {
     console.log(`SCALE_SEED=${seed}`);
     const random = createRandom(seed);

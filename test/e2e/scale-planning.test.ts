@@ -27,7 +27,7 @@ const gauges = async (relay: RelayProcess): Promise<Record<string, number>> =>
     ]),
   );
 
-test("a receiver alone takes in and says what waits; a worker that comes plans and delivers all, in order per message", async () => {
+test("a receiver alone accepts events and reports the backlog; a new worker plans and delivers all, in order per message", async () => {
   const downstream = await openFlakyDownstream(() => ({ status: 200 }));
   const redis = await redisForTest();
   const settings = {
@@ -96,7 +96,7 @@ test("a receiver alone takes in and says what waits; a worker that comes plans a
   ]);
 });
 
-test("a worker killed while it plans a long backlog: another goes on, nothing is planned twice, and the sums match", async () => {
+test("another worker continues the backlog of a killed one, plans nothing twice, and the sums match", async () => {
   const count = 6_000;
   const downstream = await openDownstream();
   const redis = await redisForTest();

@@ -43,7 +43,7 @@ async function expectDelivered(url: string, downstream: FlakyDownstream, count: 
   return seqOf;
 }
 
-test("an id posted to two receivers at the same instant is one event and one delivery, and said to be new once", async () => {
+test("concurrent posts of an id to two receivers are one event and one delivery, accepted once", async () => {
   const { downstream, redis, relays } = await start(2, 1, () => ({ status: 200 }));
   const [first, second] = relays as [RelayProcess, RelayProcess];
   const messages = createMessages("two receivers");
@@ -64,7 +64,7 @@ test("an id posted to two receivers at the same instant is one event and one del
   await balanced(second);
 });
 
-test("a worker that stops hands over what it has claimed at once; one that is frozen repeats at most what it had under way", async () => {
+test("a stopping worker returns its claims at once; a frozen one repeats at most what was in flight", async () => {
   const answerMs = 150;
   const arrivedAt: number[] = [];
   const { downstream, redis, relays } = await start(1, 2, () => {

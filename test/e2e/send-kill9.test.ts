@@ -43,7 +43,7 @@ function hasUnreadFrom(port: number): boolean {
 /** `SEND_SEED=… npx vitest …` repeats the moments of a run, as far as a race can be repeated. */
 const seed = process.env["SEND_SEED"] ?? String(Date.now());
 
-describe("POST /v1/messages, the relay killed with -9", () => {
+describe("POST /v1/messages with a relay killed by -9", () => {
   // One pair for all that need nothing of their own; each test has keys of its own.
   let pair: Pair;
   let hasFailed = false;
@@ -60,7 +60,7 @@ describe("POST /v1/messages, the relay killed with -9", () => {
     if (!pair.relay.isRunning()) await pair.relay.start();
   });
 
-  test("before the call: nothing was sent, and the key is free", async () => {
+  test("before the call: nothing is sent, and the key is free", async () => {
     // The share has room for one message a minute.
     const tight = await startPair({ account: { plan: "escala", share: 0.001 } });
     expect((await tight.send("first"))?.status).toBe(201);
@@ -95,7 +95,7 @@ describe("POST /v1/messages, the relay killed with -9", () => {
     await expectUnknownThenSettled(pair, key, when === "after" ? 1 : 0);
   });
 
-  test("with the answer sent and not yet read", async () => {
+  test("with the answer sent and not read", async () => {
     pair.whenMade = () => {
       pair.whenMade = null;
       process.kill(pair.relay.pid(), "SIGSTOP");
@@ -109,7 +109,7 @@ describe("POST /v1/messages, the relay killed with -9", () => {
     await expectUnknownThenSettled(pair, "not read", 1);
   });
 
-  test("after the answer, before the commit: the caller had id and wamid, the key does not know them", async () => {
+  test("after the answer, before the commit: the caller has id and wamid, the key does not", async () => {
     let release = () => {};
     pair.whenMade = () => {
       pair.whenMade = null;
@@ -126,7 +126,7 @@ describe("POST /v1/messages, the relay killed with -9", () => {
     await expectUnknownThenSettled(pair, "not committed", 1);
   });
 
-  test("the same without a kill: stored as soon as that is possible", async () => {
+  test("the same without a kill: stored as soon as possible", async () => {
     let release = () => {};
     pair.whenMade = () => {
       pair.whenMade = null;
@@ -149,7 +149,7 @@ describe("POST /v1/messages, the relay killed with -9", () => {
     expect([pair.made("not killed"), pair.made("other")]).toEqual([1, 0]);
   });
 
-  test("at any moment, again and again: no key is ever sent twice, and each tells the truth", async () => {
+  test("at random moments: no key is sent twice, and every key has the right state", async () => {
     console.log(`SEND_SEED=${seed}`);
     const ends = { done: 0, unknown: 0, free: 0 };
     const rounds = soakSize(5, 12);

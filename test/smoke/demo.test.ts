@@ -34,7 +34,7 @@ const isListening = (url: string) =>
     socket.once("connect", () => socket.destroy());
   });
 
-test("the demo ends by itself, its sums match, and it leaves nothing behind", async () => {
+test("the demo exits, its sums match, and it leaves no files or processes", async () => {
   const { printed, exited } = startDemo();
   const [code] = await exited;
   expect(printed.err).toBe("");
@@ -47,7 +47,7 @@ test("the demo ends by itself, its sums match, and it leaves nothing behind", as
   expect(readdirSync(temporary)).toEqual([]);
 });
 
-test("Ctrl-C ends the demo, its relay, its service and its folder", async () => {
+test("Ctrl-C stops the demo, its relay and the sandbox, and removes its folder", async () => {
   const { child, printed, exited } = startDemo();
   while (!/sent=[1-9]/.test(printed.out)) await Promise.race([once(child.stdout, "data"), exited]);
   const urls = ["service", "relay", "downstream"].map((name) => new RegExp(`${name} (http:\\S+),`).exec(printed.out)?.[1] as string);

@@ -53,7 +53,7 @@ const bodies: readonly (readonly [name: string, body: Buffer, contentType: strin
   ],
 ];
 
-test.each(bodies)("%s: stored, 200 at once, forwarded as it came", async (_name, body, contentType, forwardedAs) => {
+test.each(bodies)("stores %s, answers 200 at once and forwards it unchanged", async (_name, body, contentType, forwardedAs) => {
   const downstream = await open((url) => [routeTo(`${url}/requests`, { match: { events: ["automation.request"] }, payload: "enriched" })]);
   const lines = [
     "host: relay.test",
@@ -79,7 +79,7 @@ test.each(bodies)("%s: stored, 200 at once, forwarded as it came", async (_name,
 test.each([
   ["gzip", gzipSync('{"step":"ask"}')],
   ["br", Buffer.from([11, 2, 128, 123, 125, 3])],
-])("%s: forwarded as it came, with its content encoding, so that downstream can read it", async (encoding, body) => {
+])("forwards %s unchanged with its content encoding, so that the downstream can decode it", async (encoding, body) => {
   const downstream = await open((url) => [routeTo(`${url}/requests`, { match: { events: ["automation.request"] } })]);
   const lines = [
     "host: relay.test",
@@ -94,14 +94,14 @@ test.each([
   expect(downstream.seen[0]?.body.equals(body)).toBe(true);
 });
 
-test("with dedupe off the same request twice is two events", async () => {
+test("without dedupe the same request twice is two events", async () => {
   const downstream = await open((url) => [routeTo(`${url}/requests`)], { dedupe: "0s" });
   for (const _ of [1, 2]) expect((await ask(relay.port, { target: "/webhooks/flows", body: "{}" })).json).toEqual({ status: "accepted" });
   await until("both are forwarded", () => downstream.seen.length === 2);
   expect(new Set(downstream.seen.map(({ headers }) => headers["webhook-id"])).size).toBe(2);
 });
 
-test("conditions look at the body; a body that is no object has nothing to look at", async () => {
+test("conditions read the body, and find no field in a body that is not an object", async () => {
   const downstream = await open((url) => [
     routeTo(`${url}/high`, { name: "high", match: { sources: ["flows"], where: { "customer.tier": { $gte: 3 } } } }),
     routeTo(`${url}/low`, { name: "low", match: { sources: ["flows"], where: { "customer.tier": { $lt: 3 } } } }),
@@ -121,7 +121,7 @@ test("conditions look at the body; a body that is no object has nothing to look 
   expect(at("/rest").sort()).toEqual(['[{"customer":{"tier":3},"n":3}]', "customer", '{"__proto__":{"customer":{"tier":9}},"n":5}'].sort());
 });
 
-test("not signed: 401; then signed: taken", async () => {
+test("rejects an unsigned request with 401, and then accepts a signed one", async () => {
   const downstream = await open((url) => [routeTo(`${url}/requests`)]);
   expectError(await ask(relay.port, { target: "/webhooks/flows", body: "{}", secret: "wrong" }), "bad_signature");
   expectError(await ask(relay.port, requestBytes({ target: "/webhooks/flows", lines: ["host: relay.test"] })), "bad_signature");

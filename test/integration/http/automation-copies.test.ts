@@ -10,7 +10,7 @@ import { ask, signature } from "./raw-client.ts";
 const flows = { account: "main", kind: "automation-request", signature: { service: "acme", secrets: [webhookSecret] } };
 
 describe.each(engines)("%s", (engine) => {
-  test("mode ack: a replayed request is one event, however its signature is written, at once and after a restart", async () => {
+  test("mode ack: a repeated request is one event for every spelling of its signature, also after a restart", async () => {
     const downstream = await startHttp((_request, response) => response.end("ok"));
     const relay = await startRelayHere({
       settings: {
@@ -42,7 +42,7 @@ describe.each(engines)("%s", (engine) => {
     expect(listed.data).toMatchObject([{ duplicates: 13, conflicts: 0 }]);
   });
 
-  test("mode proxy: copies get the answer of the first, and downstream is called once", async () => {
+  test("mode proxy: copies get the answer to the first, and the downstream is called once", async () => {
     let calls = 0;
     const held: (() => void)[] = [];
     const downstream = await startHttp((_request, response) => {

@@ -56,7 +56,7 @@ async function recorded(relay: AnyRelay): Promise<{ event: Record<string, unknow
   });
 }
 
-describe("the downstream's answer is passed back: status, content type and body", () => {
+describe("passes the downstream's status, content type and body back", () => {
   const answers: readonly (readonly [name: string, status: number, type: string | null, body: Buffer, state: string])[] = [
     ["200", 200, "application/json", Buffer.from('{"next":"greet"}'), "delivered"],
     ["201 without a content type", 201, null, Buffer.from([0, 255]), "delivered"],
@@ -103,7 +103,7 @@ describe("the downstream's answer is passed back: status, content type and body"
     await nothingInFlight(relay);
   });
 
-  test("a compressed answer stays what it is, and says so", async () => {
+  test("passes a compressed answer back with its content encoding", async () => {
     const body = gzipSync('{"next":"greet"}');
     const downstream = await startHttp((_request, response) =>
       response.writeHead(200, { "content-encoding": "gzip", "content-type": "application/json" }).end(body),
@@ -117,7 +117,7 @@ describe("the downstream's answer is passed back: status, content type and body"
     expect(await answer.json()).toEqual({ next: "greet" });
   });
 
-  test("what the downstream gets: the bytes, their type, our id, the original signature when asked for", async () => {
+  test("sends the downstream the bytes, their type, the event's id and, if configured, the original signature", async () => {
     const downstream = await startHttp((_request, response) => response.end());
     const relay = await start(downstream.url, { passSignature: true, headers: { "x-team": "flows" } });
     const body = Buffer.from([1, 2, 255]);
@@ -149,8 +149,8 @@ describe("the downstream's answer is passed back: status, content type and body"
   });
 });
 
-describe("without an answer to pass back, the step is told and the delivery is dead", () => {
-  test("larger than 1 MiB, declared, chunked or without end: 502, never a part of it", async () => {
+describe("without an answer from the downstream, the step gets an error and the delivery is dead", () => {
+  test("larger than 1 MiB, declared, chunked or endless: 502 without any part of it", async () => {
     const sent = { kind: "declared" };
     const downstream = await startHttp((_request, response) => {
       if (sent.kind === "declared") response.end(Buffer.alloc(mebibyte + 1, 97));
@@ -184,7 +184,7 @@ describe("without an answer to pass back, the step is told and the delivery is d
     await nothingInFlight(relay);
   });
 
-  test("down, reset, no HTTP, no such name: 502", async () => {
+  test("down, reset, not HTTP, unknown name: 502", async () => {
     const reset = await startRaw((socket) => socket.on("data", () => socket.resetAndDestroy()));
     const noise = await startRaw((socket) => socket.on("data", () => socket.end("220 mail.test ESMTP\r\n")));
     const cut = await startRaw((socket) => socket.on("data", () => socket.end("HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhalf")));
@@ -212,7 +212,7 @@ describe("without an answer to pass back, the step is told and the delivery is d
     }
   });
 
-  test("hanging, or dripping past its time: 504 in time, other steps not held up", async () => {
+  test("hanging, or dripping past the deadline: 504 in time, and other steps do not wait", async () => {
     const hanging = new Set<string>();
     const downstream = await startHttp((request, response) => {
       const path = request.headers["x-acme-signature"];
@@ -233,7 +233,7 @@ describe("without an answer to pass back, the step is told and the delivery is d
     await nothingInFlight(relay);
   });
 
-  test("the longest time that can be set is within the service's 10 s", async () => {
+  test("the longest timeout allowed is within the service's 10 s", async () => {
     const relay = await startRelay({ settings: settings("http://127.0.0.1:9/", { timeout: "9500ms" }) });
     relay.writeSettings(settings("http://127.0.0.1:9/", { timeout: "9501ms" }));
     relay.signal("SIGHUP");
@@ -242,7 +242,7 @@ describe("without an answer to pass back, the step is told and the delivery is d
   });
 });
 
-test("stored before it is forwarded, and other routes still get their copy", async () => {
+test("stores the event before it forwards it, and other routes get their copy", async () => {
   const others = await openDownstream();
   let seenInStore: unknown = null;
   let relay: RelayHere | null = null;
@@ -265,7 +265,7 @@ test("stored before it is forwarded, and other routes still get their copy", asy
   expect(others.counts("/not").arrivals).toBe(0);
 });
 
-test("a failed exchange is over: neither retry nor replay sends it again", async () => {
+test("neither retry nor replay sends a failed exchange again", async () => {
   const downstream = await startHttp((_request, response) => response.writeHead(500).end("no"));
   const relay = await start(downstream.url);
   await send(relay);
@@ -285,7 +285,7 @@ test("a failed exchange is over: neither retry nor replay sends it again", async
   expect(downstream.seen.length).toBe(3);
 });
 
-test("killed in the middle: after the next start the delivery is dead, with the reason, and is not sent again", {
+test("after a kill during the exchange the delivery is dead, with the reason, and is not sent again", {
   tags: ["slow"],
 }, async () => {
   const downstream = await openDownstream();
@@ -317,7 +317,7 @@ test("killed in the middle: after the next start the delivery is dead, with the 
   connection.socket.destroy();
 });
 
-test("other settings while an exchange is under way: it ends under the old ones, the next goes by the new", async () => {
+test("a reload during an exchange applies to the next exchange", async () => {
   const old = await openDownstream();
   old.fail("hang");
   const next = await openDownstream();
@@ -336,7 +336,7 @@ test("other settings while an exchange is under way: it ends under the old ones,
   await nothingInFlight(relay);
 });
 
-test("a step that goes away while it waits: the exchange ends all the same, nothing stays in hand", async () => {
+test("finishes the exchange of a step that disconnected, and keeps nothing in flight", async () => {
   const downstream = await openDownstream();
   downstream.fail("hang");
   const relay = await start(downstream.url, { timeout: "1s" });
@@ -350,7 +350,7 @@ test("a step that goes away while it waits: the exchange ends all the same, noth
   expect((await send(relay)).status).toBe(200);
 });
 
-test("a step that does not read its answer is cut off, and nothing stays in hand", { tags: ["slow"] }, async () => {
+test("disconnects a step that does not read its answer, and keeps nothing in flight", { tags: ["slow"] }, async () => {
   const downstream = await startHttp((_request, response) => response.end(Buffer.alloc(mebibyte, 97)));
   const relay = await startRelayHere({ settings: { ...settings(downstream.url), server: { requestTimeout: "1s" } } });
   const connections = await Promise.all(Array.from({ length: 4 }, () => connect(relay.port)));
@@ -365,7 +365,7 @@ test("a step that does not read its answer is cut off, and nothing stays in hand
   expect((await send(relay)).body.length).toBe(mebibyte);
 });
 
-test("stopped in the middle: the step is told within the time to stop", async () => {
+test("a shutdown answers a waiting step within the shutdown timeout", async () => {
   const downstream = await openDownstream();
   downstream.fail("hang");
   const relay = await startRelayHere({

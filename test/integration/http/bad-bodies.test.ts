@@ -80,8 +80,8 @@ const malformed: readonly (readonly [name: string, body: string | Buffer, fault:
   ["a prototype in place of fields", '{"__proto__":{"id":"a","event":"b","createdAt":"2026-11-21T12:00:00Z","data":{}}}', /^id: /],
 ];
 
-describe("signed, but no envelope", () => {
-  test.each(malformed)("%s: 202, kept as it came, with the reason", async (_name, body, fault) => {
+describe("signed, but not an envelope", () => {
+  test.each(malformed)("%s: 202, stored unchanged with the reason", async (_name, body, fault) => {
     const bytes = Buffer.from(body);
     const before = (await quarantined(relay)).length;
     const answer = await ask(relay.port, { body: bytes });
@@ -95,8 +95,8 @@ describe("signed, but no envelope", () => {
   });
 });
 
-describe("not signed", () => {
-  test.each(malformed)("%s: 401, and nothing kept", async (_name, body) => {
+describe("unsigned", () => {
+  test.each(malformed)("%s: 401, and nothing is stored", async (_name, body) => {
     const before = (await quarantined(relay)).length;
     expectError(await ask(relay.port, { body, secret: "another secret" }), "bad_signature");
     expect((await quarantined(relay)).length).toBe(before);
@@ -157,8 +157,8 @@ const unusual: readonly (readonly [name: string, body: string])[] = [
   ["a time before our era's records", envelope({ createdAt: "0000-01-01T00:00:00+23:59" })],
 ];
 
-describe("unusual, and an envelope", () => {
-  test.each(unusual)("%s: 200, once; then a duplicate", async (_name, body) => {
+describe("unusual, but an envelope", () => {
+  test.each(unusual)("%s: 200 once, then a duplicate", async (_name, body) => {
     expect(await ask(relay.port, { body })).toMatchObject({ status: 200, json: { status: "accepted" } });
     expect(await ask(relay.port, { body })).toMatchObject({ status: 200, json: { status: "duplicate" } });
     const { id } = JSON.parse(body) as { id: string };
@@ -167,7 +167,7 @@ describe("unusual, and an envelope", () => {
     await expectAlive(relay);
   });
 
-  test("they are delivered with their bytes, the relay's part added at the end", async () => {
+  test("delivers their bytes, with the relay's object added at the end", async () => {
     const ids = new Set(unusual.map(([, body]) => (JSON.parse(body) as { id: string }).id));
     const bodyFor = (id: string) => downstream.arrivals.find(({ path, eventId }) => path === "/all" && eventId === id)?.body;
     for (const id of ids) {
@@ -181,7 +181,7 @@ describe("unusual, and an envelope", () => {
   });
 });
 
-describe("headers do not decide what a body is", () => {
+describe("ignores headers that describe the body", () => {
   test.each([
     ["no content type", []],
     ["text", ["content-type: text/plain"]],

@@ -28,21 +28,21 @@ const chunkedHead = (body: string, more: readonly string[] = []) =>
   requestBytes({ lines: ["host: relay.test", "transfer-encoding: chunked", `x-acme-signature: ${signature(body)}`, ...more] });
 
 describe("the size of a body", () => {
-  test("at the limit: taken", async () => {
+  test("accepts a body at the limit", async () => {
     expect(await ask(relay.port, { body: sized(4096) })).toMatchObject({ status: 200, json: { status: "accepted" } });
     const body = sized(4096);
     const parts = Buffer.concat([chunkedHead(body), Buffer.from(`${chunked(body, 1000)}0\r\n\r\n`)]);
     expect(await ask(relay.port, parts)).toMatchObject({ status: 200, json: { status: "accepted" } });
   });
 
-  test("one byte over: 413, declared or not", async () => {
+  test("rejects one byte more with 413, declared or not", async () => {
     const body = sized(4097);
     expectError(await ask(relay.port, { body }), "too_large");
     expectError(await ask(relay.port, Buffer.concat([chunkedHead(body), Buffer.from(`${chunked(body, 1000)}0\r\n\r\n`)])), "too_large");
     await expectAlive(relay);
   });
 
-  test("in chunks of one byte: taken", async () => {
+  test("accepts chunks of one byte", async () => {
     const body = sized(2000);
     const parts = Buffer.concat([chunkedHead(body), Buffer.from(`${chunked(body, 1)}0\r\n\r\n`)]);
     expect(await ask(relay.port, parts)).toMatchObject({ status: 200, json: { status: "accepted" } });
@@ -51,7 +51,7 @@ describe("the size of a body", () => {
   test.each([
     ["kept alive", []],
     ["to be closed after", ["connection: close"]],
-  ])("10 MB declared, %s: the sender reads 413 while it still writes, and may write all of it", async (_name, more) => {
+  ])("10 MB declared, %s: the sender can read 413 while it writes, and can write all of it", async (_name, more) => {
     const connection = await connect(relay.port);
     const size = 10_000_000;
     const head = requestBytes({ lines: ["host: relay.test", `content-length: ${size}`, ...more] });
@@ -70,7 +70,7 @@ describe("the size of a body", () => {
   test.each([
     ["kept alive", []],
     ["to be closed after", ["connection: close"]],
-  ])("10 MB in chunks, %s: 413 in the middle, and the end of the connection after the body", async (_name, more) => {
+  ])("10 MB in chunks, %s: 413 in the middle, and the connection closes after the body", async (_name, more) => {
     const connection = await connect(relay.port);
     const piece = Buffer.from(`${(100_000).toString(16)}\r\n${"x".repeat(100_000)}\r\n`);
     await connection.write(chunkedHead("", more));
@@ -122,7 +122,7 @@ describe("the signature header", () => {
     expectError(await ask(relay.port, { body, lines: [...lines, ...more] }), "bad_signature");
   });
 
-  test("100 KB of headers: 431 and the end of the connection", async () => {
+  test("100 KB of headers: 431, and the connection closes", async () => {
     expectError(await ask(relay.port, { body, lines: [...lines, right], more: [`x-filler: ${"a".repeat(100_000)}`] }), "headers_too_large");
     const connection = await connect(relay.port);
     await connection.write(requestBytes({ body, lines: [...lines, right], more: [`x-filler: ${"a".repeat(100_000)}`] }));
@@ -130,7 +130,7 @@ describe("the signature header", () => {
     await expectAlive(relay);
   });
 
-  test("then, rightly signed: taken", async () => {
+  test("then accepts a request with the right signature", async () => {
     expect(await ask(relay.port, { body, lines: [...lines, right] })).toMatchObject({ status: 200, json: { status: "accepted" } });
     expect(await ask(relay.port, { body, lines: [...lines, right.toUpperCase().replace("SHA256=", "sha256=")] })).toMatchObject({
       status: 200,
@@ -141,7 +141,7 @@ describe("the signature header", () => {
 
 describe("the path", () => {
   const taken = ["/webhooks/main", "/webhooks/main?x", "/webhooks/main?a=/../b&c=%zz"];
-  test.each(taken)("%s: taken", async (target) => {
+  test.each(taken)("accepts %s", async (target) => {
     expect(await ask(relay.port, { target, body: envelope() })).toMatchObject({ status: 200, json: { status: "accepted" } });
   });
 
@@ -195,7 +195,7 @@ describe("the path", () => {
 });
 
 describe("the method", () => {
-  test.each(["GET", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "PROPFIND"])("%s: 405, with the one that is taken", async (method) => {
+  test.each(["GET", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "PROPFIND"])("%s: 405 with the allowed method", async (method) => {
     const answer = await ask(relay.port, { method, body: method === "GET" ? "" : envelope() });
     expectError(answer, "method_not_allowed");
     expect(answer.headers["allow"]).toBe("POST");
@@ -207,7 +207,7 @@ describe("the method", () => {
     expect(await connection.closed()).toMatch(/^HTTP\/1\.1 405 /);
   });
 
-  test.each(["BREW", "post", "PO ST", ""])("%j: no answer but 400, and the relay lives", async (method) => {
+  test.each(["BREW", "post", "PO ST", ""])("%j: 400 or no answer, and the relay keeps running", async (method) => {
     const connection = await connect(relay.port);
     await connection.write(requestBytes({ method, body: envelope() }));
     expect(await connection.closed()).toMatch(/^(HTTP\/1\.1 400 |$)/);
@@ -255,7 +255,7 @@ describe("the shape of a request", () => {
     ["noise", Buffer.from(Array.from({ length: 600 }, (_, n) => (n * 7919) % 256))],
     ["SSH", Buffer.from("SSH-2.0-OpenSSH_9.2\r\n")],
   ];
-  test.each(malformed)("%s: 400 and the end of the connection", async (_name, request) => {
+  test.each(malformed)("%s: 400, and the connection closes", async (_name, request) => {
     const connection = await connect(relay.port);
     await connection.write(request);
     const text = await connection.closed();
@@ -266,7 +266,7 @@ describe("the shape of a request", () => {
     await expectAlive(relay);
   });
 
-  test("a request hidden behind a length is body, not a request", async () => {
+  test("treats a request smuggled into a body as body", async () => {
     const hidden = requestBytes({ body: envelope() }).toString("latin1");
     const connection = await connect(relay.port);
     await connection.write(requestBytes({ body: hidden, secret: "wrong", more: ["connection: close"] }));
@@ -274,7 +274,7 @@ describe("the shape of a request", () => {
     expect(text.match(/HTTP\/1\.1 (\d+)/g)).toEqual(["HTTP/1.1 401"]);
   });
 
-  test("chunks with extensions and trailers: taken, and a trailer proves nothing", async () => {
+  test("accepts chunks with extensions and trailers, and verifies no signature in a trailer", async () => {
     const good = envelope();
     const chunks = `${good.length.toString(16)};a=b;c="d"\r\n${good}\r\n0\r\n`;
     expect(
@@ -290,7 +290,7 @@ describe("the shape of a request", () => {
     );
   });
 
-  test("Expect: 100-continue: told to go on, then answered", async () => {
+  test("Expect: 100-continue: 100, then the answer", async () => {
     const connection = await connect(relay.port);
     const good = envelope();
     const whole = requestBytes({ body: good, more: ["expect: 100-continue"] });
@@ -332,7 +332,7 @@ describe("the shape of a request", () => {
     await expectAlive(relay);
   });
 
-  test("HTTP/1.0: answered and closed", async () => {
+  test("answers HTTP/1.0 and closes the connection", async () => {
     const connection = await connect(relay.port);
     const good = envelope();
     await connection.write(
@@ -342,13 +342,13 @@ describe("the shape of a request", () => {
     expect(await connection.closed()).toBe("");
   });
 
-  test("a request to upgrade: answered as any other", async () => {
+  test("answers an upgrade request like any other", async () => {
     const more = ["connection: upgrade", "upgrade: websocket"];
     expect(await ask(relay.port, { body: envelope(), more })).toMatchObject({ status: 200 });
     await expectAlive(relay);
   });
 
-  test("requests in one packet: answered in order, good and bad", async () => {
+  test("answers requests of one packet in order, good and bad", async () => {
     const connection = await connect(relay.port);
     const bodies = Array.from({ length: 5 }, envelope);
     const requests = bodies.flatMap((one) => [
@@ -371,7 +371,7 @@ describe("the shape of a request", () => {
     connection.socket.destroy();
   });
 
-  test("a request after one that is refused whole: its own answer", async () => {
+  test("answers a request that follows a rejected one", async () => {
     const connection = await connect(relay.port);
     await connection.write(Buffer.concat([requestBytes({ body: sized(9000) }), requestBytes({ body: envelope() })]));
     expectError(await connection.answer(), "too_large");
@@ -380,7 +380,7 @@ describe("the shape of a request", () => {
   });
 });
 
-describe("the other pages", () => {
+describe("the other paths", () => {
   const lines = ["host: relay.test", "authorization: Bearer harness-control-token", "content-type: application/json"];
   const nineMiB = 9 * 1024 ** 2;
   const close = "connection: close";
@@ -439,7 +439,7 @@ describe("the other pages", () => {
     ["POST", "/v1/openapi.json", "GET, HEAD"],
     ["POST", "/healthz", "GET, HEAD"],
     ["PROPFIND", "/metrics", "GET, HEAD"],
-  ])("%s %s: 405, with the methods that the path takes", async (method, target, allow) => {
+  ])("%s %s: 405 with the methods the path allows", async (method, target, allow) => {
     const connection = await connect(relay.port);
     await connection.write(requestBytes({ method, target, lines: [...lines, "content-length: 0", "connection: close"] }));
     const text = await connection.closed();
@@ -449,7 +449,7 @@ describe("the other pages", () => {
     if (method !== "HEAD") expect(JSON.parse(text.slice(text.indexOf("\r\n\r\n") + 4)).code).toBe("method_not_allowed");
   });
 
-  test("a body that is not JSON, or of an unknown type: 400", async () => {
+  test("rejects a body that is not JSON, or of an unknown type, with 400", async () => {
     for (const body of ["{", "[".repeat(100_000), "\ufeff{}"]) {
       expectError(
         await ask(relay.port, { target: "/v1/replay", body, lines: [...lines, `content-length: ${Buffer.byteLength(body)}`] }),

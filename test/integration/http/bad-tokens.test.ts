@@ -48,7 +48,7 @@ test("bad tokens from one address get 401 up to the limit, then 429, while a goo
   expectCleanLog(relay);
 });
 
-test("thousands of guesses leave as many lines as the limit allows, and a count of all", async () => {
+test("logs only as many of thousands of guesses as the limit allows, and counts all", async () => {
   const relay = await startRelayHere({ settings: { control: controlWith(5) } });
   for (let n = 0; n < 2_000; n += 1) {
     const status = await new Promise<number>((resolve, reject) => {
@@ -63,7 +63,7 @@ test("thousands of guesses leave as many lines as the limit allows, and a count 
   expect(badTokens(relay.log()).length).toBe(5);
 });
 
-test("behind a trusted proxy each client is counted by the address that the proxy gives", async () => {
+test("counts clients behind a trusted proxy by the forwarded address", async () => {
   const relay = await startRelayHere({ settings: { server: { trustProxy: ["loopback"] }, control: controlWith(2) } });
   for (const from of ["198.51.100.1", "198.51.100.2:4711", "[2001:db8::1]:99"]) {
     for (let n = 0; n < 2; n += 1)
@@ -73,7 +73,7 @@ test("behind a trusted proxy each client is counted by the address that the prox
   }
 });
 
-test("a known token without the scope is no bad token, and a reload changes the limit", async () => {
+test("does not count a known token without the scope as bad, and a reload changes the limit", async () => {
   const relay = await startRelayHere({ settings: { control: controlWith(1) } });
   for (let n = 0; n < 5; n += 1) expectError(await ask(relay.port, guess("only-for-listening", { target: "/v1/stats" })), "forbidden");
   expect(await metric(relay, "relay_bad_tokens_total")).toBe(0);

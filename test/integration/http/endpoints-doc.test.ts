@@ -34,7 +34,7 @@ async function endpointsOfRelay(): Promise<string[]> {
   return [...found, "POST /webhooks/{source}"];
 }
 
-test("every endpoint is in the page, in its table and in a section, and the page has no other", async () => {
+test("the page lists every endpoint in its table and in a section, and no other", async () => {
   const endpoints = (await endpointsOfRelay()).toSorted();
   expect(endpoints).toContain("POST /v1/deliveries/{id}/retry");
   expect([...sections.keys()].toSorted()).toEqual(endpoints);
@@ -70,7 +70,7 @@ test("the comparison of shapes can fail", () => {
 /** No relay has an offender until somebody damages its file; test/integration/cli/audit.test.ts does. */
 const offenderShape = { rule: "", event: 0, eventId: "", route: "", what: "" };
 
-test("the answers shown have the shape of real ones", async () => {
+test("the examples have the shape of real answers", async () => {
   const downstream = await openDownstream();
   await using service = await startSandbox();
   const relay = await startRelayHere({
@@ -163,7 +163,7 @@ test("the answers shown have the shape of real ones", async () => {
   expect(shown.toSorted()).toEqual(answers.map(([endpoint]) => endpoint).toSorted());
 });
 
-test("tokens: without one 401, with one that lacks the scope 403, for every endpoint that the page says needs one", async () => {
+test("every endpoint that needs a token answers 401 without one and 403 without the scope", async () => {
   const relay = await startRelayHere({
     settings: {
       control: {

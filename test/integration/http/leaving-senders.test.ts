@@ -23,7 +23,7 @@ const body = JSON.stringify(freshEvent({ text: "x".repeat(5_000) }));
 const whole = requestBytes({ body });
 const headLength = whole.length - body.length;
 
-test("a sender that goes away in the middle of its body leaves nothing in hand", async () => {
+test("keeps nothing in flight for a sender that disconnects in the middle of its body", async () => {
   const before = await metric(relay, "relay_webhook_requests_total", { outcome: "gone" });
   const connections = await Promise.all(Array.from({ length: 50 }, () => connect(relay.port)));
   await Promise.all(connections.map((connection) => connection.write(whole.subarray(0, headLength + 10))));
@@ -34,7 +34,7 @@ test("a sender that goes away in the middle of its body leaves nothing in hand",
   await expectAlive(relay);
 });
 
-test("a sender that goes away before it reads the answer: stored all the same", async () => {
+test("stores the event of a sender that disconnects before it reads the answer", async () => {
   const events = Array.from({ length: 50 }, () => freshEvent());
   for (const event of events) {
     const connection = await connect(relay.port);
@@ -64,7 +64,7 @@ test("closes the connection of a sender that ended its side, whether its request
   await expectAlive(relay);
 });
 
-test("many large bodies that stop half-way do not fill the memory, and events are still taken", { tags: ["slow"] }, async () => {
+test("bounds the memory of many half-sent large bodies, and still accepts events", { tags: ["slow"] }, async () => {
   const half = Buffer.concat([requestBytes({ lines: ["host: relay.test", "content-length: 1000000"] }), Buffer.alloc(900_000, 120)]);
   const connections = await Promise.all(Array.from({ length: 120 }, () => connect(relay.port)));
   const refused = await Promise.all(

@@ -11,7 +11,7 @@ import { ask, connect, requestBytes } from "./raw-client.ts";
 const forged = (from?: string) =>
   requestBytes({ body: "{}", secret: "wrong", more: from === undefined ? [] : [`x-forwarded-for: ${from}`] });
 
-test("bad signatures from one address: 401 up to the limit, then 429, while good events are taken", async () => {
+test("bad signatures from one address get 401 up to the limit, then 429, while good events are accepted", async () => {
   const relay = await startRelayHere({ settings: { server: { badSignatureLimit: 5 } } });
   for (let n = 0; n < 5; n++) expectError(await ask(relay.port, forged()), "bad_signature");
   // Not believed, so that nobody escapes by it: this relay trusts no proxy.
@@ -29,7 +29,7 @@ test("bad signatures from one address: 401 up to the limit, then 429, while good
   expect(await metric(relay, "relay_webhook_requests_total", { outcome: "refused" })).toBe(11);
 });
 
-test("behind a trusted proxy each client is counted by the address that the proxy gives", async () => {
+test("counts clients behind a trusted proxy by the forwarded address", async () => {
   const relay = await startRelayHere({ settings: { server: { badSignatureLimit: 2, trustProxy: ["loopback", "10.0.0.0/8"] } } });
   for (const client of ["198.51.100.1", "198.51.100.2", "2001:db8::1"]) {
     expectError(await ask(relay.port, forged(client)), "bad_signature");
@@ -50,7 +50,7 @@ test("behind a trusted proxy each client is counted by the address that the prox
   expectCleanLog(relay);
 });
 
-test("more requests in hand than maxInFlight: 503 with Retry-After, and taken again once there is room", async () => {
+test("answers 503 with Retry-After above maxInFlight, and accepts again when there is room", async () => {
   const relay = await startRelayHere({ settings: { server: { maxInFlight: 3 } } });
   const whole = requestBytes({ body: JSON.stringify(freshEvent()) });
   const held = await Promise.all([1, 2, 3].map(() => connect(relay.port)));
@@ -74,7 +74,7 @@ test("more requests in hand than maxInFlight: 503 with Retry-After, and taken ag
   await expectAlive(relay);
 });
 
-test("while stopping: what had come is answered, what comes is told 503 and to close, and /readyz says why", async () => {
+test("during shutdown it answers pending requests, rejects new ones with 503 and closes, and /readyz has the reason", async () => {
   const downstream = await openDownstream();
   downstream.fail("hang");
   const relay = await startRelay({ settings: { routes: [routeTo(downstream.url)], server: { shutdownTimeout: "20s" } } });
@@ -110,7 +110,7 @@ test("while stopping: what had come is answered, what comes is told 503 and to c
   expectCleanLog(relay);
 });
 
-test("stopping waits for no connection that has sent nothing, as load balancers keep some ready", async () => {
+test("shutdown does not wait for idle connections, which load balancers keep open", async () => {
   const relay = await startRelayHere({ settings: { server: { shutdownTimeout: "1h" } } });
   const silent = await connect(relay.port);
   await expectAlive(relay);

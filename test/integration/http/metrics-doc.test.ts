@@ -22,7 +22,7 @@ const tableOf = (head: string) => {
   return [...(body.split("\n\n")[0] ?? "").matchAll(/^\| `([a-z-]+)` \|/gm)].map((match) => match[1]);
 };
 
-test("every metric is in the page with its type and labels, and the page has no other", async () => {
+test("the page lists every metric with its type and labels, and no other", async () => {
   const downstream = await openDownstream();
   const relay = await startRelayHere({
     settings: {
@@ -59,7 +59,7 @@ test("every metric is in the page with its type and labels, and the page has no 
   expect(text).toContain('relay_service_slots_limit{account="main",cap="messages"} 30');
 });
 
-test("the outcomes are those there are", () => {
+test("the page lists the outcomes of webhooks", () => {
   expect(tableOf("outcome of a webhook request | answer").toSorted()).toEqual(receiveOutcomes.toSorted());
   // As in the table over `decide` in src/deliver/decide.ts, from which the label is taken.
   const source = readFileSync(new URL("../../../src/deliver/decide.ts", import.meta.url), "utf8");
@@ -68,7 +68,7 @@ test("the outcomes are those there are", () => {
   expect(tableOf("outcome of an attempt | what follows").toSorted()).toEqual(kinds.toSorted());
 });
 
-test("the outcomes of calls to the service are those of the port, and what the limiter turns away", () => {
+test("the page lists the outcomes of service calls, and what the limiter rejects", () => {
   const source = readFileSync(new URL("../../../src/service/admission.ts", import.meta.url), "utf8");
   const types = [...source.matchAll(/\{ readonly type: "([a-z-]+)"/g)].map((match) => match[1]);
   expect(types.length).toBeGreaterThan(4);
@@ -82,7 +82,7 @@ test("the outcomes of calls to the service are those of the port, and what the l
   }
 });
 
-test("what to be woken for names metrics that there are", () => {
+test("the alerts name existing metrics", () => {
   const [, alerts = ""] = page.split("## What to be woken for");
   const named = new Set(alerts.match(/relay_\w+/g));
   expect(named.size).toBeGreaterThan(4);

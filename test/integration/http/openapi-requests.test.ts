@@ -54,7 +54,7 @@ const bodies: readonly Case[] = [
   ["POST /v1/listen/cursors/{name}", [{ seq: 0 }], [undefined, {}, { seq: -1 }, { seq: 1.5 }, { seq: "1" }]],
 ];
 
-test.each(bodies)("%s: what the description allows as body is taken, what it forbids is refused", async (endpoint, good, bad) => {
+test.each(bodies)("%s: accepts the bodies that the description allows, and rejects those it forbids", async (endpoint, good, bad) => {
   const relay = await startRelayHere();
   const { requestBody } = operationsOf(await documentOf(relay)).get(endpoint) as Operation;
   const schema = requestBody?.content["application/json"]?.schema as Schema;
@@ -85,7 +85,7 @@ const queries: readonly (readonly [endpoint: string, name: string, good: readonl
   ["POST /v1/listen/cursors/{name}", "name", ["ana"], ["-ana"]],
 ];
 
-test("what the description allows as parameter is taken, what it forbids is refused", async () => {
+test("accepts the parameters that the description allows, and rejects those it forbids", async () => {
   const relay = await startRelayHere();
   const operations = operationsOf(await documentOf(relay));
   for (const [endpoint, name, good, bad] of queries) {
@@ -114,7 +114,7 @@ test("what the description allows as parameter is taken, what it forbids is refu
   }
 });
 
-test("a query parameter that the description does not have is refused at every endpoint, and nothing is done", async () => {
+test("rejects an unknown query parameter at every endpoint, and does nothing", async () => {
   const relay = await startRelayHere();
   const operations = operationsOf(await documentOf(relay));
   expect(operations.size).toBeGreaterThan(18);

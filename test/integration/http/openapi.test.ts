@@ -31,7 +31,7 @@ async function routesAndPage(role: Role, parts: SettingsParts) {
   return { routes: routes.toSorted(), answer: await askRelay(`http://127.0.0.1:${port}`, page) };
 }
 
-test("it describes every route that a relay has under /v1, and no other; a process that only works has none", async () => {
+test("describes every route under /v1 and no other; a worker has none", async () => {
   const alone = await routesAndPage("both", {});
   expect([...operationsOf(alone.answer.body as OpenApi).keys()].toSorted()).toEqual(alone.routes);
   expect(alone.routes).toEqual(expect.arrayContaining([`GET ${page}`, "POST /v1/automations/{id}/runs", "GET /v1/listen"]));
@@ -56,7 +56,7 @@ function* objectsIn(value: unknown, at = "#"): Generator<[at: string, object: Re
 /** Keys that OpenAPI 3.1 has for an operation. */
 const operationKeys = ["operationId", "summary", "description", "tags", "security", "parameters", "requestBody", "responses"];
 
-test("it is OpenAPI 3.1", async () => {
+test("is valid OpenAPI 3.1", async () => {
   const document = await documentOf(await startRelayHere());
   expect(document).toMatchObject({ openapi: expect.stringMatching(/^3\.1\.\d$/), info: { title: "wamid-relay", version } });
   expect(document.servers).toEqual([{ url: "/" }]);
@@ -109,7 +109,7 @@ test("it is OpenAPI 3.1", async () => {
   }
 });
 
-test("of errors it has every code, each at its status, and in the operations that may answer with it", async () => {
+test("lists every error code with its status, in the operations that return it", async () => {
   const document = await documentOf(await startRelayHere());
   const { properties } = document.components.schemas["Error"] as { properties: { code: { enum: string[] } } };
   expect(properties.code.enum).toEqual(Object.keys(errorCodes));
@@ -128,7 +128,7 @@ test("of errors it has every code, each at its status, and in the operations tha
   expect(JSON.stringify(document.paths)).not.toMatch(/bad_signature|downstream_/);
 });
 
-test("each operation takes a token with the scope it names and no other, and answers as it says", async () => {
+test("each operation requires its scope and answers as described", async () => {
   const tokens = scopes.map((scope) => ({ name: scope, token: `token-that-may-${scope}`, scopes: [scope] }));
   const relay = await startRelayHere({ settings: { control: { tokens, badTokenLimit: 1_000 } } });
   const ask = async (endpoint: string, token: string | null) => {
@@ -161,7 +161,7 @@ test("each operation takes a token with the scope it names and no other, and ans
   }
 });
 
-test("bodies and answers that are no JSON have the content types it says", async () => {
+test("describes the content types of bodies and answers that are not JSON", async () => {
   const relay = await startRelayHere();
   const operations = operationsOf(await documentOf(relay));
   const authorization = `Bearer ${relayToken}`;
@@ -187,7 +187,7 @@ test("bodies and answers that are no JSON have the content types it says", async
   ending.abort();
 });
 
-test("pages of lists have `next`, as it is given in `before`", async () => {
+test("pages of lists return `next`, which `before` accepts", async () => {
   const lists: string[] = [];
   const relay = await startRelayHere();
   const document = await documentOf(relay);

@@ -22,7 +22,7 @@ afterAll(async () => {
 const event = () => requestBytes({ body: JSON.stringify(freshEvent()) });
 const page = requestBytes({ method: "GET", target: "/healthz", lines: ["host: relay.test"] });
 
-test("as many requests ahead of their answers as are allowed, again and again: all are answered", async () => {
+test("answers all of as many pipelined requests as are allowed, repeatedly", async () => {
   const connection = await connect(relay.port);
   for (let round = 0; round < 20; round += 1) {
     await connection.write(Buffer.concat(Array.from({ length: mostPipelined + 1 }, event)));
@@ -36,7 +36,7 @@ test("as many requests ahead of their answers as are allowed, again and again: a
 test.each([
   ["events", event, { status: "accepted" }],
   ["pages", () => page, { status: "ok" }],
-])("one %s more: the answers so far, 503 and the end of the connection", async (_name, request, json) => {
+])("one %s more: the answers so far, 503, and the connection closes", async (_name, request, json) => {
   const connection = await connect(relay.port);
   await connection.write(Buffer.concat(Array.from({ length: mostPipelined + 2 }, request)));
   for (let n = 0; n <= mostPipelined; n += 1) expect(await connection.answer()).toMatchObject({ status: 200, json });
@@ -51,7 +51,7 @@ test.each([
   ["badly signed events", () => requestBytes({ body: "{}", secret: "wrong" })],
   ["pages", () => page],
   ["calls without a token", () => requestBytes({ method: "GET", target: "/v1/events", lines: ["host: relay.test"] })],
-])("ten senders of 20,000 %s that read nothing: few are taken of each, and good events meanwhile", async (_name, request) => {
+])("accepts few of 20,000 %s from each of ten senders that read nothing, and good events meanwhile", async (_name, request) => {
   const refusedBefore = await metric(relay, "relay_webhook_requests_total", { outcome: "refused" });
   const flood = Buffer.concat(Array.from({ length: 20_000 }, request));
   const senders = await Promise.all(Array.from({ length: 10 }, () => connect(relay.port)));
@@ -67,7 +67,7 @@ test.each([
   await expectAlive(relay);
 });
 
-test("a first answer that never ends holds the connection no longer than server.requestTimeout", async () => {
+test("a first answer that never ends keeps the connection for at most server.requestTimeout", async () => {
   const quick = await makeRelayHere({ settings: { server: { requestTimeout: "1s" } } });
   await quick.start();
   const connection = await connect(quick.port);

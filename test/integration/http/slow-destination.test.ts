@@ -73,7 +73,7 @@ async function pour(connection: RawConnection, bodies: readonly string[], arrive
 const bodies = (event: string) =>
   Array.from({ length: events }, (_, n) => JSON.stringify(freshEvent({ wamid: `wamid.${n}`, status: "sent" }, event)));
 
-describe("a bad destination does not slow the others", () => {
+describe("a slow destination does not delay the others", () => {
   test.each(bad)("one that %s", async (_name, open, outcome) => {
     const good = await openDownstream({ keepBodies: false });
     const url = await open();

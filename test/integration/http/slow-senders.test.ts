@@ -48,7 +48,7 @@ const slow: readonly (readonly [name: string, atOnce: Buffer, dripped: Buffer])[
   ],
 ];
 
-test.each(slow)("%s: 408 or the end of the connection in time, and others are served at once", async (_name, atOnce, dripped) => {
+test.each(slow)("%s: 408 or the connection closes in time, and others are served at once", async (_name, atOnce, dripped) => {
   const connections = await Promise.all(Array.from({ length: 20 }, () => connect(relay.port)));
   const dripping = connections.map(async (connection) => {
     await connection.write(atOnce);
@@ -75,7 +75,7 @@ test.each(slow)("%s: 408 or the end of the connection in time, and others are se
   await Promise.all(dripping);
 });
 
-test("a sender that is told 413 and goes on writing slowly is cut off in time", async () => {
+test("disconnects a sender that keeps writing slowly after 413", async () => {
   const connection = await connect(relay.port);
   await connection.write(requestBytes({ lines: ["host: relay.test", "content-length: 100000000"] }));
   expectError(await connection.answer(), "too_large");

@@ -5,7 +5,7 @@ import { arrived, openRelay, paths } from "./open-relay.ts";
 const registrationOf = (wamid: string) => ({ account: "main", wamid, reference: `order of ${wamid}` });
 const minute = 60_000;
 
-test("registered 1 ms before its first event: nothing is parked, and everything goes out at once", async () => {
+test("registered 1 ms before its first event: parks nothing, and delivers at once", async () => {
   const relay = await openRelay();
   const wamid = relay.wamid();
   expect(await relay.track(registrationOf(wamid))).toEqual({ created: 1, known: 0 });
@@ -20,7 +20,7 @@ test.each([
   ["1 ms", 1],
   ["30 s", 30_000],
   ["one millisecond less than parkFor", minute - 1],
-])("registered %s after its events: they waited at the routes that want tracked messages alone, and go out in order", async (_, late) => {
+])("registered %s after its events: routes for tracked messages deliver them in order", async (_, late) => {
   const relay = await openRelay();
   // The relay looks for what is over twice a second from its start on: so one look falls on the last moment of parkFor.
   await relay.clock.advance(1);
@@ -58,7 +58,7 @@ test.each([
   for (const event of [...all, failed]) expect(await relay.seen(event)).toMatchObject({ disposition: "routed", parkedUntil: null });
 });
 
-test("registered 5 minutes after its event: that one was ignored for a reason, and tracking begins from the status it told", async () => {
+test("registered 5 minutes after its event: the event stays ignored, and tracking starts from its status", async () => {
   const relay = await openRelay({ routes: ["events", "transitions"] });
   const wamid = relay.wamid();
   const [sent, delivered] = [relay.event(wamid, "sent"), relay.event(wamid, "delivered")];
@@ -96,7 +96,7 @@ test("registered 5 minutes after its event: that one was ignored for a reason, a
   });
 });
 
-test("restarted while events are parked: they wait on, and registration releases them in order", async () => {
+test("restarted while events are parked: registration releases them in order", async () => {
   const relay = await openRelay();
   const wamid = relay.wamid();
   const events = (["sent", "delivered", "read"] as const).map((status) => relay.event(wamid, status));
@@ -114,7 +114,7 @@ test("restarted while events are parked: they wait on, and registration releases
   await arrived(relay, paths.transitions, wamid, events);
 });
 
-test("parkFor over while the relay is down: what was parked is ignored soon after the start, what came after it still waits", async () => {
+test("parkFor ended while the relay was down: ignores those events after the start, and keeps newer ones parked", async () => {
   const relay = await openRelay({ routes: ["events"] });
   const [early, late] = [relay.wamid(), relay.wamid()];
   const lost = relay.event(early, "sent");

@@ -106,7 +106,7 @@ function movesOf({ events }: Told): Set<string> {
   return moves;
 }
 
-test("registrations racing events: each event ends once, each route gets what it is owed once and in order", async () => {
+test("registrations that race events: each event settles once, and each route gets its deliveries once, in order", async () => {
   const relay = await openRelay({ routes: ["reads", "events", "transitions"] });
   const sums = { released: 0, ignored: 0, direct: 0 };
   const words = { routed: 0, ignored: 0 };

@@ -22,7 +22,7 @@ const bodies = [
 const signatureOf = (body: Buffer): string => `sha256=${createHmac("sha256", webhookSecret).update(body).digest("hex")}`;
 const proved = ({ body, headers }: Post): boolean => headers["x-acme-signature"] === signatureOf(body);
 
-test("the bytes received, and their signature, arrive as they were: proved with the account's own secret", async () => {
+test("delivers the received bytes and signature, which verify with the account's own secret", async () => {
   const relay = await startRelayHere();
   const local = await openLocalServer();
   const listener = startListen(relay.url, ["--forward-to", local.url, "-H", "x-team: support"]);
@@ -48,7 +48,7 @@ test("the bytes received, and their signature, arrive as they were: proved with 
   expect(listener.out()).not.toContain("wamid.A");
 });
 
-test("signed anew: with the secret given, and with the one printed", async () => {
+test("signs again with the secret given, or with the one printed", async () => {
   const relay = await startRelayHere();
   const local = await openLocalServer();
   const given = startListenHere(relay.url, ["--forward-to", local.url, "--secret", "whsec_c2VjcmV0LW9mLXRoaXMtbWFjaGluZQ=="]);
@@ -71,7 +71,7 @@ test("signed anew: with the secret given, and with the one printed", async () =>
   expect([first, second].map(proved)).toEqual([true, true]);
 });
 
-test("sources go to paths of their own; an automation's request comes as it is, whatever its bytes", async () => {
+test("posts each source to its own path, and an automation's request with its exact bytes", async () => {
   const signature = { service: "acme", secrets: [webhookSecret] };
   const relay = await startRelayHere({
     settings: {
@@ -101,7 +101,7 @@ test("sources go to paths of their own; an automation's request comes as it is, 
   expect(listener.out()).not.toContain("e-2");
 });
 
-test("filters choose, and --json tells; without --show-pii it has neither wamids nor bodies", async () => {
+test("filters events, and --json prints them, without wamids and bodies unless --show-pii is given", async () => {
   const relay = await startRelayHere();
   const registered = { account: "main", wamid: "wamid.REGISTERED0001" };
   await relay.ask("/v1/messages/track", { method: "POST", body: registered });
@@ -145,7 +145,7 @@ test("filters choose, and --json tells; without --show-pii it has neither wamids
   );
 });
 
-test("--tries passes over what is refused, and goes on", async () => {
+test("--tries skips an event that is rejected, and continues", async () => {
   const relay = await startRelayHere();
   const local = await openLocalServer();
   local.answer((body) => (body.includes("e-1") ? 422 : 200));
@@ -158,7 +158,7 @@ test("--tries passes over what is refused, and goes on", async () => {
   expect(await listener.stop()).toBe(0);
 });
 
-test("wrong usage is exit code 2, and what the relay refuses exit code 1", async () => {
+test("exits with 2 on wrong usage and with 1 when the relay refuses", async () => {
   const relay = await startRelayHere();
   const cases: [string[], number, string][] = [
     [["--forward-to", "http://192.168.1.7:3000/hook"], 2, "add --allow-remote"],

@@ -64,7 +64,7 @@ async function post(relay: AnyRelay, count: number): Promise<string[]> {
   return ids;
 }
 
-test("24 hours of sleep: the dead connection is noticed within moments, and all that was missed comes, in order", async () => {
+test("after 24 hours of sleep it detects the dead connection and receives every missed event in order", async () => {
   const relay = await startRelay();
   const proxy = await openProxy(relay.port);
   const clock = sleepingClock();
@@ -90,7 +90,7 @@ test("24 hours of sleep: the dead connection is noticed within moments, and all 
   ]);
 });
 
-test("silence is not taken for death before its time, also when the clock is set back", { tags: ["slow"] }, async () => {
+test("keeps a silent connection until the timeout, also when the clock is set back", { tags: ["slow"] }, async () => {
   const relay = await startRelayHere();
   const proxy = await openProxy(relay.port);
   const clock = sleepingClock();

@@ -60,7 +60,7 @@ async function post(relay: AnyRelay, count: number): Promise<void> {
 }
 
 describe.each(engines)("on %s", (engine) => {
-  test("begins where it is told: now, after a seq, after the last event heard, at a time, where a name has come", async () => {
+  test("begins now, after a seq, after the last event received, at a time, or where a named listener stopped", async () => {
     const relay = await startRelayHere({ settings: await storageOf(engine) });
     await post(relay, 4);
     const now = await listen(relay);
@@ -108,7 +108,7 @@ describe.each(engines)("on %s", (engine) => {
     },
   );
 
-  test("takes an empty Last-Event-ID for none", async () => {
+  test("treats an empty Last-Event-ID as absent", async () => {
     const relay = await startRelayHere({ settings: await storageOf(engine) });
     await post(relay, 2);
     const reader = await listen(relay, "?after=1", { "last-event-id": "" });
@@ -116,7 +116,7 @@ describe.each(engines)("on %s", (engine) => {
     expect(reader.seqs()).toEqual([2]);
   });
 
-  test("a cursor never goes back, and not beyond the newest event; both kinds of faults are told", async () => {
+  test("a cursor moves neither back nor beyond the newest event, and reports both errors", async () => {
     const relay = await startRelayHere({ settings: await storageOf(engine) });
     await post(relay, 3);
     const move = async (name: string, body: unknown) => (await relay.ask(`/v1/listen/cursors/${name}`, { method: "POST", body })).body;
@@ -137,7 +137,7 @@ describe.each(engines)("on %s", (engine) => {
       expect([query, (await listen(relay, query)).status]).toEqual([query, 400]);
   });
 
-  test("what retention has deleted is announced, with how much it was; the rest comes", async () => {
+  test("reports how many events retention deleted, and sends the rest", async () => {
     const relay = await startRelayHere({
       settings: { ...(await storageOf(engine)), retention: { events: "1s", deliveries: "1s", ignored: "1s", messages: "1s" } },
     });
@@ -156,7 +156,7 @@ describe.each(engines)("on %s", (engine) => {
   });
 });
 
-test("a token that is taken out of the settings hears nothing more", async () => {
+test("ends the stream of a token that was removed from the settings", async () => {
   const tokens = (...names: string[]) => ({
     control: {
       tokens: ["harness", ...names].map((name) => ({
@@ -183,7 +183,7 @@ test("a token that is taken out of the settings hears nothing more", async () =>
 // used does so for ten seconds (`server.requestTimeout`), which is none of this test's business.
 const patient = { server: { shutdownTimeout: "60s" } };
 
-test("no more than 100 listen at once; when one leaves there is room", async () => {
+test("accepts 100 listeners at most, and another one when one leaves", async () => {
   const relay = await startRelayHere({ settings: patient });
   const readers = await Promise.all(Array.from({ length: 100 }, () => listen(relay)));
   expect(readers.map(({ status }) => status)).toEqual(readers.map(() => 200));
@@ -228,7 +228,7 @@ const lagsOf = async (relay: AnyRelay): Promise<number[]> =>
     Number(behind),
   );
 
-test("twenty who never read cost the relay no memory, and hold up no stop", { tags: ["slow"] }, async () => {
+test("twenty listeners that never read cost no memory and do not delay shutdown", { tags: ["slow"] }, async () => {
   const relay = await startRelay({ settings: patient });
   for (let n = 0; n < 20; n++) await listenDeaf(relay);
   await until("they listen", async () => (await gauge(relay, "relay_listeners")) === 20);
@@ -244,7 +244,7 @@ test("twenty who never read cost the relay no memory, and hold up no stop", { ta
   expect(await relay.stop(20_000)).toEqual({ code: 0, signal: null });
 });
 
-test.each(engines)("twenty listen and one never reads, on %s: the others hear everything at once", { tags: ["slow"] }, async (engine) => {
+test.each(engines)("on %s, one of twenty listeners that never reads does not delay the others", { tags: ["slow"] }, async (engine) => {
   const relay = await startRelayHere({ settings: await storageOf(engine) });
   await listenDeaf(relay);
   await until("it listens", async () => (await gauge(relay, "relay_listeners")) === 1);
@@ -270,7 +270,7 @@ test.each(engines)("twenty listen and one never reads, on %s: the others hear ev
 });
 
 describe.each(engines)("a pattern with repeats inside repeats, on %s", (engine) => {
-  test("delays neither webhooks, nor other answers, nor the end, as a listener's and as a route's", async () => {
+  test("delays neither webhooks, other answers nor shutdown, in a listener's filter and in a route", async () => {
     const pattern = "^wamid\\.(\\w+)+!$";
     const routes = [
       { name: "hostile", match: { where: { wamid: { $regex: pattern } } }, to: { url: "http://127.0.0.1:9/", allowPrivate: true } },
@@ -293,7 +293,7 @@ describe.each(engines)("a pattern with repeats inside repeats, on %s", (engine) 
   });
 });
 
-test("refuses a pattern that it cannot run, too many of them, and too many words, and says why", async () => {
+test("rejects an unsupported pattern, too many patterns, and too many words, with the reason", async () => {
   const relay = await startRelayHere();
   const refused = async (query: string) => (await relay.ask(`/v1/listen?${query}`)) as { status: number; body: { error: string } };
   const where = (condition: unknown) => refused(`where=${encodeURIComponent(JSON.stringify(condition))}`);

@@ -25,7 +25,7 @@ async function post(relay: AnyRelay, count: number): Promise<string[]> {
 
 // Over Redis the same is held by two-receivers.test.ts, with either receiver killed.
 describe.each(["sqlite"] as const)("on %s", (engine) => {
-  test("a relay killed with -9 and started again under a listener: each event is taken once, in order", async () => {
+  test("delivers each event once, in order, across a kill -9 and restart of the relay", async () => {
     const relay = await startRelay({ settings: await storageOf(engine) });
     const local = await openLocalServer();
     const listener = startListen(relay.url, ["--forward-to", local.url]);
@@ -46,7 +46,7 @@ describe.each(["sqlite"] as const)("on %s", (engine) => {
     expect(await listener.stop()).toBe(0);
   });
 
-  test("--as: another checkout goes on after the last event that was taken, also after kill -9 of the listener", async () => {
+  test("--as: another checkout continues after the last accepted event, also after kill -9 of the listener", async () => {
     const relay = await startRelayHere({ settings: await storageOf(engine) });
     const local = await openLocalServer();
     const first = startListenHere(relay.url, ["--forward-to", local.url, "--as", "ana"]);
@@ -80,7 +80,7 @@ describe.each(["sqlite"] as const)("on %s", (engine) => {
   });
 });
 
-test("a relay that stops says so, and is found again", async () => {
+test("reports that the relay stopped, and reconnects", async () => {
   const relay = await startRelayHere();
   const local = await openLocalServer();
   const listener = startListenHere(relay.url, ["--forward-to", local.url]);
@@ -93,7 +93,7 @@ test("a relay that stops says so, and is found again", async () => {
   expect(local.taken()).toEqual(ids);
 });
 
-test("a proxy that cuts, drips, and closes long connections: nothing is lost, doubled or out of order", async () => {
+test("loses, repeats and reorders nothing behind a proxy that cuts, drips and closes connections", async () => {
   const relay = await startRelayHere();
   const local = await openLocalServer();
   const proxy = await openProxy(relay.port);
@@ -115,7 +115,7 @@ test("a proxy that cuts, drips, and closes long connections: nothing is lost, do
   expect(proxy.connections()).toBeGreaterThanOrEqual(5);
 });
 
-test("a local server that is down is waited for; what it refuses is posted until it is taken; the others wait behind it", {
+test("waits for a local server that is down, and retries a rejected event while the others wait", {
   tags: ["slow"],
 }, async () => {
   const relay = await startRelayHere();
@@ -138,7 +138,7 @@ test("a local server that is down is waited for; what it refuses is posted until
   expect(new Set(refused)).toEqual(new Set([ids[2]]));
 });
 
-test("a token that is changed under a listener: the new one is read and counts", async () => {
+test("reads and uses a token that changed", async () => {
   const { writeFileSync } = await import("node:fs");
   const { join } = await import("node:path");
   const tokens = (token: string) => ({ control: { tokens: [{ name: "dev", token, scopes: ["listen"] }] } });

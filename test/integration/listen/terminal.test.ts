@@ -13,7 +13,7 @@ import { relayToken } from "../../harness/relay-settings.ts";
 import { until } from "../../harness/until.ts";
 import { openLocalServer } from "./local-server.ts";
 
-test("on a terminal: a status line that is drawn over, and keys to replay, skip, pause, filter and quit", { tags: ["slow"] }, async () => {
+test("on a terminal it redraws a status line, and has keys to replay, skip, pause, filter and quit", { tags: ["slow"] }, async () => {
   const relay = await startRelayHere();
   const local = await openLocalServer();
   const raw: boolean[] = [];

@@ -33,7 +33,7 @@ async function post(count: number, ...relays: readonly RelayProcess[]): Promise<
   return ids;
 }
 
-test("a receiver that is killed under a listener: it goes on at the other, after the last 2xx, each event once and in order", {
+test("continues at the other receiver after the last 2xx when one is killed, each event once and in order", {
   tags: ["slow"],
 }, async () => {
   const { redis, one, other } = await twoReceivers();

@@ -54,7 +54,7 @@ const residentMb = (pid: number) => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/
 const endState = (relay: AnyRelay) =>
   rowsOf(relay.storePath, "SELECT wamid, reference, metadata, registered_at IS NOT NULL AS registered FROM messages ORDER BY wamid");
 
-test(`${count} lines: in little memory, and receiving goes on meanwhile`, async () => {
+test(`${count} lines need little memory and do not stop receiving`, async () => {
   const relay = await startRelay();
   const over = new AbortController();
   const messages = createMessages("meanwhile");
@@ -91,7 +91,7 @@ test(`${count} lines: in little memory, and receiving goes on meanwhile`, async 
   expect(slow).toBeLessThan(1_000);
 });
 
-test("kill -9 in the middle, then once more from the start: the same as without", async () => {
+test("repeating the stream after kill -9 gives the same result", async () => {
   const total = 10_000;
   const undisturbed = await startRelayHere();
   await send(undisturbed, 0, total);
@@ -114,7 +114,7 @@ test("kill -9 in the middle, then once more from the start: the same as without"
   expect(endState(relay)).toEqual(endState(undisturbed));
 });
 
-test("two thousand parked messages registered at once go out, and nothing received meanwhile waits long", { tags: ["slow"] }, async () => {
+test("delivers two thousand parked messages registered at once without delaying new events", { tags: ["slow"] }, async () => {
   const downstream = await openDownstream({ keepBodies: false });
   const relay = await startRelay({
     settings: { tracking: { unknown: "park", parkFor: "1h" }, routes: [routeTo(downstream.url, { match: { tracked: true } })] },

@@ -14,7 +14,7 @@ const wamids = (relay: AnyRelay) =>
   );
 const line = (wamid: string, more: object = {}) => `${JSON.stringify({ account: "main", wamid, ...more })}\n`;
 
-test("each line is answered in order, and one that is refused leaves the others be", async () => {
+test("answers each line in order, and a rejected line does not affect the others", async () => {
   const relay = await startRelayHere();
   const stream = await openStream(relay);
   stream.write(
@@ -73,7 +73,7 @@ test("each line is answered in order, and one that is refused leaves the others 
   ]);
 });
 
-test("a slow sender has each line answered as it comes, for longer than server.requestTimeout", { tags: ["slow"] }, async () => {
+test("answers each line of a slow sender as it arrives, for longer than server.requestTimeout", { tags: ["slow"] }, async () => {
   const relay = await startRelayHere({ settings: { server: { requestTimeout: "1s" } } });
   const stream = await openStream(relay);
   for (let n = 1; n <= 9; n += 1) {
@@ -88,7 +88,7 @@ test("a slow sender has each line answered as it comes, for longer than server.r
   expect(await stream.next()).toBeNull();
 });
 
-test("a sender that falls silent is told where it stopped, and let go", { tags: ["slow"] }, async () => {
+test("reports to a silent sender where it stopped, and disconnects it", { tags: ["slow"] }, async () => {
   const relay = await startRelayHere({ settings: { server: { requestTimeout: "1s" } } });
   const stream = await openStream(relay);
   stream.write(`${line("w1")}${line("w2")}${line("w3").slice(0, 10)}`);
@@ -111,7 +111,7 @@ test("a sender that falls silent is told where it stopped, and let go", { tags: 
   await relay.stop();
 });
 
-test("who sends and never reads the answer is let go, and costs no memory", { tags: ["slow"] }, async () => {
+test("disconnects a sender that never reads the answer, and uses no memory for it", { tags: ["slow"] }, async () => {
   const relay = await startRelay({ settings: { server: { requestTimeout: "1s" } } });
   const stream = await openStream(relay, { read: false });
   let n = 0;
@@ -134,7 +134,7 @@ test("who sends and never reads the answer is let go, and costs no memory", { ta
   expect(stats.status).toBe(200);
 });
 
-test("who goes away in the middle leaves what was answered, and the relay well", async () => {
+test("keeps what was answered when the sender disconnects, and keeps running", async () => {
   const relay = await startRelayHere();
   const stream = await openStream(relay);
   stream.write(`${line("w1")}${line("w2").slice(0, 20)}`);
@@ -152,7 +152,7 @@ test("who goes away in the middle leaves what was answered, and the relay well",
   expect(relay.log().filter(({ level }) => level === "error" || level === 50)).toEqual([]);
 });
 
-test("a relay that stops says at which line, and goes on to stop", async () => {
+test("reports the line at which the relay stops, and stops", async () => {
   const relay = await startRelay();
   const stream = await openStream(relay);
   stream.write(line("w1"));
@@ -163,7 +163,7 @@ test("a relay that stops says at which line, and goes on to stop", async () => {
   expect(await stopped).toEqual({ code: 0, signal: null });
 });
 
-test("no token, another token's scope, a compressed body: refused before anything is read", async () => {
+test("rejects a missing token, a missing scope and a compressed body before it reads anything", async () => {
   const relay = await startRelayHere();
   for (const [headers, status] of [
     [{ authorization: "Bearer wrong" }, 401],
@@ -178,7 +178,7 @@ test("no token, another token's scope, a compressed body: refused before anythin
   expect(wamids(relay)).toEqual([]);
 });
 
-test("an empty stream, and one that ends in the middle of a line", async () => {
+test("accepts an empty stream, and one that ends in the middle of a line", async () => {
   const relay = await startRelayHere();
   const empty = await openStream(relay);
   empty.end();
@@ -189,7 +189,7 @@ test("an empty stream, and one that ends in the middle of a line", async () => {
   expect((await half.whole()).lines).toMatchObject([{ result: "created" }, { line: 2, result: "invalid" }, { lines: 2 }]);
 });
 
-test("a sender with a content length that is kept alive uses the connection again", async () => {
+test("reuses the connection of a sender with a content length", async () => {
   const relay = await startRelayHere();
   const agent = new http.Agent({ keepAlive: true, maxSockets: 1 });
   const ports: (number | undefined)[] = [];
