@@ -6,6 +6,7 @@ import { addExplainRoute } from "../control/explain.ts";
 import { createHttp } from "../control/http.ts";
 import type { TrackedReading } from "../control/messages.ts";
 import { addReadingRoutes, type Reading } from "../control/routes.ts";
+import type { EventView, ListedEventView } from "../model/answers.ts";
 import type { AuditProgress, AuditReport } from "../model/audit.ts";
 import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { Inspecting, StoreReading } from "../store/reading.ts";
@@ -41,6 +42,12 @@ const clockSlackMs = 3_600_000;
 
 /** The reading part of the control API's port, over a store or a reader. */
 export function createReadingPort(read: StoreReading, inspecting: Pick<Inspecting, "stats">): Reading {
+  /** With one read for the whole page. */
+  async function withCounts(events: readonly EventView[]): Promise<ListedEventView[]> {
+    const counts = events.length === 0 ? null : await read.deliveries.counts(events.map(({ seq }) => seq));
+    return events.map((event) => ({ ...event, deliveries: counts?.get(event.seq) ?? {} }));
+  }
+
   return {
     ...createTrackedPort(read),
     async listEvents(filter) {
@@ -48,7 +55,7 @@ export function createReadingPort(read: StoreReading, inspecting: Pick<Inspectin
       // The events of one message are few and indexed.
       if (filter.wamid !== undefined) {
         const { events: data, unseen } = await read.events.list(filter);
-        return { data, next: data.length < limit ? null : (data.at(-1)?.seq ?? null), unseen };
+        return { data: await withCounts(data), next: data.length < limit ? null : (data.at(-1)?.seq ?? null), unseen };
       }
       const { found, reached } = await walkBack({
         before: filter.before ?? null,
@@ -60,7 +67,7 @@ export function createReadingPort(read: StoreReading, inspecting: Pick<Inspectin
           return from !== undefined && latest !== null && latest < from - clockSlackMs;
         },
       });
-      return { data: found, next: found.length >= limit ? (found.at(-1)?.seq ?? null) : reached, unseen: 0 };
+      return { data: await withCounts(found), next: found.length >= limit ? (found.at(-1)?.seq ?? null) : reached, unseen: 0 };
     },
     async findEvents(id) {
       const bySeq = /^\d{1,15}$/.test(id) ? await read.events.get(Number(id)) : null;

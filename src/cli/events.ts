@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { brotliDecompressSync, gunzipSync, inflateSync } from "node:zlib";
 import { type Command, Option } from "commander";
-import { dispositions } from "../model/states.ts";
+import { type DeliveryState, dispositions } from "../model/states.ts";
 import type { Answer } from "./answers.ts";
 import { CommandFailed, type Io } from "./io.ts";
 import { count, givenArgument, ownFixtures, type RelayOptions, type TimeOptions, timeOptions, withRelayOptions } from "./options.ts";
@@ -144,12 +144,20 @@ async function listEvents(command: Command, options: ListOptions, io: Io): Promi
     each.event ?? "",
     each.status ?? "",
     each.disposition,
+    deliveriesText(each.deliveries),
     each.subject?.key ?? "",
     each.id ?? "",
   ]);
-  for (const line of tableLines(["RECEIVED (UTC)", "SEQ", "EVENT", "STATUS", "DISPOSITION", "ABOUT", "ID"], rows)) io.out(line);
+  for (const line of tableLines(["RECEIVED (UTC)", "SEQ", "EVENT", "STATUS", "DISPOSITION", "DELIVERIES", "ABOUT", "ID"], rows))
+    io.out(line);
   if (found.next !== null) io.err(`there are older ones: --before ${found.next}, or a greater --limit`);
   if (found.unseen > 0) io.err(unseenLine(found.unseen));
+}
+
+/** The settled ones first: `3 delivered, 1 waiting`. */
+function deliveriesText(counts: Answer<"events">["data"][number]["deliveries"]): string {
+  const states = ["delivered", "dead", "waiting", "held"] as const satisfies readonly DeliveryState[];
+  return states.flatMap((state) => (counts[state] === undefined ? [] : [`${counts[state]} ${state}`])).join(", ");
 }
 
 /** Prints all about one event, or its body as it was received. */

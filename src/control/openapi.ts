@@ -106,15 +106,15 @@ function answersOf({ answers, query }: Endpoint): Record<string, object> {
   );
 }
 
-function contentOf({ types = [json], list }: Answer, query: z.ZodObject | undefined): object {
-  if (list === undefined) {
-    return Object.fromEntries(types.map((type) => [type, { schema: { type: type === json ? "object" : "string" } }]));
-  }
+function contentOf({ types = [json], list, schema }: Answer, query: z.ZodObject | undefined): object {
+  const described: JsonSchema = schema === undefined ? { type: "object" } : schemaOf(schema);
+  if (list === undefined)
+    return Object.fromEntries(types.map((type) => [type, { schema: type === json ? described : { type: "string" } }]));
   const before = query && (schemaOf(query).properties?.["before"] as JsonSchema | undefined);
   const { description: _, ...given } = before ?? {};
   const next = before === undefined ? {} : { next: { anyOf: [given, { type: "null" }] } };
-  const properties = { data: { type: "array", items: { type: "object" } }, ...next };
-  return { [json]: { schema: { type: "object", required: Object.keys(properties), properties } } };
+  const properties = { data: { type: "array", items: { type: "object" } }, ...described.properties, ...next };
+  return { [json]: { schema: { type: "object", required: ["data", ...Object.keys(next)], properties } } };
 }
 
 /** References by status; each error answer names the codes that this endpoint may answer with. */

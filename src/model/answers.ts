@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { giveUpReasons, hydrationStates } from "./hydration.ts";
-import { deliveryStates, dispositions } from "./states.ts";
+import { type DeliveryState, deliveryStates, dispositions } from "./states.ts";
 import { time, type View } from "./view.ts";
 
 /*
@@ -45,12 +45,24 @@ export const eventSchema = z.object({
   size: z.number(),
 });
 export type EventView = View<typeof eventSchema>;
-export type RelayEvent = z.infer<typeof eventSchema>;
+
+/** Number of deliveries in each state; a state without deliveries has no field. */
+const deliveryCountsSchema = z.object({
+  waiting: count.exactOptional(),
+  held: count.exactOptional(),
+  delivered: count.exactOptional(),
+  dead: count.exactOptional(),
+} satisfies Record<DeliveryState, unknown>);
+export type DeliveryCounts = z.infer<typeof deliveryCountsSchema>;
+
+const listedEventSchema = eventSchema.extend({ deliveries: deliveryCountsSchema });
+export type ListedEventView = View<typeof listedEventSchema>;
+export type RelayEvent = z.infer<typeof listedEventSchema>;
 
 /** Number of oldest unplanned events that a search by wamid did not cover. */
 const unseen = z.number();
 
-export const eventPageSchema = z.object({ data: z.array(eventSchema), next: z.number().nullable(), unseen });
+export const eventPageSchema = z.object({ data: z.array(listedEventSchema), next: z.number().nullable(), unseen });
 
 const hydrationSchema = z.object({
   state: z.enum(hydrationStates),

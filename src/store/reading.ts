@@ -6,6 +6,7 @@ import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { View } from "../model/view.ts";
 import type {
   AttemptView,
+  DeliveryCounts,
   DeliveryFilter,
   DeliveryPlace,
   DeliveryView,
@@ -63,6 +64,8 @@ export interface DeliveryReading {
   placeOf(delivery: { readonly event: number; readonly route: string }): MaybePromise<DeliveryPlace>;
   attempts(delivery: { readonly event: number; readonly route: string }): MaybePromise<readonly AttemptView[]>;
   find(id: string): MaybePromise<DeliveryView | null>;
+  /** How many deliveries each event has in each state, by seq. An event without deliveries has no entry. */
+  counts(events: readonly number[]): MaybePromise<ReadonlyMap<number, DeliveryCounts>>;
 }
 
 export interface MessageReading {

@@ -5,7 +5,7 @@ import type { Disposition, KeptVerdict } from "../model/plan.ts";
 
 import type { View } from "../model/view.ts";
 
-export type { DeliveryView, EventView, HydrationView, MessageView, RunView } from "../model/answers.ts";
+export type { DeliveryCounts, DeliveryView, EventView, HydrationView, MessageView, RunView } from "../model/answers.ts";
 
 /** The oldest and the newest seq. Null: no rows. */
 export type SeqBounds = { readonly oldest: number; readonly newest: number } | null;

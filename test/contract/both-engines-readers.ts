@@ -62,6 +62,8 @@ export async function wholeOf(read: StoreReading): Promise<object> {
   const deliveries = await read.deliveries.list({ limit: 1_000 });
   const messages = (await read.messages.list(everything)).map(({ seq: _, ...view }) => view);
   const runs = (await read.runs.list(everything)).map(({ seq: _, ...view }) => view);
+  const counts = Object.fromEntries(await read.deliveries.counts([...events.map(({ seq }) => seq), 999_999]));
+  expect(counts).toEqual(tallyOf(deliveries));
   const subjects = [...messages.map(({ account, wamid }) => ["message", account, wamid] as const)];
   for (const { account, runId } of runs) subjects.push(["run", account, runId] as never);
   return {
@@ -70,6 +72,7 @@ export async function wholeOf(read: StoreReading): Promise<object> {
     bounds: await read.events.bounds(),
     byId: await Promise.all(events.map(async ({ id }) => [...(await read.events.seqsOf(id ?? "none"))].sort())),
     deliveries: inOrder(deliveries),
+    counts,
     found: await Promise.all(deliveries.map(({ id }) => read.deliveries.find(id))).then(inOrder),
     attempts: await Promise.all(inOrder(deliveries).map((delivery) => read.deliveries.attempts(delivery))),
     held: await Promise.all(
@@ -90,6 +93,16 @@ export async function wholeOf(read: StoreReading): Promise<object> {
     waiting: await read.stories.waitingOf(["wamid.0", "wamid.1"], everything),
     ahead: await read.stories.ahead(events.at(-1)?.seq ?? 1),
   };
+}
+
+function tallyOf(deliveries: readonly DeliveryView[]): Record<string, object> {
+  const byEvent = Object.groupBy(deliveries, ({ event }) => event);
+  return Object.fromEntries(
+    Object.entries(byEvent).map(([event, some = []]) => {
+      const states = deliveryStates.map((state) => [state, some.filter((one) => one.state === state).length] as const);
+      return [event, Object.fromEntries(states.filter(([, count]) => count > 0))];
+    }),
+  );
 }
 
 export async function answerOf(read: StoreReading, question: Question): Promise<object> {

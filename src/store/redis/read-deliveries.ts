@@ -1,16 +1,25 @@
 import type { DeliveryState } from "../../model/delivery.ts";
 import { deliveryId, type EventId, parseDeliveryId, routeTag } from "../../model/ids.ts";
 import type { DeliveryReading } from "../reading.ts";
-import type { AttemptView, DeliveryFilter, DeliveryPlace, DeliveryView } from "../views.ts";
+import type { AttemptView, DeliveryCounts, DeliveryFilter, DeliveryPlace, DeliveryView } from "../views.ts";
 import { runMulti, runPipeline } from "./client.ts";
 import { readAttempt, rowsAtOnce, type StoredEvent, stateOf } from "./event-rows.ts";
 import type { StoredParts } from "./live-seqs.ts";
+import { readScript } from "./script.ts";
 
 /** `place`: index of its route in the event's plan, from 1. */
 interface Placed {
   readonly view: DeliveryView;
   readonly place: number;
 }
+
+interface Planned {
+  readonly row: StoredEvent;
+  readonly route: string;
+  readonly place: number;
+}
+
+const statesScript = readScript("delivery-states");
 
 /** Commands in one pipeline: a few hundred microseconds of Redis. */
 const mostCommands = 1_000;
@@ -24,23 +33,25 @@ const mostWaiting = 2_000;
 
 /** An event has deliveries on the routes with the verdict `deliver`, whatever their state. */
 export function createReadDeliveries({ keys, link, live, events }: StoredParts) {
-  /** The deliveries of events, in the list's order; `route`: on that route only. */
-  async function deliveriesOf(rows: readonly StoredEvent[], route?: string): Promise<Placed[]> {
+  /** The planned deliveries of events, in the list's order; `route`: on that route only. */
+  async function plannedOf(rows: readonly StoredEvent[], route?: string): Promise<Planned[]> {
     const plans = await events.verdicts(rows);
-    const planned = rows.flatMap((row, index) =>
+    return rows.flatMap((row, index) =>
       [...(plans[index] ?? [])]
         .map(([name, verdict], place) => ({ row, route: name, verdict, place: place + 1 }))
         .filter((one) => one.verdict === "deliver" && (route === undefined || one.route === route))
         .reverse(),
     );
+  }
+
+  async function deliveriesOf(rows: readonly StoredEvent[], route?: string): Promise<Placed[]> {
     const found: Placed[] = [];
-    for (let from = 0; from < planned.length; from += mostCommands) {
-      const some = planned.slice(from, from + mostCommands);
+    for (const some of inParts(await plannedOf(rows, route), mostCommands)) {
       const answers = await runPipeline(link, (commands) => {
         for (const one of some) commands.hmget(keys.delivery(one.row.seq, one.route), "s", "a", "rp", "n", "t", "r");
       });
       for (const [index, fields] of answers.entries()) {
-        const { row, route: name, place } = some[index] as (typeof some)[number];
+        const { row, route: name, place } = some[index] as Planned;
         const view = viewOf(row, name, fields as (string | null)[]);
         if (view !== null) found.push({ view, place });
       }
@@ -76,7 +87,7 @@ export function createReadDeliveries({ keys, link, live, events }: StoredParts) 
     }
     const waiting = state === "waiting" ? await fewWaiting(route) : null;
     if (waiting !== null) {
-      yield* inParts(waiting.filter((seq) => seq > after && seq < end));
+      yield* inParts(descending(waiting.filter((seq) => seq > after && seq < end)), rowsAtOnce);
       return;
     }
     const index = state === undefined ? undefined : indexed[state];
@@ -90,7 +101,7 @@ export function createReadDeliveries({ keys, link, live, events }: StoredParts) 
       const seqs = await link.run((redis) => redis.zrange(key, `(${end}`, `(${after}`, "BYSCORE", "REV", "LIMIT", 0, limit + 1));
       found.push(...seqs.map(Number));
     }
-    yield* inParts(found);
+    yield* inParts(descending(found), rowsAtOnce);
   }
 
   async function ofEvent(seq: number): Promise<Placed[]> {
@@ -127,6 +138,23 @@ export function createReadDeliveries({ keys, link, live, events }: StoredParts) 
       const kept = await link.run((redis) => redis.hmgetBuffer(key, ...fields));
       return kept.flatMap((attempt, index) => (attempt === null ? [] : [readAttempt(index + 1, attempt)]));
     },
+    async counts(seqs: readonly number[]): Promise<Map<number, DeliveryCounts>> {
+      const found = new Map<number, DeliveryCounts>();
+      const rows: StoredEvent[] = [];
+      for (const some of inParts(seqs, rowsAtOnce)) rows.push(...(await events.rows(some)));
+      for (const some of inParts(await plannedOf(rows), mostCommands)) {
+        const names = some.map(({ row, route }) => `${row.seq}:${route}`);
+        const states = (await link.run((redis) => statesScript.run(redis, keys.of("seq"), [keys.base, ...names]))) as string;
+        for (const [index, { row }] of some.entries()) {
+          const code = states[index];
+          if (code === undefined || code === "-") continue;
+          const state = stateOf(code);
+          const counts = found.get(row.seq);
+          found.set(row.seq, { ...counts, [state]: (counts?.[state] ?? 0) + 1 });
+        }
+      }
+      return found;
+    },
     /** Finds a delivery by its id. */
     async find(id: string): Promise<DeliveryView | null> {
       const parsed = parseDeliveryId(id);
@@ -142,10 +170,11 @@ export function createReadDeliveries({ keys, link, live, events }: StoredParts) 
   } satisfies DeliveryReading;
 }
 
-/** Greatest first, without duplicates, in portions. */
-function* inParts(seqs: readonly number[]): Generator<number[]> {
-  const sorted = [...new Set(seqs)].sort((a, b) => b - a);
-  for (let from = 0; from < sorted.length; from += rowsAtOnce) yield sorted.slice(from, from + rowsAtOnce);
+/** Greatest first, without duplicates. */
+const descending = (seqs: readonly number[]): number[] => [...new Set(seqs)].sort((a, b) => b - a);
+
+function* inParts<T>(list: readonly T[], size: number): Generator<T[]> {
+  for (let from = 0; from < list.length; from += size) yield list.slice(from, from + size);
 }
 
 const numberOf = (text: string | null | undefined): number | null => (text === null || text === undefined ? null : Number(text));

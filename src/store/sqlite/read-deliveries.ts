@@ -1,5 +1,5 @@
 import { deliveryId, parseDeliveryId, routeTag } from "../../model/ids.ts";
-import type { AttemptView, DeliveryFilter, DeliveryPlace, DeliveryView } from "../views.ts";
+import type { AttemptView, DeliveryCounts, DeliveryFilter, DeliveryPlace, DeliveryView } from "../views.ts";
 import type { Db } from "./file.ts";
 import { type Names, stateCode, stateList, unpackEventId } from "./names.ts";
 import { joinConditions } from "./query.ts";
@@ -15,6 +15,10 @@ export function createReadDeliveries(db: Db, names: Names, events: ReturnType<ty
   const ofEvent = db.prepare<[number], Row>(`${select} WHERE d.event = ? ORDER BY d.route`);
   const attemptsOf = db.prepare<[number, number], AttemptRow>(
     "SELECT number, at, took_ms, status, error, response FROM attempts WHERE event = ? AND route = ? ORDER BY number",
+  );
+
+  const countsOf = db.prepare<[string], { event: number; state: number; count: number }>(
+    "SELECT event, state, count(*) AS count FROM deliveries WHERE event IN (SELECT value FROM json_each(?)) GROUP BY event, state",
   );
 
   function view(row: Row): DeliveryView {
@@ -64,6 +68,13 @@ export function createReadDeliveries(db: Db, names: Names, events: ReturnType<ty
       const route = names.find("route", delivery.route);
       if (route === null) return [];
       return attemptsOf.all(delivery.event, route).map(({ took_ms, ...attempt }) => ({ ...attempt, tookMs: took_ms }));
+    },
+    counts(seqs: readonly number[]): Map<number, DeliveryCounts> {
+      const found = new Map<number, DeliveryCounts>();
+      for (const { event, state, count } of countsOf.all(JSON.stringify(seqs))) {
+        found.set(event, { ...found.get(event), [stateList[state] ?? "dead"]: count });
+      }
+      return found;
     },
     /** Finds a delivery by its id. */
     find(id: string): DeliveryView | null {

@@ -63,6 +63,15 @@ describe("events list", () => {
     expect(out).not.toContain(wamid);
   });
 
+  test("shows the deliveries of each event by state", async () => {
+    const { out } = await runOn(relay, "events", "list");
+    const [head = "", ...lines] = out.trimEnd().split("\n");
+    const from = head.indexOf("DELIVERIES");
+    expect(lines.map((line) => line.slice(from, head.indexOf("ABOUT")).trim())).toEqual(["", "1 delivered, 1 dead", "1 delivered"]);
+    const { data } = jsonOf<{ data: { deliveries: object }[] }>(await runRemote(relay, "events", "list", "--json"));
+    expect(data.map(({ deliveries }) => deliveries)).toEqual([{}, { delivered: 1, dead: 1 }, { delivered: 1 }]);
+  });
+
   test("--show-pii shows them", async () => {
     expect((await runOn(relay, "events", "list", "--show-pii")).out).toContain(wamid);
   });

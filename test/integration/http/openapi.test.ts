@@ -8,6 +8,8 @@ import { parseSettings } from "../../../src/config/load.ts";
 import { scopes } from "../../../src/config/schema.ts";
 import { errorCodes } from "../../../src/model/errors.ts";
 import { askRelay } from "../../harness/ask-relay.ts";
+import { postEvent } from "../../harness/post-event.ts";
+import { createMessages } from "../../harness/posts.ts";
 import { redisForTest } from "../../harness/redis-states.ts";
 import { startRelayHere } from "../../harness/relay-here.ts";
 import { relayToken, type SettingsParts, settingsOf } from "../../harness/relay-settings.ts";
@@ -203,4 +205,21 @@ test("pages of lists return `next`, which `before` accepts", async () => {
     expect([endpoint, allows(schema as Schema, { data: [] })]).toEqual([endpoint, false]);
   }
   expect(lists.toSorted()).toEqual(["GET /v1/deliveries", "GET /v1/events", "GET /v1/messages", "GET /v1/runs"]);
+});
+
+test("it describes each event of a list with its deliveries by state", async () => {
+  const relay = await startRelayHere();
+  const messages = createMessages("openapi");
+  await postEvent(relay.webhookUrl, messages.status(messages.wamid(), "sent"));
+  const document = await documentOf(relay);
+  const operation = operationsOf(document).get("GET /v1/events") as Operation;
+  const schema = responseOf(document, operation, 200)?.content["application/json"]?.schema as Schema;
+  const { body } = await relay.ask("/v1/events");
+  const page = body as { data: [Record<string, unknown>] };
+  expect(page.data).toHaveLength(1);
+  const withDeliveries = (deliveries: unknown) => ({ ...page, data: [{ ...page.data[0], deliveries }] });
+  expect(allows(schema, page)).toBe(true);
+  expect(allows(schema, withDeliveries({ delivered: 3, waiting: 1 }))).toBe(true);
+  expect(allows(schema, withDeliveries({ delivered: "3" }))).toBe(false);
+  expect(allows(schema, withDeliveries(undefined))).toBe(false);
 });

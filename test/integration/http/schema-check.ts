@@ -69,6 +69,10 @@ function keeps(schema: Schema, keyword: string, rule: unknown, value: unknown): 
 }
 
 function typeOf(name: unknown): (value: unknown) => boolean {
+  if (Array.isArray(name)) {
+    const checks = name.map(typeOf);
+    return (value) => checks.some((check) => check(value));
+  }
   const check = types[name as string];
   if (check === undefined) throw new Error(`a schema has the type ${JSON.stringify(name)}`);
   return check;
