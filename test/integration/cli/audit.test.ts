@@ -41,7 +41,7 @@ async function busyRelay(engine: Engine = "sqlite"): Promise<{ relay: RelayHere;
   return { relay, ids, url: (storage["storage"] as { url?: string } | undefined)?.url ?? "" };
 }
 
-test.each(engines)("beside a relay that runs, through it, and without it, on %s: the sums match, exit code 0", async (engine) => {
+test.each(engines)("on %s the sums match with a running relay, through its API and without it, and it exits with 0", async (engine) => {
   const { relay } = await busyRelay(engine);
   const day = new Date().toISOString().slice(0, 10);
   const { code, out, err } = await runProcessOn(relay, "audit");
@@ -68,7 +68,7 @@ test.each(engines)("beside a relay that runs, through it, and without it, on %s:
   expect((await runOn(relay, "audit")).code).toBe(0);
 });
 
-test("a delivery that somebody deleted: named with its event and route, exit code 1", async () => {
+test("names a deleted delivery with its event and route, and exits with 1", async () => {
   const { relay, ids } = await busyRelay();
   await relay.stop();
   const db = new Database(relay.storePath);
@@ -91,7 +91,7 @@ test("a delivery that somebody deleted: named with its event and route, exit cod
   ]);
 });
 
-test("the same in Redis: what somebody deleted there is named, exit code 1", async () => {
+test("names a deleted delivery in Redis, and exits with 1", async () => {
   const { relay, ids, url } = await busyRelay("redis");
   await relay.stop();
   await tellRedis({ url }, "DEL", "{relay}:d:2:everything");
@@ -101,7 +101,7 @@ test("the same in Redis: what somebody deleted there is named, exit code 1", asy
   expect(err).toContain(`delivery missing: event 2 (${ids[1]}): route everything: was to be delivered, and there is no delivery\n`);
 });
 
-test("an audit that goes on: 202 with how far it is, asked again it is the same one", async () => {
+test("answers 202 with the progress of a running audit, and joins it when called again", async () => {
   const { relay } = await busyRelay();
   const first = await relay.ask("/v1/audit?wait=0");
   expect([200, 202]).toContain(first.status);

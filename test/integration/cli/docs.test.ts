@@ -46,7 +46,7 @@ const sections = new Map(
   ]),
 );
 
-test.each(loaded)("the list of commands shows options and arguments of $name as they are", ({ usage, command }) => {
+test.each(loaded)("the list of commands shows the options and arguments of $name", ({ usage, command }) => {
   const options = command.options.length === 0 ? [] : ["[options]"];
   const given = command.registeredArguments.map((each) => {
     const name = each.variadic ? `${each.name()}...` : each.name();
@@ -55,7 +55,7 @@ test.each(loaded)("the list of commands shows options and arguments of $name as 
   expect(usage).toBe([...options, ...given].join(" "));
 });
 
-test("docs/cli.md has a section for each command, and for nothing else", () => {
+test("docs/cli.md has one section per command", () => {
   expect([...sections.keys()]).toEqual(commands.map(({ path }) => path.join(" ")));
 });
 
@@ -79,12 +79,12 @@ test("--help and docs/cli.md list the same groups in the same order, each with i
 });
 
 describe.each(commands.map(({ path, command }) => ({ name: path.join(" "), path, command })))("$name", ({ name, path, command }) => {
-  test("docs/cli.md names its options, and no others", () => {
+  test("docs/cli.md names its options and no others", () => {
     const table = [...(sections.get(name) ?? "").matchAll(/^\| `(-[^`]+)` \|/gm)].map((row) => row[1]);
     expect(table).toEqual(command.options.map(({ flags }) => flags));
   });
 
-  test("its examples in docs/cli.md use options that it has", () => {
+  test("its examples in docs/cli.md use existing options", () => {
     const examples = [...(sections.get(name) ?? "").matchAll(/```sh\n([\s\S]*?)```/g)].flatMap(([, text = ""]) => text.trim().split("\n"));
     const own = examples.flatMap((line) => line.split("|")).filter((part) => part.includes(`wamid-relay ${name}`));
     expect(own.length).toBeGreaterThan(0);
@@ -100,13 +100,13 @@ describe.each(commands.map(({ path, command }) => ({ name: path.join(" "), path,
     expect(io.printed.out).toMatch(/\nExamples?:\n/);
   });
 
-  test("each option says what it does", () => {
+  test("describes each option", () => {
     for (const option of command.options) expect(option.description, option.flags).not.toBe("");
     expect(command.description()).not.toBe("");
   });
 });
 
-test("every command that docs/cli.md speaks of exists", () => {
+test("every command that docs/cli.md names exists", () => {
   const names = new Set(commands.flatMap(({ path }) => [path.join(" "), path[0] ?? ""]));
   const spoken = [...docs.matchAll(/wamid-relay ([a-z]+)(?: ([a-z]+))?/g)].map(([, first = "", second]) => ({ first, second }));
   expect(spoken.length).toBeGreaterThan(20);

@@ -53,7 +53,7 @@ async function openService(): Promise<{ url: string; asked: string[] }> {
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, asked };
 }
 
-test("each account's key is tried once, and a line says that it works or what is wrong", { tags: ["slow"] }, async () => {
+test("tries each account's key once, and reports whether it works", { tags: ["slow"] }, async () => {
   const service = await openService();
   const names = [...Object.keys(answers), "silent"];
   const relay = await makeRelayHere({
@@ -96,7 +96,7 @@ test("each account's key is tried once, and a line says that it works or what is
   expect(err).not.toContain("key-of-");
 });
 
-test("--offline asks neither the service nor destinations; without it both are asked", async () => {
+test("--offline calls neither the service nor destinations", async () => {
   const service = await openService();
   const downstream = await openDownstream();
   const settings = { accounts: { main: { baseUrl: `${service.url}/good`, apiKey: "a-key" } }, routes: [routeTo(downstream.url)] };

@@ -65,7 +65,7 @@ test("a relay in good health: every line ok, exit code 0", async () => {
   expect(downstream.arrivals.filter(({ path }) => path !== "/")).toHaveLength(0);
 });
 
-test("settings with faults: each one a line, nothing else is looked at", async () => {
+test("lists the faults of the settings, one per line, and checks nothing else", async () => {
   const relay = await makeRelayHere();
   writeFileSync(join(relay.folder, "relay.yaml"), "server: { port: many }\nnothing: 1\n");
   const { code, err, checks } = await examine(relay);
@@ -76,7 +76,7 @@ test("settings with faults: each one a line, nothing else is looked at", async (
   ]);
 });
 
-test("what went wrong on the way: stopped, dead, quarantined, unreachable, each with what to do", async () => {
+test("reports stopped, dead, quarantined and unreachable with what to do", async () => {
   const downstream = await openDownstream();
   downstream.fail({ status: 410 }, "/gone");
   downstream.fail({ status: 422 }, "/refused");
@@ -111,7 +111,7 @@ test("what went wrong on the way: stopped, dead, quarantined, unreachable, each 
   expect(gone).toMatchObject([{ message: "1 deliveries wait for the route gone, which is not in the settings" }]);
 });
 
-test("of two secrets, the one that proves nothing any more is safe to drop", async () => {
+test("reports which of two secrets is unused and safe to remove", async () => {
   const secrets = [webhookSecret, "the-secret-of-last-year"];
   const relay = await startRelayHere({ settings: { sources: { main: { account: "main", signature: { service: "acme", secrets } } } } });
   await postEvent(relay.webhookUrl, createMessages("rotated").event());
@@ -125,7 +125,7 @@ test("of two secrets, the one that proves nothing any more is safe to drop", asy
   expect(notYet).toMatchObject([{ level: "warn", message: expect.stringContaining("does not sign with it yet") }, { level: "ok" }]);
 });
 
-test("files that others may read are warned of; a relay that does not run is no failure", async () => {
+test("warns about files that others can read, and accepts that no relay runs", async () => {
   const relay = await startRelayHere();
   await relay.stop();
   chmodSync(relay.storePath, 0o644);
@@ -153,7 +153,7 @@ test("a relay that holds the file and does not answer, and a stranger on its por
   }
 });
 
-test("a damaged file is found, at a look and by --deep", async () => {
+test("finds a damaged file, with and without --deep", async () => {
   const relay = await startRelayHere();
   const messages = createMessages("damaged");
   for (let each = 0; each < 40; each++) await postEvent(relay.webhookUrl, messages.event());
@@ -169,7 +169,7 @@ test("a damaged file is found, at a look and by --deep", async () => {
   expect(listed.err).toMatch(/^wamid-relay: \S+ cannot be read: .*malformed.*\n$/);
 });
 
-test("a destination whose clock differs is told; one that accepts and says nothing is reached all the same", {
+test("reports a destination with another clock, and reaches one that accepts and does not answer", {
   tags: ["slow"],
 }, async () => {
   const skewed = createServer((_request, response) => {

@@ -41,7 +41,7 @@ afterAll(async () => {
 const save = (...args: string[]) => runOn(relay, "events", "save", ...args);
 
 describe("events save", () => {
-  test("writes a fixture with nobody's data in it, every other byte as received, and says what it replaced", async () => {
+  test("writes a fixture without personal data and otherwise unchanged, and reports the replacements", async () => {
     const { code, out, err } = await save(id, "--out", file, "--salt", "team");
     expect([code, err]).toEqual([0, "note: look it over before you share it; free text may hold personal data that was not found\n"]);
     expect(out).toBe(`saved ${file}; replaced: 1 phone, 1 wamid, 2 names, 1 id, 0 emails\n`);
@@ -59,7 +59,7 @@ describe("events save", () => {
     expect(Buffer.from(data.wamid.slice(6), "base64").toString("latin1")).toContain(data.to.slice(1));
   });
 
-  test("does not write over a file unless told to; the same salt gives the same again, from another machine too", async () => {
+  test("overwrites only with --force, and the same salt gives the same file on another machine", async () => {
     const text = readFileSync(file, "utf8");
     expect(await save(id, "--out", file)).toEqual({
       code: 1,
@@ -76,7 +76,7 @@ describe("events save", () => {
     expect(remote).toEqual({ code: 0, out: text, err: "" });
   });
 
-  test("without a salt it is another each time", async () => {
+  test("without a salt every file differs", async () => {
     const files = ["once.json", "again.json"].map((name) => join(folder, name));
     for (const each of files) expect((await save(id, "--out", each)).code).toBe(0);
     const texts = files.map((each) => readFileSync(each, "utf8"));
@@ -84,13 +84,13 @@ describe("events save", () => {
     for (const text of texts) expect(text).not.toContain(phone);
   });
 
-  test("what it saved can be triggered, as another event", async () => {
+  test("a saved fixture can be triggered as a new event", async () => {
     const { code, out } = await runOn(relay, "trigger", "saved", "--fixtures", join(folder, "deep"));
     expect(code).toBe(0);
     expect(out).toMatch(/^200 accepted +message\.status failed {2}/);
   });
 
-  test("without --out it goes into fixtures/, under its kind and status, where trigger looks first", async () => {
+  test("without --out it writes into fixtures/ by kind and status, where trigger looks first", async () => {
     const config = ["--config", relay.settingsPath];
     const inFolder = (...args: string[]) => run(process.execPath, [entry, ...args, ...config], { cwd: folder });
     expect((await inFolder("events", "save", id)).stdout).toMatch(/^saved fixtures\/message\.status\.failed\.json; /);
@@ -99,7 +99,7 @@ describe("events save", () => {
     expect((await inFolder("trigger", "--list")).stdout).toMatch(/\nmessage\.status\.failed .* fixtures\n/);
   });
 
-  test("a compressed automation request is saved as the JSON it stands for", async () => {
+  test("saves a compressed automation request as decoded JSON", async () => {
     const bytes = gzipSync(`{"step":"ask","phone":"+${phone}"}`);
     const flows = `${relay.url}/webhooks/flows`;
     const headers = { "x-acme-signature": createHmac("sha256", webhookSecret).update(bytes).digest("hex"), "content-encoding": "gzip" };
@@ -112,7 +112,7 @@ describe("events save", () => {
     expect(text).not.toContain(phone);
   });
 
-  test("a body that is not JSON is not saved, and an unknown event neither", async () => {
+  test("saves neither a body that is not JSON nor an unknown event", async () => {
     const out = join(folder, "quarantined.json");
     const { code, err } = await save("2", "--out", out);
     expect([code, err]).toEqual([1, expect.stringContaining("the body is not JSON")]);

@@ -60,7 +60,7 @@ async function nextOf(name: string): Promise<Record<string, Next>> {
   );
 }
 
-describe.each(engines)("what is next, on %s", (engine: Engine) => {
+describe.each(engines)("the next step, on %s", (engine: Engine) => {
   beforeAll(async () => {
     downstream = await startDownstream();
     storage = await openStorage(engine);
@@ -80,7 +80,7 @@ describe.each(engines)("what is next, on %s", (engine: Engine) => {
     await storage.close();
   });
 
-  test("a destination that pauses, one that is stopped, and the time of the next attempt", async () => {
+  test("a paused destination, a stopped one, and the time of the next attempt", async () => {
     const next = await until("each was tried", async () => {
       const found = await nextOf(event.id);
       const is = (route: string, kind: string) => found[route]?.kind === kind;
@@ -96,7 +96,7 @@ describe.each(engines)("what is next, on %s", (engine: Engine) => {
     expect(out).toMatch(/next: nothing: the destination is stopped \(.*410.*\); start it with: wamid-relay resume gone/);
   });
 
-  test("a route that was taken out of the settings", async () => {
+  test("a route that was removed from the settings", async () => {
     const settings = settingsOf(["pausing", "gone", "failing"]);
     for (const one of new Set([relay, worker])) {
       one.writeSettings(settings);
@@ -107,7 +107,7 @@ describe.each(engines)("what is next, on %s", (engine: Engine) => {
     expect(out).toContain("next: nothing: its route is not in the settings");
   });
 
-  test("an exchange that is under way", async () => {
+  test("an exchange in flight", async () => {
     const body = Buffer.from('{"step":1}');
     const answered = postEvent(relay.webhookUrl.replace("main", "flows"), body).catch(() => null);
     const seq = await until("it is stored", async () => {

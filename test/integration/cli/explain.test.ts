@@ -70,7 +70,7 @@ afterAll(async () => {
   await downstream.close();
 });
 
-test("a message's story: in order of time, with the reason of each route, each attempt, and what is next", async () => {
+test("shows a message's events in order of time, with each route's reason, each attempt, and the next step", async () => {
   const { code, out, err } = await runProcessOn(relay, "explain", wamid);
   expect([code, err]).toEqual([0, ""]);
   expect(out).not.toContain(wamid);
@@ -103,7 +103,7 @@ test("a message's story: in order of time, with the reason of each route, each a
   }
 });
 
-test("--show-pii shows what is masked", async () => {
+test("--show-pii shows masked values", async () => {
   const { out } = await runOn(relay, "explain", wamid, "--show-pii");
   expect(out).toContain(wamid);
   expect(out).toContain("+5491123456789");
@@ -112,7 +112,7 @@ test("--show-pii shows what is masked", async () => {
   expect(json.out).not.toContain("5491123456789");
 });
 
-test("by event id, by seq, and by a reference that two messages share; from another machine the same", async () => {
+test("finds by event id, seq and a reference of two messages, also from another machine", async () => {
   const byId = jsonOf<Explained>(await runOn(relay, "explain", delivered.id, "--json"));
   expect(byId.data.map(({ events }) => events.map(({ seq }) => seq))).toEqual([[2]]);
   expect(jsonOf<Explained>(await runRemote(relay, "explain", "2", "--as", "event", "--json"))).toEqual(byId);
@@ -125,7 +125,7 @@ test("by event id, by seq, and by a reference that two messages share; from anot
   expect(out).toContain("events      none has come");
 });
 
-test("what is parked says until when, and a page says where the next begins", async () => {
+test("shows until when an event is parked, and how to get the next page", async () => {
   const { out } = await runOn(relay, "explain", stranger.id);
   expect(out).toMatch(/came to {5}routed, parked until .*: released when it is registered by then/);
   expect(out).toContain("ours: holds it back (parked)");
@@ -135,7 +135,7 @@ test("what is parked says until when, and a page says where the next begins", as
   expect(rest.data.map(({ events, next }) => [events.map(({ seq }) => seq), next])).toEqual([[[3], null]]);
 });
 
-test("what nobody knows is one line, exit code 1", async () => {
+test("prints one line for an unknown name, and exits with 1", async () => {
   expect(await runOn(relay, "explain", "nothing")).toEqual({
     code: 1,
     out: "",

@@ -54,7 +54,7 @@ afterAll(async () => {
 });
 
 describe("events list", () => {
-  test("lists beside the relay that runs, newest first, wamids masked", async () => {
+  test("lists newest first with masked wamids, beside a running relay", async () => {
     const { code, out, err } = await runProcessOn(relay, "events", "list");
     expect([code, err]).toEqual([0, ""]);
     const lines = out.trimEnd().split("\n");
@@ -112,7 +112,7 @@ describe("events list", () => {
     expect(jsonOf<Listed>(await runOn(relay, "events", "list", "--json", ...filter)).data.map(({ seq }) => seq)).toEqual(seqs);
   });
 
-  test("pages: next goes into --before until it is null", async () => {
+  test("--before takes the next page until it is null", async () => {
     const seqs: number[] = [];
     let page = jsonOf<Listed>(await runOn(relay, "events", "list", "--json", "--limit", "2"));
     for (;;) {
@@ -125,7 +125,7 @@ describe("events list", () => {
 });
 
 describe("events show", () => {
-  test("tells the whole story, nothing of people and nothing that a terminal acts upon", async () => {
+  test("shows everything without personal data and terminal control characters", async () => {
     const { code, out } = await runProcessOn(relay, "events", "show", failed.id);
     expect(code).toBe(0);
     for (const told of [
@@ -149,19 +149,19 @@ describe("events show", () => {
     expect((await runOn(relay, "events", "show", "2", "--show-pii")).out).toContain(phone);
   });
 
-  test("duplicates and a route that does not match, with its reason", async () => {
+  test("shows duplicates, and why a route did not match", async () => {
     const { out } = await runOn(relay, "events", "show", "1");
     expect(out).toMatch(/duplicates +1\n/);
     expect(out).toMatch(/refused: does not match: status/);
   });
 
-  test("a quarantined one says why", async () => {
+  test("shows why an event is quarantined", async () => {
     const { out } = await runOn(relay, "events", "show", "3");
     expect(out).toContain("quarantined");
     expect(out).toMatch(/why +id: /);
   });
 
-  test("--body gives the very bytes, --json parses and holds no phone unless asked", async () => {
+  test("--body prints the exact bytes, and --json is valid and masks phones unless told otherwise", async () => {
     expect((await runProcessOn(relay, "events", "show", "2", "--body")).out).toBe(bodyOf(failed).toString("utf8"));
     const masked = await runOn(relay, "events", "show", "2", "--json");
     expect(jsonOf<{ body: string | null }>(masked).body).toBeNull();
@@ -172,7 +172,7 @@ describe("events show", () => {
     expect(clear.text).toBe(bodyOf(failed).toString("utf8"));
   });
 
-  test("an unknown one is one line on stderr", async () => {
+  test("prints one line on stderr for an unknown event", async () => {
     expect(await runProcessOn(relay, "events", "show", "no-such-event")).toEqual({ code: 1, out: "", err: "wamid-relay: no such event\n" });
   });
 });
@@ -187,7 +187,7 @@ describe("deliveries list", () => {
     expect(out.trimEnd().split("\n")).toHaveLength(3);
   });
 
-  test("a page that ends within an event goes on within it", async () => {
+  test("a page that ends within an event continues within it", async () => {
     const first = jsonOf<{ data: { id: string }[]; next: string }>(await runOn(relay, "deliveries", "list", "--json", "--limit", "1"));
     const rest = jsonOf<{ data: { id: string }[]; next: null }>(await runOn(relay, "deliveries", "list", "--json", "--before", first.next));
     expect(new Set([...first.data, ...rest.data].map(({ id }) => id)).size).toBe(3);
@@ -195,14 +195,14 @@ describe("deliveries list", () => {
   });
 });
 
-test("without a store there is one clear line", async () => {
+test("prints one line without a store", async () => {
   const empty = await makeRelayHere();
   const { code, out, err } = await runOn(empty, "events", "list");
   expect([code, out]).toEqual([1, ""]);
   expect(err).toBe(`wamid-relay: there is no store at ${empty.storePath} yet; "wamid-relay serve" makes it\n`);
 });
 
-test("a token that the relay does not know, a relay that is none, nobody at all: one line each", async () => {
+test("prints one line for an unknown token, another server, and no server", async () => {
   const wrong = await runHere(["events", "list", "--relay", relay.url], { RELAY_TOKEN: "some-other-token-000" });
   expect(wrong).toEqual({ code: 1, out: "", err: "wamid-relay: the relay does not know the token: unknown token\n" });
   const stranger = await runHere(["events", "list", "--relay", downstream.url], { RELAY_TOKEN: "some-other-token-000" });

@@ -67,7 +67,7 @@ describe.each(engines)("a destination that answers 429 with Retry-After: 9999999
     downstream.close();
   });
 
-  test("pauses for an hour, which metrics, explain, doctor and retry show; resume ends it, and all that waits goes out", async () => {
+  test("pauses for an hour, which metrics, explain, doctor and retry show; resume ends it and delivers what waits", async () => {
     const { event, delivery } = await pause();
     for (const one of new Set([relay, worker])) {
       const seconds = await pausedSeconds(one);
@@ -92,7 +92,7 @@ describe.each(engines)("a destination that answers 429 with Retry-After: 9999999
     expect((await runOn(relay, "resume", "crm")).out).toContain("crm: was neither stopped nor paused");
   });
 
-  test("is still paused after a restart, and not any more with changed settings", async () => {
+  test("stays paused across a restart, but not with changed settings", async () => {
     await pause();
     const before = arrived;
     await worker.stop();
@@ -115,7 +115,7 @@ describe.each(engines)("a destination that answers 429 with Retry-After: 9999999
     expect(await pausedSeconds(relay)).toBeLessThanOrEqual(120);
   });
 
-  test("resume ends the pause where no relay runs", async () => {
+  test("resume ends the pause while no relay runs", async () => {
     const before = arrived;
     isBusy = false;
     for (const one of new Set([relay, worker])) await one.stop();

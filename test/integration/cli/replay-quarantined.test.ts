@@ -38,7 +38,7 @@ async function quarantineValid(relay: RelayHere, count: number): Promise<Buffer[
 }
 
 describe.each(engines)("%s", (engine) => {
-  test("counts first, releases what is valid now byte for byte, leaves the rest, and is safe to repeat", async () => {
+  test("counts first, releases what is now valid byte for byte, keeps the rest, and is safe to repeat", async () => {
     const downstream = await openDownstream();
     const relay = await startRelayHere({
       settings: { ...(await storageOf(engine)), routes: [routeTo(downstream.url)], tracking: { unknown: "forward" } },
@@ -88,7 +88,7 @@ describe.each(engines)("%s", (engine) => {
   });
 });
 
-test("criteria that do not apply are refused instead of left out", async () => {
+test("rejects criteria that do not apply", async () => {
   const relay = await startRelayHere();
   const replay = async (body: Record<string, unknown>) => (await relay.ask("/v1/replay", { method: "POST", body })).body;
   expect(await replay({ disposition: "quarantined", route: "all" })).toMatchObject({

@@ -60,7 +60,7 @@ function settleDead(store: SqliteStore, event: number, route: string, number: nu
   return store.settle({ route, event, attempt, settled: { to: "dead", reason: "again" }, at });
 }
 
-test("deliveries that die again while it runs are not taken up again, nor are those that die for the first time", async () => {
+test("replays no delivery that dies again, or for the first time, while it runs", async () => {
   const { store, path } = await storeWith(3_000);
   let now = start + 10_000;
   const settling: Promise<unknown>[] = [];
@@ -87,7 +87,7 @@ test("deliveries that die again while it runs are not taken up again, nor are th
   expect(replays).toEqual([{ replays: 1, n: 3_000 }]);
 });
 
-test("in order: of one message only the first goes out, the others are held behind it", async () => {
+test("keeps the order: sends the first delivery of a message, and holds the others behind it", async () => {
   const { store, path } = await storeWith(600);
   const offered: number[] = [];
   const replaying = createReplaying({
@@ -122,7 +122,7 @@ test("in order: of one message only the first goes out, the others are held behi
   ]);
 });
 
-test("by error code and time of the event", async () => {
+test("selects by error code and time of the event", async () => {
   const { store } = await storeWith(1_000);
   const replaying = createReplaying({ store, now: () => start + 10_000, isRouted: () => true, stopping: () => false, announce: () => {} });
   const matching = async (filter: Partial<ReplayQuery>) => (await replaying.count({ states: ["dead"], ...filter })).matching;
@@ -134,7 +134,7 @@ test("by error code and time of the event", async () => {
   expect(await matching({ route: "never seen" })).toBe(0);
 });
 
-test("a relay that stops ends it between two steps, and says where to go on", async () => {
+test("a shutdown ends it between two steps, and reports where to continue", async () => {
   const { store } = await storeWith(1_000);
   let stopping = false;
   const replaying = createReplaying({

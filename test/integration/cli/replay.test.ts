@@ -49,7 +49,7 @@ function startReplay(
   return { child, said: () => said };
 }
 
-test("downstream is told by a header what is a replay, of a delivery made anew too", async () => {
+test("marks replays with a header, also for a recreated delivery", async () => {
   const seen: (string | undefined)[] = [];
   const server = createServer((request, response) => {
     seen.push(request.headers["webhook-replay"] as string | undefined);
@@ -79,7 +79,7 @@ test("downstream is told by a header what is a replay, of a delivery made anew t
   expect(seen).toEqual([undefined, "true", "true", "true"]);
 });
 
-test("a replay has the old ids, and keeps to its rate", async () => {
+test("keeps the ids of replayed deliveries, and its rate", async () => {
   const { downstream, relay } = await withDelivered(12);
   const startedAt = performance.now();
   const { code, out } = await runOn(relay, "replay", "--state", "delivered", "--yes", "--rate", "8/s");
@@ -91,7 +91,7 @@ test("a replay has the old ids, and keeps to its rate", async () => {
   expect(second.map(({ deliveryId }) => deliveryId).toSorted()).toEqual(first.map(({ deliveryId }) => deliveryId).toSorted());
 });
 
-test("ended by Ctrl-C it says how to go on; with a checkpoint the same command does, and nothing goes out twice", async () => {
+test("after Ctrl-C it prints how to continue, and with a checkpoint the same command sends nothing twice", async () => {
   const { downstream, relay } = await withDelivered(40);
   const checkpoint = join(relay.folder, "replay.json");
   const options = ["--state", "delivered", "--yes", "--rate", "10/s", "--checkpoint", checkpoint];
@@ -117,7 +117,7 @@ test("ended by Ctrl-C it says how to go on; with a checkpoint the same command d
 });
 
 test.each(engines)(
-  "killed with -9, and the relay too, on %s: the checkpoint goes on, and nothing goes out twice",
+  "on %s the checkpoint continues after kill -9 of command and relay, and nothing is sent twice",
   { tags: ["slow"] },
   async (engine) => {
     const downstream = await openDownstream();
@@ -139,7 +139,7 @@ test.each(engines)(
   },
 );
 
-test("without a checkpoint it says the place, and --resume goes on there", async () => {
+test("without a checkpoint it prints the position, and --resume continues there", async () => {
   const { downstream, relay } = await withDelivered(30);
   const { child, said } = startReplay(relay, "--state", "delivered", "--yes", "--rate", "10/s");
   await until("some have gone out", () => downstream.counts().duplicates >= 5);
@@ -153,7 +153,7 @@ test("without a checkpoint it says the place, and --resume goes on there", async
   expect((await runOn(relay, "replay", "--resume", "somewhere")).code).toBe(2);
 });
 
-test("a file that is no checkpoint is left alone", async () => {
+test("does not overwrite a file that is not a checkpoint", async () => {
   const { relay } = await withDelivered(1);
   const file = join(relay.folder, "notes.txt");
   writeFileSync(file, "mine");
@@ -162,32 +162,29 @@ test("a file that is no checkpoint is left alone", async () => {
   expect(readFileSync(file, "utf8")).toBe("mine");
 });
 
-test.each(engines)(
-  "ignored events whose message was registered too late go out after all, once, on %s; the audit balances",
-  async (engine) => {
-    const downstream = await openDownstream();
-    const relay = await startRelayHere({
-      settings: {
-        ...(await storageOf(engine)),
-        tracking: { unknown: "ignore" },
-        routes: [routeTo(downstream.url, { match: { tracked: true } })],
-      },
-    });
-    const messages = createMessages("too late");
-    const wamid = messages.wamid();
-    const events = [messages.status(wamid, "sent"), messages.status(wamid, "delivered")];
-    for (const event of [...events, messages.status(messages.wamid(), "sent")]) await postEvent(relay.webhookUrl, event);
-    expect((await counts(relay)).dispositions["ignored"]).toBe(3);
-    await runOn(relay, "track", "--account", "main", "--wamid", wamid);
-    expect((await runOn(relay, "replay", "--disposition", "ignored", "--dry-run")).out).toBe("2 deliveries match:\n  everything: 2\n");
-    const asked = await runOn(relay, "replay", "--disposition", "ignored");
-    expect(asked.err).toBe("wamid-relay: 2 deliveries of ignored events would go out again; add --yes to do it\n");
-    expect((await runOn(relay, "replay", "--disposition", "filtered", "--yes")).out).toBe("0 deliveries match\n");
-    expect((await runOn(relay, "replay", "--disposition", "ignored", "--yes")).out).toBe("2 of 2 deliveries go out again\n");
-    await until("both are delivered", async () => (await counts(relay)).deliveries.delivered === 2);
-    expect(downstream.arrivals.map(({ eventId }) => eventId)).toEqual(events.map(({ id }) => id));
-    expect((await counts(relay)).dispositions).toMatchObject({ ignored: 1, routed: 2 });
-    expect((await runOn(relay, "replay", "--disposition", "ignored", "--yes")).out).toBe("0 deliveries match\n");
-    expect(jsonOf<{ balanced: boolean }>(await runOn(relay, "audit", "--json")).balanced).toBe(true);
-  },
-);
+test.each(engines)("on %s it delivers ignored events once after a late registration, and the audit balances", async (engine) => {
+  const downstream = await openDownstream();
+  const relay = await startRelayHere({
+    settings: {
+      ...(await storageOf(engine)),
+      tracking: { unknown: "ignore" },
+      routes: [routeTo(downstream.url, { match: { tracked: true } })],
+    },
+  });
+  const messages = createMessages("too late");
+  const wamid = messages.wamid();
+  const events = [messages.status(wamid, "sent"), messages.status(wamid, "delivered")];
+  for (const event of [...events, messages.status(messages.wamid(), "sent")]) await postEvent(relay.webhookUrl, event);
+  expect((await counts(relay)).dispositions["ignored"]).toBe(3);
+  await runOn(relay, "track", "--account", "main", "--wamid", wamid);
+  expect((await runOn(relay, "replay", "--disposition", "ignored", "--dry-run")).out).toBe("2 deliveries match:\n  everything: 2\n");
+  const asked = await runOn(relay, "replay", "--disposition", "ignored");
+  expect(asked.err).toBe("wamid-relay: 2 deliveries of ignored events would go out again; add --yes to do it\n");
+  expect((await runOn(relay, "replay", "--disposition", "filtered", "--yes")).out).toBe("0 deliveries match\n");
+  expect((await runOn(relay, "replay", "--disposition", "ignored", "--yes")).out).toBe("2 of 2 deliveries go out again\n");
+  await until("both are delivered", async () => (await counts(relay)).deliveries.delivered === 2);
+  expect(downstream.arrivals.map(({ eventId }) => eventId)).toEqual(events.map(({ id }) => id));
+  expect((await counts(relay)).dispositions).toMatchObject({ ignored: 1, routed: 2 });
+  expect((await runOn(relay, "replay", "--disposition", "ignored", "--yes")).out).toBe("0 deliveries match\n");
+  expect(jsonOf<{ balanced: boolean }>(await runOn(relay, "audit", "--json")).balanced).toBe(true);
+});

@@ -67,7 +67,7 @@ async function doctorLines(relay: RelayHere): Promise<string[]> {
 }
 
 describe.each(engines)("on %s, a used-up quota", (engine) => {
-  test("stops only what its resource covers, is shown everywhere, and ends by command", { tags: ["slow"] }, async () => {
+  test("stops only what its resource covers, is shown everywhere, and ends by a command", { tags: ["slow"] }, async () => {
     const { service, relay, startRun, send } = await setUp(engine);
     service.refusing.set("runs", "automationSteps");
     for (let n = 0; n < 2; n += 1) {
@@ -115,7 +115,7 @@ describe.each(engines)("on %s, a used-up quota", (engine) => {
     }
   });
 
-  test("is not there for an account that is not called, and an unknown account is an error", async () => {
+  test("reports that an account is not stopped, and rejects an unknown account", async () => {
     const { relay } = await setUp(engine);
     expect((await runRemote(relay, "resume", "--account", "silent")).out).toBe("silent: was not stopped\n");
     expect(await runRemote(relay, "resume", "--account", "nobody")).toEqual({

@@ -21,7 +21,7 @@ function makeFolder(): string {
   return folder;
 }
 
-test("prints what one needs to begin: the curl command works as it stands, and the relay.yaml is valid", async () => {
+test("prints a curl command that works and a valid relay.yaml", async () => {
   const folder = makeFolder();
   const sandbox = spawnSandbox(["--port", "0", "--no-webhook", "--service", "shop"], {
     env: { SANDBOX_KEY: "shop_live_of_ci", SANDBOX_SECRET: "of ${our} ci" },
@@ -47,7 +47,7 @@ test("prints what one needs to begin: the curl command works as it stands, and t
   expect(sandbox.stderr()).toBe("");
 });
 
-test("with the relay.yaml that it writes, a relay takes its events", async () => {
+test("a relay with the relay.yaml that it writes accepts its events", async () => {
   const folder = makeFolder();
   const config = join(folder, "relay.yaml");
   const port = await freePort();
@@ -76,7 +76,7 @@ test("with the relay.yaml that it writes, a relay takes its events", async () =>
   await until("and told", () => happenings().filter(({ what, delivery }) => what === "event" && delivery?.answered === 200).length === 2);
 });
 
-test("a state file outlives kill -9: what was answered is there, and goes on", async () => {
+test("its state file keeps everything it answered across kill -9", async () => {
   const folder = makeFolder();
   const downstream = await openDownstream();
   downstream.fail({ status: 503 });
@@ -137,7 +137,7 @@ test("flags reach the sandbox: plan, faults, seed, quiet, unlimited", async () =
   expect(sandbox.lines).toHaveLength(1);
 });
 
-test("a plan without the API starts too, with no webhook; a host that others reach is warned of", async () => {
+test("starts with a plan without the API, and warns about a public host", async () => {
   const sandbox = spawnSandbox(["--port", "0", "--json", "--plan", "trial", "--host", "0.0.0.0"]);
   const { webhooks, apiUrl, key } = await readyLine(sandbox);
   expect(webhooks).toEqual([]);
@@ -145,7 +145,7 @@ test("a plan without the API starts too, with no webhook; a host that others rea
   expect(sandbox.stderr()).toMatch(/^warning: --host 0\.0\.0\.0 lets others in: [^\n]*\n$/);
 });
 
-test("what cannot be is one line and exit code 1; wrong usage is 2", async () => {
+test("exits with 1 and one line on errors, and with 2 on wrong usage", async () => {
   const folder = makeFolder();
   const taken = createServer();
   await new Promise<void>((resolve) => taken.listen(0, "127.0.0.1", resolve));

@@ -18,7 +18,7 @@ async function setUp() {
   return { sandbox, relay, send, sendByProcess, sent };
 }
 
-test("send goes through the relay that runs, and through the store without one; a key sends once over both", async () => {
+test("sends through a running relay or the store, and sends a key once over both", async () => {
   const { sandbox, relay, send, sendByProcess, sent } = await setUp();
   await using _ = sandbox;
   await relay.start();
@@ -39,7 +39,7 @@ test("send goes through the relay that runs, and through the store without one; 
   expect(sent().at(-1)?.text).toBe("Ana, te esperamos el lunes.");
 });
 
-test("an unknown outcome: exit code 1 with what to do; --resend-unknown sends again, and not twice", async () => {
+test("exits with 1 and advice on an unknown outcome; --resend-unknown sends once more", async () => {
   const { sandbox, relay, send, sendByProcess, sent } = await setUp();
   await using _ = sandbox;
   await relay.start();
@@ -59,7 +59,7 @@ test("an unknown outcome: exit code 1 with what to do; --resend-unknown sends ag
   expect((await send("--text", "Otra", "--key", "k")).err).toContain("belongs to another message");
 });
 
-test("a refusal is the service's own text; wrong usage is 2", async () => {
+test("prints the service's own text on a refusal, and exits with 2 on wrong usage", async () => {
   const { sandbox, relay, send } = await setUp();
   await using _ = sandbox;
   await relay.start();

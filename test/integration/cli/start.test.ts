@@ -42,7 +42,7 @@ test.each([
   [["nonsense"]],
   [["events", "list", "--limit", "0"]],
   [["replay", "--state", "waiting"]],
-])("what only reads the command line loads commander and nothing else: %j", async (args) => {
+])("loads only commander to read the command line: %j", async (args) => {
   const { packages, own } = await loadedBy(...args);
   expect(packages).toEqual(["commander"]);
   // The file of one command, and the words and values of its options.
@@ -50,13 +50,13 @@ test.each([
   expect(own.filter((url) => /\/src\/(config\/(schema|load)|store\/sqlite|store\/redis|sandbox|receive)\b/.test(url))).toEqual([]);
 });
 
-test.each([[["--version"]], [["--help"]], [["nonsense"]], [["help"]]])("what names no command loads none: %j", async (args) => {
+test.each([[["--version"]], [["--help"]], [["nonsense"]], [["help"]]])("loads no command when none is named: %j", async (args) => {
   const { own } = await loadedBy(...args);
   const files = own.flatMap((url) => /\/src\/cli\/(.+)\.[jt]s$/.exec(url)?.[1] ?? []);
   expect(files.sort()).toEqual(["commands", "io", "main", "wamid-relay"]);
 });
 
-test("settings are read without what only a running relay needs", async () => {
+test("reads settings without the packages of a running relay", async () => {
   const good = join(folder, "relay.yaml");
   writeFileSync(good, "storage: { path: relay.db }\n");
   const { packages } = await loadedBy("config", "check", "--config", good);
@@ -76,7 +76,7 @@ async function loadedByServe(settings: SettingsParts, use: (relay: RelayProcess)
   return readFileSync(list, "utf8").split("\n");
 }
 
-test("a relay loads what its settings need, and all of it before it says that it is ready", { tags: ["slow"] }, async () => {
+test("a relay loads what its settings need before it reports ready", { tags: ["slow"] }, async () => {
   const downstream = await openDownstream();
   const withRoute = { routes: [routeTo(downstream.url)] };
   const ready = await loadedByServe(withRoute);

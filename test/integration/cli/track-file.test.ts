@@ -22,7 +22,7 @@ const stored = (relay: RelayHere) =>
     "SELECT wamid, service_id AS id, reference, conversation_id AS conversation, metadata, told_sent_at AS sentAt FROM messages ORDER BY seq",
   );
 
-test("a CSV file as a spreadsheet writes it: what is refused is listed with its line, the rest is registered", async () => {
+test("registers a spreadsheet's CSV file, and lists rejected lines", async () => {
   const relay = await startRelayHere();
   const path = fileIn(
     relay,
@@ -64,7 +64,7 @@ test("a CSV file as a spreadsheet writes it: what is refused is listed with its 
   ]);
 });
 
-test("NDJSON of more than one request, from a file and from standard input, with the relay, from afar and without it", async () => {
+test("registers a long NDJSON file or standard input through a local relay, a remote one, and the store", async () => {
   const relay = await startRelayHere();
   const lines = Array.from(
     { length: 2_500 },
@@ -89,7 +89,7 @@ test("NDJSON of more than one request, from a file and from standard input, with
   expect(stored(relay).length).toBe(2_500);
 });
 
-test("files that cannot be: nothing is registered", async () => {
+test("registers nothing from an unreadable file", async () => {
   const relay = await startRelayHere();
   const failing = async (text: string | Buffer, name = "wrong.csv") => {
     const path = join(relay.folder, name);
@@ -110,7 +110,7 @@ test("files that cannot be: nothing is registered", async () => {
   expect(stored(relay)).toEqual([]);
 });
 
-test("one by flags, with all there is to tell", async () => {
+test("registers one message by flags, with every field", async () => {
   const relay = await startRelayHere();
   const flags = ["--account", "main", "--wamid", wamid(1), "--conversation-id", "c1", "--sent-at", "2026-11-01", "--metadata", "a=b=c"];
   expect(jsonOf(await runOn(relay, "track", ...flags, "--json"))).toEqual({ created: 1, known: 0 });

@@ -59,8 +59,8 @@ const triggered = async (...args: string[]) => jsonOf<Printed>(await trigger(...
 const shown = async (id: string | null | undefined) =>
   jsonOf<Shown>(await runOn(relay, "events", "show", String(id), "--json", "--show-pii"));
 
-describe("one event, to the relay of the settings", () => {
-  test("a line with the answer, the id and the wamid, then the sum", async () => {
+describe("one event to the relay of the settings", () => {
+  test("prints the answer, the id and the wamid, and then the sum", async () => {
     const { code, out, err } = await runProcessOn(relay, "trigger", "message.status");
     expect([code, err]).toEqual([0, ""]);
     expect(out).toMatch(
@@ -77,18 +77,18 @@ describe("one event, to the relay of the settings", () => {
     ["automation.completed", { event: "automation.completed" }],
     ["automation.failed", { event: "automation.failed" }],
     ["truncated", { event: "message.status" }],
-  ])("%s is stored as what it is", async (name, stored) => {
+  ])("%s is stored as its kind", async (name, stored) => {
     const { events } = await triggered(name);
     expect(await shown(events[0]?.id)).toMatchObject(stored);
   });
 
-  test("the request of an automation goes to the source of its kind, signed with its token", async () => {
+  test("posts an automation request to the source of its kind, signed with its token", async () => {
     const { url, events } = await triggered("automation-request");
     expect(url).toBe(`${relay.url}/webhooks/flows`);
     expect(events).toMatchObject([{ id: null, event: "automation.request", answer: "accepted" }]);
   });
 
-  test("--set changes what is posted, JSON where it is JSON; a path that leads nowhere is refused", async () => {
+  test("--set changes the posted JSON, and rejects an unknown path", async () => {
     const { events } = await triggered(
       ..."message.status --set data.status=failed --set data.errorCode=131047 --set data.note=a=b".split(" "),
     );
@@ -102,7 +102,7 @@ describe("one event, to the relay of the settings", () => {
     });
   });
 
-  test("--truncated sends what the service sends for more than 256 KB", async () => {
+  test("--truncated posts a truncated event", async () => {
     const { events } = await triggered("message.received", "--truncated");
     expect(events).toMatchObject([{ sort: "truncated", wamid: null }]);
     expect(JSON.parse((await shown(events[0]?.id)).text)).toMatchObject({
@@ -111,12 +111,12 @@ describe("one event, to the relay of the settings", () => {
     });
   });
 
-  test("--wamid: all are about that message", async () => {
+  test("--wamid makes all events about that message", async () => {
     const { events } = await triggered("message.status", "--wamid", "wamid.HBgNNTQ5MTE1NTU1MDE5OQ==", "--count", "2");
     expect(events.map(({ wamid }) => wamid)).toEqual(Array(2).fill("wamid.HBgNNTQ5MTE1NTU1MDE5OQ=="));
   });
 
-  test("--keep-ids sends the file's very bytes, so that a second time it is a duplicate; the wamid is masked", async () => {
+  test("--keep-ids posts the file's exact bytes, so a second post is a duplicate", async () => {
     const text =
       '{"id" : "kept-1","event":"message.reaction","createdAt":"2026-11-21T12:00:00.000Z","data":{"wamid":"wamid.HBgNNTQ5MTE1NTU1MDE5OA==","n":12345678901234567890,"e":"\\u00e9\\/"}}';
     writeFileSync(join(folder, "kept.json"), text);
@@ -127,14 +127,14 @@ describe("one event, to the relay of the settings", () => {
     expect((await triggered("kept", "--fixtures", folder, "--keep-ids")).answers).toEqual({ duplicate: 1 });
   });
 
-  test("what is no envelope is expected to be quarantined", async () => {
+  test("expects quarantine for what is not an envelope", async () => {
     writeFileSync(join(folder, "broken-envelope.json"), '{"id":7}');
     expect((await triggered("broken-envelope", "--fixtures", folder)).answers).toEqual({ quarantined: 1 });
   });
 });
 
 describe("many events", () => {
-  test("--count, --duplicate, --shuffle, --seed: each accepted once, its copies duplicates", async () => {
+  test("--count, --duplicate, --shuffle, --seed: each event is accepted once, and its copies are duplicates", async () => {
     const { posts, answers, events } = await triggered(..."message.status --count 40 --duplicate 2 --shuffle --seed many".split(" "));
     expect([posts, answers]).toEqual([120, { accepted: 40, duplicate: 80 }]);
     const again = await triggered(..."message.status --count 40 --duplicate 2 --shuffle --seed many".split(" "));
@@ -142,13 +142,13 @@ describe("many events", () => {
     expect(new Set(again.events.map(({ id }) => id))).not.toEqual(new Set(events.map(({ id }) => id)));
   });
 
-  test("--rate holds it back", async () => {
+  test("--rate limits the rate", async () => {
     const startedAt = performance.now();
     expect((await triggered(..."message.status --count 20 --rate 40/s --concurrency 2".split(" "))).posts).toBe(20);
     expect(performance.now() - startedAt).toBeGreaterThan(350);
   });
 
-  test("--json keeps the first thousand and counts the rest", async () => {
+  test("--json prints the first thousand and counts the rest", async () => {
     const { posts, events, eventsLeftOut } = await triggered("message.status", "--count", "1100");
     expect([posts, events.length, eventsLeftOut]).toEqual([1100, 1000, 100]);
   });
@@ -161,7 +161,7 @@ describe("scenarios", () => {
     expect(posts).toBeGreaterThanOrEqual(20);
   });
 
-  test("late-registration: parked events are released, and each message has its status", async () => {
+  test("late-registration: releases parked events, and each message has its status", async () => {
     const { events } = await triggered("scenario", "late-registration", "--count", "3", "--seed", "late");
     const wamids = new Set(events.map(({ wamid }) => wamid as string));
     expect(wamids.size).toBe(3);
@@ -171,14 +171,14 @@ describe("scenarios", () => {
     }
   });
 
-  test("secret-rotation: both secrets are shown to prove events", async () => {
+  test("secret-rotation: both secrets verify events", async () => {
     const { events } = await triggered("scenario", "secret-rotation");
     const proved = events.filter(({ answer }) => answer === "accepted");
     const used = [await shown(proved[0]?.id), await shown(proved.at(-1)?.id)].map(({ secret }) => secret);
     expect(new Set(used).size).toBe(2);
   });
 
-  test("a receiver that takes forged events is found out", async () => {
+  test("detects a receiver that accepts forged events", async () => {
     await using gullible = await startTestServer((response) => void response.writeHead(200).end());
     const { code, out, err } = await runCli(
       ["trigger", "scenario", "bad-signatures", "--url", gullible.url, "--secret-env", "HOOK_SECRET"],
@@ -194,7 +194,7 @@ describe("to a URL", () => {
   const secret = "a secret of the hook";
   const env = { HOOK_SECRET: secret };
 
-  test("no settings are needed; the signature is over the very bytes", async () => {
+  test("needs no settings, and signs the exact bytes", async () => {
     await using receiver = await startBareReceiver(secret);
     const ran = await runHere(
       ["trigger", "message.received", "--count", "3", "--url", `${receiver.url}/hook?x=1`, "--secret-env", "HOOK_SECRET", "--json"],
@@ -205,7 +205,7 @@ describe("to a URL", () => {
     for (const request of receiver.seen) expect(proves(request, secret)).toBe(true);
   });
 
-  test("with --service and --signature, and with a preset, as the settings would have it", async () => {
+  test("signs as the settings would with --service and --signature, or a preset", async () => {
     await using receiver = await startTestServer((response) => void response.writeHead(200).end());
     const post = (...flags: string[]) =>
       runHere(["trigger", "message.status", "--url", receiver.url, "--secret-env", "HOOK_SECRET", ...flags], env);
@@ -228,13 +228,13 @@ describe("to a URL", () => {
     );
   });
 
-  test("with a source of the settings it is signed as that source is", async () => {
+  test("signs as a source of the settings", async () => {
     await using receiver = await startBareReceiver(webhookSecret);
     expect((await trigger("message.status", "--url", receiver.url, "--source", "main")).code).toBe(0);
     expect(receiver.seen).toHaveLength(1);
   });
 
-  test("an answer that is none of success is exit code 1, and what was said is shown", async () => {
+  test("shows an unsuccessful answer, and exits with 1", async () => {
     await using receiver = await startTestServer((response) => void response.writeHead(422).end("no \u001b[31mthanks"));
     const { code, out, err } = await runHere(["trigger", "message.status", "--url", receiver.url, "--secret-env", "HOOK_SECRET"], env);
     expect(code).toBe(1);
@@ -242,7 +242,7 @@ describe("to a URL", () => {
     expect(err).toContain("wamid-relay: one answer is not the expected\n");
   });
 
-  test("nobody there: it ends at once, however many there were to be", async () => {
+  test("ends at once when no server answers", async () => {
     const url = `http://127.0.0.1:${await freePort()}`;
     const { code, out } = await runHere(
       ["trigger", "message.status", "--count", "100000", "--url", url, "--secret-env", "HOOK_SECRET"],
@@ -254,7 +254,7 @@ describe("to a URL", () => {
     expect(out).toContain("no answer (ECONNREFUSED)");
   });
 
-  test("another machine only with --allow-remote", async () => {
+  test("posts to another machine only with --allow-remote", async () => {
     const args = ["trigger", "message.status", "--url", "http://relay.invalid/hook", "--secret-env", "HOOK_SECRET"];
     expect(await runHere(args, env)).toEqual({
       code: 1,
@@ -266,7 +266,7 @@ describe("to a URL", () => {
 });
 
 describe("--list", () => {
-  test("shows fixtures and scenarios, the user's own first", async () => {
+  test("lists fixtures and scenarios, the user's own first", async () => {
     mkdirSync(join(folder, "own"));
     writeFileSync(
       join(folder, "own", "message.status.json"),
@@ -322,7 +322,7 @@ describe("wrong usage", () => {
   });
 });
 
-test("of several sources of a kind one has to be named", async () => {
+test("requires a source when several are of the kind", async () => {
   const other = await makeRelayHere({
     settings: {
       sources: Object.fromEntries(
@@ -334,7 +334,7 @@ test("of several sources of a kind one has to be named", async () => {
   expect((await runOn(other, "trigger", "message.status")).err).toBe("wamid-relay: say which with --source: a, b\n");
 });
 
-test("Ctrl-C ends it with what was posted, exit code 1", async () => {
+test("Ctrl-C ends it with a sum and exit code 1", async () => {
   const args = [entry, "trigger", "message.status", "--count", "100000", "--rate", "20/s", "--config", relay.settingsPath];
   const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "pipe"] });
   let out = "";

@@ -28,13 +28,13 @@ test.each([
   [["replay", "--relay", "https://me:pass@relay.example"], "without user and password"],
   [["replay", "--relay", "https://relay.example", "--token-env", "NOT_SET_HERE"], "the environment variable NOT_SET_HERE is not set"],
   [["doctor", "--shallow"], "unknown option '--shallow'"],
-])("wrong usage is exit code 2, said on stderr: %j", async (args, told) => {
+])("reports wrong usage on stderr and exits with 2: %j", async (args, told) => {
   const { code, out, err } = await runCli(args);
   expect([code, out]).toEqual([2, ""]);
   expect(err).toContain(told);
 });
 
-test("settings that cannot be used are exit code 1, every fault on stderr", async () => {
+test("reports every fault of the settings on stderr and exits with 1", async () => {
   for (const args of [["events", "list"], ["replay"], ["retry", "dlv_x"], ["resume", "x"]]) {
     const { code, out, err } = await runCli([...args, "--config", "/nowhere/relay.yaml"]);
     expect([code, out]).toEqual([1, ""]);
@@ -42,7 +42,7 @@ test("settings that cannot be used are exit code 1, every fault on stderr", asyn
   }
 });
 
-test("a reader that goes away early is no crash", async () => {
+test("does not crash when its output is closed early", async () => {
   const child = spawn(process.execPath, [entry, "replay", "--help"], { stdio: ["ignore", "pipe", "pipe"] });
   child.stdout.destroy();
   let err = "";

@@ -35,7 +35,7 @@ async function withDeadLetters(events: number) {
   return { downstream, relay };
 }
 
-test("a retried dead letter reaches the downstream that has recovered, under its old id", async () => {
+test("a retried dead letter reaches the recovered downstream under its old id", async () => {
   const { downstream, relay } = await withDeadLetters(1);
   const [id = ""] = await deadIds(relay);
   downstream.recover();
@@ -48,7 +48,7 @@ test("a retried dead letter reaches the downstream that has recovered, under its
   ]);
 });
 
-test("the longest of ids fit into the paths of the API", async () => {
+test("the longest ids fit into the paths of the API", async () => {
   const downstream = await openDownstream();
   downstream.fail({ status: 422 });
   const relay = await startRelayHere({ settings: { routes: [routeTo(downstream.url, once)] } });
@@ -61,7 +61,7 @@ test("the longest of ids fit into the paths of the API", async () => {
   expect(await runRemote(relay, "retry", id)).toEqual({ code: 0, out: `${id}  dead → waiting\n`, err: "" });
 });
 
-test("one of several that is unknown: the others go, exit code 1, the unknown one named", async () => {
+test("retries the known deliveries, names the unknown one, and exits with 1", async () => {
   const { downstream, relay } = await withDeadLetters(1);
   const [id = ""] = await deadIds(relay);
   downstream.recover();
@@ -70,7 +70,7 @@ test("one of several that is unknown: the others go, exit code 1, the unknown on
   await until("delivered", async () => (await counts(relay)).delivered === 1);
 });
 
-test("with the relay stopped, retry and replay write into its file, and it sends at the next start", async () => {
+test("retry and replay write into the file of a stopped relay, which sends at the next start", async () => {
   const { downstream, relay } = await withDeadLetters(3);
   const [id = ""] = await deadIds(relay);
   await relay.stop();
@@ -83,7 +83,7 @@ test("with the relay stopped, retry and replay write into its file, and it sends
   await until("all delivered", async () => (await counts(relay)).delivered === 3);
 });
 
-test("replay counts first, takes what matches, and delivered ones only when told", async () => {
+test("replay counts first, takes what matches, and delivered deliveries only on request", async () => {
   const { downstream, relay } = await withDeadLetters(3);
   expect((await runProcessOn(relay, "replay", "--dry-run")).out).toBe("3 deliveries match:\n  everything: 3\n");
   expect((await runOn(relay, "replay", "--dry-run", "--error-code", "1")).out).toBe("0 deliveries match\n");
@@ -100,7 +100,7 @@ test("replay counts first, takes what matches, and delivered ones only when told
   await until("delivered once more", () => downstream.counts().duplicates === 3);
 });
 
-test("a route that is not in the settings: replay and retry refuse, what is dead stays dead", async () => {
+test("replay and retry reject a route that is not in the settings", async () => {
   const { relay } = await withDeadLetters(1);
   const [id = ""] = await deadIds(relay);
   await relay.stop();
@@ -115,7 +115,7 @@ test("a route that is not in the settings: replay and retry refuse, what is dead
   expect((await counts(relay)).dead).toBe(1);
 });
 
-test("a destination stopped by 410 goes on after resume", async () => {
+test("a destination stopped by 410 continues after resume", async () => {
   const downstream = await openDownstream();
   downstream.fail({ status: 410 });
   const relay = await startRelayHere({ settings: { routes: [routeTo(downstream.url)] } });
@@ -134,7 +134,7 @@ test("a destination stopped by 410 goes on after resume", async () => {
   expect(unknown).toEqual({ code: 1, out: "", err: "wamid-relay: no such route in the settings\n" });
 });
 
-test("track registers a message and releases what was parked for it", async () => {
+test("track registers a message and releases its parked events", async () => {
   const downstream = await openDownstream();
   const relay = await startRelayHere({
     settings: { routes: [routeTo(downstream.url, { match: { tracked: true }, payload: "enriched" })] },
@@ -167,7 +167,7 @@ test("track registers a message and releases what was parked for it", async () =
   expect(nobody).toEqual({ code: 1, out: "", err: 'wamid-relay: no account "nobody" in the settings\n' });
 });
 
-test("no token of the settings may replay; the relay's own tokens are others: one line each", async () => {
+test("prints one line when no token may replay, or the relay has other tokens", async () => {
   const { relay } = await withDeadLetters(1);
   const settings = (token: string, scopes: string[]) => ({
     routes: [routeTo("http://127.0.0.1:1/")],
@@ -184,7 +184,7 @@ test("no token of the settings may replay; the relay's own tokens are others: on
   expect(other).toEqual({ code: 1, out: "", err: "wamid-relay: the relay does not know the token: unknown token\n" });
 });
 
-test("the file is held by a relay that cannot be reached: said so, and nothing is written", async () => {
+test("reports that an unreachable relay holds the file, and writes nothing", async () => {
   const { relay } = await withDeadLetters(1);
   const elsewhere = join(relay.folder, "elsewhere.yaml");
   const places = { port: await freePort(), storePath: relay.storePath };
@@ -195,7 +195,7 @@ test("the file is held by a relay that cannot be reached: said so, and nothing i
   expect((await counts(relay)).dead).toBe(1);
 });
 
-test("something else on the relay's port: said so, and it is not sent the token", async () => {
+test("reports another server on the relay's port, and does not send it the token", async () => {
   const downstream = await openDownstream();
   const relay = await makeRelayHere();
   relay.writeSettings({ server: { port: Number(new URL(downstream.url).port) } });
@@ -205,7 +205,7 @@ test("something else on the relay's port: said so, and it is not sent the token"
   expect(downstream.arrivals.map(({ path }) => path)).toEqual(["/readyz"]);
 });
 
-test("without a store, nothing is made by a command that would write", async () => {
+test("a writing command creates no store", async () => {
   const relay = await makeRelayHere();
   const { code, out, err } = await runOn(relay, "track", "--account", "main", "--wamid", "wamid.x");
   expect([code, out]).toEqual([1, ""]);

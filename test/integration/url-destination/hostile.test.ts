@@ -12,7 +12,7 @@ function drip(write: (byte: string) => void, onEnd: (stop: () => void) => void):
   onEnd(() => clearInterval(timer));
 }
 
-describe("the deadline is over the whole exchange, and nothing stays behind", () => {
+describe("the deadline covers the whole exchange, and nothing leaks", () => {
   test("a downstream that never answers", async () => {
     const downstream = await startRaw((socket) => void socket.resume());
     const outcome = await attempt(destinationTo(downstream.url, { timeout: "150ms" }));
@@ -69,7 +69,7 @@ describe("the deadline is over the whole exchange, and nothing stays behind", ()
     await allClosed(downstream);
   });
 
-  test("waiting for a free connection counts too, and the next in the queue gets the place", async () => {
+  test("the deadline covers the wait for a free connection, and the next in the queue gets the place", async () => {
     let hang = true;
     const downstream = await startHttp((_request, response) => {
       if (!hang) response.end();
@@ -157,7 +157,7 @@ test("an answer before the request is read ends the attempt, and the request is 
   expect(told(outcome)).toBe("200");
 });
 
-describe("answers that are no HTTP", () => {
+describe("answers that are not HTTP", () => {
   test.each([
     ["a greeting of another protocol", "SSH-2.0-OpenSSH_9.9\r\n"],
     ["garbage", "\0\x01\x02\xff garbage\r\n\r\n"],
@@ -216,7 +216,7 @@ describe("answers without end", () => {
   });
 });
 
-test("one downstream at its worst does not disturb deliveries to it that go well", { tags: ["slow"] }, async () => {
+test("a hostile answer does not disturb other deliveries to the same destination", { tags: ["slow"] }, async () => {
   const downstream = await startHttp((request, response) => {
     const kind = request.headers["x-wamid-relay-event"];
     if (kind === "hang") return;

@@ -48,35 +48,35 @@ test("names that no server answers for do not delay a healthy destination withou
 });
 
 describe("while all four threads of the pool are blocked", () => {
-  test("a destination is reached by its name", async () => {
+  test("reaches a destination by name", async () => {
     const downstream = await startHttp((_request, response) => response.end());
     const outcome = await withBusyThreads(() => attempt(destinationTo(`http://localhost:${downstream.port}/`)));
     expect(told(outcome)).toBe("200");
   });
 
-  test("the service is reached by its name", async () => {
+  test("reaches the service by name", async () => {
     const downstream = await startHttp((_request, response) => response.writeHead(401).end("{}"));
     const { client } = openClient(`http://localhost:${downstream.port}`, { retry: noRetry });
     await withBusyThreads(() => client.me().catch(() => {}));
     expect(downstream.seen).toHaveLength(1);
   });
 
-  test("an alert is posted to a name", async () => {
+  test("posts an alert to a name", async () => {
     const downstream = await startHttp((_request, response) => response.end());
     await withBusyThreads(() => postAlert(`http://localhost:${downstream.port}/`, "{}"));
     expect(downstream.seen).toHaveLength(1);
   });
 });
 
-describe("a look-up", () => {
-  test("that no server answers fails with ETIMEOUT, and the destination with dns", async () => {
+describe("a lookup", () => {
+  test("without any answer fails with ETIMEOUT, and the destination with dns", async () => {
     const { lookUp } = await lookupAt({ "silent.example": silent }, { withinMs: 50 });
     await expect(lookUp("silent.example")).rejects.toMatchObject({ code: "ETIMEOUT" });
     const destination = destinationTo("http://silent.example/", {}, { allowPrivate: true, lookup: lookUp });
     expect(told(await attempt(destination))).toBe("failed dns: silent.example does not resolve (the name servers do not answer)");
   });
 
-  test("asks again after a lost packet, and takes a late answer to an earlier question", async () => {
+  test("retries after a lost packet, and accepts a late answer to an earlier query", async () => {
     const { lookUp, questions } = await lookupAt(
       { "lost.example": { A: ["192.0.2.1"], ignores: 1 }, "slow.example": { A: ["192.0.2.2"], afterMs: 1_500 } },
       { withinMs: 60_000 },
@@ -86,7 +86,7 @@ describe("a look-up", () => {
     expect(questions.filter((question) => question === "A lost.example")).toHaveLength(2);
   });
 
-  test("asks another server when the first is silent", async () => {
+  test("queries another server when the first is silent", async () => {
     const mute = await startDnsServer({ "one.example": silent });
     const good = await startDnsServer({ "one.example": { A: ["192.0.2.1"] } });
     const lookUp = createNameLookup({ servers: [mute.address, good.address], system: noSystem, withinMs: 60_000 });
@@ -94,7 +94,7 @@ describe("a look-up", () => {
     expect(mute.questions).not.toEqual([]);
   });
 
-  test("is shared by all who need the name at the same time", async () => {
+  test("is shared by concurrent callers", async () => {
     const { lookUp, questions } = await lookupAt({ "one.example": { A: ["192.0.2.1"] } });
     await Promise.all(Array.from({ length: 100 }, () => lookUp("one.example")));
     expect(questions.toSorted()).toEqual(["A one.example", "AAAA one.example"]);
@@ -127,13 +127,13 @@ describe("a look-up", () => {
     expect(questions.length).toBe(before + 2);
   });
 
-  test("gives at most 16 addresses", async () => {
+  test("returns at most 16 addresses", async () => {
     const many = Array.from({ length: 25 }, (_, index) => `192.0.2.${index}`);
     const { lookUp } = await lookupAt({ "many.example": { A: many } });
     expect(await lookUp("many.example")).toHaveLength(16);
   });
 
-  test("gives IPv4 first, and both families", async () => {
+  test("returns both families, IPv4 first", async () => {
     const { lookUp } = await lookupAt({ "both.example": { A: ["192.0.2.1"], AAAA: ["2001:0db8:0000:0000:0000:0000:0000:0001"] } });
     expect(await lookUp("both.example")).toEqual([
       { address: "192.0.2.1", family: 4 },
@@ -146,7 +146,7 @@ describe("a look-up", () => {
     expect(await lookUp("half.example")).toEqual([{ address: "192.0.2.1", family: 4 }]);
   });
 
-  test("takes the hosts file before DNS, and what changes there at once", async () => {
+  test("reads the hosts file before DNS, and its changes at once", async () => {
     const hosts = "# comment\n192.0.2.7 Pinned.example other # no.example\n192.0.2.8 pinned.example\nnonsense pinned.example\n";
     const { lookUp, questions, hostsFile } = await lookupAt({ "pinned.example": { A: ["192.0.2.1"] } }, { hosts });
     expect((await lookUp("PINNED.example.")).map(({ address }) => address)).toEqual(["192.0.2.7", "192.0.2.8"]);
@@ -183,7 +183,7 @@ describe("a look-up", () => {
     expect(await lookUp("api.example.com")).toEqual([{ address: "192.0.2.1", family: 4 }]);
   });
 
-  test("goes on after a search domain whose server fails", async () => {
+  test("continues after a search domain whose server fails", async () => {
     const { lookUp } = await lookupAt(
       { "crm.broken.example": { code: "SERVFAIL" }, crm: { A: ["10.0.0.7"] } },
       { resolv: "search broken.example" },
@@ -192,14 +192,14 @@ describe("a look-up", () => {
   });
 });
 
-describe("the system's own look-up", () => {
-  test("is asked for a name that DNS does not have", async () => {
+describe("the system's own lookup", () => {
+  test("is used for a name that DNS does not have", async () => {
     const system = async (name: string) => [{ address: name === "printer.local" ? "192.0.2.50" : "192.0.2.51", family: 4 }];
     const { lookUp } = await lookupAt({}, { system });
     expect(await lookUp("printer.local")).toEqual([{ address: "192.0.2.50", family: 4 }]);
   });
 
-  test("is asked where no name server listens", async () => {
+  test("is used where no name server listens", async () => {
     const lookUp = createNameLookup({
       servers: ["127.0.0.1:9"],
       hostsFile: "/nonexistent",
@@ -223,7 +223,7 @@ describe("the system's own look-up", () => {
     expect(asked).toBe(0);
   });
 
-  test("holds at most two threads, and those who wait for it give up in time", async () => {
+  test("holds at most two threads, and waiting callers time out", async () => {
     let running = 0;
     let most = 0;
     const release = Promise.withResolvers<void>();
