@@ -4,10 +4,9 @@ import { type Fault, SettingsError } from "../config/fault.ts";
 import type { Settings } from "../config/schema.ts";
 import type { Warning } from "../config/warnings.ts";
 import { CommandFailed, type Io } from "./io.ts";
-import { withConfigOption } from "./options.ts";
+import { type SettingsOptions, withConfigOption } from "./options.ts";
 
-interface FileOptions {
-  readonly config: string;
+interface FileOptions extends SettingsOptions {
   readonly json?: boolean;
 }
 
@@ -53,7 +52,7 @@ export function build(command: Command, io: Io): void {
     .action((options: SchemaOptions) => schema(options, io));
 }
 
-async function check({ config, json }: FileOptions, io: Io): Promise<void> {
+async function check({ config, envFile, json }: FileOptions, io: Io): Promise<void> {
   const { warnings } = await import("../config/warnings.ts");
   const { loadSettings } = await import("../config/load.ts");
   const { settingsFailureText } = await import("./settings-option.ts");
@@ -62,7 +61,7 @@ async function check({ config, json }: FileOptions, io: Io): Promise<void> {
   };
   let settings: Settings;
   try {
-    settings = loadSettings(config, io.env);
+    settings = loadSettings(config, io.env, envFile);
   } catch (error) {
     if (!(error instanceof SettingsError)) throw error;
     report(error.faults, []);
@@ -82,11 +81,11 @@ function count(parts: object, what: string): string {
   return `${length} ${what}${length === 1 ? "" : "s"}`;
 }
 
-async function print({ config, json }: FileOptions, io: Io): Promise<void> {
+async function print(options: FileOptions, io: Io): Promise<void> {
   const { printableSettings, printSettings } = await import("../config/print.ts");
   const { readSettings } = await import("./settings-option.ts");
-  const settings = readSettings(config, io);
-  io.out(json === true ? JSON.stringify(printableSettings(settings), null, 2) : printSettings(settings).trimEnd());
+  const settings = readSettings(options, io);
+  io.out(options.json === true ? JSON.stringify(printableSettings(settings), null, 2) : printSettings(settings).trimEnd());
 }
 
 interface SchemaOptions {

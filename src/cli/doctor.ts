@@ -1,10 +1,9 @@
 import type { Command } from "commander";
 import { CommandFailed, type Io } from "./io.ts";
-import { withConfigOption } from "./options.ts";
+import { type SettingsOptions, withConfigOption } from "./options.ts";
 import { printable, printableJson } from "./output.ts";
 
-interface Options {
-  readonly config: string;
+interface Options extends SettingsOptions {
   readonly deep?: boolean;
   readonly offline?: boolean;
   readonly json?: boolean;
@@ -30,9 +29,9 @@ Examples:
     .action((options: Options) => doctor(options, io));
 }
 
-async function doctor({ config, deep = false, offline = false, json = false }: Options, io: Io): Promise<void> {
+async function doctor({ config, envFile, deep = false, offline = false, json = false }: Options, io: Io): Promise<void> {
   const { runChecks } = await import("./doctor/run.ts");
-  const checks = await runChecks({ config, env: io.env, deep, offline });
+  const checks = await runChecks({ config, env: io.env, envFile, deep, offline });
   const failed = checks.filter(({ level }) => level === "fail").length;
   if (json) io.out(printableJson({ ok: failed === 0, checks }));
   else {

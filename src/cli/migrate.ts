@@ -1,12 +1,11 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
 import type { MigrationReport } from "../app/migrate.ts";
 import { CommandFailed, type Io } from "./io.ts";
-import { withConfigOption } from "./options.ts";
+import { type SettingsOptions, withConfigOption } from "./options.ts";
 import { printable, printableJson, tableLines, withCommas } from "./output.ts";
 import { createProgressBar } from "./progress.ts";
 
-interface Options {
-  readonly config: string;
+interface Options extends SettingsOptions {
   /** The file's path. */
   readonly from: string;
   readonly to: "redis";
@@ -49,9 +48,9 @@ function sqliteFile(text: string): string {
 }
 
 /** Carries everything over, and prints the counts of both sides. */
-async function runMigrate({ config, from: path, json = false }: Options, io: Io): Promise<void> {
+async function runMigrate({ config, envFile, from: path, json = false }: Options, io: Io): Promise<void> {
   const { readSettings } = await import("./settings-option.ts");
-  const { storage, accounts } = readSettings(config, io);
+  const { storage, accounts } = readSettings({ config, envFile }, io);
   if (storage.driver !== "redis") {
     throw new CommandFailed(
       `${config} has storage.driver ${storage.driver}; give the settings that the relays on Redis will have (driver: redis)`,

@@ -12,13 +12,20 @@ export const defaultSettingsPath = "config/relay.yaml";
 /** Default folder of your own fixtures. */
 export const ownFixtures = "fixtures";
 
-/** Adds `--config <path>`; its value is `options.config`. Returns the command. */
-export function withConfigOption(command: Command): Command {
-  return command.option("-c, --config <path>", "settings file", defaultSettingsPath);
+/** Of `--config` and `--env-file`. */
+export interface SettingsOptions {
+  readonly config: string;
+  readonly envFile?: string | undefined;
 }
 
-export interface RelayOptions {
-  readonly config: string;
+/** Adds `--config <path>` and `--env-file <path>` ({@link SettingsOptions}). Returns the command. */
+export function withConfigOption(command: Command): Command {
+  return command
+    .option("-c, --config <path>", "settings file", defaultSettingsPath)
+    .option("--env-file <path>", "file with variables for the settings (default: .env beside the settings file, if it exists)");
+}
+
+export interface RelayOptions extends SettingsOptions {
   readonly relay?: string;
   readonly tokenEnv: string;
 }

@@ -64,9 +64,9 @@ export function expectDone({ status, json }: ControlAnswer): unknown {
 }
 
 /** Loaded here: with `--relay` no settings are read. */
-async function settingsOf({ config }: RelayOptions, io: Io): Promise<Settings> {
+async function settingsOf(options: RelayOptions, io: Io): Promise<Settings> {
   const { readSettings } = await import("./settings-option.ts");
-  return readSettings(config, io);
+  return readSettings(options, io);
 }
 
 async function using<T>(client: ControlClient, use: (client: ControlClient) => Promise<T>): Promise<T> {

@@ -2,7 +2,7 @@ import { type Command, Option } from "commander";
 import { type Role, roles } from "../app/engine.ts";
 import { SettingsError } from "../config/fault.ts";
 import { CommandFailed, type Io, stopSignal } from "./io.ts";
-import { withConfigOption } from "./options.ts";
+import { type SettingsOptions, withConfigOption } from "./options.ts";
 
 export function build(command: Command, io: Io): void {
   withConfigOption(command)
@@ -21,13 +21,13 @@ Examples:
   wamid-relay serve --role receive
   kill -HUP <pid>`,
     )
-    .action(async ({ config, role }: { config: string; role: Role }) => {
+    .action(async ({ config, envFile, role }: SettingsOptions & { readonly role: Role }) => {
       const [{ loadSettings }, { warnings }, { readSettings, settingsFailureText }] = await Promise.all([
         import("../config/load.ts"),
         import("../config/warnings.ts"),
         import("./settings-option.ts"),
       ]);
-      const settings = readSettings(config, io);
+      const settings = readSettings({ config, envFile }, io);
       for (const { path, message } of warnings(settings)) io.err(`warning: ${path} ${message}`);
       // Loaded here, so that help and faulty settings do not wait for the whole relay.
       const [{ createRelay }, { stdoutStream }, { StoreRefused }] = await Promise.all([
@@ -51,7 +51,7 @@ Examples:
       }
       process.on("SIGHUP", () => {
         try {
-          const next = loadSettings(config, io.env);
+          const next = loadSettings(config, io.env, envFile);
           for (const part of relay.reload(next)) io.err(`warning: ${part} changed; that takes a restart`);
         } catch (error) {
           const why = error instanceof SettingsError ? settingsFailureText(config, error) : String(error);

@@ -2,11 +2,12 @@ import { faultLine, SettingsError } from "../config/fault.ts";
 import { loadSettings } from "../config/load.ts";
 import type { Settings } from "../config/schema.ts";
 import { CommandFailed, type Io } from "./io.ts";
+import type { SettingsOptions } from "./options.ts";
 
-/** The settings at `path`, with `${…}` from `io.env`. Throws {@link CommandFailed} that lists all faults, one a line. */
-export function readSettings(path: string, io: Io): Settings {
+/** The settings of `--config`, with `${…}` from `io.env` and `--env-file`. Throws {@link CommandFailed} that lists all faults, one a line. */
+export function readSettings({ config: path, envFile }: SettingsOptions, io: Io): Settings {
   try {
-    return loadSettings(path, io.env);
+    return loadSettings(path, io.env, envFile);
   } catch (error) {
     if (!(error instanceof SettingsError)) throw error;
     throw new CommandFailed(settingsFailureText(path, error));

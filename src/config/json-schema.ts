@@ -29,7 +29,7 @@ export function inputSchema(): JsonSchema {
   return cached;
 }
 
-const variablePattern = "\\$\\{[A-Za-z_][A-Za-z0-9_]*(:-[^}]*)?\\}";
+const variablePattern = "\\$\\{([A-Za-z_][A-Za-z0-9_]*(:-[^}]*)?|file:[^-}][^}]*)\\}";
 
 /** The schema for editors: {@link inputSchema}, where every scalar may also contain `${…}`. */
 export function editorSchema(): JsonSchema {

@@ -1,7 +1,9 @@
 import { isUtf8 } from "node:buffer";
 import { readFileSync } from "node:fs";
+import { dirname } from "node:path";
 import type { z } from "zod";
 import { checkReferences } from "./check-references.ts";
+import { readVariables } from "./env-file.ts";
 import { type Fault, pathText, SettingsError, type SettingsPath } from "./fault.ts";
 import { readOnce, type Settings, settingsSchema } from "./schema.ts";
 import { type Environment, type Finding, type Place, placeKey, readTree, scalarOf, type Tree } from "./tree.ts";
@@ -11,10 +13,10 @@ import { findingsOf, issueText } from "./wording.ts";
 const largestFile = 1024 * 1024;
 
 /**
- * Reads the settings file at `path`, fills in `${…}` from `env` and checks everything.
+ * Reads the settings file at `path`, fills in `${…}` from `env`, the env file and secret files, and checks everything.
  * Throws only {@link SettingsError}, with all faults.
  */
-export function loadSettings(path: string, env: Environment): Settings {
+export function loadSettings(path: string, env: Environment, envFile?: string | undefined): Settings {
   const fault = (message: string) => new SettingsError([{ path: "", message, source: path }]);
   let bytes: Buffer;
   try {
@@ -24,7 +26,7 @@ export function loadSettings(path: string, env: Environment): Settings {
   }
   if (bytes.length > largestFile) throw fault("is larger than 1 MiB: is this the settings file?");
   if (!isUtf8(bytes)) throw fault("is not UTF-8 text");
-  return parseSettings(bytes.toString("utf8"), path, env);
+  return parseSettings(bytes.toString("utf8"), path, readVariables(path, { env, envFile }));
 }
 
 function readErrorText(code: string | undefined): string {
@@ -34,9 +36,9 @@ function readErrorText(code: string | undefined): string {
   return `cannot be read (${code ?? "unknown error"})`;
 }
 
-/** Like {@link loadSettings}, for text already read. `file` is the file name in faults. */
+/** Like {@link loadSettings}, for text and variables already read. `file` is the file name in faults; `${file:…}` is relative to it. */
 export function parseSettings(text: string, file: string, env: Environment): Settings {
-  const tree = readTree(text, env);
+  const tree = readTree(text, env, dirname(file));
   const faults = (findings: readonly Finding[]) => new SettingsError(toFaults(findings, tree, file));
   if (!tree.readable) throw faults(tree.findings);
   if (tree.value === null || tree.value === "") throw faults([{ path: [], message: "is empty: there are no settings in it" }]);

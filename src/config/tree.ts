@@ -1,3 +1,6 @@
+import { isUtf8 } from "node:buffer";
+import { readFileSync, statSync } from "node:fs";
+import { resolve } from "node:path";
 import {
   type Alias,
   type Document,
@@ -57,8 +60,8 @@ const deepest = 64;
 /** Most values that aliases may expand to: a few lines of nested aliases could expand to billions. */
 const mostAliased = 10_000;
 
-/** Reads YAML and fills in `${…}` inside values (never in keys, nor comments). Never throws. */
-export function readTree(text: string, env: Environment): Tree {
+/** Reads YAML and fills in `${…}` inside values (never in keys, nor comments). `folder`: of relative paths in `${file:…}`. Never throws. */
+export function readTree(text: string, env: Environment, folder: string): Tree {
   const lines = new LineCounter();
   const findings: Finding[] = [];
   const broken = (message: string): Tree => ({ value: null, places: new Map(), findings: [{ path: [], message }], lines, readable: false });
@@ -79,12 +82,12 @@ export function readTree(text: string, env: Environment): Tree {
     const message = yamlErrorText(error, text.slice(begin, end === -1 ? undefined : end));
     return { value: null, places: new Map(), findings: [{ path: [], message, offset }], lines, readable: false };
   }
-  const reader = createReader(env, findings, lines);
+  const reader = createReader((value) => substitute(value, env, folder), findings, lines);
   const value = reader.read(document.contents, [], undefined);
   return { value, places: reader.places, findings, lines, readable: !reader.refused() };
 }
 
-function createReader(env: Environment, findings: Finding[], lines: LineCounter) {
+function createReader(fillIn: (text: string) => Substituted, findings: Finding[], lines: LineCounter) {
   const places = new Map<string, Place>();
   const anchors = new Map<string, Node>();
   // An alias refers to the anchor before it, even if a later anchor reuses the name.
@@ -151,7 +154,7 @@ function createReader(env: Environment, findings: Finding[], lines: LineCounter)
   }
 
   function readText(text: string, quoted: boolean, path: SettingsPath, offset: number): string {
-    const filled = substitute(text, env);
+    const filled = fillIn(text);
     for (const message of filled.problems) findings.push({ path, message, offset });
     const variable = filled.whole && filled.problems.length === 0 ? (quoted ? "quoted" : "plain") : "none";
     const keyOffset = places.get(placeKey(path))?.keyOffset ?? offset;
@@ -198,7 +201,7 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 /** A text with its `${…}` filled in. */
 interface Substituted {
   readonly text: string;
-  /** Where the parts came from, such as `${CRM_URL}` or `the default of ${PORT}`; empty when nothing was filled in. */
+  /** Where the parts came from, such as `${CRM_URL}`, `the default of ${PORT}` or `${file:crm-secret}`; empty when nothing was filled in. */
   readonly origins: readonly string[];
   /** The parts that were filled in. Never show them. */
   readonly hidden: readonly string[];
@@ -208,22 +211,38 @@ interface Substituted {
   readonly problems: readonly string[];
 }
 
-const variable = /\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-((?:[^}$]|\$(?!\{))*))?\}|\$\{/g;
+const variable =
+  /\$\$\{|\$\{file:(?!-)((?:[^}$]|\$\{[A-Za-z_][A-Za-z0-9_]*\})+)\}|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-((?:[^}$]|\$(?!\{))*))?\}|\$\{/g;
+/** Far larger than any secret; a wrong path must not read a log of gigabytes. */
+const largestSecretFile = 64 * 1024;
 
 /**
- * Fills in `${NAME}` and `${NAME:-default}`; the default applies to an unset or empty variable, as in a shell. `$${` gives
- * `${`. Filled-in text is not substituted again. Never throws.
+ * Fills in `${NAME}` and `${NAME:-default}`; the default applies to an unset or empty variable, as in a shell. `${file:path}`
+ * gives the text of a file; its path may contain `${NAME}`. `$${` gives `${`. Filled-in text is not substituted again. Never throws.
  */
-export function substitute(text: string, env: Environment): Substituted {
+export function substitute(text: string, env: Environment, folder = "."): Substituted {
   if (!text.includes("${")) return { text, origins: [], hidden: [], whole: false, problems: [] };
   const origins: string[] = [];
   const hidden: string[] = [];
   const problems: string[] = [];
   let whole = false;
-  const filled = text.replace(variable, (found, name: string | undefined, fallback: string | undefined) => {
+  const filled = text.replace(variable, (found, path: string | undefined, name: string | undefined, fallback: string | undefined) => {
     if (found === "$${") return "${";
+    if (path !== undefined) {
+      whole = found === text;
+      const inPath = substitute(path, env);
+      const read =
+        inPath.problems.length > 0 ? { problem: inPath.problems.join("; ") } : readSecretFile(resolve(folder, inPath.text), path);
+      if (read.problem !== undefined) {
+        problems.push(read.problem);
+        return found;
+      }
+      origins.push(found);
+      hidden.push(read.text);
+      return read.text;
+    }
     if (name === undefined) {
-      problems.push(`has \${ that begins no variable: write \${NAME} or \${NAME:-default}, and $\${ for \${ itself`);
+      problems.push(`has \${ that begins no variable: write \${NAME}, \${NAME:-default} or \${file:path}, and $\${ for \${ itself`);
       return found;
     }
     whole = found === text;
@@ -239,6 +258,27 @@ export function substitute(text: string, env: Environment): Substituted {
     return value;
   });
   return { text: filled, origins, hidden, whole, problems };
+}
+
+type FileText = { readonly text: string; readonly problem?: undefined } | { readonly problem: string };
+
+/** The text of a file without the line break at its end, which editors and `echo` add. `shown`: the path as the settings give it. */
+function readSecretFile(path: string, shown: string): FileText {
+  const problem = (what: string) => ({ problem: `needs the file ${shown}, ${what}` });
+  let bytes: Buffer;
+  try {
+    if (!statSync(path).isFile()) return problem("which is not a regular file");
+    bytes = readFileSync(path);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === "ENOENT") return problem("which does not exist");
+    if (code === "EACCES" || code === "EPERM") return problem("which this user may not read");
+    return problem(`which cannot be read (${code ?? "unknown error"})`);
+  }
+  if (bytes.length > largestSecretFile) return problem("which is larger than 64 KiB");
+  if (!isUtf8(bytes)) return problem("which is not UTF-8 text");
+  const text = bytes.toString("utf8").replace(/\r?\n$/, "");
+  return text === "" ? problem("which is empty") : { text };
 }
 
 /** A variable's text as YAML reads it (core schema): a decimal number, true/false, or else the text itself. */

@@ -14,6 +14,7 @@ import { checkHolder, checkIntegrity, checkQuarantine, checkSpace, checkStoreFil
 interface DoctorOptions {
   readonly config: string;
   readonly env: Readonly<Record<string, string | undefined>>;
+  readonly envFile?: string | undefined;
   /** Read the whole file for damage. */
   readonly deep: boolean;
   /** Ask neither destinations nor the service. */
@@ -21,9 +22,9 @@ interface DoctorOptions {
 }
 
 /** Everything doctor looks at, in the order shown. Changes nothing. */
-export async function runChecks({ config, env, deep, offline }: DoctorOptions): Promise<Finding[]> {
+export async function runChecks({ config, env, envFile, deep, offline }: DoctorOptions): Promise<Finding[]> {
   const began = { wall: Date.now(), steady: performance.now() };
-  const { settings, findings } = checkSettings(config, env);
+  const { settings, findings } = checkSettings(config, { env, envFile });
   if (settings === null) return findings;
   const { storage } = settings;
   const store = storage.driver === "sqlite" ? checkStore(settings, storage.path, deep) : await checkShared(storage, settings);

@@ -1,4 +1,5 @@
 import { readFileSync, statSync } from "node:fs";
+import type { VariableSources } from "../../config/env-file.ts";
 import { faultLine, SettingsError } from "../../config/fault.ts";
 import { loadSettings } from "../../config/load.ts";
 import type { Settings } from "../../config/schema.ts";
@@ -14,11 +15,11 @@ import { type Finding, fail, ok, spanText, warn } from "./finding.ts";
 /** The settings with their faults and warnings; null when there are faults. */
 export function checkSettings(
   path: string,
-  env: Readonly<Record<string, string | undefined>>,
+  { env, envFile }: VariableSources,
 ): { readonly settings: Settings | null; readonly findings: Finding[] } {
   let settings: Settings;
   try {
-    settings = loadSettings(path, env);
+    settings = loadSettings(path, env, envFile);
   } catch (error) {
     if (!(error instanceof SettingsError)) throw error;
     return { settings: null, findings: error.faults.map((fault) => fail("settings", faultLine(fault), "correct it; docs/settings.md")) };

@@ -3,7 +3,7 @@ import type { Command } from "commander";
 import { Agent } from "undici";
 import { durationSchema } from "../../model/units.ts";
 import { CommandFailed, type Io } from "../io.ts";
-import { checkedOption, type RelayOptions, relayUrl, time } from "../options.ts";
+import { checkedOption, type RelayOptions, relayUrl, type SettingsOptions, time } from "../options.ts";
 import { connectRelay, ownAddress } from "../reach-relay.ts";
 import type { Opened } from "./follow.ts";
 
@@ -21,8 +21,8 @@ export interface AddressOptions extends RelayOptions {
 
 /** The relay at `--relay`, with the token given, or the one of the settings, with its first token that may listen. */
 export async function relayAddress(command: Command, options: AddressOptions, io: Io): Promise<RelayAddress> {
-  const { relay, tokenEnv, tokenFile, token, config } = options;
-  if (relay === undefined) return ownRelay(config, io);
+  const { relay, tokenEnv, tokenFile, token } = options;
+  if (relay === undefined) return ownRelay(options, io);
   const url = relayUrl(command, relay);
   const read = (): string => {
     if (token !== undefined) return token;
@@ -42,14 +42,14 @@ export async function relayAddress(command: Command, options: AddressOptions, io
 }
 
 /** With `--relay` no settings are read, nor what reads them loaded. */
-async function ownRelay(config: string, io: Io): Promise<RelayAddress> {
+async function ownRelay(options: SettingsOptions, io: Io): Promise<RelayAddress> {
   const { readSettings } = await import("../settings-option.ts");
-  const url = ownAddress(readSettings(config, io).server);
+  const url = ownAddress(readSettings(options, io).server);
   if (url === null) throw new CommandFailed("server.port is 0, so the relay's address is not known: give it with --relay");
   const token = (): string => {
-    const found = readSettings(config, io).control.tokens.find(({ scopes }) => scopes.includes("listen"));
+    const found = readSettings(options, io).control.tokens.find(({ scopes }) => scopes.includes("listen"));
     if (found === undefined)
-      throw new CommandFailed(`no token in ${config} has the scope listen (control.tokens); add one, or use --relay`);
+      throw new CommandFailed(`no token in ${options.config} has the scope listen (control.tokens); add one, or use --relay`);
     return found.token.reveal();
   };
   token();

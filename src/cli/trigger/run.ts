@@ -91,7 +91,7 @@ export async function triggerScenario(command: Command, name: string, options: T
   if (scenario.rotatesSecrets === true && target.secrets.length === 1) {
     io.err("note: there is one secret; with two, the old and the new one, both are shown to be taken");
   }
-  const { config, count } = options;
+  const { config, envFile, count } = options;
   const posts = scenarioPosts(scenario, { seed, start: Date.now(), ...(count === undefined ? {} : { messages: count }) });
   return run(options, io, target, seed, more, async (posting) => {
     const { secrets } = target;
@@ -102,7 +102,7 @@ export async function triggerScenario(command: Command, name: string, options: T
       const { first, rest } = splitAtRegistration(posts);
       await runPosts(first, posting, secrets[0]);
       if (posting.notes.outcome().unexpected > 0 || posting.signal.aborted) return;
-      await withWriting(command, { config, tokenEnv: "RELAY_TOKEN" }, io, "track", (client) => register(client, posting, first));
+      await withWriting(command, { config, envFile, tokenEnv: "RELAY_TOKEN" }, io, "track", (client) => register(client, posting, first));
       await runPosts(rest, posting, secrets[0]);
     } else await runPosts(posts, posting, secrets[0]);
   });

@@ -4,11 +4,11 @@ import type { Settings, SourceSettings } from "../../config/schema.ts";
 import { findSchemeFaults, type SignatureSettings, signatureSettingsSchema } from "../../model/signature.ts";
 import { rateSchema } from "../../model/units.ts";
 import { CommandFailed, type Io } from "../io.ts";
+import type { SettingsOptions } from "../options.ts";
 import { ownAddress } from "../reach-relay.ts";
 import { readSettings } from "../settings-option.ts";
 
-export interface TargetOptions {
-  readonly config: string;
+export interface TargetOptions extends SettingsOptions {
   readonly source?: string;
   readonly url?: string;
   readonly secretEnv?: readonly string[];
@@ -68,7 +68,7 @@ function usualHeader({ service, signature }: TargetOptions): SignatureSettings {
 }
 
 function ofSettings(command: Command, options: TargetOptions, kind: SourceSettings["kind"], io: Io): Target {
-  const settings = readSettings(options.config, io);
+  const settings = readSettings(options, io);
   const [name, source] = pickSource(settings, options, kind);
   const { secrets, ...signature } = source.signature;
   const own = ownAddress(settings.server);

@@ -36,7 +36,7 @@ test.each([
   const path = join(folder, "relay.yaml");
   writeFileSync(path, JSON.stringify({ storage: { driver: "redis", url }, routes: [] }));
   chmodSync(path, 0o644);
-  expect(checkSettings(path, {}).findings.find(({ check }) => check === "settings file")?.message).toContain(told);
+  expect(checkSettings(path, { env: {} }).findings.find(({ check }) => check === "settings file")?.message).toContain(told);
 });
 
 const steady = { now: 1_800_000_000_000, jumpedMs: 3, newestEventAt: null, fileChangedAt: null, skews: [] };

@@ -106,6 +106,8 @@ test("other commands get --config with its default, and a CommandFailed with eve
   const command = withConfigOption(new Command("x")).parse([], { from: "user" });
   expect(command.opts()).toEqual({ config: defaultSettingsPath });
   const { io } = await run(["--version"], { PORT: "x" });
-  expect(readSettings(good, io).log.level).toBe("warn");
-  expect(() => readSettings(bad, io)).toThrow(/^the settings in .* have 2 faults:\n.*server\.port: .*\n.*logs: unknown setting/);
+  expect(readSettings({ config: good }, io).log.level).toBe("warn");
+  expect(() => readSettings({ config: bad }, io)).toThrow(
+    /^the settings in .* have 2 faults:\n.*server\.port: .*\n.*logs: unknown setting/,
+  );
 });

@@ -11,7 +11,7 @@ const source = (rest: object) => ({ sources: { s: { account: "m", signature: { s
 const to = (rest: object) => ({ routes: [{ name: "r", to: { url: "https://a.example", ...rest } }] });
 
 test("a variable may stand wherever text, a number or true/false may", () => {
-  for (const text of ["${X}", "${X:-8080}", "${X:-}"]) {
+  for (const text of ["${X}", "${X:-8080}", "${X:-}", "${file:/run/secrets/x}", "${file:${DIR}/x}"]) {
     expect(accepts({ server: { port: text, host: text, bodyLimit: text } })).toBe(true);
     expect(accepts({ log: { level: text }, retention: { events: text }, storage: { driver: text, path: text } })).toBe(true);
     expect(accepts(to({ url: text, allowPrivate: text, rate: text, retry: { schedule: [text], jitter: text } }))).toBe(true);
@@ -19,7 +19,7 @@ test("a variable may stand wherever text, a number or true/false may", () => {
 });
 
 test("marks what is neither a value nor a variable", () => {
-  for (const text of ["many", "${", "${1X}"]) {
+  for (const text of ["many", "${", "${1X}", "${file:}"]) {
     expect(accepts({ server: { port: text } })).toBe(false);
     expect(accepts({ server: { bodyLimit: text } })).toBe(false);
     expect(accepts({ log: { level: text } })).toBe(false);

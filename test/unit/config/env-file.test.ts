@@ -1,0 +1,116 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: variables of settings look like those of templates
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeEach, describe, expect, test } from "vitest";
+import { shadowedVariables } from "../../../src/config/env-file.ts";
+import { SettingsError } from "../../../src/config/fault.ts";
+import { loadSettings } from "../../../src/config/load.ts";
+import { substitute } from "../../../src/config/tree.ts";
+
+const top = mkdtempSync(join(tmpdir(), "wamid-relay-env-"));
+afterAll(() => rmSync(top, { recursive: true }));
+
+let folder = "";
+let path = "";
+let count = 0;
+const write = (name: string, text: string | Buffer) => writeFileSync(join(folder, name), text);
+beforeEach(() => {
+  folder = join(top, String(count++));
+  mkdirSync(folder);
+  path = join(folder, "relay.yaml");
+  write("relay.yaml", "server: { host: '${HOST}' }\n");
+});
+
+const host = (env: Record<string, string> = {}, envFile?: string) => loadSettings(path, env, envFile).server.host;
+
+function faults(env: Record<string, string> = {}, envFile?: string): readonly string[] {
+  try {
+    loadSettings(path, env, envFile);
+    return [];
+  } catch (error) {
+    return (error as SettingsError).faults.map(({ message }) => message);
+  }
+}
+
+describe("the env file", () => {
+  test(".env beside the settings file gives variables, and is read again each time", () => {
+    write(".env", "# comment\nHOST=one\n");
+    expect(host()).toBe("one");
+    write(".env", 'export HOST="two"\n');
+    expect(host()).toBe("two");
+  });
+
+  test("the process environment wins; shadowedVariables names what it overrides", () => {
+    write(".env", "HOST=file\nSAME=x\nOTHER=y\n");
+    const env = { HOST: "process", SAME: "x" };
+    expect(host(env)).toBe("process");
+    expect(shadowedVariables(path, { env })).toEqual(["HOST"]);
+  });
+
+  test("--env-file replaces .env, and must exist", () => {
+    write(".env", "HOST=one\n");
+    write("other.env", "HOST=other\n");
+    expect(host({}, join(folder, "other.env"))).toBe("other");
+    const missing = join(folder, "none.env");
+    expect(() => loadSettings(path, { HOST: "x" }, missing)).toThrow(`${missing}: file not found (--env-file sets its path)`);
+  });
+
+  test("without .env only the process environment counts", () => {
+    expect(host({ HOST: "process" })).toBe("process");
+    expect(faults()).toEqual(["needs the environment variable HOST, which is not set"]);
+  });
+
+  test("one that cannot be read is a fault, not an empty file", () => {
+    mkdirSync(join(folder, ".env"));
+    expect(() => host({ HOST: "x" })).toThrow(SettingsError);
+    expect(() => host({ HOST: "x" })).toThrow(/\.env: cannot be read \(EISDIR\)/);
+  });
+});
+
+describe("${file:path}", () => {
+  test("gives the file's text without the line break at its end, and is read again each time", () => {
+    write("relay.yaml", "server: { host: '${file:host}' }\n");
+    write("host", "one\n");
+    expect(host()).toBe("one");
+    write("host", "two\r\n");
+    expect(host()).toBe("two");
+  });
+
+  test("takes absolute paths, paths relative to the settings file, and variables in the path", () => {
+    write("secret", "s");
+    for (const text of ["${file:secret}", `\${file:${join(folder, "secret")}}`, "${file:${DIR}/secret}"]) {
+      expect(substitute(text, { DIR: folder }, folder)).toMatchObject({ text: "s", whole: true, problems: [], hidden: ["s"] });
+    }
+    expect(substitute("Bearer ${file:secret}", {}, folder)).toMatchObject({ text: "Bearer s", whole: false, origins: ["${file:secret}"] });
+  });
+
+  test("`${file:-x}` is still the variable `file` with a default", () => {
+    expect(substitute("${file:-x}", {}, folder).text).toBe("x");
+  });
+
+  test("the file's text is not substituted again", () => {
+    write("secret", "${HOME}");
+    expect(substitute("${file:secret}", { HOME: "/root" }, folder)).toMatchObject({ text: "${HOME}", problems: [] });
+  });
+
+  test("reports what is wrong with the file, by the path of the settings", () => {
+    write("empty", "\n");
+    write("large", "x".repeat(64 * 1024 + 1));
+    write("binary", Buffer.from([0xe9]));
+    const problem = (text: string) => substitute(text, {}, folder).problems;
+    expect(problem("${file:none}")).toEqual(["needs the file none, which does not exist"]);
+    expect(problem("${file:.}")).toEqual(["needs the file ., which is not a regular file"]);
+    expect(problem("${file:empty}")).toEqual(["needs the file empty, which is empty"]);
+    expect(problem("${file:large}")).toEqual(["needs the file large, which is larger than 64 KiB"]);
+    expect(problem("${file:binary}")).toEqual(["needs the file binary, which is not UTF-8 text"]);
+    expect(problem("${file:${NONE}/x}")).toEqual(["needs the environment variable NONE, which is not set"]);
+    expect(problem("${file:}")[0]).toMatch(/begins no variable/);
+  });
+
+  test("faults name the file and never quote its text", () => {
+    write("relay.yaml", "server:\n  port: ${file:port}\n");
+    write("port", "s3cr3t");
+    expect(() => host()).toThrow(/relay\.yaml:2:9 server\.port: must be a number, not text \(from \$\{file:port\}\)$/);
+  });
+});
