@@ -1,4 +1,4 @@
-import type { Settings } from "../config/schema.ts";
+import { onlyAccount, type Settings } from "../config/schema.ts";
 import type { ReplayQuery } from "../control/replay.ts";
 import type { Control } from "../control/routes.ts";
 import type { Registration, RegistrationOutcome } from "../control/track.ts";
@@ -7,7 +7,7 @@ import type { MaybePromise } from "../model/maybe-promise.ts";
 import type { BreakerView } from "../model/shared-limits.ts";
 import type { ReleasedEvent, Store } from "../store/port.ts";
 import type { AcceptOutcome } from "../store/rules.ts";
-import { conflictError } from "../track/registration.ts";
+import { conflictError, type MessageRegistration } from "../track/registration.ts";
 import type { Engine } from "./engine.ts";
 import { createReadingPort } from "./reading.ts";
 import { createReleasing, createReplaying } from "./replaying.ts";
@@ -29,6 +29,17 @@ interface ControlPortParts {
   readonly endPause: Engine["endPause"];
   readonly stopping: () => boolean;
   readonly release: (event: ReleasedEvent) => Promise<AcceptOutcome | null>;
+}
+
+/** The account that a request names, or the only one of the settings. Throws `bad_request` for another one, and for a choice. */
+export function chooseAccount(given: string | undefined, accounts: readonly string[]): string {
+  if (given !== undefined && !accounts.includes(given)) {
+    throw new RelayError("bad_request", `no account "${given}" in the settings`, accounts);
+  }
+  const account = given ?? onlyAccount(accounts);
+  if (account !== undefined) return account;
+  const message = accounts.length === 0 ? "the settings have no account" : `name an account, one of ${accounts.join(", ")}`;
+  throw new RelayError("bad_request", message, accounts);
 }
 
 /** The control API's port over the store and the dispatcher. */
@@ -66,12 +77,22 @@ export function createControlPort(parts: ControlPortParts): Control {
     throw new RelayError("bad_request", `${path}: ${message}`, [{ path, message }]);
   }
 
-  function refusalOf({ account, sentAt }: Registration, accounts: readonly string[]): RelayError | null {
-    if (!accounts.includes(account)) return new RelayError("bad_request", `no account "${account}" in the settings`, accounts);
-    if (sentAt !== undefined && sentAt > now() + clocksDifferBy) {
-      return new RelayError("bad_request", "sentAt: lies in the future", [{ path: "sentAt", message: "lies in the future" }]);
+  /** Throws `bad_request` for a registration that is refused whatever is stored. */
+  function checked(registration: Registration, accounts: readonly string[]): MessageRegistration {
+    const account = chooseAccount(registration.account, accounts);
+    if (registration.sentAt !== undefined && registration.sentAt > now() + clocksDifferBy) {
+      throw new RelayError("bad_request", "sentAt: lies in the future", [{ path: "sentAt", message: "lies in the future" }]);
     }
-    return null;
+    return { ...registration, account };
+  }
+
+  function checkedOrRefused(registration: Registration, accounts: readonly string[]): MessageRegistration | RelayError {
+    try {
+      return checked(registration, accounts);
+    } catch (error) {
+      if (error instanceof RelayError) return error;
+      throw error;
+    }
   }
 
   return {
@@ -95,12 +116,9 @@ export function createControlPort(parts: ControlPortParts): Control {
     },
     countReplay: async (filter) => replayOf(filter).count(filter),
     replay: async (filter, cursor, limit) => replayOf(filter).replay(filter, cursor, limit),
-    async register(registrations) {
+    async register(given) {
       const accounts = accountNames();
-      for (const registration of registrations) {
-        const refusal = refusalOf(registration, accounts);
-        if (refusal !== null) throw refusal;
-      }
+      const registrations = given.map((registration) => checked(registration, accounts));
       const { created, due } = await store.register(registrations, now());
       store.announce(due);
       if (created > 0) for (const { account, sentAt } of registrations) registered(account, sentAt);
@@ -108,13 +126,13 @@ export function createControlPort(parts: ControlPortParts): Control {
     },
     async registerEach(registrations) {
       const accounts = accountNames();
-      const refusals = registrations.map((registration) => refusalOf(registration, accounts));
-      const good = registrations.filter((_, index) => refusals[index] === null);
+      const all = registrations.map((registration) => checkedOrRefused(registration, accounts));
+      const good = all.flatMap((each) => (each instanceof RelayError ? [] : [each]));
       const stored = await store.registerEach(good, now());
       let at = 0;
-      return refusals.map((refusal): RegistrationOutcome => {
-        if (refusal !== null) return { result: "invalid", error: refusal.message, details: refusal.details };
-        const { account, sentAt } = good[at] as Registration;
+      return all.map((each): RegistrationOutcome => {
+        if (each instanceof RelayError) return { result: "invalid", error: each.message, details: each.details };
+        const { account, sentAt } = each;
         const outcome = stored[at++] as (typeof stored)[number];
         if (outcome.result === "conflict") {
           const { message: error, details } = conflictError(outcome.conflicts);

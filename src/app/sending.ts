@@ -15,6 +15,7 @@ import type { QuotaReason } from "../service/limits/account.ts";
 import type { LimiterState } from "../service/limits/limiter.ts";
 import { coveringReasons } from "../service/limits/stops.ts";
 import type { Store } from "../store/port.ts";
+import { chooseAccount } from "./control.ts";
 
 export interface RelaySendingParts {
   readonly store: Pick<Store, "findSend" | "beginSend" | "settleSend" | "announce">;
@@ -50,14 +51,7 @@ export function createRelaySending({ store, services, clock, log, privacy, metri
     hooks: sendingHooks({ log, privacy, metrics }),
   });
 
-  function accountOf(given: string | undefined): string {
-    const { accounts } = known();
-    const [only, ...others] = accounts;
-    if (given !== undefined && accounts.includes(given)) return given;
-    if (given !== undefined) throw new RelayError("bad_request", `no account "${given}" in the settings`, accounts);
-    if (only === undefined || others.length > 0) throw new RelayError("bad_request", "say which account sends", accounts);
-    return only;
-  }
+  const accountOf = (given: string | undefined) => chooseAccount(given, known().accounts);
 
   function callerOf(
     account: string,

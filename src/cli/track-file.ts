@@ -96,7 +96,7 @@ async function* csvLines(chunks: AsyncIterable<Uint8Array>, first: string): Asyn
     } else if (columns === null) columns = columnsOf(record.line, record.fields);
     else yield fileLine(columns, record.line, record.fields);
   }
-  if (columns === null) throw new CommandFailed("the file is empty: its first line names the columns, such as account,wamid,reference");
+  if (columns === null) throw new CommandFailed("the file is empty: its first line names the columns, such as wamid,reference");
 }
 
 /** Throws {@link CommandFailed} before anything is registered. */
@@ -107,8 +107,7 @@ function columnsOf(line: number, fields: readonly string[]): string[] {
     const named = strange.map((name) => JSON.stringify(name)).join(", ");
     throw new CommandFailed(`line ${line} names no columns that are known: ${named}; there are ${known.join(", ")} and metadata.<key>`);
   }
-  const missing = ["account", "wamid"].filter((name) => !columns.includes(name));
-  if (missing.length > 0) throw new CommandFailed(`line ${line} names the columns, and lacks ${missing.join(" and ")}`);
+  if (!columns.includes("wamid")) throw new CommandFailed(`line ${line} names the columns, and lacks wamid`);
   const twice = columns.find((name, index) => columns.indexOf(name) !== index);
   if (twice !== undefined) throw new CommandFailed(`line ${line} names the column ${twice} twice`);
   return columns;

@@ -26,7 +26,7 @@ const single = ["account", "wamid", "reference", "id", "conversationId", "sentAt
 export function build(command: Command, io: Io): void {
   withRelayOptions(command)
     .addOption(new Option("--file <path>", "register those of a CSV or NDJSON file; - is standard input").conflicts(single))
-    .option("--account <name>", "the account at the messaging service")
+    .option("--account <name>", "the account at the messaging service; needed when there are several")
     .option("--wamid <wamid>", "the message's network id")
     .option("--reference <text>", "your own name for it, such as an order number")
     .option("--id <id>", "the service's id of the message")
@@ -41,7 +41,7 @@ export function build(command: Command, io: Io): void {
 Registering a message again adds what was not given before; a fact that differs from the stored one is refused.
 
 Examples:
-  wamid-relay track --account main --wamid wamid.HBgN… --reference order-1234 --metadata team=support
+  wamid-relay track --wamid wamid.HBgN… --reference order-1234 --metadata team=support
   wamid-relay track --file messages.csv
   sent-messages | wamid-relay track --file -`,
     )
@@ -53,10 +53,9 @@ Examples:
 /** Registers the message that the options name. */
 async function trackOne(command: Command, options: Options, io: Io): Promise<void> {
   const { account, wamid, reference, id, conversationId, sentAt, metadata: given } = options;
-  if (account === undefined) command.error("error: required option '--account <name>' not specified (or --file)");
   if (wamid === undefined) command.error("error: required option '--wamid <wamid>' not specified (or --file)");
   const registration = {
-    account,
+    ...(account === undefined ? {} : { account }),
     wamid,
     reference,
     id,

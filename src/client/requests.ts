@@ -4,7 +4,8 @@ import type { DeliveryState, Disposition } from "../model/states.ts";
 export type Time = Date | string;
 
 export interface MessageRegistration {
-  account: string;
+  /** Needed when the settings have several. */
+  account?: string | undefined;
   wamid: string;
   /** The service's message id. */
   id?: string | undefined;

@@ -1,16 +1,19 @@
+import type { z } from "zod";
 import type { UrlDestinationSettings } from "../deliver/settings.ts";
 import { decodeKey, resolveScheme } from "../model/signature.ts";
 import { nearest, type SettingsPath } from "./fault.ts";
 import { isPrivateHost } from "./private-address.ts";
-import { type RouteSettings, readOnce, routeSchema, type SourceSettings, sourceSchema, type TokenSettings, tokenSchema } from "./schema.ts";
+import { onlyAccount, type RouteSettings, readOnce, routeSchema, sourceSchema, type TokenSettings, tokenSchema } from "./schema.ts";
 import type { Finding } from "./tree.ts";
+
+type SourceInFile = z.infer<typeof sourceSchema>;
 
 /** The valid parts of a settings file, with the names that others refer to. */
 interface Parts {
   readonly accounts: readonly string[];
   /** Names of all sources, including invalid ones. */
   readonly sourceNames: readonly string[];
-  readonly sources: readonly (readonly [string, SourceSettings])[];
+  readonly sources: readonly (readonly [string, SourceInFile])[];
   readonly routes: readonly (readonly [number, RouteSettings])[];
   readonly tokens: readonly (readonly [number, TokenSettings])[];
 }
@@ -75,9 +78,9 @@ export function checkReferences(settings: unknown): Finding[] {
   ];
 }
 
-function checkSource(name: string, source: SourceSettings, parts: Parts): Finding[] {
+function checkSource(name: string, source: SourceInFile, parts: Parts): Finding[] {
   const path = ["sources", name];
-  const findings = checkNames([source.account], parts.accounts, "account", path, "account");
+  const findings = checkAccount(source.account, parts.accounts, path);
   findings.push(...checkSecrets(source, [...path, "signature", "secrets"]));
   if (source.kind !== "automation-request") return findings;
   if (source.mode === "proxy" && source.to === undefined) {
@@ -90,7 +93,18 @@ function checkSource(name: string, source: SourceSettings, parts: Parts): Findin
   return findings;
 }
 
-function checkSecrets({ signature }: SourceSettings, path: SettingsPath): Finding[] {
+/** A source may leave its account out when there is only one. */
+function checkAccount(account: string | undefined, accounts: readonly string[], path: SettingsPath): Finding[] {
+  if (account !== undefined) return checkNames([account], accounts, "account", path, "account");
+  if (onlyAccount(accounts) !== undefined) return [];
+  const message =
+    accounts.length === 0
+      ? "is missing, and accounts is empty: add one, such as main: {}"
+      : `is missing: name one of ${accounts.join(", ")}`;
+  return [{ path: [...path, "account"], message }];
+}
+
+function checkSecrets({ signature }: SourceInFile, path: SettingsPath): Finding[] {
   const { secretEncoding } = resolveScheme(signature);
   const findings: Finding[] = repeated(signature.secrets.map((secret, index) => [index, secret.reveal()])).map(([index, first]) => ({
     path: [...path, index],

@@ -68,7 +68,8 @@ const sourceSignatureSchema = signatureSettingsSchema.safeExtend({
 });
 
 const eventsSourceSchema = z.strictObject({
-  account: name,
+  /** Default: the only account. */
+  account: name.optional(),
   kind: z.literal("events").default("events"),
   signature: sourceSignatureSchema,
   /** Where in `data` the tracked fields are. */
@@ -76,7 +77,7 @@ const eventsSourceSchema = z.strictObject({
 });
 
 const automationSourceSchema = z.strictObject({
-  account: name,
+  account: name.optional(),
   kind: z.literal("automation-request"),
   /** `ack`: stored, answered 200 at once, delivered later; `proxy`: forwarded now, and the destination's answer passed back. */
   mode: z.enum(["ack", "proxy"]).default("ack"),
@@ -107,8 +108,7 @@ const retentionSchema = z.strictObject({
   messages: durationSchema.prefault("180d"),
 });
 
-/** The settings file, before references between its parts are checked (`check-references.ts`). */
-export const settingsSchema = z.strictObject({
+const fileSchema = z.strictObject({
   server: serverSchema.prefault({}),
   storage: storageSchema.prefault({}),
   control: controlSchema.prefault({}),
@@ -127,6 +127,21 @@ export const settingsSchema = z.strictObject({
       pii: z.enum(["masked", "clear"]).default("masked"),
     })
     .prefault({}),
+});
+
+/** The only account; none when there are several. */
+export function onlyAccount(accounts: readonly string[]): string | undefined {
+  return accounts.length === 1 ? accounts[0] : undefined;
+}
+
+/**
+ * The settings file, before references between its parts are checked (`check-references.ts`, which refuses a source whose
+ * account stays unknown).
+ */
+export const settingsSchema = fileSchema.transform((file) => {
+  const only = onlyAccount(Object.keys(file.accounts)) ?? "";
+  const sources = Object.entries(file.sources).map(([key, source]) => [key, { ...source, account: source.account ?? only }] as const);
+  return { ...file, sources: Object.fromEntries(sources) };
 });
 
 export type Settings = z.infer<typeof settingsSchema>;

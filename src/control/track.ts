@@ -23,7 +23,7 @@ export type RegistrationOutcome =
   | { readonly result: "conflict" | "invalid"; readonly error: string; readonly details?: unknown };
 
 const registration = z.strictObject({
-  account: z.string().min(1),
+  account: z.string().min(1).optional().describe("Needed when the settings have several."),
   wamid: idText,
   id: idText.optional(),
   reference: idText.optional(),

@@ -89,6 +89,26 @@ test("registers a long NDJSON file or standard input through a local relay, a re
   expect(stored(relay).length).toBe(2_500);
 });
 
+test("takes a file without accounts when there is only one; with two, the error names both", async () => {
+  const accounts = { main: {}, shop: {} };
+  const relay = await startRelayHere();
+  const path = fileIn(relay, "messages.csv", `wamid,reference\n${wamid(1)},order-1\n`);
+  expect(await runOn(relay, "track", "--file", path)).toMatchObject({ code: 0, out: expect.stringContaining("1 registered, 0") });
+  expect(await runOn(relay, "track", "--wamid", wamid(2))).toEqual({ code: 0, out: "registered\n", err: "" });
+  expect(stored(relay).map((row) => row.wamid)).toEqual([wamid(1), wamid(2)]);
+
+  const second = await startRelayHere({ settings: { accounts } });
+  const refused = await runOn(second, "track", "--file", path);
+  expect(refused.err).toMatch(/^line 2: wamid:[0-9a-f]{12}: name an account, one of main, shop\n/);
+  expect(await runOn(second, "track", "--wamid", wamid(2))).toEqual({
+    code: 1,
+    out: "",
+    err: "wamid-relay: name an account, one of main, shop\n",
+  });
+  expect(stored(second)).toEqual([]);
+  expect((await runOn(second, "track", "--account", "shop", "--wamid", wamid(2))).code).toBe(0);
+});
+
 test("registers nothing from an unreadable file", async () => {
   const relay = await startRelayHere();
   const failing = async (text: string | Buffer, name = "wrong.csv") => {
@@ -106,7 +126,7 @@ test("registers nothing from an unreadable file", async () => {
   expect((await runOn(relay, "track", "--file", join(relay.folder, "none.csv"))).err).toContain("ENOENT");
   expect((await runOn(relay, "track", "--file", relay.folder)).err).toContain("EISDIR");
   expect((await runOn(relay, "track", "--file", "x.csv", "--wamid", "w")).code).toBe(2);
-  expect((await runOn(relay, "track", "--wamid", "w")).err).toContain("required option '--account <name>' not specified");
+  expect((await runOn(relay, "track", "--account", "main")).err).toContain("required option '--wamid <wamid>' not specified");
   expect(stored(relay)).toEqual([]);
 });
 

@@ -13,11 +13,12 @@ const bodies: readonly Case[] = [
       { account: "main", wamid },
       [{ account: "main", wamid, sentAt: "2026-11-21T12:00:00.412+01:00", metadata: { a: [1] } }],
       { account: "main", wamid: "x".repeat(256) },
+      { wamid },
     ],
     [
       undefined,
       [],
-      { wamid },
+      { account: "main" },
       { account: "main", wamid: "" },
       { account: "main", wamid: "x".repeat(257) },
       { account: "main", wamid, sentAt: "yesterday" },

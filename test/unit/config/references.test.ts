@@ -10,6 +10,21 @@ const signature = 'signature: { service: acme, secrets: ["one"] }';
 const to = 'to: { url: "https://a.example" }';
 
 describe("names", () => {
+  test("a source may leave its account out when there is only one; with several, the fault names them", () => {
+    const text = (accounts: string) =>
+      `accounts: { ${accounts} }\nsources: { s: { ${signature} }, flows: { kind: automation-request, ${signature} } }`;
+    const { sources } = parseSettings(text("shop: {}"), "f", {});
+    expect(Object.values(sources).map(({ account }) => account)).toEqual(["shop", "shop"]);
+    expect(between(text("a: {}, b: {}"))).toEqual([
+      "sources.s.account: is missing: name one of a, b",
+      "sources.flows.account: is missing: name one of a, b",
+    ]);
+    expect(between(text(""))).toEqual([
+      "sources.s.account: is missing, and accounts is empty: add one, such as main: {}",
+      "sources.flows.account: is missing, and accounts is empty: add one, such as main: {}",
+    ]);
+  });
+
   test("accounts and sources that routes and sources name must be there", () => {
     const text = `
 accounts: { main: {} }
