@@ -9,7 +9,7 @@ const uuid = "0192f0c1-7a3b-7cde-8f01-23456789abcd";
 
 export function acceptingContract(open: OpenSubject): void {
   describe("accepting", () => {
-    test("50 copies at once: one is accepted, the others are duplicates, and each route owes one delivery", async () => {
+    test("of 50 concurrent copies one is accepted, the others are duplicates, and each route gets one delivery", async () => {
       const { store } = await openWith(open, twoRoutes);
       const event = anEvent({ wamid: "w" });
       const outcomes = await Promise.all(Array.from({ length: 50 }, () => store.accept(event)));
@@ -24,7 +24,7 @@ export function acceptingContract(open: OpenSubject): void {
       expect(await store.due("two", start, 10)).toEqual([seq]);
     });
 
-    test("a duplicate changes nothing, whatever became of the first, also after the store was opened again", async () => {
+    test("a duplicate changes nothing in any state of the first event, also after reopening", async () => {
       const subject = await openWith(open, twoRoutes);
       const event = anEvent({ wamid: "w", status: "read" });
       const seq = await accept(subject.store, { id: event.envelope.id, wamid: "w", status: "read" });
@@ -36,7 +36,7 @@ export function acceptingContract(open: OpenSubject): void {
       expect(await store.due("two", start, 10)).toEqual([seq]);
     });
 
-    test("a known id with other bytes is a conflict, counted, and the first bytes stay", async () => {
+    test("a known id with other bytes counts as a conflict, and the first bytes stay", async () => {
       const { store } = await openWith(open, twoRoutes);
       const first = anEvent({ id: uuid, wamid: "w", status: "sent" });
       const seq = await accept(store, { id: uuid, wamid: "w", status: "sent" });
@@ -49,7 +49,7 @@ export function acceptingContract(open: OpenSubject): void {
       expect((await store.message("main", "w"))?.status).toBe("sent");
     });
 
-    test("ids are text that compares, within one account", async () => {
+    test("compares ids as text, within one account", async () => {
       const { store } = await openWith(open, twoRoutes);
       const ids = [
         uuid,
@@ -95,7 +95,7 @@ export function acceptingContract(open: OpenSubject): void {
       expect(await ignoring.store.event(seq)).toMatchObject({ disposition: "ignored" });
     });
 
-    test("a request is named once for a while, by many at once and after a restart too", async () => {
+    test("gives a repeated request one event id for a while, also concurrently and after a restart", async () => {
       const subject = await openWith(open, twoRoutes);
       const now = Date.now();
       const named = await Promise.all(
@@ -107,7 +107,7 @@ export function acceptingContract(open: OpenSubject): void {
       expect(await store.nameRequest("other digest", "another" as EventId, now + 1, 600_000)).toBe("another");
     });
 
-    test("quarantined bytes are kept as they came, each time they come", async () => {
+    test("stores quarantined bytes unchanged, each time they arrive", async () => {
       const subject = await openWith(open, twoRoutes);
       const { envelope: _, subject: __, ...received } = anEvent();
       const body = Buffer.from([0, 0xff, 0xc3, 0x28]);
@@ -128,7 +128,7 @@ export function acceptingContract(open: OpenSubject): void {
       }
     });
 
-    test("a delivery's id is the one that everybody can work out, and first attempts wait as the route says", async () => {
+    test("derives a delivery's id from event and route, and delays first attempts as the route requires", async () => {
       const { store } = await openWith(open, [{ name: "slow", firstWait: 5_000 }]);
       const outcome = await store.accept(anEvent({ id: uuid }));
       expect(outcome).toMatchObject({ due: [{ route: "slow", at: start + 5_000 }] });
@@ -141,7 +141,7 @@ export function acceptingContract(open: OpenSubject): void {
       expect(await store.due("slow", start + 5_000, 10)).toEqual([outcome.seq]);
     });
 
-    test("what a delivery needs comes back as it was, after the store was opened again", async () => {
+    test("returns a delivery's data unchanged after reopening", async () => {
       const subject = await openWith(open, twoRoutes);
       await subject.store.register([{ account: "main", wamid: "w", id: "svc-1", reference: "order 1", metadata: { team: "a" } }], start);
       const event = anEvent({ id: uuid, wamid: "w", status: "delivered", source: "second", receivedAt: start + 7 });

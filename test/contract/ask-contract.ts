@@ -29,8 +29,8 @@ const count = (store: ContractStore, dueBy: number) =>
   store.countPolls({ account: "main", dueBy, after: minute, from: 0, resting: ["read"], rare: { statuses: ["delivered"], sentBy: 0 } });
 
 export function askContract(open: OpenSubject): void {
-  describe("asks", () => {
-    test("a message with the service's id is due once it is old enough, with its state", async () => {
+  describe("polls", () => {
+    test("a message with the service's id is due at its age, with its state", async () => {
       const { store } = await openWith(open, []);
       await register(store, ["w"]);
       await register(store, ["late"], { sentAt: start + 5 * minute });
@@ -55,7 +55,7 @@ export function askContract(open: OpenSubject): void {
       expect(await claim(store, start + minute, { account: "nobody" })).toEqual([]);
     });
 
-    test("the times of answers and of what hydration read are kept apart", async () => {
+    test("stores the times of polls and of hydration reads separately", async () => {
       const { store } = await openWith(open, []);
       await register(store, ["w"]);
       const [ask] = await claim(store, start + minute);
@@ -67,7 +67,7 @@ export function askContract(open: OpenSubject): void {
       expect(await claim(store, start + 2 * minute)).toMatchObject([{ wamid: "w", askedAt: start + minute, readAt: start + 90_000 }]);
     });
 
-    test("one known by wamid alone is not, until its id is told; registering again changes nothing", async () => {
+    test("a message without the service's id is not due until a registration adds it", async () => {
       const { store } = await openWith(open, []);
       await register(store, ["w"], { id: false });
       await accept(store, { wamid: "seen" });
@@ -81,7 +81,7 @@ export function askContract(open: OpenSubject): void {
       expect(await count(store, start + minute)).toEqual({ due: 0, unaskable: 0, missing: 0 });
     });
 
-    test("what one claims no other gets, over restarts, until the lease runs out", async () => {
+    test("a claimed message is not claimed again until the lease expires, also after a restart", async () => {
       const subject = await openWith(open, []);
       let { store } = subject;
       const all = Array.from({ length: 40 }, (_, n) => `w${n}`);
@@ -94,7 +94,7 @@ export function askContract(open: OpenSubject): void {
       expect(wamids(await claim(store, start + 2 * minute + leaseMs))).toEqual(all.toSorted());
     });
 
-    test("a settlement counts for the claim it is of, and for no later one", async () => {
+    test("a settlement applies to its own claim only", async () => {
       const { store } = await openWith(open, []);
       await register(store, ["w"]);
       const [first] = (await claim(store, start + minute)) as [ContractPoll];
@@ -109,7 +109,7 @@ export function askContract(open: OpenSubject): void {
       expect(await claim(store, late + 5)).toMatchObject([{ wamid: "w", rank: 1, asks: 1, askedAt: late + 5 - minute }]);
     });
 
-    test("over is over, and missing is counted and not asked again", async () => {
+    test("a finished message is not polled, and a missing one is counted and not polled", async () => {
       const { store } = await openWith(open, []);
       await register(store, ["a", "b"]);
       const [a, b] = (await claim(store, start + minute)).toSorted((x, y) => (x.wamid < y.wamid ? -1 : 1)) as [ContractPoll, ContractPoll];
@@ -121,7 +121,7 @@ export function askContract(open: OpenSubject): void {
       expect(await count(store, start + 10_000 * minute)).toEqual({ due: 0, unaskable: 0, missing: 1 });
     });
 
-    test("counted 404s are kept, and a claim that has run out makes nothing missing", async () => {
+    test("keeps the count of 404s, and an expired claim marks nothing missing", async () => {
       const subject = await openWith(open, []);
       await register(subject.store, ["w"]);
       const [ask] = (await claim(subject.store, start + minute)) as [ContractPoll];
@@ -162,7 +162,7 @@ export function askContract(open: OpenSubject): void {
       ]);
     });
 
-    test("lower ranks go first, and the longest due first among them", async () => {
+    test("claims lower ranks first, and the longest due first among them", async () => {
       const { store } = await openWith(open, []);
       await register(store, ["a", "b", "c", "d"]);
       const by = new Map((await claim(store, start + minute)).map((ask) => [ask.wamid, ask]));
@@ -179,7 +179,7 @@ export function askContract(open: OpenSubject): void {
       expect(order).toEqual(["c", "b", "a"]);
     });
 
-    test("what has come to rest is not counted as due, nor what is asked about more rarely and is not old enough", async () => {
+    test("counts neither settled messages as due, nor rarely polled ones before their age", async () => {
       const { store } = await openWith(open, []);
       await register(store, ["open", "resting", "rare"]);
       await accept(store, { wamid: "resting", status: "read" });
@@ -190,7 +190,7 @@ export function askContract(open: OpenSubject): void {
       expect(await store.countPolls({ ...query, from: start + 1, rare: { statuses: [], sentBy: 0 } })).toMatchObject({ due: 0 });
     });
 
-    test("a message that retention deletes is not asked about", async () => {
+    test("does not poll a message that retention deleted", async () => {
       const { store } = await openWith(open, []);
       await register(store, ["old"]);
       await store.register([{ account: "main", wamid: "young", id: "id-young" }], start + 1000 * minute);
@@ -199,7 +199,7 @@ export function askContract(open: OpenSubject): void {
       expect(wamids(await claim(store, start + 1001 * minute))).toEqual(["young"]);
     });
 
-    test("calls add up by day, over restarts", async () => {
+    test("sums calls by day, across restarts", async () => {
       const subject = await openWith(open, []);
       const day = 86_400_000;
       await subject.store.addServiceCalls([

@@ -62,8 +62,8 @@ async function passOf(store: RedisStore, now = start) {
   return pass;
 }
 
-describe("asking, by several processes", () => {
-  test("what one claims no other gets; who comes back from a long sleep settles nothing of another's", async () => {
+describe("polling by several processes", () => {
+  test("one process claims a message at a time, and an expired claim settles nothing of another's", async () => {
     const { stores } = open();
     const wamids = Array.from({ length: 200 }, (_, n) => `w${n}`);
     await register(stores[0], wamids);
@@ -79,13 +79,13 @@ describe("asking, by several processes", () => {
     expect(await stores[2].claimPolls(claimOf(late + minute + leaseMs, 1000))).toHaveLength(200);
   });
 
-  test("calls of all processes add up", async () => {
+  test("sums the calls of all processes", async () => {
     const { stores } = open();
     await Promise.all(stores.map((store) => store.addServiceCalls([{ account: "main", day: start, polls: 1, others: 10 }])));
     expect(await stores[0].serviceCalls("main", start)).toEqual([{ day: start, polls: 3, others: 30 }]);
   });
 
-  test("a lease is one process's, until it is over or let go", async () => {
+  test("one process holds a lease until it expires or is released", async () => {
     const { stores, key } = open();
     const taken = await Promise.all(stores.map((store) => store.holdLease("purging", minute)));
     expect(taken.filter(Boolean)).toHaveLength(1);
@@ -102,7 +102,7 @@ describe("asking, by several processes", () => {
     expect(await third.holdLease("purging", minute)).toBe(false);
   });
 
-  test("a pass goes on where a killed process left it", async () => {
+  test("a pass continues where a killed process stopped", async () => {
     const { stores, another } = open();
     const seqs = [];
     for (const store of stores) seqs.push(await truncated(store));
@@ -138,7 +138,7 @@ describe("asking, by several processes", () => {
     expect(await one.waitingAccounts()).toEqual([]);
   });
 
-  test("ids that truncated events came with are any text", async () => {
+  test("accepts any text as the id of a truncated event", async () => {
     const { stores } = open();
     const ids = ['a"b', 'a"', "a", "a1", "@seq@", "é😀\u0000\u001f\\", "]", "\ud800", '"'];
     const byId = new Map<string, number>();
@@ -151,7 +151,7 @@ describe("asking, by several processes", () => {
     }
   });
 
-  test("a message read for a pass while its status comes: both are kept", async () => {
+  test("keeps both a status and a read of the same message at the same time", async () => {
     const { stores } = open();
     await register(stores[0], ["w"]);
     await truncated(stores[0]);
@@ -173,7 +173,7 @@ describe("asking, by several processes", () => {
     expect(await stores[2].beginPass("main", start)).toMatchObject({ asked: 2 });
   });
 
-  test("a run that ends while it is registered is no candidate, whoever was first", async () => {
+  test("a run that ends during its registration is no candidate, in either order", async () => {
     const { stores } = open();
     const [one, other, third] = stores;
     const runIds = Array.from({ length: 10 }, (_, n) => `r${n}`);
@@ -205,7 +205,7 @@ const step: fc.Arbitrary<Step> = fc.tuple(
   fc.nat({ max: 5 }),
 );
 
-test("whatever processes do at once, each truncated event is settled once, and what held it back gets it once or for a reason", async () => {
+test("concurrent processes settle each truncated event once, and each holding route gets it once or filters it with a reason", async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(fc.array(step, { minLength: 1, maxLength: 4 }), { minLength: 1, maxLength: 12 }), async (rounds) => {
       const { stores, another } = open();
@@ -267,7 +267,7 @@ test("whatever processes do at once, each truncated event is settled once, and w
   );
 });
 
-test("whatever processes claim at once, nobody asks about a message that another asks about", async () => {
+test("concurrent processes never poll the same message", async () => {
   const action = fc.tuple(fc.constantFrom("claim", "claim", "settle", "wait"), fc.nat({ max: 2 }), fc.nat({ max: 40 }));
   await fc.assert(
     fc.asyncProperty(fc.array(fc.array(action, { minLength: 1, maxLength: 4 }), { minLength: 1, maxLength: 15 }), async (rounds) => {

@@ -144,7 +144,7 @@ export function auditContract(open: OpenSubject): void {
       expect(await store.audit(start)).toMatchObject({ balanced: true, events: { received: 0 }, days: [], routes: [], offenders: [] });
     });
 
-    test("whatever happens to a store, its sums match, and no event is counted under no word", async () => {
+    test("random operations keep the sums balanced, and every event has a disposition", async () => {
       await fc.assert(
         fc.asyncProperty(fc.array(steps, { maxLength: 60, size: "max" }), async (life) => {
           const subject = await open(rulesFor(routes));

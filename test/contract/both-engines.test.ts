@@ -19,7 +19,7 @@ function distributed(rules: Rules, plansLater: boolean): OpenEngine {
 
 const ofSubjects = { messages: null, runs: null, run: null, seen: null, byService: null, stories: null };
 
-test("the same done to both engines is told the same by every reader, whether one process plans or accepts only", {
+test("both engines answer every reader alike after the same random steps, planned by the same process or another", {
   tags: ["slow"],
 }, async () => {
   await fc.assert(

@@ -14,7 +14,7 @@ afterAll(() => redis.stop());
 
 const claimOf = (holder: string, leaseMs: number) => ({ now: start + 3_600_000, limit: 10, maxBytes: 1_000_000, leaseMs, holder });
 
-test("what a process that is gone has claimed is another's when the lease is over, in its place", async () => {
+test("another process claims a dead process's deliveries after the lease, in the same order", async () => {
   const { stores, client, key } = openProcesses(redis, rules);
   const [one, two] = stores;
   for (const wamid of ["a", "b"]) await one.accept(anEvent({ wamid }));
@@ -35,7 +35,7 @@ test("what a process that is gone has claimed is another's when the lease is ove
   expect(Number(await client.get(key("claimed")))).toBeGreaterThan(0);
 });
 
-test("leases that ended while Redis was away are not over at once: their holders renew and settle first", async () => {
+test("leases that expired while Redis was unavailable can be renewed and settled by their holders first", async () => {
   const { stores, client, key } = openProcesses(redis, rules);
   const [one, two] = stores;
   await one.accept(anEvent({ wamid: "a" }));

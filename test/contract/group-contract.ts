@@ -5,10 +5,10 @@ import { anEvent, start } from "./store-events.ts";
 import type { ContractStore, OpenSubject } from "./store-port.ts";
 
 export function groupContract(open: OpenSubject): void {
-  describe("writes that are stored together", () => {
+  describe("writes of one group", () => {
     const conflict = [{ account: "main", wamid: "taken", reference: "another" }];
 
-    test("one that fails does not fail its neighbours, and leaves nothing of itself", async () => {
+    test("a failed write does not fail its neighbors, and stores nothing", async () => {
       const subject = await openWith(open, [{ name: "all" }]);
       await subject.store.register([{ account: "main", wamid: "taken", reference: "first" }], start);
       const before = anEvent({ event: "before.kind", source: "before", wamid: "w" });
@@ -42,7 +42,7 @@ export function groupContract(open: OpenSubject): void {
       expect(await store.message("main", "taken")).toMatchObject({ reference: "first" });
     });
 
-    test("words that a failed write was the first to use are not taken for others later", async () => {
+    test("names first used by a failed write are not reused for others", async () => {
       const subject = await openWith(open, [{ name: "all" }]);
       await subject.store.register([{ account: "main", wamid: "taken", reference: "first" }], start);
       for (const account of ["phantom-1", "phantom-2"]) {

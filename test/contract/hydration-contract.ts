@@ -59,7 +59,7 @@ export function hydrationContract(open: OpenSubject): void {
       expect(await store.expireParked(start + 10 * 86_400_000, 10)).toBe(0);
     });
 
-    test("what has its data, or names its message in spite of all, has no hydration", async () => {
+    test("an event with its data, or with its message's id, has no hydration", async () => {
       const { store } = await openWith(open, routes);
       const usual = await accept(store, { wamid: "w" });
       const named = await truncated(store, { wamid: "w" });
@@ -68,7 +68,7 @@ export function hydrationContract(open: OpenSubject): void {
       expect(await store.waitingAccounts()).toEqual([]);
     });
 
-    test("what cannot be asked is over at once and goes out on every route", async () => {
+    test("an event whose account cannot be called settles at once and goes to every route", async () => {
       const { store } = await openWith(open, routes);
       const keyless = await truncated(store, { account: "keyless" });
       const run = await truncated(store, { event: "automation.completed" });
@@ -86,7 +86,7 @@ export function hydrationContract(open: OpenSubject): void {
       expect((await store.load("holding", run))?.hydration).toMatchObject({ state: "given-up", candidates: [] });
     });
 
-    test("a truncated result names the open runs, latest first, or the one that its id names", async () => {
+    test("a truncated result lists the open runs, latest first, or the run of its id", async () => {
       const { store } = await openWith(open, []);
       // The last one ends: its id is any text, also the sign that an engine has for the seq of the event that ends it.
       for (const [index, runId] of ["a", "c", "b@seq@"].entries()) {
@@ -104,7 +104,7 @@ export function hydrationContract(open: OpenSubject): void {
       expect((await store.event(named))?.hydration).toMatchObject({ candidates: [runOf("b@seq@")], unknown: 1 });
     });
 
-    test("one pass at a time per account, over what waits when it begins; a restart goes on with it", async () => {
+    test("runs one pass per account over the events waiting at its start, and continues it after a restart", async () => {
       const subject = await openWith(open, routes);
       const first = await truncated(subject.store, { id: "first" });
       await truncated(subject.store, { receivedAt: start + 7 });
@@ -131,7 +131,7 @@ export function hydrationContract(open: OpenSubject): void {
       expect(await store.callsSince("main", start + 41)).toBe(0);
     });
 
-    test("a pass that a crash left with nothing to settle does not keep the next from beginning", async () => {
+    test("a crashed pass with nothing left to settle does not block the next", async () => {
       const { store } = await openWith(open, routes);
       await truncated(store);
       const left = await passOf(store);
@@ -142,7 +142,7 @@ export function hydrationContract(open: OpenSubject): void {
       expect([next.seq === left.seq, next.covered.events]).toEqual([false, 1]);
     });
 
-    test("found is what was learned since the event came; held back until then, the event is settled by it", async () => {
+    test("statuses read since the event arrived settle it and release it", async () => {
       const { store } = await openWith(open, routes);
       await register(store, ["w", "v"]);
       const before = await truncated(store);
@@ -196,7 +196,7 @@ export function hydrationContract(open: OpenSubject): void {
       });
     });
 
-    test("held back alone and made good by news, it ends filtered", async () => {
+    test("an event that only waited and was replaced by polled events ends filtered", async () => {
       const { store } = await openWith(open, [{ name: "holding", match: { events: ["message.*"] }, truncated: "hold" }]);
       await register(store, ["w"]);
       const seq = await truncated(store);
@@ -206,7 +206,7 @@ export function hydrationContract(open: OpenSubject): void {
       expect(await store.event(seq)).toMatchObject({ disposition: "filtered", verdicts: [["holding", "skip", "hydrated"]] });
     });
 
-    test("those whose time is up end, the others go on; a step takes no more than its limit", async () => {
+    test("expired events end and others continue, within the limit of a step", async () => {
       const { store } = await openWith(open, routes);
       const seqs = [];
       for (let n = 0; n < 5; n += 1) seqs.push(await truncated(store, { receivedAt: start + n }));
@@ -219,7 +219,7 @@ export function hydrationContract(open: OpenSubject): void {
       expect(await store.waitingSince("main")).toBe(start + 3);
     });
 
-    test("ids that events came with: settled by what the service has under them, or left to the pass", async () => {
+    test("settles ids of truncated events by the service's answer, or leaves them to the pass", async () => {
       const { store } = await openWith(open, routes);
       await register(store, ["w", "v"]);
       const named = await truncated(store, { data: { id: "id-of-w" } });
@@ -240,7 +240,7 @@ export function hydrationContract(open: OpenSubject): void {
       expect(await store.covered(pass)).toMatchObject({ events: 1 });
     });
 
-    test("tracked messages come latest registered first, page by page, with or without the service's id", async () => {
+    test("lists tracked messages latest registered first, in pages, with or without the service's id", async () => {
       const { store } = await openWith(open, routes);
       await register(store, ["a", "b"], start);
       await register(store, ["c"], start + 5);
@@ -268,7 +268,7 @@ export function hydrationContract(open: OpenSubject): void {
       expect(await store.trackedMessages("nobody", query)).toEqual([]);
     });
 
-    test("what was asked is remembered", async () => {
+    test("stores the number of polls", async () => {
       const subject = await openWith(open, routes);
       await register(subject.store, ["a", "b"]);
       await truncated(subject.store);
@@ -286,7 +286,7 @@ export function hydrationContract(open: OpenSubject): void {
       ]);
     });
 
-    test("retention takes an event's hydration along", async () => {
+    test("retention deletes an event's hydration with it", async () => {
       const { store } = await openWith(open, [{ name: "runs", match: { events: ["automation.*"] } }]);
       const seq = await truncated(store);
       await accept(store);

@@ -93,7 +93,7 @@ describe("one process between any two commands of another", () => {
     await pair.other.backfill([1, 2], { disposition: "ignored" }, start + day);
   };
 
-  test("registering, while the events' time is up, while more come, while they are swept", async () => {
+  test("registering during expiry, acceptance and purge", async () => {
     const first: Act = ({ one }) => one.register([message], start + day);
     for (const second of [expire, acceptMore, register, pass(start + 400 * day)]) {
       await interleaved(parked, first, second, async (pair) => {
@@ -103,19 +103,19 @@ describe("one process between any two commands of another", () => {
     }
   });
 
-  test("ending, while somebody registers, ends, accepts, passes", async () => {
+  test("expiring during registration, expiry, acceptance and purge", async () => {
     const first: Act = ({ one }) => one.expireParked(start + day, 10);
     for (const second of [register, expire, acceptMore, pass(start + 400 * day)]) await interleaved(parked, first, second, whole);
   });
 
-  test("purging, while what goes is planned again, registered, accepted again, swept", async () => {
+  test("purging during backfill, registration, acceptance and purge", async () => {
     const first: Act = ({ one }) => purgeAll(one, start + 400 * day);
     for (const second of [backfill, register, acceptAgain, acceptMore, pass(start + 400 * day)]) {
       await interleaved(ignored, first, second, whole);
     }
   });
 
-  test("planning again, while it is swept, planned again, registered", async () => {
+  test("backfilling during purge, backfill and registration", async () => {
     const first: Act = ({ one }) => one.backfill([1, 2], { disposition: "ignored" }, start + day);
     const before: Act = async (pair) => {
       await ignored(pair);
@@ -142,7 +142,7 @@ describe("one process between any two commands of another", () => {
     expect(report, JSON.stringify(report.offenders)).toMatchObject({ balanced: true });
   };
 
-  test("planning, while somebody registers, ends, accepts, plans", async () => {
+  test("planning during registration, expiry, acceptance and planning", async () => {
     const first: Act = ({ one }) => plan(one);
     const acceptWaiting: Act = ({ receiver }) => receiver.accept(anEvent({ ...message, status: "odd" }));
     for (const second of [expire, acceptMore, acceptWaiting, ({ other }: Pair) => plan(other)]) {
@@ -155,7 +155,7 @@ describe("one process between any two commands of another", () => {
     });
   });
 
-  test("registering, accepting and ending, while what waits is planned", async () => {
+  test("registration, acceptance and expiry during planning", async () => {
     const before: Act = async (pair) => {
       await pair.other.accept(anEvent({ ...message, id: "waiting 0" }));
       await pair.receiver.accept(anEvent({ ...message, id: "waiting 1" }));

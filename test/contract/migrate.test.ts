@@ -55,7 +55,7 @@ async function migrated(path: string): Promise<string> {
 
 const ofSubjects = { messages: null, runs: null, run: null, seen: null, byService: null, stories: null };
 
-test("whatever was done to a file is told the same from where it was carried, and what is done then is", async () => {
+test("Redis answers every reader as the migrated file did, also after further steps", async () => {
   await fc.assert(
     fc.asyncProperty(steps, steps, questions, async (before, after, asked) => {
       const folder = mkdtempSync(join(tmpdir(), "migrate-"));

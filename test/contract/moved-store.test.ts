@@ -68,7 +68,7 @@ describe("moved from SQLite to Redis: the store's contract", () => {
   hydrationContract(openMovedSubject);
 });
 
-test("keys of sends keep their state and answer, and a call that was under way is of unknown outcome", async () => {
+test("keys of sends keep their state and answer, and a call in flight has an unknown outcome", async () => {
   const subject = await openWith(openMovedSubject, []);
   const key = (kind: "message" | "run", name: string) => ({ account: "main", kind, key: name }) as const;
   const claim = { fingerprint: "f", resend: 0, about: "a", at: start };

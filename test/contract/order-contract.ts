@@ -7,7 +7,7 @@ const routes = [{ name: "ordered" }, { name: "other" }, { name: "loose", order: 
 
 export function orderContract(open: OpenSubject): void {
   describe("order", () => {
-    test("a later delivery of a message waits for the earlier one's end, delivered or dead, and not for its attempts", async () => {
+    test("a later delivery of a message waits until the earlier one is delivered or dead", async () => {
       const subject = await openWith(open, routes);
       const seqs: number[] = [];
       for (const status of ["sent", "delivered", "read"]) seqs.push(await accept(subject.store, { wamid: "w", status }));
@@ -31,7 +31,7 @@ export function orderContract(open: OpenSubject): void {
       expect(await stateOf(store, four, "ordered")).toBe("waiting");
     });
 
-    test("only its own message on its own route is held back", async () => {
+    test("holds back only the same message on the same route", async () => {
       const { store } = await openWith(open, routes);
       const first = await accept(store, { wamid: "w" });
       const others = [
@@ -50,7 +50,7 @@ export function orderContract(open: OpenSubject): void {
       expect(await settle(store, "loose", first, delivered)).toBeNull();
     });
 
-    test("what is replayed waits its turn, and goes before what was accepted after it", async () => {
+    test("a replay keeps its place among the message's deliveries", async () => {
       const { store } = await openWith(open, routes);
       const one = await accept(store, { wamid: "w" });
       await settle(store, "ordered", one, dead);
@@ -62,7 +62,7 @@ export function orderContract(open: OpenSubject): void {
       expect(await settle(store, "ordered", one, delivered)).toBe(three);
     });
 
-    test("a route that gives up its order lets new ones go at once, and still releases what it held back", async () => {
+    test("a route without order sends new deliveries at once, and releases held ones", async () => {
       const subject = await openWith(open, [{ name: "all" }]);
       const one = await accept(subject.store, { wamid: "w" });
       const two = await accept(subject.store, { wamid: "w" });
@@ -74,7 +74,7 @@ export function orderContract(open: OpenSubject): void {
       expect(await store.due("all", start, 10)).toEqual([two]);
     });
 
-    test("due ones come soonest first, as many as asked, and the next time is known", async () => {
+    test("returns due deliveries soonest first, up to the limit, with the next due time", async () => {
       const { store } = await openWith(open, routes);
       const seqs: number[] = [];
       for (let n = 0; n < 6; n += 1) seqs.push(await accept(store, { wamid: `w${n}`, receivedAt: start + n }));

@@ -9,7 +9,7 @@ const registration = { account: "main", wamid: "w", reference: "order 1" };
 
 export function parkingContract(open: OpenSubject): void {
   describe("parking", () => {
-    test("only the routes that ask for tracked messages are held back", async () => {
+    test("parks only for routes that match tracked messages", async () => {
       const { store } = await openWith(open, routes, { parkFor: 60_000 });
       const outcome = await store.accept(anEvent({ wamid: "w" }));
       expect(outcome).toMatchObject({ result: "accepted", disposition: "routed", due: [{ route: "all" }] });
@@ -24,7 +24,7 @@ export function parkingContract(open: OpenSubject): void {
       expect(await stateOf(store, outcome.seq, "all")).toBe("waiting");
     });
 
-    test("registered before: nothing is held back", async () => {
+    test("registered before: parks nothing", async () => {
       const { store } = await openWith(open, routes);
       expect(await store.register([registration], start)).toEqual({ created: 1, due: [] });
       const seq = await accept(store, { wamid: "w" });
@@ -32,7 +32,7 @@ export function parkingContract(open: OpenSubject): void {
       expect(await stateOf(store, seq, "ours")).toBe("waiting");
     });
 
-    test("registered after: everything comes out in the order it was accepted, before what comes later, over a restart", async () => {
+    test("registered after: releases everything in the order accepted, before later events, across a restart", async () => {
       const subject = await openWith(open, [tracked]);
       const seqs = [];
       for (const status of ["sent", "delivered", "read"]) seqs.push(await accept(subject.store, { wamid: "w", status }));
@@ -77,7 +77,7 @@ export function parkingContract(open: OpenSubject): void {
       return found.filter((event) => event?.disposition === "parked").length;
     }
 
-    test("registration releases a bounded number of events at once, and the rest in steps, over a restart, in order", async () => {
+    test("registration releases a bounded number of events at once, and the rest in ordered steps, across a restart", async () => {
       const subject = await openWith(open, [tracked], { parkFor: 60_000 });
       const seqs = await parkMany(subject.store, "w");
       const { created, due } = await subject.store.register([registration], start);
@@ -97,7 +97,7 @@ export function parkingContract(open: OpenSubject): void {
       expect(await again.audit(start)).toMatchObject({ balanced: true, offenders: [] });
     });
 
-    test("registrations of many messages release together no more than one does", async () => {
+    test("registrations of many messages together release no more than one does", async () => {
       const { store } = await openWith(open, [tracked], { parkFor: 60_000 });
       const seqs = [];
       for (let n = 0; n < many; n += 1) seqs.push(await accept(store, { wamid: `w${n}` }));
@@ -114,7 +114,7 @@ export function parkingContract(open: OpenSubject): void {
       expect(late.map(({ event }) => event).toSorted((a, b) => a - b)).toEqual(seqs);
     });
 
-    test("a status that comes while earlier ones wait for their release does not overtake them", async () => {
+    test("a new status does not overtake earlier ones that wait for release", async () => {
       const { store } = await openWith(open, [{ name: "ours", match: { tracked: true, references: ["order *"] } }, { name: "all" }], {
         parkFor: 60_000,
       });
@@ -140,7 +140,7 @@ export function parkingContract(open: OpenSubject): void {
       expect(await store.audit(start)).toMatchObject({ balanced: true, offenders: [] });
     });
 
-    test("events that wait for their release do not end when their time is up", async () => {
+    test("events that wait for release do not expire", async () => {
       const { store } = await openWith(open, [tracked], { parkFor: 60_000 });
       const seqs = await parkMany(store, "w");
       const stranger = await accept(store, { wamid: "v" });
@@ -151,7 +151,7 @@ export function parkingContract(open: OpenSubject): void {
       for (const seq of seqs) expect(await store.event(seq)).toMatchObject({ disposition: "routed" });
     });
 
-    test("too late: ignored, and registration then counts for what comes from then on", async () => {
+    test("a late registration leaves ignored events ignored, and applies to later ones", async () => {
       const { store } = await openWith(open, [tracked], { parkFor: 60_000 });
       const early = await accept(store, { wamid: "w" });
       const later = await accept(store, { wamid: "w", receivedAt: start + 1 });
@@ -170,7 +170,7 @@ export function parkingContract(open: OpenSubject): void {
       expect(await stateOf(store, after, "ours")).toBe("held");
     });
 
-    test("one that other routes took stays forwarded when its time is up", async () => {
+    test("an event that other routes took stays routed when it expires", async () => {
       const { store } = await openWith(open, routes);
       const seq = await accept(store, { wamid: "w" });
       for (let n = 0; n < 4; n += 1) await accept(store, { wamid: `v${n}` });
@@ -185,7 +185,7 @@ export function parkingContract(open: OpenSubject): void {
       });
     });
 
-    test("on release the route judges by what registration told, and by whether the event was a transition", async () => {
+    test("on release the route matches the registered facts and whether the event was a transition", async () => {
       const { store } = await openWith(open, [
         { name: "vip", match: { tracked: true, references: ["vip-*"] } },
         { name: "moves", match: { tracked: true }, emit: "transitions" },
@@ -212,7 +212,7 @@ export function parkingContract(open: OpenSubject): void {
       expect(due.map(({ route }) => route)).toEqual(["vip", "moves"]);
     });
 
-    test("registering again changes nothing but adds what was not known; what contradicts is refused", async () => {
+    test("registering again adds missing facts, and a contradiction is rejected", async () => {
       const { store } = await openWith(open, routes);
       await accept(store, { wamid: "w", status: "read" });
       expect(await store.register([{ account: "main", wamid: "w" }], start)).toMatchObject({ created: 1 });

@@ -194,7 +194,7 @@ async function drain(model: Model, { store }: Real): Promise<void> {
 }
 
 export function parkingModelContract(open: OpenSubject): void {
-  test("parking does what a plain list would, whichever of registration, expiry and event comes first", async () => {
+  test("parking equals a plain list for any order of registration, expiry and event", async () => {
     const commands = fc.commands([accepted, accepted, accepted, accepted, registered, ended, raced, passed, reopened], {
       maxCommands: 40,
       size: "max",

@@ -214,7 +214,7 @@ async function runAll(order: readonly Round[], seed: number, model: Engine): Pro
   await Promise.all(stores.map((store) => store.close()));
 }
 
-test("whoever accepts, plans, ends in the middle and registers: each event is planned once, as one process alone would have", async () => {
+test("concurrent processes that accept, plan, die and register plan each event once, as one process would", async () => {
   await fc.assert(
     fc.asyncProperty(rounds, fc.nat(), async (order, seed) => {
       const model = openEmbeddedAnew(rules);

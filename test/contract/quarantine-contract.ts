@@ -60,7 +60,7 @@ export function quarantineContract(open: OpenSubject): void {
       });
     });
 
-    test("released again, after a restart too, it stays one event", async () => {
+    test("releasing again, also after a restart, adds no event", async () => {
       const subject = await openWith(open, routes);
       const { seq, event } = await quarantine(subject.store, { wamid: "w" });
       await subject.store.release(event);
@@ -74,7 +74,7 @@ export function quarantineContract(open: OpenSubject): void {
       expect((await store.due("all", start + 20_000, 10)).length).toBe(1);
     });
 
-    test("a release that ended after its event was accepted is finished by the next one", async () => {
+    test("the next release finishes one that stopped after its event was accepted", async () => {
       const { store } = await openWith(open, routes);
       const { seq, event } = await quarantine(store, { wamid: "w" });
       const first = await store.accept(event);
@@ -86,7 +86,7 @@ export function quarantineContract(open: OpenSubject): void {
       expect((await store.audit(start + 20_000)).balanced).toBe(true);
     });
 
-    test("released by many at once, it is one event", async () => {
+    test("concurrent releases make one event", async () => {
       const { store } = await openWith(open, routes);
       const { seq, event } = await quarantine(store, { wamid: "w" });
       const outcomes = await Promise.all(Array.from({ length: 20 }, () => store.release(event)));
@@ -98,7 +98,7 @@ export function quarantineContract(open: OpenSubject): void {
       expect((await store.audit(start + 20_000)).balanced).toBe(true);
     });
 
-    test("a body whose event id is known makes no event, and names the one there is", async () => {
+    test("a body whose event id is known makes no event, and names the existing one", async () => {
       const { store } = await openWith(open, routes);
       const known = await accept(store, { id: "known", wamid: "w", status: "read" });
       const { seq, event } = await quarantine(store, { id: "known", wamid: "w", status: "sent" });
@@ -109,7 +109,7 @@ export function quarantineContract(open: OpenSubject): void {
       expect((await store.audit(start + 20_000)).balanced).toBe(true);
     });
 
-    test("it goes out after what was accepted before it, and moves no status backwards", async () => {
+    test("a released event goes out after earlier ones, and moves no status backwards", async () => {
       const { store } = await openWith(open, routes);
       const { event } = await quarantine(store, { wamid: "w", status: "sent" });
       const later = await accept(store, { wamid: "w", status: "read" });
@@ -122,7 +122,7 @@ export function quarantineContract(open: OpenSubject): void {
       expect(await store.event(made)).toMatchObject({ transition: false });
     });
 
-    test("what waits in quarantine is found once, in the order received, whatever the step; other events are not", async () => {
+    test("finds each quarantined body once, in the order received, for any step size", async () => {
       const { store } = await openWith(open, routes);
       const seqs: number[] = [];
       // Several of one millisecond, more than fit into a step, and with seqs of one and two digits.
@@ -143,7 +143,7 @@ export function quarantineContract(open: OpenSubject): void {
       expect(await store.quarantined((seqs[0] as number) + 1)).toBeNull();
     });
 
-    test("one step releases what the step before left, and none twice", async () => {
+    test("each step releases the next bodies, and none twice", async () => {
       const { store } = await openWith(open, routes);
       const bodies = [];
       for (let n = 0; n < 5; n += 1) bodies.push(await quarantine(store, { wamid: `w${n}` }));
@@ -151,7 +151,7 @@ export function quarantineContract(open: OpenSubject): void {
       expect(await walk(store, {}, 2)).toEqual(bodies.slice(3).map(({ seq }) => seq));
     });
 
-    test("retention takes a released body as it takes any event", async () => {
+    test("retention deletes a released body like any event", async () => {
       const { store } = await openWith(open, routes);
       const { seq, event } = await quarantine(store, { wamid: "w" });
       await store.release(event);

@@ -182,7 +182,7 @@ const reopened = fc.constant(
 );
 
 export function queueModelContract(open: OpenSubject): void {
-  test("the delivery queue does what a plain list would, whatever happens to it", async () => {
+  test("the delivery queue equals a plain list after random operations", async () => {
     const commands = fc.commands([accepted, accepted, attempted, attempted, attempted, retried, replayed, passed, reopened], {
       maxCommands: 40,
     });

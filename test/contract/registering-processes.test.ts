@@ -40,7 +40,7 @@ async function drain(store: OpenedStore): Promise<number[]> {
 }
 
 describe("registration by several processes", () => {
-  test("whoever registers, ends and accepts at once: each event has one fate, and what is owed goes out in order", async () => {
+  test("concurrent registration, expiry and acceptance settle each event once, and deliveries go out in order", async () => {
     const parked = fc.integer({ min: 0, max: 6 });
     const step = fc.constantFrom("register", "register", "expire", "accept");
     const steps = fc.array(fc.tuple(fc.nat(2), step), { minLength: 2, maxLength: 8 });
@@ -93,7 +93,7 @@ describe("registration by several processes", () => {
     );
   });
 
-  test("of two that tell different facts at once one is refused, and its list leaves nothing", async () => {
+  test("of two concurrent contradicting registrations one is rejected with its whole list", async () => {
     const { stores } = openProcesses(redis, rules);
     const told = (reference: string) => [
       { account: "main", wamid: `beside ${reference}` },
@@ -108,7 +108,7 @@ describe("registration by several processes", () => {
     expect(await stores[2].read.messages.find(reference)).toMatchObject([{ wamid: "w", reference }]);
   });
 
-  test("lists of thousands, and the same ones from another process: each is created once", async () => {
+  test("creates each of thousands of messages once when two processes register them", async () => {
     const { stores } = openProcesses(redis, rules);
     const list = Array.from({ length: 1_000 }, (_, n) => ({ account: "main", wamid: `w${n}`, id: `id ${n}`, reference: "campaign" }));
     const [one, two] = await Promise.all([stores[0].registerEach(list, start), stores[1].registerEach([...list].reverse(), start)]);
@@ -128,14 +128,14 @@ describe("sends by several processes", () => {
     return { end: "done", at: start, answer: { wamid }, sent: { ...sent, reference: undefined, metadata: undefined } } as const;
   };
 
-  test("the same key at the same instant: one calls, and all are told of it", async () => {
+  test("of concurrent sends with one key one calls, and all get its state", async () => {
     const { stores } = openProcesses(redis, rules);
     const answers = await Promise.all(Array.from({ length: 30 }, (_, n) => stores[(n % 3) as 0].beginSend(key, claim())));
     expect(answers.filter((held) => held === null)).toHaveLength(1);
     expect(answers.filter((held) => held !== null && held.state === "calling" && held.tries === 1)).toHaveLength(29);
   });
 
-  test("a call of a process that lives is under way for all others, and its end is known to them", async () => {
+  test("other processes see a call in flight, and its end", async () => {
     const { stores } = openProcesses(redis, rules);
     expect(await stores[0].beginSend(key, claim())).toBeNull();
     expect(await stores[1].findSend(key)).toMatchObject({ state: "calling" });
@@ -146,7 +146,7 @@ describe("sends by several processes", () => {
     expect(await stores[2].messageState("main", "w")).toMatchObject({ status: "pending" });
   });
 
-  test("killed in its call: unknown once its time is up, and only who was told so sends again", async () => {
+  test("a killed call becomes unknown after its time, and only a resend sends again", async () => {
     const { stores, client, key: name } = openProcesses(redis, rules);
     await stores[0].beginSend(key, claim());
     const [caller = ""] = await client.keys(name("caller:*"));
@@ -160,7 +160,7 @@ describe("sends by several processes", () => {
     expect(again.filter((held) => held === null)).toHaveLength(1);
   });
 
-  test("one that was taken for dead and lives: its answer counts, unless another has called since", async () => {
+  test("the answer of a call presumed dead counts, unless another call followed", async () => {
     const { stores, client, key: name } = openProcesses(redis, rules);
     await stores[0].beginSend(key, claim());
     await client.del(await client.keys(name("caller:*")));
@@ -181,7 +181,7 @@ describe("sends by several processes", () => {
   });
 });
 
-test("a cursor moved by several at once stands at the furthest, and the longest unmoved of too many is forgotten", async () => {
+test("concurrent moves leave a cursor at the furthest position, and the longest unused cursor is dropped", async () => {
   const { stores } = openProcesses(redis, rules);
   await Promise.all(Array.from({ length: 60 }, (_, n) => stores[(n % 3) as 0].moveCursor("laptop", (n * 37) % 61, start)));
   expect(await stores[0].findCursor("laptop")).toBe(60);

@@ -22,7 +22,7 @@ async function purgeAll(store: ContractStore, now: number, kept: Keep = keep, li
 
 export function retentionContract(open: OpenSubject): void {
   describe("retention", () => {
-    test("nothing young is lost, and nothing old with an open delivery", async () => {
+    test("keeps young events, and old ones with an open delivery", async () => {
       const { store } = await openWith(open, [{ name: "a" }, { name: "b" }]);
       const done = await accept(store, { wamid: "done" });
       await settle(store, "a", done, delivered);
@@ -49,7 +49,7 @@ export function retentionContract(open: OpenSubject): void {
       expect(await purgeAll(store, now)).toMatchObject({ events: 0, deliveries: 0 });
     });
 
-    test("settled deliveries count from when they were settled, and their event waits for them", async () => {
+    test("keeps settled deliveries by the time they settled, and their event as long", async () => {
       const { store } = await openWith(open, [{ name: "a" }]);
       const seq = await accept(store, { wamid: "w" });
       await accept(store, { wamid: "last" });
@@ -58,7 +58,7 @@ export function retentionContract(open: OpenSubject): void {
       expect(await purgeAll(store, start + 50 * day + 1)).toMatchObject({ events: 1, deliveries: 1 });
     });
 
-    test("deliveries may go before their events, which still know their ids", async () => {
+    test("can delete deliveries before their events, which keep their ids", async () => {
       const { store } = await openWith(open, [{ name: "a" }]);
       const event = anEvent({ wamid: "w" });
       const { seq } = await store.accept(event);
@@ -69,7 +69,7 @@ export function retentionContract(open: OpenSubject): void {
       expect(await store.due("a", start + 8 * day, 10)).toEqual([]);
     });
 
-    test("the greatest seq stays, so that none is given twice", async () => {
+    test("keeps the greatest seq, so no seq is reused", async () => {
       const subject = await openWith(open, [{ name: "a", match: { statuses: ["none"] } }]);
       const seqs = [];
       for (let n = 0; n < 10; n += 1) seqs.push(await accept(subject.store, { wamid: `w${n}` }));
@@ -80,7 +80,7 @@ export function retentionContract(open: OpenSubject): void {
       expect(await purgeAll(store, start + 400 * day)).toMatchObject({ events: 1 });
     });
 
-    test("what was ignored goes after its own, shorter time", async () => {
+    test("deletes ignored events after their shorter time", async () => {
       const { store } = await openWith(open, [{ name: "ours", match: { events: ["message.*"], tracked: true } }], { unknown: "ignore" });
       const ignored = [];
       for (let n = 0; n < 8; n += 1) ignored.push(await accept(store, { wamid: `w${n}`, receivedAt: start + n }));
@@ -94,7 +94,7 @@ export function retentionContract(open: OpenSubject): void {
       expect(await store.event(last)).not.toBeNull();
     });
 
-    test("quarantined bodies stay as long as events do", async () => {
+    test("keeps quarantined bodies as long as events", async () => {
       const { store } = await openWith(open, []);
       const { envelope: _, subject: __, ...received } = anEvent();
       const seq = await store.quarantine({ ...received, error: "no" });
@@ -105,7 +105,7 @@ export function retentionContract(open: OpenSubject): void {
       expect(await store.event(seq)).toBeNull();
     });
 
-    test("registered messages stay long, those only seen as long as what is ignored", async () => {
+    test("keeps registered messages long, and unregistered ones as long as ignored events", async () => {
       const { store } = await openWith(open, [{ name: "a", match: { events: ["message.*"], tracked: true } }], { unknown: "ignore" });
       await store.register(
         Array.from({ length: 5 }, (_, n) => ({ account: "main", wamid: `ours${n}` })),
@@ -124,7 +124,7 @@ export function retentionContract(open: OpenSubject): void {
       expect(await store.message("main", "last")).not.toBeNull();
     });
 
-    test("a registered message stays as long as an event of it, whatever its age", async () => {
+    test("keeps a registered message as long as its events", async () => {
       const { store } = await openWith(open, [{ name: "a" }]);
       await store.register([{ account: "main", wamid: "w" }], start);
       // A word that moves nothing: the message is as old as its registration.
@@ -137,7 +137,7 @@ export function retentionContract(open: OpenSubject): void {
       expect(await store.message("main", "w")).toBeNull();
     });
 
-    test("a message or run only seen stays as long as an event of it: its status does not go backwards meanwhile", async () => {
+    test("keeps an unregistered message or run as long as its events, so its status moves never backwards", async () => {
       const { store } = await openWith(open, [{ name: "a", emit: "transitions" }]);
       const read = await accept(store, { wamid: "w", status: "read" });
       await settle(store, "a", read, delivered);

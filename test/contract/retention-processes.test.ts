@@ -46,7 +46,7 @@ async function attempt(store: OpenedStore, route: string, event: number, at: num
 }
 
 describe("retention of several processes", () => {
-  test("what is swept at once by all is counted once, and the last thing of each family leaves Redis with it", async () => {
+  test("concurrent purges count each row once, and remove empty keys", async () => {
     const { stores, client, key } = openProcesses(redis, rules);
     const [one, two, three] = stores;
     const registered = Array.from({ length: 20 }, (_, n) => ({
@@ -101,7 +101,7 @@ describe("retention of several processes", () => {
     expect(left.filter((name) => !few.includes(name))).toEqual(ofLast);
   });
 
-  test("whatever else happens to an event while it is swept, it is whole or gone", async () => {
+  test("an event that is purged during other operations is complete or deleted", async () => {
     const course = fc.array(
       fc.tuple(fc.nat(2), fc.constantFrom("purge", "purge", "retry", "replay", "again", "register", "expire", "plan", "plan"), fc.nat(5)),
       {
@@ -174,7 +174,7 @@ describe("retention of several processes", () => {
     );
   });
 
-  test("the same found by two replays at once is sent once more, and so is what is planned again", async () => {
+  test("concurrent replays send a delivery once more, as does a backfill", async () => {
     const plain = rulesFor([{ name: "all" }, { name: "ours", match: { tracked: true } }], { unknown: "ignore" });
     const { stores } = openProcesses(redis, plain);
     const [one, two, three] = stores;

@@ -6,8 +6,8 @@ import type { Keep, OpenSubject } from "./store-port.ts";
 const keep: Keep = { events: 10, ignored: 10, deliveries: 10, messages: 10 };
 
 export function secretUsesContract(open: OpenSubject): void {
-  describe("which secret proved what", () => {
-    test("each secretUse counts once, whatever is stored together with it, duplicates apart, over a restart", async () => {
+  describe("secret usage", () => {
+    test("counts each verification once, duplicates separately, across a restart", async () => {
       const subject = await openWith(open, []);
       const again = anEvent({ secret: "old", receivedAt: start + 5 });
       const { envelope: _, subject: __, ...received } = anEvent({ secret: "new", receivedAt: start + 9 });
@@ -33,7 +33,7 @@ export function secretUsesContract(open: OpenSubject): void {
       ]);
     });
 
-    test("retention lowers nothing, and a clock set back moves no last secretUse", async () => {
+    test("retention lowers no count, and a clock set back moves no last use", async () => {
       const { store } = await openWith(open, []);
       for (let n = 0; n < 5; n += 1) await accept(store, { secret: "s", receivedAt: start + n });
       const [before] = await store.secretUses();

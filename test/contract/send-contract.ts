@@ -23,7 +23,7 @@ const done = (wamid: string, at = start) => ({ end: "done" as const, at, answer:
 
 export function sendContract(open: OpenSubject): void {
   describe("sending", () => {
-    test("a key is taken once; what holds it is told, with the first answer once it is done", async () => {
+    test("a key is claimed once; later claims get its state, and its answer when done", async () => {
       const { store } = await openWith(open, []);
       expect(await store.findSend(message("k"))).toBeNull();
       expect(await store.beginSend(message("k"), claim("f"))).toBeNull();
@@ -44,7 +44,7 @@ export function sendContract(open: OpenSubject): void {
       });
     });
 
-    test("accounts and kinds have keys of their own", async () => {
+    test("accounts and kinds have separate keys", async () => {
       const { store } = await openWith(open, []);
       for (const key of [message("k"), message("K"), message("k", "other"), run("k")]) {
         expect(await store.beginSend(key, claim(JSON.stringify(key)))).toBeNull();
@@ -52,13 +52,13 @@ export function sendContract(open: OpenSubject): void {
       expect(await store.findSend(run("k"))).toMatchObject({ fingerprint: JSON.stringify(run("k")) });
     });
 
-    test("of many that take a key at once one gets it", async () => {
+    test("one of many concurrent claims gets a key", async () => {
       const { store } = await openWith(open, []);
       const answers = await Promise.all(Array.from({ length: 20 }, () => store.beginSend(message("k"), claim())));
       expect(answers.filter((held) => held === null)).toHaveLength(1);
     });
 
-    test("a call that its process did not outlive is of unknown outcome", async () => {
+    test("a call whose process died has an unknown outcome", async () => {
       const subject = await openWith(open, []);
       await subject.store.beginSend(message("k"), claim());
       await subject.store.beginSend(message("done"), claim());
@@ -71,7 +71,7 @@ export function sendContract(open: OpenSubject): void {
       expect(await store.findSend(message("k"))).toMatchObject({ state: "calling", tries: 2, startedAt: start + 9 });
     });
 
-    test("any course of calls leaves a key where the state machine does, over restarts", async () => {
+    test("random calls leave a key in the state machine's state, across restarts", async () => {
       const step = fc.oneof(
         fc.record({ do: fc.constant("begin" as const), fingerprint: fc.constantFrom("f", "g"), resend: fc.integer({ min: 0, max: 3 }) }),
         fc.record({ do: fc.constant("settle" as const), end: fc.constantFrom("done" as const, "not-done" as const, "unknown" as const) }),
@@ -104,7 +104,7 @@ export function sendContract(open: OpenSubject): void {
       );
     });
 
-    test("what was sent is registered, with its status, its facts and its time", async () => {
+    test("registers a sent message with status, facts and time", async () => {
       const { store } = await openWith(open, []);
       await store.beginSend(message("k"), claim());
       const sent = sentMessage("w", { reference: "order-1", metadata: { team: "a" } });
@@ -117,7 +117,7 @@ export function sendContract(open: OpenSubject): void {
       });
     });
 
-    test("an event that came before the answer is released, and its status stays", async () => {
+    test("releases an event that arrived before the answer, and keeps its status", async () => {
       const { store } = await openWith(open, [{ name: "mine", match: { tracked: true } }]);
       await store.beginSend(message("k"), claim());
       const seq = await accept(store, { wamid: "w", status: "delivered" });
@@ -129,7 +129,7 @@ export function sendContract(open: OpenSubject): void {
       expect(await store.settleSend(message("k"), done("w"))).toEqual([]);
     });
 
-    test("facts that somebody told of the wamid before stay, and the key is done all the same", async () => {
+    test("keeps facts registered before, and finishes the key", async () => {
       const { store } = await openWith(open, []);
       await store.register([{ account: "main", wamid: "w", id: "another" }], start);
       await store.beginSend(message("k"), claim());
@@ -138,7 +138,7 @@ export function sendContract(open: OpenSubject): void {
       expect(await store.message("main", "w")).toMatchObject({ status: "pending" });
     });
 
-    test("what was sent and answered without id and conversation is registered by its wamid, and a registration adds them", async () => {
+    test("registers an answer without id and conversation by its wamid, and a registration adds them", async () => {
       const { store } = await openWith(open, []);
       await store.beginSend(message("k"), claim());
       const sent = sentMessage("w", { id: null, conversationId: null });
@@ -149,7 +149,7 @@ export function sendContract(open: OpenSubject): void {
       expect(await store.claimPolls(due)).toMatchObject([{ wamid: "w", messageId: "late" }]);
     });
 
-    test("a run is registered as started, its end is an event, and an end that came first stays", async () => {
+    test("registers a run as started, and keeps an end that arrived first", async () => {
       const { store } = await openWith(open, [{ name: "mine", match: { tracked: true } }]);
       const started = (runId: string) => ({ type: "run" as const, runId, reference: `order-${runId}`, metadata: undefined });
       await store.beginSend(run("order-r"), claim());
@@ -166,7 +166,7 @@ export function sendContract(open: OpenSubject): void {
       expect(await store.run("main", "q")).toMatchObject({ status: "completed" });
     });
 
-    test("keys of messages are forgotten after their time, references of runs and calls under way never", async () => {
+    test("deletes keys of messages after their time, but never references of runs or calls in flight", async () => {
       const { store } = await openWith(open, []);
       for (const key of [message("old"), run("old"), message("lost")]) await store.beginSend(key, claim("f", 0, start));
       await store.settleSend(message("old"), done("w"));

@@ -48,7 +48,7 @@ const fault = expect.stringMatching(/^could not be planned: boom of wamid:[0-9a-
 
 export function setAsideContract(open: OpenSubject): void {
   describe("an event that planning fails on", () => {
-    test("is set aside: the others go on, it says why, and a replay sends it once the fault is gone", async () => {
+    test("is set aside with the reason while others continue, and a replay sends it after the fault is fixed", async () => {
       const { store, subject, seen, heal } = await openFailing(open);
       const before = await accept(store, { wamid: "a" });
       const seq = await accept(store, { wamid: "b", data: { poison: true } });
@@ -71,7 +71,7 @@ export function setAsideContract(open: OpenSubject): void {
       expect(await again.audit(start)).toMatchObject({ balanced: true, events: { routed: 4 } });
     });
 
-    test("leaves its message as it was when tracking failed, and the next event of it goes on", async () => {
+    test("leaves its message unchanged when tracking failed, and the next event is planned", async () => {
       const { store, heal } = await openFailing(open);
       await accept(store, { wamid: "a", status: "sent" });
       const seq = await accept(store, { wamid: "a", status: "poison" });
@@ -88,7 +88,7 @@ export function setAsideContract(open: OpenSubject): void {
       expect(await store.audit(start)).toMatchObject({ balanced: true });
     });
 
-    test("does not keep a registration from releasing the others that are parked", async () => {
+    test("does not block a registration that releases other parked events", async () => {
       const { store, heal, growLate } = await openFailing(open, { tracked: true });
       const parts = { wamid: "a", data: {} };
       const first = await accept(store, parts);

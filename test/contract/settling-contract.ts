@@ -5,7 +5,7 @@ import type { OpenSubject } from "./store-port.ts";
 
 export function settlingContract(open: OpenSubject): void {
   describe("settling, retry and replay", () => {
-    test("each attempt is kept with its answer or the reason why none came", async () => {
+    test("stores each attempt with its answer or its error", async () => {
       const subject = await openWith(open, [{ name: "all" }]);
       const seq = await accept(subject.store, { wamid: "w" });
       await settle(subject.store, "all", seq, later(start + 10), { status: 503 });
@@ -29,7 +29,7 @@ export function settlingContract(open: OpenSubject): void {
       expect(await store.load("all", seq)).toBeNull();
     });
 
-    test("what a queue took has neither status nor error; an attempt that an outage cost is kept and not counted as spent", async () => {
+    test("a queued delivery has neither status nor error, and an attempt during an outage is not counted as spent", async () => {
       const subject = await openWith(open, [{ name: "all" }]);
       const seq = await accept(subject.store, { wamid: "w" });
       const attempt = { at: start, tookMs: 1, response: null };
@@ -59,7 +59,7 @@ export function settlingContract(open: OpenSubject): void {
       });
     });
 
-    test("a dead letter says why, and a retry of it begins its schedule anew under the same id", async () => {
+    test("a dead letter has a reason, and a retry restarts its schedule under the same id", async () => {
       const { store } = await openWith(open, [{ name: "all" }]);
       const seq = await accept(store, { wamid: "w" });
       await settle(store, "all", seq, later(start));
@@ -73,7 +73,7 @@ export function settlingContract(open: OpenSubject): void {
       expect((await store.delivery(seq, "all"))?.tries.map(({ number }) => number)).toEqual([1, 2, 3]);
     });
 
-    test("a retry of a waiting one brings it forward, of a held one changes nothing, of none says so", async () => {
+    test("a retry brings a waiting delivery forward, leaves a held one, and reports an unknown one", async () => {
       const { store } = await openWith(open, [{ name: "all" }]);
       const one = await accept(store, { wamid: "w" });
       const two = await accept(store, { wamid: "w" });
@@ -86,7 +86,7 @@ export function settlingContract(open: OpenSubject): void {
       expect(await store.retry(one, "nowhere", start)).toBeNull();
     });
 
-    test("a replay takes what its filter means, each once, in order per message", async () => {
+    test("a replay takes each delivery of its filter once, in order per message", async () => {
       const { store } = await openWith(open, [{ name: "a" }, { name: "b" }]);
       const seqs: number[] = [];
       for (let n = 0; n < 8; n += 1)

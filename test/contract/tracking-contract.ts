@@ -11,7 +11,7 @@ const words = ["pending", "sent", "delivered", "read", "failed", "received", "Se
 
 export function trackingContract(open: OpenSubject): void {
   describe("tracking", () => {
-    test("any order of statuses leaves the message where the state machine does, over restarts, and never further back", async () => {
+    test("any order of statuses leaves a message in the state machine's state, across restarts", async () => {
       const seen = fc.record({
         status: fc.constantFrom(...words),
         errorCode: fc.constantFrom(null, "131026", "x"),

@@ -43,7 +43,7 @@ async function all<T>(items: AsyncIterable<T>): Promise<T[]> {
   return found;
 }
 
-test("registering one, looking, sending again, resuming", async () => {
+test("registers, reads, replays and resumes", async () => {
   const downstream = await openDownstream();
   const relay = await startRelayHere({ settings: { routes: [routeTo(downstream.url, { to: { retry: { schedule: ["0s"] } } })] } });
   const client = clientOf(relay);
@@ -83,7 +83,7 @@ test("registering one, looking, sending again, resuming", async () => {
   expect(await failure(client.resume("none/such route"))).toMatchObject({ status: 404, code: "not_found" });
 });
 
-test("many pages of events, asked for as they are wanted", async () => {
+test("pages through events on demand", async () => {
   const asked: string[] = [];
   const url = await serverOf((request, response) => {
     asked.push(request.url ?? "");
@@ -101,7 +101,7 @@ test("many pages of events, asked for as they are wanted", async () => {
   expect(asked).toEqual(["/relay/v1/deliveries?route=a%26b&limit=500"]);
 });
 
-test("trackAll: thousands from a generator, the report in order with those that are refused, the sums in the end", async () => {
+test("trackAll: registers thousands from a generator, and yields results in order and the sums", async () => {
   const relay = await startRelayHere();
   const client = clientOf(relay);
   await client.track(message(7, { reference: "taken" }));
@@ -120,7 +120,7 @@ test("trackAll: thousands from a generator, the report in order with those that 
   expect(lines.at(-1)).toMatchObject({ line: 2_346, result: "invalid" });
 });
 
-test("trackAll: a source that is still at work has what it gave registered meanwhile, and is let go when nobody reads on", async () => {
+test("trackAll: registers while its source is running, and stops the source when the reader stops", async () => {
   const relay = await startRelayHere();
   const client = clientOf(relay);
   let isOver = false;
@@ -147,7 +147,7 @@ test("trackAll: a source that is still at work has what it gave registered meanw
   await until("the source has ended", () => isOver);
 });
 
-test("trackAll: what stops it says where to go on", async () => {
+test("trackAll: an error reports where to continue", async () => {
   const relay = await startRelay();
   const client = clientOf(relay);
   const seen: number[] = [];
@@ -176,7 +176,7 @@ test("trackAll: what stops it says where to go on", async () => {
   });
 });
 
-test("what is no relay, no answer, a refusal: told apart, and the token is in none of the messages", async () => {
+test("distinguishes another server, no answer and a rejection, without the token in any message", async () => {
   const token = "a-secret-token";
   const relay = await startRelayHere();
   expect(await failure(new RelayClient({ url: relay.url, token }).stats())).toMatchObject({ status: 401, code: "unauthorized" });

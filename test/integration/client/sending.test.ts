@@ -21,7 +21,7 @@ async function all<T>(items: AsyncIterable<T>): Promise<T[]> {
   return found;
 }
 
-test("send: once per key; the first answer again, another body refused, a key made where none is given", async () => {
+test("send: sends once per key, repeats the first answer, rejects another body, and generates a missing key", async () => {
   const relay = await openRelay({ settings });
   const client = clientOf(relay);
   const order = { ...hello, reference: "order-1", metadata: { team: "a" } };
@@ -52,7 +52,7 @@ test("send: once per key; the first answer again, another body refused, a key ma
   expect(await all(client.messages({ reference: "order-1", limit: 5 }))).toHaveLength(1);
 });
 
-test("send: what nobody knows is sent again only when told so, by the number that the error has", async () => {
+test("send: resends an unknown outcome only with the number of the error", async () => {
   const relay = await openRelay({ settings });
   const client = clientOf(relay);
   await relay.sandbox.control("PUT", "/faults", { api: [{ answer: 500, when: "after", endpoint: "POST /messages", times: 1 }] });
@@ -65,7 +65,7 @@ test("send: what nobody knows is sent again only when told so, by the number tha
   expect(sentBy(relay)).toHaveLength(2);
 });
 
-test("send: when no answer comes, the error names the key, so that asking again sends nothing twice", async () => {
+test("send: without an answer the error names the key, so a repeat sends nothing twice", async () => {
   const keys: unknown[] = [];
   const server = createServer((request) => {
     keys.push(request.headers["idempotency-key"]);
@@ -79,7 +79,7 @@ test("send: when no answer comes, the error names the key, so that asking again 
   expect(keys).toEqual([(lost.details as { idempotencyKey: string }).idempotencyKey]);
 });
 
-test("startRun and runs: one run per reference", async () => {
+test("startRun and runs: start one run per reference", async () => {
   const relay = await openRelay({ settings });
   const client = clientOf(relay);
   const { id } = relay.sandbox.automations().find(({ trigger }) => trigger === "manual") as AutomationRecord;
@@ -91,7 +91,7 @@ test("startRun and runs: one run per reference", async () => {
   expect(await all(client.runs({ runId: "none" }))).toEqual([]);
 });
 
-test("reconcile asks about all that is due; secrets tells what each has proved", async () => {
+test("reconcile polls everything due; secrets returns what each has verified", async () => {
   const relay = await openRelay({ settings });
   const client = clientOf(relay);
   const sentAt = new Date(Date.now() - 90_000);
@@ -102,7 +102,7 @@ test("reconcile asks about all that is due; secrets tells what each has proved",
   expect(await client.secrets()).toMatchObject([{ source: "main", place: "sources.main.signature.secrets[0]", events: 0, lastAt: null }]);
 });
 
-test("reconcile goes on where the relay stopped for a while, as one pass, and adds up", async () => {
+test("reconcile continues after the relay paused, as one pass, and sums up", async () => {
   const asked: unknown[] = [];
   const server = createServer((request, response) => {
     const parts: Buffer[] = [];

@@ -28,7 +28,7 @@ async function makeFile(): Promise<string> {
   return path;
 }
 
-test("killed in the middle, twice, the same command goes on and comes to its end", { tags: ["slow"] }, async () => {
+test("the same command continues after two kills and finishes", { tags: ["slow"] }, async () => {
   const [redis, path] = await Promise.all([redisForTest(), makeFile()]);
   const client = new Client(redis.url);
   onTestFinished(() => client.disconnect());

@@ -14,7 +14,7 @@ import { runCli } from "../../harness/run-cli.ts";
 import { runHere } from "../../harness/run-here.ts";
 import { until } from "../../harness/until.ts";
 
-test("a relay moves from its file to Redis: what waited goes out in order, what was known is known, and the sums match", {
+test("a relay moves from its file to Redis: deliveries continue in order, all data is there, and the sums match", {
   timeout: 60_000,
 }, async () => {
   const redis = await redisForTest();
@@ -80,7 +80,7 @@ test("a relay moves from its file to Redis: what waited goes out in order, what 
   expect(audit).toMatchObject({ code: 0, out: expect.stringContaining("the sums match") });
 });
 
-test("wrong sides are refused in one line, and nothing is written", async () => {
+test("rejects wrong source and target in one line, and writes nothing", async () => {
   const redis = await redisForTest();
   const old = await startRelayHere();
   await postEvent(old.webhookUrl, createMessages("first").event());
@@ -111,7 +111,7 @@ test("wrong sides are refused in one line, and nothing is written", async () => 
   expect((await runHere(["migrate", "--from", "redis", "--to", "redis", "--config", next.settingsPath])).code).toBe(2);
 });
 
-test("until its end no relay starts there, and no command looks", async () => {
+test("until it finishes no relay starts on the target, and no command reads it", async () => {
   const redis = await redisForTest();
   const client = new Client(redis.url);
   onTestFinished(() => client.disconnect());

@@ -25,7 +25,7 @@ const nothing = {
   next: null,
 };
 
-test("calls of the last minute count against the shared caps, once however often they are carried over", async () => {
+test("calls of the last minute count once against the shared caps, also after repeated migrations", async () => {
   const redis = await redisForTest();
   const client = new Client(redis.url);
   onTestFinished(() => client.disconnect());

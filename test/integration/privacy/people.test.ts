@@ -83,7 +83,7 @@ async function feed(relay: RelayHere, { number, id }: Case): Promise<void> {
 /** Three accepted events of a case, each on three routes. */
 const perCase = 3 * 3;
 
-test.each(engines)("logs and metrics show no phone number and no wamid, whatever the ids look like (%s)", async (engine) => {
+test.each(engines)("logs and metrics contain no phone number and no wamid (%s)", async (engine) => {
   const service = await openEcho(409, (request) => JSON.stringify({ error: request, cause: null }));
   const downstreams: Echo[] = [await openEcho(200, (text) => text), await openEcho(500, (text) => text), await openMirror()];
   const relay = await startRelayHere({
@@ -136,7 +136,7 @@ test.each(engines)("logs and metrics show no phone number and no wamid, whatever
   expect(cases).toBeGreaterThan(0);
 });
 
-test.each(engines)("commands show no phone number and no wamid until asked to, and find what a log line masks (%s)", async (engine) => {
+test.each(engines)("commands print no phone number and no wamid by default, and find what a log line masks (%s)", async (engine) => {
   const downstream = await openEcho(200, (text) => text);
   const relay = await startRelayHere({
     settings: {
@@ -185,7 +185,7 @@ test.each(engines)("commands show no phone number and no wamid until asked to, a
   }
 });
 
-test("a process that ends by a fault logs it without what the error carries", async () => {
+test("a crashing process logs the error without its attached data", async () => {
   const number = "+5491155551234";
   const code = `process.on("SIGUSR2", () => Promise.reject(Object.assign(new Error("refused ${number}"), { command: { args: ["${number}"] } })))`;
   const relay = await startRelay({ env: { NODE_OPTIONS: `--import "data:text/javascript,${encodeURIComponent(code)}"` } });

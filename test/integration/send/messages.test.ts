@@ -124,7 +124,7 @@ test.each([
   ["a closed window", { to: "+5491155550777", text: "Hola" }, 409, "conflict"],
   ["an unknown template", { to: openPhone, template: { id: "019a0000-0000-7000-8000-000000000000" } }, 404, "not-found"],
   ["the provider", { to: "+5491155550005", text: "Hola" }, 502, "rejected"],
-])("refused for %s: nothing was sent, the text is the service's, and the key is free", async (_, body, status, kind) => {
+])("rejected for %s: sends nothing, returns the service's text, and frees the key", async (_, body, status, kind) => {
   const relay = await openRelay();
   relay.sandbox.customerWrites("+5491155550005", "Hola");
   const refused = await relay.send(body, "k", { query: "?maxWait=1ms" });

@@ -12,7 +12,7 @@ test.each([
   ['{"id":"1","wamid":"wamid.A","status":null,"conversationId":null}', { id: "1", status: "pending", conversationId: null }],
   ['{"id":7,"wamid":"wamid.A"}', { id: "7", status: "pending", conversationId: null }],
   ['{"wamid":"wamid.A","status":"sent","conversationId":"c"}', { id: null, status: "sent", conversationId: "c" }],
-])("201 %s: sent, registered, and answered again under its key", async (body, facts) => {
+])("201 %s: is sent, registered, and repeated under its key", async (body, facts) => {
   const { service, relay } = await openWith(jsonAnswer(201, body));
   const first = await relay.send(hello, "k");
   expect(first).toMatchObject({ status: 201, body: { wamid: "wamid.A", ...facts, stored: true } });
@@ -45,7 +45,7 @@ test.each([
   [402, '{"error":"Tu plan no lo permite","cause":{"type":"novel"}}', "plan"],
   [409, '{"message":"Tu plan no lo permite"}', "conflict"],
   [403, '{"error":"Tu plan no lo permite"}', "undocumented"],
-])("%d %s: refused with the service's own text", async (status, body, kind) => {
+])("%d %s: is rejected with the service's own text", async (status, body, kind) => {
   const { relay } = await openWith(bytesOf(`HTTP/1.1 ${status} No\n${json}`, body));
   expect(await relay.send(hello, "k")).toMatchObject({
     status: 422,

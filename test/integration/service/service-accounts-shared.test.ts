@@ -55,7 +55,7 @@ async function join(storageUrl: string, main: Record<string, unknown>) {
   };
 }
 
-test("processes of one account over a real connection: caps and stops in common, a key changed, Redis gone and back", async () => {
+test("processes of one account share caps and stops, across a key change and a Redis outage", async () => {
   const server = await startRedis({ appendonly: "always" });
   onTestFinished(() => server.stop());
   const service = await openService();

@@ -93,7 +93,7 @@ test("an account with base URL and key has a client; its limits are in the metri
   expect(lines).toEqual([]);
 });
 
-test("a refused key: said once in the log, shown as stopped, not asked again; another key in the settings ends it", async () => {
+test("a refused key is logged once, shown as stopped and not used again, until the settings change it", async () => {
   const service = await openService();
   const { me, reload, samples, lines } = setUp({ baseUrl: service.url, apiKey: "bad-key" });
   await expect(me()).rejects.toMatchObject({ kind: "unauthenticated", local: false });
@@ -117,7 +117,7 @@ test("a refused key: said once in the log, shown as stopped, not asked again; an
   });
 });
 
-test("a reload keeps what was used while the service is the same, and the client while its key is", async () => {
+test("a reload keeps the usage for the same service, and the client for the same key", async () => {
   const service = await openService();
   const other = await openService();
   const main = { baseUrl: service.url, apiKey: "good-one" };
@@ -146,7 +146,7 @@ test("a reload keeps what was used while the service is the same, and the client
   expect([services.client("main"), services.limiters().size]).toEqual([null, 0]);
 });
 
-test("closing ends what waits, and does not wait for an answer for longer than it may", async () => {
+test("closing ends waiting calls, and waits for answers until its deadline", async () => {
   const server = createServer(() => {});
   await new Promise<void>((done) => server.listen(0, "127.0.0.1", done));
   onTestFinished(() => {

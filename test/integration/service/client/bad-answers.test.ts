@@ -12,7 +12,7 @@ const message = '{"id":"1","wamid":"wamid.A","status":"sent","conversationId":"2
 const ok = jsonAnswer(200, message);
 const body = { to: "+5491155550000", text: "hola" };
 
-describe("an answer that is not what the document says is malformed, and may stand for something done:", () => {
+describe("an answer that differs from the document is malformed, and its call may have taken effect:", () => {
   test.each([
     ["broken JSON", jsonAnswer(201, '{"id":"1",'), "the body is not JSON"],
     ["no body", jsonAnswer(201, ""), "the body is empty"],
@@ -38,7 +38,7 @@ describe("an answer that is not what the document says is malformed, and may sta
     expect(admission.settled).toEqual([[{ type: "unknown" }]]);
   });
 
-  test("a 404 without an error text: something else than the service may have said it", async () => {
+  test("a 404 without an error text may come from another server", async () => {
     for (const text of ["<h1>nginx</h1>", "", "{}", '{"error":{}}', '{"statusCode":404}']) {
       const service = await startScripted(() => jsonAnswer(404, text));
       const { client } = openClient(service.baseUrl);
@@ -46,7 +46,7 @@ describe("an answer that is not what the document says is malformed, and may sta
     }
   });
 
-  test("longer than allowed: it is not read to its end", async () => {
+  test("stops reading an answer above the limit", async () => {
     const service = await startScripted((request, _number, socket) => {
       if (request.path.endsWith("/me")) return ok;
       socket.write("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n");
@@ -65,14 +65,14 @@ describe("an answer that is not what the document says is malformed, and may sta
     expect(await client.me()).toMatchObject(JSON.parse(message));
   });
 
-  test("just as long as allowed", async () => {
+  test("reads an answer at the limit", async () => {
     const service = await startScripted(() => ok);
     const { client } = openClient(service.baseUrl, { maxBodyBytes: message.length });
     expect(await client.getMessage("1")).toMatchObject(JSON.parse(message));
   });
 });
 
-describe("an error's kind comes from its status alone; the body adds the service's text:", () => {
+describe("the status alone decides the kind of an error; the body adds the service's text:", () => {
   const kinds = [
     [400, "validation"],
     [401, "unauthenticated"],
@@ -103,14 +103,14 @@ describe("an error's kind comes from its status alone; the body adds the service
     }
   });
 
-  test("also where the body is too long to be read", async () => {
+  test("also when the body is too long", async () => {
     const service = await startScripted(() => jsonAnswer(401, "x".repeat(2000)));
     const { client, admission } = openClient(service.baseUrl, { maxBodyBytes: 1000 });
     expect(await failureOf(client.me())).toMatchObject({ kind: "unauthenticated" });
     expect(admission.settled).toEqual([[{ type: "unauthenticated" }]]);
   });
 
-  test("a used-up quota is one by its cause alone", async () => {
+  test("the cause alone identifies a used-up quota", async () => {
     const service = await startScripted(() => jsonAnswer(429, '{"cause":{"type":"upgrade","resource":"apiCalls"}}'));
     const { client, admission } = openClient(service.baseUrl);
     const error = await failureOf(client.me());
@@ -119,7 +119,7 @@ describe("an error's kind comes from its status alone; the body adds the service
   });
 });
 
-describe("a 2xx with a wamid is a message sent, whatever else is missing:", () => {
+describe("a 2xx with a wamid is a sent message, also with missing fields:", () => {
   test.each([
     ['{"wamid":"wamid.A"}', { id: null, status: "pending", conversationId: null }],
     ['{"id":null,"wamid":"wamid.A","status":null,"conversationId":null}', { id: null, status: "pending", conversationId: null }],
@@ -135,7 +135,7 @@ describe("a 2xx with a wamid is a message sent, whatever else is missing:", () =
     }
   });
 
-  test("and one with a runId a run", async () => {
+  test("a 2xx with a runId is a started run", async () => {
     const service = await startScripted((_request, number) =>
       jsonAnswer(number === 1 ? 200 : 201, number === 1 ? '{"runId":9}' : '{"runId":"r"}'),
     );
@@ -145,7 +145,7 @@ describe("a 2xx with a wamid is a message sent, whatever else is missing:", () =
   });
 });
 
-describe("what is odd harms only itself:", () => {
+describe("one invalid item affects only itself:", () => {
   test.each([
     ["12345678901234567890", "12345678901234567890"],
     ["131026", "131026"],
@@ -178,13 +178,13 @@ describe("compressed answers", () => {
     ["zstd", zstdCompressSync(message)],
     ["identity", Buffer.from(message)],
     ["GZIP, br", brotliCompressSync(gzipSync(message))],
-  ])("%s is read, although the request asks for none", async (encoding, bytes) => {
+  ])("reads %s, although the request accepts identity only", async (encoding, bytes) => {
     const service = await startScripted(() => bytesOf(`HTTP/1.1 200 OK\ncontent-encoding: ${encoding}`, bytes));
     expect(await openClient(service.baseUrl).client.getMessage("1")).toEqual({ ...JSON.parse(message), errorCode: null });
     expect(service.seen[0]?.headers["accept-encoding"]).toBe("identity");
   });
 
-  test("one that grows beyond the limit is not read, and a 401 stays one", async () => {
+  test("stops at the limit of decompressed bytes, and a 401 stays a 401", async () => {
     const bomb = gzipSync(Buffer.alloc(20_000_000));
     const service = await startScripted((_request, number) =>
       bytesOf(`HTTP/1.1 ${number === 1 ? "200 OK" : "401 Unauthorized"}\ncontent-encoding: gzip`, bomb),
@@ -196,7 +196,7 @@ describe("compressed answers", () => {
   });
 });
 
-test("redirects are not followed: the key goes to nobody else", async () => {
+test("does not follow redirects, so the key reaches no other server", async () => {
   const elsewhere = await startScripted(() => ok);
   for (const status of [301, 302, 303, 307, 308]) {
     const service = await startScripted(() => bytesOf(`HTTP/1.1 ${status} Moved\nlocation: ${elsewhere.baseUrl}/api/v1/messages`));
@@ -272,15 +272,15 @@ describe("no whole answer, and the request may have left: unknown", () => {
   });
 });
 
-describe("no connection came about: surely nothing was done", () => {
-  test("nobody listens", async () => {
+describe("without a connection nothing was done", () => {
+  test("a closed port", async () => {
     const { client, admission } = openClient(`http://127.0.0.1:${await freePort()}`, { retry: noRetry });
     const error = await failureOf(client.sendMessage(body));
     expect(error).toMatchObject({ kind: "network", outcome: "not-done", failure: { code: "ECONNREFUSED" } });
     expect(admission.settled).toEqual([[{ type: "not-sent" }]]);
   });
 
-  test("no such name, asked of no name server", async () => {
+  test("an unknown name", async () => {
     const { client, admission } = openClient("http://.invalid./", { retry: noRetry });
     const error = await failureOf(client.sendMessage(body));
     expect(admission.settled).toEqual([[{ type: "not-sent" }]]);
@@ -288,7 +288,7 @@ describe("no connection came about: surely nothing was done", () => {
     expect(["ENOTFOUND", "EAI_AGAIN"]).toContain((error.failure as { code: string }).code);
   });
 
-  test("a certificate that nobody vouches for", async () => {
+  test("an untrusted certificate", async () => {
     const { createServer } = await import("node:https");
     const { listen } = await import("../../url-destination/downstream.ts");
     let requests = 0;
@@ -311,7 +311,7 @@ describe("no connection came about: surely nothing was done", () => {
     expect(offered).toEqual([["http/1.1"]]);
   });
 
-  test("a TLS handshake that hangs until the deadline, and a send that waits for that connection", async () => {
+  test("a TLS handshake that hangs until the deadline, and a send that waits for it", async () => {
     const downstream = await startRaw(() => {});
     const { client, clock } = openClient(`https://127.0.0.1:${downstream.port}`, { retry: noRetry, connections: 1 });
     const failing = [failureOf(client.sendMessage(body)), failureOf(client.sendMessage(body))];

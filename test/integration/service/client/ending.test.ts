@@ -28,7 +28,7 @@ function heldAdmission() {
 }
 
 describe("an aborted signal ends a call with its reason", () => {
-  test("before it began: nothing is asked", async () => {
+  test("before it started: sends nothing", async () => {
     const service = await startScripted(() => me);
     const { client, admission } = openClient(service.baseUrl);
     const reason = new Error("enough");
@@ -37,7 +37,7 @@ describe("an aborted signal ends a call with its reason", () => {
     expect(service.accepted).toBe(0);
   });
 
-  test("while it waits for room: no permit is left behind", async () => {
+  test("while it waits for a permit: leaks none", async () => {
     const admission = heldAdmission();
     const service = await startScripted(() => me);
     const { client } = openClient(service.baseUrl, { admission });
@@ -48,7 +48,7 @@ describe("an aborted signal ends a call with its reason", () => {
     expect(admission.entered).toHaveLength(0);
   });
 
-  test("on its way: the connection is closed, the permit settled once, as unknown", async () => {
+  test("in flight: closes the connection and settles the permit once, as unknown", async () => {
     const service = await startScripted(() => undefined);
     const { client, admission, reports, clock } = openClient(service.baseUrl);
     const stop = new AbortController();
@@ -63,7 +63,7 @@ describe("an aborted signal ends a call with its reason", () => {
     expect(service.seen).toHaveLength(1);
   });
 
-  test("while it waits for a connection: it is never sent", async () => {
+  test("while it waits for a connection: sends nothing", async () => {
     let release = () => {};
     const service = await startScripted((_request, _number, socket) => {
       release = () => socket.write(me);
@@ -99,7 +99,7 @@ describe("an aborted signal ends a call with its reason", () => {
     await until("the connection to be closed", () => service.open.size === 0);
   });
 
-  test("one signal may serve many calls, and keeps none of them", async () => {
+  test("shares a signal among calls without keeping listeners", async () => {
     const service = await startScripted(() => me);
     const { client } = openClient(service.baseUrl);
     const stop = new AbortController();
@@ -119,7 +119,7 @@ describe("an aborted signal ends a call with its reason", () => {
 });
 
 describe("closing the client", () => {
-  test("lets what is on its way come to its end, and refuses further calls", async () => {
+  test("finishes calls in flight, and rejects further ones", async () => {
     let release = () => {};
     const service = await startScripted((_request, _number, socket) => {
       release = () => socket.write(me);
@@ -141,7 +141,7 @@ describe("closing the client", () => {
     await until("the connection to be closed", () => service.open.size === 0);
   });
 
-  test("ends the wait for the next attempt with what the last one brought, and the wait for room", async () => {
+  test("ends the wait for the next attempt with the last result, and the wait for a permit", async () => {
     const service = await startScripted(() => jsonAnswer(500, '{"error":"Uy"}'));
     const { client, clock } = openClient(service.baseUrl);
     clock.holdWaits();
@@ -157,7 +157,7 @@ describe("closing the client", () => {
     expect(service.seen).toHaveLength(1);
   });
 
-  test("with a deadline: what has not ended by then is cut, sent or not, and not tried again", async () => {
+  test("with a deadline it aborts unfinished calls, and does not retry", async () => {
     const service = await startScripted(() => undefined);
     const { client, clock, admission } = openClient(service.baseUrl, { connections: 1 });
     const sent = failureOf(client.sendMessage(body));
@@ -175,7 +175,7 @@ describe("closing the client", () => {
     expect(service.seen).toHaveLength(1);
   });
 
-  test("hurried by a second call with a deadline", async () => {
+  test("with a deadline given by a second close", async () => {
     const service = await startScripted(() => undefined);
     const { client, clock } = openClient(service.baseUrl);
     const sent = failureOf(client.sendMessage(body));

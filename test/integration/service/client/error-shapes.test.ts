@@ -69,7 +69,7 @@ describe("an error of the service, from its bytes:", () => {
     expect(lastSettled).toEqual({ type: "unauthenticated" });
   });
 
-  test("402 with its cause, and what nobody has told us about it", async () => {
+  test("402 with its cause and unknown fields", async () => {
     const body =
       '{"error":"Llegaste al límite de contactos de tu plan.","cause":{"type":"upgrade","reason":"limit","resource":"contacts","plan":"escala","limit":10000,"used":10000,"suggested":"enterprise","novedad":[1]}}';
     expect(fields(await answered(bytesOf(`HTTP/1.1 402 Payment Required\n${json}`, body)))).toEqual({
@@ -124,7 +124,7 @@ describe("an error of the service, from its bytes:", () => {
     expect(lastSettled).toEqual({ type: "rate-limited", retryAfterMs: 60_000, limit: 60, cap: "messages" });
   });
 
-  test("429 of the general per-minute cap: on a send the text does not tell, elsewhere there is no other", async () => {
+  test("429 of the general per-minute cap, which the text of a send does not identify", async () => {
     const head = `HTTP/1.1 429 Too Many Requests\n${json}\nRetry-After: 17\nX-RateLimit-Limit: 300`;
     const bytes = bytesOf(head, '{"error":"Superaste el límite de pedidos por minuto."}');
     expect((await answered(bytes)).failure).toEqual({ kind: "rate-limited", retryAfterMs: 17_000, limit: 300, cap: null });
@@ -202,7 +202,7 @@ describe("an error of the service, from its bytes:", () => {
     });
   });
 
-  test("a 502 in another shape may be a proxy's, which knows nothing of what was done", async () => {
+  test("a 502 in another shape may be a proxy's, so the outcome is unknown", async () => {
     const html = "<html><h1>502 Bad Gateway</h1></html>";
     for (const body of [html, "", '{"message":"bad gateway"}', '{"error":"Bad Gateway"}', `{"error":"x","cause":${upgrade}}`]) {
       expect(await answered(bytesOf("HTTP/1.1 502 Bad Gateway", body))).toMatchObject({

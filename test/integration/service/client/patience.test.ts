@@ -17,7 +17,7 @@ function watching(seen: readonly unknown[], fail: { at?: string } = {}) {
   return { told, watch: { starting: tell("starting"), repeating: tell("repeating") } };
 }
 
-test("the watch is asked before each request leaves, and told before each wait for another", async () => {
+test("calls the caller before each request, and before each wait for another", async () => {
   const service = await startScripted((_, number) => (number < 3 ? rejected : receipt));
   const { client } = openClient(service.baseUrl, { retry: { isTemporary: () => true } });
   const { told, watch } = watching(service.seen);
@@ -31,7 +31,7 @@ test("the watch is asked before each request leaves, and told before each wait f
   ]);
 });
 
-test("nothing leaves when the watch says no; the slot is given back", async () => {
+test("sends nothing when the caller refuses, and returns the slot", async () => {
   const service = await startScripted(() => rejected);
   const { client, admission } = openClient(service.baseUrl, { retry: { isTemporary: () => true } });
   await expect(client.sendMessage(message, { watch: watching(service.seen, { at: "starting" }).watch })).rejects.toThrow("no starting");
@@ -40,7 +40,7 @@ test("nothing leaves when the watch says no; the slot is given back", async () =
   expect(service.seen.length).toBe(1);
 });
 
-test("patience that ends while the call waits for its next attempt: the last failure", async () => {
+test("a deadline during the wait for the next attempt returns the last failure", async () => {
   const service = await startScripted(() => rejected);
   const { client, clock } = openClient(service.baseUrl, { retry: { isTemporary: () => true } });
   clock.holdWaits();
@@ -52,7 +52,7 @@ test("patience that ends while the call waits for its next attempt: the last fai
   expect(service.seen.length).toBe(1);
 });
 
-test("patience that ends before the first attempt: its reason, and nothing sent", async () => {
+test("a deadline before the first attempt returns its reason, and nothing is sent", async () => {
   const service = await startScripted(() => receipt);
   const { client } = openClient(service.baseUrl, { admission: { enter: ({ signal }) => waitFor(signal) } });
   const patience = new AbortController();
@@ -63,7 +63,7 @@ test("patience that ends before the first attempt: its reason, and nothing sent"
   expect(service.seen.length).toBe(0);
 });
 
-test("patience that ends while the request is on its way changes nothing", async () => {
+test("a deadline during a request changes nothing", async () => {
   const patience = new AbortController();
   const service = await startScripted(() => {
     patience.abort(new Error("too long"));

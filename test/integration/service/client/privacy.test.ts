@@ -51,7 +51,7 @@ test("no connection", async () => {
   for (const secret of [apiKey, phone.slice(1)]) expect(texts).not.toContain(secret);
 });
 
-test("the service's text is kept as it is, for who shows it to the people it is for", async () => {
+test("keeps the service's text unchanged for callers", async () => {
   const text = `El número ${phone} no escribió en las últimas 24 horas — usá una plantilla`;
   const service = await startScripted(() => jsonAnswer(409, JSON.stringify({ error: text })));
   const error = await failureOf(openClient(service.baseUrl).client.sendMessage({ to: phone, text: "x" }));
@@ -59,7 +59,7 @@ test("the service's text is kept as it is, for who shows it to the people it is 
   expect(inspect(error)).toContain("El número [phone] no escribió");
 });
 
-test("a client shows nothing of its key", () => {
+test("a client never prints its key", () => {
   const { client } = openClient("http://127.0.0.1:9");
   expect(inspect(client, { depth: 9, showHidden: true })).not.toContain(apiKey);
 });

@@ -21,7 +21,7 @@ const startAnswering = (root: string) =>
     return answer === undefined ? jsonAnswer(404, '{"error":"No existe"}') : jsonAnswer(method === "POST" ? 201 : 200, answer);
   });
 
-test("each endpoint: what is asked, and what comes back untouched", async () => {
+test("sends each endpoint's request, and returns the answer unchanged", async () => {
   const service = await startAnswering("/api/v1");
   const { client, reports, admission } = openClient(service.baseUrl);
   const answer = (name: string) => JSON.parse(answers[name] as string) as Record<string, unknown>;
@@ -68,7 +68,7 @@ test("a base URL may have a path and slashes at its end", async () => {
   }
 });
 
-test("an id that would ask for another path is refused before anything is sent", async () => {
+test("rejects an id that would change the path, before it sends anything", async () => {
   const service = await startAnswering("/api/v1");
   const { client, admission } = openClient(service.baseUrl);
   for (const bad of ["", ".", ".."]) {
@@ -80,7 +80,7 @@ test("an id that would ask for another path is refused before anything is sent",
   expect(admission.entered).toHaveLength(1);
 });
 
-test("a key that no header carries is refused, without being told", () => {
+test("rejects a key that is no valid header value, without printing it", () => {
   const settings = {
     baseUrl: "http://127.0.0.1:9",
     admission: { enter: () => Promise.reject(new Error("never")) },

@@ -71,7 +71,7 @@ for (const [name, failure] of Object.entries(failures)) {
   });
 }
 
-test("nobody listens: every call is tried again, for nothing was done", async () => {
+test("retries every call on a refused connection", async () => {
   const baseUrl = `http://127.0.0.1:${await freePort()}`;
   for (const call of [...Object.values(again), ...Object.values(onlyOnce)]) {
     const { client, admission } = openClient(baseUrl);
@@ -83,7 +83,7 @@ test("nobody listens: every call is tried again, for nothing was done", async ()
 describe("between attempts", () => {
   const receipt = jsonAnswer(201, '{"id":"1","wamid":"wamid.A","status":"pending","conversationId":"2"}');
 
-  test("a send goes through after caps and temporary refusals, with the same bytes, and waits as told", async () => {
+  test("a send succeeds after caps and temporary rejections with the same bytes, and honors Retry-After", async () => {
     const cap = error(429, "\nretry-after: 20\nx-ratelimit-limit: 60");
     const answers = [cap, cap, error(502), receipt];
     const service = await startScripted((_request, number) => answers[number - 1]);
@@ -102,7 +102,7 @@ describe("between attempts", () => {
     '{"error":{"message":"Bajá un cambio"}}',
     '{"error":"x","cause":{"type":"novel"}}',
     '{"cause":"x"}',
-  ])("a 429 with Retry-After is a cap, whatever its body is: %s", async (text) => {
+  ])("a 429 with Retry-After is a cap for any body: %s", async (text) => {
     const answers = [bytesOf("HTTP/1.1 429 Too Many\nRetry-After: 1", text), receipt];
     const service = await startScripted((_request, number) => answers[number - 1]);
     const { client, clock, admission } = openClient(service.baseUrl);
@@ -111,14 +111,14 @@ describe("between attempts", () => {
     expect(admission.settled.flat()).toEqual([{ type: "rate-limited", cap: null, retryAfterMs: 1000, limit: null }, { type: "answered" }]);
   });
 
-  test("a refusal that is not temporary, by the setting, ends the call", async () => {
+  test("a rejection that the settings call permanent ends the call", async () => {
     const service = await startScripted(() => bytesOf("HTTP/1.1 502 Bad Gateway", '{"error":"Sin medio de pago","cause":null}'));
     const { client } = openClient(service.baseUrl, { retry: { isTemporary: (text) => !text.includes("medio de pago") } });
     expect(await failureOf(client.sendMessage({ to: "+5491155550000", text: "x" }))).toMatchObject({ kind: "rejected" });
     expect(service.seen).toHaveLength(1);
   });
 
-  test("a refusal of the admission is neither sent nor tried again, and names the call", async () => {
+  test("a call without admission is neither sent nor retried, and the error names it", async () => {
     const service = await startScripted(() => receipt);
     const refusing = { ...recordingAdmission(), enter: () => Promise.reject(localRefusal({ kind: "quota", cause: null, until: 5 })) };
     const { client } = openClient(service.baseUrl, { admission: refusing });
@@ -134,7 +134,7 @@ describe("between attempts", () => {
     expect(service.accepted).toBe(0);
   });
 
-  test("a permit is not held while waiting", async () => {
+  test("holds no permit while it waits", async () => {
     const service = await startScripted((_request, number) => (number === 1 ? error(500) : jsonAnswer(200, "{}")));
     const { client, clock, admission } = openClient(service.baseUrl);
     clock.holdWaits();
@@ -148,7 +148,7 @@ describe("between attempts", () => {
   });
 });
 
-describe("POST /messages is on the wire once, also where a connection is used again:", () => {
+describe("sends POST /messages once, also on a reused connection:", () => {
   const receipt = jsonAnswer(201, '{"id":"1","wamid":"wamid.A","status":"pending","conversationId":"2"}');
   const send = { to: "+5491155550000", text: "hola" };
 
@@ -166,7 +166,7 @@ describe("POST /messages is on the wire once, also where a connection is used ag
     expect(service.seen).toHaveLength(3);
   });
 
-  test("the service closes it while idle: the next send goes out on a new one", async () => {
+  test("sends on a new connection when the service closed the idle one", async () => {
     const service = await startScripted((_request, _number, socket) => {
       socket.end(receipt);
       return undefined;

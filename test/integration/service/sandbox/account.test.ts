@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { errorOf, meet, resultOf } from "./meeting.ts";
 
-test("runs: started once, 409 while one is in progress or the automation is paused, 404 for none", async () => {
+test("starts a run once, and reports 409 for a run in progress or a paused automation, and 404 for an unknown one", async () => {
   const meeting = await meet();
   const { sandbox, phone } = meeting;
   const { client } = meeting.join();
@@ -30,7 +30,7 @@ test("runs: started once, 409 while one is in progress or the automation is paus
   expect((await meeting.usage()).apiCalls.used).toBe(6);
 });
 
-test("a plan without the API, and the limit of contacts: 402 with the plan that would fix it", async () => {
+test("reports 402 with the required plan for a plan without the API and for the contact limit", async () => {
   const meeting = await meet({ plan: "escala" });
   const { sandbox, phone } = meeting;
   const { client } = meeting.join();

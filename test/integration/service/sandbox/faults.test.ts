@@ -15,8 +15,8 @@ async function sending(isTemporary?: (text: string) => boolean) {
   return { meeting, party, send, client: party.client };
 }
 
-describe("the provider rejects a send: 502, and nothing was done", () => {
-  test("for a while, and the client is told so: it is tried again and goes, once", async () => {
+describe("the provider rejects a send with 502, and nothing was done", () => {
+  test("temporarily and announced: it is retried and sent once", async () => {
     const { meeting, send } = await sending((text) => !text.includes("método de pago"));
     const sent = send("0006");
     // Half of the first wait and half of the draw: 750 ms.
@@ -25,7 +25,7 @@ describe("the provider rejects a send: 502, and nothing was done", () => {
     expect(await messages(meeting)).toEqual({ there: 1, onTheWire: 2 });
   });
 
-  test("every time, and the client takes it for temporary: given up after four attempts, with the provider's reason", async () => {
+  test("always, and taken for temporary: gives up after four attempts with the provider's reason", async () => {
     const { meeting, send } = await sending(() => true);
     const error = await errorOf(meeting, send("0005"));
     expect(error).toMatchObject({ kind: "rejected", status: 502, outcome: "not-done" });
@@ -33,7 +33,7 @@ describe("the provider rejects a send: 502, and nothing was done", () => {
     expect(await messages(meeting)).toEqual({ there: 0, onTheWire: 4 });
   });
 
-  test("for a reason that is not known to pass: one attempt", async () => {
+  test("for a permanent reason: one attempt", async () => {
     const { meeting, send } = await sending();
     expect(await errorOf(meeting, send("0005"))).toMatchObject({ kind: "rejected" });
     expect(await messages(meeting)).toEqual({ there: 0, onTheWire: 1 });
@@ -41,7 +41,7 @@ describe("the provider rejects a send: 502, and nothing was done", () => {
 });
 
 describe("500", () => {
-  test("is tried again where that is safe", async () => {
+  test("is retried where that is safe", async () => {
     const { meeting, client } = await sending();
     meeting.sandbox.setFaults({ api: [{ answer: 500, times: 3 }] });
     expect(await resultOf(meeting, client.me())).toMatchObject({ plan: "enterprise" });
@@ -103,7 +103,7 @@ describe.each(["before", "after"] as const)("the outcome of a send is unknown, t
     expect(party.limiter.state().caps.messages.used).toBe(0);
   });
 
-  test("of a run: not started again either", async () => {
+  test("of a run: does not start it again", async () => {
     const { meeting, client } = await sending();
     const { sandbox } = meeting;
     sandbox.setFaults({ api: [{ answer: 500, when }] });
@@ -114,7 +114,7 @@ describe.each(["before", "after"] as const)("the outcome of a send is unknown, t
   });
 });
 
-test("what hangs or is cut is asked again where that is safe", async () => {
+test("retries hanging and cut reads", async () => {
   const { meeting, client } = await sending();
   const { sandbox, clock } = meeting;
   sandbox.setFaults({ api: [{ answer: "hang", times: 1 }] });
@@ -128,7 +128,7 @@ test("what hangs or is cut is asked again where that is safe", async () => {
   expect(await errorOf(meeting, client.me())).toMatchObject({ kind: "malformed", status: 200 });
 });
 
-test("a sandbox that is gone: nothing was done, and no slot is lost", async () => {
+test("with a stopped sandbox nothing is done, and no slot leaks", async () => {
   const { meeting, client, party, send } = await sending();
   await meeting.sandbox.close();
   expect(await errorOf(meeting, client.me())).toMatchObject({ kind: "network", outcome: "not-done" });

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { day, errorOf, meet, minute, resultOf } from "./meeting.ts";
 
-test("the cap of messages: 429 is waited for, by its Retry-After, and the message goes once", async () => {
+test("at the cap of messages a send waits for Retry-After, and goes once", async () => {
   const meeting = await meet({ plan: "escala" });
   const { sandbox, phone } = meeting;
   const template = { id: sandbox.templates()[0]?.id ?? "" };
@@ -26,7 +26,7 @@ test("the cap of messages: 429 is waited for, by its Retry-After, and the messag
   expect(meeting.refused).toHaveLength(1);
 });
 
-test("the cap of requests: everything waits for it, and each call is answered in the end", async () => {
+test("at the cap of requests all calls wait, and each succeeds", async () => {
   const meeting = await meet({ plan: "escala" });
   const { sandbox } = meeting;
   for (let n = 0; n < 300; n += 1) await sandbox.call("GET", "/me");
@@ -41,7 +41,7 @@ test("the cap of requests: everything waits for it, and each call is answered in
   expect(meeting.refused).toMatchObject([{ status: 429, path: "/api/v1/me", error: expect.not.stringMatching(/mensajes/) }]);
 });
 
-test("a 429 again and again: the waits grow, and the error comes with its numbers", async () => {
+test("repeated 429s: the waits grow, and the error has their numbers", async () => {
   const meeting = await meet({ plan: "escala" });
   meeting.sandbox.setFaults({ api: [{ answer: 429, retryAfter: 7 }] });
   const { client } = meeting.join();
@@ -59,7 +59,7 @@ test("a 429 again and again: the waits grow, and the error comes with its number
   expect(waits[2]).toBeGreaterThan(waits[1] as number);
 });
 
-test("the monthly quota: one call learns of it, no further one is made until day 1, 00:00 in Argentina, or another plan", async () => {
+test("the monthly quota: after one call no other is made until day 1, 00:00 in Argentina, or another plan", async () => {
   const meeting = await meet({ plan: "escala" });
   const { sandbox, clock } = meeting;
   await sandbox.control("PUT", "/usage", { apiCalls: 300_000 });
@@ -131,7 +131,7 @@ test("a clock three seconds fast at the month's turn costs the account about a m
   expect(await resultOf(meeting, client.listTemplates())).toBeDefined();
 });
 
-test("a key that is revoked: a crowd of callers never comes near the 20 bad calls that block the address", async () => {
+test("with a revoked key many callers stay far below the 20 bad calls that block the address", async () => {
   const meeting = await meet({ plan: "enterprise" });
   const { sandbox } = meeting;
   const { id, key } = (await sandbox.control("POST", "/keys", { label: "second" })).body as { id: string; key: string };
@@ -166,7 +166,7 @@ test("a key that is revoked: a crowd of callers never comes near the 20 bad call
   expect(await resultOf(meeting, meeting.join().client.me())).toMatchObject({ plan: "enterprise" });
 });
 
-test("a key that was wrong from the start costs a handful of calls, whoever asks", async () => {
+test("a key that was never valid costs a few calls in all", async () => {
   const meeting = await meet();
   const { client } = meeting.join({ key: "acme_live_nobody_ever_made_this_key" });
   const crowd = Array.from({ length: 50 }, () => errorOf(meeting, client.me()));
@@ -175,7 +175,7 @@ test("a key that was wrong from the start costs a handful of calls, whoever asks
   expect(meeting.refused[0]?.error).toMatch(/clave/);
 });
 
-test("an address that others got blocked: told apart from a cap, not asked for a minute, then it works again", async () => {
+test("a blocked address is not called for a minute, and then works again", async () => {
   const meeting = await meet();
   const { sandbox, clock } = meeting;
   const { client } = meeting.join();

@@ -3,7 +3,7 @@ import { errorOf, hour, meet, resultOf } from "./meeting.ts";
 
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
-test("text goes within the window and not outside it; a template always does", async () => {
+test("sends text only within the window, and templates always", async () => {
   const meeting = await meet();
   const { sandbox, phone } = meeting;
   const { client } = meeting.join();
@@ -29,7 +29,7 @@ test("text goes within the window and not outside it; a template always does", a
   expect((again.id ?? "") > (sent.id ?? "")).toBe(true);
 });
 
-test("templates are listed, newest first, and filled from what is sent and from the contact", async () => {
+test("lists templates newest first, and fills them from the request and the contact", async () => {
   const meeting = await meet();
   const { sandbox, phone } = meeting;
   const { client } = meeting.join();
@@ -62,7 +62,7 @@ test.each([
   ["0002", ["pending"], null],
   ["0004", ["pending", "sent", "failed", "delivered"], null],
   ["0008", ["pending", "failed"], "131049"],
-])("the life of a message to …%s is seen by asking", async (ending, words, code) => {
+])("polls see the statuses of a message to …%s", async (ending, words, code) => {
   const meeting = await meet();
   const { client } = meeting.join();
   const [template] = await resultOf(meeting, client.listTemplates());
@@ -81,7 +81,7 @@ test.each([
   expect(last.errorCode).toBe(code);
 });
 
-test("who may not be written to: validation, no such number, no such template, a disconnected account", async () => {
+test("rejects an invalid request, unknown number, unknown template and disconnected account", async () => {
   const meeting = await meet();
   const { sandbox, phone } = meeting;
   const { client } = meeting.join();

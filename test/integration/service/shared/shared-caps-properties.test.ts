@@ -47,7 +47,7 @@ const event = fc.record({
 });
 const caps = fc.record({ requests: fc.integer({ min: 3, max: 12 }), messages: fc.integer({ min: 2, max: 6 }) });
 
-test("processes that call, die, lose their way to Redis and its answers: no window of a minute at the service holds more than the caps", async () => {
+test("processes that call, die and lose Redis never exceed the caps in any minute", async () => {
   await fc.assert(
     fc.asyncProperty(caps, fc.array(event, { minLength: 10, maxLength: 40 }), async (limits, events) => {
       const { clock, join } = parties.newAccount();

@@ -19,7 +19,7 @@ const minute = 60_000;
 const kinds = [send, ask, poll];
 
 describe("the caps", () => {
-  test("three processes together use what one would, and no more; each gets its part", async () => {
+  test("three processes together use as much as one, each its part", async () => {
     const small = { caps: { requests: 60, messages: 12 }, share: 1 } as const;
     const { clock, join } = parties.newAccount();
     const each = [join(small), join(small), join(small)].map((party) => kinds.map((call) => keepCalling(clock, party, call, 6)));
@@ -41,7 +41,7 @@ describe("the caps", () => {
     }
   });
 
-  test("a sender waits for no poller of another process, though they take all that is theirs", async () => {
+  test("a sender does not wait for pollers of another process", async () => {
     const { clock, join } = parties.newAccount();
     const [sender, ...pollers] = [join(), join(), join()];
     const polls = pollers.flatMap((party) => [keepCalling(clock, party, poll, 8), keepCalling(clock, party, ask, 8)]);
@@ -59,7 +59,7 @@ describe("the caps", () => {
     expect(polls.flat().length).toBeGreaterThan(240 + 216);
   });
 
-  test("with a share so small that one must wait for the other, the send is next, then who waited longest", async () => {
+  test("with a tiny share a send is next, then the longest waiting call", async () => {
     const { clock, join } = parties.newAccount();
     const tiny = { caps: { requests: 1, messages: 1 }, share: 1 } as const;
     const [first, second, third] = [join(tiny), join(tiny), join(tiny)];
@@ -83,7 +83,7 @@ describe("the caps", () => {
     expect(order).toEqual([2, 0, 1]);
   });
 
-  test("calls under way are counted over all: five until an answer has shown that the key is good, then sixteen", async () => {
+  test("limits calls in flight over all processes: five until the key is known to work, then sixteen", async () => {
     const { clock, join } = parties.newAccount();
     const all = [join(), join(), join()];
     const notes = all.flatMap((party) => Array.from({ length: 8 }, () => enter(clock, party, run)));
@@ -96,7 +96,7 @@ describe("the caps", () => {
     expect(gone()).toHaveLength(17);
   });
 
-  test("slots are held for a minute after the call's end, 30 s more when nobody knows what became of it; one never sent is free", async () => {
+  test("holds a slot for a minute after the call, 30 s longer for an unknown outcome, and not at all for an unsent call", async () => {
     const { clock, join } = parties.newAccount();
     const caps = { caps: { requests: 3, messages: 1 }, share: 1 } as const;
     const [one, other] = [join(caps), join(caps)];
@@ -117,7 +117,7 @@ describe("the caps", () => {
     expect(used).toEqual([2, 2, 1, 1, 0]);
   });
 
-  test("a process killed just after it let a call go: its slot counts for as long as one whose outcome is unknown", async () => {
+  test("counts the slot of a killed process as long as that of an unknown outcome", async () => {
     const { clock, join } = parties.newAccount();
     const caps = { caps: { requests: 1, messages: 1 }, share: 1 } as const;
     const [dying, other] = [join(caps), join(caps)];
@@ -130,7 +130,7 @@ describe("the caps", () => {
     permitOf(waiting).settle(answered);
   });
 
-  test("a killed process's slots come back by themselves: a minute to believe it, the grace, and a minute to count", async () => {
+  test("returns a killed process's slots after a minute of silence, the grace, and a minute of counting", async () => {
     const { clock, join } = parties.newAccount();
     const caps = { caps: { requests: 3, messages: 1 }, share: 1 } as const;
     const [dying, other] = [join(caps), join(caps)];
@@ -146,7 +146,7 @@ describe("the caps", () => {
     expect(await seen(clock, other)).toMatchObject({ requests: { used: 0 } });
   });
 
-  test("an idle process holds nothing, and what was granted to one who has gone meanwhile is given back", async () => {
+  test("an idle process holds nothing, and a grant to a process that left is returned", async () => {
     const { clock, join } = parties.newAccount();
     const [one, other] = [join(), join()];
     const controller = new AbortController();
@@ -161,8 +161,8 @@ describe("the caps", () => {
   });
 });
 
-describe("what one learns", () => {
-  test("a quota used up stops all until its renewal; another plan in the settings begins anew", async () => {
+describe("what one process observes", () => {
+  test("a used-up quota stops all until its renewal or another plan in the settings", async () => {
     const { clock, join } = parties.newAccount();
     const [one, other] = [join(), join()];
     // Those of the other that wait meanwhile are turned away, too.
@@ -185,7 +185,7 @@ describe("what one learns", () => {
     permitOf(await rested(clock, enter(clock, richer, poll))).settle(answered);
   });
 
-  test("a quota whose renewal is not certain is probed by one call of all processes an hour; an answer ends it for all", async () => {
+  test("one call of all processes per hour probes an uncertain renewal; an answer ends the stop for all", async () => {
     const { clock, join } = parties.newAccount();
     const all = [join(), join(), join()];
     const [first] = all;
@@ -215,7 +215,7 @@ describe("what one learns", () => {
     }
   });
 
-  test("a probe whose process was killed is taken for lost after two minutes, and another process probes", async () => {
+  test("another process probes two minutes after the probing process was killed", async () => {
     const { clock, join } = parties.newAccount();
     const [one, other] = [join(), join()];
     permitOf(await rested(clock, enter(clock, one, run))).settle({ type: "quota-used-up", resource: null, serviceTime: null });
@@ -230,7 +230,7 @@ describe("what one learns", () => {
     expect(other.limiter.state().stops["quota-runs"]).toBeNull();
   });
 
-  test("one process ends the stops of all by order, and reports them; a smaller cap grows back for all", async () => {
+  test("a command at one process ends the stops of all and reports them; a smaller cap grows back for all", async () => {
     const { clock, join } = parties.newAccount();
     const [one, other] = [join(), join()];
     permitOf(await rested(clock, enter(clock, one, run))).settle({ type: "quota-used-up", resource: "apiCalls", serviceTime: clock.now() });
@@ -265,7 +265,7 @@ describe("what one learns", () => {
     await failed;
   });
 
-  test("a refused key: all wait, and one call in all tries it; a process with another key calls on", async () => {
+  test("with a refused key all wait and one call tries it; a process with another key continues", async () => {
     const { clock, join } = parties.newAccount();
     const all = [join({ keyId: "old" }), join({ keyId: "old" }), join({ keyId: "old" })];
     const [first] = all;
@@ -294,7 +294,7 @@ describe("what one learns", () => {
     expect(refusalOf(await rested(clock, enter(clock, first, ask)))).toBe("unauthenticated");
   });
 
-  test("a try whose process was killed is taken for lost after two minutes, and another tries", async () => {
+  test("another process tries two minutes after the trying process was killed", async () => {
     const { clock, join } = parties.newAccount();
     const [one, other] = [join(), join()];
     permitOf(await rested(clock, enter(clock, one, ask))).settle({ type: "unauthenticated" });
@@ -333,8 +333,8 @@ describe("what one learns", () => {
   });
 });
 
-describe("Redis out of reach", () => {
-  test("nothing is let go and who waits is told at once; what was under way counts afterwards; it heals by itself", async () => {
+describe("Redis unavailable", () => {
+  test("dispatches nothing and rejects waiting calls at once; calls in flight count afterwards; it recovers", async () => {
     const { clock, join } = parties.newAccount();
     const caps = { caps: { requests: 3, messages: 1 }, share: 1 } as const;
     const [one, other] = [join(caps), join(caps)];
@@ -354,7 +354,7 @@ describe("Redis out of reach", () => {
     expect(await seen(clock, other)).toMatchObject({ requests: { used: 1 } });
   });
 
-  test("a step of which the answer did not come has given nobody a slot for good", async () => {
+  test("a lost answer leaks no slot", async () => {
     const { clock, join } = parties.newAccount();
     const [one, other] = [join(), join()];
     one.fail = "lost";
@@ -366,7 +366,7 @@ describe("Redis out of reach", () => {
     expect(await seen(clock, other)).toMatchObject({ requests: { used: 0 }, messages: { used: 0 } });
   });
 
-  test("what it kept is lost: nobody calls until what was let go before counts no more", async () => {
+  test("after Redis lost its data, no process calls until earlier calls no longer count", async () => {
     const { clock, join } = parties.newAccount();
     const [one, other] = [join(), join()];
     permitOf(await rested(clock, enter(clock, one, send))).settle(answered);
@@ -381,7 +381,7 @@ describe("Redis out of reach", () => {
     permitOf(late).settle(answered);
   });
 
-  test("Redis's own clock serves all when none is given", async () => {
+  test("uses the clock of Redis by default", async () => {
     const { createRedisCaps } = await import("../../../../src/store/redis/shared-limits.ts");
     const { createLimiter } = await import("../../../../src/service/limits/limiter.ts");
     const { systemClock } = await import("../../../../src/model/system-clock.ts");
