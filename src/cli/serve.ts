@@ -13,8 +13,8 @@ export function build(command: Command, io: Io): void {
 With Redis, any number of processes of any role share the work: "receive" takes webhooks and the control
 API, "work" plans and delivers, asks the service and looks after the store.
 
-Logs JSON lines to standard output. SIGTERM or SIGINT: stop accepting, finish or hand back what is in
-flight, close. SIGHUP: read the settings again; faulty ones are refused and the running ones stay.
+Logs to standard output: readable lines on a terminal, JSON lines in a pipe (log.format).
+SIGTERM or SIGINT: stop accepting, finish or hand back what is in flight, close. SIGHUP: read the settings again; faulty ones are refused and the running ones stay.
 
 Examples:
   wamid-relay serve --config /etc/wamid-relay/relay.yaml
@@ -30,15 +30,18 @@ Examples:
       const settings = readSettings({ config, envFile }, io);
       for (const { path, message } of warnings(settings)) io.err(`warning: ${path} ${message}`);
       // Loaded here, so that help and faulty settings do not wait for the whole relay.
-      const [{ createRelay }, { stdoutStream }, { StoreRefused }] = await Promise.all([
+      const [{ createRelay }, { stdoutStream }, { StoreRefused }, { logOutput }] = await Promise.all([
         import("../app/relay.ts"),
         import("../observe/logger.ts"),
         import("../store/port.ts"),
+        import("./pretty-log.ts"),
       ]);
-      const relay = await createRelay({ settings, role, log: stdoutStream() }).catch((error: unknown) => {
-        if (error instanceof StoreRefused) throw new CommandFailed(error.message);
-        throw error;
-      });
+      const relay = await createRelay({ settings, role, log: await logOutput(settings.log.format, stdoutStream(), io) }).catch(
+        (error: unknown) => {
+          if (error instanceof StoreRefused) throw new CommandFailed(error.message);
+          throw error;
+        },
+      );
       // Node would print the error with all that it carries, such as the arguments of a Redis command.
       const crash = (error: unknown) => void relay.crash(error).finally(() => process.exit(1));
       process.on("uncaughtException", crash);

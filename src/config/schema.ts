@@ -124,6 +124,8 @@ const fileSchema = z.strictObject({
   log: z
     .strictObject({
       level: z.enum(["trace", "debug", "info", "warn", "error", "fatal", "silent"]).default("info"),
+      /** `auto`: `pretty` on a terminal, `json` everywhere else. */
+      format: z.enum(["auto", "json", "pretty"]).default("auto"),
       pii: z.enum(["masked", "clear"]).default("masked"),
     })
     .prefault({}),

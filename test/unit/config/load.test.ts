@@ -91,7 +91,7 @@ describe("keys and aliases", () => {
       "relay.yaml:1:20 server.bodyLimits: unknown setting (did you mean bodyLimit?)",
       "relay.yaml:2:1 route: unknown setting (did you mean routes?)",
     ]);
-    expect(faultsOf("log: { colour: yes }")).toEqual(["relay.yaml:1:8 log.colour: unknown setting (there are: level, pii)"]);
+    expect(faultsOf("log: { colour: yes }")).toEqual(["relay.yaml:1:8 log.colour: unknown setting (there are: level, format, pii)"]);
   });
 
   test("distinguishes a key of another kind of source from a typing mistake", () => {
