@@ -1,5 +1,6 @@
 import type { z } from "zod";
-import type { UrlDestinationSettings } from "../deliver/settings.ts";
+import type { CommonSettings, UrlDestinationSettings } from "../deliver/settings.ts";
+import type { Secret } from "../model/secret.ts";
 import { decodeKey, resolveScheme } from "../model/signature.ts";
 import { nearest, type SettingsPath } from "./fault.ts";
 import { isPrivateHost } from "./private-address.ts";
@@ -67,6 +68,7 @@ export function checkReferences(settings: unknown): Finding[] {
         ...checkNames(route.match.sources, parts.sourceNames, "source", [...path, "match", "sources"]),
         ...checkNames(route.match.accounts, parts.accounts, "account", [...path, "match", "accounts"]),
         ...signature,
+        ...checkOutgoingSecrets(route.to, [...path, "to"]),
         ...("url" in route.to ? checkAddress(route.to, [...path, "to", "url"]) : []),
       ];
     }),
@@ -89,7 +91,9 @@ function checkSource(name: string, source: SourceInFile, parts: Parts): Finding[
   if (source.mode === "ack" && source.to !== undefined) {
     findings.push({ path: [...path, "to"], message: "is for mode proxy; with mode ack, events go to the routes" });
   }
-  if (source.to !== undefined) findings.push(...checkAddress(source.to, [...path, "to", "url"]));
+  if (source.to !== undefined) {
+    findings.push(...checkAddress(source.to, [...path, "to", "url"]), ...checkOutgoingSecrets(source.to, [...path, "to"]));
+  }
   return findings;
 }
 
@@ -106,10 +110,7 @@ function checkAccount(account: string | undefined, accounts: readonly string[], 
 
 function checkSecrets({ signature }: SourceInFile, path: SettingsPath): Finding[] {
   const { secretEncoding } = resolveScheme(signature);
-  const findings: Finding[] = repeated(signature.secrets.map((secret, index) => [index, secret.reveal()])).map(([index, first]) => ({
-    path: [...path, index],
-    message: `is the same secret as secrets[${first}]`,
-  }));
+  const findings = checkRepeats(signature.secrets, path);
   for (const [index, secret] of signature.secrets.entries()) {
     try {
       decodeKey(secret.reveal(), secretEncoding);
@@ -118,6 +119,21 @@ function checkSecrets({ signature }: SourceInFile, path: SettingsPath): Finding[
     }
   }
   return findings;
+}
+
+function checkOutgoingSecrets({ secret, secrets = [] }: Pick<CommonSettings, "secret" | "secrets">, path: SettingsPath): Finding[] {
+  const both: Finding[] =
+    secret !== undefined && secrets.length > 0
+      ? [{ path: [...path, "secrets"], message: "is given beside secret; give one of the two" }]
+      : [];
+  return [...both, ...checkRepeats(secrets, [...path, "secrets"])];
+}
+
+function checkRepeats(secrets: readonly Secret[], path: SettingsPath): Finding[] {
+  return repeated(secrets.map((secret, index) => [index, secret.reveal()])).map(([index, first]) => ({
+    path: [...path, index],
+    message: `is the same secret as secrets[${first}]`,
+  }));
 }
 
 function checkTokens(tokens: Parts["tokens"]): Finding[] {

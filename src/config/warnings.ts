@@ -1,8 +1,9 @@
-import type { DestinationSettings, UrlDestinationSettings } from "../deliver/settings.ts";
+import { type DestinationSettings, signingSecrets, type UrlDestinationSettings } from "../deliver/settings.ts";
 import { readRedisUrl } from "../model/redis.ts";
 import { pathText } from "./fault.ts";
 import { isLoopbackHost, isPrivateHost } from "./private-address.ts";
 import type { AccountSettings, Settings } from "./schema.ts";
+import { type Warn, warnAboutSecrets } from "./secret-warnings.ts";
 
 /** A valid setting that is probably a mistake. */
 export interface Warning {
@@ -41,14 +42,15 @@ export function warnings(settings: Settings): Warning[] {
     if ("url" in route.to) warnAboutUrl(route.to, path, warn);
     else warnAboutRedis(route.to, path, warn);
   }
+  warnAboutSecrets(settings, warn);
   return found;
 }
 
 function warnAboutUrl(to: UrlDestinationSettings, path: readonly (string | number)[], warn: Warn): void {
   if (isPrivateHost(to.url)) return;
   if (to.url.startsWith("http:")) warn([...path, "url"], "is http: people's data goes over the network unencrypted");
-  if (to.secret === undefined && !to.passSignature && Object.keys(to.headers).length === 0) {
-    warn(path, "has no secret, passSignature or headers: the destination cannot verify that requests come from the relay");
+  if (signingSecrets(to).length === 0 && !to.passSignature && Object.keys(to.headers).length === 0) {
+    warn(path, "has no secret, secrets, passSignature or headers: the destination cannot verify that requests come from the relay");
   }
 }
 
@@ -64,8 +66,6 @@ function warnAboutRedis(to: Exclude<DestinationSettings, UrlDestinationSettings>
     warn([...path, "redis"], "is redis: people's data goes over the network unencrypted (rediss: is with TLS)");
   }
 }
-
-type Warn = (path: readonly (string | number)[], message: string) => void;
 
 /** Settings that prevent calls to the service or expose the key. */
 function warnAboutService({ baseUrl, apiKey }: AccountSettings, path: readonly string[], warn: Warn): void {

@@ -1,6 +1,6 @@
 import type { Secret } from "../../model/secret.ts";
 import { createHmacKey, decodeKey, type HmacKey } from "../../model/signature.ts";
-import type { CommonSettings, UrlDestinationSettings } from "../settings.ts";
+import { type CommonSettings, signingSecrets, type UrlDestinationSettings } from "../settings.ts";
 import type { OutgoingDelivery } from "./destination.ts";
 
 /** The headers of one attempt at `now` (unix milliseconds), as undici takes them: name, value, name, value. */
@@ -16,7 +16,7 @@ export function createDeliveryHeaders(settings: UrlDestinationSettings, version:
   const fixed = new Map(Object.entries(settings.headers).map(([name, value]) => [name.toLowerCase(), value.reveal()]));
   if (!fixed.has("user-agent")) fixed.set("user-agent", `wamid-relay/${version}`);
   const fixedList = [...fixed].flat();
-  const key = settings.secret === undefined ? null : signingKey(settings.secret);
+  const keys = signingSecrets(settings).map(signingKey);
 
   return (delivery, now) => {
     const timestamp = String(Math.floor(now / 1000));
@@ -28,7 +28,7 @@ export function createDeliveryHeaders(settings: UrlDestinationSettings, version:
     for (const name of Object.keys(delivery.passHeaders)) {
       const value = delivery.passHeaders[name];
       // Headers from the settings win, and so does the relay's signature, which needs its own id and timestamp.
-      if (value === undefined || notPassed.test(name) || fixed.has(name) || (key !== null && ours.includes(name))) continue;
+      if (value === undefined || notPassed.test(name) || fixed.has(name) || (keys.length > 0 && ours.includes(name))) continue;
       headers.push(name, value);
       passed ??= new Set();
       passed.add(name);
@@ -36,7 +36,7 @@ export function createDeliveryHeaders(settings: UrlDestinationSettings, version:
     // Without a secret here, an original Standard Webhooks signature keeps the id and timestamp it covers.
     if (passed === null || !passed.has("webhook-id")) headers.push("webhook-id", delivery.id);
     if (passed === null || !passed.has("webhook-timestamp")) headers.push("webhook-timestamp", timestamp);
-    if (key !== null) headers.push("webhook-signature", signWebhook(key, delivery.id, timestamp, delivery.body));
+    if (keys.length > 0) headers.push("webhook-signature", signWebhook(keys, delivery.id, timestamp, delivery.body));
     return headers;
   };
 }
@@ -51,17 +51,17 @@ export function eventHeader(event: string): string {
 /** The signature headers that a URL destination would receive; `null`: none. */
 type SignatureHeaders = (delivery: OutgoingDelivery, now: number) => Readonly<Record<string, string>> | null;
 
-/** The relay's signature if there is a `secret`, and the original one with `passSignature`. The relay's headers win. */
-export function createSignatureHeaders(settings: Pick<CommonSettings, "secret">): SignatureHeaders {
-  const key = settings.secret === undefined ? null : signingKey(settings.secret);
+/** The relay's signature if there are secrets, and the original one with `passSignature`. The relay's headers win. */
+export function createSignatureHeaders(settings: Pick<CommonSettings, "secret" | "secrets">): SignatureHeaders {
+  const keys = signingSecrets(settings).map(signingKey);
   return ({ id, body, passHeaders }, now) => {
-    if (key === null) return Object.keys(passHeaders).length === 0 ? null : passHeaders;
+    if (keys.length === 0) return Object.keys(passHeaders).length === 0 ? null : passHeaders;
     const timestamp = String(Math.floor(now / 1000));
     return {
       ...passHeaders,
       "webhook-id": id,
       "webhook-timestamp": timestamp,
-      "webhook-signature": signWebhook(key, id, timestamp, body),
+      "webhook-signature": signWebhook(keys, id, timestamp, body),
     };
   };
 }
@@ -74,7 +74,10 @@ function signingKey(secret: Secret): HmacKey {
   return createHmacKey("sha256", decodeKey(text, text.startsWith(prefix) ? "whsec" : "utf8"));
 }
 
-/** The value of `webhook-signature` (Standard Webhooks 1.0): `v1,` and the base64 HMAC-SHA256 over `{id}.{timestamp}.{body}`. */
-function signWebhook(key: HmacKey, id: string, timestamp: string, body: Buffer): string {
-  return `v1,${key.digest([`${id}.${timestamp}.`, body]).toString("base64")}`;
+/**
+ * The value of `webhook-signature` (Standard Webhooks 1.0): for each key `v1,` and the base64 HMAC-SHA256 over
+ * `{id}.{timestamp}.{body}`, separated by spaces.
+ */
+function signWebhook(keys: readonly HmacKey[], id: string, timestamp: string, body: Buffer): string {
+  return keys.map((key) => `v1,${key.digest([`${id}.${timestamp}.`, body]).toString("base64")}`).join(" ");
 }

@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { Webhook } from "standardwebhooks";
+import { Webhook as SvixWebhook } from "svix";
 import { expect, test } from "vitest";
 import { createDeliveryHeaders, eventHeader } from "../../../src/deliver/destinations/delivery-headers.ts";
 import type { OutgoingDelivery } from "../../../src/deliver/destinations/destination.ts";
@@ -92,4 +93,22 @@ test("encodes any event kind as a valid header that can be decoded", () => {
       expect(decodeURIComponent(eventHeader(event))).toBe(event);
     }),
   );
+});
+
+test("signs once per secret, so that both svix and standardwebhooks verify with any of them", () => {
+  const first = `whsec_${Buffer.alloc(32, 1).toString("base64")}`;
+  const second = `whsec_${Buffer.alloc(32, 2).toString("base64")}`;
+  const both = createDeliveryHeaders(urlDestinationSchema.parse({ url: "https://x.example/", secrets: [first, second] }), "1")(
+    delivery,
+    Date.now(),
+  );
+  const headers = Object.fromEntries(both.flatMap((name, index) => (index % 2 === 0 ? [[name, both[index + 1] as string]] : [])));
+  expect(headers["webhook-signature"]).toMatch(/^v1,\S{44} v1,\S{44}$/);
+  for (const Library of [Webhook, SvixWebhook]) {
+    for (const secret of [first, second]) expect(new Library(secret).verify('{"a":1}', headers)).toEqual({ a: 1 });
+    expect(() => new Library(`whsec_${Buffer.alloc(32, 3).toString("base64")}`).verify('{"a":1}', headers)).toThrow();
+  }
+  // The first signature is that of `secret` alone: adding a second one changes nothing for who verifies the first.
+  const [alone] = (headersOf({ secret: first })["webhook-signature"] ?? "").split(" ");
+  expect(headersOf({ secrets: [first, second] })["webhook-signature"]?.split(" ")[0]).toBe(alone);
 });
