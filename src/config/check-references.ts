@@ -1,8 +1,9 @@
 import type { z } from "zod";
 import type { CommonSettings, UrlDestinationSettings } from "../deliver/settings.ts";
+import { suggestion } from "../model/nearest.ts";
 import type { Secret } from "../model/secret.ts";
 import { decodeKey, resolveScheme } from "../model/signature.ts";
-import { nearest, type SettingsPath } from "./fault.ts";
+import type { SettingsPath } from "./fault.ts";
 import { isPrivateHost } from "./private-address.ts";
 import { onlyAccount, type RouteSettings, readOnce, routeSchema, sourceSchema, type TokenSettings, tokenSchema } from "./schema.ts";
 import type { Finding } from "./tree.ts";
@@ -163,9 +164,7 @@ function checkNames(
 ): Finding[] {
   return (names ?? []).flatMap((name, index) => {
     if (known.includes(name)) return [];
-    const candidate = nearest(name, known);
-    const hint =
-      candidate !== undefined ? `did you mean ${candidate}?` : known.length > 0 ? `there are: ${known.join(", ")}` : `${what}s is empty`;
+    const hint = suggestion(name, known, `${what}s is empty`);
     return [{ path: [...path, key ?? index], message: `names no ${what} of this file (${hint})` }];
   });
 }

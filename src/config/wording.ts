@@ -1,6 +1,7 @@
 import type { z } from "zod";
 import { destinationKeys } from "../deliver/settings.ts";
-import { nearest, type SettingsPath } from "./fault.ts";
+import { nearest } from "../model/nearest.ts";
+import type { SettingsPath } from "./fault.ts";
 import { knownKeys } from "./json-schema.ts";
 import type { Finding } from "./tree.ts";
 

@@ -3,6 +3,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { z } from "zod";
 import { type ErrorCode, RelayError } from "../model/errors.ts";
 import { maxIdLength } from "../model/ids.ts";
+import { nearest, suggestion } from "../model/nearest.ts";
 
 declare module "fastify" {
   interface FastifyContextConfig {
@@ -79,6 +80,16 @@ interface ParsedRequest<E extends Endpoint> {
 /** Refuses a parameter at the wrong endpoint: `limit=5` ignored at `/v1/replay`, whose body has it, would replay everything. */
 const noQuery = z.strictObject({}).transform(() => undefined);
 
+const unexpectedBody = (): RelayError => new RelayError("unexpected_body", "this endpoint takes no body");
+
+/** After the caller is checked, and before the body is read: a body for another endpoint must not look accepted. */
+export function refuseUnexpectedBody({ routeOptions: { config }, headers, method }: FastifyRequest): void {
+  if (config.endpoint?.body !== undefined) return;
+  const isChunked = headers["transfer-encoding"] !== undefined;
+  // The body of a chunked POST may still be empty; `addEndpoint` looks at it once it is read.
+  if (Number(headers["content-length"] ?? 0) > 0 || (isChunked && method !== "POST")) throw unexpectedBody();
+}
+
 /** Adds the route of `endpoint` for callers that `allow` admits. A request that does not fit its schemas is answered `bad_request`. */
 export function addEndpoint<const E extends Endpoint>(
   app: FastifyInstance,
@@ -94,9 +105,11 @@ export function addEndpoint<const E extends Endpoint>(
     ...(head === undefined ? {} : { exposeHeadRoute: head }),
     config: { endpoint },
     handler: async (request, reply) => {
+      // A chunked body has no length that says so earlier.
+      if (body === undefined && request.body !== undefined) throw unexpectedBody();
       const parsed = {
         params: params && parse(params, request.params),
-        query: parse(query ?? noQuery, request.query),
+        query: parse(query ?? noQuery, request.query, "query parameter"),
         body: request.body instanceof Readable ? request.body : body && parse(body, request.body ?? undefined),
         headers: headers && parse(headers, request.headers),
         request,
@@ -125,15 +138,24 @@ export interface Page<T, Next> {
   readonly next: Next | null;
 }
 
-/** Parses, or throws `bad_request` whose details list each fault as `{path, message}`. */
-export function parse<T extends z.ZodType>(schema: T, value: unknown): z.infer<T> {
+/** Parses, or throws `bad_request` whose details list each fault as `{path, message}`. `key` is what one of the value's keys is. */
+export function parse<T extends z.ZodType>(schema: T, value: unknown, key = "field"): z.infer<T> {
   const parsed = schema.safeParse(value);
   if (parsed.success) return parsed.data;
-  throw badRequest(parsed.error);
+  throw badRequest(parsed.error, value, { key, known: keysOf(schema) });
 }
 
-export function badRequest({ issues }: z.ZodError): RelayError {
-  const details = issues.flatMap(faultsIn).map(({ path, message }) => ({ path: path.map(String).join("."), message }));
+interface Keys {
+  readonly key: string;
+  readonly known: readonly string[];
+}
+
+/** `known`: the keys that `value` may have. */
+export function badRequest({ issues }: z.ZodError, value: unknown, keys: Keys = { key: "field", known: [] }): RelayError {
+  const details = issues
+    .flatMap(faultsIn)
+    .flatMap((issue) => worded(issue, value, keys))
+    .map(({ path, message }) => ({ path: path.map(String).join("."), message }));
   return new RelayError(
     "bad_request",
     details.map(({ path, message }) => (path === "" ? message : `${path}: ${message}`)).join("; "),
@@ -142,11 +164,35 @@ export function badRequest({ issues }: z.ZodError): RelayError {
 }
 
 type Issue = z.core.$ZodIssue;
+type Fault = Pick<Issue, "path" | "message">;
+
+function keysOf(schema: z.core.$ZodType): string[] {
+  if (schema instanceof z.ZodObject) return Object.keys(schema.shape);
+  return schema instanceof z.ZodPrefault || schema instanceof z.ZodOptional ? keysOf(schema.unwrap()) : [];
+}
+
+/** Suggests what was probably meant by an unknown key or word. */
+function worded(issue: Issue, value: unknown, { key: what, known }: Keys): Fault[] {
+  const { path, message } = issue;
+  if (issue.code === "unrecognized_keys") {
+    const candidates = path.length === 0 ? known : [];
+    return issue.keys.map((key) => {
+      const hint = path.length === 0 ? ` (${suggestion(key, candidates, "this endpoint takes none")})` : "";
+      return { path: [...path, key], message: `unknown ${what}${hint}` };
+    });
+  }
+  if (issue.code !== "invalid_value") return [{ path, message }];
+  const words = issue.values.map(String);
+  const given = path.reduce<unknown>((part, key) => (part as Readonly<Record<PropertyKey, unknown>> | undefined)?.[key], value);
+  const candidate = typeof given === "string" ? nearest(given, words) : undefined;
+  const hint = candidate === undefined ? "" : ` (did you mean ${candidate}?)`;
+  return [{ path, message: `must be ${words.length > 1 ? "one of " : ""}${words.join(", ")}${hint}` }];
+}
 
 /** For a union, the faults of the shape that the value has: that no shape fits would not help. */
-function faultsIn(issue: Issue): Pick<Issue, "path" | "message">[] {
+function faultsIn(issue: Issue): Issue[] {
   if (issue.code !== "invalid_union") return [issue];
   const branch = issue.errors.find((faults) => !faults.some(({ code, path }) => code === "invalid_type" && path.length === 0));
   if (branch === undefined) return [issue];
-  return branch.flatMap(faultsIn).map(({ path, message }) => ({ path: [...issue.path, ...path], message }));
+  return branch.flatMap(faultsIn).map((fault) => ({ ...fault, path: [...issue.path, ...fault.path] }));
 }

@@ -4,6 +4,7 @@ import Fastify, { type FastifyInstance, type FastifyServerFactory } from "fastif
 import { type ErrorCode, errorCodes, RelayError } from "../model/errors.ts";
 import { maxIdLength } from "../model/ids.ts";
 import { parseBody } from "../model/json.ts";
+import { refuseUnexpectedBody } from "./endpoint.ts";
 import { isLongRequest } from "./long-request.ts";
 
 declare module "fastify" {
@@ -82,6 +83,8 @@ export function createHttp(
         : new RelayError("not_found", missing),
     );
   });
+
+  app.addHook("preParsing", async (request) => refuseUnexpectedBody(request));
 
   app.setErrorHandler((error, request, reply) => {
     if (error instanceof RelayError) {

@@ -118,8 +118,13 @@ function contentOf({ types = [json], list, schema }: Answer, query: z.ZodObject 
 }
 
 /** References by status; each error answer names the codes that this endpoint may answer with. */
-function errorsOf({ method, errors = [] }: Endpoint, responses: Record<string, object>): Record<string, object> {
-  const possible = new Set<ErrorCode>([...always, ...(method === "POST" ? (["too_large"] as const) : []), ...errors]);
+function errorsOf({ method, body, errors = [] }: Endpoint, responses: Record<string, object>): Record<string, object> {
+  const possible = new Set<ErrorCode>([
+    ...always,
+    ...(body === undefined ? (["unexpected_body"] as const) : []),
+    ...(method === "POST" ? (["too_large"] as const) : []),
+    ...errors,
+  ]);
   // In the registry's order, so that the same codes share one answer.
   const codes = (Object.keys(errorCodes) as ErrorCode[]).filter((code) => possible.has(code));
   const byStatus = Map.groupBy(codes, (code) => errorCodes[code].status);

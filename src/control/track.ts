@@ -48,7 +48,7 @@ export function readRegistration(line: string): ReadLine {
   const parsed = registration.safeParse(value);
   if (parsed.success) return { registration: parsed.data, wamid: parsed.data.wamid };
   const { wamid } = (value ?? {}) as { wamid?: unknown };
-  const { message, details } = badRequest(parsed.error);
+  const { message, details } = badRequest(parsed.error, value);
   return { wamid: typeof wamid === "string" ? wamid : null, error: message, details };
 }
 

@@ -4,6 +4,7 @@ export const errorCodes = {
     status: 400,
     meaning: "The request is not valid HTTP, or its query or body is invalid; `details` then lists the faults.",
   },
+  unexpected_body: { status: 400, meaning: "The endpoint takes no body, and the request has one. Nothing was done." },
   bad_signature: { status: 401, meaning: "The signature is missing, malformed or stale, or matches none of the source's secrets." },
   unauthorized: { status: 401, meaning: "The bearer token is missing or unknown." },
   forbidden: { status: 403, meaning: "The token does not have the scope that the endpoint needs." },
