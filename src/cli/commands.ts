@@ -21,6 +21,13 @@ interface CommandEntry {
  */
 export const commands: readonly CommandEntry[] = [
   {
+    name: "init",
+    group: "Run",
+    usage: "[options]",
+    summary: "write the settings of a new relay, with new secrets",
+    load: () => import("./init.ts"),
+  },
+  {
     name: "serve",
     group: "Run",
     usage: "[options]",

@@ -1,5 +1,5 @@
 import { type CommonSettings, signingSecrets } from "../deliver/settings.ts";
-import type { Secret } from "../model/secret.ts";
+import { placeholderPrefix, type Secret } from "../model/secret.ts";
 import { decodeKey, resolveScheme } from "../model/signature.ts";
 import { pathText, type SettingsPath } from "./fault.ts";
 import type { Settings } from "./schema.ts";
@@ -69,6 +69,7 @@ const goodOne: Readonly<Record<PlacedSecret["use"], string>> = {
 
 function weaknessOf({ secret, use, bytes }: PlacedSecret): string | null {
   const text = secret.reveal();
+  if (isPlaceholder(secret)) return placeholderWarning;
   if (isExample(text)) return `is an example, which others know; ${goodOne[use]}`;
   if (use === "outgoing" && !text.startsWith("whsec_")) {
     return `does not begin with whsec_: Standard Webhooks libraries cannot verify the signature; ${goodOne.outgoing}`;
@@ -97,6 +98,13 @@ const exampleTexts = new Set([
   "token",
   "test",
 ]);
+
+export const placeholderWarning = 'is the placeholder that "wamid-relay init" wrote: put the real secret in its place';
+
+/** True for a secret that `wamid-relay init` did not know, and nobody has filled in. */
+export function isPlaceholder(secret: Secret): boolean {
+  return secret.reveal().startsWith(placeholderPrefix);
+}
 
 function isExample(text: string): boolean {
   const bare = text.replace(/^whsec_/, "");

@@ -3,7 +3,7 @@ import { readRedisUrl } from "../model/redis.ts";
 import { pathText } from "./fault.ts";
 import { isLoopbackHost, isPrivateHost } from "./private-address.ts";
 import type { AccountSettings, Settings } from "./schema.ts";
-import { type Warn, warnAboutSecrets } from "./secret-warnings.ts";
+import { isPlaceholder, placeholderWarning, type Warn, warnAboutSecrets } from "./secret-warnings.ts";
 
 /** A valid setting that is probably a mistake. */
 export interface Warning {
@@ -69,6 +69,10 @@ function warnAboutRedis(to: Exclude<DestinationSettings, UrlDestinationSettings>
 
 /** Settings that prevent calls to the service or expose the key. */
 function warnAboutService({ baseUrl, apiKey }: AccountSettings, path: readonly string[], warn: Warn): void {
+  if (apiKey !== undefined && isPlaceholder(apiKey)) {
+    warn([...path, "apiKey"], placeholderWarning);
+    return;
+  }
   if (baseUrl === undefined) {
     if (apiKey !== undefined) warn([...path, "apiKey"], "has no effect without baseUrl beside it: the service is never called");
     return;

@@ -32,6 +32,9 @@ export class Secret {
   }
 }
 
+/** Begins what `wamid-relay init` writes for a secret that it does not know. */
+export const placeholderPrefix = "replace-me-";
+
 /** A secret in the settings. */
 export const secretSchema = z
   .string()

@@ -1,0 +1,456 @@
+import { randomBytes } from "node:crypto";
+import { existsSync, linkSync, mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { basename, dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { type Command, InvalidArgumentError, Option } from "commander";
+import { CommandFailed, type Io } from "./io.ts";
+import { defaultSettingsPath, givenArgument } from "./options.ts";
+import { printable, printableJson } from "./output.ts";
+
+const drivers = ["sqlite", "redis"] as const;
+
+interface Options {
+  readonly serviceName?: string;
+  readonly downstream?: string;
+  readonly storage?: (typeof drivers)[number];
+  readonly redisUrl?: string;
+  readonly port: number;
+  readonly baseUrl?: string;
+  readonly webhookSecret?: string;
+  readonly apiKey?: string;
+  readonly dir: string;
+  readonly force?: boolean;
+  readonly yes?: boolean;
+  readonly json?: boolean;
+}
+
+/** Adds `init`: writes the settings of a new relay and its secrets. */
+export function build(command: Command, io: Io): void {
+  command
+    .option("--service-name <name>", "the service's short name: its events carry the header x-<name>-signature", serviceName)
+    .option("--downstream <url>", "where the relay delivers events", httpUrl)
+    .addOption(new Option("--storage <driver>", "sqlite: one file and one process; redis: any number of processes").choices(drivers))
+    .option("--redis-url <url>", "with --storage redis: its address", redisUrl)
+    .option("--port <port>", "listen on this port", port, 8080)
+    .option("--base-url <url>", "the service's base URL, to send messages and poll statuses", httpUrl)
+    .option("--webhook-secret <text>", "the service's webhook secret (default: the environment variable WEBHOOK_SECRET)", secretText)
+    .option("--api-key <text>", "the service's API key (default: the environment variable MESSAGING_API_KEY)", secretText)
+    .option("--dir <folder>", "write the files to this folder", givenArgument, ".")
+    .option("--force", "replace existing files; the old ones are kept with the ending .old")
+    .option("-y, --yes", "ask nothing, use the defaults")
+    .option("--json", "print {settings, envFile, schema, placeholders, next} as JSON")
+    .addHelpText(
+      "after",
+      `
+Writes relay.yaml and .env (mode 0600) with new random secrets. On a terminal it asks for what the options
+leave out. A secret of the service that you do not give becomes a placeholder; "config check" lists them.
+
+Examples:
+  wamid-relay init
+  wamid-relay init --service-name acme --downstream https://app.example/webhooks --dir /etc/wamid-relay
+  WEBHOOK_SECRET=… wamid-relay init --yes`,
+    )
+    .action((options: Options) =>
+      runInit(command, options, io, { input: process.stdin, output: process.stderr, isTerminal: process.stdin.isTTY }),
+    );
+}
+
+function serviceName(text: string): string {
+  if (!/^[A-Za-z0-9-]+$/.test(text)) throw new InvalidArgumentError("It must have letters, digits and hyphens only.");
+  return text.toLowerCase();
+}
+
+function httpUrl(text: string): string {
+  const url = URL.parse(text);
+  if (url === null || !/^https?:$/.test(url.protocol)) throw new InvalidArgumentError("It must be an http or https URL.");
+  return text;
+}
+
+function redisUrl(text: string): string {
+  if (!/^rediss?:\/\/[^\s/]/.test(text)) throw new InvalidArgumentError("It must be a URL such as redis://user:password@host:6379/0.");
+  return secretText(text);
+}
+
+function driver(text: string): (typeof drivers)[number] {
+  const found = drivers.find((each) => each === text.toLowerCase());
+  if (found === undefined) throw new InvalidArgumentError(`It must be ${drivers.join(" or ")}.`);
+  return found;
+}
+
+function port(text: string): number {
+  if (!/^\d{1,5}$/.test(text) || Number(text) > 65_535 || Number(text) < 1)
+    throw new InvalidArgumentError("It must be a port from 1 to 65535.");
+  return Number(text);
+}
+
+/** A secret that fits into one line of the env file. */
+function secretText(text: string): string {
+  if (text === "" || /[\p{Cc}]/u.test(text)) throw new InvalidArgumentError("It must be one line of text.");
+  if (["'", '"', "`"].every((quote) => text.includes(quote)))
+    throw new InvalidArgumentError("It must not contain all three kinds of quotes.");
+  return text;
+}
+
+/** Where the questions go. */
+export interface Terminal {
+  readonly input: NodeJS.ReadableStream;
+  readonly output: NodeJS.WritableStream;
+  /** True when a person can answer. */
+  readonly isTerminal: boolean | undefined;
+}
+
+/** What a relay needs to know, complete. */
+interface Answers {
+  readonly serviceName: string;
+  readonly downstream: string;
+  readonly storage: (typeof drivers)[number];
+  readonly redisUrl: string;
+}
+
+const defaults: Answers = {
+  serviceName: "acme",
+  downstream: "http://127.0.0.1:3000/webhooks",
+  storage: "sqlite",
+  redisUrl: "redis://127.0.0.1:6379/0",
+};
+
+/** Asks, writes and checks. `terminal` is where the questions go. */
+export async function runInit(command: Command, options: Options, io: Io, terminal: Terminal): Promise<void> {
+  const folder = resolve(options.dir);
+  const settings = join(folder, "relay.yaml");
+  const envFile = join(folder, ".env");
+  refuseExisting([settings, envFile], options.force === true);
+  const answers = await answersOf(command, options, terminal);
+  const webhookSecret = options.webhookSecret ?? givenVariable(io, "WEBHOOK_SECRET");
+  const apiKey = options.apiKey ?? givenVariable(io, "MESSAGING_API_KEY");
+  const schema = await schemaOf(folder);
+  const [{ isPrivateHost }, { placeholderPrefix }] = await Promise.all([
+    import("../config/private-address.ts"),
+    import("../model/secret.ts"),
+  ]);
+  // Random, so that a relay that runs with the placeholder accepts no event that anybody else signed.
+  const placeholder = () => `${placeholderPrefix}${randomBytes(16).toString("hex")}`;
+  const variables: Variable[] = [
+    ["WEBHOOK_SECRET", webhookSecret ?? placeholder(), "Secret of the webhook at the messaging service, which signs its events."],
+    ["MESSAGING_API_KEY", apiKey ?? placeholder(), "API key of the account at the messaging service."],
+    ["RELAY_TOKEN", randomBytes(32).toString("hex"), "Bearer token of the control API. The wamid-relay commands use it too."],
+    [
+      "DOWNSTREAM_SECRET",
+      `whsec_${randomBytes(32).toString("base64")}`,
+      "Signs deliveries (Standard Webhooks). Give it to the downstream.",
+    ],
+    ...(answers.storage === "redis" ? [["REDIS_URL", answers.redisUrl, "Address of the Redis, with user and password."] as const] : []),
+  ];
+  const { port, baseUrl } = options;
+  const text = settingsText({
+    ...answers,
+    port,
+    ...(baseUrl === undefined ? {} : { baseUrl }),
+    schema: schema.reference,
+    database: join(folder, "data", "relay.db"),
+    isPrivate: isPrivateHost(answers.downstream),
+  });
+  const files: NewFile[] = [
+    { path: envFile, text: envText(variables), mode: 0o600 },
+    ...(schema.text === null ? [] : [{ path: join(folder, "relay.schema.json"), text: schema.text, mode: 0o644, isOurs: true }]),
+    { path: settings, text, mode: 0o644 },
+  ];
+  await writeFiles(folder, files, { settings, envFile, isForced: options.force === true, io });
+
+  const placeholders = [...(webhookSecret === undefined ? ["WEBHOOK_SECRET"] : []), ...(apiKey === undefined ? ["MESSAGING_API_KEY"] : [])];
+  const next = ["config check", "serve", "trigger message.status"].map((words) => commandText(words, settings, io));
+  if (options.json === true) {
+    io.out(
+      printableJson({ settings, envFile, schema: schema.text === null ? null : join(folder, "relay.schema.json"), placeholders, next }),
+    );
+    return;
+  }
+  io.out(printable(`Wrote ${fromHere(settings)}`));
+  io.out(printable(`Wrote ${fromHere(envFile)} with new secrets. Keep it out of version control.`));
+  if (schema.text !== null) io.out(printable(`Wrote ${fromHere(join(folder, "relay.schema.json"))} for editors.`));
+  io.out("");
+  if (placeholders.length > 0) {
+    io.out(printable(`Before the service can post events, replace in ${fromHere(envFile)}: ${placeholders.join(", ")}.`));
+    io.out("");
+  }
+  io.out("Next:");
+  const notes = ["check the settings", "start the relay", "in a second terminal: post a signed sample event"];
+  const width = Math.max(...next.map((each) => each.length));
+  for (const [index, each] of next.entries()) io.out(printable(`  ${each.padEnd(width)}   # ${notes[index]}`));
+}
+
+function givenVariable(io: Io, name: string): string | undefined {
+  const value = io.env[name];
+  if (value === undefined || value === "") return undefined;
+  try {
+    return secretText(value);
+  } catch {
+    throw new CommandFailed(`the environment variable ${name} does not fit into an env file: it must be one line of text`);
+  }
+}
+
+function refuseExisting(paths: readonly string[], isForced: boolean): void {
+  const existing = paths.filter((path) => existsSync(path));
+  if (isForced || existing.length === 0) return;
+  const [verb, them] = existing.length === 1 ? ["exists", "it"] : ["exist", "them"];
+  throw new CommandFailed(`${existing.map(fromHere).join(" and ")} already ${verb}; --force replaces ${them}, --dir names another folder`);
+}
+
+/** Asks for what the options leave out. Without a terminal, what has no option is wrong usage. */
+async function answersOf(command: Command, options: Options, terminal: Terminal): Promise<Answers> {
+  if (options.redisUrl !== undefined && options.storage === "sqlite") command.error("error: --redis-url is for --storage redis");
+  const storage = options.storage ?? (options.redisUrl === undefined ? undefined : "redis");
+  const isAsking = options.yes !== true && terminal.isTerminal === true;
+  if (!isAsking && options.yes !== true) {
+    const missing = [
+      ...(options.serviceName === undefined ? ["--service-name"] : []),
+      ...(options.downstream === undefined ? ["--downstream"] : []),
+    ];
+    if (missing.length > 0) {
+      command.error(
+        `error: standard input is no terminal, so nothing can be asked; give ${missing.join(" and ")}, or --yes for the defaults`,
+      );
+    }
+  }
+  const ask = isAsking ? createQuestions(terminal) : null;
+  const answer = async <T extends string>(given: T | undefined, question: string, fallback: T, read: (text: string) => T): Promise<T> =>
+    given ?? (ask === null ? fallback : ask.next(question, fallback, read));
+  try {
+    const name = await answer(
+      options.serviceName,
+      "Short name of the messaging service (header x-<name>-signature)",
+      defaults.serviceName,
+      serviceName,
+    );
+    const downstream = await answer(options.downstream, "Downstream URL, where events are delivered", defaults.downstream, httpUrl);
+    const engine = await answer(storage, "Storage: sqlite (one file) or redis (several processes)", defaults.storage, driver);
+    const address = engine === "redis" ? await answer(options.redisUrl, "Redis URL", defaults.redisUrl, redisUrl) : defaults.redisUrl;
+    return { serviceName: name, downstream, storage: engine, redisUrl: address };
+  } finally {
+    ask?.close();
+  }
+}
+
+function createQuestions({ input, output }: Terminal) {
+  const lines = createInterface({ input, output });
+  // The iterator keeps lines that arrive between two questions, as pasted ones do.
+  const answers = lines[Symbol.asyncIterator]();
+  let isClosed = false;
+  lines.once("close", () => {
+    isClosed = true;
+  });
+  return {
+    /** Repeats the question until the answer is valid. An empty answer is the fallback. */
+    async next<T extends string>(question: string, fallback: T, read: (text: string) => T): Promise<T> {
+      for (;;) {
+        lines.setPrompt(`${question} [${fallback}]: `);
+        if (!isClosed) lines.prompt();
+        const { value, done } = await answers.next();
+        if (done === true) throw new CommandFailed("the input ended before all questions were answered; nothing was written");
+        const text = value.trim();
+        if (text === "") return fallback;
+        try {
+          return read(text);
+        } catch (error) {
+          if (!(error instanceof InvalidArgumentError)) throw error;
+          output.write(`${error.message}\n`);
+        }
+      }
+    },
+    close: () => lines.close(),
+  };
+}
+
+/** Root of this package: `src/cli` in a checkout and `dist/cli` in a package are both two levels below it. */
+const packageRoot = fileURLToPath(new URL("../..", import.meta.url)).replace(/[/\\]$/, "");
+
+/** The project into whose `node_modules` this package is installed; null for a checkout and a global installation. */
+function projectOf(folder: string): string | null {
+  const modules = dirname(packageRoot);
+  if (basename(modules) !== "node_modules") return null;
+  const project = dirname(modules);
+  return folder === project || folder.startsWith(`${project}${sep}`) ? project : null;
+}
+
+/**
+ * The editor schema: that of the package in the project's `node_modules`, which stays in step with it. Elsewhere a copy is
+ * written beside the settings, because a path into a global installation holds on one machine only.
+ */
+async function schemaOf(folder: string): Promise<{ readonly reference: string; readonly text: string | null }> {
+  const installed = join(packageRoot, "config", "relay.schema.json");
+  if (projectOf(folder) !== null && existsSync(installed)) {
+    const path = relative(folder, installed).split(sep).join("/");
+    return { reference: path.startsWith(".") ? path : `./${path}`, text: null };
+  }
+  const { editorSchema } = await import("../config/json-schema.ts");
+  return { reference: "./relay.schema.json", text: `${JSON.stringify(editorSchema(), null, 2)}\n` };
+}
+
+interface NewFile {
+  readonly path: string;
+  readonly text: string;
+  readonly mode: number;
+  /** True for a file that may be replaced without asking. */
+  readonly isOurs?: boolean;
+}
+
+/** Writes all files, or none when the settings would not load. No reader sees half a file. */
+async function writeFiles(
+  folder: string,
+  files: readonly NewFile[],
+  { settings, envFile, isForced, io }: { settings: string; envFile: string; isForced: boolean; io: Io },
+): Promise<void> {
+  const ending = `.${randomBytes(4).toString("hex")}.tmp`;
+  const cannotWrite = (error: unknown) => new CommandFailed(`cannot write to ${fromHere(folder)}: ${(error as Error).message}`);
+  try {
+    mkdirSync(folder, { recursive: true });
+  } catch (error) {
+    throw cannotWrite(error);
+  }
+  try {
+    for (const { path, text, mode } of files) writeFileSync(path + ending, text, { mode, flag: "wx" });
+    const { readSettings } = await import("./settings-option.ts");
+    readSettings({ config: settings + ending, envFile: envFile + ending }, io);
+    for (const file of files) publish(file, ending, isForced);
+  } catch (error) {
+    // Faults of the settings name the file by its later name.
+    if (error instanceof CommandFailed) throw new CommandFailed(error.message.replaceAll(ending, ""), { cause: error });
+    throw cannotWrite(error);
+  } finally {
+    for (const { path } of files) rmSync(path + ending, { force: true });
+  }
+}
+
+/** Gives the file its name. A link fails where the name is taken, also when that happened during the questions. */
+function publish({ path, isOurs = false }: NewFile, ending: string, isForced: boolean): void {
+  if (isForced && !isOurs && existsSync(path)) {
+    rmSync(`${path}.old`, { force: true });
+    linkSync(path, `${path}.old`);
+  }
+  if (isForced || isOurs) {
+    renameSync(path + ending, path);
+    return;
+  }
+  try {
+    linkSync(path + ending, path);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === "EEXIST") throw new CommandFailed(`${fromHere(path)} already exists; --force replaces it`);
+    // A file system without links.
+    if (existsSync(path)) throw error;
+    renameSync(path + ending, path);
+  }
+}
+
+/** Name, value and comment. */
+type Variable = readonly [string, string, string];
+
+function envText(variables: readonly Variable[]): string {
+  const head = '# Secrets of relay.yaml, written by "wamid-relay init". Keep this file private and out of version control.\n';
+  return head + variables.map(([name, value, comment]) => `\n# ${comment}\n${name}=${quoted(value)}\n`).join("");
+}
+
+/** Plain where possible: systemd and docker read quotes in their own ways. */
+function quoted(value: string): string {
+  if (/^[\w+/=.:@%?&~,-]+$/.test(value)) return value;
+  const quote = ["'", '"', "`"].find((each) => !value.includes(each)) ?? "'";
+  return `${quote}${value}${quote}`;
+}
+
+interface SettingsParts extends Answers {
+  readonly port: number;
+  readonly baseUrl?: string;
+  readonly schema: string;
+  readonly database: string;
+  /** The downstream has a private or loopback address. */
+  readonly isPrivate: boolean;
+}
+
+function settingsText({ serviceName: service, downstream, storage, port, baseUrl, schema, database, isPrivate }: SettingsParts): string {
+  return `# yaml-language-server: $schema=${schema}
+#
+# Settings of wamid-relay, written by "wamid-relay init". Defaults apply to settings that are not here.
+#
+#   wamid-relay config check    lists every fault with its line
+#   wamid-relay config print    prints the settings in effect, secrets as fingerprints
+#
+# \${NAME} comes from the environment, or from the file .env beside this one.
+
+server:
+  # In a container: 0.0.0.0
+  host: \${RELAY_HOST:-127.0.0.1}
+  port: \${PORT:-${port}}
+  # Proxies whose X-Forwarded-For header counts:
+  # trustProxy: [loopback]
+
+${storage === "sqlite" ? sqliteText(database) : redisText}
+# Bearer tokens of the control API under /v1. The commands use them too.
+control:
+  tokens:
+    - name: ops
+      token: \${RELAY_TOKEN}
+      scopes: [read, track, send, replay, listen]
+
+# Accounts at the messaging service.
+accounts:
+  main:
+    # The relay calls the service only with both baseUrl and apiKey: to send messages and to poll statuses.
+    ${baseUrl === undefined ? "# baseUrl: https://messaging.example" : `baseUrl: ${yamlText(baseUrl)}`}
+    apiKey: \${MESSAGING_API_KEY}
+    plan: escala
+
+# Each source is an endpoint. The service posts to this one at /webhooks/main.
+sources:
+  main:
+    signature:
+      # The header is x-${service}-signature. "wamid-relay verify" finds the settings for a captured request.
+      service: ${yamlText(service)}
+      # To rotate, add the new secret first. Remove the old one when "wamid-relay doctor" says so.
+      secrets:
+        - \${WEBHOOK_SECRET}
+
+# An event goes to every route that matches.
+routes:
+  - name: downstream
+    match:
+      events: ["*"]
+    to:
+      url: ${yamlText(downstream)}
+${isPrivate ? "      # The address is not public.\n      allowPrivate: true\n" : ""}      # The downstream verifies the webhook-signature header with this secret (Standard Webhooks).
+      secret: \${DOWNSTREAM_SECRET}
+`;
+}
+
+/** Absolute, so that commands from cron and other folders find the same file. */
+const sqliteText = (database: string) => `storage:
+  driver: sqlite
+  # Everything is in this file. Commands started in any folder use the same one.
+  path: ${/[$}]/.test(database) ? yamlText(database) : JSON.stringify(`\${RELAY_DATA:-${database}}`)}
+`;
+
+const redisText = `storage:
+  driver: redis
+  # Redis 7 or newer with AOF and maxmemory-policy noeviction; "wamid-relay doctor" checks it.
+  url: \${REDIS_URL}
+`;
+
+/** Double quotes as in JSON, and no variable. */
+function yamlText(text: string): string {
+  return JSON.stringify(text.replaceAll("${", () => "$${"));
+}
+
+function commandText(words: string, settings: string, io: Io): string {
+  const { npm_lifecycle_event: script, npm_command: npm } = io.env;
+  const isLocal = projectOf(dirname(settings)) !== null || npm === "exec";
+  const program = script === "relay" ? "npm run -s relay --" : isLocal ? "npx wamid-relay" : "wamid-relay";
+  const path = fromHere(settings);
+  if (path === defaultSettingsPath.split("/").join(sep)) return `${program} ${words}`;
+  return `${program} ${words} --config ${/^[\w./\\:@+-]+$/.test(path) ? path : JSON.stringify(path)}`;
+}
+
+/** Relative to the working directory where it is below it. */
+function fromHere(path: string): string {
+  const way = relative(process.cwd(), path);
+  return way === "" || way.startsWith("..") || isAbsolute(way) ? path : way;
+}

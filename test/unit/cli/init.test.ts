@@ -1,0 +1,213 @@
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { PassThrough } from "node:stream";
+import { parseEnv } from "node:util";
+import { Command } from "commander";
+import { Webhook } from "standardwebhooks";
+import { Webhook as SvixWebhook } from "svix";
+import { afterAll, expect, test } from "vitest";
+import { build, runInit } from "../../../src/cli/init.ts";
+import type { Io } from "../../../src/cli/io.ts";
+import { loadSettings } from "../../../src/config/load.ts";
+import { warnings } from "../../../src/config/warnings.ts";
+import { type Ran, runHere } from "../../harness/run-here.ts";
+import { until } from "../../harness/until.ts";
+
+const root = mkdtempSync(join(tmpdir(), "wamid-relay-init-"));
+afterAll(() => rmSync(root, { recursive: true, force: true }));
+let folders = 0;
+const newFolder = () => join(root, `relay-${++folders}`);
+
+const init = (folder: string, ...args: string[]): Promise<Ran> => runHere(["init", "--dir", folder, ...args]);
+const envOf = (folder: string) => parseEnv(readFileSync(join(folder, ".env"), "utf8")) as Record<string, string>;
+const settingsOf = (folder: string) => loadSettings(join(folder, "relay.yaml"), {});
+
+test("writes settings that load, and secrets in a private file", async () => {
+  const folder = newFolder();
+  const { code, out } = await init(folder, "--service-name", "Acme", "--downstream", "https://app.example/hooks?a=${b}");
+  expect(code).toBe(0);
+  expect(statSync(join(folder, ".env")).mode & 0o777).toBe(0o600);
+  const settings = settingsOf(folder);
+  expect(settings.storage).toMatchObject({ driver: "sqlite", path: join(folder, "data", "relay.db") });
+  expect(settings.sources["main"]).toMatchObject({ account: "main", signature: { service: "acme" } });
+  expect(settings.routes[0]?.to).toMatchObject({ url: "https://app.example/hooks?a=${b}", allowPrivate: false });
+  expect(readFileSync(join(folder, "relay.yaml"), "utf8")).not.toContain(envOf(folder)["RELAY_TOKEN"]);
+  expect(readdirSync(folder).sort()).toEqual([".env", "relay.schema.json", "relay.yaml"]);
+  const commands = out.split("\n").filter((line) => line.startsWith("  "));
+  expect(
+    commands.map((line) =>
+      line
+        .trim()
+        .split(" --config")[0]
+        ?.replace(/^npm run -s relay --|^npx wamid-relay/, "wamid-relay"),
+    ),
+  ).toEqual(["wamid-relay config check", "wamid-relay serve", "wamid-relay trigger message.status"]);
+});
+
+test("the outgoing secret is one that Standard Webhooks libraries take, and differs each time", async () => {
+  const secrets = new Set<string>();
+  for (const folder of [newFolder(), newFolder()]) {
+    await init(folder, "--yes");
+    const { DOWNSTREAM_SECRET: secret = "" } = envOf(folder);
+    secrets.add(secret);
+    expect(Buffer.from(secret.replace(/^whsec_/, ""), "base64")).toHaveLength(32);
+    const at = new Date();
+    const headers = { "webhook-id": "1", "webhook-timestamp": String(Math.floor(at.getTime() / 1000)) };
+    const signature = new Webhook(secret).sign("1", at, "{}");
+    expect(new SvixWebhook(secret).verify("{}", { ...headers, "webhook-signature": signature })).toEqual({});
+  }
+  expect(secrets.size).toBe(2);
+});
+
+test("config check warns about secrets that were not given, and about none that was", async () => {
+  const [without, withBoth] = [newFolder(), newFolder()];
+  const told = await init(without, "--yes");
+  expect(told.out).toContain("replace in ");
+  expect(told.out).toContain("WEBHOOK_SECRET, MESSAGING_API_KEY");
+  const warned = warnings(settingsOf(without)).map(({ path, message }) => `${path} ${message}`);
+  expect(warned).toEqual([
+    expect.stringMatching(/^accounts\.main\.apiKey is the placeholder/),
+    expect.stringMatching(/^sources\.main\.signature\.secrets\[0\] is the placeholder/),
+  ]);
+  const { code, err } = await runHere(["config", "check", "--config", join(without, "relay.yaml")], {});
+  expect([code, err.split("\n").filter((line) => line.includes("placeholder")).length]).toEqual([0, 2]);
+
+  const secret = 'it\'s a "secret" # 100%';
+  await init(withBoth, "--yes", "--webhook-secret", secret, "--api-key", "key-1", "--base-url", "https://messaging.example");
+  const settings = settingsOf(withBoth);
+  expect(settings.sources["main"]?.signature.secrets.map((each) => each.reveal())).toEqual([secret]);
+  expect(settings.accounts["main"]).toMatchObject({ baseUrl: "https://messaging.example" });
+  expect(settings.accounts["main"]?.apiKey?.reveal()).toBe("key-1");
+  expect(warnings(settings)).toEqual([]);
+});
+
+test("takes the service's secrets from the environment", async () => {
+  const folder = newFolder();
+  const given = { WEBHOOK_SECRET: "webhook-secret-of-the-test", MESSAGING_API_KEY: "key-of-the-test" };
+  const { out } = await runHere(["init", "--yes", "--json", "--dir", folder], given);
+  expect(JSON.parse(out)).toMatchObject({ settings: join(folder, "relay.yaml"), envFile: join(folder, ".env"), placeholders: [] });
+  expect(envOf(folder)).toMatchObject(given);
+});
+
+test("storage redis keeps the address out of the settings file", async () => {
+  const folder = newFolder();
+  await init(folder, "--yes", "--redis-url", "redis://user:pa%23ss@redis.example:6379/1");
+  expect(settingsOf(folder).storage.driver).toBe("redis");
+  expect(envOf(folder)["REDIS_URL"]).toBe("redis://user:pa%23ss@redis.example:6379/1");
+  expect(readFileSync(join(folder, "relay.yaml"), "utf8")).not.toContain("pa%23ss");
+});
+
+test("the schema line names a file that exists and is the schema of the settings", async () => {
+  const folder = newFolder();
+  await init(folder, "--yes");
+  const [, path = ""] = /^# yaml-language-server: \$schema=(\S+)\n/.exec(readFileSync(join(folder, "relay.yaml"), "utf8")) ?? [];
+  const schema = readFileSync(join(folder, path), "utf8");
+  expect(schema).toBe(readFileSync(new URL("../../../config/relay.schema.json", import.meta.url), "utf8"));
+});
+
+test("replaces no file without --force, which keeps the old ones", async () => {
+  const folder = newFolder();
+  await init(folder, "--yes");
+  const before = envOf(folder);
+  const refused = await init(folder, "--yes");
+  expect([refused.code, refused.out]).toEqual([1, ""]);
+  expect(refused.err).toContain("already exist; --force replaces them");
+  expect(envOf(folder)).toEqual(before);
+
+  rmSync(join(folder, "relay.yaml"));
+  expect((await init(folder, "--yes")).err).toContain("already exists; --force replaces it");
+  expect(existsSync(join(folder, "relay.yaml"))).toBe(false);
+
+  expect((await init(folder, "--yes", "--force")).code).toBe(0);
+  expect(envOf(folder)["RELAY_TOKEN"]).not.toBe(before["RELAY_TOKEN"]);
+  expect(parseEnv(readFileSync(join(folder, ".env.old"), "utf8"))).toEqual(before);
+  expect(statSync(join(folder, ".env")).mode & 0o777).toBe(0o600);
+});
+
+test("writes nothing when the settings would not load, or the folder cannot be written", async () => {
+  const folder = newFolder();
+  const wrong = await runHere(["init", "--yes", "--dir", folder], { PORT: "none" });
+  expect([wrong.code, wrong.out]).toEqual([1, ""]);
+  expect(wrong.err).toContain("relay.yaml:13:9 server.port: must be a number, not text (from ${PORT})\n");
+  expect(readdirSync(folder)).toEqual([]);
+
+  writeFileSync(join(folder, "file"), "");
+  const { code, err } = await init(join(folder, "file", "below"), "--yes");
+  expect([code, err]).toEqual([1, expect.stringContaining("cannot write to ")]);
+});
+
+test.each([
+  [[], "give --service-name and --downstream"],
+  [["--service-name", "acme"], "give --downstream, or --yes"],
+  [["--service-name", "ac me", "--yes"], "letters, digits and hyphens"],
+  [["--downstream", "app.example", "--yes"], "http or https URL"],
+  [["--storage", "postgres", "--yes"], "Allowed choices are sqlite, redis"],
+  [["--storage", "sqlite", "--redis-url", "redis://r", "--yes"], "--redis-url is for --storage redis"],
+  [["--webhook-secret", "", "--yes"], "one line of text"],
+])("refuses %j without a terminal as wrong usage", async (args, message) => {
+  const folder = newFolder();
+  const { code, out, err } = await init(folder, ...args);
+  expect([code, out, existsSync(folder)]).toEqual([2, "", false]);
+  expect(err).toContain(message);
+});
+
+/** `init` on a terminal that a test types on. */
+function onTerminal(folder: string) {
+  const input = new PassThrough();
+  const output = new PassThrough();
+  let shown = "";
+  output.setEncoding("utf8").on("data", (text: string) => {
+    shown += text;
+  });
+  const printed: string[] = [];
+  const io: Io = {
+    out: (line) => void printed.push(line),
+    err: (line) => void printed.push(line),
+    isTerminal: true,
+    env: {},
+    readStdin: async () => Buffer.alloc(0),
+  };
+  const command = new Command("init").exitOverride();
+  build(command, io);
+  const options = { port: 8080, dir: folder };
+  return {
+    input,
+    shown: () => shown,
+    run: (more: object) => runInit(command, { ...options, ...more }, io, { input, output, isTerminal: true }),
+  };
+}
+
+test("asks on a terminal, repeats a question after a wrong answer, and takes the default for an empty one", async () => {
+  const folder = newFolder();
+  const { input, shown, run } = onTerminal(folder);
+  const running = run({});
+  await until("it asks for the name", () => shown().includes("Short name"));
+  input.write("my service\n");
+  await until("it asks again", () => shown().split("Short name").length === 3);
+  expect(shown()).toContain("letters, digits and hyphens");
+  // All at once, as pasted: no answer is lost between the questions.
+  input.write("shop\n\nredis\nrediss://redis.example\n");
+  await running;
+  const settings = settingsOf(folder);
+  expect(settings.sources["main"]?.signature.service).toBe("shop");
+  expect(settings.routes[0]?.to).toMatchObject({ url: "http://127.0.0.1:3000/webhooks", allowPrivate: true });
+  expect(envOf(folder)["REDIS_URL"]).toBe("rediss://redis.example");
+});
+
+test("asks only for what the options leave out", async () => {
+  const folder = newFolder();
+  const { input, shown, run } = onTerminal(folder);
+  input.write("\n");
+  await run({ serviceName: "shop", downstream: "https://app.example/" });
+  expect(shown()).toContain("Storage");
+  expect(shown()).not.toMatch(/Short name|Downstream/);
+});
+
+test("writes nothing when the input ends before the last answer", async () => {
+  const folder = newFolder();
+  const { input, run } = onTerminal(folder);
+  input.end("shop\n");
+  await expect(run({})).rejects.toThrow("nothing was written");
+  expect(existsSync(folder)).toBe(false);
+});
