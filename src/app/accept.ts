@@ -18,6 +18,8 @@ interface AcceptingParts {
   readonly privacy: Privacy;
 }
 
+export type Accepting = ReturnType<typeof createAccepting>;
+
 /** The single entry for events, whether they come from webhooks, polls or quarantine. Every call rejects when the store cannot write. */
 export function createAccepting({ store, settings, arrived, truncated, metrics, log, privacy }: AcceptingParts) {
   function note(event: ReceivedEvent, outcome: AcceptOutcome): AcceptOutcome {

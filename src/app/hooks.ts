@@ -173,6 +173,7 @@ export function laneHooks({ log, privacy, now, metrics }: Watchers & { readonly 
             : subject.type === "message"
               ? { message: privacy.wamid(subject.key) }
               : { run: privacy.id("run", subject.key) }),
+          ...(outgoing.traceparent === undefined ? {} : { trace: outgoing.traceparent.slice(3, 35) }),
           attempt: outgoing.attempt,
           outcome: outcomes[decision.kind],
           ...(result.kind === "answered"

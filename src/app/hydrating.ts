@@ -1,8 +1,9 @@
 import type { Settings } from "../config/schema.ts";
 import { createHydrator } from "../hydrate/hydrator.ts";
-import type { HydratedStatus, HydrationMessages, ReadAnswer } from "../hydrate/pass.ts";
+import type { HydratedStatus, HydrationMessages, PassTally, ReadAnswer } from "../hydrate/pass.ts";
 import type { Clock } from "../model/clock.ts";
 import type { ReceivedEvent } from "../model/event.ts";
+import type { HydrationPass } from "../model/hydration.ts";
 
 import { isSentByWebhook } from "../model/statuses.ts";
 import { unobserved } from "../model/tracking.ts";
@@ -30,6 +31,8 @@ export interface HydratingParts {
   readonly mayPoll: (account: string) => Promise<boolean>;
   /** False: truncated events wait for a worker process. */
   readonly scheduled: boolean;
+  /** A pass is over. Absent while traces are off. */
+  readonly passed?: ((pass: HydrationPass, tally: PassTally, tookMs: number) => void) | undefined;
 }
 
 /** On a shared store. */
@@ -42,7 +45,7 @@ export type Hydrating = ReturnType<typeof createHydrating>;
 
 /** Hydration, connected to the store, the service's clients, and the intake of the statuses that it finds. */
 export function createHydrating(parts: HydratingParts) {
-  const { settings, store, services, clock, supervise, random, log, metrics, intake, polling, mayPoll, scheduled } = parts;
+  const { settings, store, services, clock, supervise, random, log, metrics, intake, polling, mayPoll, scheduled, passed } = parts;
   let task: Supervised | undefined;
 
   function announced<T extends { readonly due: readonly DueDelivery[] }>(settled: T): T {
@@ -108,7 +111,9 @@ export function createHydrating(parts: HydratingParts) {
         if (changed > 0) metrics().hydration.found.inc({ account }, changed);
       },
       onSettled: ({ account }, state, events) => metrics().hydration.settled.inc({ account, state }, events),
-      finished({ account, covered }, tally, tookMs) {
+      finished(pass, tally, tookMs) {
+        const { account, covered } = pass;
+        passed?.(pass, tally, tookMs);
         metrics().hydration.passes.inc({ account });
         const { events, gaveUp, ...counts } = tally;
         const line = { account, truncated: Math.max(events, covered.events), ...counts, tookMs };

@@ -1,7 +1,7 @@
 import type { Clock } from "../model/clock.ts";
 import type { Logger, Privacy } from "../observe/logger.ts";
 import type { Metrics } from "../observe/metrics.ts";
-import type { DueDelivery } from "../store/rules.ts";
+import type { DueDelivery, Planned } from "../store/rules.ts";
 import type { PlanningBacklog } from "./engine.ts";
 import type { Supervisor } from "./supervise.ts";
 
@@ -13,6 +13,8 @@ export interface PlanningParts {
   readonly supervise: Supervisor["supervise"];
   readonly log: Logger;
   readonly privacy: Pick<Privacy, "text">;
+  /** `tookMs`: of its batch. Absent while traces are off. */
+  readonly planned?: ((event: Planned, tookMs: number) => void) | undefined;
 }
 
 /** How often to look for events that nobody plans, because their process died or the wake-up was lost. */
@@ -21,7 +23,16 @@ const lookEveryMs = 500;
 const secondLookMs = 50;
 
 /** Plans accepted events when woken, and when the oldest one has not changed between two looks. Returns the end of it. */
-export function startPlanning({ backlog, announce, metrics, clock, supervise, log, privacy }: PlanningParts): () => Promise<void> {
+export function startPlanning({
+  backlog,
+  announce,
+  metrics,
+  clock,
+  supervise,
+  log,
+  privacy,
+  planned: report,
+}: PlanningParts): () => Promise<void> {
   let isWoken = false;
   let oldest: string | null = null;
   let lookMs = secondLookMs;
@@ -35,8 +46,12 @@ export function startPlanning({ backlog, announce, metrics, clock, supervise, lo
   async function planAll(signal: AbortSignal): Promise<void> {
     do {
       isWoken = false;
+      const startedAt = performance.now();
       const { planned, lost, left } = await backlog.planSome(clock.now());
-      for (const { seq, source, disposition, fault, due } of planned) {
+      const tookMs = report === undefined ? 0 : performance.now() - startedAt;
+      for (const event of planned) {
+        const { seq, source, disposition, fault, due } = event;
+        report?.(event, tookMs);
         announce(due);
         metrics.dispositions.count(source, disposition);
         if (fault !== null)

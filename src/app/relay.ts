@@ -14,7 +14,7 @@ import type { Clock } from "../model/clock.ts";
 import { createRedactor } from "../model/redact.ts";
 import type { BreakerView } from "../model/shared-limits.ts";
 import { createHealth } from "../observe/health.ts";
-import { createLogger, createPrivacy, type LogStream } from "../observe/logger.ts";
+import { createLogger, createPrivacy, type Logger, type LogStream, type Privacy } from "../observe/logger.ts";
 import { createMetrics } from "../observe/metrics.ts";
 import { createArrivals } from "../receive/arrivals.ts";
 import { clientAddress } from "../receive/client-address.ts";
@@ -33,6 +33,7 @@ import { createAuditing } from "./reading.ts";
 import { createRules, inboundSources, proxiedSources } from "./rules.ts";
 import { createServiceSide } from "./service.ts";
 import { createSupervisor, type Supervisor } from "./supervise.ts";
+import type { Tracing } from "./tracing.ts";
 import { endLeftExchanges, startUpkeep } from "./upkeep.ts";
 import { createWebServer } from "./web-server.ts";
 
@@ -90,6 +91,8 @@ export async function createRelay({
   const log = createLogger(settings.log, stream, redactor);
   cleanup.defer(() => log.info("stopped"));
   const privacy = createPrivacy(settings.log.pii, redactor);
+  const tracing = dispatch ? await openTracing(settings.traces, log, privacy) : null;
+  if (tracing !== null) cleanup.defer(tracing.close);
   const health = createHealth();
   const arrivals = createArrivals();
   const rules = createRules(settings, (error, event) => planningFailed(watchers, error, event));
@@ -110,7 +113,7 @@ export async function createRelay({
   supervisor = createSupervisor({ clock, log });
   const { supervise, close: endTasks } = supervisor;
 
-  const accepting = createAccepting({
+  const untraced = createAccepting({
     store,
     settings: current,
     arrived: (event) => service.arrived(event),
@@ -119,6 +122,7 @@ export async function createRelay({
     log,
     privacy,
   });
+  const accepting = tracing?.accepting(untraced) ?? untraced;
   const service = createServiceSide({
     settings: current,
     store,
@@ -133,11 +137,13 @@ export async function createRelay({
     accept: accepting.accept,
     calls,
     scheduled: works,
+    tracing,
   });
   cleanup.defer(service.end);
 
   const connect = createDestinations(clock.now);
-  const attemptHooks = laneHooks({ ...watchers, now: clock.now });
+  const plainHooks = laneHooks({ ...watchers, now: clock.now });
+  const attemptHooks = tracing?.attempts(plainHooks) ?? plainHooks;
   const dispatcher = createDispatcher(works ? settings.routes : [], {
     ...lanes,
     clock,
@@ -170,6 +176,7 @@ export async function createRelay({
     address,
     limits: settings.server,
     hooks: receiverHooks({ ...watchers, refused: service.refused }),
+    ...(tracing === null ? {} : { arrived: tracing.arrived }),
   });
   const listening = createListening({ store, clock, retention: () => settings.retention.events });
 
@@ -235,7 +242,7 @@ export async function createRelay({
 
   const endPlanning =
     works && backlog !== undefined
-      ? startPlanning({ backlog, announce: store.announce, metrics, clock, supervise, log, privacy })
+      ? startPlanning({ backlog, announce: store.announce, metrics, clock, supervise, log, privacy, planned: tracing?.planned })
       : async () => {};
   if (works) startUpkeep({ settings: current, store, clock, supervise, health, metrics });
 
@@ -273,7 +280,7 @@ export async function createRelay({
       return address;
     },
     reload(next) {
-      const fixed = changedParts(settings, next, ["server", "storage", "log"]);
+      const fixed = changedParts(settings, next, ["server", "storage", "log", "traces"]);
       settings = next;
       // First, so that every secret is known before it can appear in a text.
       redactor.reload(next);
@@ -302,4 +309,12 @@ export async function createRelay({
       return stream.end();
     },
   };
+}
+
+/** Null without an endpoint: then nothing of OpenTelemetry is loaded. */
+async function openTracing(settings: Settings["traces"], log: Logger, privacy: Privacy): Promise<Tracing | null> {
+  const { endpoint = "" } = settings;
+  if (endpoint === "") return null;
+  const { createTracing } = await import("./tracing.ts");
+  return createTracing({ settings: { ...settings, endpoint }, version: relayVersion(), log, privacy });
 }

@@ -17,6 +17,7 @@ import { createPolling, createStatusIntake } from "./polling.ts";
 import { createReconciling } from "./reconciling.ts";
 import { createRelaySending } from "./sending.ts";
 import type { Supervisor } from "./supervise.ts";
+import type { Tracing } from "./tracing.ts";
 import { createWatching } from "./watching.ts";
 
 export interface ServiceSideParts {
@@ -38,6 +39,8 @@ export interface ServiceSideParts {
   readonly calls: boolean;
   /** False: it is called only on request. */
   readonly scheduled: boolean;
+  /** Null while traces are off. */
+  readonly tracing: Pick<Tracing, "polling" | "hydrated" | "sending"> | null;
 }
 
 /** The window of the per-minute caps, and the time that calls in it may have taken. */
@@ -45,7 +48,7 @@ const recentMs = 180_000;
 
 /** The messaging service's side of the relay: calling it, and detecting when its webhooks do not arrive. */
 export function createServiceSide(parts: ServiceSideParts) {
-  const { settings, store, caps, clock, supervise, random, log, privacy, redact, metrics, accept, calls, scheduled } = parts;
+  const { settings, store, caps, clock, supervise, random, log, privacy, redact, metrics, accept, calls, scheduled, tracing } = parts;
   const accountsOf = (from: Settings) => (calls ? from.accounts : {});
   const usage = createCallUsage({ store, clock, supervise, settings });
   const services = createServiceAccounts(accountsOf(settings()), {
@@ -65,9 +68,18 @@ export function createServiceSide(parts: ServiceSideParts) {
   const intake = createStatusIntake({ settings, now: clock.now, accept });
   const watching = createWatching(shared);
   const polling = createPolling({ services, polled: watching.polled });
-  const reconciling = createReconciling({ ...shared, intake, polling, watching, scheduled });
+  const pollingFor = (origin: "hydrate" | "reconcile") => tracing?.polling(polling, origin) ?? polling;
+  const reconciling = createReconciling({ ...shared, intake, polling: pollingFor("reconcile"), watching, scheduled });
   const mayPoll = async (account: string) => budgetOf(await usage.facts(account)).spare > 0;
-  const hydrating = createHydrating({ ...shared, random, intake, polling, mayPoll, scheduled });
+  const hydrating = createHydrating({
+    ...shared,
+    random,
+    intake,
+    polling: pollingFor("hydrate"),
+    mayPoll,
+    scheduled,
+    passed: tracing?.hydrated,
+  });
   const sending = createRelaySending({
     ...shared,
     privacy,
@@ -76,7 +88,7 @@ export function createServiceSide(parts: ServiceSideParts) {
   });
 
   return {
-    sending: sending.port,
+    sending: tracing?.sending(sending.port) ?? sending.port,
     reconcile: reconciling.port,
     limiters: services.limiters,
     stops: services.stops,

@@ -6,6 +6,7 @@ import { fieldsSchema } from "../model/event.ts";
 import { Secret, secretSchema } from "../model/secret.ts";
 import { signatureSettingsSchema } from "../model/signature.ts";
 import { durationSchema, sizeSchema } from "../model/units.ts";
+import { tracesSchema } from "../observe/settings.ts";
 import { reconcileSchema, silenceSchema } from "../reconcile/settings.ts";
 import { routingSchema, trackingSchema } from "../route/settings.ts";
 import { sendSettingsSchema } from "../send/settings.ts";
@@ -129,6 +130,7 @@ const fileSchema = z.strictObject({
       pii: z.enum(["masked", "clear"]).default("masked"),
     })
     .prefault({}),
+  traces: tracesSchema.prefault({}),
 });
 
 /** The only account; none when there are several. */

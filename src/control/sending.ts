@@ -1,4 +1,4 @@
-import type { FastifyInstance } from "fastify";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { z } from "zod";
 import { sentMessageSchema, startedRunSchema } from "../model/answers.ts";
 import { RelayError } from "../model/errors.ts";
@@ -29,6 +29,8 @@ interface SendCaller {
   readonly gone: AbortSignal;
   /** In ms. Default: the setting. */
   readonly maxWait?: number | undefined;
+  /** The client's W3C trace context. */
+  readonly traceparent?: unknown;
 }
 
 /** The service's rules (messaging-service-api.md, "POST /messages"), so that a request it would refuse costs no call. */
@@ -126,19 +128,23 @@ const run = {
 
 /** `POST /v1/messages` and `POST /v1/automations/{id}/runs`: docs/sending.md. */
 export function addSendingRoutes(app: FastifyInstance, sending: SendingPort, allow: Allow): void {
-  addEndpoint(app, allow, message, async ({ query: { resend = 0, maxWait }, headers, body, reply }) => {
+  addEndpoint(app, allow, message, async ({ query: { resend = 0, maxWait }, headers, body, request, reply }) => {
     const key = headers["idempotency-key"] ?? null;
     if (key === null && resend > 0) throw new RelayError("bad_request", "resend needs the Idempotency-Key that it is about");
-    const { answer, replayed, stored } = await sending.sendMessage({ ...body, key, resend }, { gone: disconnectSignal(reply), maxWait });
+    const { answer, replayed, stored } = await sending.sendMessage({ ...body, key, resend }, callerOf(request, reply, maxWait));
     if (replayed) reply.header("idempotent-replayed", "true");
     reply.code(stored ? 201 : 202);
     return { ...(answer as Omit<z.infer<typeof sentMessageSchema>, "stored">), stored };
   });
 
-  addEndpoint(app, allow, run, async ({ params, query: { resend = 0, maxWait }, body, reply }) => {
+  addEndpoint(app, allow, run, async ({ params, query: { resend = 0, maxWait }, body, request, reply }) => {
     const order = { ...body, automation: params.id, resend };
-    const { answer, replayed, stored } = await sending.startRun(order, { gone: disconnectSignal(reply), maxWait });
+    const { answer, replayed, stored } = await sending.startRun(order, callerOf(request, reply, maxWait));
     reply.code(!stored ? 202 : replayed ? 200 : 201);
     return { ...(answer as Omit<z.infer<typeof startedRunSchema>, "created" | "stored">), created: !replayed, stored };
   });
+}
+
+function callerOf({ headers: { traceparent } }: FastifyRequest, reply: FastifyReply, maxWait: number | undefined): SendCaller {
+  return { gone: disconnectSignal(reply), maxWait, traceparent };
 }

@@ -12,7 +12,13 @@ export function compose(delivery: StoredDelivery, payload: Payload, passSignatur
 /** The same, with the received bytes as its body. */
 export function composeOriginal(delivery: StoredDelivery, passSignature: boolean): OutgoingDelivery {
   const id = deliveryId(delivery.account, delivery.eventId, delivery.route);
-  const { "content-type": contentType = "application/json", "content-encoding": contentEncoding = null, ...signature } = delivery.headers;
+  const {
+    "content-type": contentType = "application/json",
+    "content-encoding": contentEncoding = null,
+    // The sender's: each attempt has its own.
+    traceparent: _,
+    ...signature
+  } = delivery.headers;
   return {
     id,
     event: delivery.kind,

@@ -15,6 +15,8 @@ interface AttemptReport {
 }
 
 export interface LaneHooks {
+  /** May add to a delivery before it is sent. Must not throw. */
+  composed?(delivery: StoredDelivery, outgoing: OutgoingDelivery): OutgoingDelivery;
   attempted(report: AttemptReport): void;
   breakerMoved(route: string, state: BreakerState): void;
   stopped(route: string, reason: string): void;

@@ -25,7 +25,7 @@ export interface ProxyParts {
   /** Makes the event durable, with a delivery on `route` that no dispatcher picks up. */
   readonly accept: (event: ReceivedEvent, route: string) => Promise<{ readonly result: "accepted" | "duplicate"; readonly seq: number }>;
   readonly settle: (settlement: Settlement) => Promise<unknown>;
-  readonly hooks: Pick<LaneHooks, "attempted" | "storeFailed">;
+  readonly hooks: Pick<LaneHooks, "composed" | "attempted" | "storeFailed">;
 }
 
 interface Proxy {
@@ -82,7 +82,8 @@ export function createProxy(sources: readonly ProxiedSource[], parts: ProxyParts
   }
 
   async function send(line: Line, delivery: StoredDelivery): Promise<UrlOutcome> {
-    const outgoing = compose(delivery, "original", line.to.passSignature);
+    const composed = compose(delivery, "original", line.to.passSignature);
+    const outgoing = hooks.composed?.(delivery, composed) ?? composed;
     const at = clock.now();
     line.inFlight += 1;
     const outcome = await line.destination.send(outgoing, closing.signal);

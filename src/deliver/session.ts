@@ -78,6 +78,7 @@ export function openSession(
 }
 
 interface SendHooks {
+  composed?(delivery: StoredDelivery, outgoing: OutgoingDelivery): OutgoingDelivery;
   failed(delivery: StoredDelivery, stage: "compose" | "send", error: unknown): void;
 }
 
@@ -87,6 +88,7 @@ export async function sendOver(session: DestinationSession, delivery: StoredDeli
   let outgoing: OutgoingDelivery;
   try {
     outgoing = compose(delivery, payload, to.passSignature);
+    if (hooks.composed !== undefined) outgoing = hooks.composed(delivery, outgoing);
   } catch (error) {
     hooks.failed(delivery, "compose", error);
     const unsendable = `could not be composed: ${faultText(error)}`;

@@ -20,7 +20,10 @@ import { type RunStatus, runStatusOf } from "./statuses.ts";
 export const origins = ["webhook", "hydrate", "reconcile"] as const;
 export type Origin = (typeof origins)[number];
 
-/** The headers stored with an event, names in lower case: those of its signature, and an automation request's content headers. */
+/**
+ * The headers stored with an event, names in lower case: those of its signature, an automation request's content headers,
+ * and while traces are on, `traceparent`.
+ */
 export type KeptHeaders = Readonly<Record<string, string>>;
 
 interface Received {
@@ -34,6 +37,8 @@ interface Received {
   readonly headers: KeptHeaders;
   /** Fingerprint of the secret that verified the event; null for events that the relay made. */
   readonly secret: string | null;
+  /** `performance.now()` when its request began. Not stored; only while traces are on. */
+  readonly startedAt?: number;
 }
 
 /** A verified event with a valid envelope. */

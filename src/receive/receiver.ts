@@ -47,6 +47,8 @@ interface ReceiverParts {
   readonly address: (request: IncomingMessage) => string;
   readonly limits: ReceiverLimits;
   readonly hooks: ReceiverHooks;
+  /** Adds to a verified event what its trace needs. Absent while traces are off. `startedAt` is of `performance.now()`. */
+  readonly arrived?: <E extends ReceivedEvent | QuarantinedBody>(event: E, traceparent: unknown, startedAt: number) => E;
 }
 
 interface ReceiverLimits {
@@ -104,7 +106,7 @@ interface Endpoint {
  * per second (bench/ingest).
  */
 export function createReceiver(parts: ReceiverParts): Receiver {
-  const { accepting, now, limits, hooks } = parts;
+  const { accepting, now, limits, hooks, arrived } = parts;
   const badSignatures = createFailureLimit(() => limits.badSignatureLimit);
   const readBody = createBodyReader({ bodyLimit: limits.bodyLimit, mostHeld: Math.max(roomForBodies, 4 * limits.bodyLimit) });
   let endpoints = byName(parts.sources);
@@ -150,7 +152,7 @@ export function createReceiver(parts: ReceiverParts): Receiver {
     isCounted = true;
     readBody(request, (result) => {
       if (result.kind === "body") {
-        respond(endpoint, request, response, result.body);
+        respond(endpoint, request, response, result.body, startedAt);
         return;
       }
       hooks.received(source.name, result.kind);
@@ -162,12 +164,19 @@ export function createReceiver(parts: ReceiverParts): Receiver {
     return true;
   }
 
-  function respond({ source, verify }: Endpoint, request: IncomingMessage, response: ServerResponse, body: Buffer): void {
+  function respond(
+    { source, verify }: Endpoint,
+    request: IncomingMessage,
+    response: ServerResponse,
+    body: Buffer,
+    startedAt: number,
+  ): void {
     const at = now();
     const fail = (error: unknown): void => answerFailure(source.name, response, error);
     let verified: VerifiedRequest;
     try {
       verified = verify({ method: "POST", url: request.url ?? "", headers: request.headers, body, nowMs: at });
+      if (arrived !== undefined) verified = withTrace(verified, arrived, request, startedAt);
     } catch (error) {
       fail(error);
       return;
@@ -247,6 +256,18 @@ export function createReceiver(parts: ReceiverParts): Receiver {
     },
     inFlight: () => inFlight,
   };
+}
+
+function withTrace(
+  verified: VerifiedRequest,
+  arrived: NonNullable<ReceiverParts["arrived"]>,
+  { headers }: IncomingMessage,
+  startedAt: number,
+): VerifiedRequest {
+  const { traceparent } = headers;
+  if (verified.kind === "event") return { kind: "event", event: arrived(verified.event, traceparent, startedAt) };
+  if (verified.kind === "quarantined") return { kind: "quarantined", body: arrived(verified.body, traceparent, startedAt) };
+  return verified;
 }
 
 /** The downstream's answer for the sender. 204 and 304 have no body, so no `content-length`. */

@@ -37,7 +37,11 @@ export type AcceptOutcome =
 /** The result of planning an accepted event. */
 export interface Planned {
   readonly seq: number;
+  readonly account: string;
   readonly source: string;
+  readonly eventId: string | null;
+  readonly kind: string | null;
+  readonly headers: Readonly<Record<string, string>> | null;
   readonly disposition: string;
   /** Why planning failed. Such an event is set aside. */
   readonly fault: string | null;

@@ -24,6 +24,7 @@ export function createDeliveryHeaders(settings: UrlDestinationSettings, version:
     if (delivery.contentEncoding !== null) headers.push("content-encoding", delivery.contentEncoding);
     headers.push("webhook-attempt", String(delivery.attempt), "x-wamid-relay-event", eventHeader(delivery.event));
     if (delivery.replays > 0) headers.push("webhook-replay", "true");
+    if (delivery.traceparent !== undefined && !fixed.has("traceparent")) headers.push("traceparent", delivery.traceparent);
     let passed: Set<string> | null = null;
     for (const name of Object.keys(delivery.passHeaders)) {
       const value = delivery.passHeaders[name];

@@ -20,6 +20,8 @@ export interface OutgoingDelivery {
   readonly contentEncoding: string | null;
   /** The original signature headers; `{}` unless the destination asks for them. */
   readonly passHeaders: KeptHeaders;
+  /** W3C trace context of this attempt; absent while traces are off. */
+  readonly traceparent?: string;
 }
 
 /** The outcome of one attempt. */

@@ -29,6 +29,8 @@ interface JobData extends BodyText {
   readonly contentType: string;
   /** Missing when the request had none. */
   readonly contentEncoding?: string;
+  /** W3C trace context of the attempt; missing while traces are off. */
+  readonly traceparent?: string;
   /** For verifying a signature; missing when there is none. */
   readonly headers?: Readonly<Record<string, string>>;
 }
@@ -50,7 +52,7 @@ export function createQueueDestination(settings: QueueDestinationSettings, link:
       attempts.run(signal, async () => {
         const queue = await opening;
         const data = jobData(delivery, headersOf(delivery, clock()));
-        await queue.add(settings.jobName ?? delivery.event, data, { ...options, jobId: jobId(delivery) });
+        await queue.add(settings.jobName ?? delivery.event, data, { ...options, ...telemetry(delivery), jobId: jobId(delivery) });
         return null;
       }),
     async close() {
@@ -60,6 +62,11 @@ export function createQueueDestination(settings: QueueDestinationSettings, link:
       link.close();
     },
   };
+}
+
+/** Where a worker's own BullMQ telemetry looks for the context to continue. */
+function telemetry({ traceparent }: OutgoingDelivery): Pick<JobsOptions, "telemetry"> {
+  return traceparent === undefined ? {} : { telemetry: { metadata: JSON.stringify({ traceparent }) } };
 }
 
 /** Valid for BullMQ: not an integer and without a colon. A replay is another job, because the earlier one may still exist. */
@@ -77,6 +84,7 @@ function jobData(delivery: OutgoingDelivery, headers: Readonly<Record<string, st
     contentType: delivery.contentType,
     ...(delivery.contentEncoding === null ? {} : { contentEncoding: delivery.contentEncoding }),
     ...bodyText(delivery.body),
+    ...(delivery.traceparent === undefined ? {} : { traceparent: delivery.traceparent }),
     ...(headers === null ? {} : { headers }),
   };
 }

@@ -33,6 +33,7 @@ function entryFields(delivery: OutgoingDelivery, headers: Readonly<Record<string
     ...["replay", String(delivery.replays > 0)],
     ...["contentType", delivery.contentType],
     ...(delivery.contentEncoding === null ? [] : ["contentEncoding", delivery.contentEncoding]),
+    ...(delivery.traceparent === undefined ? [] : ["traceparent", delivery.traceparent]),
     "body",
     delivery.body,
     ...(headers === null ? [] : ["headers", JSON.stringify(headers)]),

@@ -148,7 +148,8 @@ export function createPlanning({ keys, link, commit, rules, cache, version }: Pl
         if (typeof result === "string") {
           if (subject !== null && nextRow !== "") cache.remember(subject, nextRow);
           const seq = seqIn(result);
-          planned.push({ seq, source: row.source, disposition: row.disposition, fault: row.fault, due: plannedEvent.due(seq, result) });
+          const { account, source, id: eventId, kind, headers, disposition, fault } = row;
+          planned.push({ seq, account, source, eventId, kind, headers, disposition, fault, due: plannedEvent.due(seq, result) });
           continue;
         }
         if (isInTurn && result[0] === 3) isOvertaken = true;

@@ -88,11 +88,20 @@ test("a relay loads what its settings need before it reports ready", { tags: ["s
   expect(used.filter((url) => !ready.includes(url) && !url.includes("/undici/lib/llhttp/"))).toEqual([]);
   const { packages, own } = sorted(used);
   expect(packages).toEqual(expect.arrayContaining(["fastify", "undici", "better-sqlite3"]));
-  // Of the other engine, and of schemas that no route has.
-  expect(packages.filter((name) => /^(bullmq|ioredis|ajv|pino-pretty)$/.test(name))).toEqual([]);
+  // Of the other engine, of schemas that no route has, and of traces; the library for metrics loads OpenTelemetry's API.
+  expect(packages.filter((name) => /^(bullmq|ioredis|ajv|pino-pretty|@opentelemetry\/(?!api$).*)$/.test(name))).toEqual([]);
   expect(own.filter((url) => /\/src\/(store\/redis|sandbox)\//.test(url))).toEqual([]);
   // What describes the API is made for who asks.
   expect(own.filter((url) => /\/src\/control\/(openapi|routes)/.test(url))).toEqual([expect.stringContaining("/routes.ts")]);
+
+  // Only an endpoint loads traces; an empty one, as from an unset variable, does not.
+  const tracing = /\/src\/(app\/tracing|observe\/traces)\./;
+  expect(own.filter((url) => tracing.test(url))).toEqual([]);
+  const off = sorted(await loadedByServe({ traces: { endpoint: "" } }));
+  expect(off.own.filter((url) => tracing.test(url))).toEqual([]);
+  const traced = sorted(await loadedByServe({ traces: { endpoint: "http://127.0.0.1:9" } }));
+  expect(traced.own.filter((url) => tracing.test(url)).length).toBe(2);
+  expect(traced.packages).toContain("@opentelemetry/sdk-trace");
 
   const bare = sorted(await loadedByServe({ routes: [] }));
   expect(bare.packages).not.toContain("undici");

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { openCollector } from "../../harness/collector.ts";
 import { type Echo, openEcho, openMirror } from "../../harness/echo.ts";
 import { engines, storageOf } from "../../harness/engines.ts";
 import { hostileId, phone, traces } from "../../harness/personal.ts";
@@ -83,7 +84,8 @@ async function feed(relay: RelayHere, { number, id }: Case): Promise<void> {
 /** Three accepted events of a case, each on three routes. */
 const perCase = 3 * 3;
 
-test.each(engines)("logs and metrics contain no phone number and no wamid (%s)", async (engine) => {
+test.each(engines)("logs, metrics and spans contain no phone number and no wamid (%s)", async (engine) => {
+  const collector = await openCollector();
   const service = await openEcho(409, (request) => JSON.stringify({ error: request, cause: null }));
   const downstreams: Echo[] = [await openEcho(200, (text) => text), await openEcho(500, (text) => text), await openMirror()];
   const relay = await startRelayHere({
@@ -94,10 +96,12 @@ test.each(engines)("logs and metrics contain no phone number and no wamid (%s)",
       tracking: { unknown: "forward" },
       server: { badSignatureLimit: 1_000 },
       routes: downstreams.map(({ url }, at) => routeTo(`${url}/in`, { name: `route-${"abc"[at]}`, to: once })),
+      traces: { endpoint: collector.url },
     },
   });
   const attempts = () => relay.log().filter(({ msg }) => msg === "attempt").length;
   let cases = 0;
+  const ofAllCases: string[] = [];
 
   await fc.assert(
     fc.asyncProperty(someCase, async (each) => {
@@ -118,6 +122,7 @@ test.each(engines)("logs and metrics contain no phone number and no wamid (%s)",
       const ready = JSON.stringify((await relay.ask("/readyz")).body);
       leaving.abort();
       const wanted = [...traces(each.number), ...traces(each.id)];
+      ofAllCases.push(...wanted);
       const lines = relay.log().slice(linesBefore);
       expect(found(lines.map((line) => JSON.stringify(line)).join("\n"), wanted)).toEqual([]);
       expect(found(`${metrics}\n${ready}`, wanted)).toEqual([]);
@@ -134,6 +139,11 @@ test.each(engines)("logs and metrics contain no phone number and no wamid (%s)",
   expect(log.some(({ error, detail }) => error === "protocol" && detail !== "")).toBe(true);
   expect(service.count()).toBeGreaterThan(0);
   expect(cases).toBeGreaterThan(0);
+  await relay.stop();
+  // Ids and times of spans are random digits: only what they say is searched.
+  const said = collector.spans.map(({ name, attributes, error, service: of }) => JSON.stringify({ name, attributes, error, of }));
+  expect(found(said.join("\n"), ofAllCases)).toEqual([]);
+  for (const name of ["receive", "deliver", "send"]) expect(collector.named(name).length).toBeGreaterThan(0);
 });
 
 test.each(engines)("commands print no phone number and no wamid by default, and find what a log line masks (%s)", async (engine) => {

@@ -25,10 +25,11 @@ function open() {
   let canLook = true;
   let isOvertaken = false;
 
+  const about = { account: "main", source: "main", eventId: null, kind: null, headers: null };
   const plannedOf = (seq: number): Planned =>
     odd.has(seq)
-      ? { seq, source: "main", disposition: "filtered", fault: "no rule for it", due: [] }
-      : { seq, source: "main", disposition: "routed", fault: null, due: [{ route: "all", event: seq, at: seq }] };
+      ? { ...about, seq, disposition: "filtered", fault: "no rule for it", due: [] }
+      : { ...about, seq, disposition: "routed", fault: null, due: [{ route: "all", event: seq, at: seq }] };
 
   /** One process. */
   function start(name: string): () => Promise<void> {

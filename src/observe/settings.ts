@@ -1,0 +1,36 @@
+import { z } from "zod";
+import { Secret } from "../model/secret.ts";
+
+function isCollectorUrl(text: string): boolean {
+  const url = URL.parse(text);
+  return url !== null && /^https?:$/.test(url.protocol);
+}
+
+function hasCredentials(text: string): boolean {
+  const url = URL.parse(text);
+  return url !== null && (url.username !== "" || url.password !== "");
+}
+
+/** OpenTelemetry traces (docs/traces.md). */
+export const tracesSchema = z.strictObject({
+  /** Base URL of an OTLP/HTTP collector; `/v1/traces` is added unless it is there. Empty: off, so that it can come from a variable. */
+  endpoint: z
+    .string()
+    .refine((text) => text === "" || isCollectorUrl(text), "is not an http or https URL")
+    .refine((text) => !hasCredentials(text), "holds a user or password; put them into headers (authorization)")
+    .optional(),
+  /** Values are secrets and never printed. */
+  headers: z
+    .record(
+      z.string().regex(/^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/, "is not a header name"),
+      z
+        .string()
+        .regex(/^[\t\x20-\x7e\x80-\xff]*$/, "is not a header value")
+        .transform((value) => new Secret(value)),
+    )
+    .default({}),
+  /** Share of events that are traced. A sender's own decision comes first. */
+  sampleRatio: z.number().min(0).max(1).default(1),
+  serviceName: z.string().min(1).max(255).default("wamid-relay"),
+});
+export type TracesSettings = z.infer<typeof tracesSchema>;
